@@ -78,6 +78,7 @@ DIGEST_SCHEMA = _object(
                     "vcpus": _COUNT,
                     "newcomer": _PERMILLE,
                     "resident": _PERMILLE,
+                    "strict": _PERMILLE,
                 }
             ),
             64,
@@ -85,8 +86,8 @@ DIGEST_SCHEMA = _object(
         "known": {"type": "string", "maxLength": 4096},
     }
 )
-"""`domains[].newcomer` / `.resident`: `predict` per newcomer class, in thousandths of performance
-lost by the newcomer and by the worst resident (strict ones only count against `strict`)."""
+"""`domains[].newcomer` / `.resident` / `.strict`: `predict` per newcomer class, in thousandths of
+performance lost by the newcomer, by the worst resident and by the worst strict resident."""
 
 _ACTION = _object(
     {

@@ -171,6 +171,8 @@ class Applied:
     original_cpus: frozenset[int]
     controller: str
     action_id: str
+    epoch: int
+    """Which agent run wrote it; another run's entry (crash, migration) is undone on sight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +240,8 @@ class Hurt:
 
     newcomer_ratio: float
     worst_resident_ratio: float
+    worst_strict_ratio: float = 0.0
+    """The worst among residents with `vp:isolation=strict`: only they forbid a place."""
 
     @property
     def worst_ratio(self) -> float:
@@ -281,6 +285,7 @@ class Reason(enum.Enum):
     MOVE_AGGRESSOR = "move-aggressor"
     MOVE_VICTIM = "move-victim"
     INEFFECTIVE = "undo-ineffective"
+    REAPPLY = "reapply-lost-placement"
 
 
 class Rejection(enum.Enum):
