@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`[database]`: oslo.db's own options, with a default that needs no server."""
+
+from typing import Any
+
+from oslo_config import cfg
+from oslo_db import options
+
+GROUP = "database"
+DEFAULT_CONNECTION = "sqlite:////var/lib/nova-vp/nova-vp.sqlite"
+
+
+def register_opts(conf: cfg.ConfigOpts) -> None:
+    """Not for Nova's own configuration object: there the group is the cell's database."""
+    options.set_defaults(conf, connection=DEFAULT_CONNECTION)
+
+
+def engine_options(conf: cfg.ConfigOpts) -> dict[str, Any]:
+    """What oslo.db's engine facade takes, read once."""
+    return {name: value for name, value in conf[GROUP].items() if name != "backend"}
