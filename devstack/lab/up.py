@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`lab up` and `lab down`: the order of things. Every step first looks whether there is anything to
+do, so `up` on a lab that is up repairs it, and either command works after the other was killed.
+"""
+
+import json
+import os
+import shutil
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import requests
+from cryptography.fernet import Fernet
+from keystoneauth1.exceptions import ClientException
+from openstack.connection import Connection
+
+from devstack.lab import catalog, cgroups, cloud, controller, database, host, processes, settings
+from devstack.lab.config import common_values
+from devstack.lab.errors import LabError
+from devstack.lab.host import Host
+from devstack.lab.processes import CONTROLLER, Address, run
+from devstack.lab.waiting import wait_for
+
+BRIDGE_PATH = Path("/sys/class/net") / settings.BRIDGE
+IMAGE_FILE = settings.CACHE / "guest.qcow2"
+GUEST_BUILD = settings.LAB / "guest" / "build"
+HOSTS_FILE = settings.RUN / "hosts.json"
+SERVICE_DEADLINE_S = 120
+
+
+class Progress:
+    """Lines with the seconds since the command began."""
+
+    def __init__(self) -> None:
+        self._began_at = time.monotonic()
+
+    def __call__(self, text: str) -> None:
+        print(f"{time.monotonic() - self._began_at:6.1f} s  {text}", flush=True)
+
+
+def up(wanted: list[Host], progress: Progress) -> None:
+    _check_machine()
+    _begin()
+    _ensure_bridge()
+    wanted = _merge_hosts(wanted)
+    values = common_values()
+    control_values = controller.controller_values(values)
+    controller.render_configs(control_values)
+    _ensure_keys()
+    processes.ensure_controller()
+    _ensure(controller.infrastructure())
+    _build_image(progress)
+    database.ensure_running()
+    progress("database up")
+    _ensure_schemas(progress)
+    _ensure(controller.identity())
+    _wait_http("rabbitmq", settings.RABBIT_PORT, is_http=False)
+    _ensure(controller.compute())
+    for one in wanted:
+        host.ensure(one, values)
+    progress(f"hosts started: {', '.join(one.name for one in wanted)}")
+    database.migrate_ours()
+    _ensure(controller.product())
+    _wait_for_apis()
+    progress("APIs answer")
+    admin = cloud.connect()
+    catalog.ensure_flavors(admin)
+    catalog.ensure_image(admin, IMAGE_FILE)
+    progress("image and flavors in place")
+    for one in wanted:
+        _wait_for_compute(admin, one)
+    progress("lab is up; `. <(devstack/lab/lab env)` gives an admin shell")
+
+
+def down(progress: Progress) -> None:
+    """End every process, then take away what lies outside our folder. Logs stay."""
+    processes_before = len(cgroups.read_pids())
+    cgroups.kill_all()
+    cgroups.remove()
+    if BRIDGE_PATH.exists():
+        _delete_bridge()
+    shutil.rmtree(settings.RUN, ignore_errors=True)
+    progress(f"lab is down ({processes_before} processes ended; logs stay in {settings.LOG})")
+
+
+def is_up() -> bool:
+    return BRIDGE_PATH.exists() and settings.RUN.exists()
+
+
+def read_hosts() -> list[Host]:
+    """The hosts this lab was brought up with."""
+    with suppress(OSError):
+        return [Host(**entry) for entry in json.loads(HOSTS_FILE.read_text())]
+    return []
+
+
+def _merge_hosts(wanted: list[Host]) -> list[Host]:
+    """A host that is there keeps its topology; hosts beyond those asked for are left alone."""
+    present = {one.name: one for one in read_hosts()}
+    for one in wanted:
+        if one.name in present and present[one.name] != one and processes.root_pid(one.name):
+            raise LabError(
+                f"{one.name} is up with cells {present[one.name].cells}, not {one.cells}; "
+                "a host keeps its topology: run `lab down` first"
+            )
+    merged = list((present | {one.name: one for one in wanted}).values())
+    entries = [{"name": one.name, "cells": one.cells} for one in merged]
+    fresh = HOSTS_FILE.with_suffix(".new")
+    fresh.write_text(json.dumps(entries))
+    fresh.replace(HOSTS_FILE)
+    return merged
+
+
+def _check_machine() -> None:
+    if os.geteuid() != 0:
+        raise LabError("the lab makes namespaces and cgroups: run it as root (sudo)")
+    for program in ("libvirtd", "mysqld", "memcached", "bindfs", "genisoimage", "unshare"):
+        if shutil.which(program, path="/usr/sbin:/usr/bin:/sbin:/bin") is None:
+            raise LabError(f"{program} is missing: run tools/install-debian-packages")
+    cgroups.read_hierarchies()
+
+
+def _begin() -> None:
+    """Without bridge there is no lab: what an earlier one left (a reboot, say) goes first."""
+    if not BRIDGE_PATH.exists():
+        cgroups.kill_all()
+        shutil.rmtree(settings.RUN, ignore_errors=True)
+        shutil.rmtree(settings.LOG, ignore_errors=True)
+    else:
+        _check_owner()
+        if cgroups.tracker("commands").exists():
+            cgroups.kill_all("commands")  # of an `up` that was killed
+    settings.RUN.mkdir(parents=True, exist_ok=True)
+    settings.LOG.mkdir(exist_ok=True)
+
+
+def _check_owner() -> None:
+    owner = (BRIDGE_PATH / "ifalias").read_text().strip()
+    if owner and owner != str(settings.ROOT):
+        raise LabError(f"a lab of {owner} is up; run `{owner}/devstack/lab/lab down` first")
+
+
+def _ensure_bridge() -> None:
+    if not BRIDGE_PATH.exists():
+        run("ip", "link", "add", settings.BRIDGE, "type", "bridge")
+    run("ip", "link", "set", settings.BRIDGE, "alias", str(settings.ROOT))
+    prefix = settings.NETWORK.partition("/")[2]
+    address = f"{settings.CONTROLLER_IP}/{prefix}"
+    run("ip", "address", "replace", address, "dev", settings.BRIDGE)
+    run("ip", "link", "set", settings.BRIDGE, "up")
+
+
+def _delete_bridge() -> None:
+    run("ip", "link", "delete", settings.BRIDGE)
+    cgroups.remove()  # the group that this last command ran in
+
+
+def _ensure_keys() -> None:
+    """Keystone's own keys, made once per lab."""
+    for kind in ("fernet", "credential"):
+        folder = settings.RUN / "keystone" / kind
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for name in ("0", "1"):
+            if not (folder / name).exists():
+                fresh = folder / f".{name}"
+                fresh.write_bytes(Fernet.generate_key())
+                fresh.replace(folder / name)
+
+
+def _ensure(services: list[processes.Service]) -> None:
+    for service in services:
+        processes.ensure_service(CONTROLLER, service)
+
+
+def _build_image(progress: Progress) -> None:
+    if GUEST_BUILD.exists():
+        run(str(GUEST_BUILD), log=processes.log_path(CONTROLLER, "guest-build"))
+        progress("guest image built")
+    elif not IMAGE_FILE.exists():
+        raise LabError(f"no guest image: {IMAGE_FILE} is missing and there is no {GUEST_BUILD}")
+
+
+def _ensure_schemas(progress: Progress) -> None:
+    if database.is_filled():
+        return
+    database.create_empty()
+    if database.dump_path().exists():
+        database.load_dump()
+        progress("schemas and catalog loaded from the cached dump")
+    else:
+        progress("no cached schemas that fit: running all migrations (once)")
+        database.migrate_all()
+        _ensure(controller.identity())
+        _wait_http("keystone", settings.KEYSTONE_PORT)
+        catalog.fill_identity(cloud.connect())
+        database.save_dump()
+        progress("schemas and catalog made, dump cached")
+    database.mark_filled()
+
+
+def _wait_for_apis() -> None:
+    for name, port in (
+        ("keystone", settings.KEYSTONE_PORT),
+        ("placement", settings.PLACEMENT_PORT),
+        ("glance", settings.GLANCE_PORT),
+        ("network", settings.NETWORK_STUB_PORT),
+        ("nova-api", settings.NOVA_PORT),
+    ):
+        _wait_http(name, port)
+    if any(service.name == "vp-api" for service in controller.product()):
+        _wait_http("vp-api", settings.VP_API_PORT)
+
+
+def _wait_http(name: str, port: int, *, is_http: bool = True) -> None:
+    address = Address(name, CONTROLLER)
+
+    def answers() -> bool:
+        processes.check_not_looping(address)
+        with suppress(OSError):
+            if not is_http:
+                return database.accepts(settings.CONTROLLER_IP, port)
+            requests.get(f"http://{settings.CONTROLLER_IP}:{port}/", timeout=10)
+            return True
+        return False
+
+    try:
+        wait_for(answers, f"{name} to answer on port {port}", deadline_s=SERVICE_DEADLINE_S)
+    except LabError as error:
+        raise LabError(str(error), processes.log_path(CONTROLLER, name)) from error
+
+
+def _wait_for_compute(admin: Connection, one: Host) -> None:
+    """Until Nova lists the host's hypervisor (which implies its cell mapping) as up."""
+    address = Address("nova-compute", one.name)
+
+    def is_listed() -> bool:
+        processes.check_not_looping(address)
+        with suppress(ClientException):
+            found = admin.compute.hypervisors(details=True)
+            return any(h.name == one.name and h.state == "up" for h in found)
+        return False
+
+    try:
+        wait_for(
+            is_listed, f"Nova to see {one.name}", deadline_s=SERVICE_DEADLINE_S, interval_s=0.3
+        )
+    except LabError as error:
+        raise LabError(str(error), processes.log_path(one.name, "nova-compute")) from error
