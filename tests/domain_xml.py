@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Domain XML as Nova 34 writes it, cut down to a guest without devices. A builder for tests."""
+
+import uuid as uuids
+from collections.abc import Mapping
+from xml.sax.saxutils import escape, quoteattr
+
+NOVA_NS = "http://openstack.org/xmlns/libvirt/nova/1.1"
+PROJECT_ID = "0123456789abcdef0123456789abcdef"
+
+
+def nova_metadata(
+    name: str = "web",
+    flavor: str = "m1.small",
+    extra_specs: Mapping[str, str] | None = None,
+    project_id: str = PROJECT_ID,
+) -> str:
+    specs = "".join(
+        f"<nova:extraSpec name={quoteattr(key)}>{escape(value)}</nova:extraSpec>"
+        for key, value in (extra_specs or {}).items()
+    )
+    return f"""\
+<nova:instance xmlns:nova="{NOVA_NS}">
+  <nova:package version="34.0.0"/>
+  <nova:name>{escape(name)}</nova:name>
+  <nova:creationTime>2026-11-21 02:00:00</nova:creationTime>
+  <nova:flavor name={quoteattr(flavor)} id="11111111-2222-3333-4444-555555555555">
+    <nova:memory>16</nova:memory>
+    <nova:vcpus>2</nova:vcpus>
+    <nova:extraSpecs>{specs}</nova:extraSpecs>
+  </nova:flavor>
+  <nova:owner>
+    <nova:user uuid="fedcba9876543210fedcba9876543210">demo</nova:user>
+    <nova:project uuid="{project_id}">demo</nova:project>
+  </nova:owner>
+</nova:instance>"""
+
+
+def a_domain(
+    name: str = "instance-00000001",
+    *,
+    uuid: str | None = None,
+    vcpus: int = 2,
+    cpuset: str | None = "0-1",
+    metadata: str | None = None,
+    body: str = "",
+) -> str:
+    """`metadata`: what stands in <metadata>, Nova's own if None. `body`: further elements."""
+    bound = f" cpuset={quoteattr(cpuset)}" if cpuset else ""
+    return f"""\
+<domain type="qemu">
+  <name>{name}</name>
+  <uuid>{uuid or uuids.uuid4()}</uuid>
+  <metadata>{nova_metadata() if metadata is None else metadata}</metadata>
+  <memory unit="MiB">16</memory>
+  <vcpu placement="static"{bound}>{vcpus}</vcpu>
+  <os><type arch="x86_64" machine="pc">hvm</type></os>
+  {body}
+  <devices><emulator>/usr/bin/qemu-system-x86_64</emulator><controller type="usb" model="none"/>
+    <memballoon model="none"/></devices>
+</domain>"""
