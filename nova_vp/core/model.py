@@ -402,9 +402,9 @@ class Decision:
     proposals: tuple[Action, ...]
     """Wanted, but the mode does not let us: observe and advise."""
     actions: tuple[Action, ...]
-    refused: tuple[Alternative, ...]
+    refused: tuple[Alternative, ...] = ()
     """Wanted, but arbitration, pacing or the lack of a place stopped it."""
-    foreign: tuple[str, ...]
+    foreign: tuple[str, ...] = ()
     """Guests whose placement somebody else changed: ours no more, their journal is dropped."""
 
 

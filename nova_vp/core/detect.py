@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who is hurt, and by whom: the L2 test first, then guilt by what changed.
+
+Cache interference is a memory factor that went up a class while L2 misses per 1000 instructions
+hold (thesis section 2.1.3, "downward" move). Where they do not hold, the VP itself changed. The
+same picture also comes from a VP that outgrows the cache alone, so a co-runner is a suspect only
+if *its* misses per second rose since the victim was last undisturbed, and rose enough to matter.
+"""
+
+import enum
+from collections.abc import Mapping
+from dataclasses import replace
+
+from nova_vp.core.classify import sensitivity_of
+from nova_vp.core.memory import Tracked
+from nova_vp.core.model import Detection, Kind, Policy, Profile, Sample, Suspect
+
+PROFILE_WEIGHT = 0.1
+"""Share of the newest sample in a profile: about ten samples of memory, so that the last ones
+before an onset is noticed do not pass for undisturbed."""
+
+
+class Verdict(enum.Enum):
+    """What this tick says about a VP that is, or was, hurt."""
+
+    UNDISTURBED = "undisturbed"
+    HURT = "hurt"
+    RECOVERED = "recovered"
+    OWN_DOING = "own-doing"
+    UNKNOWN = "unknown"
+
+
+def detect(
+    vp: Tracked, neighbours: Mapping[str, Sample], domain_id: int, now_s: float, policy: Policy
+) -> tuple[Tracked, Verdict]:
+    """The VP with its detection opened, kept up to date or closed.
+
+    `neighbours`: the samples of the VPs that share an LLC domain with it, by guest UUID.
+    """
+    sample, before = vp.sample, vp.undisturbed
+    if sample is None or vp.incomplete is not None or vp.state is None or vp.candidate is not None:
+        return vp, Verdict.UNKNOWN
+    if before is None or not _looks_hurt(vp, before, sample, policy):
+        verdict = Verdict.UNDISTURBED if vp.detection is None else _how_it_ended(vp, before)
+        return _undisturbed(vp, sample, neighbours, policy), verdict
+    suspects = _suspects(before, sample, neighbours, policy)
+    if suspects:
+        return replace(
+            vp,
+            suspected_at_s=now_s,
+            detection=Detection(
+                victim_uuid=vp.guest_uuid,
+                kind=Kind.CACHE,
+                domain_id=domain_id,
+                since_s=vp.detection.since_s if vp.detection else now_s,
+                before=before,
+                now=sample,
+                state_now=vp.state,
+                suspects=suspects,
+            ),
+        ), Verdict.HURT
+    if vp.detection and now_s - vp.suspected_at_s <= policy.effect_window_s:
+        # The suspect was moved or fell silent; the cache needs a moment to fill again.
+        waiting = replace(vp.detection, now=sample, state_now=vp.state, suspects=())
+        return replace(vp, detection=waiting), Verdict.HURT
+    return _undisturbed(vp, sample, neighbours, policy), Verdict.OWN_DOING
+
+
+def _looks_hurt(vp: Tracked, before: Profile, sample: Sample, policy: Policy) -> bool:
+    if vp.state is None or not before.sensitivity.cache:
+        return False
+    l2_holds = abs(sample.l2_mpki - before.l2_mpki) <= policy.l2_hold_ratio * before.l2_mpki
+    return vp.state.factor > before.state.factor and l2_holds
+
+
+def _how_it_ended(vp: Tracked, before: Profile | None) -> Verdict:
+    recovered = before and vp.state and vp.state.factor <= before.state.factor
+    return Verdict.RECOVERED if recovered else Verdict.OWN_DOING
+
+
+def _suspects(
+    before: Profile, sample: Sample, neighbours: Mapping[str, Sample], policy: Policy
+) -> tuple[Suspect, ...]:
+    least_rise = policy.guilty_min_share_ratio * sample.references_per_s
+    found = []
+    for uuid, theirs in neighbours.items():
+        then = before.pressures.get(uuid, 0.0)
+        rise = theirs.misses_per_s - then
+        if rise >= max(least_rise, policy.guilty_rise_ratio * then) and rise > 0:
+            found.append(Suspect(uuid, theirs.misses_per_s, rise))
+    return tuple(sorted(found, key=lambda s: (-s.rise_per_s, s.guest_uuid)))
+
+
+def _undisturbed(
+    vp: Tracked, sample: Sample, neighbours: Mapping[str, Sample], policy: Policy
+) -> Tracked:
+    """No detection: this sample belongs to what the VP is when nobody hurts it."""
+    old = vp.undisturbed
+    profile = _profile_of(vp, sample, neighbours, policy)
+    if old is not None and old.state == profile.state:
+        profile = _blend(old, profile)
+    return replace(vp, undisturbed=profile, detection=None)
+
+
+def _profile_of(
+    vp: Tracked, sample: Sample, neighbours: Mapping[str, Sample], policy: Policy
+) -> Profile:
+    assert vp.state is not None
+    return Profile(
+        state=vp.state,
+        sensitivity=sensitivity_of(vp.state, sample.cache_hits_pki, policy),
+        l2_mpki=sample.l2_mpki,
+        mpki=sample.mpki,
+        memory_factor=sample.memory_factor,
+        cpi=sample.cpi,
+        instructions_per_s=sample.instructions_per_s,
+        misses_per_s=sample.misses_per_s,
+        references_per_s=sample.references_per_s,
+        pressures={uuid: theirs.misses_per_s for uuid, theirs in neighbours.items()},
+    )
+
+
+def _blend(old: Profile, new: Profile) -> Profile:
+    """A slow mean, field by field. A co-runner that is new starts from no pressure at all."""
+
+    def mean(then: float, now: float) -> float:
+        return then + PROFILE_WEIGHT * (now - then)
+
+    return replace(
+        new,
+        l2_mpki=mean(old.l2_mpki, new.l2_mpki),
+        mpki=mean(old.mpki, new.mpki),
+        memory_factor=mean(old.memory_factor, new.memory_factor),
+        cpi=mean(old.cpi, new.cpi),
+        instructions_per_s=mean(old.instructions_per_s, new.instructions_per_s),
+        misses_per_s=mean(old.misses_per_s, new.misses_per_s),
+        references_per_s=mean(old.references_per_s, new.references_per_s),
+        pressures={u: mean(old.pressures.get(u, 0.0), now) for u, now in new.pressures.items()},
+    )

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From cumulative counts to rates: one sample per VP, or the reason why there is none.
+
+A counter that went backwards is a restart, never a negative rate. Nothing is judged here.
+"""
+
+from dataclasses import replace
+
+from nova_vp.core.memory import Tracked
+from nova_vp.core.model import Guest, Incomplete, Picture, Policy, Reading, Sample
+
+
+def observe(tracked: Tracked, guest: Guest, picture: Picture, policy: Policy) -> Tracked:
+    """The VP with this tick's sample, or with the reason why it has none."""
+    reading = picture.readings.get(guest.uuid) if guest.is_running else None
+    sample = None
+    why = _without_rate(tracked, guest, reading, picture.at_s, policy)
+    if why is None and reading is not None and tracked.reading is not None:
+        sample = _rates(tracked, tracked.reading, reading, guest, picture.at_s)
+        why = _doubt(sample, reading, guest, policy)
+    return replace(
+        tracked,
+        reading=reading,
+        read_at_s=picture.at_s,
+        cpu_time_ns=guest.cpu_time_ns,
+        generation=guest.generation,
+        sample=sample,
+        incomplete=why,
+    )
+
+
+def _without_rate(
+    tracked: Tracked, guest: Guest, reading: Reading | None, now_s: float, policy: Policy
+) -> Incomplete | None:
+    """Why no rate can be computed at all."""
+    before = tracked.reading
+    if not guest.is_running:
+        return Incomplete.STOPPED
+    if reading is None:
+        return Incomplete.UNREADABLE
+    if before is None:
+        return Incomplete.FIRST
+    if _has_restarted(before, reading) or tracked.generation != guest.generation:
+        return Incomplete.RESET
+    if not 0 < now_s - tracked.read_at_s <= policy.max_sample_age_s:
+        return Incomplete.LATE
+    return None
+
+
+def _has_restarted(before: Reading, now: Reading) -> bool:
+    return (
+        now.generation != before.generation
+        or now.vcpus_read < before.vcpus_read
+        or now.instructions < before.instructions
+        or now.cycles < before.cycles
+        or now.llc_references < before.llc_references
+        or now.llc_misses < before.llc_misses
+        or now.llc_misses_remote < before.llc_misses_remote
+    )
+
+
+def _doubt(sample: Sample, reading: Reading, guest: Guest, policy: Policy) -> Incomplete | None:
+    """Why a rate that could be computed must not be judged by."""
+    if reading.vcpus_read < guest.vcpus:
+        return Incomplete.PARTIAL
+    if reading.running_ratio < policy.min_running_ratio:
+        return Incomplete.MULTIPLEXED
+    if sample.instructions_per_s < policy.min_instructions_per_s:
+        return Incomplete.IDLE
+    return None
+
+
+def _rates(tracked: Tracked, before: Reading, now: Reading, guest: Guest, at_s: float) -> Sample:
+    span_s = at_s - tracked.read_at_s
+    instructions = now.instructions - before.instructions
+    references = now.llc_references - before.llc_references
+    misses = now.llc_misses - before.llc_misses
+    remote = now.llc_misses_remote - before.llc_misses_remote
+    thousands = instructions / 1000 if instructions else 0.0
+    return Sample(
+        at_s=at_s,
+        span_s=span_s,
+        instructions_per_s=instructions / span_s,
+        cpi=(now.cycles - before.cycles) / instructions if instructions else 0.0,
+        l2_mpki=references / thousands if thousands else 0.0,
+        mpki=misses / thousands if thousands else 0.0,
+        memory_factor=min(misses / references, 1.0) if references else 0.0,
+        misses_per_s=misses / span_s,
+        references_per_s=references / span_s,
+        remote_ratio=min(remote / misses, 1.0) if misses else 0.0,
+        cpu_cores=max(guest.cpu_time_ns - tracked.cpu_time_ns, 0) / 1e9 / span_s,
+        running_ratio=now.running_ratio,
+    )
