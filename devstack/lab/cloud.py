@@ -12,7 +12,7 @@ import openstack
 from openstack.compute.v2.server import Server
 from openstack.connection import Connection
 
-from devstack.lab import catalog, controller, processes, settings
+from devstack.lab import catalog, cgroups, controller, processes, settings
 from devstack.lab.errors import LabError
 from devstack.lab.processes import Address
 from devstack.lab.waiting import wait_for
@@ -185,9 +185,10 @@ def host_pid(host: str) -> int:
 
 
 def shell_argv(host: str, *argv: str) -> list[str]:
+    """Enter a host's cgroups too, so that nothing started inside outlives it."""
     namespaces = ("--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup")
-    target = str(host_pid(host))
-    return ["nsenter", "--target", target, *namespaces, "--root", "--wd=/", "--", *argv]
+    enter = ["nsenter", "--target", str(host_pid(host)), *namespaces, "--root", "--wd=/", "--"]
+    return processes.entering(cgroups.make_host_groups(host), [*enter, *argv])
 
 
 def shell(

@@ -100,7 +100,7 @@ def product() -> list[Service]:
     if is_installed("vp-scheduler"):
         rows.append(service("vp-scheduler", ("vp-scheduler", *conf), config="nova-vp.conf"))
     if _is_importable("vp_api.wsgi"):
-        environment = {"NOVA_VP_CONFIG_FILES": f"{settings.ETC}/nova-vp.conf"}
+        environment = {"OS_NOVA_VP_CONFIG_DIR": str(settings.ETC)}
         rows.append(wsgi("vp-api", "vp_api.wsgi", settings.VP_API_PORT, environment))
     return rows
 

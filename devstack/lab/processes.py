@@ -17,10 +17,9 @@ from devstack.lab.errors import LabError
 from devstack.lab.supervise import Service, prepare, write_atomically
 from devstack.lab.waiting import wait_for
 
-ENTER = (
-    "trap '' HUP; "  # a supervisor may be woken before it has its handler
-    'echo $$ >"$1"; shift; for group in $1; do echo $$ >"$group/tasks"; done; shift; exec "$@"'
-)
+ENTER = 'for group in $1; do echo $$ >"$group/tasks"; done; shift; exec "$@"'
+# A supervisor may be woken before it has its handler: the signal is ignored until then.
+LAUNCH = """trap '' HUP; echo $$ >"$1"; shift; """ + ENTER
 CONTROLLER = "controller"
 MAX_STARTS = 4
 
@@ -29,7 +28,7 @@ def run(*argv: str, log: Path | None = None, stdin: Path | None = None) -> str:
     """Run a command of the lab to its end; its output, or LabError."""
     group = cgroups.make_tracker("commands")
     result = subprocess.run(
-        ["/bin/sh", "-c", ENTER, "sh", os.devnull, str(group), *argv],
+        entering([group], list(argv)),
         env=settings.base_environment(),
         stdin=stdin.open("rb") if stdin else subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -47,11 +46,24 @@ def run(*argv: str, log: Path | None = None, stdin: Path | None = None) -> str:
     return text
 
 
+def entering(groups: list[Path], argv: list[str]) -> list[str]:
+    """The command line that enters these cgroups and then becomes `argv`."""
+    return ["/bin/sh", "-c", ENTER, "sh", " ".join(map(str, groups)), *argv]
+
+
 def launch(where: str, argv: list[str], groups: list[Path], environment: dict[str, str]) -> None:
     """Start the root process of the controller or of a host, free of this terminal."""
     with log_path(where, "init").open("ab") as log:
         subprocess.Popen(
-            ["/bin/sh", "-c", ENTER, "sh", str(pid_file(where)), " ".join(map(str, groups)), *argv],
+            [
+                "/bin/sh",
+                "-c",
+                LAUNCH,
+                "sh",
+                str(pid_file(where)),
+                " ".join(map(str, groups)),
+                *argv,
+            ],
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=log,

@@ -60,8 +60,6 @@ def up(wanted: list[Host], progress: Progress) -> None:
     for one in wanted:
         host.ensure(one, values)
     progress(f"hosts started: {', '.join(one.name for one in wanted)}")
-    database.migrate_ours()
-    _ensure(controller.product())
     _wait_for_apis()
     progress("APIs answer")
     admin = cloud.connect()
@@ -70,18 +68,22 @@ def up(wanted: list[Host], progress: Progress) -> None:
     progress("image and flavors in place")
     for one in wanted:
         _wait_for_compute(admin, one)
+    _ensure_product()
     progress("lab is up; `. <(devstack/lab/lab env)` gives an admin shell")
 
 
 def down(progress: Progress) -> None:
     """End every process, then take away what lies outside our folder. Logs stay."""
-    processes_before = len(cgroups.read_pids())
+    pids = cgroups.read_pids()
     cgroups.kill_all()
+    wait_for(
+        lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "reaping", deadline_s=20
+    )
     cgroups.remove()
     if BRIDGE_PATH.exists():
         _delete_bridge()
     shutil.rmtree(settings.RUN, ignore_errors=True)
-    progress(f"lab is down ({processes_before} processes ended; logs stay in {settings.LOG})")
+    progress(f"lab is down ({len(pids)} processes ended; logs stay in {settings.LOG})")
 
 
 def is_up() -> bool:
@@ -208,7 +210,15 @@ def _wait_for_apis() -> None:
         ("nova-api", settings.NOVA_PORT),
     ):
         _wait_http(name, port)
-    if any(service.name == "vp-api" for service in controller.product()):
+
+
+def _ensure_product() -> None:
+    """Last: a mistake in our own code leaves the rest of the cloud to look at it with."""
+    services = controller.product()
+    if services:
+        database.ensure_ours()
+    _ensure(services)
+    if any(service.name == "vp-api" for service in services):
         _wait_http("vp-api", settings.VP_API_PORT)
 
 
