@@ -8,6 +8,7 @@ restarted agent is heard and a late message is not. Receivers validate shape and
 
 import base64
 import json
+import math
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -19,15 +20,19 @@ DIGEST_TOPIC = "vp_digest"
 REPORT_TOPIC = "vp_report"
 AGENT_TOPIC = "vp_agent"
 VERSION = 1
-MAX_DIGEST_BYTES = 1024
+DIGEST_BYTES = 1024
+"""What a sender keeps a digest below, by leaving out LLC domains."""
+MAX_DIGEST_BYTES = 4096
+"""What a receiver takes: a host with very many servers needs more for `known`."""
 MAX_REPORT_BYTES = 1024 * 1024
 PREDICT_CLASSES = 10
 """States 0-8, then a newcomer nobody has measured."""
+UNKNOWN_CLASS = 9
 
 _TEXT = {"type": "string", "maxLength": 255}
 _UUID = {"type": "string", "pattern": "^[0-9a-fA-F-]{32,36}$"}
 _COUNT = {"type": "integer", "minimum": 0, "maximum": 2**53}
-_NUMBER = {"type": "number", "minimum": 0}
+_NUMBER = {"type": "number", "minimum": 0, "maximum": 1e18}
 _MODE = {"enum": ["observe", "advise", "enforce"]}
 _PERMILLE = {
     "type": "array",
@@ -58,7 +63,7 @@ def _list(schema: Mapping[str, Any], at_most: int) -> dict[str, Any]:
 
 _HEAD = {
     "v": {"const": VERSION},
-    "host": {"type": "string", "minLength": 1, "maxLength": 255},
+    "host": {"type": "string", "pattern": r"\A[A-Za-z0-9_.:@-]{1,255}\Z"},
     "epoch": _COUNT,
     "seq": _COUNT,
     "mode": _MODE,
@@ -83,10 +88,12 @@ DIGEST_SCHEMA = _object(
             ),
             64,
         ),
-        "known": {"type": "string", "maxLength": 4096},
+        "known": {"type": "string", "maxLength": MAX_DIGEST_BYTES},
     }
 )
-"""`domains[].newcomer` / `.resident` / `.strict`: `predict` per newcomer class, in thousandths of
+"""`known`: servers of this host that the numbers have counted, or that do not run (`pack_known`).
+`age_ms`: how old the numbers were when they left. `homing`: newcomers get one LLC domain each.
+`domains[].newcomer` / `.resident` / `.strict`: `predict` per newcomer class, in thousandths of
 performance lost by the newcomer, by the worst resident and by the worst strict resident."""
 
 _ACTION = _object(
@@ -105,7 +112,7 @@ _ACTION = _object(
         "hurt_ratio": _NUMBER,
         "evidence": {
             "type": "object",
-            "additionalProperties": {"type": "number"},
+            "additionalProperties": {"type": "number", "minimum": -1e18, "maximum": 1e18},
             "maxProperties": 32,
         },
         "rejected": _list(
@@ -213,25 +220,42 @@ _VALIDATORS = {
 
 
 def encode(topic: str, message: Mapping[str, Any]) -> str:
-    """JSON text, checked as the receiver will check it. Raises BadMessage."""
-    text = json.dumps(message, separators=(",", ":"), allow_nan=False)
-    decode(topic, text)
+    """ASCII JSON text. Raises BadMessage if it has no JSON form or is larger than receivers take.
+
+    Its shape is not checked: that costs the sender a hundred times what the rest does, and the
+    receiver does it anyway.
+    """
+    most = _VALIDATORS[topic][1]
+    try:
+        text = json.dumps(message, separators=(",", ":"), allow_nan=False)
+    except ValueError as exc:
+        raise BadMessage(f"{topic}: {exc}") from exc
+    if len(text) > most:
+        raise BadMessage(f"{topic}: {len(text)} bytes, at most {most} are sent")
     return text
 
 
 def decode(topic: str, text: object) -> dict[str, Any]:
     """The message, valid in shape and size. Raises BadMessage with the first fault found."""
     validator, most = _VALIDATORS[topic]
-    if not isinstance(text, str) or len(text) > most:
-        raise BadMessage(f"{topic}: not a text of at most {most} bytes")
+    if not isinstance(text, str) or len(text) > most or not text.isascii():
+        raise BadMessage(f"{topic}: not an ASCII text of at most {most} bytes")
     try:
-        message = json.loads(text, parse_constant=_refuse_constant)
+        message = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+        fault = next(validator.iter_errors(message), None)
     except (ValueError, RecursionError) as exc:
-        raise BadMessage(f"{topic}: not JSON: {exc}") from exc
-    fault = next(validator.iter_errors(message), None)
+        raise BadMessage(f"{topic}: not JSON: {str(exc)[:200]}") from exc
     if fault is not None:
-        raise BadMessage(f"{topic}: {fault.json_path}: {fault.message[:200]}")
+        raise BadMessage(f"{topic}: {fault.json_path}: violates {fault.validator}")
     return dict(message)
+
+
+def _finite(text: str) -> float:
+    """`1e999` is valid JSON and would be infinite here."""
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"{text[:20]} is too large")
+    return number
 
 
 def _refuse_constant(name: str) -> None:
@@ -247,7 +271,7 @@ def pack_known(uuids: Iterable[str]) -> str:
 
     A newcomer is mistaken for a known server once in 65536 / (servers of the host).
     """
-    marks = sorted({zlib.crc32(uuid.lower().encode()) & 0xFFFF for uuid in uuids})
+    marks = sorted({mark_of(uuid) for uuid in uuids})
     return base64.b64encode(b"".join(m.to_bytes(2, "big") for m in marks)).decode()
 
 
