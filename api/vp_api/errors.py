@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errors as clients see them: one table of codes, one JSON shape, one middleware that ensures it.
+
+Every error carries a detail that says what to do next and the request id to quote; none carries
+a stack trace. Raised in handlers, caught here and nowhere in between.
+"""
+
+import enum
+import json
+from typing import Any
+
+import webob
+import webob.dec
+import webob.exc
+from oslo_db import exception as db_exception
+from oslo_log import log as logging
+from oslo_middleware import request_id
+
+LOG = logging.getLogger(__name__)
+
+JSON = "application/json"
+
+
+class Code(enum.Enum):
+    """What programs tell errors apart by: name on the wire, HTTP status, title."""
+
+    BAD_REQUEST = ("nova-vp.bad-request", 400, "The request is not valid")
+    UNAUTHENTICATED = ("nova-vp.unauthenticated", 401, "Who you are is not known")
+    FORBIDDEN = ("nova-vp.forbidden", 403, "Your roles do not permit this")
+    NOT_FOUND = ("nova-vp.not-found", 404, "There is no such resource")
+    HOST_NOT_FOUND = ("nova-vp.host-not-found", 404, "The host is not known")
+    VP_NOT_FOUND = ("nova-vp.vp-not-found", 404, "The server is not known")
+    METHOD_NOT_ALLOWED = ("nova-vp.method-not-allowed", 405, "The resource has no such method")
+    AGENT_REFUSED = ("nova-vp.agent-refused", 409, "The agent refused")
+    TOO_LARGE = ("nova-vp.too-large", 413, "The request is too large")
+    INTERNAL = ("nova-vp.internal", 500, "vp-api failed")
+    STORE_UNAVAILABLE = ("nova-vp.store-unavailable", 503, "The database does not answer")
+    IDENTITY_UNAVAILABLE = ("nova-vp.identity-unavailable", 503, "Keystone does not answer")
+    BUS_UNAVAILABLE = ("nova-vp.bus-unavailable", 503, "The message bus does not answer")
+    AGENT_SILENT = ("nova-vp.agent-silent", 504, "The agent did not answer")
+
+    @property
+    def status(self) -> int:
+        return self.value[1]
+
+
+class ApiError(Exception):
+    def __init__(self, code: Code, detail: str) -> None:
+        super().__init__(detail)
+        self.code = code
+        self.detail = detail
+        self.headers: dict[str, str] = {}
+
+
+FROM_OUTSIDE = {
+    400: (Code.BAD_REQUEST, "Send a well-formed HTTP request; doc: the API reference."),
+    401: (
+        Code.UNAUTHENTICATED,
+        "Send a valid token as X-Auth-Token; `openstack token issue` prints one.",
+    ),
+    413: (
+        Code.TOO_LARGE,
+        "No request of this API needs a large body; the limit is "
+        "[oslo_middleware] max_request_body_size.",
+    ),
+    503: (
+        Code.IDENTITY_UNAVAILABLE,
+        "Try again. If it stays: the operator checks [keystone_authtoken] of vp-api and keystone.",
+    ),
+}
+"""What middleware of others answers with, by status."""
+
+
+class JsonErrors:
+    """Whatever goes wrong inside leaves as one of our errors."""
+
+    def __init__(self, application: Any) -> None:
+        self._application = application
+
+    @webob.dec.wsgify
+    def __call__(self, request: webob.Request) -> webob.Response:
+        try:
+            response = request.get_response(self._application)
+        except webob.exc.HTTPException as exc:
+            response = exc
+        except Exception as exc:
+            return _respond(request, _translate(exc))
+        if response.status_int < 400:
+            return response
+        return _respond(request, _from_status(response))
+
+
+def _translate(exc: Exception) -> ApiError:
+    if isinstance(exc, ApiError):
+        return exc
+    LOG.exception("vp-api failed")
+    if isinstance(exc, db_exception.DBError):
+        return ApiError(
+            Code.STORE_UNAVAILABLE,
+            "Try again. If it stays: the operator checks [database] connection and runs "
+            "`vp-manage db sync`.",
+        )
+    return ApiError(
+        Code.INTERNAL, "Give the request id to your operator: vp-api's log has the cause."
+    )
+
+
+def _from_status(response: webob.Response) -> ApiError:
+    code, detail = FROM_OUTSIDE.get(
+        response.status_int, (Code.INTERNAL, f"HTTP status {response.status_int}.")
+    )
+    error = ApiError(code, detail)
+    if "WWW-Authenticate" in response.headers:
+        error.headers["WWW-Authenticate"] = response.headers["WWW-Authenticate"]
+    return error
+
+
+def _respond(request: webob.Request, error: ApiError) -> webob.Response:
+    name, status, title = error.code.value
+    body = {
+        "status": status,
+        "code": name,
+        "title": title,
+        "detail": error.detail,
+        "request_id": request.environ.get(request_id.ENV_REQUEST_ID),
+    }
+    response = webob.Response(status=status, content_type=JSON, charset="utf-8")
+    response.text = json.dumps({"errors": [body]})
+    response.headers.update(error.headers)
+    return response

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Single values in the form both views show them: times, states. Nothing here names a neighbour."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from nova_vp.core.model import FactorClass, State
+
+FACTOR_WORDS = {
+    FactorClass.LOW: "mf<0.25",
+    FactorClass.MID: "mf 0.25-0.6",
+    FactorClass.HIGH: "mf>0.6",
+}
+
+
+def iso(seconds: float | None) -> str | None:
+    """A time a host reported; one that no calendar knows is no time."""
+    if seconds is None:
+        return None
+    try:
+        return iso_datetime(datetime.fromtimestamp(seconds, UTC))
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+def iso_datetime(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def state(number: int | None) -> dict[str, Any] | None:
+    """`{"number": 8, "name": "bulldog, mf>0.6"}`."""
+    if number is None:
+        return None
+    known = State.from_number(number)
+    name = f"{known.intensity.name.lower()}, {FACTOR_WORDS[known.factor]}"
+    return {"number": number, "name": name}

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""vp-api for WSGI servers, by module path: `vp_api.wsgi:application`.
+
+Importing this module reads the configuration and fails loudly when it is wrong; database, bus and
+keystone are connected by the first request that needs them, that is in each worker after a fork.
+Nothing else imports it. OS_NOVA_VP_CONFIG_DIR names the folder of the files if it is not
+/etc/nova-vp.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import oslo_messaging
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from nova_vp import conf as options
+from nova_vp.db.queries import Store
+from nova_vp.rpcapi import AgentAPI
+from vp_api import deploy
+
+CONFIG_FILES = ("nova-vp.conf", "vp-api.conf")
+
+
+def _config_files() -> list[str] | None:
+    folder = os.environ.get("OS_NOVA_VP_CONFIG_DIR")
+    if not folder:
+        return None
+    return [str(path) for name in CONFIG_FILES if (path := Path(folder) / name).exists()]
+
+
+def _build() -> Any:
+    conf = cfg.ConfigOpts()
+    options.register_all(conf)
+    logging.register_options(conf)
+    conf([], project="nova-vp", prog="vp-api", default_config_files=_config_files())
+    logging.setup(conf, "vp-api")
+    transport = oslo_messaging.get_rpc_transport(conf, url=conf.bus.transport_url)
+    return deploy.loadapp(conf, Store(conf), AgentAPI(transport))
+
+
+application = _build()
