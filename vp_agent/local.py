@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent's control socket: the operator's commands on the host itself, without any bus.
+
+One JSON object per line and connection, each way. The socket lies in the run folder, for root
+(or the agent's user) alone; the lock beside it keeps a second agent off the host, and the
+heartbeat in it tells `vp-agent release --expired` whether the leases still stand.
+"""
+
+import contextlib
+import fcntl
+import json
+import logging
+import os
+import socket
+import socketserver
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from nova_vp.core.model import Mode
+from vp_agent.commands import NotAdvising, UnknownAction
+from vp_agent.control import RELEASE_TIMEOUT_S, Control
+
+LOG = logging.getLogger(__name__)
+MAX_LINE_BYTES = 4096
+CLIENT_TIMEOUT_S = 10.0
+
+
+class NoAgent(Exception):
+    """No agent answers on this host's socket. The message says how to start one."""
+
+
+class Refused(Exception):
+    """The agent said no; its reason is the message."""
+
+
+class AlreadyRunning(Exception):
+    """Another agent holds this host's lock."""
+
+
+class RunFolder:
+    """Lock, heartbeat and socket of the one agent of this host."""
+
+    def __init__(self, folder: str) -> None:
+        self.path = Path(folder)
+        self.path.mkdir(parents=True, exist_ok=True)
+        self.socket = self.path / "agent.sock"
+        self._lock = self.path / "agent.lock"
+        self._beat = self.path / "agent.alive"
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Raises AlreadyRunning. The kernel lets go of the lock however the process ends."""
+        with open(self._lock, "a") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as exc:
+                raise AlreadyRunning(
+                    f"an agent already runs on this host (it holds {self._lock}); "
+                    "stop it first, or talk to it with `vp-agent status`"
+                ) from exc
+            yield
+
+    def beat(self) -> None:
+        """The leases of what is applied are renewed. Boot-time clock: no jump fools it."""
+        self._beat.write_text(str(time.clock_gettime(time.CLOCK_BOOTTIME)))
+
+    def silent_for_s(self) -> float | None:
+        """Seconds since the last heartbeat of this boot, or None if there was none."""
+        try:
+            beat_s = float(self._beat.read_text())
+        except (OSError, ValueError):
+            return None
+        silent = time.clock_gettime(time.CLOCK_BOOTTIME) - beat_s
+        return silent if silent >= 0 else None
+
+
+class Server:
+    """Answers the socket on a thread of its own until closed."""
+
+    def __init__(self, folder: RunFolder, control: Control, status: Callable[[], Any]) -> None:
+        self._path = folder.socket
+        self._path.unlink(missing_ok=True)
+        answers: Mapping[str, Callable[[str], Any]] = {
+            "status": lambda _: status(),
+            "mode": lambda value: control.set_mode(Mode(value)),
+            "accept": control.accept,
+            "release": lambda _: control.release(),
+        }
+
+        class Handler(socketserver.StreamRequestHandler):
+            timeout = CLIENT_TIMEOUT_S
+
+            def handle(self) -> None:
+                answer = _answer(answers, self.rfile.readline(MAX_LINE_BYTES))
+                self.wfile.write(json.dumps(answer).encode() + b"\n")
+
+        old = os.umask(0o177)
+        try:
+            self._server = socketserver.ThreadingUnixStreamServer(str(self._path), Handler)
+        finally:
+            os.umask(old)
+        self._server.daemon_threads = True
+        threading.Thread(target=self._server.serve_forever, name="control", daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._path.unlink(missing_ok=True)
+
+
+def _answer(answers: Mapping[str, Callable[[str], Any]], line: bytes) -> dict[str, Any]:
+    try:
+        order = json.loads(line)
+        return {"ok": answers[order["do"]](str(order.get("value", "")))}
+    except (UnknownAction, NotAdvising, OSError) as exc:
+        return {"error": str(exc)}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {"error": f"not an order; known orders: {', '.join(answers)}"}
+
+
+def ask(folder: RunFolder, do: str, value: str = "") -> Any:
+    """One order to the running agent. Raises NoAgent or Refused."""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+            sock.settimeout(RELEASE_TIMEOUT_S + CLIENT_TIMEOUT_S)
+            sock.connect(str(folder.socket))
+            sock.sendall(json.dumps({"do": do, "value": value}).encode() + b"\n")
+            with sock.makefile("rb") as file:
+                answer = json.loads(file.readline())
+    except (OSError, ValueError) as exc:
+        raise NoAgent(
+            f"no agent answers at {folder.socket} ({exc}); start it with `vp-agent run`"
+        ) from exc
+    if "error" in answer:
+        raise Refused(answer["error"])
+    return answer["ok"]

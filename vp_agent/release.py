@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Undo without an agent: what a systemd timer, OnFailure= or an operator runs.
+
+No lease inside a process survives that process, so this reads the journals in the domains'
+metadata and restores by the same path the agent uses. A living agent's leases are left alone by
+`--expired`; without it, a living agent is asked to do the undo itself.
+"""
+
+from dataclasses import dataclass
+
+from nova_vp.core.model import Applied
+from vp_agent.drivers.base import GuestsDriver, Journal
+from vp_agent.hands import Hands
+from vp_agent.local import AlreadyRunning, RunFolder, ask
+from vp_agent.tick import to_undo
+
+LEASE_S = 60.0
+"""An agent that has not ticked for so long no longer holds what it applied."""
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    restored: tuple[str, ...]
+    failed: tuple[str, ...]
+    note: str = ""
+
+
+def release(
+    folder: RunFolder, guests: GuestsDriver, journal: Journal, hands: Hands, last_epoch: int
+) -> Released:
+    """Everything back. Raises HostUnavailable, Refused, NoAgent."""
+    try:
+        with folder.locked():
+            return _restore(guests, journal, hands, last_epoch)
+    except AlreadyRunning:
+        entries = tuple(journal.read())
+        if ask(folder, "release"):
+            return Released(entries, (), "done by the running agent, now in mode observe")
+        return Released((), entries, "the running agent could not restore all; see its log")
+
+
+def release_expired(
+    folder: RunFolder, guests: GuestsDriver, journal: Journal, hands: Hands, last_epoch: int
+) -> Released:
+    """What no living agent holds any more. Raises HostUnavailable."""
+    try:
+        with folder.locked():
+            return _restore(guests, journal, hands, last_epoch)
+    except AlreadyRunning:
+        silent_s = folder.silent_for_s()
+        if silent_s is not None and silent_s < LEASE_S:
+            return Released((), (), "a living agent holds the leases: nothing has expired")
+        return _restore(guests, journal, hands, last_epoch)
+
+
+def _restore(guests: GuestsDriver, journal: Journal, hands: Hands, last_epoch: int) -> Released:
+    here = {guest.uuid: guest for guest in guests.read()}
+    entries: list[Applied] = [
+        to_undo(entry, here[uuid], last_epoch) if uuid in here else entry
+        for uuid, entry in journal.read().items()
+    ]
+    failed = hands.undo(entries)
+    restored = tuple(e.guest_uuid for e in entries if e.guest_uuid not in failed)
+    return Released(restored, failed)

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What outlives one run of the agent: epoch, mode and the undisturbed profiles.
+
+Three small files in the state folder, each replaced whole (write, fsync, rename), so that a full
+disk or a kill leaves the old one. What cannot be read is treated as absent, and said.
+"""
+
+import dataclasses
+import json
+import logging
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from nova_vp.core.memory import Tracked
+from nova_vp.core.model import Mode, Profile, Sensitivity, State
+
+LOG = logging.getLogger(__name__)
+
+
+class StateFolder:
+    def __init__(self, folder: str) -> None:
+        self._folder = Path(folder)
+        self._folder.mkdir(parents=True, exist_ok=True)
+
+    def last_epoch(self) -> int:
+        """The epoch of the run before; 0 if there was none."""
+        try:
+            return int(self._read("epoch") or 0)
+        except ValueError:
+            return 0
+
+    def next_epoch(self) -> int:
+        """Larger than that of any run before, even where the clock jumped back."""
+        epoch = max(int(time.time() * 1000), self.last_epoch() + 1)
+        self._write("epoch", str(epoch))
+        return epoch
+
+    def mode(self, default: Mode) -> Mode:
+        text = (self._read("mode") or default.value).strip()
+        try:
+            return Mode(text)
+        except ValueError:
+            LOG.warning("%s: unknown mode %r, using %s", self._folder / "mode", text, default.value)
+            return default
+
+    def set_mode(self, mode: Mode) -> None:
+        self._write("mode", mode.value)
+
+    def profiles(self) -> dict[str, Profile]:
+        text = self._read("profiles.json")
+        if text is None:
+            return {}
+        try:
+            return {uuid: _profile(row) for uuid, row in json.loads(text).items()}
+        except (ValueError, KeyError, TypeError, AttributeError) as exc:
+            LOG.warning("profiles.json is not readable (%s): starting without", exc)
+            return {}
+
+    def set_profiles(self, profiles: Mapping[str, Profile]) -> None:
+        rows = {uuid: _row(profile) for uuid, profile in profiles.items()}
+        self._write("profiles.json", json.dumps(rows))
+
+    def _read(self, name: str) -> str | None:
+        try:
+            return (self._folder / name).read_text()
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError) as exc:
+            LOG.warning("%s: %s", self._folder / name, exc)
+            return None
+
+    def _write(self, name: str, text: str) -> None:
+        """Raises OSError where the disk refuses; the old file is then still whole."""
+        path = self._folder / name
+        new = path.with_suffix(".new")
+        with open(new, "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(new, path)
+
+
+def _row(profile: Profile) -> dict[str, object]:
+    row = dataclasses.asdict(profile)
+    row["state"] = profile.state.number
+    return row
+
+
+def _profile(row: Mapping[str, object]) -> Profile:
+    values = dict(row)
+    return Profile(
+        state=State.from_number(int(str(values.pop("state")))),
+        sensitivity=Sensitivity(**values.pop("sensitivity")),  # type: ignore[arg-type]
+        **values,  # type: ignore[arg-type]
+    )
+
+
+class ProfileKeeper:
+    """Writes the undisturbed profiles down now and then, and only when they say something new."""
+
+    EVERY_S = 10.0
+
+    def __init__(self, state: StateFolder) -> None:
+        self._state = state
+        self._kept_at_s: float | None = None
+        self._is_failing = False
+
+    def keep(self, vps: Mapping[str, Tracked], now_s: float) -> None:
+        """Never raises: a full disk costs the memory of a restart, not the tick."""
+        if self._kept_at_s is not None and now_s - self._kept_at_s < self.EVERY_S:
+            return
+        self._kept_at_s = now_s
+        profiles = {uuid: vp.undisturbed for uuid, vp in vps.items() if vp.undisturbed}
+        try:
+            self._state.set_profiles(profiles)
+            self._is_failing = False
+        except OSError as exc:
+            if not self._is_failing:
+                LOG.warning("profiles are not saved until this is mended: %s", exc)
+            self._is_failing = True
