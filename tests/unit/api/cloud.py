@@ -5,7 +5,6 @@ lab-1 is fresh: `victim` of project alpha was hurt by `noisy` of project beta, w
 lab-2 is stale, measures badly, and still claims `victim`, which left it for lab-1.
 """
 
-import json
 from datetime import UTC, datetime, timedelta
 
 from nova_vp import wire
@@ -111,8 +110,7 @@ def a_report(host, **changes):
         "proposals": [],
         **changes,
     }
-    wire.encode(wire.REPORT_TOPIC, report)
-    return report
+    return wire.decode(wire.REPORT_TOPIC, wire.encode(wire.REPORT_TOPIC, report))
 
 
 def a_record(host="lab-1", age_s=3, **changes):
@@ -123,7 +121,7 @@ def a_record(host="lab-1", age_s=3, **changes):
         sequence=report["seq"],
         mode=report["mode"],
         received_at=NOW - timedelta(seconds=age_s),
-        report=json.loads(json.dumps(report)),
+        report=report,
     )
 
 
