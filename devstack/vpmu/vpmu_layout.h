@@ -12,7 +12,7 @@
  *
  * Rules for readers of vm.<name>
  *   - Everything is little-endian and naturally aligned. Check magic and version before all else: the magic
- *     is stored last, and the file appears under its name only when it is complete.
+ *     is stored last, so a file without it is still being made.
  *   - Counters are cumulative u64 since `started_ns`, each written by its vCPU thread alone: an aligned 8-byte
  *     read is never torn, no lock is needed. Different counters are read a few nanoseconds apart.
  *   - A restarted VM gets a new file (new inode, other `started_ns`), so its counters begin at zero. A map of

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The QEMU TCG plugin: binds QEMU's callbacks to struct vm and brings the clock, the CPU number and the sleep.
+ * A fault here kills a VM, so nothing here may fail after install: a refused configuration registers no callbacks and
+ * the guest runs as if there were no plugin. qemu_plugin_reset is not used, it aborts QEMU 7.2.
+ */
+#define _GNU_SOURCE
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "guest_name.h"
+#include "qemu_plugin_v1.h"
+#include "setup.h"
+
+QEMU_PLUGIN_EXPORT int qemu_plugin_version = QEMU_PLUGIN_API_VERSION;
+QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv);
+
+static struct setup the_setup;
+static struct vm *const the_vm = &the_setup.vm;
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* A signal may end the sleep early: what is still owed is slept at the next tick. */
+static void sleep_for(uint64_t ns)
+{
+    const struct timespec span = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+    clock_nanosleep(CLOCK_MONOTONIC, 0, &span, NULL);
+}
+
+static void on_memory(unsigned int index, qemu_plugin_meminfo_t info, uint64_t vaddr, void *unused)
+{
+    (void)unused;
+    if (index >= the_vm->vcpu_count)
+        return;
+    struct vcpu *vcpu = &the_vm->vcpus[index];
+    if (!vcpu->is_measured || !model_misses_l1(&vcpu->model, vaddr))
+        return;
+    const struct qemu_plugin_hwaddr *address = qemu_plugin_get_hwaddr(info, vaddr);
+    if (address && !qemu_plugin_hwaddr_is_io(address))
+        vcpu_misses(the_vm, vcpu, vaddr, qemu_plugin_hwaddr_phys_addr(address));
+}
+
+/* What a block's callback is told: its number of instructions, and whether they are the kernel's. */
+static void *pack_block(size_t instructions, bool in_kernel)
+{
+    return (void *)(instructions << 1 | in_kernel);
+}
+
+static void on_block(unsigned int index, void *packed)
+{
+    if (index >= the_vm->vcpu_count)
+        return;
+    struct vcpu *vcpu = &the_vm->vcpus[index];
+    if (!vcpu_runs(vcpu, (uintptr_t)packed >> 1))
+        return;
+    uint64_t owed_ns = vcpu_tick(the_vm, vcpu, (uintptr_t)packed & 1, now_ns());
+    if (owed_ns)
+        sleep_for(owed_ns);
+}
+
+static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *block)
+{
+    (void)id;
+    size_t instructions = qemu_plugin_tb_n_insns(block);
+    bool in_kernel = qemu_plugin_tb_vaddr(block) >> 63;
+    qemu_plugin_register_vcpu_tb_exec_cb(block, on_block, QEMU_PLUGIN_CB_NO_REGS,
+                                         pack_block(instructions, in_kernel));
+    for (size_t i = 0; i < instructions; i++)
+        qemu_plugin_register_vcpu_mem_cb(qemu_plugin_tb_get_insn(block, i), on_memory, QEMU_PLUGIN_CB_NO_REGS,
+                                         QEMU_PLUGIN_MEM_RW, NULL);
+}
+
+/* Runs in the vCPU's own thread. */
+static void on_vcpu_start(qemu_plugin_id_t id, unsigned int index)
+{
+    (void)id;
+    if (index < the_vm->vcpu_count)
+        the_vm->vcpus[index].slot->tid = (int32_t)syscall(SYS_gettid);
+}
+
+static void on_halt(qemu_plugin_id_t id, unsigned int index)
+{
+    (void)id;
+    if (index < the_vm->vcpu_count)
+        vcpu_halt(the_vm, &the_vm->vcpus[index], now_ns());
+}
+
+static void on_resume(qemu_plugin_id_t id, unsigned int index)
+{
+    (void)id;
+    if (index < the_vm->vcpu_count)
+        vcpu_resume(&the_vm->vcpus[index], now_ns());
+}
+
+static void on_exit_of_qemu(qemu_plugin_id_t id, void *unused)
+{
+    (void)id;
+    (void)unused;
+    setup_close(&the_setup);
+}
+
+static bool read_arguments(struct config *config, int argc, char **argv, struct problem *problem)
+{
+    bool is_good = true;
+    struct problem later;
+    config_set_defaults(config);
+    /* All of them even after a bad one: `dir` says where the refusal can be seen. */
+    for (int i = 0; i < argc; i++)
+        is_good = config_apply(config, argv[i], is_good ? problem : &later) && is_good;
+    return is_good;
+}
+
+static bool take_name(struct config *config, struct problem *problem)
+{
+    return *config->name || guest_name_read(config->name, problem);
+}
+
+/* The guest is worth more than its counters: say why and let it run without them. */
+static void run_without(const struct config *config, const struct problem *problem)
+{
+    struct problem unused;
+    fprintf(stderr, "vpmu: %s\nvpmu: this VM runs without vpmu\n", problem->text);
+    if (guest_name_check(config->name, &unused))
+        error_file_write(config->dir, config->name, problem->text);
+}
+
+int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv)
+{
+    struct problem problem, unnamed;
+    struct config *config = &the_setup.config;
+    bool is_good = read_arguments(config, argc, argv, &problem);
+    bool is_named = take_name(config, is_good ? &problem : &unnamed);
+    uint32_t vcpu_count = info->system_emulation ? (uint32_t)info->system.max_vcpus : 0;
+    if (!is_good || !is_named || !setup_vm(&the_setup, vcpu_count, sched_getcpu, now_ns(), &problem)) {
+        run_without(config, &problem);
+        return 0;
+    }
+    qemu_plugin_register_vcpu_init_cb(id, on_vcpu_start);
+    qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
+    qemu_plugin_register_vcpu_idle_cb(id, on_halt);
+    qemu_plugin_register_vcpu_resume_cb(id, on_resume);
+    qemu_plugin_register_atexit_cb(id, on_exit_of_qemu, NULL);
+    return 0;
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "vm.h"
+
+#include <string.h>
+
+/* A tick is due after half a millisecond of modelled time: short beside the time that an LLC takes to fill, so that
+ * VMs interleave finely, and long beside the cost of a sleep. */
+#define TICKS_PER_S 2000
+#define UNPACED_TICK_CYCLES 30000
+
+static uint32_t live(const uint32_t *control)
+{
+    return __atomic_load_n(control, __ATOMIC_RELAXED);
+}
+
+static void refill(const struct vm *vm, struct vcpu *vcpu)
+{
+    uint64_t mhz = vcpu->is_measured ? live(&vm->header->mhz) : 0;
+    uint64_t cycles = mhz ? mhz * 1000000 / TICKS_PER_S : UNPACED_TICK_CYCLES;
+    uint32_t cpi_x100 = live(&vm->header->cpi_x100);
+    vcpu->cpi_x100 = cpi_x100 ? cpi_x100 : 1;
+    vcpu->budget_x100 = (int64_t)(cycles * 100);
+}
+
+bool vm_init_vcpu(struct vm *vm, uint32_t index, volatile struct vpmu_slot *slot, uint64_t now_ns)
+{
+    struct vcpu *vcpu = &vm->vcpus[index];
+    *vcpu = (struct vcpu){.slot = slot};
+    if (!model_init_vcpu(&vm->model, &vcpu->model))
+        return false;
+    slot->cpu = -1;
+    slot->socket = -1;
+    vcpu->is_measured = boot_is_over(&vm->boot, &vm->boot_limits, now_ns);
+    if (vcpu->is_measured)
+        vm->header->phase = VPMU_PHASE_MEASURED;
+    refill(vm, vcpu);
+    return true;
+}
+
+void vcpu_misses(struct vm *vm, struct vcpu *vcpu, uint64_t vaddr, uint64_t paddr)
+{
+    vcpu->budget_x100 -= (int64_t)(100 * model_l1_miss(&vm->model, &vcpu->model, vaddr, paddr));
+}
+
+static void count_cycles(struct vcpu *vcpu)
+{
+    uint64_t instructions = vcpu->model.instructions - vcpu->counted_instructions;
+    uint64_t stall_cycles = vcpu->model.stall_cycles - vcpu->counted_stall_cycles;
+    vcpu->cycles_x100 += instructions * vcpu->cpi_x100 + stall_cycles * 100;
+    vcpu->counted_instructions = vcpu->model.instructions;
+    vcpu->counted_stall_cycles = vcpu->model.stall_cycles;
+}
+
+static void publish(struct vcpu *vcpu, uint64_t now_ns)
+{
+    volatile struct vpmu_slot *slot = vcpu->slot;
+    model_publish(&vcpu->model, slot);
+    slot->cycles = vcpu->cycles_x100 / 100;
+    slot->paced_ns = vcpu->paced_ns;
+    slot->debt_ns = vcpu->debt_ns;
+    slot->updated_ns = now_ns;
+}
+
+/* True while the guest boots; what a vCPU ran until then is forgotten. */
+static bool still_boots(struct vm *vm, struct vcpu *vcpu, bool in_kernel, uint64_t now_ns)
+{
+    if (vcpu->is_measured)
+        return false;
+    boot_observe(&vm->boot, in_kernel, vcpu->model.instructions);
+    vcpu->model.instructions = 0;
+    if (live(&vm->header->phase) == VPMU_PHASE_BOOT && !boot_is_over(&vm->boot, &vm->boot_limits, now_ns))
+        return true;
+    __atomic_store_n(&vm->header->phase, VPMU_PHASE_MEASURED, __ATOMIC_RELAXED);
+    vcpu->is_measured = true;
+    return false;
+}
+
+/* An unpaced guest misses many times faster than a controller of the modelled clock could serve: it loads none. */
+static void share_bandwidth(struct vm *vm, struct vcpu *vcpu, uint32_t mhz, uint64_t now_ns)
+{
+    if (mhz)
+        model_report_bandwidth(&vm->model, &vcpu->model, now_ns);
+    memset(vcpu->model.transferred_lines, 0, sizeof vcpu->model.transferred_lines);
+}
+
+uint64_t vcpu_tick(struct vm *vm, struct vcpu *vcpu, bool in_kernel, uint64_t now_ns)
+{
+    struct pace_step step = {0, 0};
+    if (!still_boots(vm, vcpu, in_kernel, now_ns)) {
+        uint32_t mhz = live(&vm->header->mhz);
+        count_cycles(vcpu);
+        step = pace_step(&vcpu->pace, mhz, now_ns, vcpu->cycles_x100 / 100);
+        vcpu->paced_ns += step.sleep_ns;
+        vcpu->debt_ns += step.debt_ns;
+        share_bandwidth(vm, vcpu, mhz, now_ns);
+        publish(vcpu, now_ns);
+    }
+    refill(vm, vcpu);
+    return step.sleep_ns;
+}
+
+void vcpu_halt(struct vm *vm, struct vcpu *vcpu, uint64_t now_ns)
+{
+    model_flush_l1(&vcpu->model);
+    if (!vcpu->is_measured)
+        return;
+    count_cycles(vcpu);
+    share_bandwidth(vm, vcpu, live(&vm->header->mhz), now_ns);
+    publish(vcpu, now_ns);
+}
+
+void vcpu_resume(struct vcpu *vcpu, uint64_t now_ns)
+{
+    pace_resume(&vcpu->pace, now_ns, vcpu->cycles_x100 / 100);
+}
