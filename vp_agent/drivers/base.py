@@ -52,6 +52,9 @@ class GuestsDriver(Protocol):
     def read(self) -> tuple[Guest, ...]:
         """Every active guest, one bulk call. Raises HostUnavailable."""
 
+    def stopped(self) -> frozenset[str]:
+        """UUIDs of servers that live on this host but did not run at the last `read`."""
+
     def threads(self) -> tuple[VcpuThreads, ...]:
         """vCPU threads of the guests of the last `read`."""
 

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent's one connection to libvirt: opened when needed, again after libvirtd came back.
+
+Errors of libvirt become driver errors here and nowhere else. Events arrive on a thread of their own
+and are only handed on; nothing is read in it, so that a slow guest cannot hold up the others.
+"""
+
+import contextlib
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import libvirt
+
+from vp_agent.drivers.base import ApplyFailed, DriverError, GuestGone, HostUnavailable
+
+Answer = TypeVar("Answer")
+Listener = Callable[[str | None, bool], None]
+"""Called with a guest's UUID (None: any guest may have changed) and whether that was its life
+(start, stop, reboot, suspend) rather than its XML."""
+
+KEEPALIVE_S = 5
+KEEPALIVE_MISSES = 3
+_GONE = (libvirt.VIR_ERR_NO_DOMAIN, libvirt.VIR_ERR_OPERATION_INVALID)
+_TRANSPORT = (libvirt.VIR_FROM_RPC, libvirt.VIR_FROM_REMOTE)
+_NO_LIBVIRT = (libvirt.VIR_ERR_NO_CONNECT, libvirt.VIR_ERR_INVALID_CONN, libvirt.VIR_ERR_RPC)
+
+_event_loop_lock = threading.Lock()
+_event_loop: threading.Thread | None = None
+
+
+def run_event_loop() -> None:
+    """libvirt knows one event loop per process; it must run before a connection is opened."""
+    global _event_loop
+    with _event_loop_lock:
+        if _event_loop is None:
+            libvirt.virEventRegisterDefaultImpl()
+            # Expected errors are raised; without a handler libvirt prints them as well.
+            libvirt.registerErrorHandler(lambda *_: None, None)
+            _event_loop = threading.Thread(target=_loop, name="libvirt-events", daemon=True)
+            _event_loop.start()
+
+
+def _loop() -> None:
+    while True:
+        libvirt.virEventRunDefaultImpl()
+
+
+class Connection:
+    def __init__(self, uri: str) -> None:
+        self._uri = uri
+        self._connection: Any = None
+        self._subscriptions: list[int] = []
+        self._listeners: list[Listener] = []
+        self._migrating: set[str] = set()
+
+    def listen(self, listener: Listener) -> None:
+        """`listener` is called from the event thread and must only take a note."""
+        self._listeners.append(listener)
+
+    def call(self, ask: Callable[[Any], Answer]) -> Answer:
+        """`ask` with the open connection. Raises HostUnavailable, GuestGone or ApplyFailed."""
+        connection = self._connection or self._open()
+        try:
+            return ask(connection)
+        except libvirt.libvirtError as exc:
+            raise self._translated(exc) from exc
+
+    def change(self, uuid: str, act: Callable[[Any], Answer]) -> Answer:
+        """`act` on a guest, unless a job runs there: libvirt would hold us for 30 seconds."""
+
+        def ask(connection: Any) -> Answer:
+            domain = connection.lookupByUUIDString(uuid)
+            if domain.jobInfo()[0] != libvirt.VIR_DOMAIN_JOB_NONE:
+                raise ApplyFailed(
+                    f"guest {uuid} is in a libvirt job (migration, backup); it is tried again "
+                    "once the job has ended"
+                )
+            return act(domain)
+
+        return self.call(ask)
+
+    def is_migrating(self, uuid: str) -> bool:
+        """Free of cost unless an event said so; then libvirt is asked until it has ended."""
+        if uuid not in self._migrating:
+            return False
+        return self.check_migrating(uuid)
+
+    def check_migrating(self, uuid: str) -> bool:
+        """Asks libvirt: for guests whose events we cannot have seen."""
+        kind = self.call(lambda c: c.lookupByUUIDString(uuid).jobInfo()[0])
+        if kind == libvirt.VIR_DOMAIN_JOB_NONE:
+            self._migrating.discard(uuid)
+            return False
+        self._migrating.add(uuid)
+        return True
+
+    def close(self) -> None:
+        """The next `call` opens it again."""
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        # A callback holds a reference, and with it the socket; a dead connection refuses all this.
+        with contextlib.suppress(libvirt.libvirtError):
+            connection.unregisterCloseCallback()
+            for subscription in self._subscriptions:
+                connection.domainEventDeregisterAny(subscription)
+        with contextlib.suppress(libvirt.libvirtError):
+            connection.close()
+
+    def _open(self) -> Any:
+        run_event_loop()
+        try:
+            connection = libvirt.open(self._uri)
+            connection.setKeepAlive(KEEPALIVE_S, KEEPALIVE_MISSES)
+            connection.registerCloseCallback(self._on_close, None)
+            self._subscribe(connection)
+        except libvirt.libvirtError as exc:
+            raise self._unavailable(exc) from exc
+        self._connection = connection
+        self._tell(None, True)
+        return connection
+
+    def _subscribe(self, connection: Any) -> None:
+        callbacks = {
+            libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE: self._on_lifecycle,
+            libvirt.VIR_DOMAIN_EVENT_ID_REBOOT: self._on_lifecycle,
+            libvirt.VIR_DOMAIN_EVENT_ID_TUNABLE: self._on_xml,
+            libvirt.VIR_DOMAIN_EVENT_ID_METADATA_CHANGE: self._on_xml,
+            libvirt.VIR_DOMAIN_EVENT_ID_MIGRATION_ITERATION: self._on_migration,
+        }
+        self._subscriptions = [
+            connection.domainEventRegisterAny(None, event, callback, None)
+            for event, callback in callbacks.items()
+        ]
+
+    def _on_lifecycle(self, _connection: Any, domain: Any, *_details: Any) -> None:
+        self._tell(domain.UUIDString(), True)
+
+    def _on_xml(self, _connection: Any, domain: Any, *_details: Any) -> None:
+        self._tell(domain.UUIDString(), False)
+
+    def _on_migration(self, _connection: Any, domain: Any, *_details: Any) -> None:
+        self._migrating.add(domain.UUIDString())
+
+    def _on_close(self, _connection: Any, _reason: int, _opaque: Any) -> None:
+        self._tell(None, True)
+
+    def _tell(self, uuid: str | None, is_lifecycle: bool) -> None:
+        for listener in self._listeners:
+            listener(uuid, is_lifecycle)
+
+    def _translated(self, exc: libvirt.libvirtError) -> DriverError:
+        if exc.get_error_code() in _NO_LIBVIRT or exc.get_error_domain() in _TRANSPORT:
+            self.close()
+            return self._unavailable(exc)
+        if exc.get_error_code() in _GONE:
+            return GuestGone(f"the guest is not running any more: {exc}")
+        return ApplyFailed(f"libvirt refused: {exc}; it is tried again, see libvirtd's log")
+
+    def _unavailable(self, exc: libvirt.libvirtError) -> HostUnavailable:
+        return HostUnavailable(
+            f"libvirt at {self._uri} does not answer ({exc}): check that libvirtd runs and that "
+            "the agent may connect; it is tried again in every tick"
+        )

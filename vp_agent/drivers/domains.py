@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The guests that libvirt runs, kept between ticks: one bulk call each, all else only on change.
+
+XML and thread ids are read at first sight and again when an event says so. As a hot-plugged vCPU
+sends none, one guest per refresh is also read again by age.
+Guests driver, journal and actuators share this one cache; it decides nothing.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import libvirt
+
+from nova_vp.core.model import Applied, Topology
+from vp_agent.drivers.base import ApplyFailed, GuestGone, HostUnavailable
+from vp_agent.drivers.connection import Connection
+from vp_agent.drivers.description import Description, parse_description
+from vp_agent.drivers.journal_entry import NEVER
+from vp_agent.drivers.topology import parse_topology
+from vp_agent.drivers.vcpu_threads import Process, generation_of, read_process, read_tids
+
+RUN_DIRECTORY = Path("/run/libvirt/qemu")
+REREAD_AFTER_S = 300.0
+_STATS = libvirt.VIR_DOMAIN_STATS_STATE | libvirt.VIR_DOMAIN_STATS_CPU_TOTAL
+# NOWAIT: without it a guest in a job (migration, backup) holds up everybody for 30 seconds.
+_FLAGS = (
+    libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_ACTIVE
+    | libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT
+)
+_MIGRATING_STATES = {
+    (libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_MIGRATION),
+    (libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_STARTING_UP),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """One guest as of its last change."""
+
+    domain_id: int
+    """libvirt's number of this start; another one is another QEMU."""
+    process: Process
+    tids: tuple[int, ...]
+    generation: str
+    description: Description
+    leftover: Description | None
+    """The persistent XML, if it holds a journal entry: a migration copied it there."""
+    read_at_s: float
+
+    @property
+    def applied(self) -> Applied | None:
+        if self.description.applied or self.leftover is None:
+            return self.description.applied
+        entry = self.leftover.applied
+        return entry and replace(entry, epoch=NEVER)
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """One guest of one bulk call."""
+
+    domain: Domain
+    cpu_time_ns: int
+    is_running: bool
+    is_migrating: bool
+
+
+class Domains:
+    def __init__(
+        self,
+        connection: Connection,
+        run_directory: Path = RUN_DIRECTORY,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`run_directory`: where libvirt's QEMU driver keeps its pid files."""
+        self.connection = connection
+        self._run_directory = run_directory
+        self._clock = clock
+        self._known: dict[str, Domain] = {}
+        self._changed: set[str] = set()
+        self._topology: Topology | None = None
+        self._lost_sight = False
+        self._stopped: frozenset[str] = frozenset()
+        self._is_stopped_known = False
+        connection.listen(self._note)
+
+    def topology(self) -> Topology:
+        """Read anew after every reconnection. Raises HostUnavailable."""
+        if self._topology is None:
+            capabilities = self.connection.call(lambda c: str(c.getCapabilities()))
+            self._topology = parse_topology(capabilities)
+        return self._topology
+
+    def refresh(self) -> tuple[Running, ...]:
+        """Every active guest. Raises HostUnavailable."""
+        answers = self.connection.call(lambda c: list(c.getAllDomainStats(_STATS, _FLAGS)))
+        if not self._is_stopped_known:
+            self._is_stopped_known = True
+            self._stopped = self.connection.call(_stopped)
+        self._forget_changed()
+        running = tuple(
+            seen for handle, stats in answers if (seen := self._see(handle, stats)) is not None
+        )
+        present = {seen.domain.description.uuid for seen in running}
+        self._known = {uuid: known for uuid, known in self._known.items() if uuid in present}
+        return running
+
+    def stopped(self) -> frozenset[str]:
+        """UUIDs of guests that are defined here and did not run at the last refresh."""
+        return self._stopped
+
+    def known(self) -> Iterable[Domain]:
+        """The guests of the last refresh; the first call makes one. Raises HostUnavailable."""
+        if not self._known:
+            self.refresh()
+        return tuple(self._known.values())
+
+    def find(self, uuid: str) -> Domain:
+        """As of its last change. Raises GuestGone, HostUnavailable."""
+        if self._lost_sight or uuid in self._changed:
+            return self.reread(uuid)
+        return self._known.get(uuid) or self.reread(uuid)
+
+    def reread(self, uuid: str) -> Domain:
+        """Raises GuestGone, HostUnavailable."""
+        handle = self.connection.call(lambda c: c.lookupByUUIDString(uuid))
+        try:
+            domain = self._known[uuid] = self._read(handle)
+        except ProcessLookupError as exc:
+            self._known.pop(uuid, None)
+            raise GuestGone(f"guest {uuid} has just ended") from exc
+        return domain
+
+    def forget(self, uuid: str) -> None:
+        """The guest has changed: it is read again before it is used again."""
+        self._changed.add(uuid)
+
+    def _note(self, uuid: str | None, is_lifecycle: bool) -> None:
+        if is_lifecycle:
+            self._is_stopped_known = False
+        if uuid is None:
+            self._lost_sight = True
+        else:
+            self._changed.add(uuid)
+
+    def _forget_changed(self) -> None:
+        if self._lost_sight:
+            self._lost_sight, self._known, self._topology = False, {}, None
+        while self._changed:
+            self._known.pop(self._changed.pop(), None)
+        oldest = min(self._known.values(), key=lambda known: known.read_at_s, default=None)
+        if oldest and self._clock() - oldest.read_at_s > REREAD_AFTER_S:
+            del self._known[oldest.description.uuid]
+
+    def _see(self, handle: Any, stats: dict[str, Any]) -> Running | None:
+        """None for a guest that is not all there: just starting, or just gone."""
+        uuid = handle.UUIDString()
+        try:
+            domain = self._known.get(uuid)
+            if domain is None or domain.domain_id != handle.ID():
+                domain = self._known[uuid] = self._read(handle)
+            state = stats["state.state"], stats["state.reason"]
+            is_migrating = state in _MIGRATING_STATES or self.connection.is_migrating(uuid)
+        except (GuestGone, ApplyFailed, ProcessLookupError):
+            self._known.pop(uuid, None)
+            return None
+        return Running(
+            domain=domain,
+            cpu_time_ns=int(stats.get("cpu.time", 0)),
+            is_running=state[0] == libvirt.VIR_DOMAIN_RUNNING,
+            is_migrating=is_migrating,
+        )
+
+    def _read(self, handle: Any) -> Domain:
+        """Raises GuestGone, ProcessLookupError, HostUnavailable."""
+        cpus = self.topology().cpus
+        read = self.connection.call
+        description = parse_description(read(lambda _: handle.XMLDesc(0)), cpus)
+        process = read_process(self._pid_of(description.domain_name))
+        tids = read_tids(process.pid)
+        if not tids:
+            raise ProcessLookupError(f"{description.domain_name} has no vCPU threads yet")
+        self.connection.check_migrating(description.uuid)
+        return Domain(
+            domain_id=read(lambda _: int(handle.ID())),
+            process=process,
+            tids=tids,
+            generation=generation_of(process, tids),
+            description=description,
+            leftover=read(lambda _: _leftover(handle, cpus)),
+            read_at_s=self._clock(),
+        )
+
+    def _pid_of(self, domain_name: str) -> int:
+        try:
+            return int((self._run_directory / f"{domain_name}.pid").read_text())
+        except FileNotFoundError as exc:
+            if not self._run_directory.is_dir():
+                raise HostUnavailable(
+                    f"{self._run_directory} does not exist: the agent must run where libvirt's "
+                    "QEMU driver does, and see its run folder"
+                ) from exc
+            raise ProcessLookupError(f"{domain_name} has just ended") from exc
+
+
+def _stopped(connection: Any) -> frozenset[str]:
+    inactive = connection.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_INACTIVE)
+    return frozenset(domain.UUIDString() for domain in inactive)
+
+
+def _leftover(handle: Any, cpus: frozenset[int]) -> Description | None:
+    if not handle.isPersistent():
+        return None
+    persistent = parse_description(handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE), cpus)
+    return persistent if persistent.applied else None

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The undo journal: what stood there before us, in each guest's live libvirt metadata.
+
+There it outlives the agent, ends with the guest and goes with it, so that whoever meets the guest
+next can undo. Nova ignores foreign metadata and writes the XML anew at a hard reboot. We write the
+live XML only; a migration copies it into the persistent one, so dropping looks there too.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import libvirt
+
+from nova_vp.core.model import Applied
+from vp_agent.drivers.base import ApplyFailed, GuestGone
+from vp_agent.drivers.domains import Domains
+from vp_agent.drivers.journal_entry import NAMESPACE, PREFIX, format_entry
+
+_ELEMENT = libvirt.VIR_DOMAIN_METADATA_ELEMENT
+
+
+class LibvirtJournal:
+    def __init__(self, domains: Domains) -> None:
+        self._domains = domains
+
+    def read(self) -> Mapping[str, Applied]:
+        return {
+            domain.description.uuid: domain.applied
+            for domain in self._domains.known()
+            if domain.applied is not None
+        }
+
+    def write(self, applied: Applied) -> None:
+        text = format_entry(applied)
+        self._domains.connection.change(
+            applied.guest_uuid, lambda domain: _set(domain, text, libvirt.VIR_DOMAIN_AFFECT_LIVE)
+        )
+        domain = self._domains.reread(applied.guest_uuid)
+        if domain.description.applied != applied:
+            raise ApplyFailed(
+                f"the journal of guest {applied.guest_uuid} reads back otherwise than it was "
+                "written; nothing was changed"
+            )
+
+    def drop(self, guest_uuid: str) -> None:
+        try:
+            self._domains.connection.change(guest_uuid, _drop)
+            self._domains.reread(guest_uuid)
+        except GuestGone:
+            return  # And its metadata with it.
+
+
+def _set(domain: Any, text: str | None, where: int) -> None:
+    domain.setMetadata(_ELEMENT, text, PREFIX, NAMESPACE, where)
+
+
+def _drop(domain: Any) -> None:
+    _set(domain, None, libvirt.VIR_DOMAIN_AFFECT_LIVE)
+    if domain.isPersistent() and _has_entry(domain, libvirt.VIR_DOMAIN_AFFECT_CONFIG):
+        _set(domain, None, libvirt.VIR_DOMAIN_AFFECT_CONFIG)
+
+
+def _has_entry(domain: Any, where: int) -> bool:
+    try:
+        domain.metadata(_ELEMENT, NAMESPACE, where)
+    except libvirt.libvirtError as exc:
+        if exc.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN_METADATA:
+            return False
+        raise
+    return True

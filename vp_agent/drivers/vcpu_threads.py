@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""QEMU's vCPU threads as the kernel shows them: who they are, where they may run, moving them.
+
+Standard library only: `set_affinity` also runs in the privileged helper (`vp_agent.privsep`). A pid
+may have been reused since it was read, so a process is known by pid and start time together.
+"""
+
+import os
+import re
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+# `CPU 3/KVM`; `ALL CPUs/TCG` is QEMU's single-threaded TCG. libvirt always sets debug-threads=on.
+_VCPU_NAME = re.compile(r"(?:CPU (\d+)|ALL CPUs)/")
+_START_TIME_FIELD = 19
+"""Of /proc/PID/stat, counted after the parenthesised command, which may hold spaces."""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    pid: int
+    started: int
+    """Clock ticks after boot."""
+
+
+def read_process(pid: int) -> Process:
+    """Raises ProcessLookupError."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError as exc:
+        raise ProcessLookupError(f"no process {pid}") from exc
+    return Process(pid, int(stat.rpartition(")")[2].split()[_START_TIME_FIELD]))
+
+
+def read_tids(pid: int) -> tuple[int, ...]:
+    """vCPU threads in the order of their vCPUs. Raises ProcessLookupError."""
+    found = []
+    try:
+        for tid in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{tid}/comm") as comm:
+                match = _VCPU_NAME.match(comm.read())
+            if match:
+                found.append((int(match[1] or 0), int(tid)))
+    except (FileNotFoundError, ProcessLookupError) as exc:
+        raise ProcessLookupError(f"no process {pid}, or a thread of it just ended") from exc
+    return tuple(tid for _, tid in sorted(found))
+
+
+def generation_of(process: Process, tids: tuple[int, ...]) -> str:
+    """Changes with every new vCPU thread, and survives a restart of the agent."""
+    threads = zlib.crc32(repr(tids).encode())
+    return f"{process.pid}-{process.started}-{threads:08x}"
+
+
+def read_affinity(tids: tuple[int, ...]) -> tuple[frozenset[int], ...]:
+    """One set per thread. Raises ProcessLookupError."""
+    return tuple(frozenset(os.sched_getaffinity(tid)) for tid in tids)
+
+
+def set_affinity(pid: int, started: int, cpus: list[int]) -> None:
+    """Every vCPU thread of this very process onto `cpus`. Raises OSError (ESRCH, EINVAL, EPERM)."""
+    if read_process(pid).started != started:
+        raise ProcessLookupError(f"process {pid} is another one by now")
+    for tid in read_tids(pid):
+        os.sched_setaffinity(tid, cpus)
