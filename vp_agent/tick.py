@@ -7,6 +7,7 @@ Everything that decides is in `nova_vp.core.step`; everything that touches the h
 import logging
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from nova_vp.core.memory import Memory, confirm
@@ -104,11 +105,12 @@ class Agent:
         LOG.info("undid what another run had applied to: %s", ", ".join(sorted(strangers)))
         return self._host.guests.read(), ours
 
-    def run(self, stop: threading.Event, interval_s: float) -> None:
-        """Tick until told to stop; then give every guest back."""
+    def run(self, stop: threading.Event, interval_s: float, beat: Callable[[], None]) -> None:
+        """Tick until told to stop; then give every guest back. `beat` renews the leases."""
         next_s = time.monotonic()
         while not stop.wait(max(0.0, next_s - time.monotonic())):
             next_s = max(next_s + interval_s, time.monotonic())
+            beat()
             try:
                 self.tick(time.monotonic())
             except HostUnavailable as exc:

@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`make demo`: the story of the project on a real cloud, from harm to placement, with its numbers.
+
+The neighbour's switch from harmless to hostile is fixed when it boots. The agent is told the
+operator's mode and nothing else; who hurts whom it finds out by itself.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich.console import Console as Screen
+from rich.table import Table
+
+from devstack.lab import cloud, settings, timeline
+from devstack.lab.debt import MAX_RATIO, worst_debt_ratio
+from devstack.lab.watch import Watch, Watched, agent_status, vp_of
+
+HOST, OTHER = "vp1", "vp2"
+PREFIX = "demo-"
+SWITCH_AT_UPTIME_S = 45
+PHASE_S = 8.0
+SETTLE_S = 3.0
+HARM_RATIO = 0.5
+REPORT = settings.ROOT / "demo-report.json"
+PICTURE = settings.ROOT / "demo-timeline.png"
+
+FILLER = ("filler", "vp.small", "work=compute+compute")
+VICTIM = ("victim", "vp.tiny", "work=chase:384")
+NEIGHBOUR = ("neighbour", "vp.tiny", f"work=compute@until={SWITCH_AT_UPTIME_S},stream:8192")
+TWIN = ("twin", "vp.tiny", "work=stream:8192")
+
+screen = Screen(highlight=False, soft_wrap=True)
+
+
+class DemoFailed(Exception):
+    """The story did not end as it should. The message says where to look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    begin: float
+    end: float
+    victim_ops: float
+    victim_factor: float
+    neighbour_ops: float
+
+
+@dataclass
+class Story:
+    mode: str
+    began_at: float = field(default_factory=time.time)
+    phases: dict[str, Phase] = field(default_factory=dict)
+    events: list[tuple[float, str]] = field(default_factory=list)
+    solo_stream_ops: float = 0.0
+    seconds_to_action: float | None = None
+    placed: list[dict[str, str]] = field(default_factory=list)
+    debt_ratio: float = 0.0
+
+    def say(self, text: str, *, mark: str = "") -> None:
+        screen.print(f"[dim]{time.time() - self.began_at:6.1f} s[/]  {text}")
+        if mark:
+            self.events.append((time.time(), mark))
+
+
+def run(mode: str) -> int:
+    story = Story(mode)
+    subprocess.run([str(settings.LAB / "lab"), "up"], check=True)
+    admin = cloud.connect()
+    clear(admin)
+    openstack("vp", "host", "set", HOST, "--mode", "observe")
+    story.solo_stream_ops = measure_twin(story, admin)
+    watch = Watch(HOST)
+    try:
+        servers = [boot(story, admin, watch, *what) for what in (FILLER, VICTIM, NEIGHBOUR)]
+        harm(story, watch)
+        mend(story, watch)
+        told = explain(servers[1])
+        if mode == "enforce":
+            place(story, admin)
+    finally:
+        watch.close()
+    return close(story, watch, told)
+
+
+def clear(admin: Any) -> None:
+    """Servers that an earlier demo left."""
+    cloud.delete(admin, *(s for s in admin.compute.servers() if s.name.startswith(PREFIX)))
+
+
+def openstack(*argv: str) -> str:
+    """The real command line client, as the lab's admin."""
+    environment = {**os.environ, **settings.admin_environment()}
+    client = settings.VENV / "bin" / "openstack"
+    done = subprocess.run(
+        [str(client), *argv], capture_output=True, text=True, env=environment, check=False
+    )
+    if done.returncode:
+        raise DemoFailed(f"`openstack {' '.join(argv)}` failed: {done.stderr.strip()}")
+    return done.stdout
+
+
+def measure_twin(story: Story, admin: Any) -> float:
+    """The neighbour's own pace: its twin streams alone on the other host, and leaves again."""
+    name, flavor, work = TWIN
+    story.say(f"a twin of the neighbour streams alone on {OTHER}, for its solo rate: `{work}`")
+    watch = Watch(OTHER)
+    try:
+        server = cloud.boot(admin, PREFIX + name, flavor, work, host=OTHER)
+        twin = watch.add(name, server.id)
+        begin = wait_until_measured(OTHER, twin)
+        wait_until(begin + PHASE_S)
+        ops = twin.console.median_ops(begin, begin + PHASE_S)
+        cloud.delete(admin, server)
+    finally:
+        watch.close()
+    return ops
+
+
+def boot(story: Story, admin: Any, watch: Watch, name: str, flavor: str, work: str) -> Watched:
+    server = cloud.boot(admin, PREFIX + name, flavor, work, host=HOST)
+    watched = watch.add(name, server.id)
+
+    def is_homed() -> bool:
+        vp = vp_of(agent_status(HOST), server.id)
+        return vp is not None and len(vp["domains"]) == 1
+
+    cloud.wait_for(is_homed, f"{name} to be homed on one LLC domain", deadline_s=30)
+    domain = vp_of(agent_status(HOST), server.id)["domains"][0]
+    story.say(f"{name} on {HOST}, homed on LLC domain {domain} by the agent: `{work}`")
+    return watched
+
+
+def wait_until_measured(host: str, watched: Watched) -> float:
+    """The moment from which the agent has a state for it, so boot and its caches are behind it."""
+
+    def has_state() -> bool:
+        vp = vp_of(agent_status(host), watched.server_id)
+        return vp is not None and vp["state"] is not None
+
+    cloud.wait_for(has_state, f"the agent to classify {watched.name}", deadline_s=60)
+    return time.time() + SETTLE_S
+
+
+def wait_until(moment: float) -> None:
+    cloud.wait_for(lambda: time.time() >= moment, "the phase to end", deadline_s=120)
+
+
+def harm(story: Story, watch: Watch) -> None:
+    victim, neighbour = watch.servers["victim"], watch.servers["neighbour"]
+    story.say(f"all calm; the neighbour will turn hostile at its uptime of {SWITCH_AT_UPTIME_S} s")
+    cloud.wait_for(lambda: neighbour.console.switches, "the neighbour's switch", deadline_s=90)
+    switch_at = neighbour.console.switches[-1].at
+    measure(story, watch, "alone", switch_at - PHASE_S, switch_at)
+    story.say("the neighbour streams now; the mode is observe: seen, not touched", mark="stream")
+    cloud.wait_for(
+        lambda: victim.sightings and victim.sightings[-1].is_hurt,
+        "the agent to see the victim hurt",
+        deadline_s=20,
+    )
+    story.say("the agent sees the victim hurt by a neighbour", mark="detected")
+    begin = time.time() + 1
+    wait_until(begin + PHASE_S)
+    measure(story, watch, "interfered", begin, begin + PHASE_S)
+
+
+def mend(story: Story, watch: Watch) -> None:
+    neighbour = watch.servers["neighbour"]
+    if story.mode == "enforce":
+        moves = len(neighbour.moves)
+        ordered_at = time.time()
+        openstack("vp", "host", "set", HOST, "--mode", "enforce")
+        story.say(f"`openstack vp host set {HOST} --mode enforce`")
+        cloud.wait_for(
+            lambda: len(neighbour.moves) > moves, "the agent to move the neighbour", deadline_s=20
+        )
+        moved_at, cpus = neighbour.moves[-1]
+        story.events.append((moved_at, "moved"))
+        story.seconds_to_action = round(moved_at - ordered_at, 2)
+        story.say(f"the agent moved the neighbour's vCPU to CPUs {sorted(cpus)}")
+    begin = time.time() + SETTLE_S
+    wait_until(begin + PHASE_S)
+    measure(story, watch, "mended", begin, begin + PHASE_S)
+    story.debt_ratio = worst_debt_ratio(HOST)
+
+
+def measure(story: Story, watch: Watch, name: str, begin: float, end: float) -> None:
+    victim, neighbour = watch.servers["victim"], watch.servers["neighbour"]
+    factors = [
+        s.memory_factor
+        for s in victim.sightings
+        if begin + 1 <= s.at <= end and s.memory_factor is not None
+    ]
+    story.phases[name] = Phase(
+        begin,
+        end,
+        victim.console.median_ops(begin, end),
+        sum(factors) / len(factors),
+        neighbour.console.median_ops(begin, end),
+    )
+
+
+def explain(victim: Watched) -> dict[str, Any]:
+    """What the API says of the victim: the detection, the action and its reason."""
+
+    def told() -> dict[str, Any] | None:
+        vp = json.loads(openstack("vp", "show", victim.server_id, "-f", "json"))
+        return vp if vp else None
+
+    return cloud.wait_for(told, "the API to know the victim", deadline_s=30, interval_s=1)
+
+
+def place(story: Story, admin: Any) -> None:
+    """Two servers that insist on isolation: where the scheduler puts them, and in its own words."""
+    cloud.put_flavor(admin, "vp.strict", specs={"vp:isolation": "strict"})
+    for name in ("strict-1", "strict-2"):
+        server = cloud.boot(admin, PREFIX + name, "vp.strict", "work=compute")
+        host = cloud.server_host(admin, server)
+        reason = cloud.placement_reason(server.id)
+        story.placed.append({"host": host, "reason": reason})
+        story.say(f"{name} (vp:isolation=strict) was placed on {host}: {reason}")
+
+
+def close(story: Story, watch: Watch, told: dict[str, Any]) -> int:
+    show(story, told)
+    alone, mended = story.phases["alone"], story.phases["mended"]
+    interfered = story.phases["interfered"]
+    report = {
+        "victim": {
+            "solo": alone.victim_ops,
+            "interfered": interfered.victim_ops,
+            "mended": mended.victim_ops,
+        },
+        "neighbour": {"solo": story.solo_stream_ops, "mended": mended.neighbour_ops},
+        "seconds_to_action": story.seconds_to_action,
+        "placed": story.placed[0] if story.placed else None,
+        "wall_s": round(time.time() - story.began_at, 1),
+        "mode": story.mode,
+        "debt_ratio": round(story.debt_ratio, 4),
+    }
+    REPORT.write_text(json.dumps(report, indent=2) + "\n")
+    timeline.draw(PICTURE, watch, story.events, story.began_at)
+    screen.print(f"report {REPORT.name}, picture {PICTURE.name}; `make demo-down` cleans up")
+    return judge(story)
+
+
+def show(story: Story, told: dict[str, Any]) -> None:
+    solo = story.phases["alone"].victim_ops
+    table = Table(title="What happened", title_justify="left")
+    for heading in ("phase", "victim ops/s", "of solo", "victim MF", "neighbour ops/s", "of solo"):
+        table.add_column(heading, justify="left" if heading == "phase" else "right")
+    for name, phase in story.phases.items():
+        streams = name != "alone"
+        table.add_row(
+            name,
+            f"{phase.victim_ops:,.0f}",
+            f"{phase.victim_ops / solo:.0%}",
+            f"{phase.victim_factor:.2f}",
+            f"{phase.neighbour_ops:,.0f}" if streams else "(compute)",
+            f"{phase.neighbour_ops / story.solo_stream_ops:.0%}" if streams else "",
+        )
+    screen.print(table)
+    screen.print("What the API tells of the victim (`openstack vp show`):")
+    for key, value in told.items():
+        screen.print(f"  [bold]{key}[/]: {value}")
+
+
+def judge(story: Story) -> int:
+    alone, mended = story.phases["alone"], story.phases["mended"]
+    ratio = mended.victim_ops / alone.victim_ops
+    if story.debt_ratio > MAX_RATIO:
+        screen.print(
+            f"[red]invalid[/]: the machine was too busy to keep the modelled pace "
+            f"({story.debt_ratio:.1%} debt, at most {MAX_RATIO:.0%}); end other work, repeat"
+        )
+        return 2
+    if ratio <= HARM_RATIO:
+        screen.print(f"[red]the victim still runs at {ratio:.0%} of its solo rate[/]")
+        return 1
+    screen.print(f"[green]the victim is back at {ratio:.1%} of its solo rate[/]")
+    return 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
+    parser.add_argument(
+        "--mode",
+        choices=("enforce", "observe"),
+        default="enforce",
+        help="observe leaves the harm unmended and ends with exit status 1",
+    )
+    try:
+        return run(parser.parse_args().mode)
+    except (cloud.LabError, DemoFailed) as error:
+        screen.print(f"[red]demo:[/] {error}; `devstack/lab/lab status` shows what runs")
+    except subprocess.CalledProcessError as error:
+        screen.print(f"[red]demo:[/] {error}")
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

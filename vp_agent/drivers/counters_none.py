@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A host on which no counter source works: it is watched by what libvirt says, and nothing is done.
+
+Its guests are reported as unreadable and the reasons stand in every report, so that an operator
+sees why, instead of an agent that does not start.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from nova_vp.core.model import Reading
+from vp_agent.drivers.base import VcpuThreads
+
+
+class NoCounters:
+    name = "none"
+
+    def __init__(self, why: str) -> None:
+        self._problems = {f"source-{n}": line for n, line in enumerate(why.splitlines())}
+
+    def read(self, threads: Iterable[VcpuThreads]) -> Mapping[str, Reading]:
+        return {}
+
+    def problems(self) -> Mapping[str, str]:
+        return self._problems
+
+    def close(self) -> None:
+        """Nothing was opened."""
