@@ -20,6 +20,7 @@ ROUTES: dict[str, dict[str, Handler]] = {
     "/v1": {"GET": root.show_version},
     "/v1/hosts": {"GET": hosts.list_hosts},
     "/v1/hosts/{host}": {"GET": hosts.show_host, "PATCH": hosts.change_host},
+    "/v1/hosts/{host}/proposals/{action_id}": {"PUT": hosts.accept_proposal},
     "/v1/vps": {"GET": vps.list_vps},
     "/v1/vps/{server_id}": {"GET": vps.show_vp},
 }

@@ -8,7 +8,7 @@ handler reaches out for anything that is not here.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Protocol
 
 from nova_vp.db.queries import HostRecord
 from vp_api.policy import Policy
@@ -21,8 +21,12 @@ class Store(Protocol):
 
 
 class Agents(Protocol):
-    def set_mode(self, host: str, mode: str) -> Any:
-        """Returns once the agent acknowledged. Raises oslo.messaging's exceptions."""
+    """Methods return once the agent acknowledged. They raise oslo.messaging's exceptions and
+    those of the agent itself."""
+
+    def set_mode(self, host: str, mode: str) -> None: ...
+
+    def accept(self, host: str, action_id: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

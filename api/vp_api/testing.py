@@ -6,8 +6,6 @@ They behave as the real ones do, failures included; nothing in production import
 
 from collections.abc import Iterable
 
-import oslo_messaging
-
 from nova_vp.db.queries import HostRecord
 
 
@@ -34,9 +32,17 @@ class MemoryAgents:
 
     def __init__(self) -> None:
         self.modes: dict[str, str] = {}
-        self.failing: dict[str, oslo_messaging.MessagingException] = {}
+        self.accepted: list[tuple[str, str]] = []
+        self.failing: dict[str, Exception] = {}
 
     def set_mode(self, host: str, mode: str) -> None:
+        self._fail(host)
+        self.modes[host] = mode
+
+    def accept(self, host: str, action_id: str) -> None:
+        self._fail(host)
+        self.accepted.append((host, action_id))
+
+    def _fail(self, host: str) -> None:
         if host in self.failing:
             raise self.failing[host]
-        self.modes[host] = mode

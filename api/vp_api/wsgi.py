@@ -11,13 +11,12 @@ import os
 from pathlib import Path
 from typing import Any
 
-import oslo_messaging
 from oslo_config import cfg
 from oslo_log import log as logging
 
 from nova_vp import conf as options
 from nova_vp.db.queries import Store
-from nova_vp.rpcapi import AgentAPI
+from nova_vp.rpcapi import AgentAPI, open_transport
 from vp_api import deploy
 
 CONFIG_FILES = ("nova-vp.conf", "vp-api.conf")
@@ -36,8 +35,7 @@ def _build() -> Any:
     logging.register_options(conf)
     conf([], project="nova-vp", prog="vp-api", default_config_files=_config_files())
     logging.setup(conf, "vp-api")
-    transport = oslo_messaging.get_rpc_transport(conf, url=conf.bus.transport_url)
-    return deploy.loadapp(conf, Store(conf), AgentAPI(transport))
+    return deploy.loadapp(conf, Store(conf), AgentAPI(open_transport(conf)))
 
 
 application = _build()

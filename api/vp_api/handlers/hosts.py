@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts as operators see them, and the one thing that can be said to an agent: its mode."""
+"""Hosts as operators see them, and what can be told to their agents.
+
+An answer means that the agent acknowledged; the next report shows it everywhere else.
+"""
 
 from typing import Any
 
-import oslo_messaging
 import webob
 from oslo_log import log as logging
 
 from nova_vp.db.queries import HostRecord
+from vp_api.agents import telling
 from vp_api.context import context_of
 from vp_api.errors import ApiError, Code
 from vp_api.policies import hosts as policies
@@ -36,14 +39,28 @@ def show_host(request: webob.Request, services: Services, host: str) -> dict[str
 
 
 def change_host(request: webob.Request, services: Services, host: str) -> dict[str, Any]:
-    """Answers once the agent acknowledged; the next report shows it everywhere else."""
     context = context_of(request)
     services.policy.require(context, policies.SET_MODE)
     mode = body_of(request, schemas.CHANGE)["mode"]
     record = _find(services, host)
-    _set_mode(services, record.host, mode)
+    with telling(record.host):
+        services.agents.set_mode(record.host, mode)
     LOG.info("user %s set the mode of host %s to %s", context.user_id, record.host, mode)
     return {"host": {"name": record.host, "mode": mode}}
+
+
+def accept_proposal(
+    request: webob.Request, services: Services, host: str, action_id: str
+) -> dict[str, Any]:
+    """The agent applies it with its next tick; it alone knows which proposals still stand."""
+    context = context_of(request)
+    services.policy.require(context, policies.ACCEPT)
+    body_of(request, schemas.ACCEPT)
+    record = _find(services, host)
+    with telling(record.host):
+        services.agents.accept(record.host, action_id)
+    LOG.info("user %s accepted %s on host %s", context.user_id, action_id, record.host)
+    return {"proposal": {"id": action_id, "accepted": True}}
 
 
 def _find(services: Services, name: str) -> HostRecord:
@@ -55,26 +72,3 @@ def _find(services: Services, name: str) -> HostRecord:
             "known ones; on that host look at vp-agent, here at vp-scheduler.",
         )
     return record
-
-
-def _set_mode(services: Services, host: str, mode: str) -> None:
-    try:
-        services.agents.set_mode(host, mode)
-    except oslo_messaging.MessagingTimeout as exc:
-        raise ApiError(
-            Code.AGENT_SILENT,
-            f"The mode of '{host}' may or may not have changed: look at `openstack vp host show "
-            f"{host}`. Check that vp-agent runs there and reaches the message bus, then retry.",
-        ) from exc
-    except oslo_messaging.RemoteError as exc:
-        raise ApiError(
-            Code.AGENT_REFUSED,
-            f"The agent of '{host}' could not switch to {mode}; the cause is in its log there.",
-        ) from exc
-    except oslo_messaging.MessagingException as exc:
-        LOG.warning("cannot reach the agents: %s", exc)
-        raise ApiError(
-            Code.BUS_UNAVAILABLE,
-            "Nothing was changed. Try again; if it stays, the operator checks [bus] "
-            "transport_url of vp-api and the broker.",
-        ) from exc

@@ -7,6 +7,7 @@ from vp_api.policies import base
 
 SHOW = "nova_vp:hosts:show"
 SET_MODE = "nova_vp:hosts:set_mode"
+ACCEPT = "nova_vp:hosts:accept_proposal"
 
 RULES = [
     policy.DocumentedRuleDefault(
@@ -24,6 +25,13 @@ RULES = [
         check_str=base.ADMIN,
         description="Say what the agent of a host may do: observe, advise or enforce.",
         operations=[{"method": "PATCH", "path": "/v1/hosts/{host}"}],
+        scope_types=base.SCOPES,
+    ),
+    policy.DocumentedRuleDefault(
+        name=ACCEPT,
+        check_str=base.ADMIN,
+        description="Have an agent in mode advise apply an action that it proposed.",
+        operations=[{"method": "PUT", "path": "/v1/hosts/{host}/proposals/{action_id}"}],
         scope_types=base.SCOPES,
     ),
 ]

@@ -11,3 +11,10 @@ CHANGE = {
     "required": ["mode"],
     "additionalProperties": False,
 }
+
+ACCEPT = {
+    "type": "object",
+    "properties": {"accepted": {"const": True}},
+    "required": ["accepted"],
+    "additionalProperties": False,
+}

@@ -22,6 +22,7 @@ FOREIGN = {
     ("/v1/hosts", "GET"): 403,
     ("/v1/hosts/{host}", "GET"): 403,
     ("/v1/hosts/{host}", "PATCH"): 403,
+    ("/v1/hosts/{host}/proposals/{action_id}", "PUT"): 403,
     ("/v1/vps", "GET"): 200,
     ("/v1/vps/{server_id}", "GET"): 404,
 }
@@ -37,21 +38,24 @@ FOREIGN_WORDS = (
 
 
 def fill(path, host="lab-1", server_id=cloud.VICTIM):
-    return path.format(host=host, server_id=server_id)
+    return path.format(host=host, server_id=server_id, action_id="6f1c2d3e-2")
+
+
+BODIES = {"GET": None, "PATCH": {"mode": "enforce"}, "PUT": {"accepted": True}}
 
 
 @pytest.mark.parametrize(("path", "method"), GUARDED)
 @pytest.mark.parametrize("project_id", PROJECTS)
 @pytest.mark.parametrize("role", TENANTS)
 def test_a_foreign_project(path, method, role, project_id):
-    body = {"mode": "enforce"} if method == "PATCH" else None
     api = Api()
-    answer = api.ask(Persona(role, project_id), fill(path), method, body)
+    answer = api.ask(Persona(role, project_id), fill(path), method, BODIES[method])
     assert answer.status == FOREIGN[path, method]
     asked_for = fill(path).rsplit("/", 1)[-1]
     for word in FOREIGN_WORDS:
         assert word == asked_for or f'"{word}' not in answer.text
     assert api.agents.modes == {}
+    assert api.agents.accepted == []
 
 
 @pytest.mark.parametrize(("path", "method"), GUARDED)
@@ -65,8 +69,7 @@ def test_a_foreign_project(path, method, role, project_id):
     ids=["no token", "unscoped", "system scope"],
 )
 def test_a_token_that_is_not_project_scoped(path, method, persona, status):
-    body = {"mode": "enforce"} if method == "PATCH" else None
-    assert Api().ask(persona, fill(path), method, body).status == status
+    assert Api().ask(persona, fill(path), method, BODIES[method]).status == status
 
 
 @pytest.mark.parametrize("role", TENANTS)

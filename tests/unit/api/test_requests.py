@@ -11,9 +11,11 @@ from typing import Any
 import oslo_messaging
 import pytest
 from oslo_db import exception as db_exception
+from oslo_messaging._drivers import common as driver_common
 
 from tests.unit.api import cloud
 from tests.unit.api.client import Api, Persona
+from vp_agent.commands import NotAdvising
 
 ADMIN = Persona("admin")
 SERVICE = Persona("service")
@@ -47,6 +49,8 @@ def patch(mode):
     return {"method": "PATCH", "body": {"mode": mode}}
 
 
+ACCEPT = {"method": "PUT", "body": {"accepted": True}}
+PROPOSAL = "/v1/hosts/lab-1/proposals/6f1c2d3e-2"
 V = f"/v1/vps/{cloud.VICTIM}"
 ROWS = [
     Row("versions-without-a-token", None, "/", 200, {"versions": [{"id": "v1.0"}]}),
@@ -181,6 +185,33 @@ ROWS = [
         error("too-large"),
         method="PATCH",
         body=b" " * 200_000,
+    ),
+    # proposals
+    Row(
+        "proposal-accepted-by-an-admin",
+        ADMIN,
+        PROPOSAL,
+        200,
+        {"proposal": {"id": "6f1c2d3e-2", "accepted": True}},
+        **ACCEPT,
+    ),
+    Row("proposal-by-a-service", SERVICE, PROPOSAL, 403, error("forbidden"), **ACCEPT),
+    Row(
+        "proposal-of-an-unknown-host",
+        ADMIN,
+        PROPOSAL.replace("lab-1", "lab-9"),
+        404,
+        error("host-not-found"),
+        **ACCEPT,
+    ),
+    Row(
+        "proposal-declined",
+        ADMIN,
+        PROPOSAL,
+        400,
+        error("bad-request"),
+        method="PUT",
+        body={"accepted": False},
     ),
     # virtual platforms
     Row(
@@ -369,10 +400,12 @@ def assert_is_error(answer):
     assert "Traceback" not in answer.text
 
 
-def test_the_agent_is_told_the_mode():
+def test_the_agent_is_told():
     api = Api()
     api.ask(ADMIN, "/v1/hosts/lab-1", "PATCH", {"mode": "advise"})
+    api.ask(ADMIN, PROPOSAL, **ACCEPT)
     assert api.agents.modes == {"lab-1": "advise"}
+    assert api.agents.accepted == [("lab-1", "6f1c2d3e-2")]
 
 
 def test_nobody_without_the_right_reaches_the_agent():
@@ -382,21 +415,33 @@ def test_nobody_without_the_right_reaches_the_agent():
     assert api.agents.modes == {}
 
 
+def remote(exc):
+    """As it reaches a caller: a class of its own, the agent's traceback in its text."""
+    data = driver_common.serialize_remote_exception((type(exc), exc, None))
+    return driver_common.deserialize_remote_exception(data, ["vp_agent.commands"])
+
+
 @pytest.mark.parametrize(
     ("failure", "status", "code"),
     [
         (oslo_messaging.MessagingTimeout(), 504, "agent-silent"),
-        (oslo_messaging.RemoteError("OSError", "disk full"), 409, "agent-refused"),
+        (oslo_messaging.RemoteError("KeyError", "told-why", ["Traceback"]), 409, "agent-refused"),
+        (remote(NotAdvising("told-why")), 409, "agent-refused"),
+        (remote(OSError("told-why")), 409, "agent-refused"),
         (oslo_messaging.MessageDeliveryFailure("no broker"), 503, "bus-unavailable"),
     ],
 )
 def test_an_agent_that_fails(failure, status, code):
     api = Api()
     api.agents.failing["lab-1"] = failure
-    answer = api.ask(ADMIN, "/v1/hosts/lab-1", "PATCH", {"mode": "observe"})
-    assert answer.status == status
-    assert_contains(answer.json, error(code))
-    assert_is_error(answer)
+    for answer in (
+        api.ask(ADMIN, "/v1/hosts/lab-1", "PATCH", {"mode": "observe"}),
+        api.ask(ADMIN, PROPOSAL, **ACCEPT),
+    ):
+        assert answer.status == status
+        assert_contains(answer.json, error(code))
+        assert_is_error(answer)
+        assert ("told-why" in answer.text) == (status == 409)
 
 
 class BrokenStore:
