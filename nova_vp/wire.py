@@ -9,6 +9,7 @@ restarted agent is heard and a late message is not. Receivers validate shape and
 import base64
 import json
 import math
+import re
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -61,9 +62,10 @@ def _list(schema: Mapping[str, Any], at_most: int) -> dict[str, Any]:
     return {"type": "array", "items": schema, "maxItems": at_most}
 
 
+_HOST_NAME = r"\A[A-Za-z0-9_.:@-]{1,255}\Z"
 _HEAD = {
     "v": {"const": VERSION},
-    "host": {"type": "string", "pattern": r"\A[A-Za-z0-9_.:@-]{1,255}\Z"},
+    "host": {"type": "string", "pattern": _HOST_NAME},
     "epoch": _COUNT,
     "seq": _COUNT,
     "mode": _MODE,
@@ -227,12 +229,17 @@ def encode(topic: str, message: Mapping[str, Any]) -> str:
     """
     most = _VALIDATORS[topic][1]
     try:
-        text = json.dumps(message, separators=(",", ":"), allow_nan=False)
+        text = compact(message)
     except ValueError as exc:
         raise BadMessage(f"{topic}: {exc}") from exc
     if len(text) > most:
         raise BadMessage(f"{topic}: {len(text)} bytes, at most {most} are sent")
     return text
+
+
+def compact(value: object) -> str:
+    """Raises ValueError for numbers that JSON does not have."""
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 
 def decode(topic: str, text: object) -> dict[str, Any]:
@@ -260,6 +267,10 @@ def _finite(text: str) -> float:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a number we accept")
+
+
+def is_host_name(text: str) -> bool:
+    return re.match(_HOST_NAME, text) is not None
 
 
 def order_of(message: Mapping[str, Any]) -> Order:

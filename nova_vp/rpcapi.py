@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RPC clients of what crosses processes, with their version history; servers live where they serve.
+
+Everything goes through an exchange of our own: the default one is named by `control_exchange`,
+which Nova sets otherwise than we would, and messages would silently miss each other.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import oslo_messaging
+from oslo_config import cfg
+
+from nova_vp import wire
+
+EXCHANGE = "nova_vp"
+EXPIRE_S = 180
+"""After this long a digest or report is no news (`etc/nova-vp/rabbitmq-policies.json`)."""
+CALL_TIMEOUT_S = 10
+SEND_RETRIES = 1
+"""Once more, since the first send after a broker restart finds the old connection dead."""
+
+REMOTE_EXCEPTIONS = ("vp_agent.commands",)
+"""Modules whose exceptions cross from an agent to its caller as what they are."""
+
+TRANSPORT_DEFAULTS = {
+    # The queue of a scheduler process that is gone is deleted when its last message is void.
+    "rabbit_transient_queues_ttl": str(EXPIRE_S),
+    # What a consumer has not begun with stays in the broker, where it expires.
+    "rabbit_qos_prefetch_count": "100",
+}
+
+
+def open_transport(conf: cfg.ConfigOpts) -> oslo_messaging.RPCTransport:
+    """Reads options only; connects when used. Never open one before a fork."""
+    url = oslo_messaging.TransportURL.parse(conf, conf.bus.transport_url)
+    if url.transport == "rabbit":
+        url.query = {**TRANSPORT_DEFAULTS, **url.query}
+    return oslo_messaging.get_rpc_transport(
+        conf, url=url, allowed_remote_exmods=list(REMOTE_EXCEPTIONS)
+    )
+
+
+def target(topic: str, **where: Any) -> oslo_messaging.Target:
+    return oslo_messaging.Target(exchange=EXCHANGE, topic=topic, version="1.0", **where)
+
+
+class DigestAPI:
+    """From each agent to every scheduler process.
+
+    1.0: digest(text), a fanned-out cast of a `wire.DIGEST_TOPIC` message.
+    """
+
+    def __init__(self, transport: oslo_messaging.RPCTransport) -> None:
+        self._client = _client(transport, wire.DIGEST_TOPIC).prepare(fanout=True)
+
+    def digest(self, text: str) -> None:
+        """Raises oslo.messaging's exceptions where the broker is away."""
+        self._client.cast({}, "digest", text=text)
+
+
+class ReportAPI:
+    """From each agent to whichever vp-scheduler is free.
+
+    1.0: report(text), a cast of a `wire.REPORT_TOPIC` message.
+
+    A cast rather than a notification: the notifier hides failures from the sender, logs the whole
+    message then, and creates the queue where nobody may ever consume it.
+    """
+
+    def __init__(self, transport: oslo_messaging.RPCTransport) -> None:
+        self._client = _client(transport, wire.REPORT_TOPIC)
+
+    def report(self, text: str) -> None:
+        """Raises oslo.messaging's exceptions where the broker is away."""
+        self._client.cast({}, "report", text=text)
+
+
+class AgentAPI:
+    """To agents.
+
+    1.0: set_mode(mode) and accept(action_id), calls to one host; republish(within_s), fanned out:
+    every agent sends its digest and report again at a random moment within that time.
+    """
+
+    def __init__(self, transport: oslo_messaging.RPCTransport) -> None:
+        self._client = _client(transport, wire.AGENT_TOPIC)
+
+    def set_mode(self, host: str, mode: str) -> None:
+        """Returns once the agent has remembered it. Raises MessagingTimeout: no agent there."""
+        self._one(host).call({}, "set_mode", mode=mode)
+
+    def accept(self, host: str, action_id: str) -> None:
+        """Raises the agent's UnknownAction or NotAdvising, or MessagingTimeout."""
+        self._one(host).call({}, "accept", action_id=action_id)
+
+    def republish(self, within_s: float) -> None:
+        self._client.prepare(fanout=True).cast({}, "republish", within_s=within_s)
+
+    def _one(self, host: str) -> Any:
+        return self._client.prepare(server=host)
+
+
+def _client(transport: oslo_messaging.RPCTransport, topic: str) -> Any:
+    return oslo_messaging.get_rpc_client(
+        transport, target(topic), timeout=CALL_TIMEOUT_S, retry=SEND_RETRIES
+    )
+
+
+class BackgroundServer:
+    """An RPC server that waits for its broker on a thread of its own, however long that takes."""
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        where: oslo_messaging.Target,
+        endpoints: Sequence[object],
+        *,
+        threads: int = 1,
+        on_ready: Callable[[oslo_messaging.RPCTransport], None] | None = None,
+    ) -> None:
+        self._conf = conf
+        self._where = where
+        self._endpoints = endpoints
+        self._threads = threads
+        self._on_ready = on_ready
+        self._ready: oslo_messaging.RPCServer | None = None
+
+    def start(self) -> None:
+        threading.Thread(target=self._run, name=f"listen-{self._where.topic}", daemon=True).start()
+
+    def _run(self) -> None:
+        transport = open_transport(self._conf)
+        server = oslo_messaging.get_rpc_server(transport, self._where, self._endpoints)
+        server.start(override_pool_size=self._threads)
+        self._ready = server
+        if self._on_ready:
+            self._on_ready(transport)
+
+    @property
+    def is_ready(self) -> bool:
+        return self._ready is not None
+
+    def stop(self) -> None:
+        """Takes in no more, and returns when what was taken in is done."""
+        if self._ready:
+            self._ready.stop()
+            self._ready.wait()
+            self._ready = None

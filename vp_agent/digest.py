@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A decision as the digest that Nova's schedulers place by; pure.
+
+The shape is `wire.DIGEST_SCHEMA`. It must stay small, since every scheduler process gets one of
+every host: what does not decide a placement is left out.
+"""
+
+import math
+from typing import Any
+
+from nova_vp import wire
+from nova_vp.core.model import Decision, DomainView
+from vp_agent.facts import HostFacts, head
+
+
+def digest(decision: Decision, facts: HostFacts, order: wire.Order, now_s: float) -> dict[str, Any]:
+    """What schedulers place by, in at most `wire.DIGEST_BYTES` if leaving out domains can do it."""
+    running = {view.guest.uuid for view in decision.vps}
+    message = {
+        **head(decision, facts, order),
+        "homing": facts.is_homing,
+        "age_ms": max(0, round((now_s - decision.at_s) * 1000)),
+        "domains": [],
+        "known": wire.pack_known(running | facts.stopped_servers),
+    }
+    room = wire.DIGEST_BYTES - len(wire.encode(wire.DIGEST_TOPIC, message))
+    message["domains"] = _fitting([_digest_domain(view) for view in decision.domains], facts, room)
+    return message
+
+
+def _digest_domain(view: DomainView) -> dict[str, Any]:
+    return {
+        "id": view.domain.id,
+        "free_mcores": round(max(view.free_cores, 0.0) * 1000),
+        "cpus": len(view.domain.cpus),
+        "vcpus": round(view.allocated_vcpus),
+        "newcomer": [_permille(hurt.newcomer_ratio) for hurt in view.table],
+        "resident": [_permille(hurt.worst_resident_ratio) for hurt in view.table],
+        "strict": [_permille(hurt.worst_strict_ratio) for hurt in view.table],
+    }
+
+
+def _fitting(domains: list[dict[str, Any]], facts: HostFacts, room: int) -> list[dict[str, Any]]:
+    """Those that decide: where a newcomer would be homed, or, if it floats, where it is worst.
+
+    At least one stays, whatever the size: a digest without domains would say nothing.
+    """
+    unknown = wire.UNKNOWN_CLASS
+
+    def hurt(domain: dict[str, Any]) -> tuple[int, float]:
+        worst = max(domain["newcomer"][unknown], domain["resident"][unknown])
+        return (worst, domain["vcpus"] / domain["cpus"])
+
+    kept: list[dict[str, Any]] = []
+    for domain in sorted(domains, key=hurt, reverse=not facts.is_homing):
+        room -= len(wire.compact(domain)) + 1
+        if kept and room < 0:
+            break
+        kept.append(domain)
+    return sorted(kept, key=lambda domain: int(domain["id"]))
+
+
+def _permille(ratio: float) -> int:
+    return min(1000, max(0, round(ratio * 1000))) if math.isfinite(ratio) else 1000

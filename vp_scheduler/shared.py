@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one host view of a scheduler process, and the listener that feeds it.
+
+Nova constructs filters and weighers without arguments, each on its own, and before it forks its
+workers; threads and connections made then would be broken in every worker. So a process gets its
+view and listener after the fork, or, if it never forks, with its first request.
+"""
+
+import os
+import threading
+
+from oslo_config import cfg
+
+from nova_vp.conf import agent, bus, scheduler
+from vp_scheduler.host_view import HostView
+from vp_scheduler.listener import DigestListener
+from vp_scheduler.placement import Placement
+
+_lock = threading.Lock()
+_conf: cfg.ConfigOpts | None = None
+_placement: Placement | None = None
+
+
+def prepare(conf: cfg.ConfigOpts) -> None:
+    """Register our options with Nova's and be there when the process forks. Any number of times."""
+    global _conf
+    with _lock:
+        if _conf is not None:
+            return
+        bus.register_opts(conf)
+        scheduler.register_opts(conf)
+        conf.register_opts(agent.POLICY_OPTS, group=agent.POLICY)
+        _conf = conf
+        os.register_at_fork(after_in_child=_start_again)
+
+
+def placement() -> Placement:
+    """This process's, listening from the first call on."""
+    return _placement or _start()
+
+
+def _start() -> Placement:
+    global _placement
+    with _lock:
+        if _placement is None:
+            assert _conf is not None, "prepare() comes first"
+            settings = _conf.vp_scheduler
+            view = HostView(settings.stale_after_s, settings.known_hosts)
+            DigestListener(_conf, view).start()
+            _placement = Placement(view)
+        return _placement
+
+
+def _start_again() -> None:
+    """In the child: nothing of the parent's listener or of its locks works here."""
+    global _lock, _placement
+    _lock, _placement = threading.Lock(), None
+    _start()
