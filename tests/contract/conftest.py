@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.libvirt_host import LibvirtHost, missing_for_libvirt
+from tests.perf_shim import PerfShim
 
 
 @pytest.fixture(scope="session")
@@ -24,3 +25,25 @@ def shared_libvirt_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Li
 def libvirt_host(shared_libvirt_host: LibvirtHost) -> Iterator[LibvirtHost]:
     yield shared_libvirt_host
     shared_libvirt_host.destroy_all()
+
+
+@pytest.fixture(scope="session")
+def perf_shim(tmp_path_factory: pytest.TempPathFactory) -> PerfShim:
+    folder = tmp_path_factory.mktemp("perf-shim")
+    folder.chmod(0o755)
+    return PerfShim(folder)
+
+
+@pytest.fixture(scope="session")
+def counting_libvirt_host(
+    tmp_path_factory: pytest.TempPathFactory, perf_shim: PerfShim
+) -> Iterator[LibvirtHost]:
+    """A libvirtd that believes in the shim's PMU. Whoever boots guests destroys them."""
+    missing = missing_for_libvirt()
+    if missing:
+        pytest.skip(missing)
+    host = LibvirtHost(tmp_path_factory.mktemp("counting-libvirt"), env=perf_shim.env)
+    try:
+        yield host.start()
+    finally:
+        host.stop()

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Counters of emulated guests, from the shared-memory files of the software PMU (devstack/vpmu).
+
+The layout is that of `vpmu_layout.h`, version 1; a test compares the two. Files are read with
+`pread`, never mapped: the folder belongs to QEMU's user, and a mapped file that somebody truncates
+kills its reader with SIGBUS. A short read only costs one guest its sample.
+"""
+
+import os
+import stat
+import struct
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from nova_vp.core.model import Reading
+from vp_agent.drivers.base import CountersUnavailable, VcpuThreads
+from vp_agent.drivers.counters import CounterSettings
+
+_MAGIC = 0x00314D56554D5056
+_VERSION = 1
+_MAX_VCPUS = 64
+# magic, version, header_bytes, slot_bytes, vcpu_count, pid, vm_id, started_ns
+_HEADER = struct.Struct("<QIIIIiIQ")
+# instructions, cycles, (l1_misses), llc_references, llc_misses_local, llc_misses_remote
+_SLOT = struct.Struct("<2Q8x3Q208x")
+_MAX_ERROR_BYTES = 400
+
+
+class _Unreadable(Exception):
+    """Why one guest has no reading, in words for an operator."""
+
+
+class VpmuCounters:
+    name = "vpmu"
+
+    def __init__(self, settings: CounterSettings) -> None:
+        self._directory = settings.vpmu_directory
+        self._files: dict[str, _VmFile] = {}
+        self._problems: dict[str, str] = {}
+        try:
+            os.scandir(self._directory).close()
+        except OSError as error:
+            raise CountersUnavailable(
+                f"no software PMU: cannot list {self._directory} ({error.strerror}). It exists "
+                "only on test hosts whose QEMU runs the vpmu plugin; elsewhere use perf"
+            ) from error
+
+    def read(self, threads: Iterable[VcpuThreads]) -> Mapping[str, Reading]:
+        wanted = {guest.guest_uuid: guest for guest in threads}
+        self._close_except(wanted)
+        self._problems = {}
+        readings = {}
+        for uuid, guest in wanted.items():
+            try:
+                readings[uuid] = self._read_guest(guest)
+            except _Unreadable as error:
+                self._close(uuid)
+                self._problems[uuid] = f"vpmu: {error}"
+        return readings
+
+    def problems(self) -> Mapping[str, str]:
+        return self._problems
+
+    def close(self) -> None:
+        self._close_except(())
+
+    def _read_guest(self, guest: VcpuThreads) -> Reading:
+        path = f"{self._directory}/vm.{guest.domain_name}"
+        try:
+            found = os.stat(path, follow_symlinks=False)
+        except OSError as error:
+            raise _Unreadable(self._why_no_file(guest, error)) from error
+        file = self._files.get(guest.guest_uuid)
+        if file is None or file.identity != (found.st_dev, found.st_ino):
+            # A restarted guest gets a new file; the old one would stay readable and frozen.
+            self._close(guest.guest_uuid)
+            file = self._files[guest.guest_uuid] = _VmFile(path)
+        if file.vcpus < len(guest.tids):
+            self._problems[guest.guest_uuid] = (
+                f"vpmu: counts {file.vcpus} of {len(guest.tids)} vCPUs"
+            )
+        return file.read()
+
+    def _why_no_file(self, guest: VcpuThreads, error: OSError) -> str:
+        told = _first_bytes(self._directory / f"error.{guest.domain_name}")
+        if told:
+            return f"the plugin refused this guest: {told}"
+        return (
+            f"no counters in {error.filename} ({error.strerror}); was this guest started before "
+            "QEMU's vpmu plugin was installed? Hard-reboot it"
+        )
+
+    def _close(self, guest_uuid: str) -> None:
+        file = self._files.pop(guest_uuid, None)
+        if file is not None:
+            file.close()
+
+    def _close_except(self, kept: Iterable[str]) -> None:
+        for uuid in self._files.keys() - set(kept):
+            self._close(uuid)
+
+
+class _VmFile:
+    """One life of one guest: an open file whose header was found good."""
+
+    __slots__ = ("_fd", "_offset", "_slots_bytes", "generation", "identity", "vcpus")
+
+    def __init__(self, path: str) -> None:
+        try:
+            # Not blocking, not following: what lies there need not be what we expect.
+            self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError as error:
+            raise _Unreadable(f"cannot open {path}: {error.strerror}") from error
+        try:
+            self._check_header(path)
+        except BaseException:
+            self.close()
+            raise
+
+    def _check_header(self, path: str) -> None:
+        opened = os.fstat(self._fd)
+        if not stat.S_ISREG(opened.st_mode):
+            raise _Unreadable(f"{path} is not a regular file; remove it")
+        head = self._pread(_HEADER.size, 0)
+        if len(head) < _HEADER.size:
+            raise _Unreadable(f"{path} has no complete header yet")
+        magic, version, header_bytes, slot_bytes, vcpus, _pid, _vm, started = _HEADER.unpack(head)
+        if magic != _MAGIC:
+            raise _Unreadable(f"{path} is not a vpmu file, or a half-made one")
+        if version != _VERSION or slot_bytes != _SLOT.size:
+            raise _Unreadable(
+                f"{path} has layout version {version}, this agent reads {_VERSION}; install the "
+                "plugin of the same release and hard-reboot the guest"
+            )
+        if not 1 <= vcpus <= _MAX_VCPUS:
+            raise _Unreadable(f"{path} is damaged: {vcpus} vCPUs")
+        self.vcpus = vcpus
+        self._offset, self._slots_bytes = header_bytes, vcpus * _SLOT.size
+        self.identity = (opened.st_dev, opened.st_ino)
+        self.generation = f"{opened.st_ino}.{started}"
+
+    def read(self) -> Reading:
+        data = self._pread(self._slots_bytes, self._offset)
+        if len(data) != self._slots_bytes:
+            raise _Unreadable("its counter file was truncated; hard-reboot the guest")
+        instructions = cycles = references = local = remote = 0
+        for slot in _SLOT.iter_unpack(data):
+            instructions += slot[0]
+            cycles += slot[1]
+            references += slot[2]
+            local += slot[3]
+            remote += slot[4]
+        return Reading(
+            instructions=instructions,
+            cycles=cycles,
+            llc_references=references,
+            llc_misses=local + remote,
+            llc_misses_remote=remote,
+            vcpus_read=self.vcpus,
+            running_ratio=1.0,
+            generation=self.generation,
+        )
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+    def _pread(self, size_bytes: int, offset: int) -> bytes:
+        try:
+            return os.pread(self._fd, size_bytes, offset)
+        except OSError as error:
+            raise _Unreadable(f"cannot read its counter file: {error.strerror}") from error
+
+
+def _first_bytes(path: Path) -> str:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return ""
+    try:
+        return " ".join(os.read(fd, _MAX_ERROR_BYTES).decode(errors="replace").split())
+    except OSError:
+        return ""
+    finally:
+        os.close(fd)
