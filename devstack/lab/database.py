@@ -16,7 +16,6 @@ from pathlib import Path
 from devstack.lab import controller, processes, settings
 from devstack.lab.errors import LabError
 from devstack.lab.processes import CONTROLLER, Address, log_path, run
-from devstack.lab.waiting import wait_for
 
 FOLDER = settings.RUN / "mariadb"
 IS_MADE = settings.RUN / "mariadb.complete"
@@ -60,12 +59,9 @@ def ensure_running() -> None:
         IS_MADE.touch()
     processes.ensure_service(CONTROLLER, controller.service("mariadb", ("mysqld", *SERVER)))
     address = Address("mariadb", CONTROLLER)
-    wait_for(lambda: _answers(address), "MariaDB to answer", deadline_s=60)
-
-
-def _answers(address: Address) -> bool:
-    processes.check_not_looping(address)
-    return accepts(settings.DATABASE_IP, settings.DATABASE_PORT)
+    processes.wait_until_ready(
+        address, lambda: accepts(settings.DATABASE_IP, settings.DATABASE_PORT), deadline_s=60
+    )
 
 
 def accepts(address: str, port: int) -> bool:

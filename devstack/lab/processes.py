@@ -5,9 +5,11 @@ Whatever starts here first enters its cgroup and writes its pid file, then becom
 `lab` command killed in between leaves no process that the next one cannot find.
 """
 
+import math
 import os
 import signal
 import subprocess
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -164,6 +166,13 @@ def count_starts(address: Address) -> int:
     return _read_running(address)[1]
 
 
+def started_at(address: Address) -> float:
+    """Wall-clock seconds of its latest start; infinity while it does not run."""
+    with suppress(OSError):
+        return (control_folder(address.where) / "running" / address.name).stat().st_mtime
+    return math.inf
+
+
 def stop(address: Address, number: signal.Signals = signal.SIGTERM) -> None:
     """End it and keep it from coming back."""
     write_atomically(control_folder(address.where) / "stopped" / address.name, number.name)
@@ -186,11 +195,20 @@ def kill(address: Address) -> None:
     wait_for(lambda: service_pid(address) != pid, f"{address} to end", deadline_s=20)
 
 
-def check_not_looping(address: Address) -> None:
-    if count_starts(address) > MAX_STARTS:
-        raise LabError(
-            f"{address} ends as often as it starts", log_path(address.where, address.name)
-        )
+def wait_until_ready(address: Address, is_ready: Callable[[], bool], *, deadline_s: float) -> None:
+    """Until the service answers; LabError with its log when it does not or keeps dying."""
+    log = log_path(address.where, address.name)
+    starts_before = count_starts(address)
+
+    def probe() -> bool:
+        if count_starts(address) - starts_before > MAX_STARTS:
+            raise LabError(f"{address} ends as often as it starts", log)
+        return is_ready()
+
+    try:
+        wait_for(probe, f"{address} to be ready", deadline_s=deadline_s, interval_s=0.2)
+    except LabError as error:
+        raise LabError(str(error), log) from error
 
 
 def _read_running(address: Address) -> tuple[int | None, int]:

@@ -17,6 +17,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 RESPAWN_PAUSE_S = 1.0
+MAX_RESPAWN_PAUSE_S = 8.0
+QUICK_END_S = 5.0
 STOP_GRACE_S = 10.0
 LOOK_EVERY_S = 1.0
 
@@ -55,6 +57,7 @@ class Supervisor:
     children: dict[str, Child] = field(default_factory=dict)
     starts: dict[str, int] = field(default_factory=dict)
     not_before: dict[str, float] = field(default_factory=dict)
+    pause_s: dict[str, float] = field(default_factory=dict)
 
     def look(self, now: float) -> None:
         """One round: reap, end what shall not run, start what shall."""
@@ -90,8 +93,15 @@ class Supervisor:
         del self.children[name]
         (self.folder / "running" / name).unlink(missing_ok=True)
         if child.kill_at is None:
-            self.not_before[name] = max(now, child.started_at + RESPAWN_PAUSE_S)
+            self._postpone(child, now)
         report(f"{name} (pid {pid}) ended with {os.waitstatus_to_exitcode(status)}")
+
+    def _postpone(self, child: Child, now: float) -> None:
+        """Who ends right after its start waits longer each time: two cores carry everything."""
+        name, is_quick = child.service.name, now - child.started_at < QUICK_END_S
+        before_s = self.pause_s.get(name, RESPAWN_PAUSE_S / 2) if is_quick else RESPAWN_PAUSE_S / 2
+        self.pause_s[name] = min(2 * before_s, MAX_RESPAWN_PAUSE_S)
+        self.not_before[name] = now + self.pause_s[name]
 
     def _start(self, service: Service, now: float) -> None:
         pid = os.fork()

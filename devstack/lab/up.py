@@ -8,11 +8,13 @@ import os
 import shutil
 import time
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 import requests
 from cryptography.fernet import Fernet
 from keystoneauth1.exceptions import ClientException
+from openstack.compute.v2.service import Service as NovaService
 from openstack.connection import Connection
 
 from devstack.lab import catalog, cgroups, cloud, controller, database, host, processes, settings
@@ -55,7 +57,6 @@ def up(wanted: list[Host], progress: Progress) -> None:
     progress("database up")
     _ensure_schemas(progress)
     _ensure(controller.identity())
-    _wait_http("rabbitmq", settings.RABBIT_PORT, is_http=False)
     _ensure(controller.compute())
     for one in wanted:
         host.ensure(one, values)
@@ -202,6 +203,12 @@ def _ensure_schemas(progress: Progress) -> None:
 
 
 def _wait_for_apis() -> None:
+    broker = Address("rabbitmq", CONTROLLER)
+    processes.wait_until_ready(
+        broker,
+        lambda: database.accepts(settings.CONTROLLER_IP, settings.RABBIT_PORT),
+        deadline_s=SERVICE_DEADLINE_S,
+    )
     for name, port in (
         ("keystone", settings.KEYSTONE_PORT),
         ("placement", settings.PLACEMENT_PORT),
@@ -222,38 +229,36 @@ def _ensure_product() -> None:
         _wait_http("vp-api", settings.VP_API_PORT)
 
 
-def _wait_http(name: str, port: int, *, is_http: bool = True) -> None:
-    address = Address(name, CONTROLLER)
-
+def _wait_http(name: str, port: int) -> None:
     def answers() -> bool:
-        processes.check_not_looping(address)
-        with suppress(OSError):
-            if not is_http:
-                return database.accepts(settings.CONTROLLER_IP, port)
+        with suppress(requests.RequestException):
             requests.get(f"http://{settings.CONTROLLER_IP}:{port}/", timeout=10)
             return True
         return False
 
-    try:
-        wait_for(answers, f"{name} to answer on port {port}", deadline_s=SERVICE_DEADLINE_S)
-    except LabError as error:
-        raise LabError(str(error), processes.log_path(CONTROLLER, name)) from error
+    processes.wait_until_ready(Address(name, CONTROLLER), answers, deadline_s=SERVICE_DEADLINE_S)
 
 
 def _wait_for_compute(admin: Connection, one: Host) -> None:
-    """Until Nova lists the host's hypervisor (which implies its cell mapping) as up."""
-    address = Address("nova-compute", one.name)
+    """Until Nova lists the host's hypervisor (which implies its cell mapping) and this nova-compute
+    has reported: of one that was killed, Nova believes the best for half a minute.
+    """
+    compute = Address("nova-compute", one.name)
 
-    def is_listed() -> bool:
-        processes.check_not_looping(address)
+    def has_reported() -> bool:
         with suppress(ClientException):
-            found = admin.compute.hypervisors(details=True)
-            return any(h.name == one.name and h.state == "up" for h in found)
+            listed = any(h.name == one.name for h in admin.compute.hypervisors(details=False))
+            services = admin.compute.services(binary="nova-compute", host=one.name)
+            return listed and any(
+                _reported_at(s) >= processes.started_at(compute) for s in services
+            )
         return False
 
-    try:
-        wait_for(
-            is_listed, f"Nova to see {one.name}", deadline_s=SERVICE_DEADLINE_S, interval_s=0.3
-        )
-    except LabError as error:
-        raise LabError(str(error), processes.log_path(one.name, "nova-compute")) from error
+    processes.wait_until_ready(compute, has_reported, deadline_s=SERVICE_DEADLINE_S)
+
+
+def _reported_at(service: NovaService) -> float:
+    text = service.updated_at or service.to_dict().get("created_at")
+    if service.state != "up" or text is None:
+        return 0.0
+    return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() + 1.0  # whole seconds
