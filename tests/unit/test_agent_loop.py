@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The real loop over fake drivers: what the host *is* after ticks, kills, restarts and orders."""
+
+import json
+import threading
+from dataclasses import replace
+
+import pytest
+
+from nova_vp.core.model import Applied, Homing, Mode, Policy, Reason, Result, Unmanaged
+from tests.unit.agent_host import World, a_hurt_pair
+from tests.unit.core.build import CHASE, COMPUTE
+from vp_agent.commands import NotAdvising, UnknownAction
+from vp_agent.drivers.base import HostUnavailable
+from vp_agent.drivers.fake import FakeActuator, FakeJournal
+from vp_agent.hands import Hands
+from vp_agent.local import AlreadyRunning, NoAgent, Refused, RunFolder, Server, ask
+from vp_agent.release import LEASE_S, release, release_expired
+from vp_agent.state import StateFolder
+
+FLOATING = Policy(home_on_arrival=Homing.NEVER)
+
+
+class Killed(BaseException):
+    """SIGKILL, as the code under test can never catch it by accident."""
+
+
+class Deadly:
+    """A driver that dies before or after its nth call of one method."""
+
+    def __init__(self, driver, method: str, when: str) -> None:
+        self._driver = driver
+        self._method = method
+        self._when = when
+        self.armed = True
+
+    def __getattr__(self, name):
+        call = getattr(self._driver, name)
+        if name != self._method or not self.armed:
+            return call
+
+        def die(*args):
+            if self._when == "after":
+                call(*args)
+            raise Killed
+
+        return die
+
+
+def live_and_stop(world: World) -> None:
+    world.tick(3)
+    world.agent.give_back()
+
+
+@pytest.fixture
+def world(tmp_path):
+    return World(tmp_path / "state")
+
+
+KILLS = [
+    (driver, method, when)
+    for driver, methods in (
+        ("journal", ("write", "drop")),
+        ("actuator", ("place", "placement", "restore")),
+    )
+    for method in methods
+    for when in ("before", "after")
+]
+
+
+@pytest.mark.parametrize("then", ["restarted", "released"])
+@pytest.mark.parametrize(("driver", "method", "when"), KILLS)
+def test_killed_at_any_step_everything_is_given_back(world, driver, method, when, then):
+    journal, actuator = FakeJournal(world.host), FakeActuator(world.host)
+    uuid = world.boot(CHASE)
+    deadly = Deadly(journal if driver == "journal" else actuator, method, when)
+    world.start_agent(**{driver: deadly})
+    with pytest.raises(Killed):
+        live_and_stop(world)
+    if then == "restarted":
+        world.policy = FLOATING
+        world.start_agent()
+        world.tick()
+    else:
+        folder = RunFolder(str(world.folder / "run"))
+        state = StateFolder(str(world.folder))
+        hands = Hands(journal, actuator, epoch=0)
+        done = release(folder, world.agent._host.guests, journal, hands, state.last_epoch())
+        assert not done.failed
+    assert world.is_untouched(uuid)
+
+
+def test_the_hurt_pair_is_separated_and_given_back_on_stop(world):
+    world.policy = FLOATING
+    world.start_agent()
+    victim, neighbour = a_hurt_pair(world)
+    world.tick(2)
+    assert not world.placement(victim) & world.placement(neighbour)
+    assert [o.action.reason for o in world.heard.outcomes] == [Reason.MOVE_AGGRESSOR]
+    stop = threading.Event()
+    stop.set()
+    world.agent.run(stop, 1.0, lambda: None)
+    assert world.host.guests[neighbour].journal is None
+    assert world.placement(neighbour) == set(world.host.topology.domains[0].cpus)
+
+
+def test_an_arriving_migrant_gets_novas_bound_of_this_host(world):
+    world.policy = FLOATING
+    world.start_agent()
+    uuid = world.boot(CHASE)
+    entry = world.host.guests[uuid]
+    entry.journal = Applied(uuid, frozenset({1}), frozenset({0, 1}), "vp", "vp-1", epoch=4711)
+    world.host.change(uuid, placement=frozenset({1}))
+    world.tick()
+    assert world.is_untouched(uuid)
+    assert world.placement(uuid) == set(world.host.topology.cpus)
+
+
+def test_a_crash_restart_restores_exactly_what_stood_there(world):
+    world.policy = FLOATING
+    world.start_agent()
+    _, neighbour = a_hurt_pair(world)
+    world.tick(2)
+    world.policy = replace(FLOATING, moves_per_minute=0)
+    world.start_agent()
+    world.tick()
+    assert world.placement(neighbour) == set(world.host.topology.domains[0].cpus)
+    assert world.host.guests[neighbour].journal is None
+
+
+def test_libvirt_away_costs_ticks_and_nothing_else(world):
+    world.start_agent()
+    uuid = world.boot(CHASE)
+    world.tick(2)
+    placed = world.placement(uuid)
+    world.host.is_up = False
+    with pytest.raises(HostUnavailable):
+        world.tick()
+    world.host.is_up = True
+    world.tick(2)
+    assert world.placement(uuid) == placed
+
+
+def test_guests_come_go_and_reboot_under_the_agent(world):
+    world.start_agent()
+    first, second = world.boot(COMPUTE), world.boot(CHASE)
+    world.tick(3)
+    world.host.end(first)
+    del world.rates[first]
+    world.host.reboot(second)
+    world.counters.start(second, 1, world.host.guests[second].guest.generation)
+    decision = world.tick(2)
+    assert [view.guest.uuid for view in decision.vps] == [second]
+    assert len(world.placement(second)) < len(world.host.topology.cpus)
+
+
+def test_a_foreign_pin_is_left_and_its_journal_dropped(world):
+    world.start_agent()
+    uuid = world.boot(CHASE)
+    world.tick(2)
+    world.host.change(uuid, placement=frozenset({2}))
+    decision = world.tick(2)
+    assert world.placement(uuid) == {2}
+    assert world.host.guests[uuid].journal is None
+    assert decision.vps[0].guest.unmanaged is Unmanaged.FOREIGN_CHANGE
+
+
+def test_a_refused_change_is_an_outcome_and_leaves_no_journal(world):
+    world.start_agent()
+    uuid = world.boot(CHASE)
+    world.host.guests[uuid].refuses = "no such CPU today"
+    world.tick()
+    assert world.heard.outcomes[0].result is Result.FAILED
+    assert "no such CPU today" in world.heard.outcomes[0].detail
+    assert world.is_untouched(uuid)
+
+
+def test_mode_is_remembered_across_restarts(world):
+    world.start_agent()
+    world.control.set_mode(Mode.ADVISE)
+    world.mode = Mode.OBSERVE
+    world.start_agent()
+    assert world.control.orders().mode is Mode.ADVISE
+
+
+def test_advise_proposes_and_applies_what_is_accepted(world):
+    world.mode, world.policy = Mode.ADVISE, FLOATING
+    world.start_agent()
+    _, neighbour = a_hurt_pair(world)
+    before = world.placement(neighbour)
+    [proposal] = world.tick(3).proposals
+    assert world.placement(neighbour) == before
+    with pytest.raises(UnknownAction, match=proposal.id):
+        world.control.accept("vp-nonsense")
+    world.control.accept(proposal.id)
+    world.tick()
+    assert not world.placement(neighbour) & before
+
+
+def test_observe_accepts_nothing_and_says_how_to_change_that(world):
+    world.mode = Mode.OBSERVE
+    world.start_agent()
+    with pytest.raises(NotAdvising, match="--mode advise"):
+        world.control.accept("vp-1")
+
+
+def test_the_socket_serves_status_mode_and_errors(world, tmp_path):
+    world.start_agent()
+    folder = RunFolder(str(tmp_path / "run"))
+    server = Server(folder, world.control, lambda: {"mode": "seen"})
+    try:
+        assert ask(folder, "status") == {"mode": "seen"}
+        ask(folder, "mode", "observe")
+        assert world.control.orders().mode is Mode.OBSERVE
+        with pytest.raises(Refused, match="advise"):
+            ask(folder, "accept", "x")
+        for nonsense in ("mode", "dance"):
+            with pytest.raises(Refused, match="known orders"):
+                ask(folder, nonsense, "nonsense")
+    finally:
+        server.close()
+    with pytest.raises(NoAgent, match="vp-agent run"):
+        ask(folder, "status")
+
+
+def test_release_of_a_living_agent_goes_through_it(world, tmp_path):
+    world.policy = replace(FLOATING)
+    world.start_agent()
+    _, neighbour = a_hurt_pair(world)
+    world.tick(2)
+    folder = RunFolder(str(tmp_path / "run"))
+    hands = Hands(FakeJournal(world.host), FakeActuator(world.host), epoch=0)
+    stop = threading.Event()
+    server = Server(folder, world.control, dict)
+    loop = threading.Thread(target=world.agent.run, args=(stop, 0.05, folder.beat))
+    loop.start()
+    try:
+        with folder.locked():
+            done = release(
+                folder, world.agent._host.guests, FakeJournal(world.host), hands, last_epoch=0
+            )
+        assert done.restored == (neighbour,)
+        assert world.host.guests[neighbour].journal is None
+        assert world.control.orders().mode is Mode.OBSERVE
+    finally:
+        stop.set()
+        loop.join()
+        server.close()
+
+
+def test_expired_leases_are_those_of_a_silent_agent(world, tmp_path):
+    world.start_agent()
+    uuid = world.boot(CHASE)
+    world.tick(2)
+    folder = RunFolder(str(tmp_path / "run"))
+    journal = FakeJournal(world.host)
+    hands = Hands(journal, FakeActuator(world.host), epoch=0)
+    arguments = (folder, world.agent._host.guests, journal, hands, 0)
+    with folder.locked():
+        folder.beat()
+        assert "nothing has expired" in release_expired(*arguments).note
+        assert not world.is_untouched(uuid)
+        beat = folder.path / "agent.alive"
+        beat.write_text(str(float(beat.read_text()) - LEASE_S - 1))
+        assert release_expired(*arguments).restored == (uuid,)
+    assert world.is_untouched(uuid)
+
+
+def test_a_dead_agents_leases_have_expired(world, tmp_path):
+    world.start_agent()
+    uuid = world.boot(CHASE)
+    world.tick(2)
+    folder = RunFolder(str(tmp_path / "run"))
+    folder.beat()
+    journal = FakeJournal(world.host)
+    hands = Hands(journal, FakeActuator(world.host), epoch=0)
+    assert release_expired(folder, world.agent._host.guests, journal, hands, 0).restored == (uuid,)
+
+
+def test_one_agent_per_host(tmp_path):
+    folder = RunFolder(str(tmp_path))
+    with (
+        folder.locked(),
+        pytest.raises(AlreadyRunning, match="vp-agent status"),
+        RunFolder(str(tmp_path)).locked(),
+    ):
+        pass
+
+
+def test_epochs_grow_even_when_the_clock_jumped_back(tmp_path):
+    state = StateFolder(str(tmp_path))
+    future = state.next_epoch() + 10**12
+    (tmp_path / "epoch").write_text(str(future))
+    assert StateFolder(str(tmp_path)).next_epoch() == future + 1
+
+
+def test_damaged_state_files_cost_their_content_and_nothing_else(tmp_path):
+    state = StateFolder(str(tmp_path))
+    (tmp_path / "epoch").write_text("soup")
+    (tmp_path / "mode").write_text("soup")
+    assert state.next_epoch() > 0
+    assert state.mode(Mode.OBSERVE) is Mode.OBSERVE
+    for text in ("", "[]", "{", json.dumps({"a": 1}), json.dumps({"a": {"state": 99}})):
+        (tmp_path / "profiles.json").write_text(text)
+        assert state.profiles() == {}
+
+
+def test_profiles_survive_a_restart(world):
+    world.start_agent()
+    uuid = world.boot(CHASE)
+    world.tick(12)
+    known = world.agent.memory.vps[uuid].undisturbed
+    world.start_agent()
+    kept = world.agent.memory.profiles[uuid]
+    assert kept.state == known.state
+    assert kept.l2_mpki == pytest.approx(known.l2_mpki, rel=0.05)
