@@ -15,9 +15,8 @@ from oslo_config import cfg
 from nova_vp import wire
 
 EXCHANGE = "nova_vp"
-EXPIRE_S = 180
-"""After this long a digest or report is no news (`etc/nova-vp/rabbitmq-policies.json`)."""
 CALL_TIMEOUT_S = 10
+STOP_TIMEOUT_S = 5.0
 SEND_RETRIES = 1
 """Once more, since the first send after a broker restart finds the old connection dead."""
 
@@ -26,7 +25,7 @@ REMOTE_EXCEPTIONS = ("vp_agent.commands",)
 
 TRANSPORT_DEFAULTS = {
     # The queue of a scheduler process that is gone is deleted when its last message is void.
-    "rabbit_transient_queues_ttl": str(EXPIRE_S),
+    "rabbit_transient_queues_ttl": str(wire.EXPIRE_S),
     # What a consumer has not begun with stays in the broker, where it expires.
     "rabbit_qos_prefetch_count": "100",
 }
@@ -142,9 +141,19 @@ class BackgroundServer:
     def is_ready(self) -> bool:
         return self._ready is not None
 
-    def stop(self) -> None:
-        """Takes in no more, and returns when what was taken in is done."""
-        if self._ready:
-            self._ready.stop()
-            self._ready.wait()
-            self._ready = None
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """Takes in no more, and returns when what was taken in is done, or after the timeout.
+
+        With the broker away oslo.messaging goes on waiting for it; nobody shall wait for that.
+        """
+        if self._ready is None:
+            return
+        server, self._ready = self._ready, None
+        ending = threading.Thread(target=_end, args=(server,), name="end", daemon=True)
+        ending.start()
+        ending.join(timeout_s)
+
+
+def _end(server: oslo_messaging.RPCServer) -> None:
+    server.stop()
+    server.wait()

@@ -21,6 +21,8 @@ DIGEST_TOPIC = "vp_digest"
 REPORT_TOPIC = "vp_report"
 AGENT_TOPIC = "vp_agent"
 VERSION = 1
+EXPIRE_S = 180
+"""A message this old is no news: the broker drops it (`etc/nova-vp/rabbitmq-policies.json`)."""
 DIGEST_BYTES = 1024
 """What a sender keeps a digest below, by leaving out LLC domains."""
 MAX_DIGEST_BYTES = 4096

@@ -2,13 +2,14 @@
 """Everything that is asked of the database, in small frozen types: no row or session leaves here.
 
 The newest (epoch, sequence) of a host wins inside the statement itself, so that any number of
-vp-schedulers may store the reports of one host in any order.
+vp-schedulers may store the reports of one host in any order. A report that is no news any more
+gives way to any other, since an agent that lost its state folder may begin at a lower epoch.
 """
 
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from oslo_config import cfg
@@ -19,7 +20,7 @@ from sqlalchemy import bindparam, insert, or_, select, update
 
 from nova_vp.conf import database
 from nova_vp.db.models import Host
-from nova_vp.wire import Order
+from nova_vp.wire import EXPIRE_S, Order
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +47,23 @@ class NewReport:
     received_at: datetime
     text: str
 
+    @property
+    def void_before(self) -> datetime:
+        return _naive_utc(self.received_at - timedelta(seconds=EXPIRE_S))
+
     def as_row(self) -> dict[str, Any]:
         return {
             "host": self.host,
             "epoch": self.order.epoch,
             "sequence": self.order.sequence,
             "mode": self.mode,
-            "received_at": self.received_at.astimezone(UTC).replace(tzinfo=None),
+            "received_at": _naive_utc(self.received_at),
             "report": self.text,
         }
+
+
+def _naive_utc(moment: datetime) -> datetime:
+    return moment.astimezone(UTC).replace(tzinfo=None)
 
 
 @enginefacade.transaction_context_provider
@@ -70,6 +79,7 @@ _REPLACE_OLDER = (
             Host.__table__.c.epoch < bindparam("epoch"),
             (Host.__table__.c.epoch == bindparam("epoch"))
             & (Host.__table__.c.sequence < bindparam("sequence")),
+            Host.__table__.c.received_at < bindparam("void_before"),
         ),
     )
     .values(
@@ -112,7 +122,7 @@ class Store:
             if new:
                 session.execute(insert(Host), new)
             rows = [
-                {**report.as_row(), "the_host": host}
+                {**report.as_row(), "the_host": host, "void_before": report.void_before}
                 for host, report in newest.items()
                 if host in known
             ]
