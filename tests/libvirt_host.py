@@ -135,7 +135,11 @@ class LibvirtHost:
             domain.undefine()
 
     def pid_of(self, domain: libvirt.virDomain) -> int:
-        return int((self.run_directory / f"{domain.name()}.pid").read_text())
+        return self.pid_of_name(domain.name())
+
+    def pid_of_name(self, domain_name: str) -> int:
+        """Works without libvirtd."""
+        return int((self.run_directory / f"{domain_name}.pid").read_text())
 
     def stop_libvirtd(self) -> None:
         """Guests go on; the socket is gone when this returns."""
@@ -151,19 +155,17 @@ class LibvirtHost:
         self._init.stdin.flush()
         self._wait_for_libvirtd()
 
+    def is_answering(self) -> bool:
+        if not (self.folder / "run/libvirt/libvirt-sock").exists():
+            return False
+        try:
+            self.connect().close()
+        except libvirt.libvirtError:
+            return False
+        return True
+
     def _wait_for_libvirtd(self) -> None:
-        socket = self.folder / "run/libvirt/libvirt-sock"
-
-        def answers() -> bool:
-            if not socket.exists():
-                return False
-            try:
-                self.connect().close()
-            except libvirt.libvirtError:
-                return False
-            return True
-
-        wait_until(f"libvirtd answers (see {self.folder}/log)", answers)
+        wait_until(f"libvirtd answers (see {self.folder}/log)", self.is_answering)
 
     def _write_files(self) -> None:
         for name in ("etc/qemu/networks", "etc/hooks", "lib/qemu", "cache/qemu", "log/qemu", "run"):

@@ -59,12 +59,18 @@ class Connection:
         self._listeners.append(listener)
 
     def call(self, ask: Callable[[Any], Answer]) -> Answer:
-        """`ask` with the open connection. Raises HostUnavailable, GuestGone or ApplyFailed."""
-        connection = self._connection or self._open()
+        """`ask` with the open connection, and once more with a new one if libvirtd was restarted
+        meanwhile. Raises HostUnavailable, GuestGone or ApplyFailed."""
         try:
-            return ask(connection)
+            return ask(self._connection or self._open())
         except libvirt.libvirtError as exc:
-            raise self._translated(exc) from exc
+            if not _is_of_transport(exc):
+                raise _translated(exc) from exc
+            self.close()
+        try:
+            return ask(self._open())
+        except libvirt.libvirtError as exc:
+            raise self._unavailable(exc) if _is_of_transport(exc) else _translated(exc) from exc
 
     def change(self, uuid: str, act: Callable[[Any], Answer]) -> Answer:
         """`act` on a guest, unless a job runs there: libvirt would hold us for 30 seconds."""
@@ -150,16 +156,18 @@ class Connection:
         for listener in self._listeners:
             listener(uuid, is_lifecycle)
 
-    def _translated(self, exc: libvirt.libvirtError) -> DriverError:
-        if exc.get_error_code() in _NO_LIBVIRT or exc.get_error_domain() in _TRANSPORT:
-            self.close()
-            return self._unavailable(exc)
-        if exc.get_error_code() in _GONE:
-            return GuestGone(f"the guest is not running any more: {exc}")
-        return ApplyFailed(f"libvirt refused: {exc}; it is tried again, see libvirtd's log")
-
     def _unavailable(self, exc: libvirt.libvirtError) -> HostUnavailable:
         return HostUnavailable(
             f"libvirt at {self._uri} does not answer ({exc}): check that libvirtd runs and that "
             "the agent may connect; it is tried again in every tick"
         )
+
+
+def _is_of_transport(exc: libvirt.libvirtError) -> bool:
+    return exc.get_error_code() in _NO_LIBVIRT or exc.get_error_domain() in _TRANSPORT
+
+
+def _translated(exc: libvirt.libvirtError) -> DriverError:
+    if exc.get_error_code() in _GONE:
+        return GuestGone(f"the guest is not running any more: {exc}")
+    return ApplyFailed(f"libvirt refused: {exc}; it is tried again, see libvirtd's log")

@@ -51,7 +51,9 @@ class FakeHost:
         return fresh.uuid
 
     def end(self, uuid: str) -> None:
+        """It stops, and stays defined here."""
         del self.guests[uuid]
+        self.stopped.add(uuid)
         self._wake()
 
     def reboot(self, uuid: str) -> None:
