@@ -16,12 +16,13 @@ Names = Mapping[str, str]
 
 def host_summary(record: HostRecord, age: Age) -> dict[str, Any]:
     vps = record.report["vps"]
+    hurt_count = sum(vp["interference"] is not None for vp in vps)
     return {
         "name": record.host,
         "mode": record.mode,
         "counters": record.report["counters"],
         "vps_count": len(vps),
-        "hurt_count": sum(vp["interference"] is not None for vp in vps),
+        "hurt_count": None if age.is_stale else hurt_count,
         **_age(age),
     }
 

@@ -25,11 +25,15 @@ http_request_max_retries = 0
 """
 
 
-def loadapp(folder, keystone_url):
+def configure(folder, keystone_url):
     path = folder / "vp-api.conf"
     path.write_text(CONFIGURATION.format(url=keystone_url))
+    return configuration(str(path))
+
+
+def loadapp(folder, keystone_url):
     return deploy.loadapp(
-        configuration(str(path)),
+        configure(folder, keystone_url),
         MemoryStore(cloud.records()),
         MemoryAgents(),
         clock=lambda: cloud.NOW,

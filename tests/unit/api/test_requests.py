@@ -85,6 +85,7 @@ ROWS = [
                     "counters": {"problems": ["counters are multiplexed"]},
                     "age_s": 400,
                     "is_stale": True,
+                    "hurt_count": None,
                 },
             ]
         },

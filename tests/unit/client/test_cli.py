@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The real `openstack vp …` against the real application, with a small keystone between them."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import oslo_messaging
+import pytest
+
+from tests.keystone import Keystone
+from tests.loopback import served
+from tests.unit.api import cloud
+from tests.unit.api.test_pipeline import configure
+from vp_api import deploy
+from vp_api.testing import MemoryAgents, MemoryStore
+
+OPENSTACK = Path(sys.executable).with_name("openstack")
+TABLE_WIDTH = 100
+
+
+@dataclass(frozen=True)
+class Ran:
+    rc: int
+    out: str
+    err: str
+
+    @property
+    def json(self):
+        assert self.rc == 0, self.err
+        return json.loads(self.out)
+
+
+class Cloud:
+    """keystone and vp-api, both served; `run` is an operator or a tenant at a shell."""
+
+    def __init__(self, keystone, keystone_url, agents):
+        self.keystone = keystone
+        self.agents = agents
+        self._auth_url = f"{keystone_url}/v3"
+
+    def run(self, command, user="admin", project=cloud.ALPHA, **variables):
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": "/nonexistent",
+            "OS_AUTH_URL": self._auth_url,
+            "OS_USERNAME": user,
+            "OS_PASSWORD": "secret",
+            "OS_PROJECT_NAME": project,
+            "OS_USER_DOMAIN_NAME": "Default",
+            "OS_PROJECT_DOMAIN_NAME": "Default",
+            "OS_REGION_NAME": "RegionOne",
+            **variables,
+        }
+        done = subprocess.run(
+            [OPENSTACK, *command.split()],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        return Ran(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    keystone, agents = Keystone(), MemoryAgents()
+    with served(keystone) as keystone_url:
+        application = deploy.loadapp(
+            configure(tmp_path_factory.mktemp("etc"), keystone_url),
+            MemoryStore(cloud.records()),
+            agents,
+            clock=lambda: cloud.NOW,
+        )
+        with served(application) as url:
+            keystone.endpoints["performance-isolation"] = url
+            yield Cloud(keystone, keystone_url, agents)
+
+
+def assert_fits(text):
+    assert max(map(len, text.splitlines())) <= TABLE_WIDTH, text
+
+
+def test_host_list(lab):
+    table = lab.run("vp host list")
+    assert table.rc == 0, table.err
+    assert_fits(table.out)
+    assert "| ?    | 6 min | yes" in table.out
+    assert "| lab-1 | enforce | vpmu" in table.out
+    fresh, stale = lab.run("vp host list -f json").json
+    assert fresh == {
+        "Host": "lab-1",
+        "Mode": "enforce",
+        "Counters": "vpmu",
+        "Problems": 0,
+        "VPs": 3,
+        "Hurt": 1,
+        "Age": 3,
+        "Stale": False,
+    }
+    assert (stale["Age"], stale["Stale"], stale["Problems"]) == (400, True, 1)
+
+
+def test_host_show(lab):
+    table = lab.run("vp host show lab-1")
+    assert table.rc == 0, table.err
+    assert_fits(table.out)
+    words = " ".join(table.out.replace("|", " ").split())
+    assert "cell 0, domain 0: CPUs 0-1, 1.5 cores free, 1 vCPUs, 2.5 M misses/s" in words
+    assert f"victim ({cloud.VICTIM}): 8 bulldog, mf>0.6, domain 0, hurt by a neighbour" in words
+    assert f"orphan ({cloud.ORPHAN}): unknown (idle)" in words
+    assert "6f1c2d3e-2: 2026-01-02T03:04:00Z proposed" in words
+    host = lab.run("vp host show lab-1 -f json").json
+    assert host["cells"][1]["domains"][0]["cpus"] == "2-3"
+
+
+def test_host_set_and_accept(lab):
+    done = lab.run("vp host set lab-1 --mode advise")
+    assert done.out == "lab-1: its agent acknowledged mode advise\n"
+    done = lab.run("vp host accept lab-1 6f1c2d3e-2")
+    assert done.rc == 0, done.err
+    assert lab.agents.modes == {"lab-1": "advise"}
+    assert lab.agents.accepted == [("lab-1", "6f1c2d3e-2")]
+
+
+def test_list_of_an_operator(lab):
+    table = lab.run("vp list")
+    assert table.rc == 0, table.err
+    assert_fits(table.out)
+    assert f"| {cloud.VICTIM} | victim  | 8 bulldog, mf>0.6 | yes  | lab-1 |" in table.out
+    assert "unknown (stale)" in table.out
+    values = lab.run("vp list --host lab-1 -f value -c Name -c State -c Host")
+    assert values.out == "victim 8 lab-1\nnoisy 7 lab-1\norphan None lab-1\n"
+
+
+def test_list_of_a_tenant(lab):
+    servers = lab.run("vp list -f json", user="member").json
+    assert [list(server) for server in servers] == [["Server ID", "Name", "State", "Hurt"]] * 2
+    csv = lab.run("vp list -f csv --quote none", user="member").out.splitlines()
+    assert csv[:2] == ["Server ID,Name,State,Hurt", f"{cloud.VICTIM},victim,8,True"]
+
+
+def test_show_to_an_operator(lab):
+    table = lab.run("vp show victim")
+    assert table.rc == 0, table.err
+    assert_fits(table.out)
+    words = " ".join(table.out.replace("|", " ").split())
+    assert "state 8 bulldog, mf>0.6 since 2026-01-02T03:03:35Z" in words
+    assert f"suspect noisy ({cloud.NOISY}): +1.5 M misses/s" in words
+    assert f"mended: noisy ({cloud.NOISY}), CPUs 0-1 -> 2-3" in words
+    assert "reason move-aggressor for victim; predicted hurt 2%" in words
+    assert "not chosen: victim to domain 1 (predicted-hurt-not-lower 30%)" in words
+    vp = lab.run("vp show victim -f yaml")
+    assert "state: 8\n" in vp.out
+
+
+def test_show_to_a_tenant(lab):
+    table = lab.run(f"vp show {cloud.VICTIM}", user="member")
+    assert_fits(table.out)
+    assert "2026-01-02T03:03:05Z a neighbour was moved away (mended)" in table.out
+    for word in ("noisy", cloud.NOISY, "lab-1", "CPUs"):
+        assert word not in table.out
+    table = lab.run("vp show sleeper", user="member")
+    words = " ".join(table.out.replace("|", " ").split())
+    assert "state unknown since unknown" in words
+    assert "last_known at 2026-01-02T02:57:00Z: state 0 pug, mf<0.25" in words
+    assert "unmanaged yes, numa-topology: the flavor or image asks for a NUMA topology" in words
+    vp = lab.run("vp show sleeper -f json", user="member").json
+    assert vp["state"] is None
+    assert vp["last_known"]["state"]["number"] == 0
+    assert "host" not in vp
+
+
+@pytest.mark.parametrize(
+    ("command", "user", "said"),
+    [
+        ("vp host list", "member", "ask the operator to change the policy. (HTTP 403, req-"),
+        ("vp host show lab-9", "admin", "`openstack vp host list` shows the known ones"),
+        ("vp show nobody", "admin", "`openstack vp list` shows those that are"),
+        (f"vp show {cloud.NOISY}", "member", "`openstack vp list` shows those that are"),
+        ("vp host set lab-1 --mode mad", "admin", "invalid choice: 'mad'"),
+    ],
+)
+def test_errors_say_what_to_do(lab, command, user, said):
+    ran = lab.run(command, user=user)
+    assert ran.rc != 0
+    assert said in ran.err
+    assert "Traceback" not in ran.err
+
+
+def test_an_agent_that_does_not_answer(lab):
+    lab.agents.failing["lab-2"] = oslo_messaging.MessagingTimeout()
+    ran = lab.run("vp host set lab-2 --mode observe")
+    assert ran.rc == 1
+    assert "Check that vp-agent runs on lab-2" in ran.err
+
+
+def test_a_cloud_without_the_service(lab, monkeypatch):
+    monkeypatch.setattr(lab.keystone, "endpoints", {"placement": "http://127.0.0.1:1"})
+    ran = lab.run("vp list")
+    assert ran.rc == 1
+    assert "openstack service create --name nova-vp performance-isolation" in ran.err
+
+
+def test_a_service_that_is_not_served(lab, monkeypatch):
+    gone = {"performance-isolation": "http://127.0.0.1:1/v1"}
+    monkeypatch.setattr(lab.keystone, "endpoints", gone)
+    ran = lab.run("vp list")
+    assert ran.rc == 1
+    assert "vp-api does not answer at http://127.0.0.1:1" in ran.err
