@@ -2,7 +2,6 @@
 """A PMU for tests: builds tests/shim/perf_shim.c and writes the table that it answers from."""
 
 import mmap
-import os
 import struct
 import subprocess
 from collections.abc import Mapping
@@ -77,7 +76,3 @@ class PerfShim:
 
     def _offset(self, tid: int) -> int:
         return _HEADER.size + self._tids.index(tid) * _THREAD.size
-
-
-def env_with(shim: PerfShim) -> dict[str, str]:
-    return {**os.environ, **shim.env}

@@ -66,7 +66,7 @@ class LibvirtCounters:
         }
 
     def problems(self) -> Mapping[str, str]:
-        return self._problems
+        return dict(self._problems)
 
     def close(self) -> None:
         """Nothing: the connection is the agent's, the events are Nova's."""

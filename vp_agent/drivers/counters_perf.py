@@ -56,7 +56,7 @@ class PerfCounters:
         return readings
 
     def problems(self) -> Mapping[str, str]:
-        return self._problems
+        return dict(self._problems)
 
     def close(self) -> None:
         self._close_except({})

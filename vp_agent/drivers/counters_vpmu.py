@@ -59,7 +59,7 @@ class VpmuCounters:
         return readings
 
     def problems(self) -> Mapping[str, str]:
-        return self._problems
+        return dict(self._problems)
 
     def close(self) -> None:
         self._close_except(())
