@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nova is imported here first: it warns about itself, and warnings are errors in our tests."""
+
+import warnings
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import nova.api.validation.extra_specs.validators  # noqa: F401

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The libvirt hook, run as libvirt runs it: arguments, XML on stdin, XML from stdout."""
+
+import subprocess
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+import vp_agent
+from tests.domain_xml import NOVA_NS, a_domain, nova_metadata
+
+HOOK = Path(vp_agent.__file__).parent / "hooks/qemu.d/nova-vp"
+PINNED = "<cputune><vcpupin vcpu='0' cpuset='1'/><vcpupin vcpu='1' cpuset='1'/></cputune>"
+ENTRY = (
+    '<vp:placed xmlns:vp="urn:nova-vp:1" cpus="1" original="0-1" controller="c" action="a"'
+    ' epoch="5"/>'
+)
+NUMA = "<cpu><numa><cell id='0' cpus='0-1' memory='16384' unit='KiB'/></numa></cpu>"
+
+
+def call(text, operation="migrate", env=None):
+    command = [HOOK, "instance-00000001", operation, "begin", "-"]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, env=env, timeout=30)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def arrived(text, operation="migrate"):
+    return ET.fromstring(call(text, operation))
+
+
+def pins(domain):
+    return [(p.get("vcpu"), p.get("cpuset")) for p in domain.iterfind("cputune/vcpupin")]
+
+
+@pytest.mark.parametrize("operation", ["migrate", "restore"])
+def test_our_journal_and_its_pins_are_left_behind(operation):
+    domain = arrived(a_domain(body=PINNED, metadata=nova_metadata() + ENTRY), operation)
+    assert pins(domain) == []
+    assert domain.find("cputune") is None
+    assert [e.tag for e in domain.find("metadata")] == [f"{{{NOVA_NS}}}instance"]
+    assert domain.find("vcpu").get("cpuset") == "0-1"
+
+
+def test_what_is_not_ours_arrives_as_it_was():
+    body = PINNED.replace(
+        "</cputune>", "<shares>512</shares><emulatorpin cpuset='0'/></cputune><!-- a note -->"
+    )
+    text = a_domain(body=body, metadata=nova_metadata("ä & <b>") + ENTRY)
+    domain = arrived(text)
+    assert domain.findtext("cputune/shares") == "512"
+    assert domain.find("cputune/emulatorpin").get("cpuset") == "0"
+    assert domain.findtext(f"metadata/{{{NOVA_NS}}}instance/{{{NOVA_NS}}}name") == "ä & <b>"
+    assert "<!-- a note -->" in call(text)
+
+
+def test_pins_that_the_journal_does_not_explain_stay():
+    body = "<cputune><vcpupin vcpu='0' cpuset='1'/><vcpupin vcpu='1' cpuset='5'/></cputune>"
+    assert pins(arrived(a_domain(body=body, metadata=nova_metadata() + ENTRY))) == [("1", "5")]
+
+
+def test_neutral_pins_of_an_undone_change_are_left_behind():
+    assert pins(arrived(a_domain(body=PINNED.replace("'1'/>", "'0-1'/>")))) == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        PINNED + NUMA,
+        PINNED + "<numatune><memory mode='strict' nodeset='0'/></numatune>",
+        "<cputune><vcpupin vcpu='0' cpuset='1'/></cputune>",
+        "<cputune><vcpupin vcpu='0' cpuset='0'/><vcpupin vcpu='1' cpuset='1'/></cputune>",
+    ],
+    ids=["NUMA topology", "memory policy", "one vCPU only", "vCPUs apart"],
+)
+def test_pins_of_nova_or_of_an_operator_stay_and_the_text_is_untouched(body):
+    text = a_domain(body=body)
+    assert call(text) == text
+
+
+def test_with_a_numa_topology_only_the_journal_goes():
+    domain = arrived(a_domain(body=PINNED + NUMA, metadata=nova_metadata() + ENTRY))
+    assert len(pins(domain)) == 2
+    assert "urn:nova-vp:1" not in ET.tostring(domain, encoding="unicode")
+
+
+def test_guests_of_others_are_untouched():
+    text = a_domain(body=PINNED, metadata="")
+    assert call(text) == text
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        ENTRY.replace('cpus="1"', 'cpus="lots"').replace('original="0-1"', ""),
+        '<vp:placed xmlns:vp="urn:nova-vp:1"/>',
+    ],
+)
+def test_a_malformed_journal_goes_and_pins_it_cannot_explain_stay(entry):
+    domain = arrived(a_domain(body=PINNED, metadata=nova_metadata() + entry))
+    assert len(pins(domain)) == 2
+    assert "urn:nova-vp:1" not in ET.tostring(domain, encoding="unicode")
+
+
+@pytest.mark.parametrize("text", ["", "not XML", "<domain>", "<network/>", "<domain><metadata/>"])
+def test_what_it_does_not_understand_passes_unchanged(text):
+    assert call(text) == text
+
+
+@pytest.mark.parametrize("operation", ["prepare", "start", "started", "stopped", "release"])
+def test_other_operations_say_nothing(operation):
+    assert call(a_domain(body=PINNED, metadata=nova_metadata() + ENTRY), operation) == ""
+
+
+def test_without_python_the_xml_passes_unchanged(tmp_path):
+    for name in ("sh", "cat"):
+        (tmp_path / name).symlink_to(f"/bin/{name}")
+    text = a_domain(body=PINNED)
+    assert call(text, env={"PATH": str(tmp_path)}) == text
