@@ -31,7 +31,7 @@ TRANSPORT_DEFAULTS = {
 }
 
 
-def open_transport(conf: cfg.ConfigOpts) -> oslo_messaging.RPCTransport:
+def open_transport(conf: cfg.ConfigOpts) -> oslo_messaging.Transport:
     """Reads options only; connects when used. Never open one before a fork."""
     url = oslo_messaging.TransportURL.parse(conf, conf.bus.transport_url)
     if url.transport == "rabbit":
@@ -51,7 +51,7 @@ class DigestAPI:
     1.0: digest(text), a fanned-out cast of a `wire.DIGEST_TOPIC` message.
     """
 
-    def __init__(self, transport: oslo_messaging.RPCTransport) -> None:
+    def __init__(self, transport: oslo_messaging.Transport) -> None:
         self._client = _client(transport, wire.DIGEST_TOPIC).prepare(fanout=True)
 
     def digest(self, text: str) -> None:
@@ -68,7 +68,7 @@ class ReportAPI:
     message then, and creates the queue where nobody may ever consume it.
     """
 
-    def __init__(self, transport: oslo_messaging.RPCTransport) -> None:
+    def __init__(self, transport: oslo_messaging.Transport) -> None:
         self._client = _client(transport, wire.REPORT_TOPIC)
 
     def report(self, text: str) -> None:
@@ -83,7 +83,7 @@ class AgentAPI:
     every agent sends its digest and report again at a random moment within that time.
     """
 
-    def __init__(self, transport: oslo_messaging.RPCTransport) -> None:
+    def __init__(self, transport: oslo_messaging.Transport) -> None:
         self._client = _client(transport, wire.AGENT_TOPIC)
 
     def set_mode(self, host: str, mode: str) -> None:
@@ -101,7 +101,7 @@ class AgentAPI:
         return self._client.prepare(server=host)
 
 
-def _client(transport: oslo_messaging.RPCTransport, topic: str) -> Any:
+def _client(transport: oslo_messaging.Transport, topic: str) -> Any:
     return oslo_messaging.get_rpc_client(
         transport, target(topic), timeout=CALL_TIMEOUT_S, retry=SEND_RETRIES
     )
@@ -117,14 +117,14 @@ class BackgroundServer:
         endpoints: Sequence[object],
         *,
         threads: int = 1,
-        on_ready: Callable[[oslo_messaging.RPCTransport], None] | None = None,
+        on_ready: Callable[[oslo_messaging.Transport], None] | None = None,
     ) -> None:
         self._conf = conf
         self._where = where
         self._endpoints = endpoints
         self._threads = threads
         self._on_ready = on_ready
-        self._ready: oslo_messaging.RPCServer | None = None
+        self._ready: oslo_messaging.MessageHandlingServer | None = None
 
     def start(self) -> None:
         threading.Thread(target=self._run, name=f"listen-{self._where.topic}", daemon=True).start()
@@ -154,6 +154,6 @@ class BackgroundServer:
         ending.join(timeout_s)
 
 
-def _end(server: oslo_messaging.RPCServer) -> None:
+def _end(server: oslo_messaging.MessageHandlingServer) -> None:
     server.stop()
     server.wait()

@@ -26,7 +26,9 @@ class VPIsolationFilter(filters.BaseHostFilter):
     def __init__(self, placement: Placement | None = None) -> None:
         """Nova gives nothing: then the process's shared host view is used."""
         super().__init__()
-        shared.prepare(nova.conf.CONF)
+        shared.register_opts(nova.conf.CONF)
+        if placement is None:
+            shared.prepare(nova.conf.CONF)
         self._placement = placement
 
     def filter_all(self, filter_obj_list: Iterable[Any], spec_obj: Any) -> Iterable[Any]:

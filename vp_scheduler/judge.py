@@ -127,8 +127,8 @@ def _seated(place: _Place, vcpus: float) -> _Place:
 
 
 def _both(one_ratio: float, other_ratio: float) -> float:
-    return 1 - (1 - one_ratio) * (1 - other_ratio)
+    return round(1 - (1 - one_ratio) * (1 - other_ratio), 6)
 
 
 def _both_times(ratio: float, times: int) -> float:
-    return float(1 - (1 - ratio) ** times)
+    return round(float(1 - (1 - ratio) ** times), 6)

@@ -67,7 +67,7 @@ class DigestListener:
             self._conf, where, [self._endpoint], on_ready=self._ask_for_digests
         ).start()
 
-    def _ask_for_digests(self, transport: oslo_messaging.RPCTransport) -> None:
+    def _ask_for_digests(self, transport: oslo_messaging.Transport) -> None:
         try:
             rpcapi.AgentAPI(transport).republish(REPUBLISH_WITHIN_S)
         except oslo_messaging.MessagingException as exc:

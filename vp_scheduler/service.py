@@ -148,7 +148,7 @@ class Service:
         self._writer.close(timeout_s)
 
 
-def _ask_for_reports(transport: oslo_messaging.RPCTransport) -> None:
+def _ask_for_reports(transport: oslo_messaging.Transport) -> None:
     try:
         rpcapi.AgentAPI(transport).republish(REPUBLISH_WITHIN_S)
     except oslo_messaging.MessagingException as exc:

@@ -21,17 +21,20 @@ _conf: cfg.ConfigOpts | None = None
 _placement: Placement | None = None
 
 
+def register_opts(conf: cfg.ConfigOpts) -> None:
+    """Ours, into Nova's own configuration."""
+    bus.register_opts(conf)
+    scheduler.register_opts(conf)
+    conf.register_opts(agent.POLICY_OPTS, group=agent.POLICY)
+
+
 def prepare(conf: cfg.ConfigOpts) -> None:
-    """Register our options with Nova's and be there when the process forks. Any number of times."""
+    """Be there when the process forks. Any number of times."""
     global _conf
     with _lock:
-        if _conf is not None:
-            return
-        bus.register_opts(conf)
-        scheduler.register_opts(conf)
-        conf.register_opts(agent.POLICY_OPTS, group=agent.POLICY)
-        _conf = conf
-        os.register_at_fork(after_in_child=_start_again)
+        if _conf is None:
+            _conf = conf
+            os.register_at_fork(after_in_child=_start_again)
 
 
 def placement() -> Placement:

@@ -27,14 +27,16 @@ class VPInterferenceWeigher(weights.BaseHostWeigher):
     def __init__(self, placement: Placement | None = None) -> None:
         """Nova gives nothing: then the process's shared host view is used."""
         super().__init__()
-        shared.prepare(nova.conf.CONF)
+        shared.register_opts(nova.conf.CONF)
+        if placement is None:
+            shared.prepare(nova.conf.CONF)
         self._placement = placement
+        self._multiplier = 0.0
 
     def weight_multiplier(self, host_state: Any) -> float:
-        default = nova.conf.CONF.vp_scheduler.interference_weight_multiplier
         if not host_state.aggregates:
-            return float(default)
-        return float(utils.get_weight_multiplier(host_state, MULTIPLIER, default))
+            return self._multiplier
+        return float(utils.get_weight_multiplier(host_state, MULTIPLIER, self._multiplier))
 
     def _weigh_object(self, host_state: Any, weight_properties: Any) -> float:
         return self._weigh([host_state], weight_properties)[0]
@@ -46,13 +48,16 @@ class VPInterferenceWeigher(weights.BaseHostWeigher):
         placement = self._placement or shared.placement()
         request = placement.flavors.read(spec)
         settings = Settings.read(nova.conf.CONF)
+        # Nova asks for it after this, once per host: too often to look into the configuration.
+        self._multiplier = float(nova.conf.CONF.vp_scheduler.interference_weight_multiplier)
         verdicts = [placement.judge(host_state, request, settings) for host_state in host_states]
-        known = [score(v, request, settings) for v in verdicts if v]
+        found = [score(v, request, settings) if v else None for v in verdicts]
+        known = [one for one in found if one is not None]
         if not known:
             return [self.maxval] * len(host_states)
         # Of unknown hosts nothing good and nothing bad is supposed.
         neutral = sum(known) / len(known)
-        scores = [score(v, request, settings) if v else neutral for v in verdicts]
+        scores = [neutral if one is None else one for one in found]
         told = zip(host_states[:MAX_TOLD], verdicts, scores, strict=False)
         facts = [f"{h.host}: {s:.3f}, {describe(v)}" for h, v, s in told]
         tell("VPInterferenceWeigher", request, facts, len(host_states))
