@@ -22,24 +22,24 @@ class Client:
         self._adapter = adapter
 
     def list_hosts(self) -> list[dict[str, Any]]:
-        return self._ask("GET", "/hosts")["hosts"]
+        return self._ask("hosts", "GET", "/hosts")
 
     def show_host(self, host: str) -> dict[str, Any]:
-        return self._ask("GET", f"/hosts/{_quoted(host)}")["host"]
+        return self._ask("host", "GET", f"/hosts/{_quoted(host)}")
 
     def set_mode(self, host: str, mode: str) -> dict[str, Any]:
-        return self._ask("PATCH", f"/hosts/{_quoted(host)}", json={"mode": mode})["host"]
+        return self._ask("host", "PATCH", f"/hosts/{_quoted(host)}", json={"mode": mode})
 
     def accept(self, host: str, action_id: str) -> dict[str, Any]:
         path = f"/hosts/{_quoted(host)}/proposals/{_quoted(action_id)}"
-        return self._ask("PUT", path, json={"accepted": True})["proposal"]
+        return self._ask("proposal", "PUT", path, json={"accepted": True})
 
     def list_vps(self, host: str | None = None) -> list[dict[str, Any]]:
-        return self._ask("GET", "/vps", params={"host": host} if host else {})["vps"]
+        return self._ask("vps", "GET", "/vps", params={"host": host} if host else {})
 
     def show_vp(self, server: str) -> dict[str, Any]:
         """By id, or by the name the server was given at boot."""
-        return self._ask("GET", f"/vps/{_quoted(self._server_id(server))}")["vp"]
+        return self._ask("vp", "GET", f"/vps/{_quoted(self._server_id(server))}")
 
     def _server_id(self, server: str) -> str:
         if len(server) == 36 and _UUID_CHARACTERS.issuperset(server.lower()):
@@ -51,7 +51,8 @@ class Client:
             raise AmbiguousName(server, found)
         return found[0]
 
-    def _ask(self, method: str, path: str, **options: Any) -> dict[str, Any]:
+    def _ask(self, key: str, method: str, path: str, **options: Any) -> Any:
+        """What the answer has under `key`."""
         # The catalog may name the service's root or its first version.
         root = str(self._adapter.endpoint_override).rstrip("/").removesuffix("/v1")
         url = f"{root}/v1{path}"
@@ -60,13 +61,13 @@ class Client:
                 url, method, raise_exc=False, headers={"Accept": "application/json"}, **options
             )
         except ksa_exceptions.ConnectFailure as exc:
-            raise Unreachable(root, exc) from exc
+            raise Unreachable(root, str(exc)) from exc
         if response.status_code >= 400:
             raise Refused(response.status_code, _said(response))
         try:
-            return dict(response.json())
-        except ValueError as exc:
-            raise Unreachable(root, exc) from exc
+            return response.json()[key]
+        except (ValueError, KeyError, TypeError) as exc:
+            raise Unreachable(root, "Something else answers there.") from exc
 
 
 def _quoted(part: str) -> str:

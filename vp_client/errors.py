@@ -18,7 +18,7 @@ class ServiceNotRegistered(VpError):
 
 
 class Unreachable(VpError):
-    def __init__(self, url: str, cause: Exception) -> None:
+    def __init__(self, url: str, cause: str) -> None:
         super().__init__(
             f"vp-api does not answer at {url}: check that it is served there, or correct the "
             f"endpoint in the catalog (`openstack endpoint list --service nova-vp`). {cause}"
