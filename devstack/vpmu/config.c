@@ -141,7 +141,6 @@ static char *split(char *assignment)
     if (!equals)
         return NULL;
     *equals = 0;
-    strip(assignment);
     return strip(equals + 1);
 }
 
@@ -187,9 +186,10 @@ bool config_apply(struct config *config, const char *assignment, struct problem 
     char *value = split(copy);
     if (!value)
         return problem_set(problem, "%.200s: must read key=value", assignment);
-    if (!strcmp(copy, "conf"))
+    const char *key = strip(copy);
+    if (!strcmp(key, "conf"))
         return apply_file(config, value, problem);
-    return set_key(config, copy, value, problem);
+    return set_key(config, key, value, problem);
 }
 
 static bool check_sets(const char *level, uint32_t kib, uint32_t ways, struct problem *problem)

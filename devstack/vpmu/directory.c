@@ -71,8 +71,11 @@ bool directory_open(struct directory *directory, const char *path, struct proble
 
 void directory_abandon(struct directory *directory)
 {
-    while (directory->held_count > 0)
-        close(directory->held_fds[--directory->held_count]);
+    while (directory->held_count > 0) {
+        int fd = directory->held_fds[--directory->held_count];
+        flock(fd, LOCK_UN); /* closing is not enough: a mapping keeps the open file, and with it the lock */
+        close(fd);
+    }
     if (directory->fd >= 0)
         close(directory->fd);
     directory->fd = -1;

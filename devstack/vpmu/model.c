@@ -61,17 +61,16 @@ void model_flush_l1(struct model_vcpu *vcpu)
 
 /*
  * The line's number within its page is the low part of the set, so a tag needs only the page number: 24 bits, 64 GiB.
- * The page's part of the LLC set is hashed together with the VM, as real LLCs hash and as hosts scatter guest pages;
- * without it equal guests would fight for equal sets.
+ * Pages go round the rest of the LLC's sets, beginning elsewhere for each VM: a buffer of neighbouring pages fills all
+ * sets evenly, where a hash would overfill some by chance and let a fitting working set miss.
  */
 static struct place place_of(const struct model *model, uint64_t paddr)
 {
     uint32_t line_in_page = (paddr >> LINE_SHIFT) & (LINES_PER_PAGE - 1);
     uint32_t page = (paddr >> PAGE_SHIFT) & 0xffffff;
-    uint64_t hash = (page ^ (uint64_t)model->vm_id * 0x9e37) * 0x9e3779b97f4a7c15ull;
     return (struct place){
         .l2_set = line_in_page | page << 6,
-        .llc_set = line_in_page | (uint32_t)(hash >> 32) << 6,
+        .llc_set = line_in_page | (page + 3 * model->vm_id) << 6,
         .tag = model->vm_id << 24 | page,
     };
 }
@@ -79,7 +78,7 @@ static struct place place_of(const struct model *model, uint64_t paddr)
 static void see_cpu(const struct model *model, struct model_vcpu *vcpu)
 {
     int cpu = model->current_cpu();
-    if (cpu == vcpu->cpu)
+    if (cpu == vcpu->cpu && vcpu->socket >= 0)
         return;
     vcpu->cpu = cpu;
     vcpu->socket = model->socket_of_cpu[(uint32_t)cpu % VPMU_MAX_CPUS];

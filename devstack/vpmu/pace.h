@@ -11,7 +11,7 @@
 
 #define PACE_MIN_SLEEP_NS 50000ull     /* below the kernel's timer slack a sleep is not worth its cost */
 #define PACE_MAX_SLEEP_NS 20000000ull  /* the rest stays owed; QEMU must be able to stop the vCPU soon */
-#define PACE_CATCH_UP_NS 20000000ull   /* a late vCPU may catch up this much, what is more becomes debt */
+#define PACE_CATCH_UP_NS 100000000ull  /* a late vCPU may catch up this much, what is more becomes debt */
 
 struct pace {
     bool is_anchored;

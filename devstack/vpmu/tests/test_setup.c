@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+/* From a configuration to running VMs in one directory, and every way in which that is refused. */
+#define _GNU_SOURCE
+#include "setup.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "scratch.h"
+#include "test.h"
+
+static struct setup one, two;
+static struct problem problem;
+
+static int cpu_0(void)
+{
+    return 0;
+}
+
+/* Every CPU of this machine on socket 0, so that the map is complete wherever the tests run. */
+static void map_own_cpus(char *text, size_t bytes)
+{
+    cpu_set_t allowed;
+    size_t used = 0;
+    sched_getaffinity(0, sizeof allowed, &allowed);
+    for (int cpu = 0; cpu < CPU_SETSIZE && used + 12 < bytes; cpu++)
+        if (CPU_ISSET(cpu, &allowed))
+            used += (size_t)snprintf(text + used, bytes - used, "%d:0;", cpu);
+}
+
+static void prepare(struct setup *setup, const char *name)
+{
+    memset(setup, 0, sizeof *setup);
+    config_set_defaults(&setup->config);
+    strcpy(setup->config.dir, scratch_path("host"));
+    strcpy(setup->config.name, name);
+    map_own_cpus(setup->config.cpumap, sizeof setup->config.cpumap);
+}
+
+static bool start(struct setup *setup, uint32_t vcpu_count)
+{
+    return setup_vm(setup, vcpu_count, cpu_0, 1000, &problem);
+}
+
+static void release(struct setup *setup)
+{
+    size_t llc_bytes = (size_t)setup->vm.model.llc[0].sets * setup->vm.model.llc[0].ways * sizeof(uint32_t);
+    for (uint32_t i = 0; i < setup->vm.vcpu_count; i++) {
+        free(setup->vm.vcpus[i].model.l1_lines);
+        free(setup->vm.vcpus[i].model.l2.tags);
+    }
+    free(setup->vm.model.shadow[0].tags);
+    munmap((char *)setup->vm.model.llc[0].tags - sizeof(struct vpmu_llc_header),
+           sizeof(struct vpmu_llc_header) + llc_bytes);
+    if (setup->vm.model.controller[0])
+        munmap(setup->vm.model.controller[0], sizeof(struct vpmu_mc));
+    munmap(setup->file.header, sizeof *setup->file.header + setup->vm.vcpu_count * sizeof(struct vpmu_slot));
+    directory_abandon(&setup->directory);
+}
+
+static void two_vms_share_a_directory(void)
+{
+    scratch_make();
+    prepare(&one, "one");
+    prepare(&two, "two");
+    CHECK(start(&one, 2) && start(&two, 1));
+    CHECK(scratch_has("host/vm.one") && scratch_has("host/vm.two"));
+    CHECK(one.file.header->magic == VPMU_VM_MAGIC);
+    CHECK(one.file.header->vm_id != two.file.header->vm_id);
+    CHECK_EQUAL(one.file.header->sample, 8);
+    CHECK_EQUAL(one.file.header->mhz, 60);
+    CHECK_EQUAL(one.vm.model.controller[0]->capacity_lines_per_s, 80 * 60000);
+    CHECK_EQUAL(one.file.slots[1].cpu, -1);
+    setup_close(&one);
+    CHECK(!scratch_has("host/vm.one") && scratch_has("host/vm.two"));
+    release(&one);
+    release(&two);
+    scratch_remove();
+}
+
+static void bandwidth_can_be_switched_off(void)
+{
+    scratch_make();
+    prepare(&one, "one");
+    one.config.bandwidth = 0;
+    CHECK(start(&one, 1));
+    CHECK(!one.vm.model.controller[0]);
+    CHECK(!scratch_has("host/mc.0"));
+    release(&one);
+    scratch_remove();
+}
+
+static void a_refused_vm_leaves_no_lock_and_no_file(void)
+{
+    scratch_make();
+    prepare(&one, "one");
+    prepare(&two, "two");
+    two.config.bandwidth = 40;
+    CHECK(start(&one, 1));
+    CHECK(!start(&two, 1)); /* the LLC fits, the controller does not */
+    CHECK_CONTAINS(problem.text, "mc.0: running VMs share it with other settings");
+    CHECK(!scratch_has("host/vm.two"));
+    release(&one);
+    prepare(&one, "one");
+    one.config.bandwidth = 40;
+    one.config.model.sample = 4;
+    CHECK(start(&one, 1)); /* nobody holds the files any more, the refused VM does not either */
+    release(&one);
+    scratch_remove();
+}
+
+static void too_many_vcpus_are_refused(void)
+{
+    scratch_make();
+    prepare(&one, "one");
+    CHECK(!start(&one, VPMU_MAX_VCPUS + 1));
+    CHECK_CONTAINS(problem.text, "may have 65 vCPUs, vpmu models at most 64");
+    CHECK(!start(&one, 0));
+    scratch_remove();
+}
+
+static void a_bad_cpumap_is_refused(void)
+{
+    scratch_make();
+    prepare(&one, "one");
+    strcpy(one.config.cpumap, "0:9");
+    CHECK(!start(&one, 1));
+    CHECK_CONTAINS(problem.text, "socket below 8");
+    scratch_remove();
+}
+
+static void the_error_of_a_vm_goes_when_it_starts_well(void)
+{
+    char text[64] = "";
+    scratch_make();
+    prepare(&one, "one");
+    error_file_write(one.config.dir, "one", "sample=5: must be a power of two");
+    error_file_write(one.config.dir, "one", "short"); /* replaces the longer one */
+    CHECK(scratch_read("host/error.one", text, sizeof text - 1) == 6);
+    CHECK(!strcmp(text, "short\n"));
+    CHECK(start(&one, 1));
+    CHECK(!scratch_has("host/error.one"));
+    release(&one);
+    scratch_remove();
+}
+
+const struct test setup_tests[] = {
+    {"two VMs share a directory", two_vms_share_a_directory},
+    {"bandwidth can be switched off", bandwidth_can_be_switched_off},
+    {"a refused VM leaves no lock and no file", a_refused_vm_leaves_no_lock_and_no_file},
+    {"too many vCPUs are refused", too_many_vcpus_are_refused},
+    {"a bad cpumap is refused", a_bad_cpumap_is_refused},
+    {"the error of a VM goes when it starts well", the_error_of_a_vm_goes_when_it_starts_well},
+    {NULL, NULL},
+};
