@@ -6,11 +6,13 @@ Every step leaves alone what is already as it should be, so `ensure` also repair
 
 import shutil
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from devstack.lab import cgroups, processes, settings
 from devstack.lab.config import Values, render_to
+from devstack.lab.errors import LabError
 from devstack.lab.supervise import Service, prepare
 from devstack.lab.topology import Topology, format_list, parse_cells, write_tree
 from devstack.lab.waiting import wait_for
@@ -80,6 +82,17 @@ def power_off(name: str) -> None:
     """End everything in the host; its folder and its cloud records stay."""
     if cgroups.tracker(name).exists():
         cgroups.kill_all(name)
+    unplug(name)
+
+
+def unplug(name: str) -> None:
+    """The kernel takes the cable away some time after the host's last process; the next host of
+    this name must not find the old one.
+    """
+    with suppress(LabError):
+        processes.run("ip", "link", "delete", f"nova-{name}")
+    path = Path(f"/sys/class/net/nova-{name}")
+    wait_for(lambda: not path.exists(), f"the cable of {name} to go", deadline_s=10)
 
 
 def _clear(host: Host) -> None:
@@ -166,7 +179,7 @@ def services(host: Host) -> list[Service]:
     if host.has_fake_cpus:
         shim["NUMA_SHIM_CPUS"] = "1"
     nova = ("nova-compute", "--config-file", "/etc/nova/nova.conf")
-    agent = ("vp-agent", "run", "--config-file", "/etc/nova-vp/nova-vp.conf")
+    agent = ("vp-agent", "--config-file", "/etc/nova-vp/nova-vp.conf", "run")
     rows = [
         _service(host, "virtlogd", ("virtlogd",), {}),
         _service(host, "libvirtd", ("libvirtd", "--listen"), shim, "libvirt/libvirtd.conf"),

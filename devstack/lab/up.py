@@ -27,6 +27,7 @@ from devstack.lab.waiting import wait_for
 BRIDGE_PATH = Path("/sys/class/net") / settings.BRIDGE
 IMAGE_FILE = settings.CACHE / "guest.qcow2"
 GUEST_BUILD = settings.LAB / "guest" / "build"
+VPMU = settings.ROOT / "devstack" / "vpmu"
 HOSTS_FILE = settings.RUN / "hosts.json"
 SERVICE_DEADLINE_S = 120
 
@@ -52,7 +53,7 @@ def up(wanted: list[Host], progress: Progress) -> None:
     _ensure_keys()
     processes.ensure_controller()
     _ensure(controller.infrastructure())
-    _build_image(progress)
+    _build(progress)
     database.ensure_running()
     progress("database up")
     _ensure_schemas(progress)
@@ -67,8 +68,8 @@ def up(wanted: list[Host], progress: Progress) -> None:
     catalog.ensure_flavors(admin)
     catalog.ensure_image(admin, IMAGE_FILE)
     progress("image and flavors in place")
-    for one in wanted:
-        _wait_for_compute(admin, one)
+    _wait_for_nova(admin, wanted)
+    progress("Nova sees its hosts")
     _ensure_product()
     progress("lab is up; `. <(devstack/lab/lab env)` gives an admin shell")
 
@@ -80,9 +81,11 @@ def down(progress: Progress) -> None:
     wait_for(
         lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "reaping", deadline_s=20
     )
-    cgroups.remove()
+    for cable in Path("/sys/class/net").glob("nova-vp[0-9]*"):
+        host.unplug(cable.name.removeprefix("nova-"))
     if BRIDGE_PATH.exists():
-        _delete_bridge()
+        run("ip", "link", "delete", settings.BRIDGE)
+    cgroups.remove()
     shutil.rmtree(settings.RUN, ignore_errors=True)
     progress(f"lab is down ({len(pids)} processes ended; logs stay in {settings.LOG})")
 
@@ -128,6 +131,7 @@ def _begin() -> None:
     """Without bridge there is no lab: what an earlier one left (a reboot, say) goes first."""
     if not BRIDGE_PATH.exists():
         cgroups.kill_all()
+        cgroups.remove()
         shutil.rmtree(settings.RUN, ignore_errors=True)
         shutil.rmtree(settings.LOG, ignore_errors=True)
     else:
@@ -154,11 +158,6 @@ def _ensure_bridge() -> None:
     run("ip", "link", "set", settings.BRIDGE, "up")
 
 
-def _delete_bridge() -> None:
-    run("ip", "link", "delete", settings.BRIDGE)
-    cgroups.remove()  # the group that this last command ran in
-
-
 def _ensure_keys() -> None:
     """Keystone's own keys, made once per lab."""
     for kind in ("fernet", "credential"):
@@ -176,12 +175,11 @@ def _ensure(services: list[processes.Service]) -> None:
         processes.ensure_service(CONTROLLER, service)
 
 
-def _build_image(progress: Progress) -> None:
-    if GUEST_BUILD.exists():
-        run(str(GUEST_BUILD), log=processes.log_path(CONTROLLER, "guest-build"))
-        progress("guest image built")
-    elif not IMAGE_FILE.exists():
-        raise LabError(f"no guest image: {IMAGE_FILE} is missing and there is no {GUEST_BUILD}")
+def _build(progress: Progress) -> None:
+    """The guest image and the software PMU; both builds do nothing when nothing changed."""
+    run(str(GUEST_BUILD), log=processes.log_path(CONTROLLER, "guest-build"))
+    run("make", "-C", str(VPMU), log=processes.log_path(CONTROLLER, "vpmu-build"))
+    progress("guest image and software PMU built")
 
 
 def _ensure_schemas(progress: Progress) -> None:
@@ -239,22 +237,36 @@ def _wait_http(name: str, port: int) -> None:
     processes.wait_until_ready(Address(name, CONTROLLER), answers, deadline_s=SERVICE_DEADLINE_S)
 
 
-def _wait_for_compute(admin: Connection, one: Host) -> None:
-    """Until Nova lists the host's hypervisor (which implies its cell mapping) and this nova-compute
-    has reported: of one that was killed, Nova believes the best for half a minute.
+def _wait_for_nova(admin: Connection, hosts: list[Host]) -> None:
+    """The scheduler first: it maps new hosts to the cell, and Nova lists only mapped ones."""
+    for name in ("nova-conductor", "nova-scheduler"):
+        _wait_for_report(admin, Address(name, CONTROLLER), "controller")
+    for one in hosts:
+        compute = Address("nova-compute", one.name)
+        _wait_for_report(admin, compute, one.name)
+        processes.wait_until_ready(
+            compute, lambda one=one: _is_mapped(admin, one), deadline_s=SERVICE_DEADLINE_S
+        )
+
+
+def _is_mapped(admin: Connection, one: Host) -> bool:
+    with suppress(ClientException):
+        return any(h.name == one.name for h in admin.compute.hypervisors(details=False))
+    return False
+
+
+def _wait_for_report(admin: Connection, address: Address, host_name: str) -> None:
+    """Until the process that runs now has reported: of a killed one, Nova believes the best for
+    half a minute.
     """
-    compute = Address("nova-compute", one.name)
 
     def has_reported() -> bool:
         with suppress(ClientException):
-            listed = any(h.name == one.name for h in admin.compute.hypervisors(details=False))
-            services = admin.compute.services(binary="nova-compute", host=one.name)
-            return listed and any(
-                _reported_at(s) >= processes.started_at(compute) for s in services
-            )
+            services = admin.compute.services(binary=address.name, host=host_name)
+            return any(_reported_at(one) >= processes.started_at(address) for one in services)
         return False
 
-    processes.wait_until_ready(compute, has_reported, deadline_s=SERVICE_DEADLINE_S)
+    processes.wait_until_ready(address, has_reported, deadline_s=SERVICE_DEADLINE_S)
 
 
 def _reported_at(service: NovaService) -> float:
