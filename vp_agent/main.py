@@ -17,7 +17,6 @@ from nova_vp import wire
 from nova_vp.core.model import Mode
 from vp_agent import wiring
 from vp_agent.drivers.base import CountersDriver, CountersUnavailable, DriverError
-from vp_agent.drivers.command_server import CommandServer
 from vp_agent.drivers.connection import Connection
 from vp_agent.drivers.counters import AUTO
 from vp_agent.drivers.counters_none import NoCounters
@@ -32,7 +31,7 @@ LOG = logging.getLogger(__name__)
 
 
 def main() -> int:
-    conf = cfg.ConfigOpts()
+    conf = cfg.CONF  # oslo.messaging registers some of its options on this one only.
     log.register_options(conf)
     options.register_all(conf)
     conf.register_cli_opt(cfg.SubCommandOpt("command", handler=_add_commands))
@@ -69,6 +68,9 @@ def _add_commands(commands: Any) -> None:
 
 
 def run(conf: cfg.ConfigOpts) -> int:
+    # Late: it brings oslo.messaging, which the commands that only ask do without.
+    from vp_agent.drivers.command_server import CommandServer
+
     folder = RunFolder(conf.agent.run_directory)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
