@@ -135,16 +135,21 @@ class VpmuSubject:
         return self._start(new_threads(len(guest.tids), guest), len(guest.tids))
 
     def remove(self, guest: VcpuThreads) -> None:
-        self._files.pop(guest.guest_uuid).path.unlink()
+        self._files.pop(guest.guest_uuid).die()
 
     def fds(self) -> int:
         return _own_fds()
 
     def stop(self) -> None:
         self.driver.close()
+        for file in self._files.values():
+            file.die()
 
     def _start(self, guest: VcpuThreads, vcpus: int) -> VcpuThreads:
         path = self._folder / f"vm.{guest.domain_name}"
+        was = self._files.get(guest.guest_uuid)
+        if was is not None:
+            was.die()
         self._files[guest.guest_uuid] = VpmuFile(path, vcpus, started_ns=next(_numbers))
         return guest
 

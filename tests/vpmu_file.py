@@ -5,6 +5,7 @@ The offsets are those of devstack/vpmu/vpmu_layout.h, version 1; a contract test
 what the compiler says.
 """
 
+import fcntl
 import os
 import struct
 from collections.abc import Mapping
@@ -61,7 +62,13 @@ class VpmuFile:
             content[slot + 48 : slot + SLOT_BYTES] = b"\xee" * (SLOT_BYTES - 48)
         made = path.with_name(f"making.{path.name}")
         made.write_bytes(content)
+        self._qemu = made.open("rb")
+        fcntl.flock(self._qemu, fcntl.LOCK_EX)
         made.rename(path)
+
+    def die(self) -> None:
+        """As QEMU when it is killed: the file stays, its lock does not."""
+        self._qemu.close()
 
     def add(self, vcpu: int, counts: VcpuCounts) -> None:
         with self.path.open("r+b") as file:

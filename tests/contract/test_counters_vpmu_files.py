@@ -4,8 +4,9 @@
 import json
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,9 +21,27 @@ from tests.vpmu_file import (
 )
 from vp_agent.drivers.base import CountersUnavailable
 from vp_agent.drivers.counters import CounterSettings
+from vp_agent.drivers.counters_fake import VcpuCounts
 from vp_agent.drivers.counters_vpmu import VpmuCounters
 
 VPMU = Path(__file__).parents[2] / "devstack/vpmu"
+
+
+Make = Callable[..., VpmuFile]
+
+
+@pytest.fixture
+def qemu() -> Iterator[Make]:
+    """Makes counter files whose QEMU lives until the end of the test."""
+    made: list[VpmuFile] = []
+
+    def make(*args: Any, **header: int) -> VpmuFile:
+        made.append(VpmuFile(*args, **header))
+        return made[-1]
+
+    yield make
+    for file in made:
+        file.die()
 
 
 def open_vpmu(folder: Path) -> VpmuCounters:
@@ -32,30 +51,30 @@ def open_vpmu(folder: Path) -> VpmuCounters:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        pytest.param(lambda path: None, "No such file", id="none"),
-        pytest.param(lambda path: path.touch(), "no complete header", id="empty"),
-        pytest.param(lambda path: path.write_bytes(b"VPMU"), "no complete header", id="short"),
-        pytest.param(lambda path: path.write_text("x" * 9999), "not a vpmu file", id="foreign"),
-        pytest.param(lambda path: path.mkdir(), "not a regular file", id="folder"),
-        pytest.param(lambda path: os.mkfifo(path), "not a regular file", id="fifo"),
-        pytest.param(lambda path: path.symlink_to("/etc/passwd"), "cannot open", id="link"),
-        pytest.param(lambda path: VpmuFile(path, 2, magic=0), "half-made", id="half-made"),
-        pytest.param(lambda path: VpmuFile(path, 2, version=2), "version 2", id="newer"),
-        pytest.param(lambda path: VpmuFile(path, 2, slot_bytes=64), "layout", id="other-slots"),
-        pytest.param(lambda path: VpmuFile(path, 2, vcpu_count=0), "damaged", id="no-vcpus"),
-        pytest.param(lambda path: VpmuFile(path, 2, vcpu_count=2**31), "damaged", id="too-many"),
-        pytest.param(lambda path: VpmuFile(path, 2, vcpu_count=3), "truncated", id="slot-lacks"),
+        pytest.param(lambda path, _: None, "No such file", id="none"),
+        pytest.param(lambda path, _: path.touch(), "no complete header", id="empty"),
+        pytest.param(lambda path, _: path.write_bytes(b"VPMU"), "no complete header", id="short"),
+        pytest.param(lambda path, _: path.write_text("x" * 9999), "not a vpmu file", id="foreign"),
+        pytest.param(lambda path, _: path.mkdir(), "not a regular file", id="folder"),
+        pytest.param(lambda path, _: os.mkfifo(path), "not a regular file", id="fifo"),
+        pytest.param(lambda path, _: path.symlink_to("/etc/passwd"), "cannot open", id="link"),
+        pytest.param(lambda path, qemu: qemu(path, 2, magic=0), "half-made", id="half-made"),
+        pytest.param(lambda path, qemu: qemu(path, 2, version=2), "version 2", id="newer"),
+        pytest.param(lambda path, qemu: qemu(path, 2, slot_bytes=64), "layout", id="other-slots"),
+        pytest.param(lambda path, qemu: qemu(path, 2, vcpu_count=0), "damaged", id="no-vcpus"),
+        pytest.param(lambda path, qemu: qemu(path, 2, vcpu_count=2**31), "damaged", id="too-many"),
+        pytest.param(lambda path, qemu: qemu(path, 2, vcpu_count=3), "truncated", id="slot-lacks"),
         pytest.param(
-            lambda path: VpmuFile(path, 2, header_bytes=2**32 - 1), "truncated", id="far-slots"
+            lambda path, qemu: qemu(path, 2, header_bytes=2**32 - 1), "truncated", id="far-slots"
         ),
     ],
 )
 def test_a_bad_file_costs_only_its_own_guest(
-    tmp_path: Path, make: Callable[[Path], object], words: str
+    tmp_path: Path, qemu: Make, make: Callable[[Path, Make], object], words: str
 ) -> None:
     bad, good = new_threads(2), new_threads(2)
-    make(tmp_path / f"vm.{bad.domain_name}")
-    VpmuFile(tmp_path / f"vm.{good.domain_name}", 2)
+    make(tmp_path / f"vm.{bad.domain_name}", qemu)
+    qemu(tmp_path / f"vm.{good.domain_name}", 2)
     counters = open_vpmu(tmp_path)
     at_rest = len(os.listdir("/proc/self/fd"))
     assert set(counters.read([bad, good])) == {good.guest_uuid}
@@ -64,19 +83,38 @@ def test_a_bad_file_costs_only_its_own_guest(
     assert len(os.listdir("/proc/self/fd")) == at_rest
 
 
-def test_a_file_truncated_under_us_is_told_and_read_again_when_whole(tmp_path: Path) -> None:
+def test_a_file_truncated_under_us_is_told_and_read_again_when_whole(
+    tmp_path: Path, qemu: Make
+) -> None:
     guest = new_threads(1)
     path = tmp_path / f"vm.{guest.domain_name}"
-    VpmuFile(path, 1, started_ns=1)
+    qemu(path, 1, started_ns=1)
     counters = open_vpmu(tmp_path)
     first = counters.read([guest])[guest.guest_uuid]
     os.truncate(path, HEADER_BYTES)
     assert counters.read([guest]) == {}
     assert "truncated" in counters.problems()[guest.guest_uuid]
-    VpmuFile(path, 1, started_ns=2)
+    qemu(path, 1, started_ns=2)
     assert counters.read([guest])[guest.guest_uuid].generation != first.generation
     assert counters.problems() == {}
     counters.close()
+
+
+def test_what_a_killed_qemu_left_is_not_taken_for_an_idle_guest(tmp_path: Path, qemu: Make) -> None:
+    guest = new_threads(1)
+    path = tmp_path / f"vm.{guest.domain_name}"
+    life = qemu(path, 1)
+    life.add(0, VcpuCounts(instructions=7))
+    counters = open_vpmu(tmp_path)
+    for _ in range(3):
+        assert counters.read([guest])[guest.guest_uuid].instructions == 7, "idle, but alive"
+    life.die()
+    for source in (counters, open_vpmu(tmp_path)):
+        assert source.read([guest]) == {}
+        assert "of an earlier life" in source.problems()[guest.guest_uuid]
+    (tmp_path / f"error.{guest.domain_name}").write_text("bad option in this life")
+    assert counters.read([guest]) == {}
+    assert "bad option in this life" in counters.problems()[guest.guest_uuid]
 
 
 def test_the_plugins_own_reason_is_passed_on(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ The layout is that of `vpmu_layout.h`, version 1; a test compares the two. Files
 kills its reader with SIGBUS. A short read only costs one guest its sample.
 """
 
+import fcntl
 import os
 import stat
 import struct
@@ -69,25 +70,33 @@ class VpmuCounters:
         try:
             found = os.stat(path, follow_symlinks=False)
         except OSError as error:
-            raise _Unreadable(self._why_no_file(guest, error)) from error
-        file = self._files.get(guest.guest_uuid)
-        if file is None or file.identity != (found.st_dev, found.st_ino):
-            # A restarted guest gets a new file; the old one would stay readable and frozen.
-            self._close(guest.guest_uuid)
-            file = self._files[guest.guest_uuid] = _VmFile(path)
+            why = self._why_no_file(guest, f"{path}: {error.strerror}")
+            raise _Unreadable(why) from error
+        file = self._file_of(guest, path, (found.st_dev, found.st_ino))
+        reading = file.read()
+        if file.stands_still_at(reading) and file.is_abandoned():
+            raise _Unreadable(self._why_no_file(guest, f"{path} is of an earlier life"))
         if file.vcpus < len(guest.tids):
             self._problems[guest.guest_uuid] = (
                 f"vpmu: counts {file.vcpus} of {len(guest.tids)} vCPUs"
             )
-        return file.read()
+        return reading
 
-    def _why_no_file(self, guest: VcpuThreads, error: OSError) -> str:
+    def _file_of(self, guest: VcpuThreads, path: str, identity: tuple[int, int]) -> "_VmFile":
+        file = self._files.get(guest.guest_uuid)
+        if file is None or file.identity != identity:
+            # A restarted guest gets a new file; the old one would stay readable and frozen.
+            self._close(guest.guest_uuid)
+            file = self._files[guest.guest_uuid] = _VmFile(path)
+        return file
+
+    def _why_no_file(self, guest: VcpuThreads, found: str) -> str:
         told = _first_bytes(self._directory / f"error.{guest.domain_name}")
         if told:
             return f"the plugin refused this guest: {told}"
         return (
-            f"no counters in {error.filename} ({error.strerror}); was this guest started before "
-            "QEMU's vpmu plugin was installed? Hard-reboot it"
+            f"no counters of this guest ({found}); was it started before QEMU's vpmu plugin was "
+            "installed? Hard-reboot it"
         )
 
     def _close(self, guest_uuid: str) -> None:
@@ -103,7 +112,15 @@ class VpmuCounters:
 class _VmFile:
     """One life of one guest: an open file whose header was found good."""
 
-    __slots__ = ("_fd", "_offset", "_slots_bytes", "generation", "identity", "vcpus")
+    __slots__ = (
+        "_fd",
+        "_instructions",
+        "_offset",
+        "_slots_bytes",
+        "generation",
+        "identity",
+        "vcpus",
+    )
 
     def __init__(self, path: str) -> None:
         try:
@@ -138,6 +155,7 @@ class _VmFile:
         self._offset, self._slots_bytes = header_bytes, vcpus * _SLOT.size
         self.identity = (opened.st_dev, opened.st_ino)
         self.generation = f"{opened.st_ino}.{started}"
+        self._instructions: int | None = None
 
     def read(self) -> Reading:
         data = self._pread(self._slots_bytes, self._offset)
@@ -160,6 +178,20 @@ class _VmFile:
             running_ratio=1.0,
             generation=self.generation,
         )
+
+    def stands_still_at(self, reading: Reading) -> bool:
+        """Also for the first reading. Who does not stand still need not be asked for the lock."""
+        was, self._instructions = self._instructions, reading.instructions
+        return was is None or was == reading.instructions
+
+    def is_abandoned(self) -> bool:
+        """QEMU locks its file for life; a killed one leaves the file, but not the lock."""
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        fcntl.flock(self._fd, fcntl.LOCK_UN)
+        return True
 
     def close(self) -> None:
         os.close(self._fd)
