@@ -8,6 +8,7 @@ import pytest
 
 from tests.host_subjects import FakeSubject, LibvirtSubject, Subject
 from tests.libvirt_host import LibvirtHost, missing_for_libvirt
+from tests.perf_shim import PerfShim
 
 
 @pytest.fixture(scope="session")
@@ -47,3 +48,23 @@ def libvirt_subject(libvirt_host: LibvirtHost) -> Iterator[LibvirtSubject]:
     real = LibvirtSubject(libvirt_host)
     yield real
     real.close()
+
+
+@pytest.fixture(scope="session")
+def perf_shim(tmp_path_factory: pytest.TempPathFactory) -> PerfShim:
+    return PerfShim(tmp_path_factory.mktemp("perf-shim"))
+
+
+@pytest.fixture(scope="session")
+def counting_libvirt_host(
+    tmp_path_factory: pytest.TempPathFactory, perf_shim: PerfShim
+) -> Iterator[LibvirtHost]:
+    """A libvirtd that believes in the shim's PMU. Whoever boots guests destroys them."""
+    missing = missing_for_libvirt()
+    if missing:
+        pytest.skip(missing)
+    host = LibvirtHost(tmp_path_factory.mktemp("counting-libvirt"), env=perf_shim.env)
+    try:
+        yield host.start()
+    finally:
+        host.stop()
