@@ -44,6 +44,7 @@ def a_domain(
     cpuset: str | None = "0-1",
     metadata: str | None = None,
     body: str = "",
+    memory_mib: int = 16,
 ) -> str:
     """`metadata`: what stands in <metadata>, Nova's own if None. `body`: further elements."""
     bound = f" cpuset={quoteattr(cpuset)}" if cpuset else ""
@@ -52,7 +53,7 @@ def a_domain(
   <name>{name}</name>
   <uuid>{uuid or uuids.uuid4()}</uuid>
   <metadata>{nova_metadata() if metadata is None else metadata}</metadata>
-  <memory unit="MiB">16</memory>
+  <memory unit="MiB">{memory_mib}</memory>
   <vcpu placement="static"{bound}>{vcpus}</vcpu>
   <os><type arch="x86_64" machine="pc">hvm</type></os>
   {body}

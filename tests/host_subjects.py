@@ -81,6 +81,10 @@ class LibvirtSubject:
         self._names[uuid] = name
         return uuid
 
+    def adopt(self, uuid: str) -> None:
+        """A guest that arrived by a migration."""
+        self._names[uuid] = self.domain(uuid).name()
+
     def domain(self, uuid: str) -> libvirt.virDomain:
         return self._operator.lookupByUUIDString(uuid)
 

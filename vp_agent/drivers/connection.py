@@ -77,7 +77,7 @@ class Connection:
 
         def ask(connection: Any) -> Answer:
             domain = connection.lookupByUUIDString(uuid)
-            if domain.jobInfo()[0] != libvirt.VIR_DOMAIN_JOB_NONE:
+            if _is_busy(domain):
                 raise ApplyFailed(
                     f"guest {uuid} is in a libvirt job (migration, backup); it is tried again "
                     "once the job has ended"
@@ -94,12 +94,12 @@ class Connection:
 
     def check_migrating(self, uuid: str) -> bool:
         """Asks libvirt: for guests whose events we cannot have seen."""
-        kind = self.call(lambda c: c.lookupByUUIDString(uuid).jobInfo()[0])
-        if kind == libvirt.VIR_DOMAIN_JOB_NONE:
+        is_busy = self.call(lambda c: _is_busy(c.lookupByUUIDString(uuid)))
+        if is_busy:
+            self._migrating.add(uuid)
+        else:
             self._migrating.discard(uuid)
-            return False
-        self._migrating.add(uuid)
-        return True
+        return is_busy
 
     def close(self) -> None:
         """The next `call` opens it again."""
@@ -161,6 +161,16 @@ class Connection:
             f"libvirt at {self._uri} does not answer ({exc}): check that libvirtd runs and that "
             "the agent may connect; it is tried again in every tick"
         )
+
+
+def _is_busy(domain: Any) -> bool:
+    try:
+        return bool(domain.jobInfo()[0] != libvirt.VIR_DOMAIN_JOB_NONE)
+    except libvirt.libvirtError as exc:
+        # "migration statistics are available only on the source host": it is just arriving.
+        if exc.get_error_code() == libvirt.VIR_ERR_OPERATION_UNSUPPORTED:
+            return True
+        raise
 
 
 def _is_of_transport(exc: libvirt.libvirtError) -> bool:

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A live migration started by somebody else while a placement is applied: no orphan arrives.
+
+Two private hosts on one machine. Nova hands the source's migratable live XML to both the live and
+the persistent side of the destination, and so does `migrate` here.
+"""
+
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import libvirt
+import pytest
+
+import vp_agent
+from nova_vp.core.model import Unmanaged
+from tests.host_subjects import LibvirtSubject, an_applied
+from tests.libvirt_host import LibvirtHost, wait_until
+from vp_agent.drivers.base import ApplyFailed
+from vp_agent.drivers.journal_entry import NAMESPACE
+
+HOOK = Path(vp_agent.__file__).parent / "hooks/qemu.d/nova-vp"
+BOTH = frozenset({0, 1})
+CORNER = frozenset({1})
+SOURCE_EPOCH = 7
+
+
+@pytest.fixture(scope="module")
+def second_host(
+    shared_libvirt_host: LibvirtHost, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LibvirtHost]:
+    host = LibvirtHost(tmp_path_factory.mktemp("destination"), migration_port=49300)
+    try:
+        yield host.start()
+    finally:
+        host.stop()
+
+
+@pytest.fixture
+def destination(second_host: LibvirtHost) -> Iterator[LibvirtHost]:
+    yield second_host
+    second_host.destroy_all()
+
+
+@pytest.fixture(params=["kernel", "libvirt"])
+def source(request, libvirt_host: LibvirtHost) -> Iterator[LibvirtSubject]:
+    subject = LibvirtSubject(libvirt_host, request.param)
+    yield subject
+    subject.close()
+
+
+@pytest.fixture(params=["with hook", "without hook"])
+def has_hook(request, destination: LibvirtHost) -> Iterator[bool]:
+    """libvirtd notices a hook that is added to an existing folder only when it starts."""
+    installed = destination.folder / "etc/hooks/qemu.d/nova-vp"
+    if request.param == "without hook":
+        yield False
+        return
+    installed.parent.mkdir(exist_ok=True)
+    shutil.copy(HOOK, installed)
+    destination.stop_libvirtd()
+    destination.start_libvirtd()
+    yield True
+    installed.unlink()
+
+
+def place(source: LibvirtSubject) -> str:
+    uuid = source.boot()
+    source.journal.write(an_applied(uuid, CORNER, BOTH, SOURCE_EPOCH))
+    source.actuator.place(uuid, CORNER)
+    return uuid
+
+
+def migrate(source: LibvirtSubject, uuid: str, destination: LibvirtHost) -> None:
+    domain = source.domain(uuid)
+    xml = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_MIGRATABLE)
+    parameters = {
+        libvirt.VIR_MIGRATE_PARAM_URI: destination.migration_uri.replace("tcp:", "tcp://"),
+        libvirt.VIR_MIGRATE_PARAM_DEST_XML: xml,
+        libvirt.VIR_MIGRATE_PARAM_PERSIST_XML: xml,
+    }
+    flags = (
+        libvirt.VIR_MIGRATE_LIVE
+        | libvirt.VIR_MIGRATE_PERSIST_DEST
+        | libvirt.VIR_MIGRATE_UNDEFINE_SOURCE
+    )
+    domain.migrate3(destination.connect(), parameters, flags)
+
+
+def arrived(destination: LibvirtHost, uuid: str, name: str = "kernel") -> LibvirtSubject:
+    """The destination with an agent; the subject knows the guest that it did not boot."""
+    subject = LibvirtSubject(destination, name)
+    subject.adopt(uuid)
+    return subject
+
+
+def xml_of(destination: LibvirtHost, uuid: str, flags: int = 0) -> str:
+    return str(destination.connect().lookupByUUIDString(uuid).XMLDesc(flags))
+
+
+def test_with_an_agent_there_nothing_is_left(source, destination, has_hook):
+    uuid = place(source)
+    migrate(source, uuid, destination)
+    there = arrived(destination, uuid, source.actuator.name)
+    assert [guest.unmanaged for guest in there.guests.read()] == [None]
+    entry = there.journal.read()[uuid]
+    assert entry.epoch != SOURCE_EPOCH or not has_hook
+    there.actuator.restore(entry)
+    there.journal.drop(uuid)
+    assert there.affinities(uuid) == {BOTH}
+    assert there.journal.read() == {}
+    for flags in (0, libvirt.VIR_DOMAIN_XML_INACTIVE):
+        assert NAMESPACE not in xml_of(destination, uuid, flags)
+        assert "cpuset='1'" not in xml_of(destination, uuid, flags)
+    there.soft_reboot(uuid)
+    assert there.affinities(uuid) == {BOTH}
+    there.close()
+
+
+def test_the_kernels_placement_needs_nobody_on_the_other_side(libvirt_host, destination):
+    source = LibvirtSubject(libvirt_host, "kernel")
+    uuid = place(source)
+    migrate(source, uuid, destination)
+    there = arrived(destination, uuid)
+    assert there.affinities(uuid) == {BOTH}
+    assert "vcpupin" not in xml_of(destination, uuid)
+    there.soft_reboot(uuid)
+    assert there.affinities(uuid) == {BOTH}
+    there.close()
+    source.close()
+
+
+def test_the_hook_alone_frees_the_arriving_threads(source, destination, has_hook):
+    uuid = place(source)
+    migrate(source, uuid, destination)
+    there = arrived(destination, uuid)
+    is_orphan = source.actuator.name == "libvirt" and not has_hook
+    assert there.affinities(uuid) == {CORNER if is_orphan else BOTH}
+    there.close()
+
+
+def test_a_guest_under_migration_is_watched_and_not_touched(libvirt_host, destination):
+    source, there = LibvirtSubject(libvirt_host), LibvirtSubject(destination)
+    uuid = source.boot_xml(memory_mib=1024)
+    source.guests.read()
+    # Two MiB of zero pages' headers at one MiB per second: long enough to be seen.
+    source.domain(uuid).migrateSetMaxSpeed(1)
+    thread = threading.Thread(target=migrate, args=(source, uuid, destination))
+    thread.start()
+    try:
+        for side in (there, source):
+            wait_until("the migration is seen", lambda side=side: is_migrating(side))
+            with pytest.raises(ApplyFailed, match="libvirt job"):
+                side.journal.write(an_applied(uuid, CORNER, BOTH))
+    finally:
+        thread.join()
+    assert source.guests.read() == ()
+    wait_until("it has arrived", lambda: not is_migrating(there))
+    assert [guest.unmanaged for guest in there.guests.read()] == [None]
+    source.close()
+    there.close()
+
+
+def is_migrating(subject: LibvirtSubject) -> bool:
+    return [guest.unmanaged for guest in subject.guests.read()] == [Unmanaged.MIGRATING]
