@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import amqp
-import pytest
 
 POLICIES = Path(__file__).parents[1] / "etc" / "nova-vp" / "rabbitmq-policies.json"
 USER, PASSWORD = "test", "secret"
@@ -148,14 +147,3 @@ class RabbitMQ:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-
-
-@pytest.fixture(scope="session")
-def rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Session-wide, since a start takes seconds; a test that stops it starts it again."""
-    broker = RabbitMQ(tmp_path_factory.mktemp("rabbitmq"))
-    try:
-        broker.start()
-        yield broker
-    finally:
-        broker.close()

@@ -47,10 +47,6 @@ class NewReport:
     received_at: datetime
     text: str
 
-    @property
-    def void_before(self) -> datetime:
-        return _naive_utc(self.received_at - timedelta(seconds=EXPIRE_S))
-
     def as_row(self) -> dict[str, Any]:
         return {
             "host": self.host,
@@ -60,6 +56,10 @@ class NewReport:
             "received_at": _naive_utc(self.received_at),
             "report": self.text,
         }
+
+    def as_update(self) -> dict[str, Any]:
+        void_before = _naive_utc(self.received_at - timedelta(seconds=EXPIRE_S))
+        return {**self.as_row(), "the_host": self.host, "void_before": void_before}
 
 
 def _naive_utc(moment: datetime) -> datetime:
@@ -105,29 +105,25 @@ class Store:
             row = session.get(Host, name)
             return _record(row) if row else None
 
+    def save_reports(self, reports: Iterable[NewReport]) -> None:
+        """One transaction. A report that is not newer than the stored one changes nothing."""
+        if newest := _newest(reports):
+            self._save(newest)
+
     # Another vp-scheduler may insert the same host first, or lock the same rows: then again.
     @db_api.wrap_db_retry(
         max_retries=5,
         retry_on_deadlock=True,
         exception_checker=lambda exc: isinstance(exc, db_exception.DBDuplicateEntry),
     )
-    def save_reports(self, reports: Iterable[NewReport]) -> None:
-        """One transaction. A report that is not newer than the stored one changes nothing."""
-        newest = _newest(reports)
-        if not newest:
-            return
+    def _save(self, newest: Mapping[str, NewReport]) -> None:
         with self._facade.writer.using(_Context()) as session:
+            # The write comes first: SQLite cannot wait for a lock once it has read.
+            session.connection().execute(_REPLACE_OLDER, [r.as_update() for r in newest.values()])
             known = set(session.scalars(select(Host.host).where(Host.host.in_(newest))))
             new = [report.as_row() for host, report in newest.items() if host not in known]
             if new:
                 session.execute(insert(Host), new)
-            rows = [
-                {**report.as_row(), "the_host": host, "void_before": report.void_before}
-                for host, report in newest.items()
-                if host in known
-            ]
-            if rows:
-                session.connection().execute(_REPLACE_OLDER, rows)
 
 
 def _newest(reports: Iterable[NewReport]) -> dict[str, NewReport]:

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A private RabbitMQ and MariaDB, once per run since each takes seconds to start.
+
+Nova and oslo.messaging are imported here first: they warn about themselves and each other, and
+warnings are errors in our tests.
+"""
+
+import warnings
+from collections.abc import Iterator
+
+import pytest
+from oslo_service import backend
+
+from tests.mariadb import MariaDB
+from tests.rabbitmq import RabbitMQ
+
+backend.init_backend(backend.BackendType.THREADING)
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import oslo_messaging  # noqa: F401
+
+
+@pytest.fixture(scope="session")
+def rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitMQ]:
+    """A test that stops it starts it again."""
+    broker = RabbitMQ(tmp_path_factory.mktemp("rabbitmq"))
+    try:
+        broker.start()
+        yield broker
+    finally:
+        broker.close()
+
+
+@pytest.fixture(scope="session")
+def mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDB]:
+    server = MariaDB(tmp_path_factory.mktemp("mariadb"))
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()

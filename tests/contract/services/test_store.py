@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report store, the same on SQLite and MariaDB."""
+
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from oslo_config import cfg
+
+from nova_vp import manage, wire
+from nova_vp.db import schema
+from nova_vp.db.models import Base
+from nova_vp.db.queries import NewReport, Store
+from tests.mariadb import MariaDB
+from tests.messages import a_report
+
+NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
+
+
+def a_new_report(
+    host: str = "vp1",
+    order: tuple[int, int] = (1, 1),
+    mode: str = "observe",
+    received_at: datetime = NOW,
+    actuator: str = "kernel",
+) -> NewReport:
+    text = wire.encode(wire.REPORT_TOPIC, a_report(host, order, mode, actuator=actuator))
+    return NewReport(host, wire.Order(*order), mode, received_at, text)
+
+
+@pytest.fixture(params=["sqlite", "mariadb"])
+def conf(request: pytest.FixtureRequest, tmp_path: Path) -> cfg.ConfigOpts:
+    """Of an up-to-date empty database."""
+    url = f"sqlite:///{tmp_path}/store.sqlite"
+    if request.param == "mariadb":
+        server: MariaDB = request.getfixturevalue("mariadb")
+        url = server.make_database("store")
+    file = tmp_path / "nova-vp.conf"
+    file.write_text(f"[database]\nconnection = {url}\n")
+    manage.main(["--config-file", str(file), "db", "sync"])
+    conf = cfg.ConfigOpts()
+    conf(["--config-file", str(file)])
+    return conf
+
+
+@pytest.fixture
+def store(conf: cfg.ConfigOpts) -> Store:
+    return Store(conf)
+
+
+def orders(store: Store) -> dict[str, tuple[int, int]]:
+    return {record.host: (record.epoch, record.sequence) for record in store.list_hosts()}
+
+
+def test_a_stored_report_is_read_back(store: Store) -> None:
+    store.save_reports([a_new_report(mode="advise")])
+    record = store.get_host("vp1")
+    assert record is not None
+    assert record.received_at == NOW
+    assert record.mode == "advise"
+    assert record.report == a_report(mode="advise")
+    assert store.list_hosts() == [record]
+
+
+def test_an_empty_store(store: Store) -> None:
+    assert store.list_hosts() == []
+    assert store.get_host("vp1") is None
+    store.save_reports([])
+
+
+@pytest.mark.parametrize(
+    ("label", "batches", "expected"),
+    [
+        ("in order", [[(1, 1)], [(1, 2)]], (1, 2)),
+        ("late", [[(1, 2)], [(1, 1)]], (1, 2)),
+        ("late within one batch", [[(1, 2), (1, 1)]], (1, 2)),
+        ("duplicated", [[(1, 1)], [(1, 1)]], (1, 1)),
+        ("restarted agent counts from one again", [[(1, 9)], [(2, 1)]], (2, 1)),
+        ("late one of the agent before", [[(2, 1)], [(1, 10)]], (2, 1)),
+    ],
+)
+def test_newest_wins(
+    store: Store, label: str, batches: list[list[tuple[int, int]]], expected: tuple[int, int]
+) -> None:
+    for batch in batches:
+        store.save_reports(a_new_report(order=order) for order in batch)
+    assert orders(store) == {"vp1": expected}, label
+
+
+def test_what_is_no_news_any_more_gives_way_to_any_epoch(store: Store) -> None:
+    store.save_reports([a_new_report(order=(9, 9))])
+    later = NOW + timedelta(seconds=wire.EXPIRE_S + 1)
+    store.save_reports([a_new_report(order=(1, 1), received_at=later)])
+    assert orders(store) == {"vp1": (1, 1)}
+
+
+def test_a_batch_mixes_new_and_known_hosts(store: Store) -> None:
+    store.save_reports([a_new_report("vp2")])
+    store.save_reports([a_new_report("vp3"), a_new_report("vp2", (1, 2)), a_new_report("vp1")])
+    assert orders(store) == {"vp1": (1, 1), "vp2": (1, 2), "vp3": (1, 1)}
+
+
+def test_a_large_report(store: Store) -> None:
+    large = "x" * (wire.MAX_REPORT_BYTES - 1000)
+    store.save_reports([a_new_report(actuator=large), a_new_report("vp2", actuator=large)])
+    record = store.get_host("vp1")
+    assert record is not None
+    assert record.report["actuator"] == large
+
+
+def test_two_services_storing_the_same_hosts_at_once(store: Store) -> None:
+    def save(first: int) -> None:
+        for sequence in range(first, 20, 2):
+            store.save_reports(a_new_report(f"vp{n}", (1, sequence)) for n in (3, 1, 2))
+
+    threads = [threading.Thread(target=save, args=(first,)) for first in (0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert orders(store) == {f"vp{n}": (1, 19) for n in (1, 2, 3)}
+
+
+def test_sync_again_changes_nothing_and_matches_the_models(
+    conf: cfg.ConfigOpts, store: Store
+) -> None:
+    from alembic.autogenerate import compare_metadata
+    from alembic.migration import MigrationContext
+
+    store.save_reports([a_new_report()])
+    engine = schema.open_engine(conf)
+    schema.upgrade(engine)
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, Base.metadata) == []
+    assert schema.current_revision(engine) == "0001"
+    assert orders(store) == {"vp1": (1, 1)}

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The host view under good, late, repeated, foreign and hostile digests."""
+
+import pytest
+
+from nova_vp import wire
+from tests.messages import a_domain, digest_text
+from vp_scheduler import host_view
+from vp_scheduler.host_view import HostView, Unwelcome
+from vp_scheduler.listener import DigestEndpoint
+
+BAD_MARKS = digest_text().replace('"known":""', '"known":"#"')
+
+
+class Clock:
+    now_s = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def view(clock: Clock) -> HostView:
+    return HostView(180.0, clock=clock)
+
+
+def seen(view: HostView, host: str = "vp1") -> tuple[int, int] | None:
+    digest = view.get(host)
+    return (digest.order.epoch, digest.order.sequence) if digest else None
+
+
+@pytest.mark.parametrize(
+    ("label", "orders", "expected"),
+    [
+        ("in order", [(1, 1), (1, 2)], (1, 2)),
+        ("late", [(1, 2), (1, 1)], (1, 2)),
+        ("restarted agent counts from one again", [(1, 9), (2, 1)], (2, 1)),
+        ("late one of the agent before", [(2, 1), (1, 10)], (2, 1)),
+        ("duplicated", [(1, 1), (1, 1)], (1, 1)),
+    ],
+)
+def test_newest_wins(
+    view: HostView, label: str, orders: list[tuple[int, int]], expected: tuple[int, int]
+) -> None:
+    endpoint = DigestEndpoint(view)
+    for order in orders:
+        endpoint.digest({}, digest_text("vp1", a_domain(), order=order))
+    assert seen(view) == expected, label
+
+
+def test_a_host_is_unknown_until_heard_and_once_stale(view: HostView, clock: Clock) -> None:
+    assert seen(view) is None
+    view.accept(digest_text())
+    clock.now_s += 180.0
+    assert seen(view) == (1, 1)
+    clock.now_s += 0.1
+    assert seen(view) is None
+
+
+def test_old_numbers_in_a_new_message_are_old(view: HostView, clock: Clock) -> None:
+    view.accept(digest_text(age_ms=100_000))
+    clock.now_s += 80.1
+    assert seen(view) is None
+
+
+def test_a_stale_host_is_heard_whatever_its_epoch(view: HostView, clock: Clock) -> None:
+    view.accept(digest_text(order=(9, 9)))
+    clock.now_s += 181
+    view.accept(digest_text(order=(1, 1)))
+    assert seen(view) == (1, 1)
+
+
+@pytest.mark.parametrize("text", [None, "{", digest_text() + " " * 5000, BAD_MARKS])
+def test_hostile_messages_change_nothing(view: HostView, text: object) -> None:
+    view.accept(digest_text())
+    endpoint = DigestEndpoint(view)
+    endpoint.digest({}, text)
+    assert endpoint.refused["malformed"] == 1
+    assert seen(view) == (1, 1)
+
+
+def test_a_flood_is_told_in_few_lines(view: HostView, caplog: pytest.LogCaptureFixture) -> None:
+    endpoint = DigestEndpoint(view)
+    for _ in range(150):
+        endpoint.digest({}, "x")
+    assert [record.args[0] for record in caplog.records if record.args] == [1, 10, 100]
+
+
+def test_only_known_hosts_are_listened_to(clock: Clock) -> None:
+    view = HostView(180.0, ["vp1"], clock)
+    view.accept(digest_text("vp1"))
+    with pytest.raises(Unwelcome):
+        view.accept(digest_text("vp2"))
+    assert seen(view, "vp2") is None
+
+
+def test_invented_hosts_do_not_fill_the_memory(
+    view: HostView, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_view, "MAX_HOSTS", 2)
+    view.accept(digest_text("vp1"))
+    view.accept(digest_text("vp2"))
+    with pytest.raises(Unwelcome):
+        view.accept(digest_text("vp3"))
+    view.accept(digest_text("vp1", order=(1, 2)))
+    assert seen(view) == (1, 2)
+
+
+def test_bad_marks_are_a_bad_message(view: HostView) -> None:
+    with pytest.raises(wire.BadMessage):
+        view.accept(BAD_MARKS)
