@@ -5,6 +5,7 @@ Everything goes through an exchange of our own: the default one is named by `con
 which Nova sets otherwise than we would, and messages would silently miss each other.
 """
 
+import importlib
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -33,12 +34,24 @@ TRANSPORT_DEFAULTS = {
 
 def open_transport(conf: cfg.ConfigOpts) -> oslo_messaging.Transport:
     """Reads options only; connects when used. Never open one before a fork."""
+    _register_unlisted(conf)
     url = oslo_messaging.TransportURL.parse(conf, conf.bus.transport_url)
     if url.transport == "rabbit":
         url.query = {**TRANSPORT_DEFAULTS, **url.query}
     return oslo_messaging.get_rpc_transport(
         conf, url=url, allowed_remote_exmods=list(REMOTE_EXCEPTIONS)
     )
+
+
+def _register_unlisted(conf: cfg.ConfigOpts) -> None:
+    """oslo.messaging reads these of any object, and registers them on the global one alone."""
+    for name in ("metrics", "tracing"):
+        try:
+            module = importlib.import_module(f"oslo_messaging._{name}.client")
+        except ImportError:
+            continue  # an older release, without
+        group = f"oslo_messaging_{name}"
+        conf.register_opts(getattr(module, group), group=group)
 
 
 def target(topic: str, **where: Any) -> oslo_messaging.Target:

@@ -33,11 +33,24 @@ def telling(host: str) -> Iterator[None]:
             "broker.",
         ) from exc
     except Exception as exc:
-        # What an agent raised arrives as that class, with the agent's traceback in its text.
-        LOG.warning("the agent of %s refused: %s", host, exc)
-        raise _refused(host, str(exc)) from exc
+        said = _said_by_agent(exc)
+        if said is None:
+            raise
+        LOG.warning("the agent of %s refused: %s", host, said)
+        raise _refused(host, said) from exc
 
 
-def _refused(host: str, text: str) -> ApiError:
-    first_line = (text.splitlines() or [""])[0] or "no reason given"
+def _said_by_agent(exc: Exception) -> str | None:
+    """What an agent raised arrives as that class; None for what went wrong on this side.
+
+    oslo.messaging marks our own classes, but built-in ones only by the traceback in their text.
+    """
+    if type(exc).__module__.endswith("_Remote"):
+        return str(exc)
+    said = str(exc.args[0]) if exc.args else ""
+    return said if "Traceback (most recent call last)" in said else None
+
+
+def _refused(host: str, said: str) -> ApiError:
+    first_line = (said.splitlines() or [""])[0] or "no reason given"
     return ApiError(Code.AGENT_REFUSED, f"{host}: {first_line}; its log there says more.")

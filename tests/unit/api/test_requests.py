@@ -11,11 +11,9 @@ from typing import Any
 import oslo_messaging
 import pytest
 from oslo_db import exception as db_exception
-from oslo_messaging._drivers import common as driver_common
 
 from tests.unit.api import cloud
 from tests.unit.api.client import Api, Persona
-from vp_agent.commands import NotAdvising
 
 ADMIN = Persona("admin")
 SERVICE = Persona("service")
@@ -416,20 +414,13 @@ def test_nobody_without_the_right_reaches_the_agent():
     assert api.agents.modes == {}
 
 
-def remote(exc):
-    """As it reaches a caller: a class of its own, the agent's traceback in its text."""
-    data = driver_common.serialize_remote_exception((type(exc), exc, None))
-    return driver_common.deserialize_remote_exception(data, ["vp_agent.commands"])
-
-
 @pytest.mark.parametrize(
     ("failure", "status", "code"),
     [
         (oslo_messaging.MessagingTimeout(), 504, "agent-silent"),
         (oslo_messaging.RemoteError("KeyError", "told-why", ["Traceback"]), 409, "agent-refused"),
-        (remote(NotAdvising("told-why")), 409, "agent-refused"),
-        (remote(OSError("told-why")), 409, "agent-refused"),
         (oslo_messaging.MessageDeliveryFailure("no broker"), 503, "bus-unavailable"),
+        (ValueError("a mistake of ours"), 500, "internal"),
     ],
 )
 def test_an_agent_that_fails(failure, status, code):
