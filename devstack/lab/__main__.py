@@ -32,8 +32,10 @@ def locked(command: str) -> Iterator[None]:
         file.truncate(0)
         file.write(f"`lab {command}`, pid {os.getpid()}")
         file.flush()
-        yield
-        file.truncate(0)
+        try:
+            yield
+        finally:
+            file.truncate(0)
 
 
 def up(arguments: argparse.Namespace) -> None:

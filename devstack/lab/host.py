@@ -19,6 +19,7 @@ from devstack.lab.waiting import wait_for
 
 SHIM = settings.CACHE / "numa_shim.so"
 INSTANCES = settings.RUN / "instances"
+MIGRATE_HOOK = settings.ROOT / "vp_agent" / "hooks" / "qemu.d" / "nova-vp"
 DEFAULT_CELLS = "/".join(str(cpu) for cpu in range(min(2, settings.REAL_CPUS)))
 
 
@@ -122,6 +123,7 @@ def _personalise_etc(host: Host, etc: Path) -> None:
     for name in ("nova", "nova-vp", "libvirt/qemu", "libvirt/hooks/qemu.d"):
         (etc / name).mkdir(parents=True, exist_ok=True)
     shutil.rmtree(etc / "libvirt" / "qemu" / "networks", ignore_errors=True)
+    shutil.copy(MIGRATE_HOOK, etc / "libvirt" / "hooks" / "qemu.d" / "nova-vp")
 
 
 def _render_config(host: Host, values: Values) -> None:

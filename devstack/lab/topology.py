@@ -47,8 +47,8 @@ def parse_cells(text: str) -> tuple[tuple[int, ...], ...]:
 def _parse_list(text: str) -> set[int]:
     cpus: set[int] = set()
     for part in text.split(","):
-        first, _, last = part.partition("-")
-        if not first.isdigit() or (last and not last.isdigit()):
+        first, dash, last = part.partition("-")
+        if not first.isdigit() or (dash and not last.isdigit()):
             raise ValueError(f"{text!r} is not a CPU list such as 0-3 or 0,2")
         cpus.update(range(int(first), int(last or first) + 1))
     return cpus

@@ -28,6 +28,8 @@ BRIDGE_PATH = Path("/sys/class/net") / settings.BRIDGE
 IMAGE_FILE = settings.CACHE / "guest.qcow2"
 GUEST_BUILD = settings.LAB / "guest" / "build"
 VPMU = settings.ROOT / "devstack" / "vpmu"
+BROKER_POLICIES = settings.ROOT / "etc" / "nova-vp" / "rabbitmq-policies.json"
+HAS_POLICIES = settings.RUN / "rabbitmq-policies.complete"
 HOSTS_FILE = settings.RUN / "hosts.json"
 SERVICE_DEADLINE_S = 120
 
@@ -222,9 +224,17 @@ def _ensure_product() -> None:
     services = controller.product()
     if services:
         database.ensure_ours()
+        _ensure_broker_policies()
     _ensure(services)
     if any(service.name == "vp-api" for service in services):
         _wait_http("vp-api", settings.VP_API_PORT)
+
+
+def _ensure_broker_policies() -> None:
+    """The bounds on our queues that operators are told to load, once per broker."""
+    if not HAS_POLICIES.exists():
+        controller.rabbitmqctl("import_definitions", str(BROKER_POLICIES))
+        HAS_POLICIES.touch()
 
 
 def _wait_http(name: str, port: int) -> None:
