@@ -138,7 +138,7 @@ class FactsSource:
             actuator=self._side.actuator.name,
             is_homing=self._is_homing(),
             epoch_offset_s=time.time() - time.monotonic(),
-            problems=tuple(self._source.problems().values()),
+            problems=tuple(f"{who}: {why}" for who, why in self._source.problems().items()),
             stopped_servers=self._side.guests.stopped(),
         )
 

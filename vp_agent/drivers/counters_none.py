@@ -15,7 +15,7 @@ class NoCounters:
     name = "none"
 
     def __init__(self, why: str) -> None:
-        self._problems = {f"source-{n}": line for n, line in enumerate(why.splitlines())}
+        self._problems = {"host": "; ".join(why.splitlines())}
 
     def read(self, threads: Iterable[VcpuThreads]) -> Mapping[str, Reading]:
         return {}
