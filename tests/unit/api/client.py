@@ -75,10 +75,10 @@ def configuration(*files: str) -> cfg.ConfigOpts:
 class Api:
     """One stored cloud, asked by anybody."""
 
-    def __init__(self, records=None, store=None, agents=None) -> None:
+    def __init__(self, records=None, store=None, agents=None, files=()) -> None:
         self.store = store or MemoryStore(cloud.records() if records is None else records)
         self.agents = agents or MemoryAgents()
-        self._conf = configuration()
+        self._conf = configuration(*files)
 
     def ask(self, persona, path, method="GET", body=None, **options) -> Answer:
         application = deploy.loadapp(

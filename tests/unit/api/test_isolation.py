@@ -238,3 +238,36 @@ def test_a_guest_without_a_project_is_nobodys(project_id):
     for asker in ("", None):
         answer = Api([record]).ask(Persona("reader", asker), f"/v1/vps/{cloud.VICTIM}")
         assert answer.status == 403
+
+
+@pytest.fixture
+def with_policy(tmp_path):
+    """An API whose operator wrote a policy file."""
+
+    def make(**rules):
+        (tmp_path / "policy.yaml").write_text(json.dumps(rules))
+        (tmp_path / "vp-api.conf").write_text(
+            f"[oslo_policy]\npolicy_file = {tmp_path}/policy.yaml\n"
+        )
+        return Api(files=[str(tmp_path / "vp-api.conf")])
+
+    return make
+
+
+def test_a_careless_policy_does_not_open_other_projects(with_policy):
+    api = with_policy(**{"nova_vp:vps:show": "role:reader"})
+    stranger = Persona("reader", cloud.GAMMA)
+    assert api.ask(stranger, "/v1/vps").json == {"vps": []}
+    assert api.ask(stranger, f"/v1/vps/{cloud.VICTIM}").status == 404
+
+
+def test_an_operator_may_grant_hosts_to_managers(with_policy):
+    api = with_policy(**{"nova_vp:hosts:show": "role:manager"})
+    assert api.ask(Persona("manager"), "/v1/hosts").status == 200
+    assert api.ask(Persona("member"), "/v1/hosts").status == 403
+
+
+def test_an_operator_may_close_the_tenants_view(with_policy):
+    api = with_policy(**{"nova_vp:vps:show": "role:admin"})
+    assert api.ask(Persona("reader"), "/v1/vps").json == {"vps": []}
+    assert api.ask(Persona("reader"), f"/v1/vps/{cloud.VICTIM}").status == 404
