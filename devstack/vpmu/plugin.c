@@ -49,6 +49,12 @@ static void on_memory(unsigned int index, qemu_plugin_meminfo_t info, uint64_t v
         vcpu_misses(the_vm, vcpu, vaddr, qemu_plugin_hwaddr_phys_addr(address));
 }
 
+/* QEMU's vcpu_init callback runs in the main thread; these run in the vCPU's own. */
+static void note_thread(struct vcpu *vcpu)
+{
+    vcpu->slot->tid = (int32_t)syscall(SYS_gettid);
+}
+
 /* What a block's callback is told: its number of instructions, and whether they are the kernel's. */
 static void *pack_block(size_t instructions, bool in_kernel)
 {
@@ -62,6 +68,8 @@ static void on_block(unsigned int index, void *packed)
     struct vcpu *vcpu = &the_vm->vcpus[index];
     if (!vcpu_runs(vcpu, (uintptr_t)packed >> 1))
         return;
+    if (!vcpu->slot->tid)
+        note_thread(vcpu);
     uint64_t owed_ns = vcpu_tick(the_vm, vcpu, (uintptr_t)packed & 1, now_ns());
     if (owed_ns)
         sleep_for(owed_ns);
@@ -79,26 +87,23 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *block)
                                          QEMU_PLUGIN_MEM_RW, NULL);
 }
 
-/* Runs in the vCPU's own thread. */
-static void on_vcpu_start(qemu_plugin_id_t id, unsigned int index)
-{
-    (void)id;
-    if (index < the_vm->vcpu_count)
-        the_vm->vcpus[index].slot->tid = (int32_t)syscall(SYS_gettid);
-}
-
 static void on_halt(qemu_plugin_id_t id, unsigned int index)
 {
     (void)id;
-    if (index < the_vm->vcpu_count)
-        vcpu_halt(the_vm, &the_vm->vcpus[index], now_ns());
+    if (index >= the_vm->vcpu_count)
+        return;
+    note_thread(&the_vm->vcpus[index]);
+    vcpu_halt(the_vm, &the_vm->vcpus[index], now_ns());
 }
 
+/* A vCPU that was unplugged and plugged in again comes back in another thread. */
 static void on_resume(qemu_plugin_id_t id, unsigned int index)
 {
     (void)id;
-    if (index < the_vm->vcpu_count)
-        vcpu_resume(&the_vm->vcpus[index], now_ns());
+    if (index >= the_vm->vcpu_count)
+        return;
+    note_thread(&the_vm->vcpus[index]);
+    vcpu_resume(&the_vm->vcpus[index], now_ns());
 }
 
 static void on_exit_of_qemu(qemu_plugin_id_t id, void *unused)
@@ -144,7 +149,6 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, 
         run_without(config, &problem);
         return 0;
     }
-    qemu_plugin_register_vcpu_init_cb(id, on_vcpu_start);
     qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
     qemu_plugin_register_vcpu_idle_cb(id, on_halt);
     qemu_plugin_register_vcpu_resume_cb(id, on_resume);
