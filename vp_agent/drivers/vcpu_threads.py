@@ -7,12 +7,14 @@ may have been reused since it was read, so a process is known by pid and start t
 
 import os
 import re
+import time
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
 # `CPU 3/KVM`; `ALL CPUs/TCG` is QEMU's single-threaded TCG. libvirt always sets debug-threads=on.
 _VCPU_NAME = re.compile(r"(?:CPU (\d+)|ALL CPUs)/")
+_CPUCLOCK_SCHED = 2
 _START_TIME_FIELD = 19
 """Of /proc/PID/stat, counted after the parenthesised command, which may hold spaces."""
 
@@ -45,6 +47,17 @@ def read_tids(pid: int) -> tuple[int, ...]:
     except (FileNotFoundError, ProcessLookupError) as exc:
         raise ProcessLookupError(f"no process {pid}, or a thread of it just ended") from exc
     return tuple(tid for _, tid in sorted(found))
+
+
+def read_cpu_time_ns(process: Process) -> int:
+    """CPU time of the whole process. Raises ProcessLookupError.
+
+    One system call by the process's own clock; its id is what clock_getcpuclockid(3) computes.
+    """
+    try:
+        return time.clock_gettime_ns((~process.pid << 3) | _CPUCLOCK_SCHED)
+    except OSError as exc:
+        raise ProcessLookupError(f"no process {process.pid}") from exc
 
 
 def generation_of(process: Process, tids: tuple[int, ...]) -> str:

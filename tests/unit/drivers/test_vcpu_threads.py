@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes and threads as the kernel shows them, on processes of the test's own."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from subprocess import PIPE
+
+import pytest
+
+from vp_agent.drivers.vcpu_threads import (
+    Process,
+    generation_of,
+    read_affinity,
+    read_cpu_time_ns,
+    read_process,
+    read_tids,
+    set_affinity,
+)
+
+# Threads named as QEMU names them, the second one first; prctl(PR_SET_NAME) is 15.
+LIKE_QEMU = """
+import ctypes, sys, threading
+named = threading.Barrier(5)
+def run(name):
+    ctypes.CDLL(None).prctl(15, name.encode(), 0, 0, 0)
+    named.wait()
+    threading.Event().wait()
+for name in ("CPU 1/TCG", "CPU 0/TCG", "CPU 10/KVM", "IO mon_iothread"):
+    threading.Thread(target=run, args=(name,), daemon=True).start()
+named.wait()
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def qemu() -> Iterator[int]:
+    command = [sys.executable, "-c", LIKE_QEMU]
+    with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, text=True) as process:
+        assert process.stdout.readline() == "ready\n"
+        yield process.pid
+        process.stdin.close()
+
+
+def names(tids):
+    return [Path(f"/proc/{tid}/comm").read_text().strip() for tid in tids]
+
+
+def test_vcpu_threads_come_in_the_order_of_the_vcpus(qemu):
+    assert names(read_tids(qemu)) == ["CPU 0/TCG", "CPU 1/TCG", "CPU 10/KVM"]
+
+
+def test_only_vcpu_threads_are_moved(qemu):
+    process, cpu = read_process(qemu), max(os.sched_getaffinity(0))
+    before = os.sched_getaffinity(qemu)
+    set_affinity(qemu, process.started, [cpu])
+    assert set(read_affinity(read_tids(qemu))) == {frozenset({cpu})}
+    assert os.sched_getaffinity(qemu) == before
+
+
+def test_a_reused_pid_is_never_touched(qemu):
+    """The guest ended and its pid is another process's by now."""
+    before = read_affinity(read_tids(qemu))
+    with pytest.raises(ProcessLookupError):
+        set_affinity(qemu, read_process(qemu).started - 1, [0])
+    assert read_affinity(read_tids(qemu)) == before
+
+
+def test_cpus_that_are_not_there_are_refused(qemu):
+    with pytest.raises(OSError):
+        set_affinity(qemu, read_process(qemu).started, [8191])
+
+
+def test_a_command_with_spaces_and_parentheses_has_a_start_time():
+    """Field 22 of /proc/PID/stat stands after the command, which may hold anything."""
+    code = "import ctypes,sys; ctypes.CDLL(None).prctl(15, b') R 1 (', 0, 0, 0)\n"
+    code += "print('ready', flush=True); sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=PIPE, stdout=PIPE) as process:
+        process.stdout.readline()
+        started = read_process(process.pid).started
+        process.stdin.close()
+    assert abs(started / os.sysconf("SC_CLK_TCK") - time.clock_gettime(time.CLOCK_BOOTTIME)) < 60
+
+
+def test_cpu_time_is_the_process_own():
+    mine = Process(os.getpid(), 0)
+    assert abs(read_cpu_time_ns(mine) - time.process_time_ns()) < 1e9
+
+
+def test_what_has_ended_is_a_lookup_error(qemu):
+    with subprocess.Popen(["true"]) as ended:
+        ended.wait()
+    for look in (read_process, read_tids, lambda pid: read_cpu_time_ns(Process(pid, 0))):
+        with pytest.raises(ProcessLookupError):
+            look(ended.pid)
+
+
+def test_the_generation_is_that_of_process_and_threads():
+    first = generation_of(Process(10, 500), (11, 12))
+    assert first == generation_of(Process(10, 500), (11, 12))
+    assert len({first, generation_of(Process(10, 501), (11, 12))}) == 2
+    assert len({first, generation_of(Process(10, 500), (11, 13))}) == 2
