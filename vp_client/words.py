@@ -125,7 +125,7 @@ def _tenants(action: Told) -> str:
 def _operators(action: Told) -> str:
     """When, what came of it, what was moved, why, by which numbers, and what was not done."""
     parts = [
-        f"{action['at']} {action['result'] or 'proposed'}: {server(action['server'])}, CPUs "
+        f"{action['at']} {action['result']}: {server(action['server'])}, CPUs "
         f"{action['from_cpus']} -> {action['to_cpus']}",
         f"reason {action['reason']}" + _beneficiary(action),
         f"predicted hurt {percent(action['hurt_ratio'])}",

@@ -17,10 +17,12 @@ OWN_ACTIONS = {
     Reason.MOVE_AGGRESSOR.value: "this server was moved within its host",
     Reason.MOVE_VICTIM.value: "this server was moved within its host",
     Reason.INEFFECTIVE.value: "an earlier move of this server was undone",
+    Reason.REAPPLY.value: "this server was put back where it had been moved to",
 }
 NEIGHBOUR_ACTIONS = {
     Reason.MOVE_AGGRESSOR.value: "a neighbour was moved away",
     Reason.INEFFECTIVE.value: "an earlier move of a neighbour was undone",
+    Reason.REAPPLY.value: "a neighbour was kept away",
 }
 RESULTS = frozenset(result.value for result in Result)
 ISOLATIONS = frozenset(isolation.value for isolation in Isolation)

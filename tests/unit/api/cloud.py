@@ -131,7 +131,7 @@ def records():
         "since": NOW_S - 10,
         "suspects": [{"uuid": NOISY, "rise_per_s": 1.5e6}],
     }
-    proposal = an_action(id="6f1c2d3e-2", at=NOW_S - 5, result="", rejected=[])
+    proposal = an_action(id="6f1c2d3e-2", at=NOW_S - 5, result="proposed", rejected=[])
     return [
         a_record(
             "lab-1",

@@ -14,9 +14,11 @@ import uuid
 import pytest
 
 from nova_vp import wire
+from nova_vp.core.model import Reason, Unmanaged
 from tests.unit.api import cloud
 from tests.unit.api.client import Api, Persona
 from vp_api.routes import PUBLIC, ROUTES
+from vp_api.views import tenant
 
 FOREIGN = {
     ("/v1/hosts", "GET"): 403,
@@ -220,6 +222,18 @@ def test_the_canaries_are_alive(age_s, seed):
     untold = [canary for canary in canaries.planted if canary not in told]
     # epoch, sequence, and times, which are told as dates.
     assert len(untold) < 12 < len(canaries.planted)
+
+
+HIDDEN_FROM_TENANTS = {
+    Unmanaged.NOT_NOVA,  # nobody's
+    Unmanaged.MIGRATING,  # the host's affair
+    Unmanaged.FOREIGN_CHANGE,  # the operator's
+}
+
+
+def test_every_reason_has_words_for_a_tenant_or_is_hidden():
+    assert set(tenant.OWN_ACTIONS) == {reason.value for reason in Reason}
+    assert set(tenant.UNMANAGED) == {u.value for u in set(Unmanaged) - HIDDEN_FROM_TENANTS}
 
 
 def test_words_that_are_not_ours_are_unknown_to_a_tenant():
