@@ -133,6 +133,8 @@ class Domains:
 
     def reread(self, uuid: str) -> Domain:
         """Raises GuestGone, HostUnavailable."""
+        # First: a change while we read must be seen by the next look.
+        self._changed.discard(uuid)
         handle = self.connection.call(lambda c: c.lookupByUUIDString(uuid))
         try:
             domain = self._known[uuid] = self._read(handle)
