@@ -142,7 +142,7 @@ def _numa(domain: ET.Element) -> Obstacle | None:
     cells = domain.findall("cpu/numa/cell")
     if not cells and domain.find("numatune") is None:
         return None
-    detail = f"Nova gave it a NUMA topology ({len(cells)} cells): its CPUs and memory are Nova's"
+    detail = f"Nova gave it a NUMA topology (cells: {len(cells)}); CPUs and memory are Nova's"
     return Obstacle(Unmanaged.NUMA_TOPOLOGY, detail)
 
 

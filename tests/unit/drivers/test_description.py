@@ -70,7 +70,7 @@ def test_the_bound_is_the_online_part_of_the_cpuset(cpuset, allowed):
 @pytest.mark.parametrize(
     ("body", "reason", "named"),
     [
-        (NUMA, Unmanaged.NUMA_TOPOLOGY, "1 cells"),
+        (NUMA, Unmanaged.NUMA_TOPOLOGY, "cells: 1"),
         (DEDICATED, Unmanaged.DEDICATED_CPUS, "vCPU 0 on CPU 2, vCPU 1 on CPU 3"),
         (MIXED, Unmanaged.DEDICATED_CPUS, "vCPU 1 on CPU 3"),
         (REALTIME, Unmanaged.REALTIME, "1 (fifo)"),
