@@ -65,8 +65,14 @@ def test_a_pin_by_an_operator_makes_the_guest_foreign_until_it_is_neutral_again(
     wait_until("handed back", lambda: the_guest(subject).unmanaged is None)
 
 
-def test_vcpus_that_somebody_scattered_are_left_alone(subject):
+@pytest.mark.parametrize("is_placed", [False, True])
+def test_vcpus_that_somebody_scattered_are_left_alone(subject, is_placed):
+    """Together they cover the bound, so that only a look at each tells it from floating."""
     uuid = subject.boot()
+    if is_placed:
+        subject.journal.write(an_applied(uuid, CORNER, BOTH))
+        subject.actuator.place(uuid, CORNER)
+        os.sched_setaffinity(subject.tids(uuid)[1], BOTH - CORNER)
     os.sched_setaffinity(subject.tids(uuid)[0], CORNER)
     guest = the_guest(subject)
     assert guest.unmanaged is Unmanaged.FOREIGN_CHANGE

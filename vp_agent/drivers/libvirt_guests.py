@@ -74,7 +74,8 @@ class LibvirtGuests:
         obstacle = about.obstacle
         if obstacle is None and seen.is_migrating:
             obstacle = _MIGRATING
-        if obstacle is None and domain.applied is None and len(set(affinities)) > 1:
+        # Ours are placed alike, and all between two reads.
+        if obstacle is None and len(set(affinities)) > 1:
             obstacle = _UNEVEN
         return Guest(
             uuid=about.uuid,
