@@ -36,7 +36,7 @@ static const struct number_key NUMBERS[] = {
     NUMBER("mhz", mhz, 60, 0, 10000, false, "modelled clock that guests are paced to, 0 = unpaced"),
     NUMBER("cpi_x100", cpi_x100, 60, 1, 100000, false, "cycles per 100 instructions without stalls"),
     NUMBER("pace_after_s", pace_after_s, 30, 0, 86400, false, "the boot is over after so long at the latest"),
-    NUMBER("pace_after_user_minstr", pace_after_user_minstr, 50, 0, 1000000, false,
+    NUMBER("pace_after_user_minstr", pace_after_user_minstr, 10, 0, 1000000, false,
            "the boot is over after so many million user-space instructions, 0 = only pace_after_s decides"),
 };
 

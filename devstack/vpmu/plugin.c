@@ -19,6 +19,9 @@
 QEMU_PLUGIN_EXPORT int qemu_plugin_version = QEMU_PLUGIN_API_VERSION;
 QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv);
 
+/* Where an x86 processor begins; the API has no callback for a reset. */
+#define RESET_VECTOR 0xfffffff0u
+
 static struct setup the_setup;
 static struct vm *const the_vm = &the_setup.vm;
 
@@ -75,11 +78,20 @@ static void on_block(unsigned int index, void *packed)
         sleep_for(owed_ns);
 }
 
+static void on_reset_vector(unsigned int index, void *unused)
+{
+    (void)index;
+    (void)unused;
+    vm_reset(the_vm, now_ns());
+}
+
 static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *block)
 {
     (void)id;
     size_t instructions = qemu_plugin_tb_n_insns(block);
     bool in_kernel = qemu_plugin_tb_vaddr(block) >> 63;
+    if (qemu_plugin_tb_vaddr(block) == RESET_VECTOR)
+        qemu_plugin_register_vcpu_tb_exec_cb(block, on_reset_vector, QEMU_PLUGIN_CB_NO_REGS, NULL);
     qemu_plugin_register_vcpu_tb_exec_cb(block, on_block, QEMU_PLUGIN_CB_NO_REGS,
                                          pack_block(instructions, in_kernel));
     for (size_t i = 0; i < instructions; i++)

@@ -61,18 +61,33 @@ static void publish(struct vcpu *vcpu, uint64_t now_ns)
     slot->updated_ns = now_ns;
 }
 
-/* True while the guest boots; what a vCPU ran until then is forgotten. */
-static bool still_boots(struct vm *vm, struct vcpu *vcpu, bool in_kernel, uint64_t now_ns)
+static bool is_booting(struct vm *vm, uint64_t now_ns)
 {
-    if (vcpu->is_measured)
+    if (live(&vm->header->phase) != VPMU_PHASE_BOOT)
         return false;
-    boot_observe(&vm->boot, in_kernel, vcpu->model.instructions);
-    vcpu->model.instructions = 0;
-    if (live(&vm->header->phase) == VPMU_PHASE_BOOT && !boot_is_over(&vm->boot, &vm->boot_limits, now_ns))
+    if (!boot_is_over(&vm->boot, &vm->boot_limits, now_ns))
         return true;
     __atomic_store_n(&vm->header->phase, VPMU_PHASE_MEASURED, __ATOMIC_RELAXED);
-    vcpu->is_measured = true;
     return false;
+}
+
+/* True while the guest boots. What a vCPU ran since its last tick is then not counted. */
+static bool still_boots(struct vm *vm, struct vcpu *vcpu, bool in_kernel, uint64_t now_ns)
+{
+    if (vcpu->is_measured && live(&vm->header->phase) == VPMU_PHASE_MEASURED)
+        return false;
+    boot_observe(&vm->boot, in_kernel, vcpu->model.instructions - vcpu->counted_instructions);
+    vcpu->model.instructions = vcpu->counted_instructions;
+    vcpu->is_measured = !is_booting(vm, now_ns);
+    vcpu->pace.is_anchored = false;
+    return !vcpu->is_measured;
+}
+
+void vm_reset(struct vm *vm, uint64_t now_ns)
+{
+    vm->boot = (struct boot){.started_ns = now_ns};
+    if (!boot_is_over(&vm->boot, &vm->boot_limits, now_ns))
+        __atomic_store_n(&vm->header->phase, VPMU_PHASE_BOOT, __ATOMIC_RELAXED);
 }
 
 /* An unpaced guest misses many times faster than a controller of the modelled clock could serve: it loads none. */

@@ -50,6 +50,9 @@ void vcpu_misses(struct vm *vm, struct vcpu *vcpu, uint64_t vaddr, uint64_t padd
 /* Accounts and publishes; returns for how many ns the vCPU thread must sleep now. */
 uint64_t vcpu_tick(struct vm *vm, struct vcpu *vcpu, bool in_kernel, uint64_t now_ns);
 
+/* The guest begins anew at the reset vector, in the same QEMU: it may boot at full speed again. Counters stand still. */
+void vm_reset(struct vm *vm, uint64_t now_ns);
+
 /* The guest halted the vCPU, and later it runs again. */
 void vcpu_halt(struct vm *vm, struct vcpu *vcpu, uint64_t now_ns);
 void vcpu_resume(struct vcpu *vcpu, uint64_t now_ns);

@@ -175,7 +175,32 @@ static void live_controls_take_effect_at_the_next_tick(void)
     stop();
 }
 
+static void a_reset_lets_the_guest_boot_at_full_speed_and_keeps_its_counters(void)
+{
+    start(0);
+    struct vcpu *vcpu = &vm.vcpus[0];
+    run_to_tick(vcpu);
+    vcpu_tick(&vm, vcpu, false, S);
+    uint64_t counted = slots[0].instructions;
+    vm.boot_limits.deadline_ns = 30 * S;
+    vm_reset(&vm, 2 * S);
+    CHECK_EQUAL(header.phase, VPMU_PHASE_BOOT);
+    for (int i = 0; i < 10; i++) {
+        run_to_tick(vcpu);
+        CHECK_EQUAL(vcpu_tick(&vm, vcpu, true, 2 * S), 0);
+    }
+    CHECK(!vcpu->is_measured);
+    vcpu_runs(vcpu, 7);
+    vcpu_tick(&vm, vcpu, false, 32 * S); /* the deadline: this tick is still the boot's */
+    vcpu_runs(vcpu, 5);
+    vcpu_halt(&vm, vcpu, 32 * S);
+    CHECK_EQUAL(slots[0].instructions, counted + 5);
+    CHECK_EQUAL(slots[0].debt_ns, 0);
+    stop();
+}
+
 const struct test vm_tests[] = {
+    {"a reset lets the guest boot at full speed", a_reset_lets_the_guest_boot_at_full_speed_and_keeps_its_counters},
     {"a booting guest is neither paced nor counted", a_booting_guest_is_neither_paced_nor_counted},
     {"one vCPU in user space ends the boot for all", one_vcpu_in_user_space_ends_the_boot_for_all},
     {"a measured guest runs at its modelled clock", a_measured_guest_runs_at_its_modelled_clock},
