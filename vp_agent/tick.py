@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from nova_vp.core.memory import Memory, confirm
-from nova_vp.core.model import Applied, Decision, Guest, Picture, Policy
+from nova_vp.core.model import Applied, Decision, Guest, Picture, Policy, Unmanaged
 from nova_vp.core.step import step
 from vp_agent.control import Control
 from vp_agent.drivers.base import (
@@ -91,10 +91,14 @@ class Agent:
     def _undo_strangers(
         self, guests: tuple[Guest, ...]
     ) -> tuple[tuple[Guest, ...], dict[str, Applied]]:
-        """What another run wrote (a crash, an arriving migrant) goes back before we decide."""
+        """What another run wrote (a crash, an arriving migrant) goes back before we decide.
+
+        A guest that is still arriving takes no change; its turn comes once it is here.
+        """
         entries = self._host.journal.read()
         ours = {uuid: a for uuid, a in entries.items() if a.epoch == self._host.epoch}
-        strangers = {guest.uuid for guest in guests} & (entries.keys() - ours.keys())
+        here = {guest.uuid for guest in guests if guest.unmanaged is not Unmanaged.MIGRATING}
+        strangers = here & (entries.keys() - ours.keys())
         if not strangers:
             return guests, ours
         self._host.hands.undo(

@@ -28,6 +28,7 @@ __all__ = [
     "hosts",
     "kill",
     "live_migrate",
+    "placement_reason",
     "put_flavor",
     "queues",
     "server_host",
@@ -132,6 +133,14 @@ def console(cloud: Connection, server: Server, lines: int | None = None) -> str:
 
 def server_host(cloud: Connection, server: Server) -> str:
     return cloud.compute.get_server(server.id).compute_host
+
+
+def placement_reason(server_id: str) -> str:
+    """What our filter and weigher said of each host when a server was placed, in their words."""
+    log = processes.log_path(processes.CONTROLLER, "nova-scheduler").read_text()
+    mark = f"server {server_id} ("
+    told = [line.partition(mark)[2] for line in log.splitlines() if mark in line]
+    return " | ".join(text.partition("): ")[2] for text in told) or "nothing was said"
 
 
 def delete(cloud: Connection, *servers: Server) -> None:

@@ -7,26 +7,51 @@ nothing to do with caches. Measurements with more than five hundredths of debt a
 
 import json
 import subprocess
+import threading
+from collections import defaultdict
+from dataclasses import dataclass
 
 from devstack.lab import cloud, settings
 
 MAX_RATIO = 0.05
-WINDOW_MS = 2000
+VPMU = settings.ROOT / "devstack" / "vpmu" / "vpmu"
 
 
-def worst_debt_ratio(host: str) -> float:
-    """The largest share of a window that any vCPU of the host lost."""
-    vpmu = settings.ROOT / "devstack" / "vpmu" / "vpmu"
-    folder = f"/proc/{cloud.host_pid(host)}/root/run/vpmu"
-    done = subprocess.run(
-        [
-            str(vpmu),
-            *("--dir", folder, "watch", "--json"),
-            *("--count", "1", "--interval-ms", str(WINDOW_MS)),
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
-    return max((row["debt_ratio"] or 0.0 for row in rows), default=0.0)
+@dataclass(frozen=True, slots=True)
+class Second:
+    monotonic_s: float
+    vcpu: tuple[str, int]
+    ratio: float
+
+
+class DebtMeter:
+    """Follows the debt of every vCPU of a host, second by second, until closed."""
+
+    def __init__(self, host: str) -> None:
+        folder = f"/proc/{cloud.host_pid(host)}/root/run/vpmu"
+        argv = [str(VPMU), "--dir", folder, "watch", "--json", "--interval-ms", "1000"]
+        self._process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+        self._seconds: list[Second] = []
+        self._thread = threading.Thread(target=self._read, name="debt", daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            row = json.loads(line)
+            vcpu = (row["vm"], row["vcpu"])
+            taken_s = row["monotonic_ns"] / 1e9
+            self._seconds.append(Second(taken_s, vcpu, row["debt_ratio"] or 0.0))
+
+    def worst_ratio(self, begin_s: float, end_s: float) -> float:
+        """Mean debt of the vCPU that has most of it, between two moments of the monotonic clock."""
+        ratios: dict[tuple[str, int], list[float]] = defaultdict(list)
+        for second in self._seconds:
+            if begin_s < second.monotonic_s <= end_s + 1:
+                ratios[second.vcpu].append(second.ratio)
+        return max((sum(r) / len(r) for r in ratios.values()), default=0.0)
+
+    def close(self) -> None:
+        self._process.terminate()
+        self._process.wait()
+        self._thread.join()

@@ -18,19 +18,20 @@ from rich.console import Console as Screen
 from rich.table import Table
 
 from devstack.lab import cloud, settings, timeline
-from devstack.lab.debt import MAX_RATIO, worst_debt_ratio
+from devstack.lab.debt import MAX_RATIO, DebtMeter
 from devstack.lab.watch import Watch, Watched, agent_status, vp_of
 
 HOST, OTHER = "vp1", "vp2"
 PREFIX = "demo-"
-SWITCH_AT_UPTIME_S = 45
+SWITCH_AT_UPTIME_S = 32
 PHASE_S = 8.0
+TRIES = 3
 SETTLE_S = 3.0
 HARM_RATIO = 0.5
 REPORT = settings.ROOT / "demo-report.json"
 PICTURE = settings.ROOT / "demo-timeline.png"
 
-FILLER = ("filler", "vp.small", "work=compute+compute")
+FILLER = ("filler", "vp.small", "work=compute")
 VICTIM = ("victim", "vp.tiny", "work=chase:384")
 NEIGHBOUR = ("neighbour", "vp.tiny", f"work=compute@until={SWITCH_AT_UPTIME_S},stream:8192")
 TWIN = ("twin", "vp.tiny", "work=stream:8192")
@@ -74,18 +75,36 @@ def run(mode: str) -> int:
     admin = cloud.connect()
     clear(admin)
     openstack("vp", "host", "set", HOST, "--mode", "observe")
-    story.solo_stream_ops = measure_twin(story, admin)
-    watch = Watch(HOST)
+    eyes = Eyes()
     try:
-        servers = [boot(story, admin, watch, *what) for what in (FILLER, VICTIM, NEIGHBOUR)]
-        harm(story, watch)
-        mend(story, watch)
-        told = explain(servers[1])
+        twin = start_twin(story, admin, eyes)
+        victim, _ = [boot(story, admin, eyes, *what) for what in (FILLER, VICTIM, NEIGHBOUR)][1:]
+        measure_twin(story, admin, eyes, twin)
+        harm(story, eyes)
+        mend(story, eyes)
+        told = explain(victim)
         if mode == "enforce":
             place(story, admin)
     finally:
-        watch.close()
-    return close(story, watch, told)
+        eyes.close()
+    return close(story, eyes.host, told)
+
+
+class Eyes:
+    """Everything that watches: both hosts' servers, and the debt of both modelled clocks."""
+
+    def __init__(self) -> None:
+        self.host, self.other = Watch(HOST), Watch(OTHER)
+        self.debts = [DebtMeter(HOST), DebtMeter(OTHER)]
+
+    def debt_ratio(self, begin: float, end: float) -> float:
+        to_monotonic = time.monotonic() - time.time()
+        window = (begin + to_monotonic, end + to_monotonic)
+        return max(meter.worst_ratio(*window) for meter in self.debts)
+
+    def close(self) -> None:
+        for part in (self.host, self.other, *self.debts):
+            part.close()
 
 
 def clear(admin: Any) -> None:
@@ -105,58 +124,59 @@ def openstack(*argv: str) -> str:
     return done.stdout
 
 
-def measure_twin(story: Story, admin: Any) -> float:
+def start_twin(story: Story, admin: Any, eyes: Eyes) -> Watched:
     """The neighbour's own pace: its twin streams alone on the other host, and leaves again."""
     name, flavor, work = TWIN
     story.say(f"a twin of the neighbour streams alone on {OTHER}, for its solo rate: `{work}`")
-    watch = Watch(OTHER)
-    try:
-        server = cloud.boot(admin, PREFIX + name, flavor, work, host=OTHER)
-        twin = watch.add(name, server.id)
-        begin = wait_until_measured(OTHER, twin)
-        wait_until(begin + PHASE_S)
-        ops = twin.console.median_ops(begin, begin + PHASE_S)
-        cloud.delete(admin, server)
-    finally:
-        watch.close()
-    return ops
+    server = cloud.boot(admin, PREFIX + name, flavor, work, host=OTHER)
+    return eyes.other.add(name, server.id)
 
 
-def boot(story: Story, admin: Any, watch: Watch, name: str, flavor: str, work: str) -> Watched:
-    server = cloud.boot(admin, PREFIX + name, flavor, work, host=HOST)
-    watched = watch.add(name, server.id)
-
-    def is_homed() -> bool:
-        vp = vp_of(agent_status(HOST), server.id)
-        return vp is not None and len(vp["domains"]) == 1
-
-    cloud.wait_for(is_homed, f"{name} to be homed on one LLC domain", deadline_s=30)
-    domain = vp_of(agent_status(HOST), server.id)["domains"][0]
-    story.say(f"{name} on {HOST}, homed on LLC domain {domain} by the agent: `{work}`")
-    return watched
-
-
-def wait_until_measured(host: str, watched: Watched) -> float:
-    """The moment from which the agent has a state for it, so boot and its caches are behind it."""
-
-    def has_state() -> bool:
-        vp = vp_of(agent_status(host), watched.server_id)
+def measure_twin(story: Story, admin: Any, eyes: Eyes, twin: Watched) -> None:
+    def settled() -> bool:
+        vp = vp_of(agent_status(OTHER), twin.server_id)
         return vp is not None and vp["state"] is not None
 
-    cloud.wait_for(has_state, f"the agent to classify {watched.name}", deadline_s=60)
-    return time.time() + SETTLE_S
+    cloud.wait_for(settled, "the agent to classify the twin", deadline_s=60)
+    begin, end = valid_window(eyes, time.time() + 1)
+    story.solo_stream_ops = twin.console.median_ops(begin, end)
+    cloud.delete(admin, admin.compute.get_server(twin.server_id))
+
+
+def valid_window(eyes: Eyes, begin: float) -> tuple[float, float]:
+    """The next stretch in which the machine kept the modelled pace; at most three are tried."""
+    for _ in range(TRIES):
+        end = begin + PHASE_S
+        wait_until(end)
+        if eyes.debt_ratio(begin, end) <= MAX_RATIO:
+            break
+        begin = end
+    return end - PHASE_S, end
+
+
+def boot(story: Story, admin: Any, eyes: Eyes, name: str, flavor: str, work: str) -> Watched:
+    server = cloud.boot(admin, PREFIX + name, flavor, work, host=HOST)
+    watched = eyes.host.add(name, server.id)
+
+    def home() -> list[int] | None:
+        vp = vp_of(agent_status(HOST), server.id)
+        return vp["domains"] if vp and len(vp["domains"]) == 1 else None
+
+    [domain] = cloud.wait_for(home, f"{name} to be homed on one LLC domain", deadline_s=30)
+    story.say(f"{name} on {HOST}, homed on LLC domain {domain} by the agent: `{work}`")
+    return watched
 
 
 def wait_until(moment: float) -> None:
     cloud.wait_for(lambda: time.time() >= moment, "the phase to end", deadline_s=120)
 
 
-def harm(story: Story, watch: Watch) -> None:
-    victim, neighbour = watch.servers["victim"], watch.servers["neighbour"]
+def harm(story: Story, eyes: Eyes) -> None:
+    victim, neighbour = eyes.host.servers["victim"], eyes.host.servers["neighbour"]
     story.say(f"all calm; the neighbour will turn hostile at its uptime of {SWITCH_AT_UPTIME_S} s")
     cloud.wait_for(lambda: neighbour.console.switches, "the neighbour's switch", deadline_s=90)
     switch_at = neighbour.console.switches[-1].at
-    measure(story, watch, "alone", switch_at - PHASE_S, switch_at)
+    measure(story, eyes, "alone", switch_at - PHASE_S, switch_at)
     story.say("the neighbour streams now; the mode is observe: seen, not touched", mark="stream")
     cloud.wait_for(
         lambda: victim.sightings and victim.sightings[-1].is_hurt,
@@ -164,13 +184,11 @@ def harm(story: Story, watch: Watch) -> None:
         deadline_s=20,
     )
     story.say("the agent sees the victim hurt by a neighbour", mark="detected")
-    begin = time.time() + 1
-    wait_until(begin + PHASE_S)
-    measure(story, watch, "interfered", begin, begin + PHASE_S)
+    measure(story, eyes, "interfered", *valid_window(eyes, time.time() + 1))
 
 
-def mend(story: Story, watch: Watch) -> None:
-    neighbour = watch.servers["neighbour"]
+def mend(story: Story, eyes: Eyes) -> None:
+    neighbour = eyes.host.servers["neighbour"]
     if story.mode == "enforce":
         moves = len(neighbour.moves)
         ordered_at = time.time()
@@ -183,19 +201,17 @@ def mend(story: Story, watch: Watch) -> None:
         story.events.append((moved_at, "moved"))
         story.seconds_to_action = round(moved_at - ordered_at, 2)
         story.say(f"the agent moved the neighbour's vCPU to CPUs {sorted(cpus)}")
-    begin = time.time() + SETTLE_S
-    wait_until(begin + PHASE_S)
-    measure(story, watch, "mended", begin, begin + PHASE_S)
-    story.debt_ratio = worst_debt_ratio(HOST)
+    measure(story, eyes, "mended", *valid_window(eyes, time.time() + SETTLE_S))
 
 
-def measure(story: Story, watch: Watch, name: str, begin: float, end: float) -> None:
-    victim, neighbour = watch.servers["victim"], watch.servers["neighbour"]
+def measure(story: Story, eyes: Eyes, name: str, begin: float, end: float) -> None:
+    victim, neighbour = eyes.host.servers["victim"], eyes.host.servers["neighbour"]
     factors = [
         s.memory_factor
         for s in victim.sightings
         if begin + 1 <= s.at <= end and s.memory_factor is not None
     ]
+    story.debt_ratio = max(story.debt_ratio, eyes.debt_ratio(begin, end))
     story.phases[name] = Phase(
         begin,
         end,

@@ -55,7 +55,7 @@ def step(memory: Memory, picture: Picture, policy: Policy) -> tuple[Memory, Deci
     owned, outranked = arbitrate(wants)
     paced, held = pace(owned, memory, picture.at_s, policy)
     actions, proposals = permit(plan(paced, picture), picture, policy)
-    memory = tabulate(memory, host, picture.at_s, policy)
+    memory = tabulate(memory, after(host, picture, actions), picture.at_s, policy)
     decision = describe(memory, host, picture, actions, proposals)
     return memory, replace(decision, refused=outranked + held, foreign=foreign)
 
@@ -131,6 +131,15 @@ def _is_permitted(action: Action, picture: Picture, policy: Policy) -> bool:
         return False
     settles = action.is_undo or action.reason is Reason.REAPPLY
     return settles or action.id in picture.approved
+
+
+def after(host: Host, picture: Picture, actions: tuple[Action, ...]) -> Host:
+    """The host as the actions will leave it: what the next newcomer will find."""
+    if not actions:
+        return host
+    cpus = {action.guest_uuid: action.cpus for action in actions}
+    guests = (replace(g, placement=cpus.get(g.uuid, g.placement)) for g in picture.guests)
+    return see(replace(picture, guests=tuple(guests)), host.vps)
 
 
 def tabulate(memory: Memory, host: Host, now_s: float, policy: Policy) -> Memory:

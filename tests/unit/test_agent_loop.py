@@ -116,6 +116,22 @@ def test_an_arriving_migrant_gets_novas_bound_of_this_host(world):
     assert world.placement(uuid) == set(world.host.topology.cpus)
 
 
+def test_a_migrant_still_arriving_is_not_touched(world):
+    world.policy = FLOATING
+    world.start_agent()
+    uuid = world.boot(CHASE)
+    entry = world.host.guests[uuid]
+    entry.journal = Applied(uuid, frozenset({1}), frozenset({0, 1}), "vp", "vp-1", epoch=4711)
+    world.host.change(uuid, unmanaged=Unmanaged.MIGRATING)
+    entry.refuses = "a migration job is under way"
+    world.tick(2)
+    assert entry.journal is not None
+    entry.refuses = ""
+    world.host.change(uuid, unmanaged=None)
+    world.tick()
+    assert world.is_untouched(uuid)
+
+
 def test_a_crash_restart_restores_exactly_what_stood_there(world):
     world.policy = FLOATING
     world.start_agent()

@@ -412,3 +412,11 @@ def test_a_streaming_domain_forbids_itself_to_unknown_newcomers():
     hostile, free = decision.domains
     assert hostile.table[9].newcomer_ratio > 0.05
     assert free.table[9].newcomer_ratio == 0
+
+
+def test_domains_are_told_as_homing_leaves_them():
+    host = Host()
+    host.add("first", COMPUTE)
+    taken, free = host.tick().domains
+    assert (taken.allocated_vcpus, free.allocated_vcpus) == (1, 0)
+    assert free.table[9].worst_ratio == 0
