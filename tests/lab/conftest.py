@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lab for end-to-end tests: brought up once, left as it was found, cleared between modules."""
+
+import subprocess
+
+import pytest
+
+from devstack.lab import cloud, settings
+from tests.lab.hosts import HOSTS, set_mode
+
+LAB = str(settings.LAB / "lab")
+
+
+@pytest.fixture(scope="session")
+def lab_up():
+    """Two hosts. Taken down at the end only if these tests brought it up."""
+    was_up = bool(cloud.hosts())
+    subprocess.run([LAB, "up"], check=True)
+    yield
+    if not was_up:
+        subprocess.run([LAB, "down"], check=True)
+
+
+@pytest.fixture(scope="session")
+def admin(lab_up):
+    return cloud.connect()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def cleared(admin):
+    """No servers, every agent running and observing, before each module."""
+    cloud.delete(admin, *admin.compute.servers(all_projects=True))
+    for host in HOSTS:
+        set_mode(host, "observe")
+    yield
+    cloud.delete(admin, *admin.compute.servers(all_projects=True))
