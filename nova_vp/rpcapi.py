@@ -58,6 +58,10 @@ def target(topic: str, **where: Any) -> oslo_messaging.Target:
     return oslo_messaging.Target(exchange=EXCHANGE, topic=topic, version="1.0", **where)
 
 
+class NobodyListens(Exception):
+    """The broker is there, but no queue for the message. The text says what to do."""
+
+
 class DigestAPI:
     """From each agent to every scheduler process.
 
@@ -82,11 +86,19 @@ class ReportAPI:
     """
 
     def __init__(self, transport: oslo_messaging.Transport) -> None:
-        self._client = _client(transport, wire.REPORT_TOPIC)
+        # Otherwise a broker drops what no queue is there for, as after its restart, in silence.
+        must_arrive = oslo_messaging.TransportOptions(at_least_once=True)
+        self._client = _client(transport, wire.REPORT_TOPIC, must_arrive)
 
     def report(self, text: str) -> None:
-        """Raises oslo.messaging's exceptions where the broker is away."""
-        self._client.cast({}, "report", text=text)
+        """Raises oslo.messaging's exceptions where the broker is away, and NobodyListens."""
+        try:
+            self._client.cast({}, "report", text=text)
+        except oslo_messaging.MessageUndeliverable as exc:
+            raise NobodyListens(
+                "no vp-scheduler listens on this broker; hosts are placed by, but not shown: "
+                "start one, or check that its [bus] transport_url is the same"
+            ) from exc
 
 
 class AgentAPI:
@@ -114,9 +126,17 @@ class AgentAPI:
         return self._client.prepare(server=host)
 
 
-def _client(transport: oslo_messaging.Transport, topic: str) -> Any:
+def _client(
+    transport: oslo_messaging.Transport,
+    topic: str,
+    transport_options: oslo_messaging.TransportOptions | None = None,
+) -> Any:
     return oslo_messaging.get_rpc_client(
-        transport, target(topic), timeout=CALL_TIMEOUT_S, retry=SEND_RETRIES
+        transport,
+        target(topic),
+        timeout=CALL_TIMEOUT_S,
+        retry=SEND_RETRIES,
+        transport_options=transport_options,
     )
 
 
@@ -137,7 +157,7 @@ class BackgroundServer:
         self._endpoints = endpoints
         self._threads = threads
         self._on_ready = on_ready
-        self._ready: oslo_messaging.MessageHandlingServer | None = None
+        self._ready: tuple[Any, oslo_messaging.Transport] | None = None
 
     def start(self) -> None:
         threading.Thread(target=self._run, name=f"listen-{self._where.topic}", daemon=True).start()
@@ -146,7 +166,7 @@ class BackgroundServer:
         transport = open_transport(self._conf)
         server = oslo_messaging.get_rpc_server(transport, self._where, self._endpoints)
         server.start(override_pool_size=self._threads)
-        self._ready = server
+        self._ready = (server, transport)
         if self._on_ready:
             self._on_ready(transport)
 
@@ -161,12 +181,13 @@ class BackgroundServer:
         """
         if self._ready is None:
             return
-        server, self._ready = self._ready, None
-        ending = threading.Thread(target=_end, args=(server,), name="end", daemon=True)
+        ending = threading.Thread(target=_end, args=self._ready, name="end", daemon=True)
+        self._ready = None
         ending.start()
         ending.join(timeout_s)
 
 
-def _end(server: oslo_messaging.MessageHandlingServer) -> None:
+def _end(server: oslo_messaging.MessageHandlingServer, transport: oslo_messaging.Transport) -> None:
     server.stop()
     server.wait()
+    transport.cleanup()

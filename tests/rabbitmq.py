@@ -10,28 +10,19 @@ import os
 import signal
 import socket
 import subprocess
-import time
-from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import amqp
 
+from tests.waiting import wait_until
+
 POLICIES = Path(__file__).parents[1] / "etc" / "nova-vp" / "rabbitmq-policies.json"
 USER, PASSWORD = "test", "secret"
 START_DEADLINE_S = 60.0
 SCALE = 100
 SERVER = "/usr/lib/rabbitmq/bin/rabbitmq-server"
-
-
-def wait_until(condition: Callable[[], Any], what: str, deadline_s: float = 20.0) -> Any:
-    """The first true value of `condition`, polled."""
-    end_s = time.monotonic() + deadline_s
-    while not (value := condition()):
-        assert time.monotonic() < end_s, f"waited {deadline_s:.0f} s for {what}"
-        time.sleep(0.02)
-    return value
 
 
 def free_port() -> int:
@@ -73,6 +64,12 @@ class RabbitMQ:
     def close(self) -> None:
         for process in reversed(self._processes):
             self._end(process)
+
+    def bind(self, queue: str, exchange: str) -> None:
+        """A queue that nobody consumes."""
+        with closing(self._connect()) as connection, connection.channel() as channel:
+            channel.queue_declare(queue, auto_delete=False)
+            channel.queue_bind(queue, exchange)
 
     def waiting(self, queue: str) -> int:
         """Messages that nobody has taken yet."""

@@ -51,21 +51,20 @@ class DigestEndpoint:
 
 class DigestListener:
     def __init__(self, conf: cfg.ConfigOpts, view: HostView) -> None:
-        self._conf = conf
-        self._endpoint = DigestEndpoint(view)
+        where = rpcapi.target(wire.DIGEST_TOPIC, server=socket.gethostname())
+        self._server = rpcapi.BackgroundServer(
+            conf, where, [DigestEndpoint(view)], on_ready=self._ask_for_digests
+        )
 
     def start(self) -> None:
         """Returns at once; listens from a moment later, or from when the broker is there."""
         delay_s = random.uniform(START_WITHIN_S / 3, START_WITHIN_S)
-        timer = threading.Timer(delay_s, self._listen)
+        timer = threading.Timer(delay_s, self._server.start)
         timer.daemon = True
         timer.start()
 
-    def _listen(self) -> None:
-        where = rpcapi.target(wire.DIGEST_TOPIC, server=socket.gethostname())
-        rpcapi.BackgroundServer(
-            self._conf, where, [self._endpoint], on_ready=self._ask_for_digests
-        ).start()
+    def stop(self, timeout_s: float = rpcapi.STOP_TIMEOUT_S) -> None:
+        self._server.stop(timeout_s)
 
     def _ask_for_digests(self, transport: oslo_messaging.Transport) -> None:
         try:

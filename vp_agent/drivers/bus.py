@@ -166,11 +166,7 @@ class BusPublisher:
         with self._changed:
             self._pace.failed(time.monotonic())
         if not self._is_failing:
-            LOG.warning(
-                "cannot publish, Nova's scheduler will treat this host as unknown; "
-                "check [bus] transport_url and the broker: %s",
-                exc,
-            )
+            LOG.warning("not published, trying again and again: %s", exc)
         self._is_failing = True
 
 

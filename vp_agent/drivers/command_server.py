@@ -17,6 +17,9 @@ from nova_vp.core.model import Mode
 from vp_agent.commands import Commands, NotAdvising, UnknownAction
 
 MAX_SPREAD_S = 60.0
+FIRST_WITHIN_S = 2.0
+CLOSE_TIMEOUT_S = 1.0
+"""An idle listener of oslo.messaging takes up to 5 s to notice; no agent waits for that."""
 
 
 class Endpoint:
@@ -50,11 +53,21 @@ class CommandServer:
         republish: Callable[[float], None],
     ) -> None:
         where = rpcapi.target(wire.AGENT_TOPIC, server=host)
-        self._server = rpcapi.BackgroundServer(conf, where, [Endpoint(commands, republish)])
+        # A scheduler that asked before we listened is answered too.
+        self._server = rpcapi.BackgroundServer(
+            conf,
+            where,
+            [Endpoint(commands, republish)],
+            on_ready=lambda transport: republish(FIRST_WITHIN_S),
+        )
 
     def start(self) -> None:
         """Returns at once; listens from when the broker is there."""
         self._server.start()
 
+    @property
+    def is_listening(self) -> bool:
+        return self._server.is_ready
+
     def close(self) -> None:
-        self._server.stop()
+        self._server.stop(CLOSE_TIMEOUT_S)

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Waiting for a condition with a deadline: the only sleep that tests may use."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+
+def wait_until(condition: Callable[[], Any], what: str, deadline_s: float = 20.0) -> Any:
+    """The first true value of `condition`, polled."""
+    end_s = time.monotonic() + deadline_s
+    while not (value := condition()):
+        assert time.monotonic() < end_s, f"waited {deadline_s:.0f} s for {what}"
+        time.sleep(0.01)
+    return value
