@@ -3,6 +3,7 @@
 
 import uuid as uuids
 from collections.abc import Mapping
+from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
 NOVA_NS = "http://openstack.org/xmlns/libvirt/nova/1.1"
@@ -45,9 +46,12 @@ def a_domain(
     metadata: str | None = None,
     body: str = "",
     memory_mib: int = 16,
+    firmware: Path | None = None,
 ) -> str:
-    """`metadata`: what stands in <metadata>, Nova's own if None. `body`: further elements."""
+    """`metadata`: what stands in <metadata>, Nova's own if None. `body`: further elements.
+    `firmware`: instead of SeaBIOS, whose waiting costs 0.6 % of a CPU; see `write_halting`."""
     bound = f" cpuset={quoteattr(cpuset)}" if cpuset else ""
+    loader = f'<loader type="rom">{escape(str(firmware))}</loader>' if firmware else ""
     return f"""\
 <domain type="qemu">
   <name>{name}</name>
@@ -55,8 +59,17 @@ def a_domain(
   <metadata>{nova_metadata() if metadata is None else metadata}</metadata>
   <memory unit="MiB">{memory_mib}</memory>
   <vcpu placement="static"{bound}>{vcpus}</vcpu>
-  <os><type arch="x86_64" machine="pc">hvm</type></os>
+  <os><type arch="x86_64" machine="pc">hvm</type>{loader}</os>
   {body}
   <devices><emulator>/usr/bin/qemu-system-x86_64</emulator><controller type="usb" model="none"/>
     <memballoon model="none"/></devices>
 </domain>"""
+
+
+def write_halting(path: Path) -> Path:
+    """A firmware that stops the first vCPU at once: `cli; hlt` where x86 starts. The guest is
+    running, and costs nothing."""
+    image = bytearray(64 * 1024)
+    image[-16:-14] = b"\xfa\xf4"
+    path.write_bytes(image)
+    return path

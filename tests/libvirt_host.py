@@ -18,6 +18,8 @@ from pathlib import Path
 
 import libvirt
 
+from devstack.lab import topology
+
 # Without a handler every expected error is printed.
 libvirt.registerErrorHandler(lambda *_: None, None)
 
@@ -66,7 +68,9 @@ def wait_until(what: str, holds: Callable[[], object], within_s: float = 20.0) -
 
 class LibvirtHost:
     """One private host. `emulator_directory` goes first on libvirtd's PATH: what stands there as
-    `qemu-system-x86_64` becomes the emulator. `env` is added to libvirtd's (and QEMU's)."""
+    `qemu-system-x86_64` becomes the emulator. `env` is added to libvirtd's (and QEMU's). `cells`
+    (`0/1`): the NUMA cells, each with an LLC of its own, that it shows instead of the machine's;
+    only CPUs that the machine has can be pinned to."""
 
     def __init__(
         self,
@@ -74,8 +78,10 @@ class LibvirtHost:
         env: Mapping[str, str] | None = None,
         emulator_directory: Path | None = None,
         migration_port: int = 49152,
+        cells: str | None = None,
     ) -> None:
         self.folder = folder
+        self._cells = cells
         self.name = f"vp-test-{uuids.uuid4().hex[:8]}"
         self.uri = f"qemu+unix:///system?socket={folder}/run/libvirt/libvirt-sock"
         self.run_directory = folder / "run/libvirt/qemu"
@@ -141,10 +147,16 @@ class LibvirtHost:
         """Works without libvirtd."""
         return int((self.run_directory / f"{domain_name}.pid").read_text())
 
+    def libvirtd_pid(self) -> int:
+        return int((self.folder / "run/libvirtd.pid").read_text())
+
+    def inside(self) -> list[str]:
+        """The start of a command that sees this host's /run and /sys as libvirtd does."""
+        return ["nsenter", f"--mount=/proc/{self.libvirtd_pid()}/ns/mnt", f"--wdns={os.getcwd()}"]
+
     def stop_libvirtd(self) -> None:
         """Guests go on; the socket is gone when this returns."""
-        pid_file = self.folder / "run/libvirtd.pid"
-        pid = int(pid_file.read_text())
+        pid = self.libvirtd_pid()
         os.kill(pid, signal.SIGTERM)
         wait_until("libvirtd is gone", lambda: not Path(f"/proc/{pid}").exists())
 
@@ -172,6 +184,9 @@ class LibvirtHost:
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         if CAPABILITIES.exists():
             shutil.copytree(CAPABILITIES, self._capabilities)
+        if self._cells:
+            layout = topology.Topology(topology.parse_cells(self._cells), memory_mib=8192)
+            topology.write_tree(layout, self.folder / "system")
         etc = self.folder / "etc"
         (etc / "libvirtd.conf").write_text(LIBVIRTD_CONF.format(uuid=uuids.uuid4()))
         ports = {"port": self._port, "port_max": self._port + 63}

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a process and its children cost: CPU time, kernel time included, and memory."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from vp_agent.drivers.vcpu_threads import Process, read_cpu_time_ns
+
+
+def cpu_s(pid: int) -> float:
+    return sum(read_cpu_time_ns(Process(each, 0)) for each in (pid, *children(pid))) / 1e9
+
+
+def peak_mib(pid: int) -> float:
+    status = Path(f"/proc/{pid}/status").read_text().splitlines()
+    peak = next(line for line in status if line.startswith("VmHWM"))
+    return int(peak.split()[1]) / 1024
+
+
+def children(pid: int) -> Iterator[int]:
+    """And theirs."""
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for child in (task / "children").read_text().split():
+            yield int(child)
+            yield from children(int(child))
