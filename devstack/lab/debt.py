@@ -8,6 +8,7 @@ nothing to do with caches. Measurements with more than five hundredths of debt a
 import json
 import subprocess
 import threading
+import time
 from collections import defaultdict
 from dataclasses import dataclass
 
@@ -51,7 +52,11 @@ class DebtMeter:
                 ratios[second.vcpu].append(second.ratio)
         return max((sum(r) / len(r) for r in ratios.values()), default=0.0)
 
+    def recent_ratio(self, span_s: float) -> float:
+        now_s = time.monotonic()
+        return self.worst_ratio(now_s - span_s, now_s)
+
     def close(self) -> None:
         self._process.terminate()
-        self._process.wait()
         self._thread.join()
+        self._process.communicate()

@@ -34,3 +34,12 @@ def cleared(admin):
         set_mode(host, "observe")
     yield
     cloud.delete(admin, *admin.compute.servers(all_projects=True))
+
+
+def pytest_collection_modifyitems(items):
+    """openstacksdk warns about its own calls to itself."""
+    for item in items:
+        if "tests/lab/" in str(item.path):
+            for kind in ("OpenStackDeprecationWarning", "_RemovedInSDKWarning"):
+                ignored = f"ignore::openstack.warnings.{kind}"
+                item.add_marker(pytest.mark.filterwarnings(ignored))
