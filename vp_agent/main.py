@@ -11,6 +11,7 @@ from typing import Any
 
 from oslo_config import cfg
 from oslo_log import log
+from oslo_service import backend
 
 from nova_vp import conf as options
 from nova_vp import wire
@@ -68,6 +69,8 @@ def _add_commands(commands: Any) -> None:
 
 
 def run(conf: cfg.ConfigOpts) -> int:
+    # Before oslo.messaging imports oslo.service's default, which is eventlet.
+    backend.init_backend(backend.BackendType.THREADING)
     # Late: it brings oslo.messaging, which the commands that only ask do without.
     from vp_agent.drivers.command_server import CommandServer
 

@@ -18,7 +18,7 @@ from vp_scheduler.service import Service  # noqa: E402
 
 
 def main(argv: list[str] | None = None) -> int:
-    conf = cfg.ConfigOpts()
+    conf = cfg.CONF  # oslo.messaging registers some of its options on this one only.
     options.register_all(conf)
     log.register_options(conf)
     conf(sys.argv[1:] if argv is None else argv, project="nova-vp", prog="vp-scheduler")

@@ -11,13 +11,11 @@ import warnings
 from collections.abc import Iterator
 
 import pytest
-from oslo_service import backend
 
 from tests.mariadb import MariaDB
 from tests.rabbitmq import RabbitMQ
 from tests.waiting import wait_until
 
-backend.init_backend(backend.BackendType.THREADING)
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import oslo_messaging  # noqa: F401
