@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What happens to hosts and guests under a running agent, and what the agent makes of it."""
+
+import pytest
+
+from devstack.lab import cloud
+from tests.lab.hosts import (
+    BOTH_CPUS,
+    affinities,
+    placement,
+    set_mode,
+    vp,
+    wait_for_vp,
+    wait_until_homed,
+    wait_until_measured,
+)
+
+HOST = "vp1"
+AGENT = f"vp-agent@{HOST}"
+
+
+@pytest.fixture(scope="module")
+def server(admin):
+    set_mode(HOST, "enforce")
+    server = cloud.boot(admin, "t-lasting", "vp.tiny", "work=chase:384", host=HOST)
+    wait_until_homed(HOST, server.id)
+    wait_until_measured(HOST, server.id)
+    return server
+
+
+@pytest.fixture(autouse=True)
+def same_agent():
+    """Nothing here may cost the agent its life."""
+    pid = cloud.service_pid(AGENT)
+    yield
+    assert cloud.service_pid(AGENT) == pid
+
+
+def wait_until_well(server) -> None:
+    """Homed on one domain by the kernel's word, and measured."""
+    wait_until_homed(HOST, server.id)
+    cloud.wait_for(lambda: len(placement(server.id)) == 1, "the kernel's affinity", deadline_s=30)
+    wait_for_vp(HOST, server.id, "a complete sample", lambda seen: seen["incomplete"] is None, 90)
+
+
+def test_libvirtd_restarts(server):
+    before = placement(server.id)
+    cloud.kill(f"libvirtd@{HOST}")
+    wait_until_well(server)
+    assert placement(server.id) == before
+
+
+@pytest.mark.parametrize("kind", ["SOFT", "HARD"])
+def test_reboots_bring_new_threads_which_are_homed_again(admin, server, kind):
+    old = set(affinities(server.id))
+    old_pid = vp(HOST, server.id)["since"]
+    admin.compute.reboot_server(server, kind)
+    admin.compute.wait_for_server(server, wait=90)
+    wait_until_well(server)
+    assert set(affinities(server.id)) == old
+    wait_for_vp(HOST, server.id, "a new state", lambda seen: seen["since"] not in (None, old_pid))
+
+
+def test_suspend_and_resume(admin, server):
+    admin.compute.suspend_server(server)
+    admin.compute.wait_for_server(server, status="SUSPENDED", wait=60)
+    cloud.wait_for(lambda: vp(HOST, server.id) is None, "the guest to be gone", deadline_s=30)
+    admin.compute.resume_server(server)
+    admin.compute.wait_for_server(server, wait=60)
+    wait_until_well(server)
+
+
+def test_pause_and_unpause(admin, server):
+    before = placement(server.id)
+    admin.compute.pause_server(server)
+    wait_for_vp(HOST, server.id, "it to stand", lambda seen: seen["incomplete"] == "not-running")
+    admin.compute.unpause_server(server)
+    admin.compute.wait_for_server(server, wait=60)
+    wait_until_well(server)
+    assert placement(server.id) == before
+
+
+def test_guests_come_and_go(admin, server):
+    other = cloud.boot(admin, "t-passing", "vp.tiny", "work=compute", host=HOST)
+    wait_until_well(other)
+    assert placement(other.id) != placement(server.id)
+    cloud.delete(admin, other)
+    cloud.wait_for(lambda: vp(HOST, other.id) is None, "the agent to forget it", deadline_s=30)
+    wait_until_well(server)
+
+
+def test_a_vcpu_pinned_by_hand_is_left_as_it_is(admin, server):
+    name = admin.compute.get_server(server.id).instance_name
+    mine = placement(server.id)
+    [theirs] = (f"{cpu}" for cpu in BOTH_CPUS - mine)
+    cloud.shell(HOST, "virsh", "vcpupin", name, "0", theirs, "--live")
+    seen = wait_for_vp(HOST, server.id, "the agent to see it", lambda seen: seen["unmanaged"])
+    assert seen["unmanaged_detail"]
+    assert placement(server.id) == {int(theirs)}
