@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What operators and tenants do to the lab from outside: the CLI, the API, configuration files."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from keystoneauth1.adapter import Adapter
+
+from devstack.lab import cloud, settings
+from vp_client.client import Client
+
+CONTROLLER_CONF = settings.ETC / "nova-vp.conf"
+API_URL = f"http://{settings.CONTROLLER_IP}:{settings.VP_API_PORT}"
+
+
+def openstack(*argv: str, user: str = "admin") -> subprocess.CompletedProcess[str]:
+    """The real command line client, in that user's project."""
+    environment = {**os.environ, **settings.admin_environment(user)}
+    client = str(settings.VENV / "bin" / "openstack")
+    return subprocess.run([client, *argv], capture_output=True, text=True, env=environment)
+
+
+def vp_api(connection) -> Client:
+    """Our own REST client, as the connection's user."""
+    return Client(Adapter(session=connection.session, endpoint_override=API_URL))
+
+
+def host_conf(host: str) -> Path:
+    return settings.RUN / host / "etc" / "nova-vp" / "nova-vp.conf"
+
+
+@contextmanager
+def reconfigured(path: Path, more: str, *services: str) -> Iterator[None]:
+    """These services run with `more` at the end of their file, and as before afterwards."""
+    before = path.read_text()
+    try:
+        path.write_text(f"{before}\n{more}\n")
+        _restart(services)
+        yield
+    finally:
+        path.write_text(before)
+        _restart(services)
+
+
+def _restart(services: tuple[str, ...]) -> None:
+    for service in services:
+        cloud.stop(service)
+        cloud.start(service)
+    if "nova-scheduler" in services:
+        # While none listens, nova-compute cannot tell it of deletions, and gives up on them.
+        cloud.wait_for(_has_scheduler, "nova-scheduler to listen", deadline_s=60, interval_s=0.5)
+
+
+def _has_scheduler() -> bool:
+    return any(name.startswith("scheduler_fanout") for name in cloud.queues())
+
+
+def wait_until_told(connection, host: str, *server_ids: str) -> None:
+    """Until the host has published exactly these servers, all of them measured."""
+    api = vp_api(connection)
+
+    def is_told() -> bool:
+        vps = api.show_host(host)["vps"]
+        is_whole = {vp["server_id"] for vp in vps} == set(server_ids)
+        return is_whole and all(vp["state"] is not None for vp in vps)
+
+    cloud.wait_for(is_told, f"{host} to publish its servers", deadline_s=60, interval_s=0.2)
