@@ -5,8 +5,6 @@ Thresholds: thesis section 2.1.1 and figure 4. A state is believed only after it
 `dwell_samples` samples in a row, and a class is left only clearly beyond its border.
 """
 
-from dataclasses import replace
-
 from nova_vp.core.memory import Tracked
 from nova_vp.core.model import FactorClass, Intensity, Policy, Sample, Sensitivity, State
 
@@ -17,14 +15,18 @@ FACTOR_BORDERS = (0.25, 0.6)
 def classify(vp: Tracked, policy: Policy) -> Tracked:
     """The VP with its state after this tick's sample. A doubtful sample changes nothing."""
     if vp.sample is None or vp.incomplete is not None:
-        return replace(vp, candidate=None, candidate_samples=0)
+        return _settled(vp)
     seen = state_of(vp.sample, vp.state, policy)
     if seen == vp.state:
-        return replace(vp, candidate=None, candidate_samples=0)
+        return _settled(vp)
     samples = vp.candidate_samples + 1 if _continues(seen, vp) else 1
     if samples < policy.dwell_samples:
-        return replace(vp, candidate=seen, candidate_samples=samples)
-    return replace(vp, state=seen, since_s=vp.sample.at_s, candidate=None, candidate_samples=0)
+        return vp._replace(candidate=seen, candidate_samples=samples)
+    return vp._replace(state=seen, since_s=vp.sample.at_s, candidate=None, candidate_samples=0)
+
+
+def _settled(vp: Tracked) -> Tracked:
+    return vp if vp.candidate is None else vp._replace(candidate=None, candidate_samples=0)
 
 
 def _continues(seen: State, vp: Tracked) -> bool:

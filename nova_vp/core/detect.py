@@ -31,11 +31,12 @@ class Verdict(enum.Enum):
 
 
 def detect(
-    vp: Tracked, neighbours: Mapping[str, Sample], domain_id: int, now_s: float, policy: Policy
+    vp: Tracked, neighbours: Mapping[str, float], domain_id: int, now_s: float, policy: Policy
 ) -> tuple[Tracked, Verdict]:
     """The VP with its detection opened, kept up to date or closed.
 
-    `neighbours`: the samples of the VPs that share an LLC domain with it, by guest UUID.
+    `neighbours`: LLC misses per second of the VPs that share an LLC domain with it, by guest UUID;
+    its own do not matter.
     """
     sample, before = vp.sample, vp.undisturbed
     if sample is None or vp.incomplete is not None or vp.state is None or vp.candidate is not None:
@@ -43,10 +44,9 @@ def detect(
     if before is None or not _looks_hurt(vp, before, sample, policy):
         verdict = Verdict.UNDISTURBED if vp.detection is None else _how_it_ended(vp, before)
         return _undisturbed(vp, sample, neighbours, policy), verdict
-    suspects = _suspects(before, sample, neighbours, policy)
+    suspects = _suspects(vp, before, sample, neighbours, policy)
     if suspects:
-        return replace(
-            vp,
+        return vp._replace(
             suspected_at_s=now_s,
             detection=Detection(
                 victim_uuid=vp.guest_uuid,
@@ -62,7 +62,7 @@ def detect(
     if vp.detection and now_s - vp.suspected_at_s <= policy.effect_window_s:
         # The suspect was moved or fell silent; the cache needs a moment to fill again.
         waiting = replace(vp.detection, now=sample, state_now=vp.state, suspects=())
-        return replace(vp, detection=waiting), Verdict.HURT
+        return vp._replace(detection=waiting), Verdict.HURT
     return _undisturbed(vp, sample, neighbours, policy), Verdict.OWN_DOING
 
 
@@ -79,36 +79,39 @@ def _how_it_ended(vp: Tracked, before: Profile | None) -> Verdict:
 
 
 def _suspects(
-    before: Profile, sample: Sample, neighbours: Mapping[str, Sample], policy: Policy
+    vp: Tracked, before: Profile, sample: Sample, neighbours: Mapping[str, float], policy: Policy
 ) -> tuple[Suspect, ...]:
     least_rise = policy.guilty_min_share_ratio * sample.references_per_s
     found = []
-    for uuid, theirs in neighbours.items():
+    for uuid, misses_per_s in neighbours.items():
         then = before.pressures.get(uuid, 0.0)
-        rise = theirs.misses_per_s - then
-        if rise >= max(least_rise, policy.guilty_rise_ratio * then) and rise > 0:
-            found.append(Suspect(uuid, theirs.misses_per_s, rise))
+        rise = misses_per_s - then
+        is_guilty = rise >= max(least_rise, policy.guilty_rise_ratio * then) and rise > 0
+        if is_guilty and uuid != vp.guest_uuid:
+            found.append(Suspect(uuid, misses_per_s, rise))
     return tuple(sorted(found, key=lambda s: (-s.rise_per_s, s.guest_uuid)))
 
 
 def _undisturbed(
-    vp: Tracked, sample: Sample, neighbours: Mapping[str, Sample], policy: Policy
+    vp: Tracked, sample: Sample, neighbours: Mapping[str, float], policy: Policy
 ) -> Tracked:
     """No detection: this sample belongs to what the VP is when nobody hurts it."""
     old = vp.undisturbed
-    profile = _profile_of(vp, sample, neighbours, policy)
-    if old is not None and old.state == profile.state:
-        profile = _blend(old, profile)
-    return replace(vp, undisturbed=profile, detection=None)
+    if old is None or old.state != vp.state:
+        profile = _profile_of(vp, sample, neighbours, policy)
+    else:
+        profile = _blend(old, vp, sample, neighbours, policy)
+    return vp._replace(undisturbed=profile, detection=None)
 
 
 def _profile_of(
-    vp: Tracked, sample: Sample, neighbours: Mapping[str, Sample], policy: Policy
+    vp: Tracked, sample: Sample, neighbours: Mapping[str, float], policy: Policy
 ) -> Profile:
     assert vp.state is not None
+    sensitivity = sensitivity_of(vp.state, sample.cache_hits_pki, policy)
     return Profile(
         state=vp.state,
-        sensitivity=sensitivity_of(vp.state, sample.cache_hits_pki, policy),
+        sensitivity=sensitivity,
         l2_mpki=sample.l2_mpki,
         mpki=sample.mpki,
         memory_factor=sample.memory_factor,
@@ -116,24 +119,36 @@ def _profile_of(
         instructions_per_s=sample.instructions_per_s,
         misses_per_s=sample.misses_per_s,
         references_per_s=sample.references_per_s,
-        pressures={uuid: theirs.misses_per_s for uuid, theirs in neighbours.items()},
+        pressures=neighbours if sensitivity.cache else {},
     )
 
 
-def _blend(old: Profile, new: Profile) -> Profile:
-    """A slow mean, field by field. A co-runner that is new starts from no pressure at all."""
-
-    def mean(then: float, now: float) -> float:
-        return then + PROFILE_WEIGHT * (now - then)
-
-    return replace(
-        new,
-        l2_mpki=mean(old.l2_mpki, new.l2_mpki),
-        mpki=mean(old.mpki, new.mpki),
-        memory_factor=mean(old.memory_factor, new.memory_factor),
-        cpi=mean(old.cpi, new.cpi),
-        instructions_per_s=mean(old.instructions_per_s, new.instructions_per_s),
-        misses_per_s=mean(old.misses_per_s, new.misses_per_s),
-        references_per_s=mean(old.references_per_s, new.references_per_s),
-        pressures={u: mean(old.pressures.get(u, 0.0), now) for u, now in new.pressures.items()},
+def _blend(
+    old: Profile, vp: Tracked, sample: Sample, neighbours: Mapping[str, float], policy: Policy
+) -> Profile:
+    """A slow mean, field by field."""
+    sensitivity = sensitivity_of(old.state, sample.cache_hits_pki, policy)
+    return Profile(
+        state=old.state,
+        sensitivity=sensitivity,
+        l2_mpki=_mean(old.l2_mpki, sample.l2_mpki),
+        mpki=_mean(old.mpki, sample.mpki),
+        memory_factor=_mean(old.memory_factor, sample.memory_factor),
+        cpi=_mean(old.cpi, sample.cpi),
+        instructions_per_s=_mean(old.instructions_per_s, sample.instructions_per_s),
+        misses_per_s=_mean(old.misses_per_s, sample.misses_per_s),
+        references_per_s=_mean(old.references_per_s, sample.references_per_s),
+        pressures=_blend_pressures(old, neighbours) if sensitivity.cache else {},
     )
+
+
+def _mean(then: float, now: float) -> float:
+    return then + PROFILE_WEIGHT * (now - then)
+
+
+def _blend_pressures(old: Profile, neighbours: Mapping[str, float]) -> Mapping[str, float]:
+    """A co-runner that is new starts from no pressure at all."""
+    if not old.sensitivity.cache:
+        return neighbours
+    then, kept = old.pressures.get, 1 - PROFILE_WEIGHT
+    return {u: kept * then(u, 0.0) + PROFILE_WEIGHT * now for u, now in neighbours.items()}

@@ -5,10 +5,10 @@ Derived once per tick from the picture and the samples; every controller reads t
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nova_vp.core.memory import Tracked
-from nova_vp.core.model import DomainView, Guest, LlcDomain, Picture, Policy, Sample, Topology
+from nova_vp.core.model import DomainView, Guest, LlcDomain, Picture, Policy, Topology
 from nova_vp.core.predict import (
     FALLBACK_CLOCK_HZ,
     UNKNOWN_STATE,
@@ -32,27 +32,28 @@ class Host:
     """By guest UUID: the domains its vCPU threads may run in now."""
     members: Mapping[int, tuple[str, ...]]
     """By domain id: the guests that may run there."""
+    neighbours: Mapping[str, Mapping[str, float]]
+    """By guest UUID: LLC misses per second of all who share an LLC domain with it, and its own.
+    One mapping for all who are placed alike."""
     clock_hz: float
     """Cycles per second that a busy vCPU gets on this host."""
-
-    def neighbours(self, uuid: str) -> dict[str, Sample]:
-        """Samples of the VPs that share an LLC domain with this one."""
-        found = {}
-        for domain in self.domains_of[uuid]:
-            for other in self.members[domain.id]:
-                sample = self.vps[other].sample
-                if other != uuid and sample is not None:
-                    found[other] = sample
-        return found
+    _residents: dict[str, Resident] = field(default_factory=dict, init=False, compare=False)
+    """Each made when it is first asked for, as those below: most ticks predict nothing."""
+    _used: dict[int, float] = field(default_factory=dict, init=False, compare=False)
 
     def free_cores(self, seat: Seat, without: frozenset[str] = frozenset()) -> float:
         """CPU that nobody uses there, counted as if `without` had left."""
-        return sum(len(d.cpus) for d in seat) - sum(
-            self._share(uuid, domain) * _cores(self.vps[uuid])
-            for domain in seat
-            for uuid in self.members[domain.id]
-            if uuid not in without
-        )
+        left = sum(self._used_cores(uuid, domain) for domain in seat for uuid in without)
+        return left + sum(len(d.cpus) - self._used_in(d) for d in seat)
+
+    def _used_in(self, domain: LlcDomain) -> float:
+        if domain.id not in self._used:
+            members = self.members[domain.id]
+            self._used[domain.id] = sum(self._used_cores(uuid, domain) for uuid in members)
+        return self._used[domain.id]
+
+    def _used_cores(self, uuid: str, domain: LlcDomain) -> float:
+        return self._share(uuid, domain) * _cores(self.vps[uuid])
 
     def allocated_vcpus(self, seat: Seat, without: frozenset[str] = frozenset()) -> float:
         return sum(
@@ -73,28 +74,45 @@ class Host:
 
     def resident(self, uuid: str, policy: Policy) -> Resident:
         """By its last undisturbed state; unmeasured, by that of an unknown VP."""
-        profile = self.vps[uuid].undisturbed or typical(UNKNOWN_STATE, self.clock_hz, policy)
-        return resident(uuid, profile, self.guests[uuid].isolation, policy)
+        if uuid not in self._residents:
+            profile = self.vps[uuid].undisturbed or typical(UNKNOWN_STATE, self.clock_hz, policy)
+            isolation = self.guests[uuid].isolation
+            self._residents[uuid] = resident(uuid, profile, isolation, policy)
+        return self._residents[uuid]
 
 
 def see(picture: Picture, vps: Mapping[str, Tracked]) -> Host:
     guests = {guest.uuid: guest for guest in picture.guests}
-    domains_of = {
-        uuid: tuple(d for d in picture.topology.domains if d.cpus & guest.placement)
-        for uuid, guest in guests.items()
+    lying_in = {
+        cpus: tuple(d for d in picture.topology.domains if d.cpus & cpus)
+        for cpus in {guest.placement for guest in picture.guests}
     }
+    domains_of = {uuid: lying_in[guest.placement] for uuid, guest in guests.items()}
     members: dict[int, list[str]] = {d.id: [] for d in picture.topology.domains}
     for uuid, domains in domains_of.items():
         for domain in domains:
             members[domain.id].append(uuid)
+    crowds = {cpus: _crowd(seat, members, vps) for cpus, seat in lying_in.items()}
     return Host(
         topology=picture.topology,
         guests=guests,
         vps=vps,
         domains_of=domains_of,
         members={domain_id: tuple(uuids) for domain_id, uuids in members.items()},
+        neighbours={uuid: crowds[guest.placement] for uuid, guest in guests.items()},
         clock_hz=_clock_hz(guests, vps),
     )
+
+
+def _crowd(
+    seat: Seat, members: Mapping[int, Iterable[str]], vps: Mapping[str, Tracked]
+) -> Mapping[str, float]:
+    return {
+        uuid: sample.misses_per_s
+        for domain in seat
+        for uuid in members[domain.id]
+        if (sample := vps[uuid].sample)
+    }
 
 
 def seats(topology: Topology, guest: Guest) -> Iterator[Seat]:

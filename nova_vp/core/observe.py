@@ -4,8 +4,6 @@
 A counter that went backwards is a restart, never a negative rate. Nothing is judged here.
 """
 
-from dataclasses import replace
-
 from nova_vp.core.memory import Tracked
 from nova_vp.core.model import Guest, Incomplete, Picture, Policy, Reading, Sample
 
@@ -18,8 +16,7 @@ def observe(tracked: Tracked, guest: Guest, picture: Picture, policy: Policy) ->
     if why is None and reading is not None and tracked.reading is not None:
         sample = _rates(tracked, tracked.reading, reading, guest, picture.at_s)
         why = _doubt(sample, reading, guest, policy)
-    return replace(
-        tracked,
+    return tracked._replace(
         reading=reading,
         read_at_s=picture.at_s,
         cpu_time_ns=guest.cpu_time_ns,

@@ -93,10 +93,10 @@ def measure(memory: Memory, picture: Picture, policy: Policy) -> Memory:
             guest.uuid, undisturbed=memory.profiles.get(guest.uuid)
         )
         if vp.generation != guest.generation:
-            vp = replace(vp, is_homed=False, moved_at_s=None, state=None, detection=None)
-        seen = classify(observe(vp, guest, picture, policy), policy)
-        is_homed = seen.is_homed or guest.uuid in picture.applied
-        vps[guest.uuid] = replace(seen, is_homed=is_homed)
+            vp = vp._replace(is_homed=False, moved_at_s=None, state=None, detection=None)
+        if guest.uuid in picture.applied and not vp.is_homed:
+            vp = vp._replace(is_homed=True)
+        vps[guest.uuid] = classify(observe(vp, guest, picture, policy), policy)
     return replace(memory, vps=vps)
 
 
@@ -107,7 +107,7 @@ def detect_all(
     for uuid, vp in memory.vps.items():
         domains = host.domains_of[uuid]
         domain_id = domains[0].id if domains else 0
-        vps[uuid], verdicts[uuid] = detect(vp, host.neighbours(uuid), domain_id, now_s, policy)
+        vps[uuid], verdicts[uuid] = detect(vp, host.neighbours[uuid], domain_id, now_s, policy)
     return replace(memory, vps=vps), verdicts
 
 

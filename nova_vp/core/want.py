@@ -5,8 +5,9 @@ A want names the place it chose by `predict`, and the alternatives it rejected w
 Nothing here asks whether the host allows it now: that is for `arbitrate` and `pace`.
 """
 
+import functools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from nova_vp.core.host import Host, Seat, cpus_of, seats
 from nova_vp.core.memory import Memory
@@ -26,6 +27,9 @@ from nova_vp.core.predict import predict
 
 HOME = "home"
 VP = "vp"
+
+HurtIn = Callable[[str, Seat], Hurt]
+"""What everybody would lose if this guest moved there."""
 
 
 def homing(host: Host, mode: Mode, policy: Policy) -> Iterator[Want]:
@@ -95,14 +99,20 @@ def _home(
 def mitigation(host: Host, memory: Memory, now_s: float, policy: Policy) -> Iterator[Want]:
     """For each detection: the worst suspect to another LLC domain, else the victim itself."""
     waiting = {p.action.victim_uuid for p in memory.pending}
+
+    # Twenty victims suspect the same few: what a move would do is worked out once for all.
+    @functools.cache
+    def hurt_in(uuid: str, seat: Seat) -> Hurt:
+        return _hurt_in(host, uuid, seat, frozenset(), policy)
+
     for uuid in host.guests:
         detection = host.vps[uuid].detection
         if detection is not None and detection.suspects and uuid not in waiting:
-            yield _mitigate(host, detection, memory, now_s, policy)
+            yield _mitigate(host, detection, memory, now_s, hurt_in)
 
 
 def _mitigate(
-    host: Host, detection: Detection, memory: Memory, now_s: float, policy: Policy
+    host: Host, detection: Detection, memory: Memory, now_s: float, hurt_in: HurtIn
 ) -> Want:
     """A want without CPUs says: nothing helps, and these are the reasons."""
     rejected: list[Alternative] = []
@@ -112,10 +122,10 @@ def _mitigate(
         if memory.acquitted.get((victim, uuid), now_s) > now_s:
             rejected.append(Alternative(uuid, detection.domain_id, Rejection.FAILED_BEFORE))
             continue
-        want = _move_away(host, uuid, detection, Reason.MOVE_AGGRESSOR, rejected, policy)
+        want = _move_away(host, uuid, detection, Reason.MOVE_AGGRESSOR, rejected, hurt_in)
         if want is not None:
             return want
-    want = _move_away(host, victim, detection, Reason.MOVE_VICTIM, rejected, policy)
+    want = _move_away(host, victim, detection, Reason.MOVE_VICTIM, rejected, hurt_in)
     if want is not None:
         return want
     nowhere = Hurt(measured_loss_ratio(detection), 0.0)
@@ -129,7 +139,7 @@ def _move_away(
     detection: Detection,
     reason: Reason,
     rejected: list[Alternative],
-    policy: Policy,
+    hurt_in: HurtIn,
 ) -> Want | None:
     """The best other seat of one guest, or None with the rejections noted."""
     guest = host.guests[uuid]
@@ -144,7 +154,7 @@ def _move_away(
     for seat in seats(host.topology, guest):
         if shared & {d.id for d in seat}:
             continue
-        hurt = _hurt_in(host, uuid, seat, itself, policy)
+        hurt = hurt_in(uuid, seat)
         if host.free_cores(seat, itself) < needed_cores:
             rejected.append(Alternative(uuid, seat[0].id, Rejection.NO_FREE_CPU, hurt))
         elif hurt.worst_ratio >= measured_loss_ratio(detection):
