@@ -18,6 +18,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from oslo_config import cfg
+
+from nova_vp import conf as options
+from nova_vp.conf import database
+from nova_vp.db import schema
+from nova_vp.db.queries import Store
 from tests.bench.harness import Benchmark, Numbers, command_line, progress
 from tests.bench.live_counters import LiveCounters, LiveGuest, Work
 from tests.bench.usage import children, cpu_s, peak_mib
@@ -25,6 +31,7 @@ from tests.domain_xml import a_domain, write_halting
 from tests.libvirt_host import LibvirtHost, missing_for_libvirt
 from tests.rabbitmq import RabbitMQ
 from vp_agent.drivers.vcpu_threads import read_tids
+from vp_scheduler.service import Service
 
 VMS, VCPUS, VICTIMS, AGGRESSORS = 100, 4, 20, 5
 ALONE_S, SETTLE_S, STEADY_S, ONSET_S = 20.0, 20.0, 60.0, 60.0
@@ -108,6 +115,7 @@ def a_scene() -> Iterator[Scene]:
         broker = RabbitMQ(folder / "rabbitmq")
         stack.callback(broker.close)
         broker.start()
+        stack.callback(start_service(folder, broker).stop)
         host = LibvirtHost(folder / "libvirt", cells="0/1")
         stack.callback(host.stop)
         host.start()
@@ -116,6 +124,20 @@ def a_scene() -> Iterator[Scene]:
         scene = Scene(folder, host, broker, counters)
         boot_guests(scene)
         yield scene
+
+
+def start_service(folder: Path, broker: RabbitMQ) -> Service:
+    """Somebody must want the reports, or none is sent."""
+    conf = cfg.ConfigOpts()
+    options.register_all(conf)
+    database.register_opts(conf)
+    conf([], default_config_files=[])
+    conf.set_override("transport_url", broker.url, group="bus")
+    conf.set_override("connection", f"sqlite:///{folder}/store.sqlite", group="database")
+    schema.upgrade(schema.open_engine(conf))
+    service = Service(conf, Store(conf))
+    service.start()
+    return service
 
 
 def boot_guests(scene: Scene) -> None:
