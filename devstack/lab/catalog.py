@@ -4,6 +4,7 @@ keystone (part of the cached dump), then image and flavors. Everything is looked
 it is made.
 """
 
+import hashlib
 from pathlib import Path
 
 from openstack.connection import Connection
@@ -65,8 +66,9 @@ def ensure_flavors(cloud: Connection) -> None:
 
 def ensure_image(cloud: Connection, source: Path) -> None:
     """The image of that name with the file's content; an older one is replaced."""
+    digest = hashlib.sha512(source.read_bytes()).hexdigest()
     for image in cloud.image.images(name=IMAGE):
-        if image.status == "active" and image.size == source.stat().st_size:
+        if image.status == "active" and image.hash_value == digest:
             return
         cloud.image.delete_image(image)
     cloud.image.create_image(

@@ -28,7 +28,7 @@ def draw(path: Path, watch: Watch, events: Sequence[tuple[float, str]], began_at
     _rates(rates, victim, "victim: chase", "tab:blue", began_at)
     _rates(rates, neighbour, "neighbour: stream", "tab:purple", began_at, only="stream")
     rates.set_ylabel("operations per second")
-    rates.set_title("One VM slows another down; the agent finds out why and mends it")
+    figure.suptitle("One VM slows another down; the agent finds out why and mends it")
     times = [s.at - began_at for s in victim.sightings]
     factor.plot(times, [s.memory_factor for s in victim.sightings], color="tab:blue")
     factor.set_ylabel("victim's memory factor")
@@ -45,7 +45,7 @@ def draw(path: Path, watch: Watch, events: Sequence[tuple[float, str]], began_at
             axis.axvline(at - began_at, color=MARKS[name], linestyle="--", linewidth=1.2)
     for name in dict.fromkeys(name for _, name in events):
         rates.plot([], [], color=MARKS[name], linestyle="--", label=LABELS[name])
-    rates.legend(loc="best", fontsize=9)
+    rates.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=5, fontsize=8, frameon=False)
     figure.savefig(path, dpi=110)
     plt.close(figure)
 

@@ -3,10 +3,10 @@
 
 import sys
 
-from tests.bench import agent
+from tests.bench import agent, onset
 from tests.bench.harness import show
 
-BENCHMARKS = (agent.BENCHMARK,)
+BENCHMARKS = (agent.BENCHMARK, onset.BENCHMARK)
 
 
 def main() -> int:
