@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What counts as news: a difference between two decisions that is worth a message at once."""
 
-from nova_vp.core.model import Decision, DomainView, VpView
+from nova_vp.core.model import Decision, DomainView, Result, VpView
 
 NEWS_RATIO = 0.02
 """A predicted loss that moved by less is no news."""
@@ -15,25 +15,30 @@ def is_news(old: Decision, new: Decision) -> bool:
         return True
     if [p.id for p in old.proposals] != [p.id for p in new.proposals]:
         return True
-    if [_essence(view) for view in old.vps] != [_essence(view) for view in new.vps]:
+    if len(old.vps) != len(new.vps) or any(map(_is_vp_news, old.vps, new.vps)):
         return True
     if old.domains is new.domains:
         return False
     return any(_is_domain_news(*pair) for pair in zip(old.domains, new.domains, strict=True))
 
 
-def _essence(view: VpView) -> tuple[object, ...]:
-    last = view.history[-1] if view.history else None
+def _is_vp_news(old: VpView, new: VpView) -> bool:
+    was, now = old.guest, new.guest
     return (
-        view.guest.uuid,
-        view.state,
-        view.sensitivity,
-        view.domain_ids,
-        view.guest.unmanaged,
-        view.guest.isolation,
-        view.detection is None,
-        last and (last.action.id, last.result),
+        was.uuid != now.uuid
+        or old.state != new.state
+        or old.sensitivity != new.sensitivity
+        or old.domain_ids != new.domain_ids
+        or was.unmanaged is not now.unmanaged
+        or was.isolation is not now.isolation
+        or (old.detection is None) is not (new.detection is None)
+        or (old.history is not new.history and _last(old) != _last(new))
     )
+
+
+def _last(view: VpView) -> tuple[str, Result] | None:
+    last = view.history[-1] if view.history else None
+    return (last.action.id, last.result) if last else None
 
 
 def _is_domain_news(old: DomainView, new: DomainView) -> bool:

@@ -5,7 +5,6 @@ Three small files in the state folder, each replaced whole (write, fsync, rename
 disk or a kill leaves the old one. What cannot be read is treated as absent, and said.
 """
 
-import dataclasses
 import json
 import logging
 import os
@@ -83,9 +82,13 @@ class StateFolder:
 
 
 def _row(profile: Profile) -> dict[str, object]:
-    row = dataclasses.asdict(profile)
-    row["state"] = profile.state.number
-    return row
+    return {
+        **profile._asdict(),
+        "state": profile.state.number,
+        "sensitivity": profile.sensitivity._asdict(),
+        # Most of the file; digits behind the point would triple it.
+        "pressures": {uuid: round(per_s) for uuid, per_s in profile.pressures.items()},
+    }
 
 
 def _profile(row: Mapping[str, object]) -> Profile:

@@ -10,6 +10,7 @@ from nova_vp.core.model import FactorClass, Intensity, Policy, Sample, Sensitivi
 
 INTENSITY_BORDERS_MPKI = (2.0, 15.0)
 FACTOR_BORDERS = (0.25, 0.6)
+_STATES = tuple(tuple(State(f, i) for i in Intensity) for f in FactorClass)
 
 
 def classify(vp: Tracked, policy: Policy) -> Tracked:
@@ -50,10 +51,9 @@ def state_of(sample: Sample, before: State | None, policy: Policy) -> State:
     h = policy.hysteresis_ratio
     was_factor = before.factor if before else None
     was_intensity = before.intensity if before else None
-    return State(
-        FactorClass(_class_of(factor, FACTOR_BORDERS, was_factor, h)),
-        Intensity(_class_of(sample.mpki, INTENSITY_BORDERS_MPKI, was_intensity, h)),
-    )
+    factor_class = _class_of(factor, FACTOR_BORDERS, was_factor, h)
+    intensity = _class_of(sample.mpki, INTENSITY_BORDERS_MPKI, was_intensity, h)
+    return _STATES[factor_class][intensity]
 
 
 def _class_of(

@@ -27,8 +27,7 @@ HISTORY = 8
 
 
 class Tracked(NamedTuple):
-    """One VP between two ticks. Every VP's is replaced in every tick, at half the cost of a
-    dataclass's."""
+    """One VP between two ticks."""
 
     guest_uuid: str
     generation: str = ""

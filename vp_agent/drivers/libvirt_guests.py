@@ -71,11 +71,12 @@ class LibvirtGuests:
         except ProcessLookupError:
             self._domains.forget(about.uuid)
             return None
+        is_even = affinities.count(affinities[0]) == len(affinities)
         obstacle = about.obstacle
         if obstacle is None and seen.is_migrating:
             obstacle = _MIGRATING
         # Ours are placed alike, and all between two reads.
-        if obstacle is None and len(set(affinities)) > 1:
+        if obstacle is None and not is_even:
             obstacle = _UNEVEN
         return Guest(
             uuid=about.uuid,
@@ -86,7 +87,7 @@ class LibvirtGuests:
             vcpus=about.vcpus,
             memory_kib=about.memory_kib,
             allowed_cpus=about.allowed_cpus,
-            placement=affinities[0].union(*affinities[1:]),
+            placement=affinities[0] if is_even else affinities[0].union(*affinities),
             cpu_time_ns=seen.cpu_time_ns,
             generation=domain.generation,
             is_running=seen.is_running,

@@ -67,8 +67,10 @@ def generation_of(process: Process, tids: tuple[int, ...]) -> str:
 
 
 def read_affinity(tids: tuple[int, ...]) -> tuple[frozenset[int], ...]:
-    """One set per thread. Raises ProcessLookupError."""
-    return tuple(frozenset(os.sched_getaffinity(tid)) for tid in tids)
+    """One set per thread, the same one for those that are alike. Raises ProcessLookupError."""
+    first = frozenset(os.sched_getaffinity(tids[0]))
+    others = map(os.sched_getaffinity, tids[1:])
+    return (first, *(first if cpus == first else frozenset(cpus) for cpus in others))
 
 
 def set_affinity(pid: int, started: int, cpus: list[int]) -> None:

@@ -123,7 +123,7 @@ def test_a_report_cuts_what_is_too_long() -> None:
         unmanaged_detail="d" * 2000,
         placement=frozenset(range(0, 1000, 2)),
     )
-    view = replace(an_eventful_view(actions=40), guest=guest)
+    view = an_eventful_view(actions=40)._replace(guest=guest)
     message = sent_report(a_decision(view), facts(problems=("p" * 2000,) * 40))
     assert len(message["vps"][0]["actions"]) == 16
     assert len(message["vps"][0]["cpus"]) <= 255
