@@ -23,7 +23,7 @@ from vp_agent.drivers.counters import AUTO
 from vp_agent.drivers.counters_none import NoCounters
 from vp_agent.hands import Hands
 from vp_agent.local import AlreadyRunning, NoAgent, Refused, RunFolder, Server, ask
-from vp_agent.release import Released, release, release_expired
+from vp_agent.release import Release, Released
 from vp_agent.report import report
 from vp_agent.state import StateFolder
 from vp_agent.status import render
@@ -136,9 +136,9 @@ def release_all(conf: cfg.ConfigOpts) -> int:
     side = wiring.libvirt_side(conf)
     state = StateFolder(conf.agent.state_directory)
     hands = Hands(side.journal, side.actuator, epoch=0)
-    act = release_expired if conf.command.expired else release
     folder = RunFolder(conf.agent.run_directory)
-    done = act(folder, side.guests, side.journal, hands, state.last_epoch())
+    undo = Release(folder, side.guests, side.journal, hands, state.last_epoch())
+    done = undo.expired() if conf.command.expired else undo.everything()
     side.close()
     return _tell(done)
 

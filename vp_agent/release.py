@@ -6,6 +6,7 @@ metadata and restores by the same path the agent uses. A living agent's leases a
 `--expired`; without it, a living agent is asked to do the undo itself.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from nova_vp.core.model import Applied
@@ -25,40 +26,49 @@ class Released:
     note: str = ""
 
 
-def release(
-    folder: RunFolder, guests: GuestsDriver, journal: Journal, hands: Hands, last_epoch: int
-) -> Released:
-    """Everything back. Raises HostUnavailable, Refused, NoAgent."""
-    try:
-        with folder.locked():
-            return _restore(guests, journal, hands, last_epoch)
-    except AlreadyRunning:
-        entries = tuple(journal.read())
-        if ask(folder, "release"):
+@dataclass(frozen=True, slots=True)
+class Release:
+    """The undo of one host, by whoever is not its agent."""
+
+    folder: RunFolder
+    guests: GuestsDriver
+    journal: Journal
+    hands: Hands
+    last_epoch: int
+
+    def everything(self) -> Released:
+        """Raises HostUnavailable, Refused, NoAgent."""
+        return self._restore_unless_alive(self._ask_the_agent)
+
+    def expired(self) -> Released:
+        """What no living agent holds any more. Raises HostUnavailable."""
+        return self._restore_unless_alive(self._restore_from_a_silent_agent)
+
+    def _restore_unless_alive(self, otherwise: Callable[[], Released]) -> Released:
+        try:
+            with self.folder.locked():
+                return self._restore()
+        except AlreadyRunning:
+            return otherwise()
+
+    def _ask_the_agent(self) -> Released:
+        entries = tuple(self.journal.read())
+        if ask(self.folder, "release"):
             return Released(entries, (), "done by the running agent, now in mode observe")
         return Released((), entries, "the running agent could not restore all; see its log")
 
-
-def release_expired(
-    folder: RunFolder, guests: GuestsDriver, journal: Journal, hands: Hands, last_epoch: int
-) -> Released:
-    """What no living agent holds any more. Raises HostUnavailable."""
-    try:
-        with folder.locked():
-            return _restore(guests, journal, hands, last_epoch)
-    except AlreadyRunning:
-        silent_s = folder.silent_for_s()
+    def _restore_from_a_silent_agent(self) -> Released:
+        silent_s = self.folder.silent_for_s()
         if silent_s is not None and silent_s < LEASE_S:
             return Released((), (), "a living agent holds the leases: nothing has expired")
-        return _restore(guests, journal, hands, last_epoch)
+        return self._restore()
 
-
-def _restore(guests: GuestsDriver, journal: Journal, hands: Hands, last_epoch: int) -> Released:
-    here = {guest.uuid: guest for guest in guests.read()}
-    entries: list[Applied] = [
-        to_undo(entry, here[uuid], last_epoch) if uuid in here else entry
-        for uuid, entry in journal.read().items()
-    ]
-    failed = hands.undo(entries)
-    restored = tuple(e.guest_uuid for e in entries if e.guest_uuid not in failed)
-    return Released(restored, failed)
+    def _restore(self) -> Released:
+        here = {guest.uuid: guest for guest in self.guests.read()}
+        entries: list[Applied] = [
+            to_undo(entry, here[uuid], self.last_epoch) if uuid in here else entry
+            for uuid, entry in self.journal.read().items()
+        ]
+        failed = self.hands.undo(entries)
+        restored = tuple(e.guest_uuid for e in entries if e.guest_uuid not in failed)
+        return Released(restored, failed)

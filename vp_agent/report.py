@@ -6,7 +6,7 @@ waits or looks at a clock.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from nova_vp import wire
@@ -22,6 +22,7 @@ from nova_vp.core.model import (
     Sensitivity,
     VpView,
 )
+from vp_agent.drivers.cpuset import format_cpus
 from vp_agent.facts import HostFacts, head
 
 
@@ -163,16 +164,6 @@ def _number(value: float) -> float:
 
 
 def cpu_list(cpus: Iterable[int]) -> str:
-    """`0-3,8`, as the kernel writes it; cut to what a message may carry."""
-    ranges: list[list[int]] = []
-    for cpu in sorted(cpus):
-        if ranges and cpu == ranges[-1][1] + 1:
-            ranges[-1][1] = cpu
-        else:
-            ranges.append([cpu, cpu])
-    return _join([str(a) if a == b else f"{a}-{b}" for a, b in ranges], 255)
-
-
-def _join(parts: Sequence[str], most: int) -> str:
-    text = ",".join(parts)
-    return text if len(text) <= most else text[: most - 1].rsplit(",", 1)[0] + "…"
+    """`0-3,8`, cut to what a message may carry."""
+    text = format_cpus(cpus)
+    return text if len(text) <= 255 else text[:254].rsplit(",", 1)[0] + "…"

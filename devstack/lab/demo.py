@@ -274,8 +274,9 @@ def show(story: Story, told: str) -> None:
         table.add_column(heading, justify="left" if heading == "phase" else "right")
     for name, phase in story.phases.items():
         streams = name != "alone"
+        left = name == "mended" and story.mode == "observe"
         table.add_row(
-            name,
+            "left alone" if left else name,
             f"{phase.victim_ops:,.0f}",
             f"{phase.victim_ops / solo:.0%}",
             f"{phase.victim_factor:.2f}",

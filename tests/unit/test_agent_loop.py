@@ -12,10 +12,10 @@ from tests.unit.agent_host import World, a_hurt_pair
 from tests.unit.core.build import CHASE, COMPUTE
 from vp_agent.commands import NotAdvising, UnknownAction
 from vp_agent.drivers.base import HostUnavailable
-from vp_agent.drivers.fake import FakeActuator, FakeJournal
+from vp_agent.drivers.fake import FakeActuator, FakeGuests, FakeJournal
 from vp_agent.hands import Hands
 from vp_agent.local import AlreadyRunning, NoAgent, Refused, RunFolder, Server, ask
-from vp_agent.release import LEASE_S, release, release_expired
+from vp_agent.release import LEASE_S, Release
 from vp_agent.state import StateFolder
 
 FLOATING = Policy(home_on_arrival=Homing.NEVER)
@@ -85,8 +85,8 @@ def test_killed_at_any_step_everything_is_given_back(world, driver, method, when
         folder = RunFolder(str(world.folder / "run"))
         state = StateFolder(str(world.folder))
         hands = Hands(journal, actuator, epoch=0)
-        done = release(folder, world.agent._host.guests, journal, hands, state.last_epoch())
-        assert not done.failed
+        undo = Release(folder, FakeGuests(world.host), journal, hands, state.last_epoch())
+        assert not undo.everything().failed
     assert world.is_untouched(uuid)
 
 
@@ -252,9 +252,8 @@ def test_release_of_a_living_agent_goes_through_it(world, tmp_path):
     loop.start()
     try:
         with folder.locked():
-            done = release(
-                folder, world.agent._host.guests, FakeJournal(world.host), hands, last_epoch=0
-            )
+            journal = FakeJournal(world.host)
+            done = Release(folder, FakeGuests(world.host), journal, hands, 0).everything()
         assert done.restored == (neighbour,)
         assert world.host.guests[neighbour].journal is None
         assert world.control.orders().mode is Mode.OBSERVE
@@ -271,14 +270,14 @@ def test_expired_leases_are_those_of_a_silent_agent(world, tmp_path):
     folder = RunFolder(str(tmp_path / "run"))
     journal = FakeJournal(world.host)
     hands = Hands(journal, FakeActuator(world.host), epoch=0)
-    arguments = (folder, world.agent._host.guests, journal, hands, 0)
+    undo = Release(folder, FakeGuests(world.host), journal, hands, 0)
     with folder.locked():
         folder.beat()
-        assert "nothing has expired" in release_expired(*arguments).note
+        assert "nothing has expired" in undo.expired().note
         assert not world.is_untouched(uuid)
         beat = folder.path / "agent.alive"
         beat.write_text(str(float(beat.read_text()) - LEASE_S - 1))
-        assert release_expired(*arguments).restored == (uuid,)
+        assert undo.expired().restored == (uuid,)
     assert world.is_untouched(uuid)
 
 
@@ -290,7 +289,8 @@ def test_a_dead_agents_leases_have_expired(world, tmp_path):
     folder.beat()
     journal = FakeJournal(world.host)
     hands = Hands(journal, FakeActuator(world.host), epoch=0)
-    assert release_expired(folder, world.agent._host.guests, journal, hands, 0).restored == (uuid,)
+    undo = Release(folder, FakeGuests(world.host), journal, hands, 0)
+    assert undo.expired().restored == (uuid,)
 
 
 def test_one_agent_per_host(tmp_path):
