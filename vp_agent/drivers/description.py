@@ -93,14 +93,18 @@ def _memory_kib(domain: ET.Element) -> int:
 
 
 def _flavor_spec(nova: ET.Element | None) -> tuple[FlavorSpec, Obstacle | None]:
-    specs = (
-        [] if nova is None else nova.iterfind(f"{_NOVA}flavor/{_NOVA}extraSpecs/{_NOVA}extraSpec")
-    )
     try:
-        return parse({s.get("name", ""): (s.text or "").strip() for s in specs}), None
+        return parse(_extra_specs(nova)), None
     except InvalidFlavorSpec as exc:
         detail = f"{exc}; correct the flavor and resize or rebuild the server"
         return FlavorSpec(), Obstacle(Unmanaged.INVALID_SPEC, detail)
+
+
+def _extra_specs(nova: ET.Element | None) -> dict[str, str]:
+    found = (
+        [] if nova is None else nova.iterfind(f"{_NOVA}flavor/{_NOVA}extraSpecs/{_NOVA}extraSpec")
+    )
+    return {spec.get("name", ""): (spec.text or "").strip() for spec in found}
 
 
 def _stranger(nova: ET.Element | None) -> Obstacle | None:
@@ -132,10 +136,17 @@ def _dedicated(domain: ET.Element) -> Obstacle | None:
         for pin in domain.iterfind("cputune/vcpupin")
         if len(parse_cpus(pin.get("cpuset", ""))) == 1
     ]
-    if not single or domain.find("numatune") is None:
+    if not single or domain.find("numatune") is None or _asks_for_numa_alone(domain):
         return None
     pins = ", ".join(f"vCPU {vcpu} on CPU {cpu}" for vcpu, cpu in single)
     return Obstacle(Unmanaged.DEDICATED_CPUS, f"Nova dedicated CPUs to it: {pins}")
+
+
+def _asks_for_numa_alone(domain: ET.Element) -> bool:
+    """On a NUMA cell of one CPU, Nova's pins of a floating guest look like dedicated ones."""
+    specs = _extra_specs(domain.find(f"metadata/{_NOVA}instance"))
+    wants_cpus = specs.get("hw:cpu_policy", "shared") != "shared" or "resources:PCPU" in specs
+    return "hw:numa_nodes" in specs and not wants_cpus
 
 
 def _numa(domain: ET.Element) -> Obstacle | None:

@@ -98,6 +98,21 @@ def test_flavor_specs_may_leave_a_guest_alone(specs, reason, named):
     assert named in obstacle.detail
 
 
+@pytest.mark.parametrize(
+    ("specs", "reason"),
+    [
+        ({"hw:numa_nodes": "1"}, Unmanaged.NUMA_TOPOLOGY),
+        ({"hw:numa_nodes": "1", "hw:cpu_policy": "shared"}, Unmanaged.NUMA_TOPOLOGY),
+        ({"hw:numa_nodes": "1", "hw:cpu_policy": "dedicated"}, Unmanaged.DEDICATED_CPUS),
+        ({"hw:numa_nodes": "1", "resources:PCPU": "2"}, Unmanaged.DEDICATED_CPUS),
+        ({}, Unmanaged.DEDICATED_CPUS),  # the image may have asked for it
+    ],
+)
+def test_on_a_cell_of_one_cpu_the_flavor_tells_numa_from_dedicated(specs, reason):
+    metadata = nova_metadata(extra_specs=specs)
+    assert describe(body=DEDICATED, metadata=metadata).obstacle.reason is reason
+
+
 def test_a_guest_that_nova_did_not_make_is_left_alone():
     assert describe(metadata="").obstacle.reason is Unmanaged.NOT_NOVA
     other = '<o:vm xmlns:o="http://ovirt.org/vm/1.0"/>'
