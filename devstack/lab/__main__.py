@@ -140,6 +140,14 @@ def power_off(arguments: argparse.Namespace) -> None:
         host.power_off(arguments.name)
 
 
+def remove(arguments: argparse.Namespace) -> None:
+    from devstack.lab.up import Progress
+    from devstack.lab.up import remove as take_out
+
+    with locked("remove"):
+        take_out(arguments.name, Progress())
+
+
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="lab", description="A real cloud on one machine.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -169,6 +177,7 @@ def parse() -> argparse.Namespace:
     command("restart", restart, "stop and start one service", "SERVICE[@HOST]")
     command("kill", kill, "SIGKILL one service; it is started again", "SERVICE[@HOST]")
     command("power-off", power_off, "end one host at once; `lab up` starts it again", "HOST")
+    command("remove", remove, "end one host that has no servers, and forget it", "HOST")
     return parser.parse_args()
 
 

@@ -92,6 +92,19 @@ def down(progress: Progress) -> None:
     progress(f"lab is down ({len(pids)} processes ended; logs stay in {settings.LOG})")
 
 
+def remove(name: str, progress: Progress) -> None:
+    """Take one host out of the cloud for good: Nova and the next `up` forget it."""
+    admin = cloud.connect()
+    if any(one.compute_host == name for one in admin.compute.servers(all_projects=True)):
+        raise LabError(f"{name} has servers: delete them first (`openstack server list`)")
+    host.power_off(name)
+    for service in admin.compute.services(host=name):
+        admin.compute.delete_service(service)
+    _write_hosts([one for one in read_hosts() if one.name != name])
+    shutil.rmtree(settings.RUN / name, ignore_errors=True)
+    progress(f"{name} is removed")
+
+
 def is_up() -> bool:
     return BRIDGE_PATH.exists() and settings.RUN.exists()
 
@@ -113,11 +126,14 @@ def _merge_hosts(wanted: list[Host]) -> list[Host]:
                 "a host keeps its topology: run `lab down` first"
             )
     merged = list((present | {one.name: one for one in wanted}).values())
-    entries = [{"name": one.name, "cells": one.cells} for one in merged]
-    fresh = HOSTS_FILE.with_suffix(".new")
-    fresh.write_text(json.dumps(entries))
-    fresh.replace(HOSTS_FILE)
+    _write_hosts(merged)
     return merged
+
+
+def _write_hosts(hosts: list[Host]) -> None:
+    fresh = HOSTS_FILE.with_suffix(".new")
+    fresh.write_text(json.dumps([{"name": one.name, "cells": one.cells} for one in hosts]))
+    fresh.replace(HOSTS_FILE)
 
 
 def _check_machine() -> None:
