@@ -45,7 +45,6 @@ class RunFolder:
 
     def __init__(self, folder: str) -> None:
         self.path = Path(folder)
-        self.path.mkdir(parents=True, exist_ok=True)
         self.socket = self.path / "agent.sock"
         self._lock = self.path / "agent.lock"
         self._beat = self.path / "agent.alive"
@@ -53,6 +52,7 @@ class RunFolder:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Raises AlreadyRunning. The kernel lets go of the lock however the process ends."""
+        self.path.mkdir(parents=True, exist_ok=True)
         with open(self._lock, "a") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

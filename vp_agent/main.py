@@ -36,12 +36,14 @@ def main() -> int:
     log.register_options(conf)
     options.register_all(conf)
     conf.register_cli_opt(cfg.SubCommandOpt("command", handler=_add_commands))
-    conf(project="nova-vp", prog="vp-agent")
-    log.setup(conf, "nova-vp")
     try:
+        conf(project="nova-vp", prog="vp-agent")
+        log.setup(conf, "nova-vp")
         return int(conf.command.call(conf))
     except (AlreadyRunning, NoAgent, Refused, DriverError, wiring.UnknownActuator) as exc:
         print(f"vp-agent: {exc}", file=sys.stderr)
+    except cfg.Error as exc:
+        print(f"vp-agent: configuration: {exc}", file=sys.stderr)
     except OSError as exc:
         print(f"vp-agent: {exc}; see [agent] state_directory and run_directory", file=sys.stderr)
     return 1
