@@ -1,5 +1,5 @@
 # Everything a newcomer needs is `make demo` and `make test`; both install what they need.
-.PHONY: demo demo-down test lint unit lab-test bench venv docs packages
+.PHONY: demo demo-down test lint unit lab-test bench venv docs genconfig genpolicy packages
 
 demo: venv
 	@.venv/bin/python -m devstack.lab.demo
@@ -31,3 +31,10 @@ bench: venv
 
 docs: venv
 	.venv/bin/sphinx-build -W -b html doc/source doc/build
+
+# Libraries import eventlet where it is installed, and that warns.
+genconfig: venv
+	PYTHONWARNINGS=ignore .venv/bin/oslo-config-generator --config-file etc/nova-vp/config-generator.conf
+
+genpolicy: venv
+	PYTHONWARNINGS=ignore .venv/bin/oslopolicy-sample-generator --config-file etc/nova-vp/policy-generator.conf

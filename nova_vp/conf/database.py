@@ -15,6 +15,11 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
     options.set_defaults(conf, connection=DEFAULT_CONNECTION)
 
 
+def set_sample_defaults() -> None:
+    """So that the generated sample shows our default; oslo-config-generator calls it."""
+    cfg.set_defaults(options.database_opts, connection=DEFAULT_CONNECTION)
+
+
 def engine_options(conf: cfg.ConfigOpts) -> dict[str, Any]:
     """What oslo.db's engine facade takes, read once."""
     return {name: value for name, value in conf[GROUP].items() if name != "backend"}

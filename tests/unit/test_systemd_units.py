@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The shipped systemd units: their command lines are ours, and systemd finds nothing to say."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+UNITS = sorted((Path(__file__).parents[2] / "etc/nova-vp/systemd").iterdir())
+VENV_BIN = Path(sys.executable).parent
+EXEC = re.compile(r"^(Exec\w+)=(\S+)(.*)$", re.M)
+COMMANDS = {
+    (program, arguments.strip())
+    for unit in UNITS
+    for _, program, arguments in EXEC.findall(unit.read_text())
+}
+NO_OPTION = "--no-such-option"
+
+
+@pytest.mark.parametrize(("program", "arguments"), sorted(COMMANDS))
+def test_a_command_line_is_one_our_parsers_accept(program: str, arguments: str) -> None:
+    """A parser names everything that it does not know: here, only what we add."""
+    command = [VENV_BIN / program, *arguments.split(), NO_OPTION]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.endswith(f"error: unrecognized arguments: {NO_OPTION}\n")
+
+
+def test_systemd_understands_every_line(tmp_path: Path) -> None:
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd-analyze is not installed")
+    for unit in UNITS:
+        # It insists on programs that exist, where it looks for them.
+        (tmp_path / unit.name).write_text(EXEC.sub(rf"\1={VENV_BIN}/\2\3", unit.read_text()))
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", *sorted(tmp_path.iterdir())],
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_units_that_share_a_runtime_directory_do_not_remove_it() -> None:
+    """systemd removes it when any of them ends: lock and socket of a running agent would go."""
+    sharing = [text for unit in UNITS if "RuntimeDirectory=" in (text := unit.read_text())]
+    assert len(sharing) == 2
+    assert all("RuntimeDirectoryPreserve=yes" in text for text in sharing)
