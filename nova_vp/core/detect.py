@@ -86,8 +86,9 @@ def _suspects(
     for uuid, misses_per_s in neighbours.items():
         then = before.pressures.get(uuid, 0.0)
         rise = misses_per_s - then
-        is_guilty = rise >= max(least_rise, policy.guilty_rise_ratio * then) and rise > 0
-        if is_guilty and uuid != vp.guest_uuid:
+        if rise <= 0 or rise < least_rise or rise < policy.guilty_rise_ratio * then:
+            continue
+        if uuid != vp.guest_uuid:
             found.append(Suspect(uuid, misses_per_s, rise))
     return tuple(sorted(found, key=lambda s: (-s.rise_per_s, s.guest_uuid)))
 

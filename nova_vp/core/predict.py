@@ -60,10 +60,13 @@ def predict(newcomer: Resident, residents: Sequence[Resident]) -> Hurt:
     total = newcomer.pressure_per_s + sum(r.pressure_per_s for r in residents)
     worst = worst_strict = 0.0
     for one in residents:
+        if not one.hit_value_cpi:
+            continue  # Has nothing to lose: most of them, and this is the innermost loop.
         hurt = loss_ratio(one, total - one.pressure_per_s)
-        worst = max(worst, hurt)
-        if one.is_strict:
-            worst_strict = max(worst_strict, hurt)
+        if hurt > worst:
+            worst = hurt
+        if one.is_strict and hurt > worst_strict:
+            worst_strict = hurt
     return Hurt(loss_ratio(newcomer, total - newcomer.pressure_per_s), worst, worst_strict)
 
 

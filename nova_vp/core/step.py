@@ -138,8 +138,11 @@ def after(host: Host, picture: Picture, actions: tuple[Action, ...]) -> Host:
     if not actions:
         return host
     cpus = {action.guest_uuid: action.cpus for action in actions}
-    guests = (replace(g, placement=cpus.get(g.uuid, g.placement)) for g in picture.guests)
-    return see(replace(picture, guests=tuple(guests)), host.vps)
+    guests = tuple(
+        replace(guest, placement=cpus[guest.uuid]) if guest.uuid in cpus else guest
+        for guest in picture.guests
+    )
+    return see(replace(picture, guests=guests), host.vps)
 
 
 def tabulate(memory: Memory, host: Host, now_s: float, policy: Policy) -> Memory:
@@ -172,7 +175,7 @@ def describe(
 def _view(host: Host, vp: Tracked) -> VpView:
     return VpView(
         guest=host.guests[vp.guest_uuid],
-        domain_ids=tuple(d.id for d in host.domains_of[vp.guest_uuid]),
+        domain_ids=tuple([d.id for d in host.domains_of[vp.guest_uuid]]),
         sample=vp.sample,
         incomplete=vp.incomplete,
         state=vp.state,
