@@ -222,7 +222,7 @@ def test_observe_accepts_nothing_and_says_how_to_change_that(world):
 
 def test_the_socket_serves_status_mode_and_errors(world, tmp_path):
     world.start_agent()
-    folder = RunFolder(str(tmp_path / "run"))
+    folder = RunFolder(str(tmp_path))
     server = Server(folder, world.control, lambda: {"mode": "seen"})
     try:
         assert ask(folder, "status") == {"mode": "seen"}
@@ -244,7 +244,7 @@ def test_release_of_a_living_agent_goes_through_it(world, tmp_path):
     world.start_agent()
     _, neighbour = a_hurt_pair(world)
     world.tick(2)
-    folder = RunFolder(str(tmp_path / "run"))
+    folder = RunFolder(str(tmp_path))
     hands = Hands(FakeJournal(world.host), FakeActuator(world.host), epoch=0)
     stop = threading.Event()
     server = Server(folder, world.control, dict)
@@ -267,7 +267,7 @@ def test_expired_leases_are_those_of_a_silent_agent(world, tmp_path):
     world.start_agent()
     uuid = world.boot(CHASE)
     world.tick(2)
-    folder = RunFolder(str(tmp_path / "run"))
+    folder = RunFolder(str(tmp_path))
     journal = FakeJournal(world.host)
     hands = Hands(journal, FakeActuator(world.host), epoch=0)
     undo = Release(folder, FakeGuests(world.host), journal, hands, 0)
@@ -285,7 +285,7 @@ def test_a_dead_agents_leases_have_expired(world, tmp_path):
     world.start_agent()
     uuid = world.boot(CHASE)
     world.tick(2)
-    folder = RunFolder(str(tmp_path / "run"))
+    folder = RunFolder(str(tmp_path))
     folder.beat()
     journal = FakeJournal(world.host)
     hands = Hands(journal, FakeActuator(world.host), epoch=0)
