@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the lab's broker, store and scheduler make of messages that nobody should have sent.
+
+Everything goes through the real broker, to the very processes that the cloud runs on.
+"""
+
+import gc
+import json
+import re
+import warnings
+
+import amqp
+import pytest
+from oslo_config import cfg
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # Nova and oslo.messaging warn about themselves.
+    import oslo_messaging  # noqa: F401
+
+from devstack.lab import cloud, controller, settings
+from nova_vp import conf as options
+from nova_vp import rpcapi, wire
+from nova_vp.conf import database
+from nova_vp.db.queries import Store
+from tests.lab.hosts import HOSTS
+from tests.lab.operators import CONTROLLER_CONF, openstack, reconfigured
+from tests.messages import a_domain, digest_text, report_text
+
+POLICIES = settings.ROOT / "etc" / "nova-vp" / "rabbitmq-policies.json"
+AGENTS = tuple(f"vp-agent@{host}" for host in HOSTS)
+SERVICES = ("vp-scheduler", "nova-scheduler", "vp-api", "rabbitmq", *AGENTS)
+MIB = 1024 * 1024
+TOO_MANY = 300
+"""Reports of the largest size: more than the queue may hold."""
+BAD = [None, 7, {"a": [1]}, "{", "[" * 100_000, "x" * (2 * MIB), '{"v": 1}', '{"v": 1e999}']
+HURT = (a_domain(0, newcomer=0.9, cpus=1), a_domain(1, newcomer=0.9, cpus=1))
+
+
+class Bus:
+    """Somebody with credentials for the broker and the database."""
+
+    def __init__(self):
+        conf = cfg.ConfigOpts()
+        options.register_all(conf)
+        database.register_opts(conf)
+        conf([], default_config_files=[])
+        conf.set_override("transport_url", settings.RABBIT_URL, group="bus")
+        conf.set_override("connection", settings.database_url("nova_vp"), group="database")
+        transport = rpcapi.open_transport(conf)
+        self.digests, self.reports = rpcapi.DigestAPI(transport), rpcapi.ReportAPI(transport)
+        self.agents = rpcapi.AgentAPI(transport)
+        self.store = Store(conf)
+
+    def order(self, host):
+        """Of the newest report that is stored."""
+        record = self.store.get_host(host)
+        return wire.Order(record.epoch, record.sequence)
+
+    def wait_for_news(self, host, since):
+        def is_new():
+            self.agents.republish(0.0)
+            return self.order(host).is_newer_than(since)
+
+        what = f"a report of {host} to be stored"
+        cloud.wait_for(is_new, what, deadline_s=30, interval_s=0.5)
+
+
+@pytest.fixture(scope="module")
+def bus(admin):
+    yield Bus()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # oslo.messaging leaves its sockets to the collector.
+        gc.collect()
+
+
+def pids():
+    return {service: cloud.service_pid(service) for service in SERVICES}
+
+
+def hosts():
+    """As the CLI lists them, without what only time changes."""
+    told = json.loads(openstack("vp", "host", "list", "-f", "json").stdout)
+    return [{key: host[key] for key in host if key not in ("Age", "Stale")} for host in told]
+
+
+def modes():
+    return {host["Mode"] for host in hosts() if host["Host"] in HOSTS}
+
+
+def queues(*columns):
+    text = controller.rabbitmqctl("-q", "list_queues", "name", *columns, "--formatter", "json")
+    return {queue.pop("name"): queue for queue in json.loads(text)}
+
+
+def limits(queue):
+    """In force, says the broker, whatever declared or configured them."""
+    lookup = f'rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<"{queue}">>))'
+    told = f"{{ok, Q}} = {lookup}, rabbit_policy:effective_definition(Q)."
+    said = controller.rabbitmqctl("-q", "eval", told)
+    return {name: int(value) for name, value in re.findall(r'<<"([a-z-]+)">> => (\d+)', said)}
+
+
+def shipped_limits(queue):
+    policies = [entry["value"] for entry in json.loads(POLICIES.read_text())["parameters"]]
+    [found] = [p["definition"] for p in policies if re.search(p["pattern"], queue)]
+    return found
+
+
+def test_the_limits_we_ship_are_in_force_on_all_our_queues(bus):
+    ours = [name for name in queues() if name.startswith("vp_")]
+    kinds = {name.split(".")[0].split("_fanout")[0] for name in ours}
+    assert kinds == {wire.REPORT_TOPIC, wire.DIGEST_TOPIC, wire.AGENT_TOPIC}
+    assert any(name.startswith("vp_digest_fanout") for name in ours)
+    for name in ("vp_report", *(name for name in ours if "_fanout" in name)):
+        assert limits(name) == shipped_limits(name)
+
+
+def test_a_stopped_vp_scheduler_does_not_fill_the_broker(bus):
+    before, orders = hosts(), {host: bus.order(host) for host in HOSTS}
+    most = shipped_limits("vp_report")["max-length-bytes"]
+    assert most < TOO_MANY * MIB
+    cloud.stop("vp-scheduler")
+    try:
+        for _ in range(TOO_MANY):
+            bus.reports.report("x" * MIB)
+        held = queues("messages", "message_bytes")["vp_report"]
+        assert 0 < held["messages"] < TOO_MANY
+        assert held["message_bytes"] <= most
+    finally:
+        cloud.start("vp-scheduler")
+    for host, order in orders.items():
+        bus.wait_for_news(host, order)
+    cloud.wait_for(is_drained, "the queue to be empty", deadline_s=60)
+    assert hosts() == before
+
+
+def is_drained():
+    return queues("messages")["vp_report"]["messages"] == 0
+
+
+def test_hostile_reports_leave_the_store_right(bus):
+    before = hosts()
+    known = f"[vp_scheduler]\nknown_hosts = {','.join(HOSTS)}"
+    with reconfigured(CONTROLLER_CONF, known, "vp-scheduler"):
+        alive, orders = pids(), {host: bus.order(host) for host in HOSTS}
+        for text in BAD:
+            bus.reports.report(text)
+        publish_raw("nova_vp", wire.REPORT_TOPIC)
+        for host, order in orders.items():
+            for old in (1, 1), (order.epoch, order.sequence - 1), (order.epoch, order.sequence):
+                bus.reports.report(report_text(host, order=old, mode="enforce"))
+        bus.reports.report(report_text("stranger", order=(2**50, 1)))
+        for host, order in orders.items():
+            bus.wait_for_news(host, order)
+        assert hosts() == before
+        assert pids() == alive
+
+
+def test_hostile_digests_leave_placement_right(bus, strict_is_placed):
+    alive, orders = pids(), {host: bus.order(host) for host in HOSTS}
+    for text in BAD:
+        bus.digests.digest(text)
+    publish_raw(f"{wire.DIGEST_TOPIC}_fanout", "")
+    for host, order in orders.items():
+        for old in (1, 1), (order.epoch, order.sequence - 1), (order.epoch, order.sequence):
+            bus.digests.digest(digest_text(host, *HURT, order=old))
+    bus.digests.digest(digest_text("stranger", *HURT, order=(2**50, 1)))
+    reason = strict_is_placed()
+    assert all(f"{host}: passed, domain" in reason for host in HOSTS)
+    assert "stranger" not in reason
+    assert pids() == alive
+
+
+def test_a_restarted_agent_is_heard_however_few_its_messages(bus, strict_is_placed):
+    """A forger was believed, with a sequence that the agent never reaches: now it is void."""
+    orders = {host: bus.order(host) for host in HOSTS}
+    for host, order in orders.items():
+        far = (order.epoch, order.sequence + 1000)
+        bus.digests.digest(digest_text(host, *HURT, order=far))
+        bus.reports.report(report_text(host, order=far, mode="enforce"))
+    with pytest.raises(cloud.LabError, match="No valid host"):
+        strict_is_placed()
+    assert modes() == {"enforce"}
+    for agent in AGENTS:
+        cloud.stop(agent)
+        cloud.start(agent)
+    for host, order in orders.items():
+        bus.wait_for_news(host, wire.Order(order.epoch, order.sequence + 1000))
+        assert bus.order(host).sequence < order.sequence + 1000
+    assert modes() == {"observe"}
+    strict_is_placed()
+
+
+@pytest.fixture
+def strict_is_placed(admin):
+    """Boots a strict server; what our plugins said of the hosts. Raises LabError: refused."""
+    flavor = cloud.put_flavor(admin, "t.strict", specs={"vp:isolation": "strict"})
+
+    def boot():
+        return cloud.placement_reason(cloud.boot(admin, "t-strict", flavor).id)
+
+    yield boot
+    cloud.delete(admin, *admin.compute.servers())
+
+
+def publish_raw(exchange, routing_key):
+    """Not even oslo.messaging's envelope."""
+    with amqp.Connection(
+        f"{settings.CONTROLLER_IP}:{settings.RABBIT_PORT}",
+        userid="cloud",
+        password=settings.PASSWORD,
+    ) as connection:
+        channel = connection.channel()
+        for body in (b"\xff\xfe", b"[]", b"{}", b'{"oslo.version": "2.0", "oslo.message": "{}"}'):
+            message = amqp.Message(body, content_type="application/json", content_encoding="utf-8")
+            channel.basic_publish(message, exchange, routing_key)

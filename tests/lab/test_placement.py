@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Placement is not luck: Nova's own weighers prefer the hostile host, and ours decide against it.
+
+One set of servers, changed from act to act in file order. A host is hostile when a stream runs in
+each of its LLC domains. On the quiet one as many servers with more memory do no harm, so that of
+Nova's weighers only the one for RAM has a preference: for the hostile host.
+"""
+
+from contextlib import ExitStack
+
+import pytest
+
+from devstack.lab import cloud
+from tests.lab.hosts import HOSTS, wait_until_homed
+from tests.lab.operators import CONTROLLER_CONF, host_conf, reconfigured, wait_until_told
+
+STREAM, BALLAST = ("vp.tiny", "work=stream:8192"), ("t.ballast", "work=compute")
+STALE_AFTER_S = 5
+
+
+class World:
+    """The residents of both hosts, and requests for more."""
+
+    def __init__(self, admin):
+        self.admin = admin
+        self.pairs = []
+        cloud.put_flavor(admin, "t.ballast", ram=256)
+        for isolation in ("soft", "strict"):
+            cloud.put_flavor(admin, f"t.{isolation}", specs={"vp:isolation": isolation})
+
+    def fill(self, host, kind):
+        """Two servers of a kind, which the agent puts into one LLC domain each."""
+        flavor, work = kind
+        names = [f"t-{host}-{flavor}-{n}" for n in range(2)]
+        pair = [cloud.boot(self.admin, n, flavor, work, host=host, wait=False) for n in names]
+        self.pairs.append((host, kind, pair))
+
+    def clear(self, host, kind):
+        [gone] = [entry for entry in self.pairs if entry[:2] == (host, kind)]
+        self.pairs.remove(gone)
+        cloud.delete(self.admin, *gone[2])
+
+    def settle(self):
+        """Until both hosts have published what runs there."""
+        for host, _, pair in self.pairs:
+            assert {wait_until_homed(host, server.id) for server in pair} == {0, 1}
+        for host in HOSTS:
+            here = [server.id for where, _, pair in self.pairs if where == host for server in pair]
+            wait_until_told(self.admin, host, *here)
+
+    def place(self, flavor):
+        """Where a server is put, and what our plugins said of it; the server is gone again."""
+        server = cloud.boot(self.admin, f"t-newcomer-{flavor}", flavor)
+        host, reason = cloud.server_host(self.admin, server), cloud.placement_reason(server.id)
+        cloud.delete(self.admin, server)
+        return host, reason
+
+
+@pytest.fixture(scope="module")
+def world(admin):
+    world = World(admin)
+    world.fill("vp1", STREAM)
+    world.fill("vp2", BALLAST)
+    return world
+
+
+@pytest.fixture
+def place(world):
+    world.settle()
+    return world.place
+
+
+def test_novas_own_weighers_prefer_the_hostile_host(world):
+    """A server without isolation harms nobody there, so that ours have no preference."""
+    world.settle()
+    wait_for_choice(world, "vp.tiny", "vp1")
+
+
+def test_a_strict_server_goes_to_the_quiet_host(place):
+    host, reason = place("t.strict")
+    assert host == "vp2"
+    assert "vp1: rejected, domain" in reason
+    assert "vp2: passed, domain" in reason
+
+
+def test_a_soft_server_goes_to_the_quiet_host(place):
+    assert place("t.soft")[0] == "vp2"
+
+
+def test_servers_of_one_request_are_counted_before_any_agent_has_seen_them(world):
+    """Strict ones need an LLC domain each: the quiet host has two."""
+    world.settle()
+    with pytest.raises(cloud.LabError, match="No valid host"):
+        cloud.boot(world.admin, "t-three", "t.strict", min_count=3)
+    two = cloud.boot(world.admin, "t-two", "t.strict", min_count=2)
+    of_request = [s for s in world.admin.compute.servers() if s.name.startswith("t-t")]
+    hosts = [cloud.server_host(world.admin, s) for s in of_request]
+    cloud.delete(world.admin, two, *of_request)
+    assert sorted(hosts, key=str) == [None, None, None, "vp2", "vp2"]
+
+
+def test_servers_asked_for_one_by_one_are_counted_while_the_digest_does_not_know_them(world):
+    """The agent of the quiet host is stopped: its last digest stays all that is known."""
+    world.settle()
+    cloud.stop("vp-agent@vp2")
+    try:
+        placed = [cloud.boot(world.admin, f"t-one-{n}", "t.strict") for n in range(2)]
+        assert {cloud.server_host(world.admin, server) for server in placed} == {"vp2"}
+        with pytest.raises(cloud.LabError, match="No valid host"):
+            cloud.boot(world.admin, "t-one-too-many", "t.strict")
+    finally:
+        cloud.start("vp-agent@vp2")
+    cloud.delete(world.admin, *(s for s in world.admin.compute.servers() if "t-one" in s.name))
+
+
+def test_with_both_hosts_hostile_strict_finds_none_and_soft_boots(world):
+    world.fill("vp2", STREAM)
+    world.settle()
+    with pytest.raises(cloud.LabError, match="No valid host"):
+        cloud.boot(world.admin, "t-refused", "t.strict")
+    assert world.place("t.soft")[0] in HOSTS
+    cloud.delete(world.admin, world.admin.compute.find_server("t-refused"))
+
+
+def test_with_the_hosts_roles_swapped_all_choices_are(world):
+    world.clear("vp1", STREAM)
+    world.clear("vp2", BALLAST)
+    world.fill("vp1", BALLAST)
+    world.settle()
+    assert world.place("t.strict")[0] == "vp1"
+    wait_for_choice(world, "vp.tiny", "vp2")
+
+
+def test_reports_stopped_novas_own_choice_returns(world):
+    """The staleness limit is shortened from three minutes, and the refresh interval with it."""
+    agents = [f"vp-agent@{host}" for host in HOSTS]
+    stale = f"[vp_scheduler]\nstale_after_s = {STALE_AFTER_S}"
+    with ExitStack() as stack:
+        for host, agent in zip(HOSTS, agents, strict=True):
+            refresh = "[bus]\nrefresh_interval_s = 1"
+            stack.enter_context(reconfigured(host_conf(host), refresh, agent))
+        stack.enter_context(reconfigured(CONTROLLER_CONF, stale, "nova-scheduler"))
+        wait_for_choice(world, "t.strict", "vp1")
+        for agent in agents:
+            cloud.stop(agent)
+        assert "no fresh digest" in wait_for_choice(world, "t.strict", "vp2")
+
+
+def wait_for_choice(world, flavor, host):
+    """Asks until a server is put there; what our plugins said of it.
+
+    Knowledge comes and goes with the digests: a server's first seconds are not yet its habit.
+    """
+
+    def chosen():
+        placed_on, reason = world.place(flavor)
+        return reason if placed_on == host else None
+
+    return cloud.wait_for(chosen, f"a {flavor} on {host}", deadline_s=90)
