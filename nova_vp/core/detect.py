@@ -84,11 +84,11 @@ def _suspects(
     least_rise = policy.guilty_min_share_ratio * sample.references_per_s
     found = []
     for uuid, misses_per_s in neighbours.items():
+        if misses_per_s < least_rise or uuid == vp.guest_uuid:
+            continue  # Most of them: who misses less in all cannot have risen by so much.
         then = before.pressures.get(uuid, 0.0)
         rise = misses_per_s - then
-        if rise <= 0 or rise < least_rise or rise < policy.guilty_rise_ratio * then:
-            continue
-        if uuid != vp.guest_uuid:
+        if rise >= max(least_rise, policy.guilty_rise_ratio * then) and rise > 0:
             found.append(Suspect(uuid, misses_per_s, rise))
     return tuple(sorted(found, key=lambda s: (-s.rise_per_s, s.guest_uuid)))
 
