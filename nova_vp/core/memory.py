@@ -25,6 +25,9 @@ from nova_vp.core.model import (
 HISTORY = 8
 """Outcomes kept per VP, for the report."""
 
+BUDGET_S = 60.0
+"""The span that the budget of moves is counted over."""
+
 
 class Tracked(NamedTuple):
     """One VP between two ticks."""
@@ -90,7 +93,7 @@ def confirm(memory: Memory, outcomes: Iterable[Outcome]) -> Memory:
         vps[action.guest_uuid] = _moved(moved, outcome)
         if outcome.result is Result.APPLIED and action.victim_uuid and not action.is_undo:
             pending += (Pending(action, outcome.at_s),)
-            moves += (outcome.at_s,)
+            moves = (*(at_s for at_s in moves if outcome.at_s - at_s < BUDGET_S), outcome.at_s)
     return replace(memory, vps=vps, pending=pending, moves_at_s=moves)
 
 
@@ -99,7 +102,7 @@ def _moved(vp: Tracked, outcome: Outcome) -> Tracked:
     applied = outcome.result is Result.APPLIED
     left = vp.left
     if applied and action.victim_uuid and not action.is_undo:
-        left += ((action.from_cpus, outcome.at_s),)
+        left = (*left, (action.from_cpus, outcome.at_s))[-HISTORY:]
     is_homed = vp.is_homed or (applied and action.reason is Reason.HOME)
     return vp._replace(moved_at_s=outcome.at_s, left=left, is_homed=is_homed)
 

@@ -7,7 +7,7 @@ undo must always be possible.
 
 from collections.abc import Iterable
 
-from nova_vp.core.memory import Memory
+from nova_vp.core.memory import BUDGET_S, Memory
 from nova_vp.core.model import Alternative, Policy, Reason, Rejection, Want
 
 _PACED = frozenset({Reason.MOVE_AGGRESSOR, Reason.MOVE_VICTIM})
@@ -19,7 +19,7 @@ def pace(
     """The wants that may become actions now, and those that must wait."""
     may: list[Want] = []
     refused: list[Alternative] = []
-    spent = sum(now_s - at_s < 60 for at_s in memory.moves_at_s)
+    spent = sum(now_s - at_s < BUDGET_S for at_s in memory.moves_at_s)
     for want in wants:
         why = _why_not(want, memory, now_s, spent, policy)
         if why is None:

@@ -45,7 +45,7 @@ def homing(host: Host, mode: Mode, policy: Policy) -> Iterator[Want]:
     homeless = [
         guest
         for uuid, guest in host.guests.items()
-        if guest.is_running and not guest.unmanaged and not host.vps[uuid].is_homed
+        if guest.is_running and not guest.unmanaged and not _has_a_home(host, uuid)
     ]
     unsettled = frozenset(guest.uuid for guest in homeless)
     taken: dict[int, float] = {}
@@ -55,6 +55,11 @@ def homing(host: Host, mode: Mode, policy: Policy) -> Iterator[Want]:
             for domain_id in want.domain_ids:
                 taken[domain_id] = taken.get(domain_id, 0) + guest.vcpus / len(want.domain_ids)
             yield want
+
+
+def _has_a_home(host: Host, uuid: str) -> bool:
+    """Once homed it stays: balancing later arrivals is no reason to move anybody."""
+    return host.vps[uuid].is_homed or len(host.domains_of[uuid]) == 1
 
 
 def _home(

@@ -5,11 +5,14 @@ from dataclasses import replace
 
 import pytest
 
+from nova_vp.core.memory import confirm
 from nova_vp.core.model import (
     Homing,
     Incomplete,
+    Isolation,
     LlcDomain,
     Mode,
+    Outcome,
     Policy,
     Reason,
     Rejection,
@@ -381,6 +384,59 @@ def test_opted_out_guests_are_neither_homed_nor_moved():
     assert host.placement("vm") == {0, 1}
 
 
+def test_who_lives_in_one_domain_already_has_a_home():
+    host = Host(topology=two_sockets(4))
+    host.add("placed", COMPUTE, cpus={0, 1})
+    for number in range(6):
+        host.add(f"later{number}", COMPUTE)
+        host.tick()
+    assert host.placement("placed") == {0, 1}
+
+
+def test_a_guest_bound_to_one_domain_needs_no_home():
+    host = Host()
+    host.add("bound", COMPUTE)
+    host.change("bound", allowed_cpus=frozenset({1}), placement=frozenset({1}))
+    assert host.tick().actions == ()
+
+
+def test_a_guest_without_counters_is_shown_as_unreadable():
+    host = a_quiet_pair()
+    del host.counts[uuid_of("victim")], host.rates[uuid_of("victim")]
+    view = host.view("victim", host.tick())
+    assert (view.sample, view.incomplete) == (None, Incomplete.UNREADABLE)
+
+
+def test_a_guest_that_left_while_it_was_placed_is_forgotten():
+    host = a_quiet_pair()
+    onset(host)
+    [action] = host.ticks(2)[-1].actions
+    memory = replace(host.memory, vps={})
+    assert confirm(memory, [Outcome(action, Result.APPLIED, host.now_s)]).vps == {}
+
+
+def test_a_strict_resident_that_would_be_hurt_is_told_apart():
+    host = Host(policy=NO_HOMING)
+    host.add("any", CHASE, cpus={0})
+    host.add("strict", CHASE, cpus={1}, isolation=Isolation.STRICT)
+    plain, strict = host.ticks(5)[-1].domains
+    assert plain.table[9].worst_resident_ratio > 0.05
+    assert plain.table[9].worst_strict_ratio == 0
+    assert strict.table[9].worst_strict_ratio == strict.table[9].worst_resident_ratio > 0.05
+
+
+def test_what_moves_leave_behind_stays_bounded():
+    host = a_quiet_pair()
+    onset(host)
+    [action] = host.ticks(2)[-1].actions
+    memory = host.memory
+    for second in range(1000):
+        memory = confirm(memory, [Outcome(action, Result.APPLIED, host.now_s + second)])
+    assert len(memory.moves_at_s) <= 60
+    assert len(memory.vps[action.guest_uuid].left) <= 8
+    assert len(memory.vps[action.guest_uuid].history) <= 8
+
+
 def test_a_reboot_makes_a_guest_an_arrival_again():
     host = Host()
     host.add("vm", COMPUTE)
@@ -420,3 +476,35 @@ def test_domains_are_told_as_homing_leaves_them():
     taken, free = host.tick().domains
     assert (taken.allocated_vcpus, free.allocated_vcpus) == (1, 0)
     assert free.table[9].worst_ratio == 0
+
+
+def test_a_guest_that_fills_its_node_has_nowhere_else_to_go():
+    one_node = Topology((LlcDomain(0, 0, frozenset({0})), LlcDomain(1, 0, frozenset({1}))))
+    host = Host(topology=one_node)
+    host.add("wide", COMPUTE, vcpus=2)
+    host.add("narrow", COMPUTE)
+    assert [a.guest_uuid for a in host.tick().actions] == [uuid_of("narrow")]
+
+
+def test_a_foreign_guest_that_also_migrates_is_called_migrating():
+    host = Host(topology=two_sockets(2))
+    host.add("vm", COMPUTE)
+    host.tick()
+    host.change("vm", placement=frozenset({0}))
+    host.tick()
+    host.change("vm", unmanaged=Unmanaged.MIGRATING)
+    view = host.view("vm", host.tick())
+    assert view.guest.unmanaged is Unmanaged.MIGRATING
+
+
+def test_who_becomes_sensitive_knows_its_corunners_as_they_are():
+    """Its profile had no pressures while nobody could hurt it."""
+    host = Host(policy=replace(NO_HOMING, sensitive_hits_pki=10.0))
+    host.add("stream", STREAM, cpus={0})
+    host.add("vm", Rates(mips=16, l2_mpki=9.0, mpki=0.1, cpi=1.5), cpus={0})
+    host.ticks(5)
+    host.run("vm", Rates(mips=16, l2_mpki=12.0, mpki=0.1, cpi=1.5))
+    host.ticks(5)
+    profile = host.memory.vps[uuid_of("vm")].undisturbed
+    assert profile.sensitivity.cache
+    assert profile.pressures[uuid_of("stream")] == pytest.approx(30 * 45 * 1000)
