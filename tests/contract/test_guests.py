@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tick relies on from a guests driver, on the fake and on real libvirt."""
 
-import threading
 
 import pytest
 
@@ -97,15 +96,3 @@ def test_a_new_agent_reads_the_same_generation(subject):
     before = the_guest(subject, uuid)
     subject.restart_agent()
     assert the_guest(subject, uuid).generation == before.generation
-
-
-def test_arrival_replacement_and_departure_wake(subject):
-    woken = threading.Event()
-    subject.guests.on_change(woken.set)
-    subject.guests.read()
-    uuid = subject.boot()
-    assert woken.wait(timeout=10)
-    for happens in (subject.soft_reboot, subject.end):
-        woken.clear()
-        happens(uuid)
-        assert woken.wait(timeout=10)

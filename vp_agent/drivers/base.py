@@ -5,7 +5,7 @@ Each protocol has a real implementation in this folder and a second one in `fake
 the same contract suite. Drivers translate libvirt, kernel and text once, here at the edge.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -57,9 +57,6 @@ class GuestsDriver(Protocol):
 
     def threads(self) -> tuple[VcpuThreads, ...]:
         """vCPU threads of the guests of the last `read`."""
-
-    def on_change(self, wake: Callable[[], None]) -> None:
-        """Call `wake` (from any thread) when a guest arrives, leaves or is replaced."""
 
     def close(self) -> None: ...
 

@@ -6,7 +6,7 @@ and then look at what it now is, not at which method was called. Counters: `coun
 """
 
 import uuid as uuids
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from nova_vp.core.model import Applied, Guest, LlcDomain, Topology
@@ -38,7 +38,6 @@ class FakeHost:
     guests: dict[str, FakeGuest] = field(default_factory=dict)
     stopped: set[str] = field(default_factory=set)
     """UUIDs of servers that live here and do not run."""
-    _wakers: list[Callable[[], None]] = field(default_factory=list)
     _starts: int = 0
 
     def boot(self, guest: Guest | None = None, **about: object) -> str:
@@ -47,14 +46,12 @@ class FakeHost:
         # The overrides are checked by Guest's own constructor, which mypy cannot see through.
         fresh = replace(fresh, **about)  # type: ignore[arg-type]
         self.guests[fresh.uuid] = FakeGuest(replace(fresh, placement=fresh.allowed_cpus))
-        self._wake()
         return fresh.uuid
 
     def end(self, uuid: str) -> None:
         """It stops, and stays defined here."""
         del self.guests[uuid]
         self.stopped.add(uuid)
-        self._wake()
 
     def reboot(self, uuid: str) -> None:
         """As Nova's: another QEMU from the persistent XML, so no journal and no placement."""
@@ -63,7 +60,6 @@ class FakeHost:
             old.guest, generation=self._next_generation(), placement=old.guest.allowed_cpus
         )
         self.guests[uuid] = FakeGuest(guest, refuses=old.refuses)
-        self._wake()
 
     def change(self, uuid: str, **about: object) -> None:
         """Somebody else changed the guest: its placement, whether it runs ..."""
@@ -79,13 +75,6 @@ class FakeHost:
     def check(self) -> None:
         if not self.is_up:
             raise HostUnavailable("the host is down: set `is_up`")
-
-    def listen(self, wake: Callable[[], None]) -> None:
-        self._wakers.append(wake)
-
-    def _wake(self) -> None:
-        for wake in self._wakers:
-            wake()
 
     def _next_generation(self) -> str:
         self._starts += 1
@@ -135,9 +124,6 @@ class FakeGuests:
             )
             for number, guest in enumerate((e.guest for e in self.host.guests.values()), 1000)
         )
-
-    def on_change(self, wake: Callable[[], None]) -> None:
-        self.host.listen(wake)
 
     def close(self) -> None:
         """Nothing is held."""

@@ -5,7 +5,6 @@ What libvirt says comes from `Domains`; where the vCPU threads may run is read b
 in every tick, since that is what truly holds, whoever set it.
 """
 
-from collections.abc import Callable
 
 from nova_vp.core.model import Guest, Topology, Unmanaged
 from vp_agent.drivers.base import VcpuThreads
@@ -51,13 +50,6 @@ class LibvirtGuests:
             )
             for domain in self._seen
         )
-
-    def on_change(self, wake: Callable[[], None]) -> None:
-        def listen(_uuid: str | None, is_lifecycle: bool) -> None:
-            if is_lifecycle:
-                wake()
-
-        self._domains.connection.listen(listen)
 
     def close(self) -> None:
         self._domains.connection.close()
