@@ -139,8 +139,9 @@ def explain(error: OSError, fds_needed: int) -> str:
         case errno.EACCES | errno.EPERM:
             return (
                 "not permitted to count other users' threads: give vp-agent CAP_PERFMON "
-                "(AmbientCapabilities= in its systemd unit), or run it as root with "
-                "kernel.perf_event_paranoid = 1 or less"
+                "(AmbientCapabilities= in its systemd unit); where kernel.perf_event_paranoid is "
+                "above 2 (as by default on Debian and Ubuntu, whose kernels then ask for "
+                "CAP_SYS_ADMIN), set it to 2"
             )
         case errno.EMFILE | errno.ENFILE:
             return (

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sphinx: Markdown pages, read in place by people on the forge as well. `make docs` builds them."""
+
+project = "nova-vp"
+author = "the nova-vp authors"
+extensions = ["myst_parser"]
+# Requests in api.md are written without a protocol version, which the lexer misses.
+suppress_warnings = ["misc.highlighting_failure"]
+
+html_theme = "alabaster"
+html_theme_options = {"description": "Performance isolation between VMs", "page_width": "70em"}
+html_show_copyright = False
+# So that links to headings work, three levels deep.
+myst_heading_anchors = 3
