@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tick relies on from a guests driver, on the fake and on real libvirt."""
 
-
 import pytest
 
 from tests.host_subjects import Subject

@@ -5,7 +5,6 @@ What libvirt says comes from `Domains`; where the vCPU threads may run is read b
 in every tick, since that is what truly holds, whoever set it.
 """
 
-
 from nova_vp.core.model import Guest, Topology, Unmanaged
 from vp_agent.drivers.base import VcpuThreads
 from vp_agent.drivers.description import Obstacle
