@@ -100,6 +100,10 @@ DIGEST_SCHEMA = _object(
 `domains[].newcomer` / `.resident` / `.strict`: `predict` per newcomer class, in thousandths of
 performance lost by the newcomer, by the worst resident and by the worst strict resident."""
 
+_ALTERNATIVE = _object(
+    {"uuid": _UUID, "domain": _COUNT, "why": _TEXT, "hurt_ratio": _nullable(_NUMBER)}
+)
+
 _ACTION = _object(
     {
         "id": _TEXT,
@@ -119,12 +123,7 @@ _ACTION = _object(
             "additionalProperties": {"type": "number", "minimum": -1e18, "maximum": 1e18},
             "maxProperties": 32,
         },
-        "rejected": _list(
-            _object(
-                {"uuid": _UUID, "domain": _COUNT, "why": _TEXT, "hurt_ratio": _nullable(_NUMBER)}
-            ),
-            64,
-        ),
+        "rejected": _list(_ALTERNATIVE, 64),
     }
 )
 
@@ -164,6 +163,7 @@ _VP = _object(
                     "kind": {"enum": ["cache"]},
                     "since": _NUMBER,
                     "suspects": _list(_object({"uuid": _UUID, "rise_per_s": _NUMBER}), 64),
+                    "refused": _list(_ALTERNATIVE, 16),
                 }
             )
         ),

@@ -6,7 +6,7 @@ waits or looks at a clock.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from nova_vp import wire
@@ -31,13 +31,17 @@ def report(
 ) -> dict[str, Any]:
     """What operators and, cut down, tenants are shown."""
     offset_s = facts.epoch_offset_s
+    refused = _refused_by_victim(decision)
     return {
         **head(decision, facts, order),
         "at": decision.at_s + offset_s,
         "counters": {"source": facts.counters, "problems": [p[:1024] for p in facts.problems[:16]]},
         "actuator": facts.actuator,
         "domains": [_report_domain(view) for view in decision.domains],
-        "vps": [_vp(view, offset_s, actions_per_vp) for view in decision.vps],
+        "vps": [
+            _vp(view, refused.get(view.guest.uuid, ()), offset_s, actions_per_vp)
+            for view in decision.vps
+        ],
         "proposals": [_proposal(action, offset_s) for action in decision.proposals[:256]],
     }
 
@@ -53,7 +57,17 @@ def _report_domain(view: DomainView) -> dict[str, Any]:
     }
 
 
-def _vp(view: VpView, offset_s: float, actions: int) -> dict[str, Any]:
+def _refused_by_victim(decision: Decision) -> Mapping[str, Sequence[Alternative]]:
+    found: dict[str, list[Alternative]] = {}
+    for one in decision.refused:
+        if one.victim_uuid:
+            found.setdefault(one.victim_uuid, []).append(one)
+    return found
+
+
+def _vp(
+    view: VpView, refused: Sequence[Alternative], offset_s: float, actions: int
+) -> dict[str, Any]:
     guest = view.guest
     return {
         "uuid": guest.uuid,
@@ -71,7 +85,7 @@ def _vp(view: VpView, offset_s: float, actions: int) -> dict[str, Any]:
         "incomplete": view.incomplete and view.incomplete.value,
         "sensitivity": _sensitivity(view.sensitivity),
         "metrics": view.sample and _metrics(view.sample),
-        "interference": view.detection and _interference(view.detection, offset_s),
+        "interference": view.detection and _interference(view.detection, refused, offset_s),
         "actions": [_outcome(outcome, offset_s) for outcome in _last(view.history, actions)],
     }
 
@@ -102,7 +116,9 @@ def _metrics(sample: Sample) -> dict[str, float]:
     }
 
 
-def _interference(detection: Detection, offset_s: float) -> dict[str, Any]:
+def _interference(
+    detection: Detection, refused: Sequence[Alternative], offset_s: float
+) -> dict[str, Any]:
     return {
         "kind": detection.kind.value,
         "since": _number(detection.since_s + offset_s),
@@ -110,6 +126,7 @@ def _interference(detection: Detection, offset_s: float) -> dict[str, Any]:
             {"uuid": suspect.guest_uuid, "rise_per_s": _number(suspect.rise_per_s)}
             for suspect in detection.suspects[:64]
         ],
+        "refused": [_alternative(one) for one in refused[:16]],
     }
 
 

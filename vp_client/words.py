@@ -93,7 +93,8 @@ def interference(told: Told | None) -> str:
         f"suspect {server(suspect)}: +{number(suspect['rise_per_s'])} misses/s"
         for suspect in told["suspects"]
     ]
-    return lines([f"{told['kind']}, since {told['since']}", *suspects])
+    refused = [f"not done: {_rejected(one)}" for one in told["refused"]]
+    return lines([f"{told['kind']}, since {told['since']}", *suspects, *refused])
 
 
 def counters(told: Told) -> str:

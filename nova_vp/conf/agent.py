@@ -187,7 +187,10 @@ POLICY_OPTS = [
         default=_DEFAULT.home_on_arrival.value,
         choices=[
             (Homing.NEVER.value, "leave placement at arrival to the kernel"),
-            (Homing.ENFORCE.value, "home VPs while the mode is `enforce`"),
+            (
+                Homing.ENFORCE.value,
+                "home VPs while the mode is `enforce`, propose it while it is `advise`",
+            ),
             (Homing.ALWAYS.value, "home VPs in every mode, `observe` included"),
         ],
         help="Whether a VP gets one LLC domain when it arrives. That is placement, not "

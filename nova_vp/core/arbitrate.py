@@ -5,6 +5,7 @@ Undoing what did not help outranks mitigation, mitigation outranks homing.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from nova_vp.core.model import Alternative, Reason, Rejection, Want
 
@@ -23,11 +24,16 @@ def arbitrate(wants: Iterable[Want]) -> tuple[tuple[Want, ...], tuple[Alternativ
     refused: list[Alternative] = []
     for want in sorted(wants, key=lambda w: (_RANK[w.reason], w.guest_uuid)):
         if not want.cpus:
-            refused.extend(want.rejected)
+            victim = want.detection.victim_uuid if want.detection else None
+            refused.extend(replace(one, victim_uuid=victim) for one in want.rejected)
         elif want.guest_uuid in owners:
-            refused.append(
-                Alternative(want.guest_uuid, want.domain_ids[0], Rejection.OUTRANKED, want.hurt)
-            )
+            refused.append(refusal(want, Rejection.OUTRANKED))
         else:
             owners[want.guest_uuid] = want
     return tuple(owners.values()), tuple(refused)
+
+
+def refusal(want: Want, why: Rejection) -> Alternative:
+    """A whole want that may not be acted on now."""
+    victim = want.detection.victim_uuid if want.detection else None
+    return Alternative(want.guest_uuid, want.domain_ids[0], why, want.hurt, victim)

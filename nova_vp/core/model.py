@@ -292,6 +292,8 @@ class Rejection(enum.Enum):
     """Why an alternative was not chosen."""
 
     NO_FREE_CPU = "no-free-cpu"
+    MORE_CROWDED = "more-crowded"
+    SHARED_EVERYWHERE = "shares-every-domain-with-the-victim"
     NOT_ALLOWED_CPUS = "outside-allowed-cpus"
     HURTS_MORE = "predicted-hurt-not-lower"
     UNMANAGED = "guest-unmanaged"
@@ -309,6 +311,8 @@ class Alternative:
     domain_id: int
     rejection: Rejection
     hurt: Hurt | None = None
+    victim_uuid: str | None = None
+    """For whose sake it was considered; set where the whole want was refused."""
 
 
 @dataclass(frozen=True, slots=True)

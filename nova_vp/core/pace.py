@@ -7,6 +7,7 @@ undo must always be possible.
 
 from collections.abc import Iterable
 
+from nova_vp.core.arbitrate import refusal
 from nova_vp.core.memory import BUDGET_S, Memory
 from nova_vp.core.model import Alternative, Policy, Reason, Rejection, Want
 
@@ -26,7 +27,7 @@ def pace(
             may.append(want)
             spent += want.reason in _PACED
         else:
-            refused.append(Alternative(want.guest_uuid, want.domain_ids[0], why, want.hurt))
+            refused.append(refusal(want, why))
     return tuple(may), tuple(refused)
 
 

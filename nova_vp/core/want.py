@@ -36,11 +36,12 @@ def homing(host: Host, mode: Mode, policy: Policy) -> Iterator[Want]:
     """One LLC domain for each VP that has none of its own yet.
 
     CPU first, then the cache: among the seats that keep vCPUs evenly spread, the one where least
-    is lost; losses up to `strict_max_hurt_ratio` count as none.
+    is lost; losses up to `strict_max_hurt_ratio` count as none. In `advise` it is proposed like
+    anything else, since VPs that float share every cache and cannot be told apart.
     """
     if policy.home_on_arrival is Homing.NEVER:
         return
-    if policy.home_on_arrival is Homing.ENFORCE and mode is not Mode.ENFORCE:
+    if policy.home_on_arrival is Homing.ENFORCE and mode is Mode.OBSERVE:
         return
     homeless = [
         guest
@@ -92,7 +93,7 @@ def _home(
         Alternative(
             guest.uuid,
             seat[0].id,
-            Rejection.NOT_BEST if seat in roomy else Rejection.NO_FREE_CPU,
+            Rejection.NOT_BEST if seat in roomy else Rejection.MORE_CROWDED,
             hurts[seat],
         )
         for seat in all_seats
@@ -167,6 +168,9 @@ def _move_away(
         else:
             options.append((hurt, seat))
     if not options:
+        if not any(r.guest_uuid == uuid for r in rejected):
+            everywhere = Rejection.SHARED_EVERYWHERE
+            rejected.append(Alternative(uuid, detection.domain_id, everywhere))
         return None
     best = min(options, key=lambda o: (o[0].worst_ratio, o[1][0].id))
     for hurt, seat in options:

@@ -131,7 +131,12 @@ def _interference(vp: Mapping[str, Any], names: Names) -> dict[str, Any] | None:
         {**_server(names, suspect["uuid"]), "rise_per_s": suspect["rise_per_s"]}
         for suspect in found["suspects"]
     ]
-    return {"kind": found["kind"], "since": values.iso(found["since"]), "suspects": suspects}
+    return {
+        "kind": found["kind"],
+        "since": values.iso(found["since"]),
+        "suspects": suspects,
+        "refused": [_alternative(other, names) for other in found["refused"]],
+    }
 
 
 def _action(action: Mapping[str, Any], names: Names) -> dict[str, Any]:
@@ -150,15 +155,16 @@ def _action(action: Mapping[str, Any], names: Names) -> dict[str, Any]:
         "domains": action["domains"],
         "hurt_ratio": action["hurt_ratio"],
         "evidence": action["evidence"],
-        "rejected": [
-            {
-                "server": _server(names, other["uuid"]),
-                "domain": other["domain"],
-                "why": other["why"],
-                "hurt_ratio": other["hurt_ratio"],
-            }
-            for other in action["rejected"]
-        ],
+        "rejected": [_alternative(other, names) for other in action["rejected"]],
+    }
+
+
+def _alternative(other: Mapping[str, Any], names: Names) -> dict[str, Any]:
+    return {
+        "server": _server(names, other["uuid"]),
+        "domain": other["domain"],
+        "why": other["why"],
+        "hurt_ratio": other["hurt_ratio"],
     }
 
 

@@ -130,6 +130,9 @@ def records():
         "kind": "cache",
         "since": NOW_S - 10,
         "suspects": [{"uuid": NOISY, "rise_per_s": 1.5e6}],
+        "refused": [
+            {"uuid": NOISY, "domain": 1, "why": "no-free-cpu", "hurt_ratio": 0.25},
+        ],
     }
     proposal = an_action(id="6f1c2d3e-2", at=NOW_S - 5, result="proposed", rejected=[])
     return [

@@ -164,6 +164,9 @@ def a_full_report():
         "kind": "cache",
         "since": cloud.NOW_S,
         "suspects": [{"uuid": cloud.NOISY, "rise_per_s": 1.5e6}],
+        "refused": [
+            {"uuid": cloud.NOISY, "domain": 1, "why": "no-free-cpu", "hurt_ratio": 0.25},
+        ],
     }
     own = cloud.a_vp(
         interference=hurt,

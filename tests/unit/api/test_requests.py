@@ -257,6 +257,7 @@ ROWS = [
                     "kind": "cache",
                     "since": "2026-01-02T03:03:55Z",
                     "suspects": [{"server_id": cloud.NOISY, "name": "noisy", "rise_per_s": 1.5e6}],
+                    "refused": [{"server": {"name": "noisy"}, "why": "no-free-cpu"}],
                 },
                 "last_known": None,
                 "actions": [

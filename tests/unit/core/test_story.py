@@ -217,6 +217,7 @@ def test_no_free_cpu_elsewhere_means_no_move_and_the_reason():
     assert decision.actions == ()
     assert decision.detections
     assert {r.rejection for r in decision.refused} == {Rejection.NO_FREE_CPU}
+    assert {r.victim_uuid for r in decision.refused} == {uuid_of("victim")}
 
 
 def test_no_move_where_it_would_hurt_more():
@@ -375,6 +376,28 @@ def test_who_is_homed_when(homing, mode, homed):
     host.add("vm", COMPUTE)
     host.ticks(2)
     assert (len(host.placement("vm")) == 1) is homed
+
+
+def test_in_advise_homing_is_proposed_and_applied_on_request():
+    host = Host(mode=Mode.ADVISE)
+    host.add("vm", COMPUTE)
+    [proposal] = host.tick().proposals
+    assert proposal.reason is Reason.HOME
+    host.approved = frozenset({proposal.id})
+    host.tick()
+    assert len(host.placement("vm")) == 1
+
+
+def test_floating_guests_share_every_domain_and_the_refusal_says_so():
+    host = Host(policy=NO_HOMING)
+    host.add("neighbour", COMPUTE)
+    host.add("victim", CHASE)
+    host.ticks(6)
+    onset(host)
+    decision = host.ticks(3)[-1]
+    assert decision.detections
+    assert decision.actions == ()
+    assert {r.rejection for r in decision.refused} == {Rejection.SHARED_EVERYWHERE}
 
 
 def test_opted_out_guests_are_neither_homed_nor_moved():

@@ -95,6 +95,7 @@ def test_report() -> None:
         "kind": "cache",
         "since": 1.8e9 + 8,
         "suspects": [{"uuid": uuid_of(2), "rise_per_s": 1e6}],
+        "refused": [],
     }
     assert victim["actions"][-1] == {
         "id": "a2",
