@@ -48,16 +48,18 @@ def _acquit(memory: Memory, pending: Pending, now_s: float, policy: Policy) -> M
 
 def _undo(pending: Pending, picture: Picture) -> tuple[Want, ...]:
     action = pending.action
-    here = {guest.uuid for guest in picture.guests if not guest.unmanaged}
-    if action.guest_uuid not in here:
+    bounds = {guest.uuid: guest.allowed_cpus for guest in picture.guests if not guest.unmanaged}
+    if action.guest_uuid not in bounds:
         return ()
-    domains = tuple(d.id for d in picture.topology.domains if d.cpus & action.from_cpus)
+    # The bound may have changed meanwhile: a CPU went offline.
+    cpus = (action.from_cpus & bounds[action.guest_uuid]) or bounds[action.guest_uuid]
+    domains = tuple(d.id for d in picture.topology.domains if d.cpus & cpus)
     return (
         Want(
             controller=action.controller,
             guest_uuid=action.guest_uuid,
             domain_ids=domains,
-            cpus=action.from_cpus,
+            cpus=cpus,
             reason=Reason.INEFFECTIVE,
             hurt=action.hurt,
         ),

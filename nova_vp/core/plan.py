@@ -70,14 +70,18 @@ def _evidence(want: Want) -> Mapping[str, float]:
 
 
 def lost_placements(picture: Picture) -> tuple[Want, ...]:
-    """Journalled placements that the host forgot (new vCPU threads, a rewritten cpuset)."""
+    """Journalled placements that the host forgot (new vCPU threads, a rewritten cpuset).
+
+    One that reaches beyond the guest's bound of now (a CPU went offline) stays forgotten.
+    """
     return tuple(
-        _again(picture.applied[guest.uuid], guest, picture)
+        _again(applied, guest, picture)
         for guest in picture.guests
         if not guest.unmanaged
-        and guest.uuid in picture.applied
-        and guest.placement != picture.applied[guest.uuid].cpus
-        and guest.placement == picture.applied[guest.uuid].original_cpus
+        and (applied := picture.applied.get(guest.uuid))
+        and guest.placement != applied.cpus
+        and guest.placement == applied.original_cpus
+        and applied.cpus <= guest.allowed_cpus & picture.topology.cpus
     )
 
 
