@@ -2,6 +2,9 @@
 """What only real libvirt can show: events, foreign changes, hostile metadata, what stays in XML."""
 
 import os
+import subprocess
+import sys
+from collections.abc import Iterator
 
 import libvirt
 import pytest
@@ -169,6 +172,38 @@ def test_an_agent_that_cannot_see_libvirts_run_folder_says_so(subject, tmp_path)
     guests = LibvirtGuests(Domains(connection, tmp_path / "elsewhere"))
     with pytest.raises(HostUnavailable, match="run folder"):
         guests.read()
+    connection.close()
+
+
+# The process of a guest that libvirt goes on to call running, however it ends.
+A_QEMU = "open('/proc/self/comm', 'w').write('CPU 0/TCG'); print(flush=True); input()"
+
+
+@pytest.fixture
+def qemu() -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-c", A_QEMU]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process
+        process.kill()
+
+
+def test_a_guest_whose_process_libvirt_does_not_know_to_be_dead_is_passed_over(
+    subject, tmp_path, qemu
+):
+    uuid = subject.boot()
+    pid_file = tmp_path / f"{subject.domain(uuid).name()}.pid"
+    connection = Connection(subject.host.uri)
+    domains = Domains(connection, tmp_path)
+    pid_file.touch()
+    assert domains.refresh() == (), "QEMU has made its pid file and not yet written it"
+    pid_file.write_text(str(qemu.pid))
+    assert len(domains.refresh()) == 1
+    qemu.kill()
+    qemu.wait()
+    assert domains.refresh() == ()
     connection.close()
 
 

@@ -172,16 +172,15 @@ class Domains:
             if domain is None or domain.domain_id != handle.ID():
                 domain = self._known[uuid] = self._read(handle)
             state = stats["state.state"], stats["state.reason"]
-            is_migrating = state in _MIGRATING_STATES or self.connection.is_migrating(uuid)
+            return Running(
+                domain=domain,
+                cpu_time_ns=read_cpu_time_ns(domain.process),
+                is_running=state[0] == libvirt.VIR_DOMAIN_RUNNING,
+                is_migrating=state in _MIGRATING_STATES or self.connection.is_migrating(uuid),
+            )
         except (GuestGone, ApplyFailed, ProcessLookupError):
             self._known.pop(uuid, None)
             return None
-        return Running(
-            domain=domain,
-            cpu_time_ns=read_cpu_time_ns(domain.process),
-            is_running=state[0] == libvirt.VIR_DOMAIN_RUNNING,
-            is_migrating=is_migrating,
-        )
 
     def _read(self, handle: Any) -> Domain:
         """Raises GuestGone, ProcessLookupError, HostUnavailable."""
@@ -213,6 +212,9 @@ class Domains:
                     "QEMU driver does, and see its run folder"
                 ) from exc
             raise ProcessLookupError(f"{domain_name} has just ended") from exc
+        except ValueError as exc:
+            # QEMU makes the file first and then writes its pid into it.
+            raise ProcessLookupError(f"{domain_name} is just starting") from exc
 
 
 def _stopped(connection: Any) -> frozenset[str]:
