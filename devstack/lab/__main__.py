@@ -86,15 +86,24 @@ def _why_not_running(address: Address) -> str:
 
 def logs(arguments: argparse.Namespace) -> None:
     if arguments.name is None:
-        for path in sorted(settings.LOG.rglob("*.log")):
-            print(f"{path.stat().st_size:10}  {path}")
+        _list_logs()
         return
     name, _, where = arguments.name.partition("@")
     path = settings.LOG / (where or CONTROLLER) / f"{name}.log"
     if not path.exists():
-        raise LabError(f"no log {path}; `lab logs` lists what there is")
+        there = sorted(f"{name}@{one.parent.name}" for one in settings.LOG.glob(f"*/{name}.log"))
+        hint = f"there is {', '.join(there)}" if there else "`lab logs` lists what there is"
+        raise LabError(f"no log {path}; {hint}")
     follow = ["--follow"] if arguments.follow else []
     os.execvp("tail", ["tail", f"--lines={arguments.lines}", *follow, str(path)])
+
+
+def _list_logs() -> None:
+    """Those of services by file; those of servers, of which there are many, by folder."""
+    for path in sorted(settings.LOG.glob("*/*.log")):
+        print(f"{path.stat().st_size:10}  {path}")
+    for folder in sorted(settings.LOG.glob("*/libvirt/qemu")):
+        print(f"{len(list(folder.glob('*.log'))):4} files  {folder}/ (QEMU's, one per server)")
 
 
 def shell(arguments: argparse.Namespace) -> None:
@@ -103,6 +112,7 @@ def shell(arguments: argparse.Namespace) -> None:
     argv = shell_argv(arguments.name, *(arguments.command or ["bash"]))
     environment = settings.base_environment() | {"HOME": "/root"}
     environment["TERM"] = os.environ.get("TERM", "dumb")
+    environment["PATH"] += f":{settings.ROOT / 'devstack' / 'vpmu'}"
     os.execvpe(argv[0], argv, environment)
 
 
@@ -135,8 +145,10 @@ def kill(arguments: argparse.Namespace) -> None:
 
 def power_off(arguments: argparse.Namespace) -> None:
     from devstack.lab import host
+    from devstack.lab.up import require_host
 
     with locked("power-off"):
+        require_host(arguments.name)
         host.power_off(arguments.name)
 
 

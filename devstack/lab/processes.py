@@ -142,12 +142,25 @@ class Address:
         address = cls(name, where or CONTROLLER)
         services = control_folder(address.where) / "services"
         if not (services / f"{name}.json").exists():
-            known = ", ".join(sorted(path.stem for path in services.glob("*.json"))) or "none"
-            raise LabError(f"no service {text}; {address.where} has: {known}")
+            raise LabError(_unknown(text, address))
         return address
 
     def __str__(self) -> str:
         return self.name if self.where == CONTROLLER else f"{self.name}@{self.where}"
+
+
+def _unknown(text: str, address: Address) -> str:
+    """What there is instead: on this place, and elsewhere under this name."""
+    there = {
+        path.parents[1].name: sorted(one.stem for one in path.glob("*.json"))
+        for path in settings.RUN.glob("*/supervise/services")
+    }
+    if address.where not in there:
+        return f"no service {text}: no host {address.where}; `lab status` lists all there are"
+    known = ", ".join(there.pop(address.where))
+    others = [str(Address(address.name, where)) for where in there if address.name in there[where]]
+    hint = f"; elsewhere: {', '.join(sorted(others))}" if others else ""
+    return f"no service {text}; {address.where} has: {known}{hint}"
 
 
 def service_pid(address: Address) -> int | None:

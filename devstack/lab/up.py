@@ -94,15 +94,22 @@ def down(progress: Progress) -> None:
 
 def remove(name: str, progress: Progress) -> None:
     """Take one host out of the cloud for good: Nova and the next `up` forget it."""
+    require_host(name)
     admin = cloud.connect()
     if any(one.compute_host == name for one in admin.compute.servers(all_projects=True)):
         raise LabError(f"{name} has servers: delete them first (`openstack server list`)")
     host.power_off(name)
     for service in admin.compute.services(host=name):
         admin.compute.delete_service(service)
-    _write_hosts([one for one in read_hosts() if one.name != name])
     shutil.rmtree(settings.RUN / name, ignore_errors=True)
+    _write_hosts([one for one in read_hosts() if one.name != name])
     progress(f"{name} is removed")
+
+
+def require_host(name: str) -> None:
+    known = [one.name for one in read_hosts()]
+    if name not in known:
+        raise LabError(f"no host {name}; there are: {', '.join(known) or 'none'}")
 
 
 def is_up() -> bool:
