@@ -48,6 +48,7 @@ class RunFolder:
         self.socket = self.path / "agent.sock"
         self._lock = self.path / "agent.lock"
         self._beat = self.path / "agent.alive"
+        self._is_failing = False
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -64,8 +65,25 @@ class RunFolder:
             yield
 
     def beat(self) -> None:
-        """The leases of what is applied are renewed. Boot-time clock: no jump fools it."""
-        self._beat.write_text(str(time.clock_gettime(time.CLOCK_BOOTTIME)))
+        """The leases of what is applied are renewed. Boot-time clock: no jump fools it.
+
+        Never raises: where the folder refuses, the leases run out while the agent goes on.
+        """
+        try:
+            self._write_beat(f"{time.clock_gettime(time.CLOCK_BOOTTIME):020.6f}\n".encode())
+            self._is_failing = False
+        except OSError as exc:
+            if not self._is_failing:
+                LOG.error("no heartbeat, `vp-agent release --expired` will undo all: %s", exc)
+            self._is_failing = True
+
+    def _write_beat(self, text: bytes) -> None:
+        """In place: whoever reads meanwhile must not find it empty, and a full disk lets us."""
+        fd = os.open(self._beat, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            os.pwrite(fd, text, 0)
+        finally:
+            os.close(fd)
 
     def silent_for_s(self) -> float | None:
         """Seconds since the last heartbeat of this boot, or None if there was none."""
@@ -75,6 +93,11 @@ class RunFolder:
             return None
         silent = time.clock_gettime(time.CLOCK_BOOTTIME) - beat_s
         return silent if silent >= 0 else None
+
+
+class _Listener(socketserver.ThreadingUnixStreamServer):
+    daemon_threads = True
+    request_queue_size = 128
 
 
 class Server:
@@ -94,15 +117,16 @@ class Server:
             timeout = CLIENT_TIMEOUT_S
 
             def handle(self) -> None:
-                answer = _answer(answers, self.rfile.readline(MAX_LINE_BYTES))
-                self.wfile.write(json.dumps(answer).encode() + b"\n")
+                # Clients that never send, or do not wait for the answer, are nobody's news.
+                with contextlib.suppress(OSError):
+                    answer = _answer(answers, self.rfile.readline(MAX_LINE_BYTES))
+                    self.wfile.write(json.dumps(answer).encode() + b"\n")
 
         old = os.umask(0o177)
         try:
-            self._server = socketserver.ThreadingUnixStreamServer(str(self._path), Handler)
+            self._server = _Listener(str(self._path), Handler)
         finally:
             os.umask(old)
-        self._server.daemon_threads = True
         threading.Thread(target=self._server.serve_forever, name="control", daemon=True).start()
 
     def close(self) -> None:
@@ -132,7 +156,7 @@ def ask(folder: RunFolder, do: str, value: str = "") -> Any:
                 answer = json.loads(file.readline())
     except (OSError, ValueError) as exc:
         raise NoAgent(
-            f"no agent answers at {folder.socket} ({exc}); start it with `vp-agent run`"
+            f"no agent answers at {folder.socket} ({exc}); start it: `systemctl start vp-agent`"
         ) from exc
     if "error" in answer:
         raise Refused(answer["error"])

@@ -35,7 +35,7 @@ def main() -> int:
     conf = cfg.CONF  # oslo.messaging registers some of its options on this one only.
     log.register_options(conf)
     options.register_all(conf)
-    conf.register_cli_opt(cfg.SubCommandOpt("command", handler=_add_commands))
+    conf.register_cli_opt(cfg.SubCommandOpt("command", title="commands", handler=_add_commands))
     try:
         conf(project="nova-vp", prog="vp-agent")
         log.setup(conf, "nova-vp")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`vp-agent status` for people: the report of this host as a table within 100 columns."""
 
+import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -15,16 +16,27 @@ def render(report: Mapping[str, Any]) -> str:
     lines = [
         f"host {report['host']}  mode {report['mode']}  counters {counters['source']}  "
         f"actuator {report['actuator']}",
-        *(f"! {problem}" for problem in counters["problems"]),
+        *(_wrap(f"! {problem}") for problem in counters["problems"]),
         _row(_COLUMNS),
         *(_row(_vp(vp)) for vp in report["vps"]),
-        *(
-            f"proposed {action['id']}: {action['reason']} {action['uuid']} "
-            f"to CPUs {action['to_cpus']} (`vp-agent accept {action['id']}` in mode advise)"
-            for action in report["proposals"]
-        ),
+        *_proposals(report),
     ]
     return "\n".join(lines)
+
+
+def _proposals(report: Mapping[str, Any]) -> Iterable[str]:
+    names = {vp["uuid"]: vp["name"] for vp in report["vps"]}
+    for action in report["proposals"]:
+        server = names.get(action["uuid"]) or action["uuid"]
+        yield _wrap(
+            f"proposed {action['id']}: {action['reason']}, {server} to CPUs {action['to_cpus']}"
+        )
+    if report["proposals"]:
+        yield "To have one applied: `vp-agent accept ID`, in mode advise"
+
+
+def _wrap(text: str) -> str:
+    return textwrap.fill(text, 100, subsequent_indent="  ", break_on_hyphens=False)
 
 
 def _vp(vp: Mapping[str, Any]) -> tuple[str, ...]:

@@ -16,8 +16,9 @@ UNKNOWN = "unknown"
 
 
 def wrap(text: str, width: int = LINE_WIDTH) -> str:
-    """Continued lines are indented: several items may follow each other."""
-    return "\n".join(textwrap.wrap(text, width, subsequent_indent="  ")) or ""
+    """Continued lines are indented: several items may follow each other. Ids stay whole."""
+    pieces = textwrap.wrap(text, width, subsequent_indent="  ", break_on_hyphens=False)
+    return "\n".join(pieces)
 
 
 def lines(texts: Iterable[str]) -> str:

@@ -36,5 +36,9 @@ def test_long_lines_are_continued_with_an_indent():
     assert words.wrap("one two three", 8) == "one two\n  three"
 
 
+def test_an_id_is_not_broken_at_its_hyphens():
+    assert words.wrap("moved 1234-5678-9abc", 16) == "moved\n  1234-5678-9abc"
+
+
 def test_a_word_longer_than_a_column_is_broken():
     assert max(map(len, words.wrap("x" * 40, 12).splitlines())) <= 12
