@@ -19,6 +19,9 @@ PROFILE_WEIGHT = 0.1
 """Share of the newest sample in a profile: about ten samples of memory, so that the last ones
 before an onset is noticed do not pass for undisturbed."""
 
+QUIET_RATIO = 0.01
+"""A co-runner whose LLC misses are a smaller share of the victim's references evicts nothing."""
+
 
 class Verdict(enum.Enum):
     """What this tick says about a VP that is, or was, hurt."""
@@ -139,7 +142,7 @@ def _blend(
         instructions_per_s=_mean(old.instructions_per_s, sample.instructions_per_s),
         misses_per_s=_mean(old.misses_per_s, sample.misses_per_s),
         references_per_s=_mean(old.references_per_s, sample.references_per_s),
-        pressures=_blend_pressures(old, neighbours) if sensitivity.cache else {},
+        pressures=_blend_pressures(old, sample, neighbours) if sensitivity.cache else {},
     )
 
 
@@ -147,9 +150,17 @@ def _mean(then: float, now: float) -> float:
     return then + PROFILE_WEIGHT * (now - then)
 
 
-def _blend_pressures(old: Profile, neighbours: Mapping[str, float]) -> Mapping[str, float]:
-    """A co-runner that is new starts from no pressure at all."""
+def _blend_pressures(
+    old: Profile, sample: Sample, neighbours: Mapping[str, float]
+) -> Mapping[str, float]:
+    """A co-runner that is new starts from no pressure at all. Who is too quiet to matter is left
+    out: a full host would otherwise spend most of a tick on them."""
     if not old.sensitivity.cache:
         return neighbours
     then, kept = old.pressures.get, 1 - PROFILE_WEIGHT
-    return {u: kept * then(u, 0.0) + PROFILE_WEIGHT * now for u, now in neighbours.items()}
+    floor = QUIET_RATIO * sample.references_per_s
+    return {
+        uuid: pressure
+        for uuid, now in neighbours.items()
+        if (pressure := kept * then(uuid, 0.0) + PROFILE_WEIGHT * now) > floor or now > floor
+    }

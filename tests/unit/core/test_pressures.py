@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a VP remembers of its neighbours from when nobody hurt it."""
+
+from dataclasses import replace
+
+from nova_vp.core.model import Homing, Policy
+from tests.unit.core.build import CHASE, CHASE_HURT, COMPUTE, STREAM, Host, uuid_of
+
+NO_HOMING = Policy(home_on_arrival=Homing.NEVER)
+CHASE_REFERENCES_PER_S = CHASE.mips * 1e3 * CHASE.l2_mpki
+
+
+def missing(share_ratio: float):
+    """Work that misses as much as this share of what the victim references."""
+    return replace(STREAM, mpki=share_ratio * CHASE_REFERENCES_PER_S / (STREAM.mips * 1e3))
+
+
+def a_pair(neighbour) -> Host:
+    host = Host(policy=NO_HOMING)
+    host.add("victim", CHASE, cpus={0})
+    host.add("neighbour", neighbour, cpus={0})
+    host.ticks(40)
+    return host
+
+
+def pressures(host: Host):
+    return host.memory.vps[uuid_of("victim")].undisturbed.pressures
+
+
+def suspects(host: Host):
+    host.run("victim", CHASE_HURT)
+    decision = host.ticks(2)[-1]
+    return [s.guest_uuid for d in decision.detections for s in d.suspects]
+
+
+def test_a_neighbour_that_matters_is_remembered():
+    assert pressures(a_pair(STREAM))[uuid_of("neighbour")] > 1e6
+
+
+def test_a_neighbour_too_quiet_to_matter_is_not():
+    assert uuid_of("neighbour") not in pressures(a_pair(COMPUTE))
+
+
+def test_a_neighbour_that_fell_silent_is_forgotten_slowly():
+    host = a_pair(STREAM)
+    host.run("neighbour", COMPUTE)
+    host.ticks(3)
+    assert pressures(host)[uuid_of("neighbour")] > 5e5
+    host.ticks(60)
+    assert uuid_of("neighbour") not in pressures(host)
+
+
+def test_who_always_missed_almost_enough_is_not_guilty_by_a_little_more():
+    host = a_pair(missing(0.09))
+    host.run("neighbour", missing(0.12))
+    assert suspects(host) == []
+
+
+def test_who_cannot_be_hurt_remembers_nobody():
+    host = a_pair(STREAM)
+    assert host.memory.vps[uuid_of("neighbour")].undisturbed.pressures == {}
