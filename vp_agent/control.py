@@ -5,6 +5,7 @@ Orders arrive on other threads and are taken up by the next tick; the last decis
 whoever asks. Nothing here decides or touches a guest.
 """
 
+import logging
 import threading
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from nova_vp.core.model import Decision, Mode
 from vp_agent.commands import NotAdvising, UnknownAction
 from vp_agent.state import StateFolder
 
+LOG = logging.getLogger(__name__)
 RELEASE_TIMEOUT_S = 60.0
 
 
@@ -41,8 +43,11 @@ class Control:
     def set_mode(self, mode: Mode) -> None:
         with self._lock:
             self._state.set_mode(mode)
-            self._mode = mode
-            self._approved = frozenset()
+            self._hold(mode)
+
+    def _hold(self, mode: Mode) -> None:
+        self._mode = mode
+        self._approved = frozenset()
 
     def accept(self, action_id: str) -> None:
         with self._lock:
@@ -70,7 +75,12 @@ class Control:
 
     def release(self) -> bool:
         """Switch to observe and give every guest back. Blocks until the tick has done it."""
-        self.set_mode(Mode.OBSERVE)
+        try:
+            self.set_mode(Mode.OBSERVE)
+        except OSError as exc:
+            LOG.error("mode observe is forgotten at the next start, it cannot be saved: %s", exc)
+            with self._lock:
+                self._hold(Mode.OBSERVE)
         self._release_done.clear()
         self._release_wanted.set()
         return self._release_done.wait(RELEASE_TIMEOUT_S) and self._release_ok

@@ -5,17 +5,21 @@ Three small files in the state folder, each replaced whole (write, fsync, rename
 disk or a kill leaves the old one. What cannot be read is treated as absent, and said.
 """
 
+import contextlib
 import json
 import logging
+import math
 import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from nova_vp.core.memory import Tracked
 from nova_vp.core.model import Mode, Profile, Sensitivity, State
 
 LOG = logging.getLogger(__name__)
+_NO_PROFILES = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
 
 class StateFolder:
@@ -53,7 +57,7 @@ class StateFolder:
             return {}
         try:
             return {uuid: _profile(row) for uuid, row in json.loads(text).items()}
-        except (ValueError, KeyError, TypeError, AttributeError) as exc:
+        except _NO_PROFILES as exc:
             LOG.warning("profiles.json is not readable (%s): starting without", exc)
             return {}
 
@@ -71,14 +75,20 @@ class StateFolder:
             return None
 
     def _write(self, name: str, text: str) -> None:
-        """Raises OSError where the disk refuses; the old file is then still whole."""
+        """Raises OSError where the disk refuses; the old file is then still whole, and what was
+        written of the new one gone: it may be what fills the disk."""
         path = self._folder / name
         new = path.with_suffix(".new")
-        with open(new, "w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(new, path)
+        try:
+            with open(new, "w") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(new, path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                new.unlink()
+            raise
 
 
 def _row(profile: Profile) -> dict[str, object]:
@@ -91,13 +101,22 @@ def _row(profile: Profile) -> dict[str, object]:
     }
 
 
-def _profile(row: Mapping[str, object]) -> Profile:
+def _profile(row: Mapping[str, Any]) -> Profile:
+    """Raises one of _NO_PROFILES."""
     values = dict(row)
     return Profile(
-        state=State.from_number(int(str(values.pop("state")))),
-        sensitivity=Sensitivity(**values.pop("sensitivity")),  # type: ignore[arg-type]
-        **values,  # type: ignore[arg-type]
+        state=State.from_number(int(_finite(values.pop("state")))),
+        sensitivity=Sensitivity(**values.pop("sensitivity")),
+        pressures={uuid: _finite(per_s) for uuid, per_s in values.pop("pressures").items()},
+        **{name: _finite(value) for name, value in values.items()},
     )
+
+
+def _finite(value: Any) -> float:
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{number} is no measurement")
+    return number
 
 
 class ProfileKeeper:

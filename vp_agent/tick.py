@@ -111,20 +111,23 @@ class Agent:
         return self._host.guests.read(), ours
 
     def run(self, stop: threading.Event, interval_s: float, beat: Callable[[], None]) -> None:
-        """Tick until told to stop; then give every guest back. `beat` renews the leases."""
+        """Tick until told to stop; then, or if a tick fails in a way nobody foresaw, give every
+        guest back. `beat` renews the leases; it must not raise."""
         # What was imported lives for ever: the garbage collector need not look at it in a tick.
         gc.freeze()
         next_s = time.monotonic()
-        while not stop.wait(max(0.0, next_s - time.monotonic())):
-            next_s = max(next_s + interval_s, time.monotonic())
-            beat()
-            try:
-                self.tick(time.monotonic())
-            except HostUnavailable as exc:
-                self._story.unavailable(exc)
-            if self._control.release_requested():
-                self.give_back()
-        self.give_back()
+        try:
+            while not stop.wait(max(0.0, next_s - time.monotonic())):
+                next_s = max(next_s + interval_s, time.monotonic())
+                beat()
+                try:
+                    self.tick(time.monotonic())
+                except HostUnavailable as exc:
+                    self._story.unavailable(exc)
+                if self._control.release_requested():
+                    self.give_back()
+        finally:
+            self.give_back()
 
     def give_back(self) -> None:
         """Every guest to the values that stood there before us."""

@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The real loop over fake drivers: what the host *is* after ticks, kills, restarts and orders."""
 
+import contextlib
 import json
+import math
+import socket
+import subprocess
 import threading
 from dataclasses import replace
 
@@ -10,6 +14,7 @@ import pytest
 from nova_vp.core.model import Applied, Homing, Mode, Policy, Reason, Result, Unmanaged
 from tests.unit.agent_host import World, a_hurt_pair
 from tests.unit.core.build import CHASE, COMPUTE
+from tests.waiting import wait_until
 from vp_agent.commands import NotAdvising, UnknownAction
 from vp_agent.drivers.base import HostUnavailable
 from vp_agent.drivers.fake import FakeActuator, FakeGuests, FakeJournal
@@ -235,7 +240,7 @@ def test_the_socket_serves_status_mode_and_errors(world, tmp_path):
                 ask(folder, nonsense, "nonsense")
     finally:
         server.close()
-    with pytest.raises(NoAgent, match="vp-agent run"):
+    with pytest.raises(NoAgent, match="systemctl start vp-agent"):
         ask(folder, "status")
 
 
@@ -316,9 +321,113 @@ def test_damaged_state_files_cost_their_content_and_nothing_else(tmp_path):
     (tmp_path / "mode").write_text("soup")
     assert state.next_epoch() > 0
     assert state.mode(Mode.OBSERVE) is Mode.OBSERVE
-    for text in ("", "[]", "{", json.dumps({"a": 1}), json.dumps({"a": {"state": 99}})):
+    for text in ("", "[]", "{", "[" * 9999, json.dumps({"a": 1}), json.dumps({"a": {"state": 99}})):
         (tmp_path / "profiles.json").write_text(text)
         assert state.profiles() == {}
+
+
+@pytest.mark.parametrize("field", ["state", "sensitivity", "l2_mpki", "cpi", "pressures"])
+@pytest.mark.parametrize("value", [None, "soup", [], {"a": "soup"}, math.nan, math.inf, 10**400])
+def test_profiles_with_a_wrong_value_are_not_believed(world, field, value):
+    world.start_agent()
+    uuid = world.boot(CHASE)
+    world.tick(12)
+    file = world.folder / "profiles.json"
+    profiles = json.loads(file.read_text())
+    profiles[uuid][field] = value
+    file.write_text(json.dumps(profiles))
+    world.start_agent()
+    assert world.agent.memory.profiles == {}
+    world.tick(3)
+
+
+@contextlib.contextmanager
+def full_disk(path):
+    """A mounted folder of 16 KiB in which nothing is left."""
+    path.mkdir(exist_ok=True)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=16k", "vp-test", path], capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip(f"cannot mount a tmpfs here: {mounted.stderr.decode()}")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", path], check=True)
+
+
+def fill(path):
+    with contextlib.suppress(OSError), open(path / "filler", "wb", buffering=0) as file:
+        while file.write(b"x" * 512):
+            pass
+
+
+def test_a_full_disk_refuses_a_mode_and_costs_nothing_else(world):
+    with full_disk(world.folder):
+        world.start_agent()
+        uuid = world.boot(CHASE)
+        world.tick(2)
+        fill(world.folder)
+        with pytest.raises(OSError, match="No space left"):
+            world.control.set_mode(Mode.ADVISE)
+        world.tick(12)
+        assert world.control.orders().mode is Mode.ENFORCE
+        assert not world.is_untouched(uuid)
+        assert not list(world.folder.glob("*.new")), "half a file must not fill the disk"
+        loop = threading.Thread(target=world.control.release)
+        loop.start()
+        wait_until(world.control.release_requested, "the order to release")
+        world.agent.give_back()
+        loop.join()
+        assert world.control.orders().mode is Mode.OBSERVE
+        assert world.is_untouched(uuid)
+
+
+def test_a_full_run_folder_stops_no_heartbeat_that_was_there_and_no_agent(tmp_path):
+    with full_disk(tmp_path / "run"):
+        folder = RunFolder(str(tmp_path / "run"))
+        folder.beat()
+        fill(folder.path)
+        for _ in range(3):
+            folder.beat()
+            assert folder.silent_for_s() < LEASE_S
+        (folder.path / "agent.alive").unlink()
+        fill(folder.path)
+        folder.beat()
+        assert folder.silent_for_s() is None
+
+
+def test_whatever_ends_the_loop_everything_is_given_back(world):
+    world.start_agent()
+    uuid = world.boot(CHASE)
+    world.tick(2)
+    assert not world.is_untouched(uuid)
+
+    class Unforeseen(Exception):
+        pass
+
+    def beat():
+        raise Unforeseen
+
+    with pytest.raises(Unforeseen):
+        world.agent.run(threading.Event(), 1.0, beat)
+    assert world.is_untouched(uuid)
+
+
+def test_rude_clients_of_the_socket_disturb_nobody(world, tmp_path, capfd):
+    world.start_agent()
+    folder = RunFolder(str(tmp_path))
+    server = Server(folder, world.control, lambda: {"mode": "seen" * 100_000})
+    with contextlib.ExitStack() as clients:
+        for number in range(100):
+            client = clients.enter_context(socket.socket(socket.AF_UNIX))
+            client.settimeout(5.0)
+            client.connect(str(folder.socket))
+            if number % 4:
+                client.sendall([b"", b'{"do":"status"}\n', b"\0\xff\n", b"x" * 5000][number % 4])
+    assert len(ask(folder, "status")["mode"]) == 400_000
+    server.close()
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_profiles_survive_a_restart(world):
