@@ -15,6 +15,12 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 LONG_TEXT = Text().with_variant(mysql.LONGTEXT(), "mysql", "mariadb")
 """MySQL's TEXT ends at 64 KiB, a report of a full host does not."""
 
+HOST_NAME = String(255).with_variant(
+    mysql.VARCHAR(255, collation="utf8mb4_bin"), "mysql", "mariadb"
+)
+"""Otherwise MySQL would take `VP1` for `vp1`, and one report that can never be stored would keep
+those of all hosts waiting."""
+
 
 class Base(DeclarativeBase):
     __table_args__: ClassVar = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4"}
@@ -23,7 +29,7 @@ class Base(DeclarativeBase):
 class Host(Base):
     __tablename__ = "hosts"
 
-    host: Mapped[str] = mapped_column(String(255), primary_key=True)
+    host: Mapped[str] = mapped_column(HOST_NAME, primary_key=True)
     epoch: Mapped[int] = mapped_column(BigInteger)
     sequence: Mapped[int] = mapped_column(BigInteger)
     mode: Mapped[str] = mapped_column(String(16))

@@ -101,6 +101,12 @@ def test_a_batch_mixes_new_and_known_hosts(store: Store) -> None:
     assert orders(store) == {"vp1": (1, 1), "vp2": (1, 2), "vp3": (1, 1)}
 
 
+def test_two_hosts_whose_names_differ_in_case_alone(store: Store) -> None:
+    store.save_reports([a_new_report("vp1", (5, 1))])
+    store.save_reports([a_new_report("VP1", (1, 1))])
+    assert orders(store) == {"vp1": (5, 1), "VP1": (1, 1)}
+
+
 def test_a_large_report(store: Store) -> None:
     large = "x" * (wire.MAX_REPORT_BYTES - 1000)
     store.save_reports([a_new_report(actuator=large), a_new_report("vp2", actuator=large)])

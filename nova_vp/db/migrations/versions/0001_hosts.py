@@ -12,7 +12,13 @@ down_revision = None
 def upgrade() -> None:
     op.create_table(
         "hosts",
-        sa.Column("host", sa.String(255), primary_key=True),
+        sa.Column(
+            "host",
+            sa.String(255).with_variant(
+                mysql.VARCHAR(255, collation="utf8mb4_bin"), "mysql", "mariadb"
+            ),
+            primary_key=True,
+        ),
         sa.Column("epoch", sa.BigInteger, nullable=False),
         sa.Column("sequence", sa.BigInteger, nullable=False),
         sa.Column("mode", sa.String(16), nullable=False),
