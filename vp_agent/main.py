@@ -38,6 +38,7 @@ def main() -> int:
     conf.register_cli_opt(cfg.SubCommandOpt("command", title="commands", handler=_add_commands))
     try:
         conf(project="nova-vp", prog="vp-agent")
+        options.check(conf)
         log.setup(conf, "nova-vp")
         return int(conf.command.call(conf))
     except (AlreadyRunning, NoAgent, Refused, DriverError, wiring.UnknownActuator) as exc:

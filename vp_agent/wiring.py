@@ -10,6 +10,7 @@ from oslo_config import cfg
 from stevedore import DriverManager, ExtensionManager
 from stevedore.exception import NoMatches
 
+from nova_vp import wire
 from nova_vp.conf.agent import policy_from
 from nova_vp.core.memory import Memory
 from nova_vp.core.model import Homing, Mode, Policy
@@ -81,7 +82,14 @@ def counters(conf: cfg.ConfigOpts, connection: Connection) -> OpenedCounters:
 
 
 def host_name(conf: cfg.ConfigOpts) -> str:
-    return str(conf.agent.host or socket.gethostname())
+    """Raises cfg.Error for a name under which nobody would hear us."""
+    name = str(conf.agent.host or socket.gethostname())
+    if not wire.is_host_name(name):
+        raise cfg.Error(
+            f"[agent] host = {name!r}: give nova-compute's [DEFAULT] host; letters, digits and "
+            "_.:@- are allowed"
+        )
+    return name
 
 
 @dataclass(frozen=True, slots=True)

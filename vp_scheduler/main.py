@@ -21,7 +21,12 @@ def main(argv: list[str] | None = None) -> int:
     conf = cfg.CONF  # oslo.messaging registers some of its options on this one only.
     options.register_all(conf)
     log.register_options(conf)
-    conf(sys.argv[1:] if argv is None else argv, project="nova-vp", prog="vp-scheduler")
+    try:
+        conf(sys.argv[1:] if argv is None else argv, project="nova-vp", prog="vp-scheduler")
+        options.check(conf)
+    except cfg.Error as exc:
+        print(f"vp-scheduler: configuration: {exc}", file=sys.stderr)
+        return 1
     log.setup(conf, "nova-vp")
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
