@@ -156,7 +156,8 @@ def ask(folder: RunFolder, do: str, value: str = "") -> Any:
                 answer = json.loads(file.readline())
     except (OSError, ValueError) as exc:
         raise NoAgent(
-            f"no agent answers at {folder.socket} ({exc}); start it: `systemctl start vp-agent`"
+            f"no agent answers at {folder.socket} ({exc}); "
+            "start it with `systemctl start vp-agent` (or `vp-agent run`)"
         ) from exc
     if "error" in answer:
         raise Refused(answer["error"])
