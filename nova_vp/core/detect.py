@@ -104,7 +104,7 @@ def _undisturbed(
     if old is None or old.state != vp.state:
         profile = _profile_of(vp, sample, neighbours, policy)
     else:
-        profile = _blend(old, vp, sample, neighbours, policy)
+        profile = _blend(old, sample, neighbours, policy)
     return vp._replace(undisturbed=profile, detection=None)
 
 
@@ -128,26 +128,23 @@ def _profile_of(
 
 
 def _blend(
-    old: Profile, vp: Tracked, sample: Sample, neighbours: Mapping[str, float], policy: Policy
+    old: Profile, sample: Sample, neighbours: Mapping[str, float], policy: Policy
 ) -> Profile:
     """A slow mean, field by field."""
     sensitivity = sensitivity_of(old.state, sample.cache_hits_pki, policy)
+    new, kept = PROFILE_WEIGHT, 1 - PROFILE_WEIGHT
     return Profile(
         state=old.state,
         sensitivity=sensitivity,
-        l2_mpki=_mean(old.l2_mpki, sample.l2_mpki),
-        mpki=_mean(old.mpki, sample.mpki),
-        memory_factor=_mean(old.memory_factor, sample.memory_factor),
-        cpi=_mean(old.cpi, sample.cpi),
-        instructions_per_s=_mean(old.instructions_per_s, sample.instructions_per_s),
-        misses_per_s=_mean(old.misses_per_s, sample.misses_per_s),
-        references_per_s=_mean(old.references_per_s, sample.references_per_s),
+        l2_mpki=kept * old.l2_mpki + new * sample.l2_mpki,
+        mpki=kept * old.mpki + new * sample.mpki,
+        memory_factor=kept * old.memory_factor + new * sample.memory_factor,
+        cpi=kept * old.cpi + new * sample.cpi,
+        instructions_per_s=kept * old.instructions_per_s + new * sample.instructions_per_s,
+        misses_per_s=kept * old.misses_per_s + new * sample.misses_per_s,
+        references_per_s=kept * old.references_per_s + new * sample.references_per_s,
         pressures=_blend_pressures(old, sample, neighbours) if sensitivity.cache else {},
     )
-
-
-def _mean(then: float, now: float) -> float:
-    return then + PROFILE_WEIGHT * (now - then)
 
 
 def _blend_pressures(
