@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What only real libvirt can show: events, foreign changes, hostile metadata, what stays in XML."""
 
+import contextlib
+import functools
 import os
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 
 import libvirt
@@ -164,6 +168,30 @@ def test_a_host_without_libvirtd_says_what_to_do(tmp_path):
     guests = LibvirtGuests(Domains(Connection(f"qemu+unix:///system?socket={socket}")))
     with pytest.raises(HostUnavailable, match="check that libvirtd runs"):
         guests.read()
+
+
+def test_a_libvirtd_that_hangs_holds_nobody_for_ever(subject):
+    uuid = subject.boot()
+    connection = Connection(subject.host.uri, open_timeout_s=0.1)
+    guests = LibvirtGuests(Domains(connection, subject.host.run_directory))
+    wake = functools.partial(os.kill, subject.host.libvirtd_pid(), signal.SIGCONT)
+    rescue = threading.Timer(20.0, wake)
+    os.kill(subject.host.libvirtd_pid(), signal.SIGSTOP)
+    rescue.start()
+    try:
+        for _ in range(3):
+            with pytest.raises(HostUnavailable, match="hangs"):
+                guests.read()
+    finally:
+        rescue.cancel()
+        wake()
+
+    def is_read_again():
+        with contextlib.suppress(HostUnavailable):
+            return [guest.uuid for guest in guests.read()] == [uuid]
+
+    wait_until("the guest is read again", is_read_again)
+    connection.close()
 
 
 def test_an_agent_that_cannot_see_libvirts_run_folder_says_so(subject, tmp_path):

@@ -7,7 +7,9 @@ and are only handed on; nothing is read in it, so that a slow guest cannot hold 
 
 import contextlib
 import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 import libvirt
@@ -21,6 +23,7 @@ Listener = Callable[[str | None, bool], None]
 
 KEEPALIVE_S = 5
 KEEPALIVE_MISSES = 3
+OPEN_TIMEOUT_S = 10.0
 _GONE = (libvirt.VIR_ERR_NO_DOMAIN, libvirt.VIR_ERR_OPERATION_INVALID)
 _TRANSPORT = (libvirt.VIR_FROM_RPC, libvirt.VIR_FROM_REMOTE)
 _NO_LIBVIRT = (libvirt.VIR_ERR_NO_CONNECT, libvirt.VIR_ERR_INVALID_CONN, libvirt.VIR_ERR_RPC)
@@ -46,9 +49,31 @@ def _loop() -> None:
         libvirt.virEventRunDefaultImpl()
 
 
+class Opening:
+    """One try to connect. libvirt has no deadline for that, and a libvirtd that hangs would hold
+    the tick, and with it the undo at a stop, for as long as it hangs."""
+
+    def __init__(self, uri: str, timeout_s: float) -> None:
+        self._connection: Future[Any] = Future()
+        self._until_s = time.monotonic() + timeout_s
+        threading.Thread(target=self._open, args=(uri,), name="libvirt-open", daemon=True).start()
+
+    def _open(self, uri: str) -> None:
+        try:
+            self._connection.set_result(libvirt.open(uri))
+        except libvirt.libvirtError as exc:
+            self._connection.set_exception(exc)
+
+    def result(self) -> Any:
+        """Raises libvirtError, or TimeoutError; then it goes on and may be asked again."""
+        return self._connection.result(max(0.0, self._until_s - time.monotonic()))
+
+
 class Connection:
-    def __init__(self, uri: str) -> None:
+    def __init__(self, uri: str, open_timeout_s: float = OPEN_TIMEOUT_S) -> None:
         self._uri = uri
+        self._open_timeout_s = open_timeout_s
+        self._opening: Opening | None = None
         self._connection: Any = None
         self._subscriptions: list[int] = []
         self._listeners: list[Listener] = []
@@ -117,7 +142,7 @@ class Connection:
     def _open(self) -> Any:
         run_event_loop()
         try:
-            connection = libvirt.open(self._uri)
+            connection = self._connect()
             connection.setKeepAlive(KEEPALIVE_S, KEEPALIVE_MISSES)
             connection.registerCloseCallback(self._on_close, None)
             self._subscribe(connection)
@@ -125,6 +150,18 @@ class Connection:
             raise self._unavailable(exc) from exc
         self._connection = connection
         self._tell(None, True)
+        return connection
+
+    def _connect(self) -> Any:
+        self._opening = self._opening or Opening(self._uri, self._open_timeout_s)
+        try:
+            connection = self._opening.result()
+        except TimeoutError as exc:
+            raise self._unavailable("it takes connections and hangs") from exc
+        except libvirt.libvirtError:
+            self._opening = None
+            raise
+        self._opening = None
         return connection
 
     def _subscribe(self, connection: Any) -> None:
@@ -156,9 +193,9 @@ class Connection:
         for listener in self._listeners:
             listener(uuid, is_lifecycle)
 
-    def _unavailable(self, exc: libvirt.libvirtError) -> HostUnavailable:
+    def _unavailable(self, why: libvirt.libvirtError | str) -> HostUnavailable:
         return HostUnavailable(
-            f"libvirt at {self._uri} does not answer ({exc}): check that libvirtd runs and that "
+            f"libvirt at {self._uri} does not answer ({why}): check that libvirtd runs and that "
             "the agent may connect; it is tried again in every tick"
         )
 
