@@ -5,10 +5,10 @@ Derived once per tick from the picture and the samples; every controller reads t
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from nova_vp.core.memory import Tracked
-from nova_vp.core.model import DomainView, Guest, LlcDomain, Picture, Policy, Topology
+from nova_vp.core.model import Action, DomainView, Guest, LlcDomain, Picture, Policy, Topology
 from nova_vp.core.predict import (
     FALLBACK_CLOCK_HZ,
     UNKNOWN_STATE,
@@ -40,6 +40,16 @@ class Host:
     _residents: dict[str, Resident] = field(default_factory=dict, init=False, compare=False)
     """Each made when it is first asked for, as those below: most ticks predict nothing."""
     _used: dict[int, float] = field(default_factory=dict, init=False, compare=False)
+    _seats: dict[tuple[frozenset[int], int], tuple[Seat, ...]] = field(
+        default_factory=dict, init=False, compare=False
+    )
+
+    def seats(self, guest: Guest) -> tuple[Seat, ...]:
+        """Where this guest could live, within Nova's bound, never across nodes."""
+        needs = (guest.allowed_cpus, guest.vcpus)
+        if needs not in self._seats:
+            self._seats[needs] = tuple(_seats(self.topology, guest))
+        return self._seats[needs]
 
     def free_cores(self, seat: Seat, without: frozenset[str] = frozenset()) -> float:
         """CPU that nobody uses there, counted as if `without` had left."""
@@ -104,6 +114,20 @@ def see(picture: Picture, vps: Mapping[str, Tracked]) -> Host:
     )
 
 
+def after(host: Host, picture: Picture, actions: Iterable[Action]) -> Host:
+    """The host as the actions will leave it: what the next newcomer will find."""
+    cpus = {action.guest_uuid: action.cpus for action in actions}
+    if not cpus:
+        return host
+    guests = tuple(
+        replace(guest, placement=cpus[guest.uuid]) if guest.uuid in cpus else guest
+        for guest in picture.guests
+    )
+    left = see(replace(picture, guests=guests), host.vps)
+    left._residents.update(host._residents)
+    return left
+
+
 def _crowd(
     seat: Seat, members: Mapping[int, Iterable[str]], vps: Mapping[str, Tracked]
 ) -> Mapping[str, float]:
@@ -115,8 +139,7 @@ def _crowd(
     }
 
 
-def seats(topology: Topology, guest: Guest) -> Iterator[Seat]:
-    """Where this guest could live, within Nova's bound, never across nodes."""
+def _seats(topology: Topology, guest: Guest) -> Iterator[Seat]:
     usable = [d for d in topology.domains if d.cpus & guest.allowed_cpus]
     fitting = [d for d in usable if len(d.cpus & guest.allowed_cpus) >= guest.vcpus]
     if fitting:

@@ -13,7 +13,7 @@ from nova_vp.core import effect
 from nova_vp.core.arbitrate import arbitrate
 from nova_vp.core.classify import classify
 from nova_vp.core.detect import Verdict, detect
-from nova_vp.core.host import Host, domain_views, see
+from nova_vp.core.host import Host, after, domain_views, see
 from nova_vp.core.memory import Memory, Tracked
 from nova_vp.core.model import (
     Action,
@@ -131,18 +131,6 @@ def _is_permitted(action: Action, picture: Picture, policy: Policy) -> bool:
         return False
     settles = action.is_undo or action.reason is Reason.REAPPLY
     return settles or action.id in picture.approved
-
-
-def after(host: Host, picture: Picture, actions: tuple[Action, ...]) -> Host:
-    """The host as the actions will leave it: what the next newcomer will find."""
-    if not actions:
-        return host
-    cpus = {action.guest_uuid: action.cpus for action in actions}
-    guests = tuple(
-        replace(guest, placement=cpus[guest.uuid]) if guest.uuid in cpus else guest
-        for guest in picture.guests
-    )
-    return see(replace(picture, guests=guests), host.vps)
 
 
 def tabulate(memory: Memory, host: Host, now_s: float, policy: Policy) -> Memory:

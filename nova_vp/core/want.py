@@ -9,7 +9,7 @@ import functools
 import math
 from collections.abc import Callable, Iterator, Mapping
 
-from nova_vp.core.host import Host, Seat, cpus_of, seats
+from nova_vp.core.host import Host, Seat, cpus_of
 from nova_vp.core.memory import Memory
 from nova_vp.core.model import (
     Alternative,
@@ -70,7 +70,7 @@ def _home(
     taken: Mapping[int, float],
     policy: Policy,
 ) -> Want | None:
-    all_seats = list(seats(host.topology, guest))
+    all_seats = host.seats(guest)
     if len(all_seats) < 2:
         return None
 
@@ -157,7 +157,7 @@ def _move_away(
     itself = frozenset({uuid})
     shared = {d.id for d in host.domains_of[detection.victim_uuid]}
     options: list[tuple[Hurt, Seat]] = []
-    for seat in seats(host.topology, guest):
+    for seat in host.seats(guest):
         if shared & {d.id for d in seat}:
             continue
         hurt = hurt_in(uuid, seat)
