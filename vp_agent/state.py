@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nova_vp.core.memory import Tracked
 from nova_vp.core.model import Mode, Profile, Sensitivity, State
 
 LOG = logging.getLogger(__name__)
@@ -129,12 +128,11 @@ class ProfileKeeper:
         self._kept_at_s: float | None = None
         self._is_failing = False
 
-    def keep(self, vps: Mapping[str, Tracked], now_s: float) -> None:
+    def keep(self, profiles: Mapping[str, Profile], now_s: float) -> None:
         """Never raises: a full disk costs the memory of a restart, not the tick."""
         if self._kept_at_s is not None and now_s - self._kept_at_s < self.EVERY_S:
             return
         self._kept_at_s = now_s
-        profiles = {uuid: vp.undisturbed for uuid, vp in vps.items() if vp.undisturbed}
         try:
             self._state.set_profiles(profiles)
             self._is_failing = False

@@ -70,7 +70,7 @@ class Agent:
         outcomes = self._host.hands.apply(decision.actions, now_s)
         self.memory = confirm(memory, outcomes)
         self._control.show(decision)
-        self._keeper.keep(memory.vps, now_s)
+        self._keeper.keep(memory.undisturbed, now_s)
         self._story.tell(decision, outcomes)
         self._publisher.publish(decision, outcomes)
         return decision

@@ -10,6 +10,7 @@ if *its* misses per second rose since the victim was last undisturbed, and rose 
 import enum
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from nova_vp.core.classify import sensitivity_of
 from nova_vp.core.memory import Tracked
@@ -33,40 +34,56 @@ class Verdict(enum.Enum):
     UNKNOWN = "unknown"
 
 
+class Found(NamedTuple):
+    vp: Tracked
+    """With its detection opened, kept up to date or closed."""
+    undisturbed: Profile | None
+    verdict: Verdict
+
+
 def detect(
-    vp: Tracked, neighbours: Mapping[str, float], domain_id: int, now_s: float, policy: Policy
-) -> tuple[Tracked, Verdict]:
-    """The VP with its detection opened, kept up to date or closed.
+    vp: Tracked,
+    before: Profile | None,
+    neighbours: Mapping[str, float],
+    domain_id: int,
+    now_s: float,
+    policy: Policy,
+) -> Found:
+    """What became of a VP, against `before`: its last undisturbed state.
 
     `neighbours`: LLC misses per second of the VPs that share an LLC domain with it, by guest UUID;
     its own do not matter.
     """
-    sample, before = vp.sample, vp.undisturbed
+    sample = vp.sample
     if sample is None or vp.incomplete is not None or vp.state is None or vp.candidate is not None:
-        return vp, Verdict.UNKNOWN
+        return Found(vp, before, Verdict.UNKNOWN)
     if before is None or not _looks_hurt(vp, before, sample, policy):
         verdict = Verdict.UNDISTURBED if vp.detection is None else _how_it_ended(vp, before)
-        return _undisturbed(vp, sample, neighbours, policy), verdict
+        return Found(_well(vp), _undisturbed(vp, before, sample, neighbours, policy), verdict)
     suspects = _suspects(vp, before, sample, neighbours, policy)
     if suspects:
-        return vp._replace(
-            suspected_at_s=now_s,
-            detection=Detection(
-                victim_uuid=vp.guest_uuid,
-                kind=Kind.CACHE,
-                domain_id=domain_id,
-                since_s=vp.detection.since_s if vp.detection else now_s,
-                before=before,
-                now=sample,
-                state_now=vp.state,
-                suspects=suspects,
-            ),
-        ), Verdict.HURT
+        detection = Detection(
+            victim_uuid=vp.guest_uuid,
+            kind=Kind.CACHE,
+            domain_id=domain_id,
+            since_s=vp.detection.since_s if vp.detection else now_s,
+            before=before,
+            now=sample,
+            state_now=vp.state,
+            suspects=suspects,
+        )
+        hurt = vp._replace(suspected_at_s=now_s, detection=detection)
+        return Found(hurt, before, Verdict.HURT)
     if vp.detection and now_s - vp.suspected_at_s <= policy.effect_window_s:
         # The suspect was moved or fell silent; the cache needs a moment to fill again.
         waiting = replace(vp.detection, now=sample, state_now=vp.state, suspects=())
-        return vp._replace(detection=waiting), Verdict.HURT
-    return _undisturbed(vp, sample, neighbours, policy), Verdict.OWN_DOING
+        return Found(vp._replace(detection=waiting), before, Verdict.HURT)
+    profile = _undisturbed(vp, before, sample, neighbours, policy)
+    return Found(_well(vp), profile, Verdict.OWN_DOING)
+
+
+def _well(vp: Tracked) -> Tracked:
+    return vp if vp.detection is None else vp._replace(detection=None)
 
 
 def _looks_hurt(vp: Tracked, before: Profile, sample: Sample, policy: Policy) -> bool:
@@ -97,15 +114,16 @@ def _suspects(
 
 
 def _undisturbed(
-    vp: Tracked, sample: Sample, neighbours: Mapping[str, float], policy: Policy
-) -> Tracked:
+    vp: Tracked,
+    old: Profile | None,
+    sample: Sample,
+    neighbours: Mapping[str, float],
+    policy: Policy,
+) -> Profile:
     """No detection: this sample belongs to what the VP is when nobody hurts it."""
-    old = vp.undisturbed
     if old is None or old.state != vp.state:
-        profile = _profile_of(vp, sample, neighbours, policy)
-    else:
-        profile = _blend(old, sample, neighbours, policy)
-    return vp._replace(undisturbed=profile, detection=None)
+        return _profile_of(vp, sample, neighbours, policy)
+    return _blend(old, sample, neighbours, policy)
 
 
 def _profile_of(

@@ -8,7 +8,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from nova_vp.core.memory import Tracked
-from nova_vp.core.model import Action, DomainView, Guest, LlcDomain, Picture, Policy, Topology
+from nova_vp.core.model import (
+    Action,
+    DomainView,
+    Guest,
+    LlcDomain,
+    Picture,
+    Policy,
+    Profile,
+    Topology,
+)
 from nova_vp.core.predict import (
     FALLBACK_CLOCK_HZ,
     UNKNOWN_STATE,
@@ -28,6 +37,7 @@ class Host:
     topology: Topology
     guests: Mapping[str, Guest]
     vps: Mapping[str, Tracked]
+    undisturbed: Mapping[str, Profile]
     domains_of: Mapping[str, tuple[LlcDomain, ...]]
     """By guest UUID: the domains its vCPU threads may run in now."""
     members: Mapping[int, tuple[str, ...]]
@@ -85,13 +95,14 @@ class Host:
     def resident(self, uuid: str, policy: Policy) -> Resident:
         """By its last undisturbed state; unmeasured, by that of an unknown VP."""
         if uuid not in self._residents:
-            profile = self.vps[uuid].undisturbed or typical(UNKNOWN_STATE, self.clock_hz, policy)
+            known = self.undisturbed.get(uuid)
+            profile = known or typical(UNKNOWN_STATE, self.clock_hz, policy)
             isolation = self.guests[uuid].isolation
             self._residents[uuid] = resident(uuid, profile, isolation, policy)
         return self._residents[uuid]
 
 
-def see(picture: Picture, vps: Mapping[str, Tracked]) -> Host:
+def see(picture: Picture, vps: Mapping[str, Tracked], undisturbed: Mapping[str, Profile]) -> Host:
     guests = {guest.uuid: guest for guest in picture.guests}
     lying_in = {
         cpus: tuple(d for d in picture.topology.domains if d.cpus & cpus)
@@ -107,6 +118,7 @@ def see(picture: Picture, vps: Mapping[str, Tracked]) -> Host:
         topology=picture.topology,
         guests=guests,
         vps=vps,
+        undisturbed=undisturbed,
         domains_of=domains_of,
         members={domain_id: tuple(uuids) for domain_id, uuids in members.items()},
         neighbours={uuid: crowds[guest.placement] for uuid, guest in guests.items()},
@@ -123,7 +135,7 @@ def after(host: Host, picture: Picture, actions: Iterable[Action]) -> Host:
         replace(guest, placement=cpus[guest.uuid]) if guest.uuid in cpus else guest
         for guest in picture.guests
     )
-    left = see(replace(picture, guests=guests), host.vps)
+    left = see(replace(picture, guests=guests), host.vps, host.undisturbed)
     left._residents.update(host._residents)
     return left
 

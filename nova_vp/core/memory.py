@@ -43,7 +43,6 @@ class Tracked(NamedTuple):
     since_s: float | None = None
     candidate: State | None = None
     candidate_samples: int = 0
-    undisturbed: Profile | None = None
     detection: Detection | None = None
     suspected_at_s: float = 0.0
     """When the running detection last had a suspect."""
@@ -65,6 +64,9 @@ class Pending:
 @dataclass(frozen=True, slots=True)
 class Memory:
     vps: Mapping[str, Tracked] = field(default_factory=dict)
+    undisturbed: Mapping[str, Profile] = field(default_factory=dict)
+    """Each VP in its last undisturbed state, by guest UUID. Beside `vps`, since it is the one
+    thing that changes in every tick of a quiet host."""
     profiles: Mapping[str, Profile] = field(default_factory=dict)
     """Undisturbed profiles known from before this agent's start, by guest UUID."""
     pending: tuple[Pending, ...] = ()

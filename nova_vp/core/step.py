@@ -42,9 +42,9 @@ def step(memory: Memory, picture: Picture, policy: Policy) -> tuple[Memory, Deci
     """What this host looks like, and what should be done about it now."""
     picture, memory, foreign = respect(memory, picture)
     memory = measure(memory, picture, policy)
-    host = see(picture, memory.vps)
+    host = see(picture, memory.vps, memory.undisturbed)
     memory, verdicts = detect_all(memory, host, picture.at_s, policy)
-    host = replace(host, vps=memory.vps)
+    host = replace(host, vps=memory.vps, undisturbed=memory.undisturbed)
     memory, undo = effect.judge(memory, verdicts, picture, policy)
     wants = (
         *undo,
@@ -89,9 +89,7 @@ def measure(memory: Memory, picture: Picture, policy: Policy) -> Memory:
     """Every guest's sample and state; guests that left are forgotten."""
     vps = {}
     for guest in picture.guests:
-        vp = memory.vps.get(guest.uuid) or Tracked(
-            guest.uuid, undisturbed=memory.profiles.get(guest.uuid)
-        )
+        vp = memory.vps.get(guest.uuid) or Tracked(guest.uuid)
         if vp.generation != guest.generation:
             vp = vp._replace(is_homed=False, moved_at_s=None, state=None, detection=None)
         if guest.uuid in picture.applied and not vp.is_homed:
@@ -103,12 +101,17 @@ def measure(memory: Memory, picture: Picture, policy: Policy) -> Memory:
 def detect_all(
     memory: Memory, host: Host, now_s: float, policy: Policy
 ) -> tuple[Memory, Mapping[str, Verdict]]:
-    vps, verdicts = {}, {}
+    vps, undisturbed, verdicts = {}, {}, {}
     for uuid, vp in memory.vps.items():
         domains = host.domains_of[uuid]
         domain_id = domains[0].id if domains else 0
-        vps[uuid], verdicts[uuid] = detect(vp, host.neighbours[uuid], domain_id, now_s, policy)
-    return replace(memory, vps=vps), verdicts
+        before = memory.undisturbed.get(uuid) or memory.profiles.get(uuid)
+        neighbours = host.neighbours[uuid]
+        found = detect(vp, before, neighbours, domain_id, now_s, policy)
+        vps[uuid], verdicts[uuid] = found.vp, found.verdict
+        if found.undisturbed:
+            undisturbed[uuid] = found.undisturbed
+    return replace(memory, vps=vps, undisturbed=undisturbed), verdicts
 
 
 def permit(
@@ -161,6 +164,7 @@ def describe(
 
 
 def _view(host: Host, vp: Tracked) -> VpView:
+    undisturbed = host.undisturbed.get(vp.guest_uuid)
     return VpView(
         guest=host.guests[vp.guest_uuid],
         domain_ids=tuple([d.id for d in host.domains_of[vp.guest_uuid]]),
@@ -168,8 +172,8 @@ def _view(host: Host, vp: Tracked) -> VpView:
         incomplete=vp.incomplete,
         state=vp.state,
         since_s=vp.since_s,
-        sensitivity=vp.undisturbed.sensitivity if vp.undisturbed else Sensitivity(),
-        undisturbed=vp.undisturbed,
+        sensitivity=undisturbed.sensitivity if undisturbed else Sensitivity(),
+        undisturbed=undisturbed,
         detection=vp.detection,
         history=vp.history,
     )

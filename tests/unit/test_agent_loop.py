@@ -434,7 +434,7 @@ def test_profiles_survive_a_restart(world):
     world.start_agent()
     uuid = world.boot(CHASE)
     world.tick(12)
-    known = world.agent.memory.vps[uuid].undisturbed
+    known = world.agent.memory.undisturbed[uuid]
     world.start_agent()
     kept = world.agent.memory.profiles[uuid]
     assert kept.state == known.state

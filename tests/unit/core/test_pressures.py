@@ -24,7 +24,7 @@ def a_pair(neighbour) -> Host:
 
 
 def pressures(host: Host):
-    return host.memory.vps[uuid_of("victim")].undisturbed.pressures
+    return host.memory.undisturbed[uuid_of("victim")].pressures
 
 
 def suspects(host: Host):
@@ -58,4 +58,4 @@ def test_who_always_missed_almost_enough_is_not_guilty_by_a_little_more():
 
 def test_who_cannot_be_hurt_remembers_nobody():
     host = a_pair(STREAM)
-    assert host.memory.vps[uuid_of("neighbour")].undisturbed.pressures == {}
+    assert host.memory.undisturbed[uuid_of("neighbour")].pressures == {}

@@ -278,8 +278,7 @@ def test_a_failed_action_is_an_outcome_and_is_tried_again_after_the_hold():
 
 def test_after_a_restart_the_known_profile_still_finds_the_guilty_one():
     host = a_quiet_pair()
-    profiles = {uuid: vp.undisturbed for uuid, vp in host.memory.vps.items()}
-    host.memory = replace(type(host.memory)(), profiles=profiles)
+    host.memory = replace(type(host.memory)(), profiles=host.memory.undisturbed)
     onset(host)
     assert [a.guest_uuid for d in host.ticks(3) for a in d.actions] == [uuid_of("neighbour")]
 
@@ -528,6 +527,6 @@ def test_who_becomes_sensitive_knows_its_corunners_as_they_are():
     host.ticks(5)
     host.run("vm", Rates(mips=16, l2_mpki=12.0, mpki=0.1, cpi=1.5))
     host.ticks(5)
-    profile = host.memory.vps[uuid_of("vm")].undisturbed
+    profile = host.memory.undisturbed[uuid_of("vm")]
     assert profile.sensitivity.cache
     assert profile.pressures[uuid_of("stream")] == pytest.approx(30 * 45 * 1000)
