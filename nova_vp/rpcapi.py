@@ -6,6 +6,7 @@ which Nova sets otherwise than we would, and messages would silently miss each o
 """
 
 import importlib
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,6 +15,8 @@ import oslo_messaging
 from oslo_config import cfg
 
 from nova_vp import wire
+
+LOG = logging.getLogger(__name__)
 
 EXCHANGE = "nova_vp"
 CALL_TIMEOUT_S = 10
@@ -33,14 +36,23 @@ TRANSPORT_DEFAULTS = {
 
 
 def open_transport(conf: cfg.ConfigOpts) -> oslo_messaging.Transport:
-    """Reads options only; connects when used. Never open one before a fork."""
+    """Reads options only; connects when used. Never open one before a fork.
+
+    Raises cfg.Error for an URL that no driver understands.
+    """
     _register_unlisted(conf)
-    url = oslo_messaging.TransportURL.parse(conf, conf.bus.transport_url)
-    if url.transport == "rabbit":
-        url.query = {**TRANSPORT_DEFAULTS, **url.query}
-    return oslo_messaging.get_rpc_transport(
-        conf, url=url, allowed_remote_exmods=list(REMOTE_EXCEPTIONS)
-    )
+    try:
+        url = oslo_messaging.TransportURL.parse(conf, conf.bus.transport_url)
+        if url.transport == "rabbit":
+            url.query = {**TRANSPORT_DEFAULTS, **url.query}
+        return oslo_messaging.get_rpc_transport(
+            conf, url=url, allowed_remote_exmods=list(REMOTE_EXCEPTIONS)
+        )
+    except (oslo_messaging.InvalidTransportURL, oslo_messaging.DriverLoadFailure) as exc:
+        raise cfg.Error(
+            f"{exc}; give [bus] transport_url, or [DEFAULT] transport_url without it, the form "
+            "rabbit://user:password@host:5672/"
+        ) from exc
 
 
 def _register_unlisted(conf: cfg.ConfigOpts) -> None:
@@ -163,7 +175,11 @@ class BackgroundServer:
         threading.Thread(target=self._run, name=f"listen-{self._where.topic}", daemon=True).start()
 
     def _run(self) -> None:
-        transport = open_transport(self._conf)
+        try:
+            transport = open_transport(self._conf)
+        except cfg.Error as exc:
+            LOG.error("nothing will be heard on %s: %s", self._where.topic, exc)
+            return
         server = oslo_messaging.get_rpc_server(transport, self._where, self._endpoints)
         server.start(override_pool_size=self._threads)
         self._ready = (server, transport)

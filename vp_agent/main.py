@@ -89,11 +89,14 @@ def run(conf: cfg.ConfigOpts) -> int:
         bus = CommandServer(conf, wiring.host_name(conf), built.control, built.publisher.republish)
         bus.start()
         LOG.info("running: mode=%s counters=%s", built.control.orders().mode.value, source.name)
-        built.agent.run(stop, conf.agent.interval_s, folder.beat)
+        is_all_back = built.agent.run(stop, conf.agent.interval_s, folder.beat)
         for part in (server, bus, built.publisher, source, side):
             part.close()
-    LOG.info("stopped: every guest is back at its own values")
-    return 0
+    if is_all_back:
+        LOG.info("stopped: every guest is back at its own values")
+        return 0
+    LOG.error("stopped, but not every guest is back: run `vp-agent release` once libvirt answers")
+    return 1
 
 
 def _counters(conf: cfg.ConfigOpts, connection: Connection) -> CountersDriver:

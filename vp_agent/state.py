@@ -18,6 +18,9 @@ from typing import Any
 from nova_vp.core.model import Mode, Profile, Sensitivity, State
 
 LOG = logging.getLogger(__name__)
+
+MAX_EPOCH = 2**53
+"""`nova_vp.wire` accepts no larger number."""
 _NO_PROFILES = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
 
@@ -27,11 +30,12 @@ class StateFolder:
         self._folder.mkdir(parents=True, exist_ok=True)
 
     def last_epoch(self) -> int:
-        """The epoch of the run before; 0 if there was none."""
+        """The epoch of the run before; 0 if there was none, or none that a message can carry."""
         try:
-            return int(self._read("epoch") or 0)
+            epoch = int(self._read("epoch") or 0)
         except ValueError:
             return 0
+        return epoch if 0 <= epoch < MAX_EPOCH else 0
 
     def next_epoch(self) -> int:
         """Larger than that of any run before, even where the clock jumped back."""

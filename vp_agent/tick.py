@@ -112,9 +112,9 @@ class Agent:
         LOG.info("undid what another run had applied to: %s", ", ".join(sorted(strangers)))
         return self._host.guests.read(), ours
 
-    def run(self, stop: threading.Event, interval_s: float, beat: Callable[[], None]) -> None:
+    def run(self, stop: threading.Event, interval_s: float, beat: Callable[[], None]) -> bool:
         """Tick until told to stop; then, or if a tick fails in a way nobody foresaw, give every
-        guest back. `beat` renews the leases; it must not raise."""
+        guest back. Whether all are. `beat` renews the leases; it must not raise."""
         # What was imported lives for ever, and most of what a tick makes dies with the next one:
         # the garbage collector need not look for it in the middle of a tick.
         gc.freeze()
@@ -131,18 +131,20 @@ class Agent:
                 if self._control.release_requested():
                     self.give_back()
         finally:
-            self.give_back()
+            is_all_back = self.give_back()
+        return is_all_back
 
-    def give_back(self) -> None:
-        """Every guest to the values that stood there before us."""
+    def give_back(self) -> bool:
+        """Every guest to the values that stood there before us; whether all are there."""
         try:
             failed = self._host.hands.undo(self._host.journal.read().values())
         except HostUnavailable as exc:
             LOG.error("libvirt is away (%s): run `vp-agent release` once it is back", exc)
             self._control.released(False)
-            return
+            return False
         self.memory = replace(self.memory, pending=())
         self._control.released(not failed)
+        return not failed
 
 
 def to_undo(entry: Applied, guest: Guest, last_epoch: int) -> Applied:

@@ -313,6 +313,8 @@ def test_epochs_grow_even_when_the_clock_jumped_back(tmp_path):
     future = state.next_epoch() + 10**12
     (tmp_path / "epoch").write_text(str(future))
     assert StateFolder(str(tmp_path)).next_epoch() == future + 1
+    (tmp_path / "epoch").write_text(str(2**60))
+    assert 0 < StateFolder(str(tmp_path)).next_epoch() < 2**53
 
 
 def test_damaged_state_files_cost_their_content_and_nothing_else(tmp_path):

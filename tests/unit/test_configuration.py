@@ -46,3 +46,9 @@ def test_a_host_name_that_nobody_would_hear_is_told(tmp_path: Path) -> None:
     folders = f"state_directory = {tmp_path}/state\nrun_directory = {tmp_path}/run"
     line = told_by("vp-agent", tmp_path, f"[agent]\nhost = a b\n{folders}", "run")
     assert line.startswith("vp-agent: configuration: [agent] host = 'a b'")
+
+
+def test_a_bus_that_cannot_be_is_told(tmp_path: Path) -> None:
+    folders = f"state_directory = {tmp_path}/state\nrun_directory = {tmp_path}/run"
+    text = f"[agent]\n{folders}\n[bus]\ntransport_url = soup"
+    assert "rabbit://user:password@host:5672/" in told_by("vp-agent", tmp_path, text, "run")

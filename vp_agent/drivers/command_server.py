@@ -52,6 +52,8 @@ class CommandServer:
         commands: Commands,
         republish: Callable[[float], None],
     ) -> None:
+        """Raises cfg.Error for an URL of the bus that cannot be used."""
+        rpcapi.open_transport(conf)
         where = rpcapi.target(wire.AGENT_TOPIC, server=host)
         # A scheduler that asked before we listened is answered too.
         self._server = rpcapi.BackgroundServer(
