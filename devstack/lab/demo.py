@@ -74,6 +74,7 @@ def run(mode: str) -> int:
     subprocess.run([str(settings.LAB / "lab"), "up"], check=True)
     admin = cloud.connect()
     clear(admin)
+    wait_until_known(HOST)
     openstack("vp", "host", "set", HOST, "--mode", "observe")
     eyes = Eyes()
     try:
@@ -105,6 +106,16 @@ class Eyes:
     def close(self) -> None:
         for part in (self.host, self.other, *self.debts):
             part.close()
+
+
+def wait_until_known(host: str) -> None:
+    """On a lab that has just come up, the first reports are still on their way."""
+
+    def is_listed() -> bool:
+        return host in [one["Host"] for one in json.loads(openstack(*listing))]
+
+    listing = ("vp", "host", "list", "-f", "json")
+    cloud.wait_for(is_listed, f"the API to know {host}", deadline_s=60, interval_s=0.5)
 
 
 def clear(admin: Any) -> None:
