@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -100,7 +101,14 @@ def fork(log: str, death: str, *arguments: str) -> int:
         when, call, nth = death.split()
         arm(Death(when, call, int(nth)))
     sys.argv = ["vp-agent", *arguments]
-    os._exit(agent.main())
+    status = 1
+    try:
+        status = agent.main()
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        # Never back into the loop of the process that forked.
+        os._exit(status)
 
 
 def arm(death: Death) -> None:

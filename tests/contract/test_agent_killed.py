@@ -27,6 +27,7 @@ CONFIG = """\
 [agent]
 host = test
 actuator = {actuator}
+interval_s = 0.1
 state_directory = {folder}/state
 run_directory = {folder}/run
 vpmu_directory = {folder}/none
