@@ -44,7 +44,8 @@ AGENT_OPTS = [
         default=1.0,
         min=0.1,
         max=60.0,
-        help="Seconds between samples. One second is what the thesis measures with.",
+        help="Seconds between samples. One second is what the Virtual Platforms thesis (Tembey, "
+        "Georgia Tech, 2013), from which the nine states come, measures with.",
     ),
     cfg.StrOpt(
         "state_directory",
