@@ -45,7 +45,10 @@ class ListVps(command.Lister):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
-        vps = self.app.client_manager.vp.list_vps(parsed_args.host)
+        client = self.app.client_manager.vp
+        vps = client.list_vps(parsed_args.host)
+        if parsed_args.host and not vps:
+            client.show_host(parsed_args.host)  # An unknown host is an error, an empty one is not.
         # Tenants are not told hosts, so they get no empty column either.
         has_hosts = any("host" in vp for vp in vps)
         headers = ["Server ID", "Name", "State", "Hurt", *(["Host"] if has_hosts else [])]

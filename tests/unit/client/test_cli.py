@@ -136,6 +136,13 @@ def test_list_of_an_operator(lab):
     assert values.out == "victim 8 lab-1\nnoisy 7 lab-1\norphan None lab-1\n"
 
 
+def test_list_of_a_host_that_nobody_knows(lab):
+    refused = lab.run("vp list --host lab-9")
+    assert refused.rc != 0
+    assert "lab-9" in refused.err
+    assert "vp host list" in refused.err
+
+
 def test_list_of_a_tenant(lab):
     servers = lab.run("vp list -f json", user="member").json
     assert [list(server) for server in servers] == [["Server ID", "Name", "State", "Hurt"]] * 2
