@@ -4,6 +4,7 @@
 import pytest
 
 from devstack.lab import cloud
+from devstack.lab.watch import qemu_pid
 from tests.lab.hosts import (
     BOTH_CPUS,
     affinities,
@@ -43,6 +44,16 @@ def wait_until_well(server) -> None:
     wait_for_vp(HOST, server.id, "a complete sample", lambda seen: seen["incomplete"] is None, 90)
 
 
+def wait_until_settled(admin, server) -> None:
+    """Nova says ACTIVE before it has begun to reboot, too: what counts is that no task is left."""
+
+    def is_settled() -> bool:
+        now = admin.compute.get_server(server.id)
+        return now.status == "ACTIVE" and now.task_state is None
+
+    cloud.wait_for(is_settled, "Nova to be done with it", deadline_s=90)
+
+
 def test_libvirtd_restarts(server):
     before = placement(server.id)
     cloud.kill(f"libvirtd@{HOST}")
@@ -53,12 +64,15 @@ def test_libvirtd_restarts(server):
 @pytest.mark.parametrize("kind", ["SOFT", "HARD"])
 def test_reboots_bring_new_threads_which_are_homed_again(admin, server, kind):
     old = set(affinities(server.id))
-    old_pid = vp(HOST, server.id)["since"]
+    old_since, old_pid = vp(HOST, server.id)["since"], qemu_pid(server.id)
     admin.compute.reboot_server(server, kind)
-    admin.compute.wait_for_server(server, wait=90)
+    cloud.wait_for(
+        lambda: qemu_pid(server.id) not in (None, old_pid), "another QEMU", deadline_s=90
+    )
+    wait_until_settled(admin, server)
     wait_until_well(server)
     assert set(affinities(server.id)) == old
-    wait_for_vp(HOST, server.id, "a new state", lambda seen: seen["since"] not in (None, old_pid))
+    wait_for_vp(HOST, server.id, "a new state", lambda seen: seen["since"] not in (None, old_since))
 
 
 def test_suspend_and_resume(admin, server):
@@ -66,7 +80,7 @@ def test_suspend_and_resume(admin, server):
     admin.compute.wait_for_server(server, status="SUSPENDED", wait=60)
     cloud.wait_for(lambda: vp(HOST, server.id) is None, "the guest to be gone", deadline_s=30)
     admin.compute.resume_server(server)
-    admin.compute.wait_for_server(server, wait=60)
+    wait_until_settled(admin, server)
     wait_until_well(server)
 
 
@@ -75,7 +89,7 @@ def test_pause_and_unpause(admin, server):
     admin.compute.pause_server(server)
     wait_for_vp(HOST, server.id, "it to stand", lambda seen: seen["incomplete"] == "not-running")
     admin.compute.unpause_server(server)
-    admin.compute.wait_for_server(server, wait=60)
+    wait_until_settled(admin, server)
     wait_until_well(server)
     assert placement(server.id) == before
 
