@@ -51,7 +51,7 @@ def wait_until_settled(admin, server) -> None:
         now = admin.compute.get_server(server.id)
         return now.status == "ACTIVE" and now.task_state is None
 
-    cloud.wait_for(is_settled, "Nova to be done with it", deadline_s=90)
+    cloud.wait_for(is_settled, "Nova to be done with it", deadline_s=150)
 
 
 def test_libvirtd_restarts(server):
@@ -66,9 +66,10 @@ def test_reboots_bring_new_threads_which_are_homed_again(admin, server, kind):
     old = set(affinities(server.id))
     old_since, old_pid = vp(HOST, server.id)["since"], qemu_pid(server.id)
     admin.compute.reboot_server(server, kind)
-    cloud.wait_for(
-        lambda: qemu_pid(server.id) not in (None, old_pid), "another QEMU", deadline_s=90
-    )
+    if kind == "HARD":  # a soft one may keep the process and begin it anew
+        cloud.wait_for(
+            lambda: qemu_pid(server.id) not in (None, old_pid), "another QEMU", deadline_s=90
+        )
     wait_until_settled(admin, server)
     wait_until_well(server)
     assert set(affinities(server.id)) == old
