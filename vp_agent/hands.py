@@ -15,7 +15,7 @@ LOG = logging.getLogger(__name__)
 
 
 class Hands:
-    """The only code that changes a guest. Implements `ActionSink`."""
+    """The only code that changes a guest."""
 
     def __init__(self, journal: Journal, actuator: Actuator, epoch: int) -> None:
         self._journal = journal

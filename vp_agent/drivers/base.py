@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from nova_vp.core.model import Action, Applied, Decision, Guest, Outcome, Reading, Topology
+from nova_vp.core.model import Applied, Decision, Guest, Outcome, Reading, Topology
 
 
 class DriverError(Exception):
@@ -108,9 +108,3 @@ class Publisher(Protocol):
         """Never blocks the tick and never raises: a dead bus costs the news, not the host."""
 
     def close(self) -> None: ...
-
-
-class ActionSink(Protocol):
-    """What carries out a decision: journal, then act, then confirm."""
-
-    def apply(self, actions: Iterable[Action], at_s: float) -> tuple[Outcome, ...]: ...
