@@ -1,5 +1,7 @@
 # Everything a newcomer needs is `make demo` and `make test`; both install what they need.
-.PHONY: demo demo-down test lint unit lab-test bench venv docs genconfig genpolicy packages
+# Nothing that runs here gains from doing without: hundreds of tests start a process of ours.
+unexport PYTHONDONTWRITEBYTECODE
+.PHONY: demo demo-down test lint unit unit-lane hosts-lane bus-lane services-lane alone software-pmu cover lab-test fault-test pair-test traits-test orphan-test escalation-test numa-test nova-matrix faults tempest api-fuzz rpc-fuzz bench venv docs screenshots install-test genconfig genpolicy packages
 
 demo: venv
 	@.venv/bin/python -m devstack.lab.demo
@@ -7,7 +9,9 @@ demo: venv
 demo-down:
 	@devstack/lab/lab down
 
-test: venv lint unit lab-test
+test: venv software-pmu
+	@$(MAKE) $(SIDE_BY_SIDE) lint $(LANES)
+	@$(MAKE) --no-print-directory alone lab-test
 
 venv: packages
 	@tools/make-venv
@@ -20,17 +24,105 @@ lint: venv
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 
-unit: venv
-	.venv/bin/python -m pytest tests/unit tests/contract
+# Two cores serve three lanes, since each waits for brokers, databases or guests half of the time. A
+# lane prints once it has ended. What measures itself against time has the machine alone.
+SIDE_BY_SIDE = --no-print-directory -j3 -Otarget
+LANES = hosts-lane bus-lane unit-lane services-lane
+SERVICES = tests/contract/services
+BUS = $(addprefix $(SERVICES)/test_,bus.py cluster_agents.py escalation_bus.py escalation_killed.py)
+ALONE = tests/contract/test_controller_alone.py
+
+unit: venv software-pmu
+	@$(MAKE) $(SIDE_BY_SIDE) $(LANES)
+	@$(MAKE) --no-print-directory alone
+
+# Before lanes that would build it at the same time.
+software-pmu: packages
+	@$(MAKE) -s --no-print-directory -j2 -C devstack/vpmu
+
+unit-lane:
+	.venv/bin/python -m pytest tests/unit
+
+hosts-lane:
+	.venv/bin/python -m pytest tests/contract --ignore $(SERVICES) --ignore $(ALONE)
+
+bus-lane:
+	.venv/bin/python -m pytest $(BUS)
+
+services-lane:
+	.venv/bin/python -m pytest $(SERVICES) $(addprefix --ignore=,$(BUS))
+
+alone: venv
+	.venv/bin/python -m pytest $(ALONE)
+
+# The core is small and pure: every branch of it has a test that goes there.
+cover: venv
+	.venv/bin/coverage run -m pytest -q tests/unit/core
+	.venv/bin/coverage report
 
 lab-test: venv
 	.venv/bin/python -m pytest tests/lab
+
+# Everything that takes part in an escalation dies, at every point, TIMES times; hours.
+TIMES ?= 20
+fault-test: venv
+	devstack/lab/lab up
+	.venv/bin/python -m tests.lab.faults --times $(TIMES) --json .lab/fault-test.json
+
+# Every kind of move but the live one that succeeds, and the cluster's story on three hosts; minutes.
+orphan-test: venv
+	.venv/bin/python -m pytest tests/lab/long_orphans.py
+
+escalation-test: venv
+	.venv/bin/python -m pytest tests/lab/long_escalation.py tests/lab/long_faults.py
+
+# Traits through updates, a stop and a kill of nova-compute, whose own pace it waits for; four minutes.
+traits-test: venv
+	.venv/bin/python -m pytest tests/lab/long_traits.py
+
+# Newcomers forced past the filter, and what they truly cost; some minutes.
+pair-test: venv
+	.venv/bin/python -m pytest -s tests/lab/long_pairs.py
+
+numa-test: venv
+	.venv/bin/python -m pytest tests/numa
+	devstack/numa/numa-lab run -- python -m pytest tests/numa tests/contract/test_actuator.py
+
+# Filters, weighers and validators on every supported release of Nova.
+nova-matrix: venv
+	@tools/test-nova-releases
+
+# Everything that can die dies at every named point, on all databases. Takes an hour or more.
+faults: venv
+	NOVA_VP_FAULT_ROUNDS=20 .venv/bin/python -m pytest tests/contract/services/test_escalation_killed.py
+
+# The lab without nova-vp and with it, as tempest sees it.
+tempest: venv
+	@.venv/bin/python -m tests.tempest
+
+# Made-up requests against the API's own description, as every persona; ten minutes.
+api-fuzz: venv
+	.venv/bin/python -W ignore -m tests.api_fuzz
+
+# Made-up messages, orders and files for everything that takes any, until PAYLOADS or a finding.
+PAYLOADS ?= 1000000
+rpc-fuzz: venv
+	.venv/bin/python -W ignore -m tests.fuzz --payloads $(PAYLOADS)
 
 bench: venv
 	@.venv/bin/python -m tests.bench
 
 docs: venv
 	.venv/bin/sphinx-build -W -b html doc/source doc/build
+
+# The pictures in these pages; needs a browser, which nothing else does.
+screenshots: docs
+	@tools/install-debian-packages tools/screenshot-packages.txt
+	.venv/bin/python tools/take-screenshots
+
+# The installation guide, typed into two machines made for it; minutes, most of them pip's.
+install-test: venv
+	.venv/bin/python -m tests.install
 
 # Libraries import eventlet where it is installed, and that warns.
 genconfig: venv

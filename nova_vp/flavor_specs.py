@@ -1,44 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """`vp:` flavor extra specs: one table of keys and allowed values, and the only parser of them.
 
-Agent and scheduler filter parse with it, Nova's API validates with it (`nova_vp.compute`). Pure,
-and as strict as the validators: an older flavor still reaches agent and filter unchecked.
+Agent and scheduler filter parse with it, Nova's API validates with it (`nova_vp.compute`): what one
+refuses the other refuses. An older flavor still reaches agent and filter unchecked. Pure.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from nova_vp.core.model import Isolation
 
 NAMESPACE = "vp:"
-
-
-@dataclass(frozen=True, slots=True)
-class Spec:
-    key: str
-    description: str
-    allowed: tuple[str, ...]
-
-
-ISOLATION = Spec(
-    key="vp:isolation",
-    description=(
-        "How much the server is to be kept from interference of its neighbours. `strict`: it is "
-        "placed only where neither it nor another strict server is expected to be hurt; `soft`: "
-        "such places are preferred; `none`: no preference."
-    ),
-    allowed=tuple(isolation.value for isolation in Isolation),
-)
-MANAGE = Spec(
-    key="vp:manage",
-    description=(
-        "Whether nova-vp may place the server's vCPUs within the CPUs that Nova allows it. With "
-        "`no` it is measured and otherwise left alone."
-    ),
-    allowed=("yes", "no"),
-)
-SPECS = (ISOLATION, MANAGE)
-_BY_KEY = {spec.key: spec for spec in SPECS}
+DEFAULT_CAP_FLOOR_RATIO = 0.5
+"""Of guests whose flavor has any `vp:` key; the others are never capped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +23,146 @@ class FlavorSpec:
 
     isolation: Isolation = Isolation.NONE
     is_managed: bool = True
+    group: str = ""
+    """Servers of one project that say the same are one VP; empty: the server is its own."""
+    priority: float = 1.0
+    cap_floor_ratio: float | None = None
+    """Least share of each vCPU that a cap leaves; None: never capped."""
+    memory_split: tuple[float, ...] = ()
+    """Shares over as many NUMA nodes, which add up to 1; empty: one node."""
+    expects: int | None = None
+    """State that a server nobody has measured is taken to have; None: the flavor says nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    key: str
+    field: str
+    """Of `FlavorSpec`."""
+    description: str
+    expected: str
+    """What a value must be, for people who gave another one."""
+    read: Callable[[str], Any]
+    """The field's value. Raises ValueError for a value that has the form and is out of range."""
+    allowed: tuple[str, ...] = ()
+    """Every value there is; empty: `pattern` tells their form."""
+    pattern: str = ""
+
+    def has_form(self, value: str) -> bool:
+        if self.allowed:
+            return value in self.allowed
+        return re.fullmatch(self.pattern, value) is not None
+
+
+def _priority(value: str) -> float:
+    weight = float(value)
+    if not 0.1 <= weight <= 10.0:
+        raise ValueError(f"{value} is not between 0.1 and 10")
+    return weight
+
+
+def _memory_split(value: str) -> tuple[float, ...]:
+    percents = [int(part) for part in value.split(",")]
+    if sum(percents) != 100:
+        raise ValueError(f"{value} adds up to {sum(percents)}, not to 100")
+    return tuple(percent / 100 for percent in percents)
+
+
+_EXPECTED_STATES = {
+    "quiet": 0,
+    "cache": 1,
+    "mixed": 4,
+    "streaming": 8,
+    **{str(number): number for number in range(9)},
+}
+_ISOLATIONS = tuple(isolation.value for isolation in Isolation)
+
+SPECS = (
+    Spec(
+        key="vp:isolation",
+        field="isolation",
+        description=(
+            "How much the server is to be kept from interference of its neighbours. `strict`: it "
+            "is placed only where neither it nor another strict server is expected to be hurt; "
+            "`soft`: such places are preferred; `none`: no preference."
+        ),
+        expected=f"one of {', '.join(_ISOLATIONS)}",
+        read=Isolation,
+        allowed=_ISOLATIONS,
+    ),
+    Spec(
+        key="vp:manage",
+        field="is_managed",
+        description=(
+            "Whether nova-vp may touch the server: place its vCPUs within the CPUs that Nova "
+            "allows it, cap them, move its memory. With `no` it is measured and otherwise left "
+            "alone, whatever other `vp:` keys say."
+        ),
+        expected="one of yes, no",
+        read=lambda value: value == "yes",
+        allowed=("yes", "no"),
+    ),
+    Spec(
+        key="vp:group",
+        field="group",
+        description=(
+            "The application that the server belongs to: servers of one project that name the "
+            "same group are one virtual platform."
+        ),
+        expected="a name of up to 64 letters, digits, dots, hyphens and underscores",
+        read=str,
+        pattern=r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}",
+    ),
+    Spec(
+        key="vp:priority",
+        field="priority",
+        description=(
+            "The server's weight where servers want what cannot be given to all of them. The "
+            "default is 1."
+        ),
+        expected="a number from 0.1 to 10, such as 2.5",
+        read=_priority,
+        pattern=r"[0-9]{1,2}(\.[0-9]{1,3})?",
+    ),
+    Spec(
+        key="vp:cpu_floor",
+        field="cap_floor_ratio",
+        description=(
+            "The least share of each vCPU, in percent, that is left to the server when its CPU "
+            "is capped for a neighbour's sake: 50 by default, 100 for never. Servers whose flavor "
+            "has no `vp:` key at all are never capped."
+        ),
+        expected="a percentage from 10 to 100, without a sign",
+        read=lambda value: int(value) / 100,
+        pattern=r"[1-9][0-9]|100",
+    ),
+    Spec(
+        key="vp:memory_split",
+        field="memory_split",
+        description=(
+            "How the server's memory is split over NUMA nodes when it arrives: percentages that "
+            "add up to 100, the first for the node of its vCPUs. A host with fewer nodes leaves "
+            "its memory where the kernel puts it, as without this key."
+        ),
+        expected="2 to 8 percentages that add up to 100, such as 60,40",
+        read=_memory_split,
+        pattern=r"[1-9][0-9]?(,[1-9][0-9]?){1,7}",
+    ),
+    Spec(
+        key="vp:expects",
+        field="expects",
+        description=(
+            "What the server is expected to do, for its placement while nobody has measured it: "
+            "`quiet` (state 0), `cache` (state 1: it lives off the last-level cache), `mixed` "
+            "(state 4), `streaming` (state 8: it reads through memory), or the number of one of "
+            "the nine states."
+        ),
+        expected="one of quiet, cache, mixed, streaming, or a state from 0 to 8",
+        read=_EXPECTED_STATES.__getitem__,
+        allowed=tuple(_EXPECTED_STATES),
+    ),
+)
+_BY_KEY = {spec.key: spec for spec in SPECS}
 
 
 class InvalidFlavorSpec(ValueError):
@@ -56,23 +172,30 @@ class InvalidFlavorSpec(ValueError):
 def parse(extra_specs: Mapping[str, str]) -> FlavorSpec:
     """Raises InvalidFlavorSpec naming every fault; keys of other namespaces are not ours."""
     ours = {key: value for key, value in extra_specs.items() if key.startswith(NAMESPACE)}
-    faults = [fault for key, value in sorted(ours.items()) if (fault := _fault(key, value))]
+    faults = [told for key, value in sorted(ours.items()) if (told := fault(key, value))]
     if faults:
         raise InvalidFlavorSpec("; ".join(faults))
-    return FlavorSpec(
-        isolation=Isolation(ours.get(ISOLATION.key, Isolation.NONE.value)),
-        is_managed=ours.get(MANAGE.key) != "no",
-    )
+    asked = {_BY_KEY[key].field: _BY_KEY[key].read(value) for key, value in ours.items()}
+    if not asked:
+        return FlavorSpec()
+    floor = asked.pop("cap_floor_ratio", DEFAULT_CAP_FLOOR_RATIO)
+    return FlavorSpec(cap_floor_ratio=floor if asked.get("is_managed", True) else None, **asked)
+
+
+def fault(key: str, value: str) -> str | None:
+    """What is wrong with it and what is allowed; None: nothing is."""
+    spec = _BY_KEY.get(key)
+    if spec is None:
+        return unknown_key(key)
+    refusal = f"{key}={value[:80]!r} is not allowed: use {spec.expected}"
+    if not spec.has_form(value):
+        return refusal
+    try:
+        spec.read(value)
+    except ValueError:
+        return refusal
+    return None
 
 
 def unknown_key(key: str) -> str:
     return f"{key[:80]} is no extra spec of nova-vp: allowed are {', '.join(_BY_KEY)}"
-
-
-def _fault(key: str, value: str) -> str | None:
-    spec = _BY_KEY.get(key)
-    if spec is None:
-        return unknown_key(key)
-    if value in spec.allowed:
-        return None
-    return f"{key}={value[:80]!r} is not allowed: use one of {', '.join(spec.allowed)}"

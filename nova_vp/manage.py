@@ -1,31 +1,100 @@
 # SPDX-License-Identifier: Apache-2.0
 """`vp-manage`: what an operator does by hand and rarely, next to the database."""
 
+import argparse
 import sys
+from collections import Counter
+from datetime import UTC, datetime
 from typing import Any
 
 from oslo_config import cfg
 
-from nova_vp.conf import database
+from nova_vp import conf as options
+from nova_vp import manage_escalation
+from nova_vp.conf import database, scheduler
 from nova_vp.db import schema
+from nova_vp.db.purge import Before
+from nova_vp.db.queries import ERRORS, Store
+from nova_vp.quietly import quietly
 
 
 def main(argv: list[str] | None = None) -> int:
     conf = cfg.ConfigOpts()
     database.register_opts(conf)
+    scheduler.register_opts(conf)
     conf.register_cli_opt(cfg.SubCommandOpt("category", title="commands", handler=_add_commands))
-    conf(sys.argv[1:] if argv is None else argv, project="nova-vp", prog="vp-manage")
-    conf.category.run(conf)
-    return 0
+    try:
+        options.read(conf, sys.argv[1:] if argv is None else argv, "vp-manage")
+        return quietly(lambda: conf.category.run(conf) or 0)
+    except ERRORS as exc:
+        fault = _fault(conf, exc)
+    except cfg.Error as exc:
+        fault = f"configuration: {exc}"
+    except ModuleNotFoundError as exc:
+        fault = schema.missing_driver(exc)
+    print(f"vp-manage: {fault}", file=sys.stderr)
+    return 1
+
+
+def _fault(conf: cfg.ConfigOpts, exc: Exception) -> str:
+    said = str(exc).partition("\n")[0]
+    if "database is locked" in said:
+        what = (
+            "another process holds SQLite's one lock and does not let go: let it go on or end it "
+            "(`fuser -v FILE` names those who have the file open), then repeat this; or use "
+            "MariaDB or PostgreSQL, see [database] connection"
+        )
+    else:
+        what = (
+            "the database does not answer as it should; check [database] connection and that "
+            f"`vp-manage db sync` was run: {said}"
+        )
+    return f"{what}\n[database] connection = {database.shown(conf)}\n{options.origin(conf)}"
 
 
 def _add_commands(subparsers: Any) -> None:
-    db = subparsers.add_parser("db", help="the schema of the database")
+    _add_db(subparsers.add_parser("db", help="the schema of the database, and what is in it"))
+    _add_host(subparsers.add_parser("host", help="the hosts that report"))
+    escalation = subparsers.add_parser("escalation", help="what hosts asked of the cluster")
+    manage_escalation.add_commands(escalation)
+
+
+def _add_db(db: argparse.ArgumentParser) -> None:
     actions = db.add_subparsers(dest="action", required=True)
     sync = actions.add_parser("sync", help="bring the schema to the newest revision")
     sync.set_defaults(run=_sync)
     version = actions.add_parser("version", help="print the revision the database has")
     version.set_defaults(run=_print_version)
+    old = actions.add_parser(
+        "purge",
+        help="delete what is too old, as vp-scheduler does by and by; may be stopped and repeated",
+    )
+    until = old.add_mutually_exclusive_group()
+    until.add_argument("--before", type=_moment, metavar="DATE", help="YYYY-MM-DD, UTC")
+    until.add_argument(
+        "--keep-days",
+        type=_days,
+        metavar="N",
+        help="instead of [vp_scheduler] history_days and ledger_days",
+    )
+    old.set_defaults(run=_purge)
+
+
+def _add_host(host: argparse.ArgumentParser) -> None:
+    actions = host.add_subparsers(dest="action", required=True)
+    forget = actions.add_parser("forget", help="list a host no more that is gone for good")
+    forget.add_argument("host", metavar="NAME")
+    forget.set_defaults(run=_forget)
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+def _days(text: str) -> int:
+    if not 0 <= (days := int(text)) <= 36500:
+        raise argparse.ArgumentTypeError("give 0 to 36500 days")
+    return days
 
 
 def _sync(conf: cfg.ConfigOpts) -> None:
@@ -35,3 +104,28 @@ def _sync(conf: cfg.ConfigOpts) -> None:
 def _print_version(conf: cfg.ConfigOpts) -> None:
     revision = schema.current_revision(schema.open_engine(conf))
     print(revision or "no tables yet; `vp-manage db sync` makes them")
+
+
+def _purge(conf: cfg.ConfigOpts) -> None:
+    now = datetime.now(UTC)
+    given, settings = conf.category, conf.vp_scheduler
+    if given.before is not None:
+        before = Before(given.before, given.before)
+    elif given.keep_days is not None:
+        before = Before.days_ago(now, given.keep_days, given.keep_days)
+    else:
+        before = Before.days_ago(now, settings.history_days, settings.ledger_days)
+    gone: Counter[str] = Counter()
+    for step in Store(conf).purge(before, now):
+        gone[step.table] += step.rows
+        print(f"{step.table}: {gone[step.table]} rows", file=sys.stderr, flush=True)
+    print(", ".join(f"{table} {rows}" for table, rows in gone.items()) or "nothing was too old")
+
+
+def _forget(conf: cfg.ConfigOpts) -> int:
+    name = conf.category.host
+    if not Store(conf).forget_host(name):
+        print(f"{name} is not known; `openstack vp host list` names those that are")
+        return 1
+    print(f"{name} is forgotten; if its vp-agent runs, it is back with its next report")
+    return 0

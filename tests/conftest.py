@@ -4,10 +4,17 @@
 oslo.service takes eventlet by default, once for the process, as soon as oslo.messaging is imported.
 """
 
+import os
 import warnings
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Its threading backend looks for eventlet, which warns.
-    from oslo_service import backend
+    if os.environ.get("OS_NOVA_DISABLE_EVENTLET_PATCHING") == "0":
+        # Asked for by tools/test-nova-releases alone, as older schedulers of Nova run.
+        from nova import monkey_patch
 
-    backend.init_backend(backend.BackendType.THREADING)
+        monkey_patch.patch()
+    else:
+        from oslo_service import backend
+
+        backend.init_backend(backend.BackendType.THREADING)

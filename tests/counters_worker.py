@@ -11,7 +11,6 @@ import resource
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +51,7 @@ class CountersProcess:
         return name
 
     def read(self, threads: Iterable[VcpuThreads]) -> dict[str, Reading]:
-        answer = self._ask("read", [asdict(guest) for guest in threads])
+        answer = self._ask("read", [guest._asdict() for guest in threads])
         return {uuid: Reading(**reading) for uuid, reading in answer.items()}
 
     def problems(self) -> dict[str, str]:
@@ -120,7 +119,7 @@ class _Worker:
 
     def read(self, guests: list[dict[str, Any]]) -> object:
         threads = [VcpuThreads(**{**guest, "tids": tuple(guest["tids"])}) for guest in guests]
-        return {uuid: asdict(reading) for uuid, reading in self.driver.read(threads).items()}
+        return {uuid: reading._asdict() for uuid, reading in self.driver.read(threads).items()}
 
     def problems(self) -> object:
         return dict(self.driver.problems())

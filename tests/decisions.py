@@ -3,27 +3,34 @@
 
 from typing import Any
 
-from nova_vp.core.model import (
+from nova_vp.core.decided import (
     Action,
     Alternative,
+    Change,
     Decision,
     Detection,
     DomainView,
-    Guest,
+    Escalation,
     Hurt,
     Kind,
-    LlcDomain,
-    Mode,
+    NodeView,
     Outcome,
-    Profile,
     Reason,
     Rejection,
     Result,
+    Rung,
+    Suspect,
+    VpView,
+)
+from nova_vp.core.knobs import Knob
+from nova_vp.core.model import (
+    Guest,
+    LlcDomain,
+    Mode,
+    Profile,
     Sample,
     Sensitivity,
     State,
-    Suspect,
-    VpView,
 )
 from vp_agent.facts import HostFacts
 
@@ -78,23 +85,45 @@ def a_domain_view(id: int = 0, newcomer: float = 0.0, free_cores: float = 1.5) -
     )
 
 
+def a_placing(guest_uuid: str) -> Change:
+    now, to, original = frozenset(range(8)), frozenset(range(8, 16)), frozenset(range(64))
+    return Change(guest_uuid, Knob.PLACEMENT, to=(to,), now=(now,), original=(original,))
+
+
 def an_action(id: str = "a1", **fields: Any) -> Action:
     values = {
         "id": id,
         "controller": "vp",
         "guest_uuid": uuid_of(2),
-        "cpus": frozenset(range(8, 16)),
-        "from_cpus": frozenset(range(8)),
-        "original_cpus": frozenset(range(64)),
+        "changes": (a_placing(uuid_of(2)),),
         "domain_ids": (1,),
         "reason": Reason.MOVE_AGGRESSOR,
         "decided_s": 9.0,
         "hurt": Hurt(0.01, 0.03),
         "victim_uuid": uuid_of(1),
+        "rung": Rung.MOVE,
         "evidence": {"rise_per_s": 1e6, "broken": float("nan")},
         "rejected": (Alternative(uuid_of(1), 1, Rejection.NO_FREE_CPU, Hurt(0.2, 0.1)),),
     }
     return Action(**values | fields)
+
+
+def a_node(node: int = 0, **fields: Any) -> NodeView:
+    values = {"misses_per_s": 1e6, "mpki": 20.0, "limit_misses_per_s": None, "is_hot": False}
+    return NodeView(node, **values | fields)
+
+
+def an_escalation(**fields: Any) -> Escalation:
+    values = {
+        "id": "e1",
+        "victim_uuid": uuid_of(1),
+        "kind": Kind.CONTROLLER,
+        "decided_s": 9.0,
+        "since_s": 3.0,
+        "evidence": {},
+        "rejected": (Alternative(uuid_of(2), 0, Rejection.BUDGET, rung=Rung.CAP),),
+    }
+    return Escalation(**values | fields)
 
 
 def a_detection() -> Detection:

@@ -42,14 +42,19 @@ def a_domain(
     *,
     uuid: str | None = None,
     vcpus: int = 2,
+    maximum: int | None = None,
     cpuset: str | None = "0-1",
     metadata: str | None = None,
     body: str = "",
     memory_mib: int = 16,
     firmware: Path | None = None,
+    boot: str = "",
+    devices: str = "",
 ) -> str:
-    """`metadata`: what stands in <metadata>, Nova's own if None. `body`: further elements.
-    `firmware`: instead of SeaBIOS, whose waiting costs 0.6 % of a CPU; see `write_halting`."""
+    """`metadata`: what stands in <metadata>, Nova's own if None. `maximum`: of vCPUs that can be
+    plugged in. `body`, `boot`, `devices`: further elements, of the domain, its <os> and its
+    <devices>. `firmware`: instead of SeaBIOS, whose waiting costs 0.6 % of a CPU; see
+    `write_halting`."""
     bound = f" cpuset={quoteattr(cpuset)}" if cpuset else ""
     loader = f'<loader type="rom">{escape(str(firmware))}</loader>' if firmware else ""
     return f"""\
@@ -58,11 +63,11 @@ def a_domain(
   <uuid>{uuid or uuids.uuid4()}</uuid>
   <metadata>{nova_metadata() if metadata is None else metadata}</metadata>
   <memory unit="MiB">{memory_mib}</memory>
-  <vcpu placement="static"{bound}>{vcpus}</vcpu>
-  <os><type arch="x86_64" machine="pc">hvm</type>{loader}</os>
+  <vcpu placement="static"{bound} current="{vcpus}">{maximum or vcpus}</vcpu>
+  <os><type arch="x86_64" machine="pc">hvm</type>{loader}{boot}</os>
   {body}
   <devices><emulator>/usr/bin/qemu-system-x86_64</emulator><controller type="usb" model="none"/>
-    <memballoon model="none"/></devices>
+    <memballoon model="none"/>{devices}</devices>
 </domain>"""
 
 

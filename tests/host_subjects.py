@@ -10,18 +10,19 @@ from typing import Any, Protocol
 
 import libvirt
 
-from nova_vp.core.model import Applied
+from nova_vp.core.knobs import NO_QUOTA, Applied, Cpus, Held, Knob, Quota, all_cpus
 from tests.domain_xml import a_domain, nova_metadata
 from tests.libvirt_host import LibvirtHost
 from vp_agent.drivers import actuator_kernel
 from vp_agent.drivers.actuator_libvirt import LibvirtActuator
 from vp_agent.drivers.base import Actuator, GuestsDriver, Journal
+from vp_agent.drivers.cgroups import cpu_group, read_quota
 from vp_agent.drivers.connection import Connection
 from vp_agent.drivers.domains import Domains
 from vp_agent.drivers.fake import FakeActuator, FakeGuests, FakeHost, FakeJournal
 from vp_agent.drivers.journal import LibvirtJournal
 from vp_agent.drivers.libvirt_guests import LibvirtGuests
-from vp_agent.drivers.vcpu_threads import read_tids
+from vp_agent.drivers.vcpu_threads import read_emulator_affinity, read_tids
 
 
 class Subject(Protocol):
@@ -30,13 +31,19 @@ class Subject(Protocol):
     actuator: Actuator
     all_cpus: frozenset[int]
 
-    def boot(self, cpus: frozenset[int] | None = None, vcpus: int = 2) -> str: ...
+    def boot(
+        self, cpus: frozenset[int] | None = None, vcpus: int = 2, quota: Quota = NO_QUOTA
+    ) -> str: ...
     def end(self, uuid: str) -> None: ...
     def soft_reboot(self, uuid: str) -> None: ...
     def suspend(self, uuid: str) -> None: ...
     def resume(self, uuid: str) -> None: ...
     def place_by_hand(self, uuid: str, cpus: frozenset[int]) -> None: ...
     def affinities(self, uuid: str) -> set[frozenset[int]]: ...
+    def vcpu_affinities(self, uuid: str) -> Cpus: ...
+    def emulator_affinity(self, uuid: str) -> frozenset[int]: ...
+    def quotas(self, uuid: str) -> set[Quota]: ...
+    def cap_by_hand(self, uuid: str, quota: Quota) -> None: ...
     def stop_host(self) -> None: ...
     def start_host(self) -> None: ...
     def restart_agent(self) -> None: ...
@@ -71,9 +78,19 @@ class LibvirtSubject:
         if self._connection is not None:
             self._connection.close()
 
-    def boot(self, cpus: frozenset[int] | None = None, vcpus: int = 2) -> str:
+    def boot(
+        self, cpus: frozenset[int] | None = None, vcpus: int = 2, quota: Quota = NO_QUOTA
+    ) -> str:
+        """A quota stands in the flavor and, by Nova, in the XML."""
         cpuset = ",".join(map(str, sorted(cpus or self.all_cpus)))
-        return self.boot_xml(vcpus=vcpus, cpuset=cpuset, metadata=nova_metadata())
+        specs, body = {}, ""
+        if quota != NO_QUOTA:
+            named = {"quota": str(quota.quota_us), "period": str(quota.period_us)}
+            specs = {f"quota:cpu_{name}": value for name, value in named.items()}
+            elements = "".join(f"<{name}>{value}</{name}>" for name, value in named.items())
+            body = f"<cputune>{elements}</cputune>"
+        metadata = nova_metadata(extra_specs=specs)
+        return self.boot_xml(vcpus=vcpus, cpuset=cpuset, metadata=metadata, body=body)
 
     def boot_xml(self, **about: Any) -> str:
         name = f"instance-{len(self._names) + 1:08x}"
@@ -110,7 +127,21 @@ class LibvirtSubject:
             os.sched_setaffinity(tid, cpus)
 
     def affinities(self, uuid: str) -> set[frozenset[int]]:
-        return {frozenset(os.sched_getaffinity(tid)) for tid in self.tids(uuid)}
+        return set(self.vcpu_affinities(uuid))
+
+    def vcpu_affinities(self, uuid: str) -> Cpus:
+        return tuple(frozenset(os.sched_getaffinity(tid)) for tid in self.tids(uuid))
+
+    def emulator_affinity(self, uuid: str) -> frozenset[int]:
+        return read_emulator_affinity(self.host.pid_of_name(self._names[uuid]))
+
+    def quotas(self, uuid: str) -> set[Quota]:
+        """As the guest's vCPU threads are limited, by the kernel's own files."""
+        return {Quota(*read_quota(cpu_group(tid))) for tid in self.tids(uuid)}
+
+    def cap_by_hand(self, uuid: str, quota: Quota) -> None:
+        parameters = {"vcpu_quota": quota.quota_us, "vcpu_period": quota.period_us}
+        self.domain(uuid).setSchedulerParametersFlags(parameters, libvirt.VIR_DOMAIN_AFFECT_LIVE)
 
     def live_xml(self, uuid: str) -> str:
         return self.domain(uuid).XMLDesc()
@@ -137,8 +168,10 @@ class FakeSubject:
     def close(self) -> None:
         """Nothing is held."""
 
-    def boot(self, cpus: frozenset[int] | None = None, vcpus: int = 2) -> str:
-        return self.host.boot(allowed_cpus=cpus or self.all_cpus, vcpus=vcpus)
+    def boot(
+        self, cpus: frozenset[int] | None = None, vcpus: int = 2, quota: Quota = NO_QUOTA
+    ) -> str:
+        return self.host.boot(allowed_cpus=cpus or self.all_cpus, vcpus=vcpus, quota=quota)
 
     def end(self, uuid: str) -> None:
         self.host.end(uuid)
@@ -156,7 +189,20 @@ class FakeSubject:
         self.host.change(uuid, placement=cpus)
 
     def affinities(self, uuid: str) -> set[frozenset[int]]:
-        return {self.host.guests[uuid].guest.placement}
+        return set(self.vcpu_affinities(uuid))
+
+    def vcpu_affinities(self, uuid: str) -> Cpus:
+        guest = self.host.guests[uuid].guest
+        return guest.vcpu_placement or guest.cpus * guest.vcpus
+
+    def emulator_affinity(self, uuid: str) -> frozenset[int]:
+        return self.host.guests[uuid].emulator
+
+    def quotas(self, uuid: str) -> set[Quota]:
+        return {self.host.guests[uuid].guest.quota}
+
+    def cap_by_hand(self, uuid: str, quota: Quota) -> None:
+        self.host.change(uuid, quota=quota)
 
     def stop_host(self) -> None:
         self.host.is_up = False
@@ -169,11 +215,28 @@ def an_applied(
     uuid: str, cpus: frozenset[int], original: frozenset[int], epoch: int = 7
 ) -> Applied:
     """What the agent journals before it places a guest onto `cpus`."""
-    return Applied(
-        guest_uuid=uuid,
-        cpus=cpus,
-        original_cpus=original,
-        controller="mitigation",
-        action_id="mitigation-1",
-        epoch=epoch,
-    )
+    held = Held(Knob.PLACEMENT, (cpus,), (original,), "mitigation", "mitigation-1")
+    return Applied(uuid, epoch, (held,))
+
+
+def a_cap(uuid: str, quota: Quota, original: Quota = NO_QUOTA, epoch: int = 7) -> Applied:
+    """What the agent journals before it caps a guest."""
+    held = Held(Knob.CPU_CAP, quota, original, "mitigation", "mitigation-2", until_s=1000.0)
+    return Applied(uuid, epoch, (held,))
+
+
+def cap(actuator: Actuator, uuid: str, quota: Quota) -> None:
+    actuator.apply(uuid, Knob.CPU_CAP, quota)
+
+
+def place(actuator: Actuator, uuid: str, cpus: frozenset[int]) -> None:
+    actuator.apply(uuid, Knob.PLACEMENT, (cpus,))
+
+
+def placement(actuator: Actuator, uuid: str) -> frozenset[int]:
+    return all_cpus(actuator.read(uuid, Knob.PLACEMENT))
+
+
+def restore(actuator: Actuator, applied: Applied) -> None:
+    for held in applied.held:
+        actuator.restore(applied.guest_uuid, held)

@@ -15,6 +15,7 @@ ROLES = {
     "admin": ("admin", "manager", "member", "reader"),
     "member": ("member", "reader"),
     "service": ("service",),
+    "vp_escalation": ("vp_escalation",),
 }
 
 
@@ -23,9 +24,15 @@ class Keystone:
 
     def __init__(self) -> None:
         self.endpoints: dict[str, str] = {}
+        self.closed_projects: set[str] = set()
+        """Of which nobody is a member."""
+        self.projects: dict[str, str] = {}
+        """Ids by name, for administrators."""
 
     @webob.dec.wsgify
     def __call__(self, request: webob.Request) -> webob.Response:
+        if request.path_info.startswith("/v3/projects"):
+            return self._projects(request)
         if request.path_info.rstrip("/") != "/v3/auth/tokens":
             version = fixture.V3Discovery(f"{request.application_url}/v3")
             return webob.Response(json={"version": version})
@@ -33,10 +40,22 @@ class Keystone:
             return self._issue(request)
         return self._validate(request)
 
+    def _projects(self, request: webob.Request) -> webob.Response:
+        if not request.headers["X-Auth-Token"].startswith("admin."):
+            return webob.Response(status=403, json={"error": {"code": 403, "message": "no"}})
+        if request.path_info != "/v3/projects":
+            return webob.Response(status=404, json={"error": {"code": 404, "message": "no"}})
+        wanted = request.params.get("name")
+        found = [{"id": i, "name": n} for n, i in self.projects.items() if n == wanted]
+        return webob.Response(json={"projects": found, "links": {"next": None}})
+
     def _issue(self, request: webob.Request) -> webob.Response:
         auth = request.json["auth"]
         user = auth["identity"]["password"]["user"]["name"]
-        project = auth["scope"]["project"]["name"]
+        scope = auth["scope"]["project"]
+        project = scope.get("id") or scope["name"]
+        if project in self.closed_projects:
+            return webob.Response(status=401, json={"error": {"code": 401, "message": "no role"}})
         response = webob.Response(status=201, json=self._token(request, user, project))
         response.headers["X-Subject-Token"] = f"{user}.{project}"
         return response

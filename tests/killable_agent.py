@@ -18,14 +18,25 @@ from pathlib import Path
 from typing import Any
 
 import libvirt
+from stevedore import ExtensionManager
 
+from nova_vp.core.decided import Action, Change, Decision, Hurt, Reason
+from nova_vp.core.knobs import NO_QUOTA, Knob, Quota
+from nova_vp.core.memory import Memory
+from nova_vp.core.model import Guest, Picture, Policy
 from vp_agent import main as agent
-from vp_agent import wiring
+from vp_agent import tick, wiring
 
 # Imported late by the agent; here it would be imported anew in every run.
-from vp_agent.drivers import command_server  # noqa: F401
+from vp_agent.drivers import (
+    cgroups,
+    command_server,  # noqa: F401
+)
 
 ROOT = Path(__file__).parent.parent
+PLUGINS = ("vp_agent.actuators", "vp_agent.counters", "vp_agent.memory", "vp_agent.partition")
+CAP = Quota(45_000, 90_000)
+"""Another period than the default: both files of a version 1 cgroup change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +63,15 @@ class Agents:
             text=True,
         )
 
-    def start(self, log: Path, arguments: list[str], death: Death | None = None) -> int:
-        """The pid."""
-        return int(self._ask("start", str(log), str(death or ""), *arguments))
+    def start(
+        self,
+        log: Path,
+        arguments: list[str],
+        death: Death | None = None,
+        lease_s: float | None = None,
+    ) -> int:
+        """The pid. With `lease_s` its core also wants every guest capped, for so long."""
+        return int(self._ask("start", str(log), str(death or ""), str(lease_s or ""), *arguments))
 
     def wait(self, pid: int) -> int:
         """The exit status; that of a killed one is the negative signal."""
@@ -75,6 +92,9 @@ class Agents:
 
 
 def serve() -> None:
+    # What the agent would look for and import anew in every run.
+    for group in PLUGINS:
+        ExtensionManager(group)
     running: set[int] = set()
     for line in sys.stdin:
         order, *words = json.loads(line)
@@ -90,7 +110,7 @@ def serve() -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def fork(log: str, death: str, *arguments: str) -> int:
+def fork(log: str, death: str, lease_s: str, *arguments: str) -> int:
     pid = os.fork()
     if pid:
         return pid
@@ -100,6 +120,8 @@ def fork(log: str, death: str, *arguments: str) -> int:
     if death:
         when, call, nth = death.split()
         arm(Death(when, call, int(nth)))
+    if lease_s:
+        tick.step = capping(tick.step, float(lease_s))
     sys.argv = ["vp-agent", *arguments]
     status = 1
     try:
@@ -111,24 +133,67 @@ def fork(log: str, death: str, *arguments: str) -> int:
         os._exit(status)
 
 
+Step = Callable[[Memory, Picture, Policy], tuple[Memory, Decision]]
+
+
+def capping(real: Step, lease_s: float) -> Step:
+    """The core with one more controller, which caps without any reason."""
+
+    def step(memory: Memory, picture: Picture, policy: Policy) -> tuple[Memory, Decision]:
+        memory, decision = real(memory, picture, policy)
+        caps = tuple(
+            a_cap(guest, picture, lease_s)
+            for guest in picture.guests
+            if not guest.unmanaged and is_due(guest, picture, lease_s)
+        )
+        return memory, replace(decision, actions=(*decision.actions, *caps))
+
+    return step
+
+
+def is_due(guest: Guest, picture: Picture, lease_s: float) -> bool:
+    applied = picture.applied.get(guest.uuid)
+    held = applied.of(Knob.CPU_CAP) if applied else None
+    runs_out = held is None or held.until_s is None or held.until_s < picture.at_s + lease_s / 2
+    return runs_out or guest.quota != CAP
+
+
+def a_cap(guest: Guest, picture: Picture, lease_s: float) -> Action:
+    until_s = picture.at_s + lease_s
+    change = Change(guest.uuid, Knob.CPU_CAP, CAP, guest.quota, NO_QUOTA, until_s)
+    return Action(
+        id="cap-1",
+        controller="cap",
+        guest_uuid=guest.uuid,
+        changes=(change,),
+        domain_ids=(),
+        reason=Reason.RENEW_CAP,
+        decided_s=picture.at_s,
+        hurt=Hurt(0.0, 0.0),
+    )
+
+
 def arm(death: Death) -> None:
     """In this process, for good."""
     deadly = Deadly(death)
     real = wiring.libvirt_side
 
-    def libvirt_side(conf: Any) -> wiring.LibvirtSide:
-        side = real(conf)
+    def libvirt_side(conf: Any, **options: Any) -> wiring.LibvirtSide:
+        side = real(conf, **options)
         return replace(
             side,
             journal=Watched(side.journal, {"write": "journal", "drop": "drop"}, deadly),
             actuator=Watched(
                 side.actuator,
-                {"place": "place", "placement": "read-back", "restore": "restore"},
+                {"apply": "apply", "restore": "restore"},
                 deadly,
             ),
         )
 
     wiring.libvirt_side = libvirt_side
+    cgroups._write_quota = deadly.watch("quota", cgroups._write_quota)
+    tuned = deadly.watch("quota", libvirt.virDomain.setSchedulerParametersFlags)
+    libvirt.virDomain.setSchedulerParametersFlags = tuned
     os.sched_setaffinity = deadly.watch("vcpu", os.sched_setaffinity)
     libvirt.virDomain.pinVcpuFlags = deadly.watch("vcpu", libvirt.virDomain.pinVcpuFlags)
 

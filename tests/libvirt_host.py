@@ -26,6 +26,7 @@ libvirt.registerErrorHandler(lambda *_: None, None)
 CAPABILITIES = Path(__file__).resolve().parents[1] / ".cache/libvirt-capabilities"
 """libvirt probes an emulator for eight seconds; what it learnt is kept between runs."""
 INIT = Path(__file__).with_name("libvirt_host_init")
+_CGROUP_SIGNS = ("cgroup.controllers", "cpuset/tasks")
 _ACTIVE = libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE
 QEMU_CONF = """\
 user = "root"
@@ -53,8 +54,8 @@ def missing_for_libvirt() -> str | None:
     for command in ("libvirtd", "virtlogd", "qemu-system-x86_64", "unshare"):
         if shutil.which(command) is None:
             return f"{command} is not installed (tools/install-debian-packages)"
-    if not Path("/sys/fs/cgroup/cpuset/tasks").exists():
-        return "a private libvirtd needs cgroup v1 hierarchies"
+    if not any(Path("/sys/fs/cgroup", one).exists() for one in _CGROUP_SIGNS):
+        return "a private libvirtd needs cgroups: unified, or version 1 hierarchies"
     return None
 
 
@@ -69,7 +70,7 @@ def wait_until(what: str, holds: Callable[[], object], within_s: float = 20.0) -
 class LibvirtHost:
     """One private host. `emulator_directory` goes first on libvirtd's PATH: what stands there as
     `qemu-system-x86_64` becomes the emulator. `env` is added to libvirtd's (and QEMU's). `cells`
-    (`0/1`): the NUMA cells, each with an LLC of its own, that it shows instead of the machine's;
+    (`0/1`, or `0+1` for one with two LLCs): the NUMA cells that it shows instead of the machine's;
     only CPUs that the machine has can be pinned to."""
 
     def __init__(
@@ -185,7 +186,7 @@ class LibvirtHost:
         if CAPABILITIES.exists():
             shutil.copytree(CAPABILITIES, self._capabilities)
         if self._cells:
-            layout = topology.Topology(topology.parse_cells(self._cells), memory_mib=8192)
+            layout = topology.Topology.parse(self._cells, memory_mib=8192)
             topology.write_tree(layout, self.folder / "system")
         etc = self.folder / "etc"
         (etc / "libvirtd.conf").write_text(LIBVIRTD_CONF.format(uuid=uuids.uuid4()))

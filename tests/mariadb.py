@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,18 +26,22 @@ SERVER = (
     "--no-defaults",
     "--user=root",
     "--skip-networking",
+    "--skip-log-bin",
+    "--performance-schema=off",
+)
+# What a test leaves behind need not survive a crash of the machine.
+QUICK = (
     "--innodb-flush-log-at-trx-commit=0",
     "--innodb-doublewrite=0",
     "--innodb-buffer-pool-size=32M",
     "--innodb-log-file-size=16M",
-    "--skip-log-bin",
-    "--performance-schema=off",
 )
 
 
 class MariaDB:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, options: Sequence[str] = QUICK) -> None:
         self._folder = folder
+        self._options = options
         self._socket = folder / "sock"
         self._process: subprocess.Popen[bytes] | None = None
         with (folder / "install.log").open("wb") as log:
@@ -44,7 +49,8 @@ class MariaDB:
             subprocess.run(install, stdout=log, stderr=log, check=True)
 
     def start(self) -> None:
-        argv = [*SERVER, f"--datadir={self._folder}/data", f"--socket={self._socket}"]
+        here = [f"--datadir={self._folder}/data", f"--socket={self._socket}"]
+        argv = [*SERVER, *self._options, *here]
         with (self._folder / "server.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [*argv, f"--pid-file={self._folder}/pid"],
@@ -65,6 +71,11 @@ class MariaDB:
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
             self._process = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "start() comes first"
+        return self._process.pid
 
     def make_database(self, name: str) -> str:
         """An empty one; its SQLAlchemy URL."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builders of valid digests and reports, for tests to bend."""
+"""Builders of valid digests, reports and escalations, for tests to bend."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from nova_vp import wire
@@ -16,14 +16,17 @@ def a_domain(
     strict: float = 0.0,
     cpus: int = 4,
     vcpus: int = 0,
+    of_class: Mapping[int, float] | None = None,
 ) -> dict[str, Any]:
-    """Ratios are those for a newcomer that nobody has measured."""
+    """Ratios are those for a newcomer that nobody has measured. `of_class`: what newcomers of
+    other classes would lose."""
+    newcomers = [round(1000 * (of_class or {}).get(n, 0.0)) for n in range(UNKNOWN)]
     return {
         "id": id,
         "free_mcores": 1000 * max(cpus - vcpus, 0),
         "cpus": cpus,
         "vcpus": vcpus,
-        "newcomer": [0] * UNKNOWN + [round(1000 * newcomer)],
+        "newcomer": [*newcomers, round(1000 * newcomer)],
         "resident": [0] * UNKNOWN + [round(1000 * resident)],
         "strict": [0] * UNKNOWN + [round(1000 * strict)],
     }
@@ -34,9 +37,11 @@ def a_digest(
     *domains: dict[str, Any],
     order: tuple[int, int] = (1, 1),
     homing: bool = True,
-    known: Iterable[str] = (),
+    known: Iterable[str] | Mapping[str, int] = (),
+    seats: Mapping[str, int] | None = None,
     **fields: Any,
 ) -> dict[str, Any]:
+    """`known`: with their classes, or without, as older agents send it. `seats`: of all of them."""
     return {
         "v": wire.VERSION,
         "host": host,
@@ -47,6 +52,8 @@ def a_digest(
         "age_ms": 0,
         "domains": list(domains or [a_domain()]),
         "known": wire.pack_known(known),
+        **({"classes": wire.pack_classes(known)} if isinstance(known, Mapping) else {}),
+        **({} if seats is None else {"seats": wire.pack_seats(seats)}),
         **fields,
     }
 
@@ -70,9 +77,73 @@ def a_report(
     }
 
 
+VICTIM, AGGRESSOR = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
+
+
+def a_candidate(uuid: str = VICTIM, role: str = "victim", **fields: Any) -> dict[str, Any]:
+    return {
+        "uuid": uuid,
+        "name": "db",
+        "project_id": "p1",
+        "flavor": "m1.small",
+        "image": "",
+        "vcpus": 2,
+        "role": role,
+        "memory_kib": 2 << 20,
+        "dirty_kib_per_s": None,
+        "state": 4,
+        "sensitivity": ["cache"],
+        "priority": 1.0,
+        "relief_ratio": 0.3,
+        "others_ratio": 0.0,
+        "obstacle": "",
+        **fields,
+    }
+
+
+def an_escalation(
+    id: str = "99999999-9999-5999-8999-999999999999",
+    host: str = "vp1",
+    *candidates: dict[str, Any],
+    **fields: Any,
+) -> dict[str, Any]:
+    return {
+        "v": wire.VERSION,
+        "id": id,
+        "host": host,
+        "epoch": 1,
+        "at": 1.8e9,
+        "since": 1.8e9 - 60,
+        "mode": "enforce",
+        "kind": "cache",
+        "victim": VICTIM,
+        "evidence": {"measured_loss_ratio": 0.3},
+        "rejected": [],
+        "candidates": list(candidates or [a_candidate(), a_candidate(AGGRESSOR, "aggressor")]),
+        **fields,
+    }
+
+
 def digest_text(*args: Any, **kwargs: Any) -> str:
     return wire.encode(wire.DIGEST_TOPIC, a_digest(*args, **kwargs))
 
 
 def report_text(*args: Any, **kwargs: Any) -> str:
     return wire.encode(wire.REPORT_TOPIC, a_report(*args, **kwargs))
+
+
+def escalation_text(*args: Any, **kwargs: Any) -> str:
+    return wire.encode(wire.ESCALATION_TOPIC, an_escalation(*args, **kwargs))
+
+
+def profiles_text(*learned: tuple[str, str, int], sent: float = 1.8e9) -> str:
+    message = {"v": wire.VERSION, "sent": sent, "learned": [list(one) for one in learned]}
+    return wire.encode(wire.PROFILES, message)
+
+
+class NothingToSay:
+    """The publisher of an agent whose news are not what is looked at."""
+
+    def republish(self, within_s: float) -> None: ...
+
+    def republish_digest(self, within_s: float) -> None: ...

@@ -40,8 +40,9 @@ def shipped_policies(scale: int) -> dict[str, Any]:
 
 
 class RabbitMQ:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, scale: int = SCALE) -> None:
         self._folder = folder
+        self._scale = scale
         self.port = free_port()
         self._epmd_port = free_port()
         self._dist_port = free_port()
@@ -64,6 +65,11 @@ class RabbitMQ:
     def close(self) -> None:
         for process in reversed(self._processes):
             self._end(process)
+
+    @property
+    def pid(self) -> int:
+        """Of the process whose children do the work."""
+        return self._server.pid
 
     def bind(self, queue: str, exchange: str) -> None:
         """A queue that nobody consumes."""
@@ -90,7 +96,7 @@ class RabbitMQ:
         return connection
 
     def _write_configuration(self) -> None:
-        definitions = shipped_policies(SCALE) | {
+        definitions = shipped_policies(self._scale) | {
             "users": [{"name": USER, "password": PASSWORD, "tags": "administrator"}],
             "vhosts": [{"name": "/"}],
             "permissions": [

@@ -33,6 +33,8 @@ SLOT_OFFSETS: Mapping[str, int] = {
     "llc_misses_local": 32,
     "llc_misses_remote": 40,
 }
+CONTROLLER_MAGIC = 0x3130434D554D5056
+CONTROLLER_OFFSETS: Mapping[str, int] = {"magic": 0, "version": 8, "capacity_lines_per_s": 16}
 _WIDE = ("magic", "started_ns")
 
 
@@ -76,3 +78,15 @@ class VpmuFile:
                 at = HEADER_BYTES + vcpu * SLOT_BYTES + offset
                 (was,) = struct.unpack("<Q", os.pread(file.fileno(), 8, at))
                 os.pwrite(file.fileno(), struct.pack("<Q", was + getattr(counts, field)), at)
+
+
+def make_controller(
+    folder: Path, node: int, lines_per_s: int, magic: int = CONTROLLER_MAGIC, version: int = 1
+) -> None:
+    """A modelled memory controller, as the first guest's plugin makes it."""
+    content = bytearray(4096)
+    values = {"magic": magic, "version": version, "capacity_lines_per_s": lines_per_s}
+    for field, value in values.items():
+        kind = "<I" if field == "version" else "<Q"
+        struct.pack_into(kind, content, CONTROLLER_OFFSETS[field], value)
+    (folder / f"mc.{node}").write_bytes(content)

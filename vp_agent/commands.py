@@ -1,13 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an operator can tell a running agent, whichever way the order comes in (bus or socket)."""
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from nova_vp.core.model import Mode
 
 
 class UnknownAction(Exception):
-    """No proposal of that id stands now. The message lists those that do."""
+    """No action of that id is known, or no proposal. The message lists those that stand."""
+
+
+class NotInForce(Exception):
+    """Nothing of that action stands now. The message says why, and lists those that do."""
+
+
+class CannotOrder(Exception):
+    """There is no such order, or no such server here. The message says what there is."""
 
 
 class NotAdvising(Exception):
@@ -22,3 +31,31 @@ class Commands(Protocol):
 
     def accept(self, action_id: str) -> None:
         """Raises UnknownAction or NotAdvising."""
+
+    def undo(self, action_id: str) -> None:
+        """Raises UnknownAction or NotInForce."""
+
+    def take_orders(self, text: object) -> None:
+        """Of single servers: a `wire.ORDERS` message, remembered across restarts. One that is older
+        than what was taken already changes nothing. Raises wire.BadMessage, and OSError where the
+        state folder refuses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Whether a guest may be migrated now."""
+
+    ready: bool
+    why: str = ""
+    """Not ready, since ..."""
+
+
+class MigrationOrders(Protocol):
+    """What the cluster orders of a guest that it migrates. Thread-safe; may be repeated."""
+
+    def prepare(self, escalation_id: str, uuid: str, hold_s: float) -> Prepared:
+        """Nothing of ours is on the guest, and it is left alone for that long. Blocks for some
+        seconds at most."""
+
+    def end(self, escalation_id: str, uuid: str, outcome: str, detail: str) -> None:
+        """That is over."""

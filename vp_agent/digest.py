@@ -9,23 +9,42 @@ import math
 from typing import Any
 
 from nova_vp import wire
-from nova_vp.core.model import Decision, DomainView
+from nova_vp.core.decided import Decision, DomainView, VpView
+from nova_vp.core.model import Isolation
+from nova_vp.core.predict import newcomer_class
 from vp_agent.facts import HostFacts, head
 
 
 def digest(decision: Decision, facts: HostFacts, order: wire.Order, now_s: float) -> dict[str, Any]:
     """What schedulers place by, in at most `wire.DIGEST_BYTES` if leaving out domains can do it."""
-    running = {view.guest.uuid for view in decision.vps}
+    classes = dict.fromkeys(facts.stopped_servers, wire.UNKNOWN_CLASS)
+    classes |= {view.guest.uuid: _class(view) for view in decision.vps}
+    seats = {uuid: wire.seat_of((), is_strict=False) for uuid in facts.stopped_servers}
+    seats |= {view.guest.uuid: _seat(view) for view in decision.vps}
     message = {
         **head(decision, facts, order),
         "homing": facts.is_homing,
         "age_ms": max(0, round((now_s - decision.at_s) * 1000)),
         "domains": [],
-        "known": wire.pack_known(running | facts.stopped_servers),
+        "known": wire.pack_known(classes),
+        "classes": wire.pack_classes(classes),
     }
     room = wire.DIGEST_BYTES - len(wire.encode(wire.DIGEST_TOPIC, message))
     message["domains"] = _fitting([_digest_domain(view) for view in decision.domains], facts, room)
-    return message
+    with_seats = {**message, "seats": wire.pack_seats(seats)}
+    # They matter to servers of one group only: no domain is left out for them.
+    return with_seats if len(wire.compact(with_seats)) <= wire.DIGEST_BYTES else message
+
+
+def _class(view: VpView) -> int:
+    """As which newcomer it would count on another host: by what it is when nobody disturbs it."""
+    if view.undisturbed is None:
+        return wire.UNKNOWN_CLASS
+    return newcomer_class(view.undisturbed.state, view.undisturbed.sensitivity.cache)
+
+
+def _seat(view: VpView) -> int:
+    return wire.seat_of(view.domain_ids, view.guest.isolation is Isolation.STRICT)
 
 
 def _digest_domain(view: DomainView) -> dict[str, Any]:

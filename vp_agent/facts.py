@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nova_vp import wire
-from nova_vp.core.model import Decision
+from nova_vp.core.decided import Decision
+from nova_vp.core.knobs import Knob
+from vp_agent.orders import NEVER_TOLD, Told
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,12 @@ class HostFacts:
     stopped_servers: frozenset[str] = field(default_factory=frozenset)
     """UUIDs of servers defined here that do not run: the scheduler would take them for newcomers
     that are still to come."""
+    knobs: frozenset[Knob] = frozenset()
+    """What this host's agent can turn, if it may."""
+    hypervisor: str = ""
+    """libvirt's name of the host, under which Placement knows it; empty: not asked yet."""
+    told: Told = NEVER_TOLD
+    """What is ordered of servers, as far as this host was told."""
 
 
 def head(decision: Decision, facts: HostFacts, order: wire.Order) -> dict[str, Any]:

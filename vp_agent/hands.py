@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Journal, then act, then confirm; and undo by the same path.
+"""Journal, then act; and undo by the same path.
 
 The order is the safety: whatever kills the agent between two of these lines, the journal in the
 domain's metadata says what stood there before, and the next run or `vp-agent release` restores it.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 
-from nova_vp.core.model import Action, Applied, Outcome, Result
+from nova_vp.core.decided import Action, Change, Outcome, Result
+from nova_vp.core.knobs import Applied, Held, Knob, Value
+from nova_vp.core.model import MemoryMove
 from vp_agent.drivers.base import Actuator, ApplyFailed, DriverError, GuestGone, Journal
 
 LOG = logging.getLogger(__name__)
@@ -17,89 +20,213 @@ LOG = logging.getLogger(__name__)
 class Hands:
     """The only code that changes a guest."""
 
-    def __init__(self, journal: Journal, actuator: Actuator, epoch: int) -> None:
+    def __init__(self, journal: Journal, actuators: Mapping[Knob, Actuator], epoch: int) -> None:
         self._journal = journal
-        self._actuator = actuator
+        self._actuators = actuators
         self._epoch = epoch
+        self._put: dict[tuple[str, Knob], set[Value]] = {}
+        """What this run has set, or may have: not every failure could be taken back."""
+
+    @property
+    def knobs(self) -> frozenset[Knob]:
+        """Those that can be turned; one whose actuator does not offer it is only undone."""
+        return frozenset(knob for knob, one in self._actuators.items() if knob in one.knobs)
 
     def apply(self, actions: Iterable[Action], at_s: float) -> tuple[Outcome, ...]:
         return tuple(self._apply(action, at_s) for action in actions)
 
     def _apply(self, action: Action, at_s: float) -> Outcome:
+        done: list[tuple[Change, Held | None]] = []
         try:
-            if action.is_undo and action.cpus == action.original_cpus:
-                self._undo(self._entry(action))
-            else:
-                self._place(action)
+            for change in action.changes:
+                done.append((change, self._entry(change.guest_uuid).of(change.knob)))
+                self._turn(change, action)
         except GuestGone:
+            self._take_back(action, done)
             return Outcome(action, Result.FAILED, at_s, "the guest is gone")
         except DriverError as exc:
+            self._take_back(action, done)
             return Outcome(action, Result.FAILED, at_s, str(exc))
         return Outcome(action, Result.APPLIED, at_s)
 
-    def _place(self, action: Action) -> None:
-        before = self._journal.read().get(action.guest_uuid)
-        self._journal.write(self._entry(action))
-        try:
-            self._actuator.place(action.guest_uuid, action.cpus)
-            self._confirm(action)
-        except ApplyFailed:
-            self._take_back(action, before)
-            raise
-
-    def _confirm(self, action: Action) -> None:
-        now = self._actuator.placement(action.guest_uuid)
-        if now != action.cpus:
-            raise ApplyFailed(
-                f"the host placed it on CPUs {sorted(now)} instead of {sorted(action.cpus)}; "
-                "see whether another tool pins it"
-            )
-
-    def _take_back(self, action: Action, before: Applied | None) -> None:
-        """A change that failed half-way: back to what the journal said before it."""
-        try:
-            if before is None:
-                self._undo(self._entry(action))
-            else:
-                self._journal.write(before)
-                self._actuator.place(before.guest_uuid, before.cpus)
-        except DriverError as exc:
-            LOG.warning("%s: could not take back %s: %s", action.guest_uuid, action.id, exc)
-
-    def _entry(self, action: Action) -> Applied:
-        return Applied(
-            guest_uuid=action.guest_uuid,
-            cpus=action.cpus,
-            original_cpus=action.original_cpus,
+    def _turn(self, change: Change, action: Action) -> None:
+        held = Held(
+            knob=change.knob,
+            value=change.to,
+            original=change.original,
             controller=action.controller,
             action_id=action.id,
-            epoch=self._epoch,
+            until_s=change.until_s,
         )
+        if change.is_restoring:
+            self._give_back(change.guest_uuid, held)
+        elif self._stands(change):
+            # The lease alone is new.
+            self._journal.write(self._entry(change.guest_uuid).holding(held))
+        else:
+            self._hold(change.guest_uuid, held)
 
-    def undo(self, entries: Iterable[Applied]) -> tuple[str, ...]:
-        """Back to the values before us. Returns the guests that could not be restored."""
-        failed = []
-        for applied in entries:
+    def _stands(self, change: Change) -> bool:
+        """Journalled by us, and seen on the host."""
+        before = self._entry(change.guest_uuid).of(change.knob)
+        return before is not None and before.value == change.to == change.now
+
+    def _hold(self, guest_uuid: str, held: Held) -> None:
+        actuator, before = self._actuator(held.knob), self._entry(guest_uuid)
+        self._put.setdefault((guest_uuid, held.knob), set()).add(held.value)
+        self._journal.write(before.holding(held))
+        try:
+            actuator.apply(guest_uuid, held.knob, held.value)
+        except ApplyFailed:
+            if held.knob is Knob.MEMORY:  # A move is refused before it begins, or not at all.
+                self._keep(before)
+            raise
+
+    def _give_back(self, guest_uuid: str, held: Held) -> None:
+        """Without waiting for memory, which is on its way then: `settle` takes note of its end."""
+        if held.knob is not Knob.MEMORY or not held.original:
+            self._restore(guest_uuid, held)
+            return
+        back = replace(held, value=held.original, until_s=None)
+        # Of this run from now on, whoever moved it: else the next tick would give it back again.
+        entry = replace(self._entry(guest_uuid), epoch=self._epoch)
+        self._journal.write(entry.holding(back))
+        self._actuator(held.knob).apply(guest_uuid, held.knob, held.original)
+
+    def settle(self, moves: Mapping[str, MemoryMove]) -> None:
+        """The journal forgets memory that is back; of what is not, the next undo tries again."""
+        for uuid, move in moves.items():
+            held = self._entry(uuid).of(Knob.MEMORY) if move.is_over else None
+            if held is None or not move.to == held.value == held.original:
+                continue
             try:
-                self._undo(applied)
-            except GuestGone:
-                LOG.info("%s is gone: nothing to undo", applied.guest_uuid)
+                if move.problem:
+                    raise ApplyFailed(f"{move.problem}; `vp-agent release` tries again")
+                self._forget(uuid, Knob.MEMORY)
             except DriverError as exc:
-                LOG.error("%s could not be restored: %s", applied.guest_uuid, exc)
-                failed.append(applied.guest_uuid)
-        return tuple(failed)
+                LOG.warning("vp=%s its memory is not given back: %s", uuid, exc)
 
-    def _undo(self, applied: Applied) -> None:
-        self._actuator.restore(applied)
-        self._journal.drop(applied.guest_uuid)
+    def _restore(self, guest_uuid: str, held: Held) -> None:
+        """Returns once all is as it was, memory too."""
+        self._actuator(held.knob).restore(guest_uuid, held)
+        self._forget(guest_uuid, held.knob)
+
+    def _forget(self, guest_uuid: str, knob: Knob) -> None:
+        self._put.pop((guest_uuid, knob), None)
+        self._keep(self._entry(guest_uuid).without(knob))
+
+    def _keep(self, entry: Applied) -> None:
+        if entry.held:
+            self._journal.write(entry)
+        else:
+            self._journal.drop(entry.guest_uuid)
+
+    def _actuator(self, knob: Knob) -> Actuator:
+        try:
+            return self._actuators[knob]
+        except KeyError:
+            raise ApplyFailed(f"no actuator of this host turns {knob.value}") from None
+
+    def _entry(self, guest_uuid: str) -> Applied:
+        """What we hold of a guest now."""
+        return self._journal.read().get(guest_uuid) or Applied(guest_uuid, self._epoch)
+
+    def _take_back(self, action: Action, done: list[tuple[Change, Held | None]]) -> None:
+        """A want is granted whole or not at all: the last change first, as the journal had it."""
+        for change, before in reversed(done):
+            try:
+                if self._entry(change.guest_uuid).of(change.knob) == before:
+                    continue  # Refused before it began.
+                if before is not None:
+                    self._hold(change.guest_uuid, before)
+                else:
+                    held = Held(change.knob, change.to, change.original, "", "")
+                    self._give_back(change.guest_uuid, held)
+            except GuestGone:
+                continue  # And its limits with it.
+            except DriverError as exc:
+                LOG.warning("action=%s vp=%s not taken back: %s", action.id, change.guest_uuid, exc)
+
+    def undo(self, entries: Iterable[Applied], *, waits: bool) -> tuple[str, ...]:
+        """Back to the values before us, memory last, since it takes long; `waits`: until it is
+        back. Returns the guests that could not be restored."""
+        todo = tuple(entries)
+        slow = self._restore if waits else self._give_back
+        failed = [a.guest_uuid for a in todo if not self._undo(_quick(a), self._restore)]
+        failed += [a.guest_uuid for a in todo if not self._undo(_slow(a), slow)]
+        return tuple(dict.fromkeys(failed))
+
+    def let_go(self, applied: Applied) -> bool:
+        """Before the guest leaves this host: all goes back but its memory, which is laid anew where
+        it arrives. Whether nothing of ours is left."""
+        is_back = self._undo(_quick(applied), self._restore)
+        try:
+            if applied.of(Knob.MEMORY):
+                self._forget(applied.guest_uuid, Knob.MEMORY)
+        except DriverError as exc:
+            LOG.error("vp=%s its journal could not be cleared: %s", applied.guest_uuid, exc)
+            return False
+        return is_back
+
+    def _undo(self, applied: Applied, restore: Callable[[str, Held], None]) -> bool:
+        """Knob by knob, so that one that fails keeps no other from going back."""
+        is_back = True
+        for held in applied.held:
+            try:
+                restore(applied.guest_uuid, held)
+            except GuestGone:
+                LOG.info("vp=%s is gone: nothing to undo", applied.guest_uuid)
+                return True
+            except DriverError as exc:
+                LOG.error("vp=%s could not be restored: %s", applied.guest_uuid, exc)
+                is_back = False
+        return is_back
+
+    def forget_others(self, guest_uuids: Collection[str]) -> None:
+        """Only these are here: what was put on others ended with them."""
+        self._put = {key: values for key, values in self._put.items() if key[0] in guest_uuids}
 
     def disown(self, guest_uuids: Iterable[str]) -> None:
-        """Somebody else placed these: their journal goes, their placement stays.
+        """Somebody else changed these: what they changed stays as it is, and is forgotten; what
+        still stands as we set it goes back.
 
-        A journal that cannot be dropped now is seen and dropped in a later tick.
+        A journal that cannot be written now is seen and cleared in a later tick.
         """
         for uuid in guest_uuids:
-            try:
-                self._journal.drop(uuid)
-            except DriverError as exc:
-                LOG.warning("%s: the journal stays for now: %s", uuid, exc)
+            for held in self._entry(uuid).held:
+                try:
+                    self._disown(uuid, held)
+                except DriverError as exc:
+                    LOG.warning("vp=%s the journal stays for now: %s", uuid, exc)
+
+    def _disown(self, uuid: str, held: Held) -> None:
+        # Where memory lies is never exactly as asked, and nobody else moves it.
+        ours = {held.value, *self._put.get((uuid, held.knob), ())}
+        if held.knob is Knob.MEMORY or self._actuator(held.knob).read(uuid, held.knob) in ours:
+            self._give_back(uuid, held)
+        else:
+            self._forget(uuid, held.knob)
+
+    def lapse(self, now_s: float) -> tuple[str, ...]:
+        """What was not renewed in time goes back. Returns the guests that had such; monotonic."""
+        entries = self._journal.read().values()
+        lapsed = tuple(over(one, now_s) for one in entries if _ended(one, now_s))
+        self.undo(lapsed, waits=False)
+        return tuple(applied.guest_uuid for applied in lapsed)
+
+
+def over(applied: Applied, now_s: float) -> Applied:
+    """Only what is held beyond its lease."""
+    return replace(applied, held=tuple(_ended(applied, now_s)))
+
+
+def _ended(applied: Applied, now_s: float) -> list[Held]:
+    return [h for h in applied.held if h.until_s is not None and h.until_s <= now_s]
+
+
+def _quick(applied: Applied) -> Applied:
+    return applied.without(Knob.MEMORY)
+
+
+def _slow(applied: Applied) -> Applied:
+    return replace(applied, held=tuple(h for h in applied.held if h.knob is Knob.MEMORY))

@@ -20,12 +20,24 @@ from pathlib import Path
 from typing import Any
 
 from nova_vp.core.model import Mode
-from vp_agent.commands import NotAdvising, UnknownAction
+from nova_vp.run_folder import LOCK
+from vp_agent import order_log
+from vp_agent.commands import CannotOrder, NotAdvising, NotInForce, UnknownAction
 from vp_agent.control import RELEASE_TIMEOUT_S, Control
+from vp_agent.order_line import carry_out
+from vp_agent.recorder import CannotRecord
 
 LOG = logging.getLogger(__name__)
 MAX_LINE_BYTES = 4096
 CLIENT_TIMEOUT_S = 10.0
+ASKED_S = 60.0
+"""For so long after the libvirt hook asked for a look, who arrives may not be there to be seen."""
+_QUESTIONS = frozenset({"status"})
+"""They change nothing, and are asked every second."""
+
+
+_REFUSALS = (CannotOrder, CannotRecord, NotAdvising, NotInForce, UnknownAction, OSError)
+"""What is told with its message alone."""
 
 
 class NoAgent(Exception):
@@ -46,7 +58,7 @@ class RunFolder:
     def __init__(self, folder: str) -> None:
         self.path = Path(folder)
         self.socket = self.path / "agent.sock"
-        self._lock = self.path / "agent.lock"
+        self._lock = self.path / LOCK
         self._beat = self.path / "agent.alive"
         self._is_failing = False
 
@@ -55,6 +67,8 @@ class RunFolder:
         """Raises AlreadyRunning. The kernel lets go of the lock however the process ends."""
         self.path.mkdir(parents=True, exist_ok=True)
         with open(self._lock, "a") as file:
+            with contextlib.suppress(PermissionError):  # another user's, of an earlier agent
+                os.fchmod(file.fileno(), 0o644)  # whatever the umask: others look whether we run
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as exc:
@@ -76,6 +90,18 @@ class RunFolder:
             if not self._is_failing:
                 LOG.error("no heartbeat, `vp-agent release --expired` will undo all: %s", exc)
             self._is_failing = True
+
+    def forget_beat(self) -> None:
+        """Nobody holds anything any more: nobody need look whether the agent still lives."""
+        self._beat.unlink(missing_ok=True)
+
+    def was_asked_lately(self) -> bool:
+        """The libvirt hook asked `release --expired` to look, by a heartbeat of long ago."""
+        try:
+            beat = self._beat.stat()
+        except OSError:
+            return False
+        return beat.st_mtime == 0 and time.time() - beat.st_ctime < ASKED_S
 
     def _write_beat(self, text: bytes) -> None:
         """In place: whoever reads meanwhile must not find it empty, and a full disk lets us."""
@@ -103,13 +129,24 @@ class _Listener(socketserver.ThreadingUnixStreamServer):
 class Server:
     """Answers the socket on a thread of its own until closed."""
 
-    def __init__(self, folder: RunFolder, control: Control, status: Callable[[], Any]) -> None:
+    def __init__(
+        self,
+        folder: RunFolder,
+        control: Control,
+        status: Callable[[], Any],
+        record: Callable[[str], str],
+    ) -> None:
+        """`record`: into that file, or no more if it is empty; its answer is the file of until
+        now. Raises CannotRecord."""
         self._path = folder.socket
         self._path.unlink(missing_ok=True)
         answers: Mapping[str, Callable[[str], Any]] = {
             "status": lambda _: status(),
-            "mode": lambda value: control.set_mode(Mode(value)),
+            "mode": lambda value: control.set_mode(_mode(value)),
             "accept": control.accept,
+            "undo": control.undo,
+            "order": lambda value: carry_out(control.servers, value),
+            "record": record,
             "release": lambda _: control.release(),
         }
 
@@ -138,11 +175,29 @@ class Server:
 def _answer(answers: Mapping[str, Callable[[str], Any]], line: bytes) -> dict[str, Any]:
     try:
         order = json.loads(line)
-        return {"ok": answers[order["do"]](str(order.get("value", "")))}
-    except (UnknownAction, NotAdvising, OSError) as exc:
-        return {"error": str(exc)}
+        name, value = order["do"], str(order.get("value", ""))
+        do = answers[name]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {"error": f"not an order; known orders: {', '.join(answers)}"}
+    if name not in _QUESTIONS:
+        order_log.note(order_log.LOCAL, name, value=value)
+    try:
+        return {"ok": do(value)}
+    except _REFUSALS as exc:
+        return {"error": str(exc)}
+    except Exception as exc:  # a fault of ours: who asked shall not take it for one of his own
+        LOG.exception("request=%s order=%s failed", order_log.LOCAL, name)
+        return {
+            "error": f"{name} failed in the agent ({type(exc).__name__}: {exc}); its log says more"
+        }
+
+
+def _mode(value: str) -> Mode:
+    try:
+        return Mode(value)
+    except ValueError:
+        known = ", ".join(mode.value for mode in Mode)
+        raise CannotOrder(f"there is no mode {value[:80]!r}: give one of {known}") from None
 
 
 def ask(folder: RunFolder, do: str, value: str = "") -> Any:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What counts as news: a difference between two decisions that is worth a message at once."""
 
-from nova_vp.core.model import Decision, DomainView, Result, VpView
+from nova_vp.core.decided import Decision, DomainView, Kind, Result, VpView
 
 NEWS_RATIO = 0.02
 """A predicted loss that moved by less is no news."""
@@ -13,13 +13,23 @@ def is_news(old: Decision, new: Decision) -> bool:
     """Whether the change between two decisions is worth a message before the next refresh."""
     if old.mode is not new.mode or len(old.domains) != len(new.domains):
         return True
-    if [p.id for p in old.proposals] != [p.id for p in new.proposals]:
+    if _lists(old) != _lists(new):
         return True
     if len(old.vps) != len(new.vps) or any(map(_is_vp_news, old.vps, new.vps)):
         return True
     if old.domains is new.domains:
         return False
     return any(_is_domain_news(*pair) for pair in zip(old.domains, new.domains, strict=True))
+
+
+def _lists(decision: Decision) -> tuple[list[object], ...]:
+    """What came or went; how far memory has moved and how busy a node is, is no news."""
+    return (
+        [action.id for action in decision.proposals],
+        [one.id for one in decision.escalations],
+        [view.node for view in decision.nodes if view.is_hot],
+        [(move.guest_uuid, move.to, move.is_over) for move in decision.memory_moves],
+    )
 
 
 def _is_vp_news(old: VpView, new: VpView) -> bool:
@@ -31,9 +41,13 @@ def _is_vp_news(old: VpView, new: VpView) -> bool:
         or old.domain_ids != new.domain_ids
         or was.unmanaged is not now.unmanaged
         or was.isolation is not now.isolation
-        or (old.detection is None) is not (new.detection is None)
+        or _kind(old) is not _kind(new)
         or (old.history is not new.history and _last(old) != _last(new))
     )
+
+
+def _kind(view: VpView) -> Kind | None:
+    return view.detection.kind if view.detection else None
 
 
 def _last(view: VpView) -> tuple[str, Result] | None:

@@ -5,8 +5,13 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from nova_vp import words
+from nova_vp.core.knobs import Knob
+from vp_agent.limits_text import limits_line
+
 _COLUMNS = ("SERVER", "CPUS", "STATE", "MF", "MPKI", "HURT", "NOTE")
-_WIDTHS = (26, 9, 5, 5, 7, 5, 37)
+_WIDTHS = (26, 9, 5, 5, 7, 6, 36)
+_KNOBS = {Knob.PLACEMENT.value: "CPUs", Knob.CPU_CAP.value: "cap"}
 
 
 def render(report: Mapping[str, Any]) -> str:
@@ -17,22 +22,85 @@ def render(report: Mapping[str, Any]) -> str:
         f"host {report['host']}  mode {report['mode']}  counters {counters['source']}  "
         f"actuator {report['actuator']}",
         *(_wrap(f"! {problem}") for problem in counters["problems"]),
+        *([_wrap(limits_line(report["limits"]))] if "limits" in report else []),
+        *_recording(report.get("recording", {})),
         _row(_COLUMNS),
         *(_row(_vp(vp)) for vp in report["vps"]),
+        *(_wrap(line) for line in footers(report)),
         *_proposals(report),
     ]
     return "\n".join(lines)
 
 
-def _proposals(report: Mapping[str, Any]) -> Iterable[str]:
-    names = {vp["uuid"]: vp["name"] for vp in report["vps"]}
-    for action in report["proposals"]:
-        server = names.get(action["uuid"]) or action["uuid"]
-        yield _wrap(
-            f"proposed {action['id']}: {action['reason']}, {server} to CPUs {action['to_cpus']}"
+def footers(report: Mapping[str, Any]) -> Iterable[str]:
+    """What there is to say besides each server's row, proposals apart."""
+    yield from _hot_nodes(report)
+    yield from _memory_moves(report)
+    yield from _escalations(report)
+
+
+def _recording(recording: Mapping[str, str]) -> Iterable[str]:
+    if recording.get("file"):
+        yield _wrap(f"recording into {recording['file']} (`vp-agent record off` ends it)")
+    if recording.get("problem"):
+        yield _wrap(f"! the recording has ended: {recording['problem']}")
+
+
+def _hot_nodes(report: Mapping[str, Any]) -> Iterable[str]:
+    for node in report["nodes"]:
+        if node["is_hot"]:
+            limit = node["limit_misses_per_s"]
+            yield (
+                f"node {node['node']} is hot: {node['misses_per_s'] / 1e6:.1f} M misses/s, limit "
+                + ("not calibrated" if limit is None else f"{limit / 1e6:.1f} M")
+            )
+
+
+def _memory_moves(report: Mapping[str, Any]) -> Iterable[str]:
+    names = names_of(report)
+    for move in report["memory_moves"]:
+        moved, left = move["moved_kib"] // 1024, move["left_kib"] // 1024
+        ending = f", ended early: {move['problem']}" if move["problem"] else ""
+        yield (
+            f"memory of {_server(names, move['uuid'])} to {move['to']}: "
+            f"{moved} of {moved + left} MiB moved{ending}"
         )
+
+
+def _escalations(report: Mapping[str, Any]) -> Iterable[str]:
+    names = names_of(report)
+    for one in report["escalations"]:
+        yield (
+            f"nothing on this host helps {_server(names, one['victim'])} ({one['id']}): "
+            f"{words.kind(one['kind'])}"
+        )
+
+
+def _proposals(report: Mapping[str, Any]) -> Iterable[str]:
+    names = names_of(report)
+    for action in report["proposals"]:
+        yield _wrap(f"proposed {action['id']}: {proposal(action, names)}")
     if report["proposals"]:
         yield "To have one applied: `vp-agent accept ID`, in mode advise"
+
+
+def proposal(action: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    """What would be turned, and why."""
+    changes = "; ".join(_change(change, names) for change in action["changes"])
+    return f"{changes}: {words.reason(action['reason'])}"
+
+
+def _change(change: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    knob = _KNOBS.get(change["knob"], change["knob"])
+    return f"{_server(names, change['uuid'])} {knob} {change['from']} -> {change['to']}"
+
+
+def names_of(report: Mapping[str, Any]) -> dict[str, str]:
+    return {vp["uuid"]: vp["name"] for vp in report["vps"]}
+
+
+def _server(names: Mapping[str, str], uuid: str) -> str:
+    return names.get(uuid) or uuid
 
 
 def _wrap(text: str) -> str:
@@ -47,12 +115,19 @@ def _vp(vp: Mapping[str, Any]) -> tuple[str, ...]:
         "-" if vp["state"] is None else str(vp["state"]),
         f"{metrics['memory_factor']:.2f}" if metrics else "-",
         f"{metrics['mpki']:.1f}" if metrics else "-",
-        "yes" if vp["interference"] else "no",
-        _note(vp),
+        hurt(vp),
+        note(vp),
     )
 
 
-def _note(vp: Mapping[str, Any]) -> str:
+def hurt(vp: Mapping[str, Any]) -> str:
+    """Where; of a server that was never measured long enough nobody knows."""
+    if vp["interference"]:
+        return words.POINTS[vp["interference"]["kind"]]
+    return "?" if vp["state"] is None else "no"
+
+
+def note(vp: Mapping[str, Any]) -> str:
     if vp["unmanaged"]:
         return f"not managed: {vp['unmanaged']}"
     if vp["actions"]:

@@ -4,7 +4,9 @@
 import logging
 from collections.abc import Iterable
 
-from nova_vp.core.model import Decision, Detection, Outcome, Result
+from nova_vp.core.decided import Change, Decision, Detection, Kind, Outcome, Result
+from nova_vp.core.knobs import Knob
+from vp_agent.knob_text import knob_text
 
 LOG = logging.getLogger(__name__)
 
@@ -15,6 +17,9 @@ class Story:
     def __init__(self) -> None:
         self._hurt: dict[str, Detection] = {}
         self._unmanaged: dict[str, str] = {}
+        self._hot: frozenset[int] = frozenset()
+        self._escalated: frozenset[str] = frozenset()
+        self._moving: frozenset[str] = frozenset()
         self._is_away = False
 
     def tell(self, decision: Decision, outcomes: Iterable[Outcome]) -> None:
@@ -23,6 +28,9 @@ class Story:
             self._is_away = False
         self._tell_detections({d.victim_uuid: d for d in decision.detections})
         self._tell_unmanaged(decision)
+        self._tell_hot_nodes(decision)
+        self._tell_memory_moves(decision)
+        self._tell_escalations(decision)
         for outcome in outcomes:
             self._tell_outcome(outcome)
 
@@ -34,18 +42,10 @@ class Story:
     def _tell_detections(self, hurt: dict[str, Detection]) -> None:
         for uuid, detection in hurt.items():
             if uuid not in self._hurt:
-                LOG.warning(
-                    "vp=%s hurt kind=%s mf=%.2f->%.2f l2_mpki=%.1f->%.1f suspects=%s",
-                    uuid,
-                    detection.kind.value,
-                    detection.before.memory_factor,
-                    detection.now.memory_factor,
-                    detection.before.l2_mpki,
-                    detection.now.l2_mpki,
-                    ",".join(s.guest_uuid for s in detection.suspects),
-                )
+                _tell_detection(detection)
         for uuid in self._hurt.keys() - hurt.keys():
-            LOG.info("vp=%s no longer hurt", uuid)
+            wanted_cpu = self._hurt[uuid].kind is Kind.CPU
+            LOG.info("vp=%s no longer %s", uuid, "short of CPU" if wanted_cpu else "hurt")
         self._hurt = hurt
 
     def _tell_unmanaged(self, decision: Decision) -> None:
@@ -59,19 +59,87 @@ class Story:
                 LOG.info("vp=%s is watched, not touched: %s", uuid, why)
         self._unmanaged = now
 
+    def _tell_hot_nodes(self, decision: Decision) -> None:
+        for view in decision.nodes:
+            if view.is_hot and view.node not in self._hot:
+                LOG.warning(
+                    "node=%d hot misses_per_s=%.0f limit_misses_per_s=%s mpki=%.1f",
+                    view.node,
+                    view.misses_per_s,
+                    view.limit_misses_per_s,
+                    view.mpki,
+                )
+            elif not view.is_hot and view.node in self._hot:
+                LOG.info("node=%d no longer hot", view.node)
+        self._hot = frozenset(view.node for view in decision.nodes if view.is_hot)
+
+    def _tell_memory_moves(self, decision: Decision) -> None:
+        """Begin and end; what lies between is in the report."""
+        for move in decision.memory_moves:
+            if move.is_over:
+                level = logging.WARNING if move.problem else logging.INFO
+                LOG.log(
+                    level,
+                    "vp=%s memory move over moved_kib=%d left_kib=%d %s",
+                    move.guest_uuid,
+                    move.moved_kib,
+                    move.left_kib,
+                    move.problem,
+                )
+            elif move.guest_uuid not in self._moving:
+                to = knob_text(Knob.MEMORY, move.to)
+                LOG.info("vp=%s memory moves to %s", move.guest_uuid, to)
+        under_way = (move.guest_uuid for move in decision.memory_moves if not move.is_over)
+        self._moving = frozenset(under_way)
+
+    def _tell_escalations(self, decision: Decision) -> None:
+        for one in decision.escalations:
+            if one.id not in self._escalated:
+                LOG.warning(
+                    "escalation=%s vp=%s kind=%s: nothing on this host helps; tried %s",
+                    one.id,
+                    one.victim_uuid,
+                    one.kind.value,
+                    ",".join(f"{r.rung.value}:{r.rejection.value}" for r in one.rejected) or "-",
+                )
+        self._escalated = frozenset(one.id for one in decision.escalations)
+
     def _tell_outcome(self, outcome: Outcome) -> None:
         action = outcome.action
         level = logging.ERROR if outcome.result is Result.FAILED else logging.INFO
         LOG.log(
             level,
-            "action=%s vp=%s reason=%s cpus=%s->%s victim=%s hurt_ratio=%.3f result=%s %s",
+            "action=%s vp=%s reason=%s %s victim=%s hurt_ratio=%.3f result=%s %s",
             action.id,
             action.guest_uuid,
             action.reason.value,
-            sorted(action.from_cpus),
-            sorted(action.cpus),
+            " ".join(_change(change, action.guest_uuid) for change in action.changes),
             action.victim_uuid or "-",
             action.hurt.worst_ratio,
             outcome.result.value,
             outcome.detail,
         )
+
+
+def _tell_detection(detection: Detection) -> None:
+    if detection.kind is Kind.CPU:
+        used = detection.now.cpu_cores
+        LOG.info("vp=%s short of CPU cpu_cores=%.2f", detection.victim_uuid, used)
+        return
+    LOG.warning(
+        "vp=%s hurt kind=%s mf=%.2f->%.2f l2_mpki=%.1f->%.1f suspects=%s",
+        detection.victim_uuid,
+        detection.kind.value,
+        detection.before.memory_factor,
+        detection.now.memory_factor,
+        detection.before.l2_mpki,
+        detection.now.l2_mpki,
+        ",".join(s.guest_uuid for s in detection.suspects),
+    )
+
+
+def _change(change: Change, main_uuid: str) -> str:
+    """`cpu-cap=[none]->[90 % of each vCPU]`, with the server where it is another one."""
+    other = "" if change.guest_uuid == main_uuid else f"{change.guest_uuid}:"
+    now, to = (knob_text(change.knob, value) for value in (change.now, change.to))
+    return f"{other}{change.knob.value}=[{now}]->[{to}]"

@@ -1,34 +1,54 @@
 # SPDX-License-Identifier: Apache-2.0
 """The one place where the agent's objects are made and handed to each other."""
 
+import contextlib
+import logging
 import socket
 import time
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from oslo_config import cfg
 from stevedore import DriverManager, ExtensionManager
 from stevedore.exception import NoMatches
 
 from nova_vp import wire
-from nova_vp.conf.agent import policy_from
+from nova_vp.conf.policy import policy_from
+from nova_vp.core.knobs import Knob
 from nova_vp.core.memory import Memory
-from nova_vp.core.model import Homing, Mode, Policy
+from nova_vp.core.model import Homing, Limits, Mode, Policy
+from vp_agent.alone import Alone, Watched
 from vp_agent.control import Control
-from vp_agent.drivers.base import Actuator, CountersDriver
+from vp_agent.drivers.base import Actuator, CountersDriver, GuestsDriver, MemoryMover
 from vp_agent.drivers.bus import BusPublisher, BusSender
 from vp_agent.drivers.connection import Connection
 from vp_agent.drivers.counters import CounterSettings, OpenedCounters, open_counters
+from vp_agent.drivers.dirty_rates import LibvirtDirtyRates
 from vp_agent.drivers.domains import Domains
+from vp_agent.drivers.escalation_bus import BusEscalations
 from vp_agent.drivers.journal import LibvirtJournal
 from vp_agent.drivers.libvirt_guests import LibvirtGuests
+from vp_agent.drivers.partition import NONE as NO_PARTITION
+from vp_agent.drivers.partition import PartitionActuator, PartitionedGuests, open_partition
+from vp_agent.escalator import Escalator
 from vp_agent.facts import HostFacts
 from vp_agent.hands import Hands
+from vp_agent.limits_text import limits_line
+from vp_agent.migrations import Migrations
+from vp_agent.outbox import Outbox
 from vp_agent.pacing import Intervals
+from vp_agent.recorder import Recorder
 from vp_agent.state import ProfileKeeper, StateFolder
-from vp_agent.tick import Agent, Host
+from vp_agent.tick import Agent, Cluster, OwnHost
 
+if TYPE_CHECKING:
+    from vp_agent.metrics import Tally
+
+LOG = logging.getLogger(__name__)
 ACTUATORS = "vp_agent.actuators"
+MOVERS = "vp_agent.memory"
 
 
 class UnknownActuator(Exception):
@@ -40,36 +60,70 @@ class LibvirtSide:
     """What `release` needs as much as the agent does."""
 
     connection: Connection
-    guests: LibvirtGuests
+    guests: GuestsDriver
     journal: LibvirtJournal
     actuator: Actuator
+    partition: PartitionActuator
+    memory: MemoryMover
+
+    @property
+    def actuators(self) -> dict[Knob, Actuator]:
+        """With those that only undo."""
+        undoing = {Knob.PARTITION: self.partition, Knob.MEMORY: self.memory}
+        return {**undoing, **by_knob(self.actuator)}
+
+    @property
+    def knobs(self) -> frozenset[Knob]:
+        """Those that this host has, without those that are only there to undo."""
+        return frozenset(knob for knob, one in self.actuators.items() if knob in one.knobs)
 
     def close(self) -> None:
+        self.memory.close()
         self.connection.close()
 
 
-def libvirt_side(conf: cfg.ConfigOpts) -> LibvirtSide:
-    """Raises UnknownActuator. Connects when first used."""
+def libvirt_side(conf: cfg.ConfigOpts, *, undoes_only: bool = False) -> LibvirtSide:
+    """Raises UnknownActuator, PartitionUnavailable. Connects when first used."""
     connection = Connection(conf.agent.libvirt_uri)
     domains = Domains(connection)
+    partition = open_partition(NO_PARTITION if undoes_only else conf.agent.partition, domains)
+    if partition.why_not and not undoes_only:
+        LOG.info("caches are not divided: %s", partition.why_not)
     return LibvirtSide(
         connection,
-        LibvirtGuests(domains),
+        PartitionedGuests(LibvirtGuests(domains), partition.actuator),
         LibvirtJournal(domains),
         _actuator(conf.agent.actuator, domains),
+        partition.actuator,
+        open_mover(conf, domains),
     )
 
 
+def open_mover(conf: cfg.ConfigOpts, domains: Domains) -> MemoryMover:
+    """Raises UnknownActuator."""
+    create = _driver(MOVERS, "memory", conf.agent.memory)
+    mover: MemoryMover = create(domains, conf.agent.memory_reserve_ratio)
+    return mover
+
+
 def _actuator(name: str, domains: Domains) -> Actuator:
-    try:
-        manager = DriverManager(ACTUATORS, name)
-    except NoMatches as exc:
-        installed = ", ".join(sorted(ExtensionManager(ACTUATORS).names()))
-        raise UnknownActuator(
-            f"there is no actuator {name!r}: set [agent] actuator to one of {installed}"
-        ) from exc
-    actuator: Actuator = manager.driver(domains)
+    actuator: Actuator = _driver(ACTUATORS, "actuator", name)(domains)
     return actuator
+
+
+def _driver(namespace: str, option: str, name: str) -> Callable[..., Any]:
+    try:
+        driver: Callable[..., Any] = DriverManager(namespace, name).driver
+    except NoMatches as exc:
+        installed = ", ".join(sorted(ExtensionManager(namespace).names()))
+        raise UnknownActuator(
+            f"there is no actuator {name!r}: set [agent] {option} to one of {installed}"
+        ) from exc
+    return driver
+
+
+def by_knob(*actuators: Actuator) -> dict[Knob, Actuator]:
+    return {knob: actuator for actuator in actuators for knob in actuator.knobs}
 
 
 def counters(conf: cfg.ConfigOpts, connection: Connection) -> OpenedCounters:
@@ -92,34 +146,118 @@ def host_name(conf: cfg.ConfigOpts) -> str:
     return name
 
 
+def limits(conf: cfg.ConfigOpts, state: StateFolder | None) -> Limits:
+    """What this host's memory bears: as calibrated, where no option says otherwise.
+
+    Raises cfg.Error.
+    """
+    calibration = state.calibration() if state else None
+    found = calibration.limits if calibration else Limits()
+    agent = conf.agent
+    if 0 < agent.remote_penalty_ratio < 1:
+        raise cfg.Error(
+            f"[agent] remote_penalty_ratio = {agent.remote_penalty_ratio}: remote memory is not "
+            "faster than local memory; give 1 or more, or 0 for what was calibrated"
+        )
+    return Limits(
+        node_misses_per_s=agent.node_limit_misses_per_s or found.node_misses_per_s,
+        link_misses_per_s=agent.link_limit_misses_per_s or found.link_misses_per_s,
+        remote_penalty_ratio=agent.remote_penalty_ratio or found.remote_penalty_ratio,
+    )
+
+
+@contextlib.contextmanager
+def alone(conf: cfg.ConfigOpts) -> Iterator[Alone]:
+    """Eyes without hands: nothing here can change the host, or makes a folder on it.
+
+    Raises CountersUnavailable, cfg.Error.
+    """
+    connection = Connection(conf.agent.libvirt_uri, is_read_only=True)
+    domains = Domains(connection)
+    folder = conf.agent.state_directory
+    state = StateFolder(folder) if Path(folder).is_dir() else None
+    source: CountersDriver | None = None
+    try:
+        domains.refresh()  # Without libvirt there is nothing to count: that is to be said first.
+        source = counters(conf, connection).driver
+        watched = Watched(
+            host_name(conf),
+            LibvirtGuests(domains),
+            source,
+            LibvirtJournal(domains),
+            limits(conf, state),
+        )
+        yield Alone(watched, policy_from(conf), Memory(profiles=state.profiles() if state else {}))
+    finally:
+        if source:
+            source.close()
+        connection.close()
+
+
 @dataclass(frozen=True, slots=True)
 class Built:
     agent: Agent
     control: Control
     publisher: BusPublisher
     facts: "FactsSource"
+    recorder: Recorder
+    escalator: Escalator
+    migrations: Migrations
+
+    def take(self, conf: cfg.ConfigOpts, state: StateFolder) -> None:
+        """What the mutable options say now. Raises cfg.Error, and changes nothing then."""
+        policy, found = policy_from(conf), limits(conf, state)
+        if found != self.agent.limits:
+            LOG.info("%s", limits_line(asdict(found)))
+        self.agent.take(policy, found, conf.agent.interval_s)
+        self.facts.homing = policy.home_on_arrival
+        self.publisher.take(intervals(conf))
+
+
+def intervals(conf: cfg.ConfigOpts) -> Intervals:
+    return Intervals(conf.bus.refresh_interval_s, conf.bus.min_publish_interval_s)
 
 
 def build(
-    conf: cfg.ConfigOpts, side: LibvirtSide, source: CountersDriver, state: StateFolder
+    conf: cfg.ConfigOpts,
+    side: LibvirtSide,
+    source: CountersDriver,
+    state: StateFolder,
+    tally: "Tally | None" = None,
 ) -> Built:
     policy = policy_from(conf)
     last_epoch, epoch = state.last_epoch(), state.next_epoch()
     control = Control(state, Mode(conf.agent.mode))
     facts = FactsSource(conf, side, source, control, policy)
-    intervals = Intervals(conf.bus.refresh_interval_s, conf.bus.min_publish_interval_s)
-    publisher = BusPublisher(BusSender(conf), facts, intervals, epoch)
-    host = Host(
+    publisher = BusPublisher(BusSender(conf), facts, intervals(conf), epoch)
+    outbox = Outbox(state.escalations, state.set_escalations, time.monotonic())
+    rates = LibvirtDirtyRates(conf.agent.libvirt_uri)
+    escalator = Escalator(outbox, BusEscalations(conf), rates, facts, epoch)
+    migrations = Migrations(escalator.stands, escalator.ended)
+    host = OwnHost(
         guests=side.guests,
         counters=source,
+        memory=side.memory,
         journal=side.journal,
-        hands=Hands(side.journal, side.actuator, epoch),
+        hands=Hands(side.journal, side.actuators, epoch),
         epoch=epoch,
         last_epoch=last_epoch,
+        limits=limits(conf, state),
     )
     memory = Memory(profiles=state.profiles())
-    agent = Agent(host, control, publisher, ProfileKeeper(state), policy, memory)
-    return Built(agent, control, publisher, facts)
+    recorder = Recorder(host_name(conf), conf.agent.record_max_mib << 20)
+    agent = Agent(
+        host,
+        control,
+        publisher,
+        ProfileKeeper(state),
+        policy,
+        memory,
+        recorder,
+        Cluster(escalator, migrations),
+        tally,
+    )
+    return Built(agent, control, publisher, facts, recorder, escalator, migrations)
 
 
 class FactsSource:
@@ -137,7 +275,7 @@ class FactsSource:
         self._side = side
         self._source = source
         self._control = control
-        self._homing = policy.home_on_arrival
+        self.homing = policy.home_on_arrival
 
     def __call__(self) -> HostFacts:
         return HostFacts(
@@ -148,9 +286,12 @@ class FactsSource:
             epoch_offset_s=time.time() - time.monotonic(),
             problems=tuple(f"{who}: {why}" for who, why in self._source.problems().items()),
             stopped_servers=self._side.guests.stopped(),
+            hypervisor=self._side.guests.host_name(),
+            knobs=self._side.knobs,
+            told=self._control.servers.told,
         )
 
     def _is_homing(self) -> bool:
-        if self._homing is Homing.ENFORCE:
+        if self.homing is Homing.ENFORCE:
             return self._control.orders().mode is Mode.ENFORCE
-        return self._homing is Homing.ALWAYS
+        return self.homing is Homing.ALWAYS

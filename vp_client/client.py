@@ -1,73 +1,217 @@
 # SPDX-License-Identifier: Apache-2.0
 """The REST client: one method per request, answers as the API gave them, errors as exceptions.
 
-For the CLI, Horizon and anybody with a keystoneauth adapter whose endpoint is vp-api's.
+For the CLI, Horizon and anybody with a keystoneauth adapter whose endpoint is vp-api's, such as
+openstacksdk's `Proxy`. There are no classes of resources: they would repeat the API's schemas, and
+everybody who asks shows or compares plain values.
 """
 
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import parse_qs, quote, urlsplit
 
 import requests
 from keystoneauth1 import exceptions as ksa_exceptions
 from keystoneauth1.adapter import Adapter
 
-from vp_client.errors import AmbiguousName, NoSuchName, Refused, Unreachable
+from vp_client.errors import AmbiguousName, NoSuchName, NoSuchProject, Refused, Unreachable
 
 SERVICE_TYPE = "performance-isolation"
+API_VERSION = "1.1"
+"""The newest that this client knows how to show."""
+PAGE = 1000
+"""Rows per request; the API gives no more."""
 _UUID_CHARACTERS = frozenset("0123456789abcdef-")
+
+Told = dict[str, Any]
+FindServers = Callable[[str], list[str]]
+"""Ids of the servers that Nova knows by a name now."""
+FindProject = Callable[[str], str | None]
+"""Id of the project that keystone knows by a name or id."""
 
 
 class Client:
-    def __init__(self, adapter: Adapter) -> None:
+    def __init__(
+        self,
+        adapter: Adapter,
+        find_servers: FindServers = lambda name: [],
+        find_project: FindProject = lambda project: None,
+    ) -> None:
         self._adapter = adapter
+        self._find_servers = find_servers
+        self._find_project = find_project
 
-    def list_hosts(self) -> list[dict[str, Any]]:
-        return self._ask("hosts", "GET", "/hosts")
+    def list_hosts(self, limit: int | None = None, **filters: Any) -> list[Told]:
+        """`mode`, `is_stale`, `sort`."""
+        return self._list("hosts", "/hosts", limit, filters)
 
-    def show_host(self, host: str) -> dict[str, Any]:
+    def show_host(self, host: str) -> Told:
         return self._ask("host", "GET", f"/hosts/{_quoted(host)}")
 
-    def set_mode(self, host: str, mode: str) -> dict[str, Any]:
+    def set_mode(self, host: str, mode: str) -> Told:
         return self._ask("host", "PATCH", f"/hosts/{_quoted(host)}", json={"mode": mode})
 
-    def accept(self, host: str, action_id: str) -> dict[str, Any]:
-        path = f"/hosts/{_quoted(host)}/proposals/{_quoted(action_id)}"
-        return self._ask("proposal", "PUT", path, json={"accepted": True})
+    def host_history(self, host: str, limit: int | None = None, **filters: Any) -> list[Told]:
+        """`begin`, `end`, `every`; oldest first."""
+        return self._history(f"/hosts/{_quoted(host)}", limit, filters)
 
-    def list_vps(self, host: str | None = None) -> list[dict[str, Any]]:
-        return self._ask("vps", "GET", "/vps", params={"host": host} if host else {})
+    def list_vps(
+        self, host: str | None = None, limit: int | None = None, **filters: Any
+    ) -> list[Told]:
+        """`project_id`, `name`, `state`, `hurt_by_neighbour`, `sort`."""
+        return self._list("vps", "/vps", limit, {"host": host, **filters})
 
-    def show_vp(self, server: str) -> dict[str, Any]:
-        """By id, or by the name the server was given at boot."""
-        return self._ask("vp", "GET", f"/vps/{_quoted(self._server_id(server))}")
+    def show_vp(self, server: str) -> Told:
+        """By id or name, as all that take a server."""
+        return self._ask("vp", "GET", self._vp_path(server))
 
-    def _server_id(self, server: str) -> str:
+    def change_vp(self, server: str, **orders: Any) -> Told:
+        """`mode`, `opt_out`, `priority`; what is absent stays."""
+        return self._ask("vp", "PATCH", self._vp_path(server), json=orders)
+
+    def vp_history(self, server: str, limit: int | None = None, **filters: Any) -> list[Told]:
+        """`begin`, `end`, `every`; oldest first."""
+        return self._history(self._vp_path(server), limit, filters)
+
+    def vp_actions(self, server: str, limit: int | None = None, **filters: Any) -> list[Told]:
+        """`begin`, `end`; newest first."""
+        return self._list("actions", f"{self._vp_path(server)}/actions", limit, filters)
+
+    def list_actions(self, limit: int | None = None, **filters: Any) -> list[Told]:
+        """`host`, `server_id`, `project_id`, `result`, `begin`, `end`, `sort`."""
+        return self._list("actions", "/actions", limit, filters)
+
+    def show_action(self, action_id: str, host: str | None = None) -> Told:
+        """`host`: where two hosts have used the id."""
+        return self._ask("action", "GET", _action(action_id), params=_given({"host": host}))
+
+    def accept_action(self, action_id: str, host: str | None = None) -> Told:
+        return self._order("action", f"{_action(action_id)}/accept", host)
+
+    def undo_action(self, action_id: str, host: str | None = None) -> Told:
+        return self._order("action", f"{_action(action_id)}/undo", host)
+
+    def list_escalations(self, limit: int | None = None, **filters: Any) -> list[Told]:
+        """`host`, `status`, `sort`."""
+        return self._list("escalations", "/escalations", limit, filters)
+
+    def show_escalation(self, escalation_id: str) -> Told:
+        return self._ask("escalation", "GET", f"/escalations/{_quoted(escalation_id)}")
+
+    def accept_escalation(self, escalation_id: str) -> Told:
+        return self._order("escalation", f"/escalations/{_quoted(escalation_id)}/accept")
+
+    def list_profiles(self, limit: int | None = None, **filters: Any) -> list[Told]:
+        """`flavor`."""
+        return self._list("profiles", "/profiles", limit, filters)
+
+    def show_profile(self, profile_id: str) -> Told:
+        return self._ask("profile", "GET", f"/profiles/{_quoted(profile_id)}")
+
+    def server_id(self, server: str) -> str:
+        """Of a server by id or name: Nova's, which may have changed, or else the one it was given
+        at boot. Raises NoSuchName, AmbiguousName."""
         if len(server) == 36 and _UUID_CHARACTERS.issuperset(server.lower()):
             return server
-        found = [vp["server_id"] for vp in self.list_vps() if vp["name"] == server]
+        found = self._find_servers(server)
+        if not found:
+            found = [vp["server_id"] for vp in self.list_vps(name=server) if vp["name"] == server]
         if not found:
             raise NoSuchName(server)
         if len(found) > 1:
             raise AmbiguousName(server, found)
         return found[0]
 
-    def _ask(self, key: str, method: str, path: str, **options: Any) -> Any:
-        """What the answer has under `key`."""
+    def renamed_vps(self, name: str) -> list[Told]:
+        """Those that Nova knows by a name that was not given at boot."""
+        found = []
+        for server_id in self._find_servers(name):
+            with contextlib.suppress(Refused):  # Its host runs no vp-agent.
+                found.append(self.show_vp(server_id))
+        return found
+
+    def project_id(self, project: str) -> str:
+        """Of a project by id or name. Raises NoSuchProject."""
+        if len(project) == 32 and _UUID_CHARACTERS.issuperset(project):
+            return project
+        found = self._find_project(project)
+        if found is None:
+            raise NoSuchProject(project)
+        return found
+
+    def _vp_path(self, server: str) -> str:
+        return f"/vps/{_quoted(self.server_id(server))}"
+
+    def _order(self, key: str, path: str, host: str | None = None) -> Told:
+        return self._ask(key, "POST", path, params=_given({"host": host}), json={})
+
+    def _list(self, key: str, path: str, limit: int | None, filters: Told) -> list[Told]:
+        size = min(limit or PAGE, PAGE)
+        return _first(self._pages(key, path, {**_given(filters), "limit": size}), limit)
+
+    def _history(self, path: str, limit: int | None, filters: Told) -> list[Told]:
+        # Pages are minutes of time, of which most may be empty: one of as many as rows are wanted
+        # would have to be asked for again and again.
+        asked = {**_given(filters), "limit": PAGE}
+        return _first(self._pages("history", f"{path}/history", asked), limit)
+
+    def _pages(self, key: str, path: str, asked: Told) -> Iterator[list[Told]]:
+        """The link names the next page by an address that need not be the one we came by: what
+        counts in it is the marker."""
+        while True:
+            answer = self._request(key, "GET", path, params=asked)
+            yield answer[key]
+            link = answer.get("links", {}).get("next")
+            if not link:
+                return
+            asked = {**asked, "marker": parse_qs(urlsplit(link).query)["marker"][0]}
+
+    def _ask(self, key: str, method: str, path: str, **options: Any) -> Told:
+        told: Told = self._request(key, method, path, **options)[key]
+        return told
+
+    def _request(self, key: str, method: str, path: str, **options: Any) -> Any:
+        """An answer that has `key`."""
         # The catalog may name the service's root or its first version.
         root = str(self._adapter.endpoint_override).rstrip("/").removesuffix("/v1")
-        url = f"{root}/v1{path}"
+        headers = {"Accept": "application/json", "OpenStack-API-Version": f"vp {API_VERSION}"}
         try:
             response = self._adapter.request(
-                url, method, raise_exc=False, headers={"Accept": "application/json"}, **options
+                f"{root}/v1{path}", method, raise_exc=False, headers=headers, **options
             )
-        except ksa_exceptions.ConnectFailure as exc:
+        except ksa_exceptions.ConnectionError as exc:
             raise Unreachable(root, str(exc)) from exc
         if response.status_code >= 400:
             raise Refused(response.status_code, _said(response))
         try:
-            return response.json()[key]
+            answer = response.json()
+            answer[key]
         except (ValueError, KeyError, TypeError) as exc:
             raise Unreachable(root, "Something else answers there.") from exc
+        return answer
+
+
+def _first(pages: Iterable[list[Told]], limit: int | None) -> list[Told]:
+    rows: list[Told] = []
+    for page in pages:
+        rows += page
+        if limit is not None and len(rows) >= limit:
+            return rows[:limit]
+    return rows
+
+
+def _action(action_id: str) -> str:
+    return f"/actions/{_quoted(action_id)}"
+
+
+def _given(filters: Told) -> Told:
+    """Those that were given, as a query spells them."""
+    return {name: _spelled(value) for name, value in filters.items() if value is not None}
+
+
+def _spelled(value: Any) -> Any:
+    return str(value).lower() if isinstance(value, bool) else value
 
 
 def _quoted(part: str) -> str:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cells that are a value to machines and words to people."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from cliff.columns import FormattableColumn
@@ -9,9 +9,14 @@ from cliff.columns import FormattableColumn
 from vp_client import words
 
 Field = tuple[str, Callable[[Any], str]]
+Table = tuple[tuple[str, ...], list[tuple[Any, ...]]]
+WIDTH = 100
+BORDERS = 3
+"""What each column of a table takes on top; the table itself one more."""
+NARROWEST = 6
 
 
-class Cell(FormattableColumn):
+class Cell(FormattableColumn[Any]):
     """`value` for -f json, yaml, csv and value; `text` in a table."""
 
     def __init__(self, value: Any, text: str) -> None:
@@ -22,9 +27,66 @@ class Cell(FormattableColumn):
         return self._text
 
 
-def narrow(text: str, width: int) -> Cell:
-    """Wrapped, so that one long name does not push a table over the edge."""
-    return Cell(text, words.wrap(text, width))
+class Flexible(Cell):
+    """Wrapped to what its table has room for, so that a long name does not push it over the edge
+    and a shorter one stays whole."""
+
+    def __init__(self, value: Any, text: str, wrap: Callable[[str, int], str] = words.wrap) -> None:
+        super().__init__(value, text)
+        self._wrap = wrap
+
+    def wrapped(self, width: int) -> Cell:
+        return Cell(self._value, self._wrap(self._text, width))
+
+
+def flexible(text: str) -> Flexible:
+    return Flexible(text, text)
+
+
+def code(text: str) -> Flexible:
+    """Words with hyphens between them."""
+    return Flexible(text, text, words.wrap_code)
+
+
+def server(told: Mapping[str, Any]) -> Flexible:
+    """To machines the id."""
+    return Flexible(told["server_id"], words.short_name(told))
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
+    """Within WIDTH: the flexible columns share what the others leave, and the narrow ones of them
+    get all they need."""
+    listed = [tuple(row) for row in rows]
+    needs, rigid = {}, 0
+    for place, cells in enumerate(zip(*listed, strict=True)):
+        need = max(map(_width, (headers[place], *cells)))
+        if isinstance(cells[0], Flexible):
+            needs[place] = need
+        else:
+            rigid += need
+    widths = _shared(WIDTH - BORDERS * len(headers) - 1 - rigid, needs)
+    return tuple(headers), [
+        tuple(
+            cell.wrapped(widths[place]) if isinstance(cell, Flexible) else cell
+            for place, cell in enumerate(row)
+        )
+        for row in listed
+    ]
+
+
+def _width(cell: Any) -> int:
+    text = cell.human_readable() if isinstance(cell, Cell) else str(cell)
+    return max(map(len, text.split("\n")))
+
+
+def _shared(room: int, needs: Mapping[int, int]) -> dict[int, int]:
+    """By place: what each gets."""
+    widths: dict[int, int] = {}
+    for place, need in sorted(needs.items(), key=lambda item: item[1]):
+        share = room // (len(needs) - len(widths))
+        widths[place] = min(need, max(share, NARROWEST))
+        room -= widths[place]
+    return widths
 
 
 def state(told: Mapping[str, Any] | None, is_stale: bool = False) -> Cell:
@@ -44,11 +106,11 @@ def show(
     )
 
 
-NEVER_UNKNOWN = ("unmanaged",)
+NEVER_UNKNOWN = ("unmanaged", "cap_floor_ratio")
 
 
 def _cell(answer: Mapping[str, Any], key: str, told: Callable[[Any], str]) -> Cell:
     value = answer[key]
-    if value is None and answer["is_stale"] and key not in NEVER_UNKNOWN:
+    if value is None and answer.get("is_stale") and key not in NEVER_UNKNOWN:
         return Cell(None, words.UNKNOWN)
-    return state(value) if key == "state" else Cell(value, told(value))
+    return state(value) if key == "state" else Cell(value, words.fitted(told(value)))

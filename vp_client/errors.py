@@ -36,8 +36,16 @@ class Refused(VpError):
 class NoSuchName(VpError):
     def __init__(self, name: str) -> None:
         super().__init__(
-            f"No server named '{name}' is known. `openstack vp list` shows those that are; names "
-            "are those given at boot."
+            f"No server named '{name}' is known. `openstack vp list` shows those that are, by the "
+            "names given at boot; a newer one is known to Nova in the project of your token."
+        )
+
+
+class NoSuchProject(VpError):
+    def __init__(self, project: str) -> None:
+        super().__init__(
+            f"Keystone shows you no project '{project}'. `openstack project list` shows those that "
+            "there are; who may not ask for that gives the id."
         )
 
 
@@ -46,4 +54,13 @@ class AmbiguousName(VpError):
         super().__init__(
             f"{len(server_ids)} servers are named '{name}'. Use the id of one: "
             f"{', '.join(server_ids)}"
+        )
+
+
+class SeveralImages(VpError):
+    def __init__(self, flavor: str, profile_ids: list[str]) -> None:
+        super().__init__(
+            f"Servers of flavor '{flavor}' were booted from {len(profile_ids)} images; `openstack "
+            f"vp profile list --flavor {flavor}` tells them apart. Use the id of one: "
+            f"{', '.join(profile_ids)}"
         )

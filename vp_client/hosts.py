@@ -6,21 +6,29 @@ from typing import Any
 
 from osc_lib.command import command
 
-from vp_client import columns, words
+from vp_client import arguments, columns, words
 from vp_client.columns import Cell
+from vp_client.plugin import client_of
 
 FIELDS: list[columns.Field] = [
     ("name", str),
+    ("hypervisor", words.or_unknown),
     ("mode", str),
     ("actuator", str),
+    ("knobs", words.words),
     ("counters", words.counters),
     ("reported_at", str),
     ("age_s", words.age),
     ("is_stale", words.yes_no),
     ("cells", words.cells),
+    ("nodes", words.nodes),
+    ("contention", words.contention),
+    ("vps_count", str),
+    ("hurt_count", words.or_unknown),
     ("vps", words.vps_of_host),
-    ("hurt_count", str),
     ("proposals", words.proposals),
+    ("memory_moves", words.memory_moves),
+    ("escalations", words.escalations),
 ]
 
 
@@ -31,17 +39,34 @@ def _add_host(parser: argparse.ArgumentParser) -> None:
 class ListHosts(command.Lister):
     """List hosts: mode, counters, virtual platforms, how fresh the news is"""
 
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--mode", choices=arguments.MODES, help="Only those in this mode")
+        parser.add_argument(
+            "--stale",
+            action="store_true",
+            default=None,
+            help="Only those of which nothing was heard lately",
+        )
+        arguments.add_page(parser, "name", "hurt_count", "vps_count")
+        return parser
+
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         headers = ("Host", "Mode", "Counters", "Problems", "VPs", "Hurt", "Age", "Stale")
-        hosts = self.app.client_manager.vp.list_hosts()
-        return headers, [_row(host) for host in hosts]
+        hosts = client_of(self).list_hosts(
+            parsed_args.limit,
+            mode=parsed_args.mode,
+            is_stale=parsed_args.stale,
+            sort=parsed_args.sort,
+        )
+        return columns.table(headers, map(_row, hosts))
 
 
 def _row(host: dict[str, Any]) -> tuple[Any, ...]:
     return (
-        columns.narrow(host["name"], 30),
+        columns.flexible(host["name"]),
         host["mode"],
-        columns.narrow(host["counters"]["source"], 12),
+        columns.flexible(host["counters"]["source"]),
         len(host["counters"]["problems"]),
         host["vps_count"],
         Cell(host["hurt_count"], "?" if host["is_stale"] else str(host["hurt_count"])),
@@ -59,7 +84,7 @@ class ShowHost(command.ShowOne):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
-        return columns.show(self.app.client_manager.vp.show_host(parsed_args.host), FIELDS)
+        return columns.show(client_of(self).show_host(parsed_args.host), FIELDS)
 
 
 class SetHost(command.Command):
@@ -71,28 +96,12 @@ class SetHost(command.Command):
         parser.add_argument(
             "--mode",
             required=True,
-            choices=["observe", "advise", "enforce"],
+            choices=arguments.MODES,
             help="observe: measure and report, what is applied stays as it is; advise: propose "
-            "actions, apply those that `vp host accept` names; enforce: apply actions",
+            "actions, apply those that `vp action apply` names; enforce: apply actions",
         )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        told = self.app.client_manager.vp.set_mode(parsed_args.host, parsed_args.mode)
+        told = client_of(self).set_mode(parsed_args.host, parsed_args.mode)
         self.app.stdout.write(f"{told['name']}: its agent acknowledged mode {told['mode']}\n")
-
-
-class AcceptProposal(command.Command):
-    """Have a host's agent apply an action that it proposed in mode advise"""
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        _add_host(parser)
-        parser.add_argument(
-            "proposal", metavar="<proposal>", help="Id of the proposal, as in `vp host show`"
-        )
-        return parser
-
-    def take_action(self, parsed_args: argparse.Namespace) -> None:
-        told = self.app.client_manager.vp.accept(parsed_args.host, parsed_args.proposal)
-        self.app.stdout.write(f"{parsed_args.host}: its agent will apply {told['id']}\n")

@@ -2,11 +2,14 @@
 """What python-openstackclient looks for in a plugin: names, versions, how to make the client."""
 
 import argparse
+import re
 from typing import Any
 
 from keystoneauth1 import exceptions as ksa_exceptions
 from keystoneauth1.adapter import Adapter
+from openstack import exceptions as sdk_exceptions
 from osc_lib import utils
+from osc_lib.command.command import Command
 
 from vp_client.client import SERVICE_TYPE, Client
 from vp_client.errors import ServiceNotRegistered
@@ -19,14 +22,23 @@ DEFAULT_API_VERSION = "1"
 
 def make_client(instance: Any) -> Client:
     instance.setup_auth()
-    return Client(
-        Adapter(
-            session=instance.session,
-            service_type=SERVICE_TYPE,
-            endpoint_override=_endpoint(instance),
-            user_agent="nova-vp",
-        )
+    adapter = Adapter(
+        session=instance.session,
+        service_type=SERVICE_TYPE,
+        endpoint_override=_endpoint(instance),
+        user_agent="nova-vp",
     )
+    return Client(
+        adapter,
+        lambda name: _servers_named(instance.sdk_connection, name),
+        lambda project: _project(instance.sdk_connection, project),
+    )
+
+
+def client_of(command: Command) -> Client:
+    """The shell makes it when it is first asked for, and keeps it under our name."""
+    client: Client = getattr(command.app.client_manager, API_NAME)
+    return client
 
 
 def _endpoint(instance: Any) -> str:
@@ -40,6 +52,24 @@ def _endpoint(instance: Any) -> str:
     if not endpoint:
         raise ServiceNotRegistered(instance.region_name)
     return str(endpoint)
+
+
+def _servers_named(connection: Any, name: str) -> list[str]:
+    """In the project of the token. Where Nova cannot be asked, vp-api's own names have to do."""
+    try:
+        found = connection.compute.servers(details=False, name=f"^{re.escape(name)}$")
+        return [server.id for server in found if server.name == name]
+    except (sdk_exceptions.SDKException, ksa_exceptions.ClientException):
+        return []
+
+
+def _project(connection: Any, project: str) -> str | None:
+    """Its id. Not everybody may ask keystone for projects."""
+    try:
+        found = connection.identity.find_project(project, ignore_missing=True)
+    except (sdk_exceptions.SDKException, ksa_exceptions.ClientException):
+        return None
+    return None if found is None else str(found.id)
 
 
 def build_option_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`openstack vp list` and `openstack vp show`: for operators and tenants alike."""
+"""`openstack vp list`, `show`, `history`, `set` and `unset`: for operators and tenants alike."""
 
 import argparse
 from typing import Any
 
 from osc_lib.command import command
 
-from vp_client import columns, words
+from nova_vp.words import POINTS, small
+from vp_client import arguments, columns, words
 from vp_client.columns import Cell
+from vp_client.errors import VpError
+from vp_client.plugin import client_of
 
 FIELDS: list[columns.Field] = [
     ("server_id", str),
@@ -16,10 +19,18 @@ FIELDS: list[columns.Field] = [
     ("host", words.wrap),
     ("flavor", words.wrap),
     ("vcpus", str),
+    ("vp_id", words.wrap),
+    ("group", words.or_none),
     ("isolation", str),
+    ("priority", words.weight),
+    ("cap_floor_ratio", words.cap_floor),
+    ("orders", words.orders),
     ("unmanaged", words.unmanaged),
     ("domains", words.words),
     ("cpus", words.wrap),
+    ("cap", words.or_unknown),
+    ("memory", words.or_unknown),
+    ("memory_obstacle", words.or_none),
     ("is_stale", words.yes_no),
     ("reported_at", str),
     ("age_s", words.age),
@@ -33,7 +44,13 @@ FIELDS: list[columns.Field] = [
     ("last_known", words.last_known),
     ("actions", words.actions),
     ("proposals", words.proposals),
+    ("memory_moves", words.memory_moves),
+    ("escalations", words.escalations),
 ]
+
+
+def add_server(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("server", metavar="<server>", help="Server (name or id)")
 
 
 class ListVps(command.Lister):
@@ -42,42 +59,186 @@ class ListVps(command.Lister):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("--host", metavar="<host>", help="Only this host's (operators)")
+        parser.add_argument(
+            "--project", metavar="<project>", help="Only this project's: name or id (operators)"
+        )
+        parser.add_argument("--name", metavar="<name>", help="Only those of this name")
+        parser.add_argument(
+            "--state", type=int, choices=range(9), metavar="<0-8>", help="Only those in this state"
+        )
+        hurt = parser.add_mutually_exclusive_group()
+        hurt.add_argument(
+            "--hurt", action="store_true", default=None, help="Only those that a neighbour hurts"
+        )
+        hurt.add_argument(
+            "--not-hurt", action="store_false", dest="hurt", help="Only those that nobody hurts"
+        )
+        arguments.add_page(parser, "server_id", "name", "since", "state", "host")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
-        client = self.app.client_manager.vp
-        vps = client.list_vps(parsed_args.host)
+        client = client_of(self)
+        vps = client.list_vps(
+            parsed_args.host,
+            parsed_args.limit,
+            project_id=parsed_args.project and client.project_id(parsed_args.project),
+            name=parsed_args.name,
+            state=parsed_args.state,
+            hurt_by_neighbour=parsed_args.hurt,
+            sort=parsed_args.sort,
+        )
         if parsed_args.host and not vps:
             client.show_host(parsed_args.host)  # An unknown host is an error, an empty one is not.
+        if not vps and _is_by_name_alone(parsed_args):
+            vps = client.renamed_vps(parsed_args.name)
         # Tenants are not told hosts, so they get no empty column either.
         has_hosts = any("host" in vp for vp in vps)
         headers = ["Server ID", "Name", "State", "Hurt", *(["Host"] if has_hosts else [])]
-        return headers, [_row(vp, has_hosts) for vp in vps]
+        return columns.table(headers, (_row(vp, has_hosts) for vp in vps))
+
+
+def _is_by_name_alone(asked: argparse.Namespace) -> bool:
+    others = (asked.host, asked.project, asked.state, asked.hurt)
+    return bool(asked.name) and all(other is None for other in others)
 
 
 def _row(vp: dict[str, Any], has_hosts: bool) -> list[Any]:
-    host = [columns.narrow(vp["host"], 10)] if has_hosts else []
+    host = [columns.flexible(vp["host"])] if has_hosts else []
     return [
         vp["server_id"],
-        columns.narrow(vp["name"], 12),
+        columns.flexible(vp["name"]),
         columns.state(vp["state"], is_stale=vp["is_stale"]),
-        Cell(vp["hurt_by_neighbour"], _hurt(vp["hurt_by_neighbour"])),
+        Cell(vp["hurt_by_neighbour"], words.short_yes_no(vp["hurt_by_neighbour"])),
         *host,
     ]
 
 
-def _hurt(value: bool | None) -> str:
-    """Short: the column is."""
-    return "?" if value is None else words.yes_no(value)
-
-
 class ShowVp(command.ShowOne):
-    """Show a server: state, sensitivity, interference, last actions with their reasons"""
+    """Show a server: state, sensitivity, interference, orders, last actions with their reasons"""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("server", metavar="<server>", help="Server (name or id)")
+        add_server(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
-        return columns.show(self.app.client_manager.vp.show_vp(parsed_args.server), FIELDS)
+        return columns.show(client_of(self).show_vp(parsed_args.server), FIELDS)
+
+
+METRICS = {"mpki": "MPKI", "memory_factor": "MF", "cpi": "CPI", "cpu_cores": "CPU"}
+"""Those that tenants are told too."""
+
+
+class ListHistory(command.Lister):
+    """List what a server was measured to do, minute by minute; the last hour if nothing is said"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        add_server(parser)
+        arguments.add_span(parser)
+        parser.add_argument(
+            "--every",
+            type=int,
+            choices=(1, 5, 15, 60),
+            default=1,
+            help="Minutes between rows, default: 1",
+        )
+        arguments.add_page(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Any:
+        rows = client_of(self).vp_history(
+            parsed_args.server,
+            parsed_args.limit,
+            every=parsed_args.every,
+            **arguments.span_of(parsed_args),
+        )
+        has_hosts = any("host" in row for row in rows)
+        headers = ["At", "State", "Hurt", *METRICS.values(), *(["Host"] if has_hosts else [])]
+        return columns.table(headers, (_moment(row, has_hosts) for row in rows))
+
+
+def _moment(row: dict[str, Any], has_hosts: bool) -> list[Any]:
+    metrics = row["metrics"] or {}
+    numbers = (metrics.get(name) for name in METRICS)
+    return [
+        row["at"],
+        Cell(row["state"] and row["state"]["number"], words.short_state(row["state"])),
+        _where(row),
+        *(Cell(number, "-" if number is None else small(number)) for number in numbers),
+        *([columns.flexible(row["host"])] if has_hosts else []),
+    ]
+
+
+def _where(row: dict[str, Any]) -> Cell:
+    """Operators are told where it was hurt."""
+    kind = row.get("kind")
+    text = POINTS.get(kind, kind) if kind else words.short_yes_no(row["hurt_by_neighbour"])
+    return Cell(kind or row["hurt_by_neighbour"], text)
+
+
+class SetVp(command.Command):
+    """Order how a server is to be treated, whatever its flavor and host say"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        add_server(parser)
+        parser.add_argument(
+            "--mode",
+            choices=arguments.MODES,
+            help="What may be done to it at most; its host may allow less",
+        )
+        parser.add_argument(
+            "--opt-out", action="store_true", help="It is measured, and left alone otherwise"
+        )
+        parser.add_argument(
+            "--priority",
+            type=int,
+            choices=range(10),
+            metavar="<0-9>",
+            help="Its weight where servers' needs conflict (operators)",
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        orders = {
+            name: value
+            for name, value in (
+                ("mode", parsed_args.mode),
+                ("opt_out", parsed_args.opt_out or None),
+                ("priority", parsed_args.priority),
+            )
+            if value is not None
+        }
+        _order(self, parsed_args.server, orders)
+
+
+class UnsetVp(command.Command):
+    """Take back what was ordered of a server"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        add_server(parser)
+        parser.add_argument("--mode", action="store_true", help="The mode of its host counts again")
+        parser.add_argument("--opt-out", action="store_true", help="It is treated like others")
+        parser.add_argument(
+            "--priority", action="store_true", help="The priority of its flavor counts again"
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        free = {"mode": None, "opt_out": False, "priority": None}
+        orders = {name: value for name, value in free.items() if getattr(parsed_args, name)}
+        _order(self, parsed_args.server, orders)
+
+
+def _order(command: command.Command, server: str, orders: dict[str, Any]) -> None:
+    if not orders:
+        raise VpError("Say what: --mode, --opt-out or --priority.")
+    told = client_of(command).change_vp(server, **orders)
+    heard = (
+        "its host was told"
+        if told["is_told"]
+        else "its host will obey as soon as it is heard; see `openstack vp host list`"
+    )
+    command.app.stdout.write(f"{server}: {words.orders(told['orders'])}; {heard}\n")

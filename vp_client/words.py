@@ -8,17 +8,33 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from nova_vp.core.model import State
+from nova_vp.db.escalation_status import Status
+from nova_vp.words import POINTS, small
+
 Told = Mapping[str, Any]
 
 LINE_WIDTH = 74
 """What is left of 100 characters beside the longest key and a table's borders."""
 UNKNOWN = "unknown"
+PROPOSED = "proposed"
+"""The result of an action that waits for an operator."""
 
 
 def wrap(text: str, width: int = LINE_WIDTH) -> str:
     """Continued lines are indented: several items may follow each other. Ids stay whole."""
     pieces = textwrap.wrap(text, width, subsequent_indent="  ", break_on_hyphens=False)
     return "\n".join(pieces)
+
+
+def fitted(text: str) -> str:
+    """Lines that are not too long stay as they are."""
+    return "\n".join(line if len(line) <= LINE_WIDTH else wrap(line) for line in text.split("\n"))
+
+
+def wrap_code(code: str, width: int) -> str:
+    """A code is words with hyphens between them."""
+    return "\n".join(textwrap.wrap(code, width))
 
 
 def lines(texts: Iterable[str]) -> str:
@@ -29,8 +45,13 @@ def yes_no(value: bool | None) -> str:
     return UNKNOWN if value is None else "yes" if value else "no"
 
 
-def or_unknown(value: str | None) -> str:
-    return value or UNKNOWN
+def short_yes_no(value: bool | None) -> str:
+    """For narrow columns."""
+    return "?" if value is None else yes_no(value)
+
+
+def or_unknown(value: Any) -> str:
+    return UNKNOWN if value is None or value == "" else str(value)
 
 
 def or_no(value: str | None) -> str:
@@ -39,6 +60,43 @@ def or_no(value: str | None) -> str:
 
 def state(told: Told | None) -> str:
     return UNKNOWN if told is None else f"{told['number']} {told['name']}"
+
+
+def minute(moment: str) -> str:
+    """For narrow columns: `2026-01-02 03:04`, UTC."""
+    return moment[:16].replace("T", " ")
+
+
+def short_state(told: Told | None) -> str:
+    """`8 bulldog`: for tables that have its measures beside it."""
+    return "-" if told is None else vp_class(told["number"])
+
+
+def vp_class(number: int) -> str:
+    return f"{number} {State.from_number(number).intensity.name.lower()}"
+
+
+def classes(told: Iterable[Told]) -> str:
+    return lines(f"{vp_class(one['vp_class'])}: {one['vps_count']} servers" for one in told)
+
+
+def point(kind: str) -> str:
+    return POINTS.get(kind, kind)
+
+
+def orders(told: Told) -> str:
+    return wrap(ordered(told)) or "nothing is ordered"
+
+
+def ordered(told: Told) -> str:
+    """What people ordered, and for operators who and when; empty: nothing."""
+    parts = [
+        *([f"mode {told['mode']} at most"] if told["mode"] else []),
+        *(["opted out: it is measured and left alone"] if told["opt_out"] else []),
+        *([f"priority {told['priority']}"] if told["priority"] is not None else []),
+    ]
+    by = f" (by {told['by']} at {told['at']})" if told.get("by") else ""
+    return ", ".join(parts) + by if parts else ""
 
 
 def age(seconds: int) -> str:
@@ -58,13 +116,15 @@ def number(value: float) -> str:
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
             return f"{value / size:.3g} {letter}"
-    return f"{value:.3g}"
+    return small(value)
 
 
 def numbers(values: Told | None) -> str:
-    if not values:
-        return "none"
-    return wrap(", ".join(f"{name} {number(value)}" for name, value in values.items()))
+    return wrap(_numbers(values)) if values else "none"
+
+
+def _numbers(values: Told) -> str:
+    return ", ".join(f"{name} {number(value)}" for name, value in values.items())
 
 
 def unmanaged(told: Told | None) -> str:
@@ -83,8 +143,18 @@ def server(told: Told) -> str:
     return f"{told['name']} ({told['server_id']})" if told["name"] else str(told["server_id"])
 
 
+def server_or_none(told: Told | None) -> str:
+    return "none" if told is None else server(told)
+
+
 def name(told: Told) -> str:
     return str(told["name"] or told["server_id"])
+
+
+def short_name(told: Told) -> str:
+    """For a column: of a server without a name the first part of its id, since all of it would take
+    the room of the others."""
+    return told["name"] or f"{told['server_id'][:8]}…"
 
 
 def interference(told: Told | None) -> str:
@@ -95,7 +165,11 @@ def interference(told: Told | None) -> str:
         for suspect in told["suspects"]
     ]
     refused = [f"not done: {_rejected(one)}" for one in told["refused"]]
-    return lines([f"{told['kind']}, since {told['since']}", *suspects, *refused])
+    return lines([f"{_kind(told)}, since {told['since']}", *suspects, *refused])
+
+
+def _kind(told: Told) -> str:
+    return f"{told['kind']}: {told['meaning']}"
 
 
 def counters(told: Told) -> str:
@@ -124,43 +198,216 @@ def _tenants(action: Told) -> str:
     return f"{action['at']} {action['what']} ({action['result']})"
 
 
+KNOBS = {"placement": "CPUs", "cpu-cap": "cap"}
+"""The others go by their names."""
+
+
 def _operators(action: Told) -> str:
-    """When, what came of it, what was moved, why, by which numbers, and what was not done."""
+    """When, what came of it, what was turned, why, by which numbers, and what was not done."""
     parts = [
-        f"{action['at']} {action['result']}: {server(action['server'])}, CPUs "
-        f"{action['from_cpus']} -> {action['to_cpus']}",
-        f"reason {action['reason']}" + _beneficiary(action),
+        f"{action['at']} {action['result']}: {server(action['server'])}, {_changes(action)}",
+        f"reason {action['reason']}{_beneficiary(action)}: {action['meaning']}",
         f"predicted hurt {percent(action['hurt_ratio'])}",
     ]
     if action["detail"]:
         parts.append(action["detail"])
-    if action["evidence"]:
-        parts.append(f"evidence {numbers(action['evidence'])}")
-    if action["rejected"]:
-        parts.append("not chosen: " + ", ".join(_rejected(one) for one in action["rejected"]))
-    return "; ".join(parts)
+    return "; ".join([*parts, *_grounds(action, "not chosen")])
+
+
+def _grounds(told: Told, instead: str) -> list[str]:
+    evidence, rejected = told["evidence"], told["rejected"]
+    return [
+        *([f"evidence {_numbers(evidence)}"] if evidence else []),
+        *([f"{instead}: {', '.join(map(_rejected, rejected))}"] if rejected else []),
+    ]
+
+
+def rejected(told: Iterable[Told]) -> str:
+    return lines(map(_rejected, told))
+
+
+def changes(told: Iterable[Told]) -> str:
+    return lines(f"{name(change['server'])}: {_turned(change)}" for change in told)
+
+
+def _changes(action: Told) -> str:
+    """Agents that only move vCPUs report no changes, and CPUs alone."""
+    if not action["changes"]:
+        return f"CPUs {action['from_cpus']} -> {action['to_cpus']}"
+    return ", ".join(_change(change, action["server"]) for change in action["changes"])
+
+
+def _change(change: Told, main: Told) -> str:
+    other = (
+        "" if change["server"]["server_id"] == main["server_id"] else f"{name(change['server'])} "
+    )
+    return f"{other}{_turned(change)}"
+
+
+def _turned(change: Told) -> str:
+    until = f" until {change['until']}" if change["until"] else ""
+    knob = KNOBS.get(change["knob"], change["knob"])
+    return f"{knob} {change['from']} -> {change['to']}{until}"
 
 
 def _beneficiary(action: Told) -> str:
-    victim = action["victim"]
-    if victim is None or victim["server_id"] == action["server"]["server_id"]:
+    other = action["victim"] or action["on_behalf_of"]
+    if other is None or other["server_id"] == action["server"]["server_id"]:
         return ""
-    return f" for {name(victim)}"
+    return f" for {name(other)}"
+
+
+def deed(action: Told) -> str:
+    """What is turned, of whom, and why."""
+    return f"{name(action['server'])}: {_changes(action)}, since {action['meaning']}"
+
+
+def refusal(one: Told) -> str:
+    return f"{name(one['server'])}, {one['meaning']}"
 
 
 def _rejected(one: Told) -> str:
-    hurt = "" if one["hurt_ratio"] is None else f" {percent(one['hurt_ratio'])}"
-    return f"{name(one['server'])} to domain {one['domain']} ({one['why']}{hurt})"
+    where = "" if one["domain"] is None else f" to domain {one['domain']}"
+    hurt = "" if one["hurt_ratio"] is None else f", {percent(one['hurt_ratio'])}"
+    return f"{name(one['server'])}{where} ({one['meaning']}{hurt})"
+
+
+def memory_moves(told: Iterable[Told]) -> str:
+    return lines(
+        f"{server(move['server'])} to {move['to']}: {_mib(move['moved_kib'])} of "
+        f"{_mib(move['moved_kib'] + move['left_kib'])} MiB moved{_ending(move)}"
+        for move in told
+    )
+
+
+def _mib(kib: int) -> str:
+    return f"{kib / 1024:.0f}"
+
+
+def _ending(move: Told) -> str:
+    if move["problem"]:
+        return f", ended early: {move['problem']}"
+    return ", done" if move["is_over"] else ""
+
+
+def escalations(told: Iterable[Told]) -> str:
+    """What no host can mend by itself."""
+    return lines(
+        "; ".join(
+            [
+                f"{one['id']}: {one['at']} for {server(one['victim'])}",
+                f"{_kind(one)}, since {one['since']}",
+                *_grounds(one, "no help here"),
+            ]
+        )
+        for one in told
+    )
+
+
+def candidates(told: Iterable[Told]) -> str:
+    """Who could leave the host, and what that would bring."""
+    return lines(
+        f"{server(one['server'])}, the {one['role']}: {percent(one['relief_ratio'])} for the victim"
+        f", {percent(one['others_ratio'])} for all others"
+        + (f"; cannot leave: {one['obstacle']}" if one["obstacle"] else "")
+        for one in told
+    )
+
+
+def choice(told: Told | None) -> str:
+    """Whom the cluster would have migrated, and why none of the others."""
+    if told is None:
+        return "none"
+    mover = told["mover"]
+    chosen = f"{_who(mover)}: {_price(told['numbers'])}" if mover else "nobody"
+    others = [
+        f"not {_who(one)}: {one['detail']}; {_price(one['numbers'])}" for one in told["rejected"]
+    ]
+    return lines([chosen, *others])
+
+
+def _who(candidate: Told) -> str:
+    return f"{candidate['name']} ({candidate['uuid']}), the {candidate['role']}"
+
+
+def _price(numbers: Told) -> str:
+    """Performance-seconds: what a server does in a second that nobody disturbs."""
+    told = {name: number(numbers[f"{name}_s"]) for name in ("copy", "cost", "gain")}
+    return (
+        f"{told['copy']} s to copy, costs {told['cost']} and gains {told['gain']} "
+        "performance-seconds"
+    )
+
+
+def escalation_status(escalation_id: str, status: str) -> str:
+    """With what an operator can do now."""
+    if status != Status.PROPOSED.value:
+        return status
+    return f"{status}, and waits for\nopenstack vp escalation accept {escalation_id}"
+
+
+def action_result(action_id: str, result: str) -> str:
+    """With what an operator can do now."""
+    if result != PROPOSED:
+        return result
+    return f"{result}, and in mode advise waits for\nopenstack vp action apply {action_id}"
+
+
+def attempts(told: Iterable[Told]) -> str:
+    return lines(
+        f"{one['attempt']}: {server(one['server'])} from {one['source_host']} to "
+        f"{one['dest_host'] or 'wherever Nova chooses'}: {one['status']}"
+        + (f", {one['detail']}" if one["detail"] else "")
+        + f"; {one['started_at']} to {one['ended_at'] or 'now'}"
+        for one in told
+    )
+
+
+def contention(told: Iterable[Told]) -> str:
+    return lines(
+        f"{one['kind']}: {one['meaning']}: {', '.join(map(name, one['servers']))}" for one in told
+    )
+
+
+def nodes(told: Iterable[Told]) -> str:
+    return lines(
+        f"node {node['node']}: {number(node['misses_per_s'])} misses/s, {_limit(node)}"
+        + (", hot" if node["is_hot"] else "")
+        + f"; summed MPKI {number(node['mpki'])}"
+        for node in told
+    )
+
+
+def _limit(node: Told) -> str:
+    limit = node["limit_misses_per_s"]
+    return "limit not calibrated" if limit is None else f"limit {number(limit)}"
+
+
+def cap_floor(ratio: float | None) -> str:
+    return "never capped" if ratio is None else f"{percent(ratio)} of each vCPU"
+
+
+def weight(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:g}"
+
+
+def or_none(value: str) -> str:
+    return wrap(value) or "none"
 
 
 def cells(told: Iterable[Told]) -> str:
     return lines(
         f"cell {cell['id']}, domain {domain['id']}: CPUs {domain['cpus']}, "
         f"{domain['free_cores']:.3g} cores free, {domain['vcpus']:.3g} vCPUs, "
-        f"{number(domain['misses_per_s'])} misses/s"
+        f"{number(domain['misses_per_s'])} misses/s{_residents(domain)}"
         for cell in told
         for domain in cell["domains"]
     )
+
+
+def _residents(domain: Told) -> str:
+    names = ", ".join(map(name, domain.get("servers", ())))
+    return f": {names}" if names else ""
 
 
 def vps_of_host(told: Iterable[Told]) -> str:

@@ -14,11 +14,12 @@ from nova.scheduler.utils import request_is_rebuild
 
 from nova_vp.core.model import Isolation
 from vp_scheduler import shared
-from vp_scheduler.judge import Verdict
-from vp_scheduler.placement import MAX_TOLD, Placement, Settings, tell
+from vp_scheduler.host_digest import Loss, Place
+from vp_scheduler.placement import MAX_TOLD, Placement, tell
+from vp_scheduler.settings import Settings, SettingsReader
 
 
-class VPIsolationFilter(filters.BaseHostFilter):
+class VPIsolationFilter(filters.BaseHostFilter):  # type: ignore[misc]
     """Hosts of which nothing is known pass, unless `[vp_scheduler] stale_hosts` says `refuse`."""
 
     RUN_ON_REBUILD = False
@@ -30,36 +31,39 @@ class VPIsolationFilter(filters.BaseHostFilter):
         if placement is None:
             shared.prepare(nova.conf.CONF)
         self._placement = placement
+        self._settings = SettingsReader(nova.conf.CONF)
 
     def filter_all(self, filter_obj_list: Iterable[Any], spec_obj: Any) -> Iterable[Any]:
         placement = self._placement or shared.placement()
-        request = placement.flavors.read(spec_obj)
+        request = placement.read(spec_obj)
         if request.isolation is not Isolation.STRICT or request_is_rebuild(spec_obj):
             return filter_obj_list
-        settings = Settings.read(nova.conf.CONF)
-        passed, facts = [], []
-        count = 0
-        for host_state in filter_obj_list:
-            verdict = placement.judge(host_state, request, settings)
-            if passes(verdict, settings):
-                passed.append(host_state)
-            count += 1
-            if count <= MAX_TOLD:
-                facts.append(f"{host_state.host}: {describe(verdict, settings)}")
-        tell("VPIsolationFilter", request, facts, count)
-        return passed
+        settings = self._settings.read()
+        limit = settings.good_enough_ratio
+        host_states = list(filter_obj_list)
+        losses = placement.losses(host_states, request, limit, Loss.STRICT_HURT)
+        facts = [
+            f"{host.host}: {describe(placement.place(host, request, limit), loss, settings)}"
+            for host, loss in zip(host_states[:MAX_TOLD], losses, strict=False)
+        ]
+        tell("VPIsolationFilter", request, facts, len(host_states))
+        unknown_passes = passes(None, settings)
+        return [
+            host_state
+            for host_state, loss in zip(host_states, losses, strict=True)
+            if (unknown_passes if loss is None else loss <= limit)
+        ]
 
 
-def passes(verdict: Verdict | None, settings: Settings) -> bool:
-    if verdict is None:
-        return not settings.refuses_unknown
-    return verdict.strict_hurt_ratio <= settings.good_enough_ratio
+def passes(loss: float | None, settings: Settings) -> bool:
+    """None: nothing is known of the host."""
+    return not settings.refuses_unknown if loss is None else loss <= settings.good_enough_ratio
 
 
-def describe(verdict: Verdict | None, settings: Settings) -> str:
-    decision = "passed" if passes(verdict, settings) else "rejected"
-    if verdict is None:
+def describe(place: Place | None, loss: float | None, settings: Settings) -> str:
+    decision = "passed" if passes(loss, settings) else "rejected"
+    if place is None or loss is None:
         return f"{decision}, no fresh digest"
-    hurt, limit = verdict.strict_hurt_ratio, settings.good_enough_ratio
-    sign = "<=" if hurt <= limit else ">"
-    return f"{decision}, {verdict.place}: predicted hurt {hurt:.1%} {sign} {limit:.1%}"
+    limit = settings.good_enough_ratio
+    sign = "<=" if loss <= limit else ">"
+    return f"{decision}, {place}: predicted hurt {loss:.1%} {sign} {limit:.1%}"

@@ -7,65 +7,42 @@ judged by this process's monotonic clock, so that no host's clock matters.
 
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
 
 from nova_vp import wire
+from nova_vp.core.model import Policy
+from vp_scheduler.host_digest import HostDigest, read_digest
+from vp_scheduler.learned import Learned
+from vp_scheduler.refusals import KnownHosts, Unwelcome
 
 MAX_HOSTS = 20_000
 """Beyond this somebody invents host names; fresh ones are then no longer let in."""
-
-
-@dataclass(frozen=True, slots=True)
-class Domain:
-    """One LLC domain, for a newcomer that nobody has measured."""
-
-    id: int
-    cpus: int
-    vcpus: int
-    newcomer_ratio: float
-    resident_ratio: float
-    strict_ratio: float
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class HostDigest:
-    """Compared by identity: whoever remembers something about one forgets it with the next."""
-
-    host: str
-    order: wire.Order
-    is_homing: bool
-    domains: tuple[Domain, ...]
-    known: frozenset[int]
-    """Marks (`wire.mark_of`) of the servers that the numbers have counted, or that are stopped."""
-    measured_s: float
-    """When it was measured, by this process's clock."""
-
-
-class Unwelcome(Exception):
-    """A well-formed message that is not taken: late, duplicated or of a host we do not know."""
 
 
 class HostView:
     def __init__(
         self,
         stale_after_s: float,
-        known_hosts: Collection[str] = (),
+        known_hosts: Iterable[str] = (),
         clock: Callable[[], float] = time.monotonic,
+        good_enough_ratio: float = Policy().strict_max_hurt_ratio,
     ) -> None:
-        """`known_hosts`: the only ones listened to; empty: any."""
+        """`known_hosts`: the only ones listened to; empty: any. `good_enough_ratio`: what requests
+        will ask for; another one is answered too, only slower."""
         self._stale_after_s = stale_after_s
-        self._known_hosts = frozenset(known_hosts)
+        self._known_hosts = KnownHosts(known_hosts)
         self._clock = clock
+        self._good_enough_ratio = good_enough_ratio
         self._lock = threading.Lock()
         self._digests: dict[str, HostDigest] = {}
+        self.learned = Learned(stale_after_s, clock)
+        """Of servers' flavors and images; no host's, but it comes the same way."""
 
     def accept(self, text: object) -> None:
         """Take in a message. Raises wire.BadMessage or Unwelcome; the view is then unchanged."""
-        digest = read_digest(wire.decode(wire.DIGEST_TOPIC, text), self._clock())
-        if self._known_hosts and digest.host not in self._known_hosts:
-            raise Unwelcome(f"{digest.host}: not among [vp_scheduler] known_hosts")
+        message = wire.decode(wire.DIGEST_TOPIC, text)
+        self._known_hosts.check(message["host"])
+        digest = read_digest(message, self._clock(), self._good_enough_ratio)
         with self._lock:
             # A host whose news are void is heard whatever its epoch: its state folder may be lost.
             current = self.get(digest.host)
@@ -77,30 +54,10 @@ class HostView:
 
     def get(self, host: str) -> HostDigest | None:
         """The fresh digest of a host; None: nothing is known of it."""
-        digest = self._digests.get(host)
-        if digest is None or self._clock() - digest.measured_s > self._stale_after_s:
-            return None
-        return digest
+        digests, fresh_from_s = self.read()
+        digest = digests.get(host)
+        return None if digest is None or digest.measured_s < fresh_from_s else digest
 
-
-def read_digest(message: Mapping[str, Any], now_s: float) -> HostDigest:
-    """From a decoded message. Raises wire.BadMessage."""
-    return HostDigest(
-        host=message["host"],
-        order=wire.order_of(message),
-        is_homing=message["homing"],
-        domains=tuple(_domain(domain) for domain in message["domains"]),
-        known=wire.unpack_known(message["known"]),
-        measured_s=now_s - message["age_ms"] / 1000,
-    )
-
-
-def _domain(domain: Mapping[str, Any]) -> Domain:
-    return Domain(
-        id=domain["id"],
-        cpus=domain["cpus"],
-        vcpus=domain["vcpus"],
-        newcomer_ratio=domain["newcomer"][wire.UNKNOWN_CLASS] / 1000,
-        resident_ratio=domain["resident"][wire.UNKNOWN_CLASS] / 1000,
-        strict_ratio=domain["strict"][wire.UNKNOWN_CLASS] / 1000,
-    )
+    def read(self) -> tuple[Mapping[str, HostDigest], float]:
+        """For many hosts at once: the last digests, and from when on they are fresh."""
+        return self._digests, self._clock() - self._stale_after_s

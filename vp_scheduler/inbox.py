@@ -24,6 +24,10 @@ class Inbox:
         self.dropped = 0
         """Reports that were never stored because of the bounds."""
 
+    def __len__(self) -> int:
+        """Hosts whose reports wait."""
+        return len(self._reports)
+
     def put(self, report: NewReport) -> None:
         """A report that is older than the waiting one of its host is dropped in silence."""
         with self._filled:

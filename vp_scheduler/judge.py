@@ -3,132 +3,242 @@
 weigher.
 
 Where the host homes its VPs, the LLC domain is foretold by the rule the agent homes by
-(`nova_vp.core.want`): CPU first, then the cache. Where guests float, the worst domain counts.
-Servers on their way, which nobody has measured, are seated first and by the same rule.
+(`nova_vp.core.home`): CPU first, then the cache. Where guests float, the worst domain counts.
+Servers on their way, which the digest does not know, are seated first and by the same rule.
 """
 
 import math
-from dataclasses import dataclass
-from functools import lru_cache
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from nova_vp.core.model import Policy
 from nova_vp.core.predict import FALLBACK_CLOCK_HZ, newcomers, predict
-from nova_vp.wire import UNKNOWN_CLASS
-from vp_scheduler.host_view import Domain, HostDigest
+from vp_scheduler.host_digest import HostDigest, Loss, Place, orders_of
+from vp_scheduler.kin import Kin
+from vp_scheduler.width import busy_vcpus, loss_made, losses_made, wide_loss
 
-_UNKNOWN = newcomers(FALLBACK_CLOCK_HZ, Policy())[UNKNOWN_CLASS]
-PAIR_RATIO = predict(_UNKNOWN, [_UNKNOWN]).newcomer_ratio
-"""What two VPs that nobody has measured are taken to lose to each other."""
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Shares of performance lost if the request came to this host."""
-
-    domain_ids: tuple[int, ...]
-    """Where it would probably be homed; empty: it would float."""
-    newcomer_ratio: float
-    resident_ratio: float
-    """The worst of all residents, and of servers on their way."""
-    strict_ratio: float
-    """The worst of the residents with `vp:isolation=strict`."""
-
-    @property
-    def strict_hurt_ratio(self) -> float:
-        """What decides whether the host may have a `strict` server."""
-        return max(self.newcomer_ratio, self.strict_ratio)
-
-    @property
-    def worst_ratio(self) -> float:
-        return max(self.newcomer_ratio, self.resident_ratio)
-
-    @property
-    def place(self) -> str:
-        if not self.domain_ids:
-            return "floating over all domains"
-        return f"domain {'+'.join(map(str, self.domain_ids))}"
+_CLASSES = newcomers(FALLBACK_CLOCK_HZ, Policy())
+PAIR_RATIOS = tuple(
+    tuple(predict(one, [other]).newcomer_ratio for other in _CLASSES) for one in _CLASSES
+)
+"""What a VP of the first class loses to one of the second: for two that no agent has seen."""
+MAX_REMEMBERED = 64
+"""Answers per digest: flavors in use at one time are few, and so are servers on their way."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """A domain with the unmeasured servers seated in it so far."""
+class Ask(NamedTuple):
+    """What decides, besides the host."""
 
-    domain: Domain
-    vcpus: float
-    waiting: int = 0
-
-    @property
-    def newcomer_ratio(self) -> float:
-        return _both(self.domain.newcomer_ratio, _both_times(PAIR_RATIO, self.waiting))
-
-    @property
-    def resident_ratio(self) -> float:
-        residents = _both_times(self.domain.resident_ratio, self.waiting + 1)
-        return max(residents, _both_times(PAIR_RATIO, self.waiting))
-
-    @property
-    def strict_ratio(self) -> float:
-        return _both_times(self.domain.strict_ratio, self.waiting + 1)
-
-    def load(self, vcpus: float) -> float:
-        return (self.vcpus + vcpus) / self.domain.cpus
+    newcomer_class: int
+    vcpus: int
+    good_enough_ratio: float
+    """Predicted losses up to this count as none ([policy] strict_max_hurt_ratio)."""
 
 
-@lru_cache(maxsize=65536)
-def judge(
-    digest: HostDigest, vcpus: int, waiting_vcpus: tuple[int, ...], good_enough_ratio: float
-) -> Verdict | None:
-    """None: the digest names no domain, so that nothing can be said.
+class Waiting(NamedTuple):
+    """A server on its way to the host, which its digest does not know."""
 
-    `waiting_vcpus`: of each server that is on its way to the host and not in the digest.
+    newcomer_class: int
+    vcpus: int
+    is_strict: bool = False
+    is_sibling: bool = False
+    """Of the newcomer's own VP: what they do to each other is nobody's interference."""
 
-    `good_enough_ratio`: predicted losses up to this count as none ([policy]
-    strict_max_hurt_ratio). Remembered, since digests change rarely and flavors are few.
+
+def usual_loss(digest: HostDigest, ask: Ask, loss: int) -> float | None:
+    """One of the losses, if nobody else is on the way and the newcomer fits into one place that is
+    not full: the usual case, in which no object is made and nothing is remembered.
+
+    None: it is not, and `judge` answers.
     """
-    places = [_Place(d, float(d.vcpus)) for d in digest.domains if d.cpus]
-    if not places:
+    number, vcpus, good_enough_ratio = ask
+    if vcpus > digest.largest_cpus or good_enough_ratio != digest.good_enough_ratio:
         return None
-    for other in waiting_vcpus:
-        seat = _seat(digest, places, other, good_enough_ratio)
-        places = [_seated(place, other / len(seat)) if place in seat else place for place in places]
-    seat = _seat(digest, places, vcpus, good_enough_ratio)
-    return Verdict(
-        domain_ids=tuple(place.domain.id for place in seat) if digest.is_homing else (),
-        newcomer_ratio=max(place.newcomer_ratio for place in seat),
-        resident_ratio=max(place.resident_ratio for place in seat),
-        strict_ratio=max(place.strict_ratio for place in seat),
+    cpus, taken, orders = digest.cpus, digest.vcpus, digest.orders
+    fair = -(-(digest.all_vcpus + vcpus) // digest.all_cpus)
+    first = number * len(cpus)
+    place = orders[first]
+    if taken[place] + vcpus > fair * cpus[place]:
+        for place in orders[first + 1 : first + len(cpus)]:
+            if taken[place] + vcpus <= fair * cpus[place]:
+                break
+        else:
+            return None
+    if vcpus == 1:
+        return digest.loss(loss, place, number)
+    return wide_loss(digest, loss, place, number, busy_vcpus(digest, place, vcpus))
+
+
+def judge(
+    digest: HostDigest, ask: Ask, waiting: tuple[Waiting, ...] = (), kin: Kin | None = None
+) -> Place | None:
+    """Where the newcomer would live, and what that means. Remembered in the digest. `kin`: servers
+    of its VP that live there.
+
+    None: the digest names no domain, so that nothing can be said.
+    """
+    if not digest.cpus:
+        return None
+    question = ask, waiting, kin
+    found = digest.judged.get(question)
+    if found is None:
+        found = _beside(digest, ask, waiting, kin) if waiting else _alone(digest, ask, kin)
+        if len(digest.judged) >= MAX_REMEMBERED:
+            digest.judged.clear()
+        digest.judged[question] = found
+    return found
+
+
+def _alone(digest: HostDigest, ask: Ask, kin: Kin | None) -> Place:
+    """Over the fewest places: first those that are not full in their order, then the emptiest.
+
+    Its own VP is no reason to live elsewhere or here: which of its host's servers are one VP by a
+    server group of Nova's, the agent that homes it does not know.
+    """
+    orders, places = digest.orders, len(digest.cpus)
+    if ask.good_enough_ratio != digest.good_enough_ratio:
+        orders = orders_of(digest, ask.good_enough_ratio)
+    count, share = _parts(digest, ask.vcpus)
+    fair = _fair(digest, digest.all_vcpus + ask.vcpus)
+    order = orders[ask.newcomer_class * places : (ask.newcomer_class + 1) * places]
+    load = [(digest.vcpus[place] + share) / digest.cpus[place] for place in range(places)]
+    roomy = [place for place in order if load[place] <= fair]
+    # Of full ones the emptiest, as the agent does it, whatever would be lost there.
+    full = sorted((place for place in sorted(order) if load[place] > fair), key=load.__getitem__)
+    chosen = (roomy + full)[:count]
+    if kin is None:
+        return _together([_place(digest, place, ask.newcomer_class, share) for place in chosen])
+    newcomer = _Kind(ask.newcomer_class, is_strict=False, is_sibling=True)
+    return _together([_Seats(digest, place).place(newcomer, share, kin) for place in chosen])
+
+
+def _place(digest: HostDigest, number: int, newcomer_class: int, share: float) -> Place:
+    busy = busy_vcpus(digest, number, share)
+    ids = digest.domain_ids[number : number + 1]
+    return Place(ids, losses_made(digest, number, newcomer_class, busy))
+
+
+def _together(places: Sequence[Place]) -> Place:
+    """Whoever lives in all of them meets the worst of each."""
+    return Place(
+        tuple(domain_id for place in places for domain_id in place.domain_ids),
+        tuple(max(losses) for losses in zip(*(place.losses for place in places), strict=True)),
     )
 
 
-def _seat(
-    digest: HostDigest, places: list[_Place], vcpus: int, good_enough_ratio: float
-) -> list[_Place]:
-    """The domains that a VP of this width would live in."""
-    if not digest.is_homing:
-        return places
-    count = min(len(places), math.ceil(vcpus / max(place.domain.cpus for place in places)))
-    share = vcpus / count
-    fair = math.ceil(
-        (sum(place.vcpus for place in places) + vcpus) / sum(place.domain.cpus for place in places)
-    )
+def _parts(digest: HostDigest, vcpus: int) -> tuple[int, float]:
+    """Over how many places it would lie, and its vCPUs in each."""
+    count = max(1, min(len(digest.cpus), math.ceil(vcpus / digest.largest_cpus)))
+    return count, vcpus / count
 
-    def rank(place: _Place) -> tuple[bool, float, float, int]:
-        load = place.load(share)
-        worst = max(place.newcomer_ratio, place.resident_ratio)
+
+def _fair(digest: HostDigest, vcpus: float) -> int:
+    """vCPUs per CPU up to which a place is not full, while others have room."""
+    return math.ceil(vcpus / digest.all_cpus)
+
+
+class _Kind(NamedTuple):
+    """Servers on their way that are alike in a place."""
+
+    newcomer_class: int
+    is_strict: bool
+    is_sibling: bool
+    busy: float = 1.0
+    """`busy_vcpus`."""
+
+
+class _Seats:
+    """A place with those on their way who would get there first."""
+
+    def __init__(self, digest: HostDigest, number: int) -> None:
+        self._digest = digest
+        self._number = number
+        self.cpus = digest.cpus[number]
+        self.vcpus = float(digest.vcpus[number])
+        self._others: Counter[_Kind] = Counter()
+
+    def add(self, other: Waiting, vcpus: float) -> None:
+        self.vcpus += vcpus
+        self._others[self._sized(_kind(other), vcpus)] += 1
+
+    def _sized(self, kind: _Kind, vcpus: float) -> _Kind:
+        return kind._replace(busy=max(1.0, busy_vcpus(self._digest, self._number, vcpus)))
+
+    def place(self, kind: _Kind, vcpus: float, kin: Kin | None = None) -> Place:
+        newcomer = self._sized(kind, vcpus)
+        everybody = self._others + Counter({newcomer: 1})
+        waiting = {kind: self._lost(kind, everybody, kin) for kind in self._others}
+        stricts = [lost for kind, lost in waiting.items() if kind.is_strict]
+        lost = self._lost(newcomer, everybody, kin)
+        resident = max([self._lost_to(everybody, Loss.RESIDENT, kin), *waiting.values()])
+        strict = max([self._lost_to(everybody, Loss.STRICT, kin), *stricts])
+        return Place(
+            self._digest.domain_ids[self._number : self._number + 1],
+            (lost, resident, strict, max(lost, resident), max(lost, strict)),
+        )
+
+    def _lost(self, one: _Kind, everybody: Mapping[_Kind, int], kin: Kin | None) -> float:
+        """By one of them, to those who live there and to the others of them."""
+        pairs = PAIR_RATIOS[one.newcomer_class]
+        kept = 1 - self._lost_to_residents(one, kin)
+        for kind, count in everybody.items():
+            if not (kind.is_sibling and one.is_sibling):
+                others = kind.busy * (count - (kind == one))
+                kept *= (1 - pairs[kind.newcomer_class]) ** others
+        return round(1 - kept, 6)
+
+    def _lost_to_residents(self, one: _Kind, kin: Kin | None) -> float:
+        if kin is not None and one.is_sibling:
+            return kin.own_loss(self._digest, self._number, one.newcomer_class)
+        return self._digest.loss(Loss.NEWCOMER, self._number, one.newcomer_class)
+
+    def _lost_to(self, everybody: Mapping[_Kind, int], loss: Loss, kin: Kin | None) -> float:
+        """By those who live there: the tables tell it of each newcomer by itself."""
+        kept = 1.0
+        is_met = kin is None or kin.is_met(loss, self._digest, self._number)
+        for kind, count in everybody.items():
+            if kind.is_sibling and not is_met:
+                continue
+            made = loss_made(self._digest, loss, self._number, kind.newcomer_class, kind.busy)
+            kept *= (1 - made) ** count
+        return round(1 - kept, 6)
+
+
+def _beside(digest: HostDigest, ask: Ask, waiting: Sequence[Waiting], kin: Kin | None) -> Place:
+    """Those on their way are seated first, then the newcomer."""
+    rows = [_Seats(digest, number) for number in range(len(digest.cpus))]
+    for other in waiting:
+        chosen = _choose(digest, rows, _kind(other), other.vcpus, ask.good_enough_ratio)
+        for seats in chosen:
+            seats.add(other, other.vcpus / len(chosen))
+    newcomer = _Kind(ask.newcomer_class, is_strict=False, is_sibling=True)
+    chosen = _choose(digest, rows, newcomer, ask.vcpus, ask.good_enough_ratio)
+    share = ask.vcpus / len(chosen)
+    return _together([seats.place(newcomer, share, kin) for seats in chosen])
+
+
+def _kind(other: Waiting) -> _Kind:
+    return _Kind(other.newcomer_class, other.is_strict, other.is_sibling)
+
+
+def _choose(
+    digest: HostDigest,
+    rows: Sequence[_Seats],
+    newcomer: _Kind,
+    vcpus: int,
+    good_enough_ratio: float,
+) -> list[_Seats]:
+    """The places that a VP of this size would live in, as the agent homes it: whom nobody has
+    measured there it takes for one that is busy on one vCPU."""
+    count, share = _parts(digest, vcpus)
+    fair = _fair(digest, sum(seats.vcpus for seats in rows) + vcpus)
+
+    def rank(seats: _Seats) -> tuple[bool, float, float]:
+        load = (seats.vcpus + share) / seats.cpus
+        worst = seats.place(newcomer, 1.0).losses[Loss.WORST]
         felt = worst if worst > good_enough_ratio else 0.0
         is_full = load > fair
-        return (is_full, load if is_full else felt, load, place.domain.id)
+        return (is_full, load if is_full else felt, load)
 
-    return sorted(places, key=rank)[:count]
-
-
-def _seated(place: _Place, vcpus: float) -> _Place:
-    return _Place(place.domain, place.vcpus + vcpus, place.waiting + 1)
-
-
-def _both(one_ratio: float, other_ratio: float) -> float:
-    return round(1 - (1 - one_ratio) * (1 - other_ratio), 6)
-
-
-def _both_times(ratio: float, times: int) -> float:
-    return round(float(1 - (1 - ratio) ** times), 6)
+    return sorted(rows, key=rank)[:count]

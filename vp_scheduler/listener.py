@@ -1,25 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Listens for the hosts' digests and keeps a host view up to date with them.
+"""Listens for the hosts' digests and for learned profiles, and keeps a host view up to date.
 
-Asks every host to repeat its digest as soon as it listens, so that a scheduler that was just
-started soon knows them all. What is wrong with a message is counted, and told once per kind.
+Says that it listens as soon as it does: the vp-scheduler that hears it sends what it has learned,
+and has every host repeat its digest, so that a scheduler that was just started soon knows it all.
 """
 
 import logging
 import random
 import socket
 import threading
-from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import oslo_messaging
 from oslo_config import cfg
 
-from nova_vp import rpcapi, wire
-from vp_scheduler.host_view import HostView, Unwelcome
+from nova_vp import rpcapi, rpcserver, wire
+from vp_scheduler import spread
+from vp_scheduler.host_view import HostView
+from vp_scheduler.refusals import Refusals, Unwelcome
 
 LOG = logging.getLogger(__name__)
-REPUBLISH_WITHIN_S = 5.0
+ANSWER_WITHIN_S = 5.0
+"""A vp-scheduler that was asked answers everybody with what it has learned."""
 START_WITHIN_S = 0.3
 """A child that only lives to execute another program must not get as far as the broker."""
 
@@ -27,34 +30,38 @@ START_WITHIN_S = 0.3
 class DigestEndpoint:
     """`rpcapi.DigestAPI`, served."""
 
-    target = oslo_messaging.Target(version="1.0")
+    target = oslo_messaging.Target(version="1.1")
 
     def __init__(self, view: HostView) -> None:
         self._view = view
-        self.refused: Counter[str] = Counter()
+        self.refusals = Refusals()
+        self.is_answered = threading.Event()
+        """A vp-scheduler is there."""
 
     def digest(self, context: Any, text: Any) -> None:
-        try:
-            self._view.accept(text)
-        except Unwelcome as exc:
-            self._note("unwelcome", exc, logging.DEBUG)
-        except wire.BadMessage as exc:
-            self._note("malformed", exc, logging.WARNING)
+        self._take("digests", self._view.accept, text)
 
-    def _note(self, kind: str, exc: Exception, level: int) -> None:
-        self.refused[kind] += 1
-        count = self.refused[kind]
-        # At 1, 10, 100 ...: a flood of bad messages must not become a flood of log lines.
-        if str(count).rstrip("0") == "1":
-            LOG.log(level, "refused %d %s digests, the latest: %s", count, kind, exc)
+    def profiles(self, context: Any, text: Any) -> None:
+        self.is_answered.set()
+        self._take("profiles", self._view.learned.accept, text)
+
+    def _take(self, what: str, accept: Callable[[Any], None], text: Any) -> None:
+        try:
+            accept(text)
+        except Unwelcome as exc:
+            self.refusals.note("unwelcome", what, exc, logging.DEBUG)
+        except wire.BadMessage as exc:
+            self.refusals.note("malformed", what, exc)
 
 
 class DigestListener:
     def __init__(self, conf: cfg.ConfigOpts, view: HostView) -> None:
         where = rpcapi.target(wire.DIGEST_TOPIC, server=socket.gethostname())
-        self._server = rpcapi.BackgroundServer(
-            conf, where, [DigestEndpoint(view)], on_ready=self._ask_for_digests
+        self._endpoint = DigestEndpoint(view)
+        self._server = rpcserver.BackgroundServer(
+            conf, where, [self._endpoint], on_ready=self._ask_for_news
         )
+        self._known_hosts = conf.vp_scheduler.known_hosts
 
     def start(self) -> None:
         """Returns at once; listens from a moment later, or from when the broker is there."""
@@ -63,11 +70,29 @@ class DigestListener:
         timer.daemon = True
         timer.start()
 
-    def stop(self, timeout_s: float = rpcapi.STOP_TIMEOUT_S) -> None:
+    def stop(self, timeout_s: float = rpcserver.STOP_TIMEOUT_S) -> None:
+        self._endpoint.is_answered.set()
         self._server.stop(timeout_s)
 
-    def _ask_for_digests(self, transport: oslo_messaging.Transport) -> None:
+    def _ask_for_news(self, transport: oslo_messaging.Transport) -> None:
         try:
-            rpcapi.AgentAPI(transport).republish(REPUBLISH_WITHIN_S)
+            rpcapi.ReportAPI(transport).scheduler_started()
+        except rpcapi.NobodyListens as exc:
+            LOG.info("what was learned of others' servers is unused: %s", exc)
+            self._ask_hosts(transport)
+        except oslo_messaging.MessagingException as exc:
+            LOG.warning("could not ask for the hosts' digests, they come by and by: %s", exc)
+        else:
+            # Its queue outlives a vp-scheduler, for a while.
+            if not self._endpoint.is_answered.wait(ANSWER_WITHIN_S):
+                LOG.info("no vp-scheduler has answered, the hosts are asked from here")
+                self._ask_hosts(transport)
+
+    def _ask_hosts(self, transport: oslo_messaging.Transport) -> None:
+        """Where no vp-scheduler can say how many they are."""
+        hosts = len(self._known_hosts) or spread.UNKNOWN_HOSTS
+        within_s = spread.spread_s(hosts, spread.DIGESTS_PER_S)
+        try:
+            rpcapi.AgentAPI(transport).republish_digest(within_s)
         except oslo_messaging.MessagingException as exc:
             LOG.warning("could not ask the hosts for their digests, they come by and by: %s", exc)

@@ -4,6 +4,7 @@
 import signal
 import sys
 import threading
+from typing import TYPE_CHECKING
 
 from oslo_config import cfg
 from oslo_log import log
@@ -13,27 +14,84 @@ from oslo_service import backend
 backend.init_backend(backend.BackendType.THREADING)
 
 from nova_vp import conf as options  # noqa: E402
+from nova_vp import signals  # noqa: E402
 from nova_vp.db.queries import Store  # noqa: E402
+from nova_vp.reload import Reloader  # noqa: E402
+from vp_scheduler.cluster.service import EscalationService  # noqa: E402
 from vp_scheduler.service import Service  # noqa: E402
+from vp_scheduler.traits import Traits, open_traits  # noqa: E402
+
+if TYPE_CHECKING:
+    from vp_scheduler.serving import Serving
+
+LOG = log.getLogger(__name__)
 
 
 def main(argv: list[str] | None = None) -> int:
     conf = cfg.CONF  # oslo.messaging registers some of its options on this one only.
     options.register_all(conf)
     log.register_options(conf)
+    stop = threading.Event()
+    calls = {
+        signal.SIGTERM: stop.set,
+        signal.SIGINT: stop.set,
+        signal.SIGHUP: lambda: None,  # What the files say has only just been read.
+    }
     try:
-        conf(sys.argv[1:] if argv is None else argv, project="nova-vp", prog="vp-scheduler")
+        options.read(conf, sys.argv[1:] if argv is None else argv, "vp-scheduler")
         options.check(conf)
+        signals.listen(calls)
+        escalations = EscalationService(conf)
+        store = Store(conf, keeps_history=conf.vp_scheduler.history_days > 0)
+        traits = open_traits(conf, store)
     except cfg.Error as exc:
         print(f"vp-scheduler: configuration: {exc}", file=sys.stderr)
         return 1
     log.setup(conf, "nova-vp")
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    service = Service(conf, Store(conf))
-    service.start()
-    log.getLogger(__name__).info("running")
+    service, serving = _build(conf, store, escalations)
+
+    def take() -> None:
+        escalations.take(conf)
+        service.endpoint.known_hosts.take(conf.vp_scheduler.known_hosts)
+
+    calls[signal.SIGHUP] = Reloader(conf, take).reload
+    _start(service, escalations, traits)
+    LOG.info("running; %s", options.origin(conf))
     stop.wait()
-    service.stop()
+    is_all_stored = _stop(service, escalations, traits)
+    if serving:
+        serving.close()
+    if is_all_stored:
+        LOG.info("stopped: what was taken in is stored")
+    else:
+        LOG.warning("stopped, but some reports are not stored: their hosts repeat them by and by")
     return 0
+
+
+def _build(
+    conf: cfg.ConfigOpts, store: Store, escalations: EscalationService
+) -> "tuple[Service, Serving | None]":
+    if not conf.vp_scheduler.metrics_port:
+        return Service(conf, store), None
+    from vp_scheduler import meters, serving  # Late: memory that others save.
+
+    counted = meters.Meters()
+    service = Service(conf, meters.MeteredStore(store, counted), counted.heard)
+    return service, serving.serve(conf, service, escalations, counted)
+
+
+def _start(service: Service, escalations: EscalationService, traits: Traits | None) -> None:
+    service.start()
+    escalations.start()
+    if traits:
+        traits.start()
+    else:
+        LOG.info("Placement is told no traits: [cloud] is not set, or traits_interval_s is 0")
+
+
+def _stop(service: Service, escalations: EscalationService, traits: Traits | None) -> bool:
+    """Whether all reports that were taken in are stored."""
+    if traits:
+        traits.close()
+    escalations.stop()
+    return service.stop()

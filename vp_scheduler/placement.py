@@ -6,17 +6,26 @@ there already is read, since touching an unset field of an Instance loads it fro
 """
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from oslo_config import cfg
-
 from nova_vp import flavor_specs, wire
-from nova_vp.conf.scheduler import StaleHosts
 from nova_vp.core.model import Isolation
-from vp_scheduler.host_view import HostDigest, HostView
-from vp_scheduler.judge import Verdict, judge
+from nova_vp.flavor_specs import FlavorSpec
+from vp_scheduler.host_digest import HostDigest, Loss, Place
+from vp_scheduler.host_view import HostView
+from vp_scheduler.judge import Ask, Waiting, judge, usual_loss
+from vp_scheduler.kin import Kin, kin_of
+from vp_scheduler.newcomer import (
+    UNKNOWN,
+    Profile,
+    field_of,
+    hosts_of_group,
+    profile_of_instance,
+    profile_of_request,
+    vp_of,
+)
 
 LOG = logging.getLogger(__name__)
 MAX_TOLD = 20
@@ -31,21 +40,25 @@ class Request:
     server: str
     vcpus: int
     isolation: Isolation
+    profile: Profile = UNKNOWN
+    siblings: frozenset[str] = frozenset()
+    """The servers of its server group, itself included: one VP."""
+    kin_marks: frozenset[bytes] = frozenset()
+    """Of the others (`wire.mark_of`)."""
+    kin_hosts: frozenset[str] | None = None
+    """Where they are, as Nova knows it; None: it does not say."""
 
+    def kin_on(self, digest: HostDigest) -> Kin | None:
+        if not self.kin_marks or (self.kin_hosts is not None and digest.host not in self.kin_hosts):
+            return None
+        return kin_of(digest, self.kin_marks)
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What an operator may change at run time, read once per request."""
+    @property
+    def newcomer_class(self) -> int:
+        return self.profile.newcomer_class
 
-    good_enough_ratio: float
-    refuses_unknown: bool
-
-    @classmethod
-    def read(cls, conf: cfg.ConfigOpts) -> "Settings":
-        return cls(
-            good_enough_ratio=conf.policy.strict_max_hurt_ratio,
-            refuses_unknown=conf.vp_scheduler.stale_hosts == StaleHosts.REFUSE.value,
-        )
+    def __str__(self) -> str:
+        return f"server {self.server} ({self.isolation.value}; {self.profile})"
 
 
 class FlavorReader:
@@ -54,15 +67,12 @@ class FlavorReader:
     def __init__(self) -> None:
         self._reported: set[tuple[str, str]] = set()
 
-    def read(self, spec: Any) -> Request:
-        flavor = spec.flavor
-        extra_specs = flavor.extra_specs if "extra_specs" in flavor else {}
+    def read(self, flavor: Any) -> FlavorSpec:
         try:
-            isolation = flavor_specs.parse(extra_specs).isolation
+            return flavor_specs.parse(field_of(flavor, "extra_specs") or {})
         except flavor_specs.InvalidFlavorSpec as exc:
-            isolation = Isolation.NONE
-            self._report(flavor.flavorid, str(exc))
-        return Request(spec.instance_uuid, flavor.vcpus, isolation)
+            self._report(field_of(flavor, "flavorid") or "of a server on its way", str(exc))
+            return FlavorSpec()
 
     def _report(self, flavor_id: str, fault: str) -> None:
         fact = (flavor_id, fault)
@@ -77,12 +87,15 @@ class FlavorReader:
 
 
 @dataclass(frozen=True, slots=True)
-class _Counted:
-    """Which of a host's servers one digest did not know; remembered until either changes."""
+class _Servers:
+    """Nova's servers of one host, and which of them a digest did not know."""
 
-    digest: HostDigest
-    servers: frozenset[str]
-    waiting: tuple[str, ...]
+    uuids: list[str]
+    marks: bytes
+    known: bytes
+    """By the digest."""
+    waiting: tuple[tuple[str, Waiting | None], ...]
+    """None: nothing is known of it; it is taken for one like the request's."""
 
 
 class Placement:
@@ -90,53 +103,117 @@ class Placement:
 
     def __init__(self, view: HostView) -> None:
         self.view = view
-        self.flavors = FlavorReader()
-        self._counted: dict[str, _Counted] = {}
+        self._flavors = FlavorReader()
+        self._servers: dict[str, _Servers] = {}
+        self._asked: dict[str, Waiting] = {}
+        """The servers that hosts were judged for lately: soon they are on their way."""
 
-    def judge(self, host_state: Any, request: Request, settings: Settings) -> Verdict | None:
-        """None: nothing is known of the host."""
+    def read(self, spec: Any) -> Request:
+        """Of a RequestSpec."""
+        flavor = self._flavors.read(spec.flavor)
+        profile = profile_of_request(spec, flavor, self.view)
+        server, siblings = spec.instance_uuid, vp_of(spec)
+        marks = frozenset(wire.mark_of(uuid) for uuid in siblings - {server})
+        hosts = hosts_of_group(spec)
+        request = Request(
+            server, spec.flavor.vcpus, flavor.isolation, profile, siblings, marks, hosts
+        )
+        if len(self._asked) >= MAX_REMEMBERED:
+            self._asked = {}
+        self._asked[request.server] = _like(request)
+        return request
+
+    def losses(
+        self, host_states: Iterable[Any], request: Request, good_enough_ratio: float, loss: Loss
+    ) -> list[float | None]:
+        """For each host: one of the shares lost there; None: nothing is known of the host."""
+        digests, fresh_from_s = self.view.read()
+        ask = Ask(request.newcomer_class, request.vcpus, good_enough_ratio)
+        # Of an enumeration each use costs as much as the rest of a line, thousands of times.
+        wanted = int(loss)
+        noted = self._servers
+        has_kin = bool(request.kin_marks)
+        found: list[float | None] = []
+        for host_state in host_states:
+            host = host_state.host
+            digest = digests.get(host)
+            if digest is None or digest.measured_s < fresh_from_s:
+                found.append(None)
+                continue
+            servers = noted.get(host)
+            # Almost always Nova and the agent agree on who is there.
+            agrees = (
+                servers is not None
+                and servers.marks == digest.known
+                and host_state.num_instances <= len(servers.uuids)
+                and servers.uuids == [*host_state.instances]
+            )
+            waiting = () if agrees else self._waiting(digest, host_state, request)
+            kin = request.kin_on(digest) if has_kin else None
+            lost = None if waiting or kin else usual_loss(digest, ask, wanted)
+            if lost is None:
+                place = judge(digest, ask, waiting, kin)
+                lost = None if place is None else place.losses[wanted]
+            found.append(lost)
+        return found
+
+    def place(self, host_state: Any, request: Request, good_enough_ratio: float) -> Place | None:
+        """Where it would live on one host; None: nothing is known of the host."""
         digest = self.view.get(host_state.host)
         if digest is None:
             return None
-        waiting = self._waiting_vcpus(digest, host_state, request)
-        return judge(digest, request.vcpus, waiting, settings.good_enough_ratio)
+        ask = Ask(request.newcomer_class, request.vcpus, good_enough_ratio)
+        waiting = self._waiting(digest, host_state, request)
+        return judge(digest, ask, waiting, request.kin_on(digest))
 
-    def _waiting_vcpus(
+    def _waiting(
         self, digest: HostDigest, host_state: Any, request: Request
-    ) -> tuple[int, ...]:
+    ) -> tuple[Waiting, ...]:
         """Servers that Nova has put there and the agent has not seen.
 
         Within a multi-create Nova only raises `num_instances`; these are like the one asked for.
         """
         instances = host_state.instances
-        counted = self._counted.get(digest.host)
-        if counted is None or counted.digest is not digest or counted.servers != instances.keys():
-            counted = _count(digest, list(instances))
-            self._counted[digest.host] = counted
-        unnamed = max(0, host_state.num_instances - len(counted.servers))
-        if not counted.waiting and not unnamed:
-            return ()
+        servers = self._servers.get(digest.host)
+        if servers is None or servers.known != digest.known or servers.uuids != [*instances]:
+            servers = self._note(digest, instances)
+        unnamed = host_state.num_instances - len(servers.uuids)
+        like = _like(request)._replace(is_sibling=bool(request.siblings))
         named = (
-            _vcpus_of(instances.get(uuid), request.vcpus)
-            for uuid in counted.waiting
+            (one or like)._replace(is_sibling=uuid in request.siblings)
+            for uuid, one in servers.waiting
             if uuid != request.server
         )
-        return (*named, *[request.vcpus] * unnamed)
+        return (*named, *[like] * unnamed)
+
+    def _note(self, digest: HostDigest, instances: Any) -> _Servers:
+        uuids = [*instances]
+        known = set(wire.split_marks(digest.known))
+        waiting = tuple(
+            (uuid, self._one_waiting(uuid, instances.get(uuid)))
+            for uuid in uuids
+            if wire.mark_of(uuid) not in known
+        )
+        servers = _Servers(uuids, wire.marks_of(uuids), digest.known, waiting)
+        self._servers[digest.host] = servers
+        return servers
+
+    def _one_waiting(self, uuid: str, instance: Any) -> Waiting | None:
+        asked = self._asked.get(uuid)
+        vcpus = field_of(instance, "vcpus")
+        if asked or not vcpus:
+            return asked
+        flavor = self._flavors.read(field_of(instance, "flavor"))
+        profile = profile_of_instance(instance, flavor, self.view)
+        return Waiting(profile.newcomer_class, int(vcpus), flavor.isolation is Isolation.STRICT)
 
 
-def _count(digest: HostDigest, servers: Collection[str]) -> _Counted:
-    waiting = tuple(uuid for uuid in servers if wire.mark_of(uuid) not in digest.known)
-    return _Counted(digest, frozenset(servers), waiting)
-
-
-def _vcpus_of(instance: Any, default: int) -> int:
-    if instance is not None and "vcpus" in instance and instance.vcpus:
-        return int(instance.vcpus)
-    return default
+def _like(request: Request) -> Waiting:
+    is_strict = request.isolation is Isolation.STRICT
+    return Waiting(request.newcomer_class, request.vcpus, is_strict)
 
 
 def tell(plugin: str, request: Request, facts: Sequence[str], count: int) -> None:
     """One line per request: which hosts, and why. `facts`: of the first MAX_TOLD of `count`."""
     more = f"; and {count - MAX_TOLD} more hosts" if count > MAX_TOLD else ""
-    text = "; ".join(facts) + more
-    LOG.info("%s: server %s (%s): %s", plugin, request.server, request.isolation.value, text)
+    LOG.info("%s: %s: %s%s", plugin, request, "; ".join(facts), more)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The vp-scheduler: takes in full reports and stores the latest of each host.
+"""The vp-scheduler's part that listens to hosts: takes in full reports, stores them in batches.
 
 Any number may run: reports come over one work queue, and the store lets the newest win. The bus and
 the database may go away and come back at any time.
@@ -7,8 +7,7 @@ the database may go away and come back at any time.
 
 import logging
 import threading
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -16,55 +15,85 @@ import oslo_messaging
 from oslo_config import cfg
 from oslo_db import exception as db_exception
 
-from nova_vp import rpcapi, wire
-from nova_vp.db.queries import NewReport
+from nova_vp import rpcapi, rpcserver, wire
+from nova_vp.db.orders import OrderBook
+from nova_vp.db.queries import ERRORS, NewReport
+from vp_scheduler.caller import Caller, Listing
 from vp_scheduler.inbox import Inbox
+from vp_scheduler.janitor import Janitor, Purging
+from vp_scheduler.orders import BusAgents, OrderTeller
+from vp_scheduler.refusals import KnownHosts, Refusals, Unwelcome
+from vp_scheduler.teacher import Counting, Teacher
 
 LOG = logging.getLogger(__name__)
-REPUBLISH_WITHIN_S = 5.0
 RETRY_S = (1.0, 30.0)
 THREADS = 2
+STORE_WITHIN_S = 60.0
+"""At a stop, while the database answers: systemd kills after 90 s."""
+GATHER_S = 0.2
+"""A transaction costs what ten reports do: some are let come together before the next."""
+UNSTORABLE = (db_exception.DBDataError, db_exception.DBInvalidUnicodeParameter, ValueError)
 
 
 class Saving(Protocol):
     def save_reports(self, reports: Iterable[NewReport]) -> None: ...
 
 
+class Storing(Saving, Counting, Purging, Listing, Protocol):
+    """All that the service asks of the database."""
+
+
 class ReportEndpoint:
     """`rpcapi.ReportAPI`, served."""
 
-    target = oslo_messaging.Target(version="1.0")
+    target = oslo_messaging.Target(version="1.2")
 
     def __init__(
         self,
         inbox: Inbox,
-        known_hosts: Collection[str] = (),
+        known_hosts: Iterable[str] = (),
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        teach: Callable[[], None] = lambda: None,
+        ask_for_digests: Callable[[], None] = lambda: None,
+        heard: Callable[[float], None] = lambda made_at: None,
+        compare_orders: Callable[[Mapping[str, Any]], None] = lambda report: None,
     ) -> None:
+        """`heard`: of a report that its host made at that moment. `compare_orders`: what the host
+        was told with what is ordered."""
         self._inbox = inbox
-        self._known_hosts = frozenset(known_hosts)
+        self._teach = teach
+        self._ask_for_digests = ask_for_digests
+        self._heard = heard
+        self._compare_orders = compare_orders
+        self.known_hosts = KnownHosts(known_hosts)
         self._clock = clock
-        self.refused: Counter[str] = Counter()
+        self.refusals = Refusals()
+        self.taken = 0
+        """Messages, good and bad."""
 
     def report(self, context: Any, text: Any) -> None:
+        self.taken += 1
         try:
             message = wire.decode(wire.REPORT_TOPIC, text)
+            self.known_hosts.check(message["host"])
         except wire.BadMessage as exc:
-            self._note("malformed", str(exc))
+            self.refusals.note("malformed", "reports", exc)
             return
-        host = message["host"]
-        if self._known_hosts and host not in self._known_hosts:
-            self._note("unknown-host", f"{host}: not among [vp_scheduler] known_hosts")
+        except Unwelcome as exc:
+            self.refusals.note("unwelcome", "reports", exc)
             return
+        self._heard(message["at"])
+        self._compare_orders(message)
         order = wire.order_of(message)
-        self._inbox.put(NewReport(host, order, message["mode"], self._clock(), text))
+        self._inbox.put(NewReport(message["host"], order, message["mode"], self._clock(), text))
 
-    def _note(self, kind: str, text: str) -> None:
-        self.refused[kind] += 1
-        count = self.refused[kind]
-        # At 1, 10, 100 ...: a flood of bad messages must not become a flood of log lines.
-        if str(count).rstrip("0") == "1":
-            LOG.warning("refused %d reports (%s), the latest: %s", count, kind, text)
+    def republish_profiles(self, context: Any) -> None:
+        """A scheduler process of an earlier release has just started; it asks the hosts itself."""
+        self._teach()
+
+    def scheduler_started(self, context: Any) -> None:
+        self._teach()
+        self._ask_for_digests()
 
 
 class Writer:
@@ -87,10 +116,17 @@ class Writer:
         self._stop.set()
         self._thread.join(timeout_s)
 
+    @property
+    def is_done(self) -> bool:
+        """Nothing waits, and nothing is on its way."""
+        return not self._thread.is_alive() and not len(self._inbox) and not self._is_failing
+
     def _run(self) -> None:
         while batch := self._inbox.take(self._batch_size):
             if not self._save(batch):
                 return
+            if len(batch) < self._batch_size:
+                self._stop.wait(GATHER_S)
 
     def _save(self, batch: list[NewReport]) -> bool:
         """Again until it succeeds; False: told to stop while the database was away."""
@@ -98,7 +134,9 @@ class Writer:
         while True:
             try:
                 self._store.save_reports(batch)
-            except db_exception.DBError as exc:
+            except UNSTORABLE as exc:
+                return self._save_apart(batch, exc)
+            except ERRORS as exc:
                 self._note_failure(exc)
             else:
                 self._note_success()
@@ -106,6 +144,14 @@ class Writer:
             if self._stop.wait(retry_s):
                 return False
             retry_s = min(2 * retry_s, most_s)
+
+    def _save_apart(self, batch: list[NewReport], exc: Exception) -> bool:
+        """One that can never be stored must not keep the others waiting."""
+        if len(batch) == 1:
+            LOG.error("host=%s a report that cannot be stored is dropped: %s", batch[0].host, exc)
+            return True
+        half = len(batch) // 2
+        return self._save(batch[:half]) and self._save(batch[half:])
 
     def _note_failure(self, exc: Exception) -> None:
         if not self._is_failing:
@@ -118,20 +164,36 @@ class Writer:
 
     def _note_success(self) -> None:
         if self._is_failing:
-            LOG.info("reports are stored again")
+            LOG.info("reports are stored again; %d were dropped", self._inbox.dropped)
         self._is_failing = False
 
 
 class Service:
-    def __init__(self, conf: cfg.ConfigOpts, store: Saving) -> None:
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        store: Storing,
+        heard: Callable[[float], None] = lambda made_at: None,
+    ) -> None:
+        """`heard` as of `ReportEndpoint`."""
         settings = conf.vp_scheduler
-        inbox = Inbox()
-        self.endpoint = ReportEndpoint(inbox, settings.known_hosts)
+        self.inbox = inbox = Inbox()
+        teacher, caller = Teacher(conf, store), Caller(conf, store)
+        orders = OrderTeller(OrderBook(conf), BusAgents(conf))
+        self.endpoint = ReportEndpoint(
+            inbox,
+            settings.known_hosts,
+            teach=teacher.ask,
+            ask_for_digests=caller.ask_for_digests,
+            heard=heard,
+            compare_orders=orders.heard,
+        )
         self._writer = Writer(inbox, store, settings.batch_size)
+        self._threads = (teacher, caller, orders, Janitor(conf, store))
         # One queue for all vp-schedulers; a server name is needed, and it names one more.
         where = rpcapi.target(wire.REPORT_TOPIC, server="vp-scheduler")
-        self._server = rpcapi.BackgroundServer(
-            conf, where, [self.endpoint], threads=THREADS, on_ready=_ask_for_reports
+        self._server = rpcserver.BackgroundServer(
+            conf, where, [self.endpoint], threads=THREADS, on_ready=caller.call_for_reports
         )
 
     @property
@@ -139,17 +201,19 @@ class Service:
         return self._server.is_ready
 
     def start(self) -> None:
-        self._writer.start()
+        for thread in (self._writer, *self._threads):
+            thread.start()
         self._server.start()
 
-    def stop(self, timeout_s: float = 5.0) -> None:
-        """First no more reports, then those that were taken in are stored."""
-        self._server.stop(timeout_s)
-        self._writer.close(timeout_s)
-
-
-def _ask_for_reports(transport: oslo_messaging.Transport) -> None:
-    try:
-        rpcapi.AgentAPI(transport).republish(REPUBLISH_WITHIN_S)
-    except oslo_messaging.MessagingException as exc:
-        LOG.warning("could not ask the hosts for their reports, they come by and by: %s", exc)
+    def stop(self, timeout_s: float = 5.0) -> bool:
+        """First no more reports, then those that were taken in are stored. Whether all are: the
+        broker forgot them as they were taken in."""
+        taken = self.endpoint.taken
+        is_over = self._server.stop(timeout_s)
+        while not is_over and self.endpoint.taken != taken:
+            taken = self.endpoint.taken
+            is_over = self._server.wait(timeout_s)
+        self._writer.close(STORE_WITHIN_S)
+        for thread in self._threads:
+            thread.close(timeout_s)
+        return self._writer.is_done

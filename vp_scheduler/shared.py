@@ -11,10 +11,11 @@ import threading
 
 from oslo_config import cfg
 
-from nova_vp.conf import agent, bus, scheduler
+from nova_vp.conf import bus, policy, scheduler
 from vp_scheduler.host_view import HostView
 from vp_scheduler.listener import DigestListener
 from vp_scheduler.placement import Placement
+from vp_scheduler.settings import SettingsReader
 
 _lock = threading.Lock()
 _conf: cfg.ConfigOpts | None = None
@@ -25,7 +26,7 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
     """Ours, into Nova's own configuration."""
     bus.register_opts(conf)
     scheduler.register_opts(conf)
-    conf.register_opts(agent.POLICY_OPTS, group=agent.POLICY)
+    policy.register_opts(conf)
 
 
 def prepare(conf: cfg.ConfigOpts) -> None:
@@ -47,8 +48,12 @@ def _start() -> Placement:
     with _lock:
         if _placement is None:
             assert _conf is not None, "prepare() comes first"
-            settings = _conf.vp_scheduler
-            view = HostView(settings.stale_after_s, settings.known_hosts)
+            settings = SettingsReader(_conf).read()
+            view = HostView(
+                settings.stale_after_s,
+                settings.known_hosts,
+                good_enough_ratio=settings.good_enough_ratio,
+            )
             DigestListener(_conf, view).start()
             _placement = Placement(view)
         return _placement

@@ -6,6 +6,7 @@ differences nor flattens them beside one bad host. Losses up to `strict_max_hurt
 none: among good hosts Nova's own weighers decide.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,13 +15,14 @@ from nova.scheduler import utils, weights
 
 from nova_vp.core.model import Isolation
 from vp_scheduler import shared
-from vp_scheduler.judge import Verdict
-from vp_scheduler.placement import MAX_TOLD, Placement, Request, Settings, tell
+from vp_scheduler.host_digest import Loss, Place
+from vp_scheduler.placement import MAX_TOLD, Placement, tell
+from vp_scheduler.settings import SettingsReader
 
 MULTIPLIER = "interference_weight_multiplier"
 
 
-class VPInterferenceWeigher(weights.BaseHostWeigher):
+class VPInterferenceWeigher(weights.BaseHostWeigher):  # type: ignore[misc]
     minval = 0.0
     maxval = 1.0
 
@@ -31,12 +33,15 @@ class VPInterferenceWeigher(weights.BaseHostWeigher):
         if placement is None:
             shared.prepare(nova.conf.CONF)
         self._placement = placement
+        self._settings = SettingsReader(nova.conf.CONF)
         self._multiplier = 0.0
 
     def weight_multiplier(self, host_state: Any) -> float:
         if not host_state.aggregates:
             return self._multiplier
-        return float(utils.get_weight_multiplier(host_state, MULTIPLIER, self._multiplier))
+        found = float(utils.get_weight_multiplier(host_state, MULTIPLIER, self._multiplier))
+        # One `nan` in an aggregate would leave all hosts in no order at all.
+        return found if math.isfinite(found) else self._multiplier
 
     def _weigh_object(self, host_state: Any, weight_properties: Any) -> float:
         return self._weigh([host_state], weight_properties)[0]
@@ -46,39 +51,36 @@ class VPInterferenceWeigher(weights.BaseHostWeigher):
 
     def _weigh(self, host_states: Sequence[Any], spec: Any) -> list[float]:
         placement = self._placement or shared.placement()
-        request = placement.flavors.read(spec)
-        settings = Settings.read(nova.conf.CONF)
+        request = placement.read(spec)
+        settings = self._settings.read()
         # Nova asks for it after this, once per host: too often to look into the configuration.
-        self._multiplier = float(nova.conf.CONF.vp_scheduler.interference_weight_multiplier)
-        verdicts = [placement.judge(host_state, request, settings) for host_state in host_states]
-        found = [score(v, request, settings) if v else None for v in verdicts]
+        self._multiplier = settings.multiplier
+        good_enough = settings.good_enough_ratio
+        # Without isolation only others matter.
+        loss = Loss.RESIDENT if request.isolation is Isolation.NONE else Loss.WORST
+        losses = placement.losses(host_states, request, good_enough, loss)
+        found = [None if lost is None else score(lost, good_enough) for lost in losses]
         known = [one for one in found if one is not None]
-        if not known:
-            return [self.maxval] * len(host_states)
         # Of unknown hosts nothing good and nothing bad is supposed.
-        neutral = sum(known) / len(known)
-        scores = [neutral if one is None else one for one in found]
-        told = zip(host_states[:MAX_TOLD], verdicts, scores, strict=False)
-        facts = [f"{h.host}: {s:.3f}, {describe(v)}" for h, v, s in told]
+        neutral = sum(known) / len(known) if known else self.maxval
+        weights = [neutral if one is None else one for one in found]
+        facts = [
+            f"{host.host}: {weight:.3f}, {describe(placement.place(host, request, good_enough))}"
+            for host, weight in zip(host_states[:MAX_TOLD], weights, strict=False)
+        ]
         tell("VPInterferenceWeigher", request, facts, len(host_states))
-        return scores
+        return weights
 
 
-def score(verdict: Verdict, request: Request, settings: Settings) -> float:
-    """1 where nothing that matters is lost, down to 0. Without isolation only others matter."""
-    lost = verdict.worst_ratio
-    if request.isolation is Isolation.NONE:
-        lost = verdict.resident_ratio
-    good_enough = settings.good_enough_ratio
-    if lost <= good_enough:
-        return 1.0
-    return (1 - lost) / (1 - good_enough)
+def score(lost: float, good_enough: float) -> float:
+    """1 where nothing that matters is lost, down to 0."""
+    return 1.0 if lost <= good_enough else (1 - lost) / (1 - good_enough)
 
 
-def describe(verdict: Verdict | None) -> str:
-    if verdict is None:
+def describe(place: Place | None) -> str:
+    if place is None:
         return "no fresh digest"
     return (
-        f"{verdict.place}: newcomer loses {verdict.newcomer_ratio:.1%}, "
-        f"residents up to {verdict.resident_ratio:.1%}"
+        f"{place}: newcomer loses {place.losses[Loss.NEWCOMER]:.1%}, "
+        f"residents up to {place.losses[Loss.RESIDENT]:.1%}"
     )

@@ -36,7 +36,7 @@ def telling(host: str) -> Iterator[None]:
         said = _said_by_agent(exc)
         if said is None:
             raise
-        LOG.warning("the agent of %s refused: %s", host, said)
+        LOG.warning("host=%s its agent refused: %s", host, said)
         raise _refused(host, said) from exc
 
 

@@ -40,4 +40,5 @@ class RequireIdentity:
 
 
 def context_of(request: webob.Request) -> RequestContext:
-    return request.environ[_KEY]
+    context: RequestContext = request.environ[_KEY]
+    return context

@@ -17,11 +17,15 @@ from oslo_config import cfg
 from oslo_middleware.request_id import RequestId
 from oslo_utils import timeutils
 
+from nova_vp import conf as options
 from vp_api.context import RequireIdentity
+from vp_api.dispatch import Dispatcher, path_of
 from vp_api.errors import JsonErrors
+from vp_api.healthcheck import HealthCheck
 from vp_api.policy import Policy
-from vp_api.routes import PUBLIC, Dispatcher, path_of
-from vp_api.seams import Agents, Services, Store
+from vp_api.routes import PUBLIC, ROUTES
+from vp_api.seams import Agents, Services, Stored
+from vp_api.versions import Negotiate
 
 SERVICE_TYPE = "performance-isolation"
 
@@ -31,7 +35,7 @@ Authenticate = Callable[[Application, cfg.ConfigOpts], Application]
 
 def keystone(application: Application, conf: cfg.ConfigOpts) -> Application:
     """Validates the token and replaces every identity header with what keystone said."""
-    return auth_token.AuthProtocol(
+    guarded: Application = auth_token.AuthProtocol(
         application,
         {
             "oslo_config_config": conf,
@@ -41,6 +45,7 @@ def keystone(application: Application, conf: cfg.ConfigOpts) -> Application:
             "delay_auth_decision": "false",
         },
     )
+    return guarded
 
 
 class PublicPaths:
@@ -57,23 +62,27 @@ class PublicPaths:
 
 
 def utc_now() -> datetime:
-    return timeutils.utcnow(with_timezone=True)
+    now: datetime = timeutils.utcnow(with_timezone=True)
+    return now
 
 
 def loadapp(
     conf: cfg.ConfigOpts,
-    store: Store,
+    stored: Stored,
     agents: Agents,
     *,
     clock: Callable[[], datetime] = utc_now,
+    is_bus_reachable: Callable[[], bool | None] = lambda: None,
     authenticate: Authenticate = keystone,
-) -> Application:
+) -> HealthCheck:
     """The WSGI application. `conf` must have been called: its files are read by now."""
-    application: Application = Dispatcher(Services(store, agents, Policy(conf), clock))
+    options.register_all(conf)
+    services = Services(conf, stored, agents, Policy(conf), clock, is_bus_reachable)
+    application: Application = Dispatcher(services, ROUTES)
     guarded = authenticate(RequireIdentity(application), conf)
     application = PublicPaths(application, guarded)
     application = oslo_middleware.RequestBodySizeLimiter(application, conf)
     application = oslo_middleware.HTTPProxyToWSGI(application, conf)
     # Outside all that may fail, inside what gives the id that an error is quoted by.
-    application = JsonErrors(application)
-    return RequestId(application, conf)
+    application = Negotiate(JsonErrors(application))
+    return HealthCheck(RequestId(application, conf), services)

@@ -12,9 +12,11 @@ from typing import Any
 import webob
 import webob.dec
 import webob.exc
-from oslo_db import exception as db_exception
 from oslo_log import log as logging
 from oslo_middleware import request_id
+
+from nova_vp.db.paging import BadMarker
+from nova_vp.db.queries import ERRORS as STORE_ERRORS
 
 LOG = logging.getLogger(__name__)
 
@@ -30,8 +32,15 @@ class Code(enum.Enum):
     NOT_FOUND = ("nova-vp.not-found", 404, "There is no such resource")
     HOST_NOT_FOUND = ("nova-vp.host-not-found", 404, "The host is not known")
     VP_NOT_FOUND = ("nova-vp.vp-not-found", 404, "The server is not known")
+    ACTION_NOT_FOUND = ("nova-vp.action-not-found", 404, "The action is not known")
+    ESCALATION_NOT_FOUND = ("nova-vp.escalation-not-found", 404, "The escalation is not known")
+    PROFILE_NOT_FOUND = ("nova-vp.profile-not-found", 404, "The profile is not known")
     METHOD_NOT_ALLOWED = ("nova-vp.method-not-allowed", 405, "The resource has no such method")
+    VERSION_UNSUPPORTED = ("nova-vp.version-unsupported", 406, "The microversion is not spoken")
     AGENT_REFUSED = ("nova-vp.agent-refused", 409, "The agent refused")
+    AMBIGUOUS = ("nova-vp.ambiguous", 409, "More than one resource has this id")
+    CHANGED_MEANWHILE = ("nova-vp.changed-meanwhile", 409, "Somebody else was faster")
+    NOT_PROPOSED = ("nova-vp.not-proposed", 409, "It does not wait for anybody's yes")
     TOO_LARGE = ("nova-vp.too-large", 413, "The request is too large")
     INTERNAL = ("nova-vp.internal", 500, "vp-api failed")
     STORE_UNAVAILABLE = ("nova-vp.store-unavailable", 503, "The database does not answer")
@@ -81,7 +90,7 @@ class JsonErrors:
     def __call__(self, request: webob.Request) -> webob.Response:
         try:
             response = request.get_response(self._application)
-        except webob.exc.HTTPException as exc:
+        except webob.exc.WSGIHTTPException as exc:
             response = exc
         except Exception as exc:
             return _respond(request, _translate(exc))
@@ -93,8 +102,13 @@ class JsonErrors:
 def _translate(exc: Exception) -> ApiError:
     if isinstance(exc, ApiError):
         return exc
+    if isinstance(exc, BadMarker):
+        return ApiError(
+            Code.BAD_REQUEST,
+            "Take the marker from `links.next` of the page before, with the same `sort`.",
+        )
     LOG.exception("vp-api failed")
-    if isinstance(exc, db_exception.DBError):
+    if isinstance(exc, STORE_ERRORS):
         return ApiError(
             Code.STORE_UNAVAILABLE,
             "Try again. If it stays: the operator checks [database] connection and runs "
@@ -126,5 +140,5 @@ def _respond(request: webob.Request, error: ApiError) -> webob.Response:
     }
     response = webob.Response(status=status, content_type=JSON, charset="utf-8")
     response.text = json.dumps({"errors": [body]})
-    response.headers.update(error.headers)
+    response.headers.update(error.headers.items())
     return response

@@ -1,66 +1,267 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one table of routes, and the few lines that find a handler in it."""
+"""The one table of routes: each operation with its policy, schemas, errors and microversion."""
 
-import json
-from collections.abc import Callable
+from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
-import routes
-import webob
-import webob.dec
+from vp_api import openapi
+from vp_api.errors import Code
+from vp_api.handlers import actions, escalations, hosts, orders, profiles, root, service, vps
+from vp_api.operation import Answer, Call, Operation, Routes
+from vp_api.policies import actions as action_rules
+from vp_api.policies import escalations as escalation_rules
+from vp_api.policies import hosts as host_rules
+from vp_api.policies import service as service_rules
+from vp_api.policies import vps as vp_rules
+from vp_api.schemas import actions as action_schemas
+from vp_api.schemas import escalations as escalation_schemas
+from vp_api.schemas import history as history_schemas
+from vp_api.schemas import hosts as host_schemas
+from vp_api.schemas import profiles as profile_schemas
+from vp_api.schemas import root as root_schemas
+from vp_api.schemas import service as service_schemas
+from vp_api.schemas import vps as vp_schemas
+from vp_api.versions import V1_1
 
-from vp_api.errors import JSON, ApiError, Code
-from vp_api.handlers import hosts, root, vps
-from vp_api.seams import Services
+TOLD = (Code.AGENT_REFUSED, Code.BUS_UNAVAILABLE, Code.AGENT_SILENT)
+"""What can go wrong where an agent is told something."""
+OWN: Mapping[str, Any] = {"rule": vp_rules.SHOW, "operator_rule": vp_rules.SHOW_ALL}
 
-Handler = Callable[..., dict[str, Any]]
 
-ROUTES: dict[str, dict[str, Handler]] = {
-    "/": {"GET": root.list_versions},
-    "/v1": {"GET": root.show_version},
-    "/v1/hosts": {"GET": hosts.list_hosts},
-    "/v1/hosts/{host}": {"GET": hosts.show_host, "PATCH": hosts.change_host},
-    "/v1/hosts/{host}/proposals/{action_id}": {"PUT": hosts.accept_proposal},
-    "/v1/vps": {"GET": vps.list_vps},
-    "/v1/vps/{server_id}": {"GET": vps.show_vp},
+def show_openapi(call: Call) -> Answer:
+    return _document()
+
+
+@cache
+def _document() -> Answer:
+    return openapi.document(ROUTES)
+
+
+ROUTES: Routes = {
+    "/": {"GET": Operation(root.list_versions, "Versions", root_schemas.LIST_ANSWER)},
+    "/v1": {"GET": Operation(root.show_version, "This version", root_schemas.SHOW_ANSWER)},
+    "/v1/openapi.json": {"GET": Operation(show_openapi, "This document", root_schemas.OPENAPI)},
+    "/v1/hosts": {
+        "GET": Operation(
+            hosts.list_hosts,
+            "Hosts: mode, counters, freshness",
+            host_schemas.LIST_ANSWER,
+            rule=host_rules.SHOW,
+            query=host_schemas.LIST_QUERY,
+            query_1_0=host_schemas.LIST_QUERY_1_0,
+        )
+    },
+    "/v1/hosts/{host}": {
+        "GET": Operation(
+            hosts.show_host,
+            "One host: cells, LLC domains, who runs where, contention, proposals",
+            host_schemas.SHOW_ANSWER,
+            rule=host_rules.SHOW,
+            errors=(Code.HOST_NOT_FOUND,),
+        ),
+        "PATCH": Operation(
+            hosts.change_host,
+            "Set the mode of its agent",
+            host_schemas.CHANGE_ANSWER,
+            rule=host_rules.SET_MODE,
+            body=host_schemas.CHANGE,
+            errors=(Code.HOST_NOT_FOUND, *TOLD),
+        ),
+    },
+    "/v1/hosts/{host}/history": {
+        "GET": Operation(
+            hosts.show_host_history,
+            "What its servers did, minute by minute",
+            history_schemas.ANSWER_OF_HOST,
+            rule=host_rules.SHOW,
+            query=history_schemas.QUERY,
+            since=V1_1,
+            errors=(Code.HOST_NOT_FOUND,),
+        )
+    },
+    "/v1/hosts/{host}/proposals/{action_id}": {
+        "PUT": Operation(
+            hosts.accept_proposal,
+            "Have an agent in mode advise apply what it proposed",
+            host_schemas.ACCEPT_ANSWER,
+            rule=host_rules.ACCEPT,
+            body=host_schemas.ACCEPT,
+            errors=(Code.HOST_NOT_FOUND, *TOLD),
+        )
+    },
+    "/v1/vps": {
+        "GET": Operation(
+            vps.list_vps,
+            "Servers: to a tenant its own, to an operator all",
+            vp_schemas.LIST_ANSWER,
+            **OWN,
+            tenant_answer=vp_schemas.TENANT_LIST_ANSWER,
+            query=vp_schemas.LIST_QUERY,
+            query_1_0=vp_schemas.LIST_QUERY_1_0,
+        )
+    },
+    "/v1/vps/{server_id}": {
+        "GET": Operation(
+            vps.show_vp,
+            "One server",
+            vp_schemas.SHOW_ANSWER,
+            **OWN,
+            tenant_answer=vp_schemas.TENANT_SHOW_ANSWER,
+            errors=(Code.VP_NOT_FOUND,),
+        ),
+        "PATCH": Operation(
+            orders.change_vp,
+            "Order its mode, that it be left alone, its priority",
+            vp_schemas.CHANGE_ANSWER,
+            **OWN,
+            tenant_answer=vp_schemas.TENANT_CHANGE_ANSWER,
+            body=vp_schemas.CHANGE,
+            since=V1_1,
+            errors=(Code.VP_NOT_FOUND, Code.CHANGED_MEANWHILE),
+        ),
+    },
+    "/v1/vps/{server_id}/history": {
+        "GET": Operation(
+            vps.show_vp_history,
+            "What it did, minute by minute",
+            history_schemas.ANSWER_OF_VP,
+            **OWN,
+            tenant_answer=history_schemas.TENANT_ANSWER_OF_VP,
+            query=history_schemas.QUERY,
+            since=V1_1,
+            errors=(Code.VP_NOT_FOUND,),
+        )
+    },
+    "/v1/vps/{server_id}/actions": {
+        "GET": Operation(
+            vps.list_vp_actions,
+            "What was done to it or for it, the newest first",
+            action_schemas.LIST_ANSWER,
+            **OWN,
+            tenant_answer=action_schemas.OF_VP_TENANT_ANSWER,
+            query=action_schemas.OF_VP_QUERY,
+            since=V1_1,
+            errors=(Code.VP_NOT_FOUND,),
+        )
+    },
+    "/v1/actions": {
+        "GET": Operation(
+            actions.list_actions,
+            "What agents did or propose",
+            action_schemas.LIST_ANSWER,
+            rule=action_rules.SHOW,
+            query=action_schemas.LIST_QUERY,
+            since=V1_1,
+        )
+    },
+    "/v1/actions/{action_id}": {
+        "GET": Operation(
+            actions.show_action,
+            "One action: what, why, what else was weighed, how it turned out",
+            action_schemas.SHOW_ANSWER,
+            rule=action_rules.SHOW,
+            query=action_schemas.ONE_QUERY,
+            since=V1_1,
+            errors=(Code.ACTION_NOT_FOUND, Code.AMBIGUOUS),
+        )
+    },
+    "/v1/actions/{action_id}/accept": {
+        "POST": Operation(
+            actions.accept_action,
+            "Have an agent in mode advise apply it",
+            action_schemas.ACCEPT_ANSWER,
+            rule=action_rules.ACCEPT,
+            query=action_schemas.ONE_QUERY,
+            body=action_schemas.EMPTY_BODY,
+            since=V1_1,
+            errors=(Code.ACTION_NOT_FOUND, Code.AMBIGUOUS, *TOLD),
+        )
+    },
+    "/v1/actions/{action_id}/undo": {
+        "POST": Operation(
+            actions.undo_action,
+            "Have its agent undo it",
+            action_schemas.UNDO_ANSWER,
+            rule=action_rules.UNDO,
+            query=action_schemas.ONE_QUERY,
+            body=action_schemas.EMPTY_BODY,
+            since=V1_1,
+            errors=(Code.ACTION_NOT_FOUND, Code.AMBIGUOUS, *TOLD),
+        )
+    },
+    "/v1/escalations": {
+        "GET": Operation(
+            escalations.list_escalations,
+            "What agents asked the cluster for, the newest first",
+            escalation_schemas.LIST_ANSWER,
+            rule=escalation_rules.SHOW,
+            query=escalation_schemas.LIST_QUERY,
+            since=V1_1,
+        )
+    },
+    "/v1/escalations/{escalation_id}": {
+        "GET": Operation(
+            escalations.show_escalation,
+            "One escalation: why, who could move, what was tried",
+            escalation_schemas.SHOW_ANSWER,
+            rule=escalation_rules.SHOW,
+            since=V1_1,
+            errors=(Code.ESCALATION_NOT_FOUND,),
+        )
+    },
+    "/v1/escalations/{escalation_id}/accept": {
+        "POST": Operation(
+            escalations.accept_escalation,
+            "Have the migration made that it proposes",
+            escalation_schemas.ACCEPT_ANSWER,
+            rule=escalation_rules.ACCEPT,
+            body=action_schemas.EMPTY_BODY,
+            since=V1_1,
+            errors=(Code.ESCALATION_NOT_FOUND, Code.NOT_PROPOSED),
+        )
+    },
+    "/v1/profiles": {
+        "GET": Operation(
+            profiles.list_profiles,
+            "What servers of each flavor and image were measured to be like",
+            profile_schemas.LIST_ANSWER,
+            rule=service_rules.SHOW_PROFILES,
+            query=profile_schemas.LIST_QUERY,
+            since=V1_1,
+        )
+    },
+    "/v1/profiles/{profile_id}": {
+        "GET": Operation(
+            profiles.show_profile,
+            "Those of one flavor and image",
+            profile_schemas.SHOW_ANSWER,
+            rule=service_rules.SHOW_PROFILES,
+            since=V1_1,
+            errors=(Code.PROFILE_NOT_FOUND,),
+        )
+    },
+    "/v1/policies": {
+        "GET": Operation(
+            service.show_policies,
+            "Options and rules in force, and how many hosts are in which mode",
+            service_schemas.POLICIES_ANSWER,
+            rule=service_rules.SHOW_POLICIES,
+            since=V1_1,
+        )
+    },
+    "/v1/health": {
+        "GET": Operation(
+            service.show_health,
+            "How well the service is",
+            service_schemas.HEALTH_ANSWER,
+            rule=service_rules.SHOW_HEALTH,
+            since=V1_1,
+        )
+    },
 }
 
-PUBLIC = frozenset({"/", "/v1"})
-"""Answered without a token: clients discover the version before they have one."""
-
-
-def path_of(request: webob.Request) -> str:
-    """The path as the table spells it; the same for deciding what is public and for dispatch."""
-    try:
-        return request.path_info.rstrip("/") or "/"
-    except UnicodeDecodeError as exc:
-        raise ApiError(Code.BAD_REQUEST, "Send the path as percent-encoded UTF-8.") from exc
-
-
-class Dispatcher:
-    """The innermost application."""
-
-    def __init__(self, services: Services) -> None:
-        self._services = services
-        self._mapper = routes.Mapper()
-        for path in ROUTES:
-            self._mapper.connect(path, path)
-        self._mapper.create_regs([])  # now: doing it on the first request would race
-
-    @webob.dec.wsgify
-    def __call__(self, request: webob.Request) -> webob.Response:
-        found = self._mapper.routematch(path_of(request))
-        if not found:
-            raise ApiError(Code.NOT_FOUND, "GET / and the API reference list what there is.")
-        arguments, route = found
-        handler = self._handler(ROUTES[route.name], request.method)
-        body = handler(request, self._services, **arguments)
-        return webob.Response(text=json.dumps(body), content_type=JSON, charset="utf-8")
-
-    def _handler(self, methods: dict[str, Handler], method: str) -> Handler:
-        if method not in methods:
-            allowed = ", ".join(methods)
-            error = ApiError(Code.METHOD_NOT_ALLOWED, f"Use one of: {allowed}.")
-            error.headers["Allow"] = allowed
-            raise error
-        return methods[method]
+PUBLIC = frozenset(
+    path for path, methods in ROUTES.items() if any(o.is_public for o in methods.values())
+)
+"""Answered without a token: clients discover versions and operations before they have one."""

@@ -1,23 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the handlers are given, in the shapes they call: stored reports, agents, policy, a clock.
+"""What the handlers are given: the database, agents, policy, a clock.
 
-The real store and agents live in `nova_vp`; second implementations are in `testing.py`. No
-handler reaches out for anything that is not here.
+No handler reaches out for anything that is not here. The real agents live in `nova_vp.rpcapi`; a
+second implementation is in `testing.py`.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
-from nova_vp.db.queries import HostRecord
+from oslo_config import cfg
+
+from nova_vp.conf import database
+from nova_vp.db.browse import Browser
+from nova_vp.db.escalations import Ledger
+from nova_vp.db.orders import OrderBook
 from vp_api.policy import Policy
 
+TELLERS = 4
+"""Half of the threads that the unit serves with: a silent host keeps one for ten seconds."""
 
-class Store(Protocol):
-    def list_hosts(self) -> Sequence[HostRecord]: ...
 
-    def get_host(self, name: str) -> HostRecord | None: ...
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """All that is in the database."""
+
+    browser: Browser
+    ledger: Ledger
+    orders: OrderBook
+
+    @classmethod
+    def open(cls, conf: cfg.ConfigOpts) -> "Stored":
+        """Connects when first asked. Who asks is told at once where that fails, and may ask again;
+        retries of ours would keep one thread after the other for minutes."""
+        database.register_opts(conf)
+        conf.set_default("max_retries", 0, database.GROUP)
+        return cls(Browser(conf), Ledger(conf), OrderBook(conf))
 
 
 class Agents(Protocol):
@@ -28,12 +48,21 @@ class Agents(Protocol):
 
     def accept(self, host: str, action_id: str) -> None: ...
 
+    def undo(self, host: str, action_id: str) -> None: ...
+
+    def set_orders(self, host: str, text: str) -> None: ...
+
 
 @dataclass(frozen=True, slots=True)
 class Services:
     """Everything a handler may use besides the request."""
 
-    store: Store
+    conf: cfg.ConfigOpts
+    stored: Stored
     agents: Agents
     policy: Policy
     clock: Callable[[], datetime]
+    is_bus_reachable: Callable[[], bool | None]
+    """None: nobody can tell."""
+    tellers: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(TELLERS))
+    """Who wants to wait for an agent on behalf of a tenant takes one, or does without."""

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """One virtual platform as the host that knows it best last reported it, and how old that is.
 
-Views build on sightings, so that hosts, lists and single servers agree about what is stale:
-a report older than STALE_AFTER_S says what was, not what is.
+Views build on these, so that hosts, lists and single servers agree about what is stale: a report
+older than STALE_AFTER_S says what was, not what is.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
+from nova_vp.db.browse import VpHead
 from nova_vp.db.queries import HostRecord
+from nova_vp.db.rows import is_hurt
 
 STALE_AFTER_S = 180
 
@@ -38,25 +40,34 @@ class Sighting:
     def server_id(self) -> str:
         return str(self.vp["uuid"])
 
+    @property
+    def head(self) -> VpHead:
+        """As the list of VPs has it."""
+        vp, since = self.vp, self.vp["since"]
+        found = vp["interference"]
+        return VpHead(
+            uuid=self.server_id,
+            host=self.record.host,
+            project_id=vp["project_id"],
+            name=vp["name"],
+            isolation=vp["isolation"],
+            state=vp["state"],
+            since=None if since is None else int(since),
+            incomplete=vp["incomplete"],
+            is_hurt=is_hurt(vp["state"], found and found["kind"]),
+            received_at=self.record.received_at,
+        )
 
-def age_of(record: HostRecord, now: datetime) -> Age:
+
+def age_of(received_at: datetime, now: datetime) -> Age:
     # Another machine stamped it: a clock ahead of ours is no age below zero.
-    age_s = max(0, round((now - record.received_at).total_seconds()))
-    return Age(record.received_at, age_s)
+    return Age(received_at, max(0, round((now - received_at).total_seconds())))
+
+
+def fresh_since(now: datetime) -> datetime:
+    return now - timedelta(seconds=STALE_AFTER_S)
 
 
 def sightings_of(record: HostRecord, now: datetime) -> list[Sighting]:
-    age = age_of(record, now)
+    age = age_of(record.received_at, now)
     return [Sighting(record, age, vp) for vp in record.report["vps"]]
-
-
-def latest(records: Iterable[HostRecord], now: datetime) -> list[Sighting]:
-    """One per server: a host that it left may still claim it until its next report."""
-    best: dict[str, Sighting] = {}
-    for record in records:
-        for sighting in sightings_of(record, now):
-            key = sighting.server_id.lower()
-            seen = best.get(key)
-            if seen is None or seen.age.received_at < record.received_at:
-                best[key] = sighting
-    return list(best.values())

@@ -15,15 +15,19 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from nova_vp import conf as options
-from nova_vp.db.queries import Store
+from nova_vp.broker_probe import BrokerProbe, brokers
 from nova_vp.rpcapi import AgentAPI, open_transport
 from vp_api import deploy
+from vp_api.seams import Stored
 
 CONFIG_FILES = ("nova-vp.conf", "vp-api.conf")
+FOLDER = "OS_NOVA_VP_CONFIG_DIR"
+
+LOG = logging.getLogger(__name__)
 
 
 def _config_files() -> list[str] | None:
-    folder = os.environ.get("OS_NOVA_VP_CONFIG_DIR")
+    folder = os.environ.get(FOLDER)
     if not folder:
         return None
     return [str(path) for name in CONFIG_FILES if (path := Path(folder) / name).exists()]
@@ -33,9 +37,22 @@ def _build() -> Any:
     conf = cfg.ConfigOpts()
     options.register_all(conf)
     logging.register_options(conf)
-    conf([], project="nova-vp", prog="vp-api", default_config_files=_config_files())
+    conf([], project=options.PROJECT, prog="vp-api", default_config_files=_config_files())
     logging.setup(conf, "vp-api")
-    return deploy.loadapp(conf, Store(conf), AgentAPI(open_transport(conf)))
+    looked = os.environ.get(FOLDER) or f"{options.LOOKED_IN}; {FOLDER} names another folder"
+    LOG.info("starting; %s", options.origin(conf, looked))
+    probe = BrokerProbe(brokers(conf))
+    application = deploy.loadapp(
+        conf,
+        Stored.open(conf),
+        AgentAPI(open_transport(conf)),
+        is_bus_reachable=probe.is_reachable,
+    )
+    if not conf.vp_api.metrics_port:
+        return application
+    from vp_api.metrics import metered  # Late: memory that others save.
+
+    return metered(application, conf, application.look, probe.is_reachable)
 
 
 application = _build()

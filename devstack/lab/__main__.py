@@ -173,7 +173,10 @@ def parse() -> argparse.Namespace:
 
     bring_up = command("up", up, "bring the lab up, or repair it; does nothing to what is well")
     bring_up.add_argument("--hosts", type=int, help="number of standard hosts (default 2)")
-    text = "another host with cells of CPUs, e.g. vp3=0-3/4-7 (CPUs that are not real: see README)"
+    text = (
+        "a host with cells of CPUs, e.g. vp3=0-3/4-7 (CPUs that are not real: see README), "
+        "or vp1=0+1 for one cell with two last-level caches"
+    )
     bring_up.add_argument("--host", action="append", default=[], metavar="NAME=CELLS", help=text)
     command("down", down, "end everything; only logs stay")
     command("status", status, "list hosts and services; exit status 0 if all run")

@@ -20,6 +20,9 @@ ENDPOINTS = (
     ("nova-vp", "performance-isolation", f"http://{IP}:{settings.VP_API_PORT}"),
 )
 SERVICE_USERS = ("nova", "placement", "glance", "nova-vp")
+ESCALATION_ROLE = "vp_escalation"
+"""That of etc/nova-vp/nova-policy.yaml. The user of [cloud] has it in every project, and in its own
+`service`, as Placement wants it; it is no admin."""
 TENANTS = ("tenant-a", "tenant-b")
 FLAVORS = (("vp.tiny", 1, 96), ("vp.small", 2, 128))
 IMAGE = "vp-guest"
@@ -29,6 +32,8 @@ def fill_identity(cloud: Connection) -> None:
     roles = {role.name: role.id for role in cloud.identity.roles()}
     for user in SERVICE_USERS:
         _add_user(cloud, user, "service", (roles["admin"], roles["service"]))
+    _add_user(cloud, settings.CLOUD_USER, "service", (roles["service"],))
+    _grant_everywhere(cloud, settings.CLOUD_USER, roles.get(ESCALATION_ROLE))
     for tenant in TENANTS:
         _add_user(cloud, tenant, tenant, (roles["member"],))
     for name, kind, url in ENDPOINTS:
@@ -44,6 +49,13 @@ def _add_user(cloud: Connection, name: str, project: str, roles: tuple[str, ...]
     )
     for role in roles:
         cloud.identity.assign_project_role_to_user(owner, user, role)
+
+
+def _grant_everywhere(cloud: Connection, user_name: str, role_id: str | None) -> None:
+    """In all projects of the domain, those to come too."""
+    role = role_id or cloud.identity.create_role(name=ESCALATION_ROLE).id
+    user = cloud.identity.find_user(user_name)
+    cloud.identity.assign_domain_role_to_user("default", user, role, inherited=True)
 
 
 def _add_endpoint(cloud: Connection, name: str, kind: str, url: str) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from devstack.lab import settings
 from devstack.lab.errors import LabError
-from devstack.lab.topology import format_list
 from devstack.lab.waiting import wait_for
+from nova_vp.cpuset import format_cpus
 
 NAME = "nova-vp-lab"
 NEEDED = ("cpu", "cpuacct", "cpuset", "freezer", "memory", "devices", "blkio")
@@ -66,7 +66,7 @@ def make_host_groups(host: str) -> list[Path]:
 def _open_cpuset(top: Path, group: Path) -> None:
     """A cpuset without CPUs and memory nodes takes no process; children shall inherit theirs."""
     (group / "cpuset.mems").write_text((top / "cpuset.mems").read_text())
-    (group / "cpuset.cpus").write_text(format_list(tuple(range(settings.REAL_CPUS))))
+    (group / "cpuset.cpus").write_text(format_cpus(tuple(range(settings.REAL_CPUS))))
     (group / "cgroup.clone_children").write_text("1")
 
 

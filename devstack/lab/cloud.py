@@ -5,6 +5,7 @@ inside hosts, single processes stopped and started. No assertions and no printin
 
 import base64
 import json
+import signal
 import subprocess
 from typing import Any
 
@@ -214,9 +215,9 @@ def shell(
     )
 
 
-def stop(service: str) -> None:
+def stop(service: str, number: signal.Signals = signal.SIGTERM) -> None:
     """End a service such as `vp-scheduler` or `nova-compute@vp1` until `start`."""
-    processes.stop(Address.parse(service))
+    processes.stop(Address.parse(service), number)
 
 
 def start(service: str) -> None:

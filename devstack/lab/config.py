@@ -19,6 +19,8 @@ def common_values() -> Values:
         "memcached": f"{settings.CONTROLLER_IP}:{settings.MEMCACHED_PORT}",
         "password": settings.PASSWORD,
         "region": settings.REGION,
+        "cloud_user": settings.CLOUD_USER,
+        "root": str(settings.ROOT),
         "venv": str(settings.VENV),
         "run": str(settings.RUN),
         **{f"database_{name}": settings.database_url(name) for name in databases},

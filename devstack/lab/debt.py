@@ -26,11 +26,14 @@ class Second:
 
 
 class DebtMeter:
-    """Follows the debt of every vCPU of a host, second by second, until closed."""
+    """Follows the debt of every vCPU of a host, or of one server of it, second by second, until
+    closed.
+    """
 
-    def __init__(self, host: str) -> None:
+    def __init__(self, host: str, instance: str = "") -> None:
         folder = f"/proc/{cloud.host_pid(host)}/root/run/vpmu"
-        argv = [str(VPMU), "--dir", folder, "watch", "--json", "--interval-ms", "1000"]
+        argv = [str(VPMU), "--dir", folder, "watch", *([instance] if instance else [])]
+        argv += ["--json", "--interval-ms", "1000"]
         self._process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
         self._seconds: list[Second] = []
         self._thread = threading.Thread(target=self._read, name="debt", daemon=True)

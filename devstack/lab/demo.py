@@ -7,11 +7,15 @@ operator's mode and nothing else; who hurts whom it finds out by itself.
 
 import argparse
 import json
+import math
 import os
 import subprocess
 import sys
+import textwrap
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Any
 
 from rich.console import Console as Screen
@@ -36,6 +40,7 @@ VICTIM = ("victim", "vp.tiny", "work=chase:384")
 NEIGHBOUR = ("neighbour", "vp.tiny", f"work=compute@until={SWITCH_AT_UPTIME_S},stream:8192")
 TWIN = ("twin", "vp.tiny", "work=stream:8192")
 
+WIDTH = 100
 screen = Screen(highlight=False, soft_wrap=True)
 
 
@@ -50,6 +55,8 @@ class Phase:
     victim_ops: float
     victim_factor: float
     neighbour_ops: float
+    neighbour_remote_ratio: float
+    """Of its misses, those that another node's memory serves."""
 
 
 @dataclass
@@ -64,9 +71,28 @@ class Story:
     debt_ratio: float = 0.0
 
     def say(self, text: str, *, mark: str = "") -> None:
-        screen.print(f"[dim]{time.time() - self.began_at:6.1f} s[/]  {text}")
+        stamp = f"{time.time() - self.began_at:6.1f} s"
+        told = wrapped(text, indent=len(stamp) + 2).lstrip()
+        screen.print(f"[dim]{stamp}[/]  {told}")
         if mark:
             self.events.append((time.time(), mark))
+
+
+def wrapped(text: str, indent: int = 0) -> str:
+    """Within WIDTH columns, but for words that are longer; commands are to be copied whole."""
+    blank = " " * indent
+    lines = [
+        textwrap.fill(
+            line,
+            WIDTH,
+            initial_indent=blank,
+            subsequent_indent=blank,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for line in text.splitlines()
+    ]
+    return "\n".join(lines)
 
 
 def run(mode: str) -> int:
@@ -217,19 +243,23 @@ def mend(story: Story, eyes: Eyes) -> None:
 
 def measure(story: Story, eyes: Eyes, name: str, begin: float, end: float) -> None:
     victim, neighbour = eyes.host.servers["victim"], eyes.host.servers["neighbour"]
-    factors = [
-        s.memory_factor
-        for s in victim.sightings
-        if begin + 1 <= s.at <= end and s.memory_factor is not None
-    ]
+    factors = (s.memory_factor for s in victim.sightings if begin + 1 <= s.at <= end)
+    remote = (s.remote_ratio for s in neighbour.sightings if begin + 1 <= s.at <= end)
     story.debt_ratio = max(story.debt_ratio, eyes.debt_ratio(begin, end))
     story.phases[name] = Phase(
         begin,
         end,
         victim.console.median_ops(begin, end),
-        sum(factors) / len(factors),
+        mean_of(factors),
         neighbour.console.median_ops(begin, end),
+        mean_of(remote),
     )
+
+
+def mean_of(seen: Iterable[float | None]) -> float:
+    """NaN where nothing was seen."""
+    known = [value for value in seen if value is not None]
+    return fmean(known) if known else math.nan
 
 
 def explain(victim: Watched) -> str:
@@ -295,24 +325,42 @@ def show(story: Story, told: str) -> None:
             f"{phase.neighbour_ops / story.solo_stream_ops:.0%}" if streams else "",
         )
     screen.print(table)
+    mended = story.phases["mended"]
+    if story.mode == "enforce" and mended.neighbour_remote_ratio > 0:
+        screen.print(wrapped(cost_told(mended, story.solo_stream_ops)), markup=False)
     screen.print("What the API tells an operator of the victim (`openstack vp show`):")
     print(told)
+
+
+def cost_told(mended: Phase, solo_ops: float) -> str:
+    """What the move cost the neighbour, and why that is in no `predicted hurt`."""
+    return (
+        f"The neighbour was moved and runs at {mended.neighbour_ops / solo_ops:.0%} of its solo "
+        "rate: its memory stayed on the node that it left, since this lab moves no memory ([agent] "
+        f"memory = none), so {mended.neighbour_remote_ratio:.0%} of its misses go to another node. "
+        "`predicted hurt` below is about caches; the farther memory was weighed apart, and may "
+        "cost the one who moves at most half of what the victim loses."
+    )
 
 
 def judge(story: Story) -> int:
     alone, mended = story.phases["alone"], story.phases["mended"]
     ratio = mended.victim_ops / alone.victim_ops
     if story.debt_ratio > MAX_RATIO:
-        screen.print(
-            f"[red]invalid[/]: the machine was too busy to keep the modelled pace "
+        fail(
+            "invalid: the machine was too busy to keep the modelled pace "
             f"({story.debt_ratio:.1%} debt, at most {MAX_RATIO:.0%}); end other work, repeat"
         )
         return 2
     if ratio <= HARM_RATIO:
-        screen.print(f"[red]the victim still runs at {ratio:.0%} of its solo rate[/]")
+        fail(f"the victim still runs at {ratio:.0%} of its solo rate")
         return 1
     screen.print(f"[green]the victim is back at {ratio:.1%} of its solo rate[/]")
     return 0
+
+
+def fail(text: str) -> None:
+    screen.print(wrapped(text), style="red", markup=False)
 
 
 def main() -> int:
@@ -326,9 +374,9 @@ def main() -> int:
     try:
         return run(parser.parse_args().mode)
     except (cloud.LabError, DemoFailed) as error:
-        screen.print(f"[red]demo:[/] {error}; `devstack/lab/lab status` shows what runs")
+        fail(f"demo: {error}; `devstack/lab/lab status` shows what runs")
     except subprocess.CalledProcessError as error:
-        screen.print(f"[red]demo:[/] {error}")
+        fail(f"demo: {error}")
     return 2
 
 

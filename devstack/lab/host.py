@@ -14,12 +14,21 @@ from devstack.lab import cgroups, processes, settings
 from devstack.lab.config import Values, render_to
 from devstack.lab.errors import LabError
 from devstack.lab.supervise import Service, prepare
-from devstack.lab.topology import Topology, format_list, parse_cells, write_tree
+from devstack.lab.topology import Topology, write_tree
 from devstack.lab.waiting import wait_for
+from nova_vp.cpuset import format_cpus
 
 SHIM = settings.CACHE / "numa_shim.so"
 INSTANCES = settings.RUN / "instances"
 MIGRATE_HOOK = settings.ROOT / "vp_agent" / "hooks" / "qemu.d" / "nova-vp"
+# As the systemd timer does it: a look only once the agent's heart has stopped.
+RELEASE_LOOP = (
+    "sh",
+    "-c",
+    "while sleep 5; do "
+    "if find /run/nova-vp/agent.alive ! -newermt '15 seconds ago' 2>/dev/null | grep -q .; "
+    "then vp-agent --config-file /etc/nova-vp/nova-vp.conf release --expired; fi; done",
+)
 DEFAULT_CELLS = "/".join(str(cpu) for cpu in range(min(2, settings.REAL_CPUS)))
 
 
@@ -30,12 +39,13 @@ class Host:
 
     @classmethod
     def parse(cls, text: str) -> "Host":
-        """`vp3` or `vp3=0-3/4-7`."""
+        """`vp3`, `vp3=0-3/4-7` or `vp3=0+1`."""
         name, _, cells = text.partition("=")
         if not name.startswith("vp") or not name[2:].isdigit() or not 1 <= int(name[2:]) <= 200:
             raise ValueError(f"{name!r} is not a host name: vp1, vp2, ... vp200")
-        parse_cells(cells or DEFAULT_CELLS)
-        return cls(name, cells or DEFAULT_CELLS)
+        host = cls(name, cells or DEFAULT_CELLS)
+        Topology.parse(host.cells, settings.HOST_MEMORY_MIB)
+        return host
 
     @property
     def address(self) -> str:
@@ -47,7 +57,7 @@ class Host:
 
     @property
     def topology(self) -> Topology:
-        return Topology(parse_cells(self.cells), settings.HOST_MEMORY_MIB)
+        return Topology.parse(self.cells, settings.HOST_MEMORY_MIB)
 
     @property
     def has_fake_cpus(self) -> bool:
@@ -80,9 +90,12 @@ def ensure(host: Host, values: Values) -> None:
 
 
 def power_off(name: str) -> None:
-    """End everything in the host; its folder and its cloud records stay."""
+    """End everything in the host; its folder and its cloud records stay. The next kernel starts
+    without cgroups.
+    """
     if cgroups.tracker(name).exists():
         cgroups.kill_all(name)
+        cgroups.remove(name)
     unplug(name)
 
 
@@ -133,15 +146,26 @@ def _render_config(host: Host, values: Values) -> None:
         "address": host.address,
         "host_folder": str(host.folder),
         "uuid": str(uuid.uuid5(uuid.NAMESPACE_DNS, host.name)),
-        "shared_cpus": format_list(host.shared_cpus),
-        "dedicated_cpus": format_list(host.dedicated_cpus),
+        "shared_cpus": format_cpus(host.shared_cpus),
+        "dedicated_cpus": format_cpus(host.dedicated_cpus),
         "lock_path": "/run/nova/lock",
+        "vpmu_maps": vpmu_maps(host.topology),
     }
     render_to(etc / "nova" / "nova.conf", "nova-compute.conf", own)
     render_to(etc / "nova-vp" / "nova-vp.conf", "nova-vp-host.conf", own)
     render_to(etc / "nova-vp" / "vpmu.conf", "vpmu.conf", own)
     render_to(etc / "libvirt" / "libvirtd.conf", "libvirtd.conf", own)
     render_to(etc / "libvirt" / "qemu.conf", "qemu.conf", own)
+
+
+def vpmu_maps(topology: Topology) -> str:
+    """What the software PMU cannot tell from sysfs by itself: caches that are not a cell's own."""
+    if topology.llcs == topology.cells:
+        return ""
+    llcs = range(len(topology.llcs))
+    cpumap = ";".join(f"{cpu}:{llc}" for llc in llcs for cpu in topology.llcs[llc])
+    nodemap = ";".join(f"{llc}:{topology.cell_of(llc)}" for llc in llcs)
+    return f"cpumap={cpumap}\nnodemap={nodemap}"
 
 
 def _launch(host: Host) -> None:
@@ -181,14 +205,16 @@ def services(host: Host) -> list[Service]:
     if host.has_fake_cpus:
         shim["NUMA_SHIM_CPUS"] = "1"
     nova = ("nova-compute", "--config-file", "/etc/nova/nova.conf")
+    ssh_first = {"PATH": f"{settings.LAB / 'compute-bin'}:{settings.base_environment()['PATH']}"}
     agent = ("vp-agent", "--config-file", "/etc/nova-vp/nova-vp.conf", "run")
     rows = [
         _service(host, "virtlogd", ("virtlogd",), {}),
         _service(host, "libvirtd", ("libvirtd", "--listen"), shim, "libvirt/libvirtd.conf"),
-        _service(host, "nova-compute", nova, {}, "nova/nova.conf"),
+        _service(host, "nova-compute", nova, ssh_first, "nova/nova.conf"),
     ]
     if (settings.VENV / "bin" / "vp-agent").exists():
         rows.append(_service(host, "vp-agent", agent, {}, "nova-vp/nova-vp.conf"))
+        rows.append(_service(host, "vp-agent-release", RELEASE_LOOP, {}))
     return rows
 
 

@@ -3,11 +3,14 @@
 
 Pure: from a layout to paths and texts; `write_tree` alone touches the disk. libvirt, Nova, lscpu
 and our agent read these files and believe them, so a machine without sockets can show some.
-Each cell is a socket of its own with one last-level cache shared by its CPUs.
+Each cell is a socket of its own; its CPUs share one last-level cache, or as many as were asked for.
 """
 
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+
+from nova_vp.cpuset import format_cpus, parse_cpus
 
 LOCAL_DISTANCE = 10
 REMOTE_DISTANCE = 21
@@ -17,7 +20,30 @@ LLC_SIZE_KIB = 32768
 @dataclass(frozen=True, slots=True)
 class Topology:
     cells: tuple[tuple[int, ...], ...]
+    llcs: tuple[tuple[int, ...], ...]
+    """The CPUs of each last-level cache; none reaches beyond its cell."""
     memory_mib: int
+
+    @classmethod
+    def parse(cls, text: str, memory_mib: int) -> "Topology":
+        """`0-3/4-7` is two cells of four CPUs with a cache each, `0+1` one cell with two caches;
+        raises ValueError with the reason otherwise.
+        """
+        llcs_of_cells = [
+            [tuple(sorted(parse_cpus(llc))) for llc in cell.split("+")] for cell in text.split("/")
+        ]
+        cells = tuple(tuple(sorted(chain(*llcs))) for llcs in llcs_of_cells)
+        cpus = sorted(chain(*cells))
+        if not all(chain(*llcs_of_cells)):
+            raise ValueError(f"{text!r}: a cell or cache is without CPUs; give it some, as 0-3/4-7")
+        if len(cpus) != len(set(cpus)):
+            raise ValueError(f"{text!r}: a CPU is in two cells or caches")
+        if cpus != list(range(len(cpus))):
+            raise ValueError(f"{text!r}: CPUs must be numbered from 0 without a gap")
+        return cls(cells, tuple(chain(*llcs_of_cells)), memory_mib)
+
+    def cell_of(self, llc: int) -> int:
+        return next(node for node, cell in enumerate(self.cells) if self.llcs[llc][0] in cell)
 
     @property
     def cpus(self) -> tuple[int, ...]:
@@ -31,38 +57,6 @@ class Cache:
     size_kib: int
     id: int
     cpus: tuple[int, ...]
-
-
-def parse_cells(text: str) -> tuple[tuple[int, ...], ...]:
-    """`0-3/4-7` is two cells of four CPUs; raises ValueError with the reason otherwise."""
-    cells = tuple(tuple(sorted(_parse_list(part))) for part in text.split("/"))
-    cpus = [cpu for cell in cells for cpu in cell]
-    if len(cpus) != len(set(cpus)):
-        raise ValueError(f"{text!r}: a CPU is in two cells")
-    if sorted(cpus) != list(range(len(cpus))):
-        raise ValueError(f"{text!r}: CPUs must be numbered from 0 without a gap")
-    return cells
-
-
-def _parse_list(text: str) -> set[int]:
-    cpus: set[int] = set()
-    for part in text.split(","):
-        first, dash, last = part.partition("-")
-        if not first.isdigit() or (dash and not last.isdigit()):
-            raise ValueError(f"{text!r} is not a CPU list such as 0-3 or 0,2")
-        cpus.update(range(int(first), int(last or first) + 1))
-    return cpus
-
-
-def format_list(cpus: tuple[int, ...]) -> str:
-    """The kernel's list format: `0-2,5`."""
-    runs: list[list[int]] = []
-    for cpu in sorted(cpus):
-        if runs and cpu == runs[-1][1] + 1:
-            runs[-1][1] = cpu
-        else:
-            runs.append([cpu, cpu])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
 
 
 def format_mask(cpus: tuple[int, ...]) -> str:
@@ -79,7 +73,7 @@ def format_mask(cpus: tuple[int, ...]) -> str:
 
 def files(topology: Topology) -> dict[str, str]:
     """Every file's text by its path below /sys/devices/system."""
-    cpus, nodes = format_list(topology.cpus), format_list(tuple(range(len(topology.cells))))
+    cpus, nodes = format_cpus(topology.cpus), format_cpus(tuple(range(len(topology.cells))))
     tree = {f"cpu/{name}": cpus for name in ("online", "present", "possible")}
     tree |= {"cpu/offline": "", "cpu/isolated": "", "cpu/kernel_max": "8191"}
     tree |= {"cpu/smt/control": "notsupported", "cpu/smt/active": "0"}
@@ -109,7 +103,7 @@ def _node_files(topology: Topology, node: int) -> dict[str, str]:
     memory = {"MemTotal": total_kib, "MemFree": total_kib * 3 // 4, "MemUsed": total_kib // 4}
     texts = {
         "cpumap": format_mask(cell),
-        "cpulist": format_list(cell),
+        "cpulist": format_cpus(cell),
         "distance": " ".join(str(distance) for distance in distances),
         "meminfo": "\n".join(f"Node {node} {k + ':':<16} {v} kB" for k, v in memory.items()),
     }
@@ -131,12 +125,13 @@ def _cpu_files(topology: Topology, node: int, core: int, cpu: int) -> dict[str, 
         ("die_cpus", cell),
     ):
         texts[f"topology/{name}"] = format_mask(cpus)
-        texts[f"topology/{name}_list"] = format_list(cpus)
+        texts[f"topology/{name}_list"] = format_cpus(cpus)
+    llc = next(llc for llc, cpus in enumerate(topology.llcs) if cpu in cpus)
     caches = (
         Cache(1, "Data", 48, cpu, own),
         Cache(1, "Instruction", 32, cpu, own),
         Cache(2, "Unified", 1024, cpu, own),
-        Cache(3, "Unified", LLC_SIZE_KIB, node, cell),
+        Cache(3, "Unified", LLC_SIZE_KIB, llc, topology.llcs[llc]),
     )
     for index, cache in enumerate(caches):
         texts |= {f"cache/index{index}/{k}": v for k, v in _cache_texts(cache).items()}
@@ -149,7 +144,7 @@ def _cache_texts(cache: Cache) -> dict[str, str]:
         "level": str(cache.level),
         "type": cache.kind,
         "size": f"{cache.size_kib}K",
-        "shared_cpu_list": format_list(cache.cpus),
+        "shared_cpu_list": format_cpus(cache.cpus),
         "shared_cpu_map": format_mask(cache.cpus),
     }
 

@@ -29,6 +29,8 @@ class Rate:
     at: float
     kind: str
     ops: int
+    uptime_s: float
+    """The guest's own clock, by which the operations are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +44,8 @@ class Switch:
 class Console:
     """Reads what one guest prints, as it comes."""
 
-    def __init__(self, server_id: str) -> None:
-        self._path = settings.RUN / "instances" / server_id / "console.log"
+    def __init__(self, path: Path) -> None:
+        self._path = path
         self._offset = 0
         self._rest = ""
         self._clock_offset_s: float | None = None
@@ -68,7 +70,7 @@ class Console:
             lag_s = now - float(found[3])
             known = self._clock_offset_s
             self._clock_offset_s = lag_s if known is None else min(known, lag_s)
-            self.rates.append(Rate(now, found[1], int(found[4])))
+            self.rates.append(Rate(now, found[1], int(found[4]), float(found[2])))
         elif found := _SWITCH.match(line):
             self._switches.append((float(found[3]), found[1]))
 
@@ -86,16 +88,21 @@ class Console:
         return median(inside)
 
 
-def qemu_pid(server_id: str) -> int | None:
-    """The emulator process of one server."""
+def _console_log(server_id: str) -> Path:
+    return settings.RUN / "instances" / server_id / "console.log"
+
+
+def qemu_pid(server_id: str, among: Iterable[int] | None = None) -> int | None:
+    """The emulator process of one server: of the whole machine's processes, or of those named."""
     mark = b"\0-uuid\0" + server_id.encode() + b"\0"
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                if mark in (entry / "cmdline").read_bytes():
-                    return int(entry.name)
-            except OSError:
-                continue
+    if among is None:
+        among = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+    for pid in among:
+        try:
+            if mark in Path(f"/proc/{pid}/cmdline").read_bytes():
+                return pid
+        except OSError:
+            continue
     return None
 
 
@@ -134,6 +141,8 @@ class Sighting:
     memory_factor: float | None
     state: int | None
     is_hurt: bool
+    remote_ratio: float | None
+    """Of its misses, those that another node's memory serves."""
 
 
 @dataclass
@@ -158,7 +167,7 @@ class Watch:
 
     def add(self, name: str, server_id: str) -> Watched:
         pid = cloud.wait_for(lambda: qemu_pid(server_id), f"{name}'s emulator", deadline_s=30)
-        watched = Watched(name, server_id, pid, Console(server_id))
+        watched = Watched(name, server_id, pid, Console(_console_log(server_id)))
         watched.moves.append((time.time(), vcpu_cpus(pid)))
         self.servers = {**self.servers, name: watched}
         return watched
@@ -201,5 +210,6 @@ class Watch:
                     metrics and metrics["memory_factor"],
                     vp["state"],
                     vp["interference"] is not None,
+                    metrics and metrics["remote_ratio"],
                 )
             )

@@ -19,9 +19,9 @@ static void print_vm(const struct vm_snapshot *vm, bool is_json, bool is_first)
     }
     printf("%s{\"name\":", is_first ? "" : ",");
     json_string(vm->name);
-    printf(",\"pid\":%d,\"vcpus\":%u,\"sample\":%u,\"sockets\":%u,\"mhz\":%u,\"phase\":\"%s\",\"started_ns\":%llu}",
-           vm->pid, vm->vcpu_count, vm->sample, vm->socket_count, vm->mhz, phase,
-           (unsigned long long)vm->started_ns);
+    printf(",\"pid\":%d,\"vcpus\":%u,\"sample\":%u,\"sockets\":%u,\"nodes\":%u,\"mhz\":%u,", vm->pid, vm->vcpu_count,
+           vm->sample, vm->socket_count, vm->node_count, vm->mhz);
+    printf("\"phase\":\"%s\",\"started_ns\":%llu}", phase, (unsigned long long)vm->started_ns);
 }
 
 static void print_refusal(const char *name, const char *reason, bool is_json, bool is_first)

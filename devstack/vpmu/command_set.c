@@ -30,12 +30,12 @@ static bool set_mhz(struct vpmu_vm_header *header, const char *value, struct pro
 /* As if all of the VM's memory had been moved to that node, untouched chunks included. */
 static bool set_home(struct vpmu_vm_header *header, const char *value, struct problem *problem)
 {
-    long node = parse(value, (long)header->socket_count - 1);
+    long node = parse(value, (long)snapshot_node_count(header) - 1);
     if (!strcmp(value, "first-touch"))
         node = VPMU_NODE_UNKNOWN;
     if (node < 0)
         return problem_set(problem, "home %s: must be a node from 0 to %u, or first-touch", value,
-                           header->socket_count - 1);
+                           snapshot_node_count(header) - 1);
     memset(header->chunk_node, (int)node, sizeof header->chunk_node);
     return true;
 }

@@ -34,6 +34,7 @@ static const struct number_key NUMBERS[] = {
     NUMBER("shadow", model.shadow, 1, 0, 1, false, "model the LLC that the VM would have alone"),
     NUMBER("bandwidth", bandwidth, 80, 0, 100000, false, "lines per 1000 cycles of a memory controller, 0 = unlimited"),
     NUMBER("mhz", mhz, 60, 0, 10000, false, "modelled clock that guests are paced to, 0 = unpaced"),
+    NUMBER("busy", busy, 0, 0, 1, false, "1: stalls use CPU time, so that a CPU quota takes modelled time"),
     NUMBER("cpi_x100", cpi_x100, 60, 1, 100000, false, "cycles per 100 instructions without stalls"),
     NUMBER("pace_after_s", pace_after_s, 30, 0, 86400, false, "the boot is over after so long at the latest"),
     NUMBER("pace_after_user_minstr", pace_after_user_minstr, 10, 0, 1000000, false,
@@ -51,6 +52,7 @@ static const struct text_key TEXTS[] = {
     {"dir", offsetof(struct config, dir), VPMU_DEFAULT_DIR, "shared memory of this modelled host"},
     {"name", offsetof(struct config, name), "", "of the VM, default: QEMU's -name guest="},
     {"cpumap", offsetof(struct config, cpumap), "auto", "cpu:socket pairs such as 0:0;1:1, or auto: from sysfs"},
+    {"nodemap", offsetof(struct config, nodemap), "one-to-one", "socket:node pairs such as 0:0;1:0, or one-to-one"},
 };
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))

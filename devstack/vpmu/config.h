@@ -15,12 +15,14 @@ struct config {
     struct model_config model;
     uint32_t mhz;
     uint32_t cpi_x100;
+    uint32_t busy; /* 1: stalls keep the CPU busy, and modelled time is CPU time */
     uint32_t bandwidth; /* lines per 1000 cycles that one memory controller can move, 0 = no contention */
     uint32_t pace_after_s;
     uint32_t pace_after_user_minstr;
     char dir[CONFIG_TEXT_BYTES];
     char name[CONFIG_TEXT_BYTES]; /* empty: from QEMU's command line */
     char cpumap[CONFIG_TEXT_BYTES];
+    char nodemap[CONFIG_TEXT_BYTES];
 };
 
 void config_set_defaults(struct config *config);

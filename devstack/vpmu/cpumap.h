@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Which modelled socket a host CPU belongs to: given as `cpu:socket` pairs or read from sysfs, where a lab may show a
- * topology of its own. A socket is one LLC domain and one memory node.
+ * topology of its own. A socket is what shares one LLC; nodemap.h tells its memory node.
  */
 #ifndef VPMU_CPUMAP_H
 #define VPMU_CPUMAP_H

@@ -84,8 +84,8 @@ static void see_cpu(const struct model *model, struct model_vcpu *vcpu)
     vcpu->socket = model->socket_of_cpu[(uint32_t)cpu % VPMU_MAX_CPUS];
 }
 
-/* First touch: an unowned chunk becomes the toucher's. The map is shared with whoever moves memory, so a value out of
- * range counts as the toucher's own node. */
+/* First touch: an unowned chunk becomes the toucher's node's. The map is shared with whoever moves memory, so a value
+ * out of range counts as that node. */
 static uint32_t node_of(struct model *model, uint64_t paddr, uint32_t toucher)
 {
     uint8_t *owner = &model->header->chunk_node[(paddr >> VPMU_CHUNK_SHIFT) % VPMU_CHUNKS];
@@ -94,15 +94,15 @@ static uint32_t node_of(struct model *model, uint64_t paddr, uint32_t toucher)
         __atomic_compare_exchange_n(owner, &node, (uint8_t)toucher, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
         node = __atomic_load_n(owner, __ATOMIC_RELAXED);
     }
-    return node < model->header->socket_count ? node : toucher;
+    return node < model->node_count ? node : toucher;
 }
 
 static uint64_t memory_access(struct model *model, struct model_vcpu *vcpu, uint64_t vaddr, uint64_t paddr)
 {
     const struct model_config *config = &model->config;
-    uint32_t socket = (uint32_t)vcpu->socket;
-    uint32_t node = node_of(model, paddr, socket);
-    bool is_local = node == socket;
+    uint32_t own_node = model->node_of_socket[vcpu->socket];
+    uint32_t node = node_of(model, paddr, own_node);
+    bool is_local = node == own_node;
     uint64_t *counter = is_local ? &vcpu->llc_misses_local : &vcpu->llc_misses_remote;
     *counter += config->sample;
     vcpu->transferred_lines[node] += config->sample;
@@ -143,7 +143,7 @@ uint64_t model_l1_miss(struct model *model, struct model_vcpu *vcpu, uint64_t va
 
 void model_report_bandwidth(struct model *model, struct model_vcpu *vcpu, uint64_t now_ns)
 {
-    for (uint32_t node = 0; node < model->header->socket_count; node++) {
+    for (uint32_t node = 0; node < model->node_count; node++) {
         struct vpmu_mc *controller = model->controller[node];
         if (controller && vcpu->transferred_lines[node])
             controller_add(controller, vcpu->transferred_lines[node]);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What one memory access costs: L1 filter -> private L2 -> LLC of the socket -> memory, local or remote.
+ * What one memory access costs: L1 filter -> private L2 -> LLC of the socket -> memory, local or remote. A
+ * socket is what shares one LLC; several may be on one memory node.
  * Knows nothing of QEMU, files or clocks: the plugin binds it to shared memory and to sched_getcpu, the tests to plain
  * arrays and to a CPU they choose.
  *
@@ -44,6 +45,8 @@ struct model {
     struct cache shadow[VPMU_MAX_SOCKETS];
     struct vpmu_mc *controller[VPMU_MAX_SOCKETS]; /* NULL: no bandwidth contention */
     uint8_t socket_of_cpu[VPMU_MAX_CPUS];
+    uint8_t node_of_socket[VPMU_MAX_SOCKETS];
+    uint32_t node_count;
     int (*current_cpu)(void);
     uint32_t vm_id;
 };

@@ -25,16 +25,27 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_
 static struct setup the_setup;
 static struct vm *const the_vm = &the_setup.vm;
 
-static uint64_t now_ns(void)
+static uint64_t read_ns(clockid_t clock)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* A signal may end the sleep early: what is still owed is slept at the next tick. */
-static void sleep_for(uint64_t ns)
+static uint64_t now_ns(void)
 {
+    return read_ns(CLOCK_MONOTONIC);
+}
+
+/* A signal may end a sleep early: what is still owed is slept at the next tick. */
+static void stall_for(uint64_t ns)
+{
+    if (the_setup.config.busy) {
+        uint64_t end_ns = read_ns(CLOCK_THREAD_CPUTIME_ID) + ns;
+        while (read_ns(CLOCK_THREAD_CPUTIME_ID) < end_ns)
+            ;
+        return;
+    }
     const struct timespec span = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
     clock_nanosleep(CLOCK_MONOTONIC, 0, &span, NULL);
 }
@@ -50,6 +61,15 @@ static void on_memory(unsigned int index, qemu_plugin_meminfo_t info, uint64_t v
     const struct qemu_plugin_hwaddr *address = qemu_plugin_get_hwaddr(info, vaddr);
     if (address && !qemu_plugin_hwaddr_is_io(address))
         vcpu_misses(the_vm, vcpu, vaddr, qemu_plugin_hwaddr_phys_addr(address));
+}
+
+/* The wall clock; what it shows beyond the CPU time of a busy vCPU, whose thread this is, the vCPU was away. */
+static uint64_t tell_time(struct vcpu *vcpu)
+{
+    uint64_t now = now_ns();
+    if (the_setup.config.busy)
+        vcpu->away_ns = now - read_ns(CLOCK_THREAD_CPUTIME_ID);
+    return now;
 }
 
 /* QEMU's vcpu_init callback runs in the main thread; these run in the vCPU's own. */
@@ -73,9 +93,9 @@ static void on_block(unsigned int index, void *packed)
         return;
     if (!vcpu->slot->tid)
         note_thread(vcpu);
-    uint64_t owed_ns = vcpu_tick(the_vm, vcpu, (uintptr_t)packed & 1, now_ns());
+    uint64_t owed_ns = vcpu_tick(the_vm, vcpu, (uintptr_t)packed & 1, tell_time(vcpu));
     if (owed_ns)
-        sleep_for(owed_ns);
+        stall_for(owed_ns);
 }
 
 static void on_reset_vector(unsigned int index, void *unused)
@@ -115,7 +135,7 @@ static void on_resume(qemu_plugin_id_t id, unsigned int index)
     if (index >= the_vm->vcpu_count)
         return;
     note_thread(&the_vm->vcpus[index]);
-    vcpu_resume(&the_vm->vcpus[index], now_ns());
+    vcpu_resume(&the_vm->vcpus[index], tell_time(&the_vm->vcpus[index]));
 }
 
 static void on_exit_of_qemu(qemu_plugin_id_t id, void *unused)

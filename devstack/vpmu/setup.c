@@ -5,22 +5,33 @@
 
 #include "cpumap.h"
 #include "guest_name.h"
+#include "nodemap.h"
 
 #define NS_PER_S 1000000000ull
 
-static bool read_topology(const struct config *config, struct cpumap *map, struct problem *problem)
+/* Of the modelled host. */
+struct topology {
+    struct cpumap cpus;
+    struct nodemap nodes;
+};
+
+static bool read_topology(const struct config *config, struct topology *topology, struct problem *problem)
 {
+    struct cpumap *map = &topology->cpus;
     bool is_read = !strcmp(config->cpumap, "auto") ? cpumap_read(map, CPUMAP_SYSFS, problem)
                                                    : cpumap_parse(map, config->cpumap, problem);
-    return is_read && cpumap_check_affinity(map, problem);
+    return is_read && cpumap_check_affinity(map, problem) &&
+           nodemap_parse(&topology->nodes, config->nodemap, map->socket_count, problem);
 }
 
-static void bind_topology(struct vm *vm, const struct cpumap *map)
+static void bind_topology(struct vm *vm, const struct topology *topology)
 {
     for (uint32_t cpu = 0; cpu < VPMU_MAX_CPUS; cpu++) {
-        uint8_t socket = map->socket_of_cpu[cpu];
+        uint8_t socket = topology->cpus.socket_of_cpu[cpu];
         vm->model.socket_of_cpu[cpu] = socket == CPUMAP_NONE ? 0 : socket;
     }
+    memcpy(vm->model.node_of_socket, topology->nodes.node_of_socket, sizeof vm->model.node_of_socket);
+    vm->model.node_count = topology->nodes.node_count;
 }
 
 static bool attach_llcs(struct setup *setup, uint32_t socket_count, struct problem *problem)
@@ -62,6 +73,8 @@ static bool make_vm_file(struct setup *setup, uint32_t vcpu_count, uint32_t sock
     header->vm_id = setup->vm.model.vm_id;
     header->sample = config->model.sample;
     header->socket_count = socket_count;
+    header->node_count = setup->vm.model.node_count;
+    memcpy(header->node_of_socket, setup->vm.model.node_of_socket, sizeof header->node_of_socket);
     header->has_shadow = config->model.shadow;
     header->mhz = config->mhz;
     header->cpi_x100 = config->cpi_x100;
@@ -94,7 +107,8 @@ static bool use_directory(struct setup *setup, uint32_t vcpu_count, uint32_t soc
 {
     bool is_done = directory_open(&setup->directory, setup->config.dir, problem) &&
                    directory_claim_vm_id(&setup->directory, &setup->vm.model.vm_id, problem) &&
-                   attach_llcs(setup, socket_count, problem) && attach_controllers(setup, socket_count, problem) &&
+                   attach_llcs(setup, socket_count, problem) &&
+                   attach_controllers(setup, setup->vm.model.node_count, problem) &&
                    make_vm_file(setup, vcpu_count, socket_count, problem) &&
                    init_vm(setup, vcpu_count, now_ns, problem);
     if (is_done)
@@ -107,18 +121,18 @@ static bool use_directory(struct setup *setup, uint32_t vcpu_count, uint32_t soc
 bool setup_vm(struct setup *setup, uint32_t vcpu_count, int (*current_cpu)(void), uint64_t now_ns,
               struct problem *problem)
 {
-    struct cpumap map;
+    struct topology topology;
     if (!config_check(&setup->config, problem) || !guest_name_check(setup->config.name, problem))
         return false;
     if (vcpu_count < 1 || vcpu_count > VPMU_MAX_VCPUS)
         return problem_set(problem, "the VM may have %u vCPUs, vpmu models at most %u: lower its vCPU maximum",
                            vcpu_count, VPMU_MAX_VCPUS);
-    if (!read_topology(&setup->config, &map, problem))
+    if (!read_topology(&setup->config, &topology, problem))
         return false;
     setup->vm.model.config = setup->config.model;
     setup->vm.model.current_cpu = current_cpu;
-    bind_topology(&setup->vm, &map);
-    return use_directory(setup, vcpu_count, map.socket_count, now_ns, problem);
+    bind_topology(&setup->vm, &topology);
+    return use_directory(setup, vcpu_count, topology.cpus.socket_count, now_ns, problem);
 }
 
 void setup_close(struct setup *setup)

@@ -49,6 +49,11 @@ static enum snapshot_result read_head(int fd, const char *name, struct vpmu_vm_h
     return is_dead(fd, head) ? SNAPSHOT_DEAD : SNAPSHOT_TAKEN;
 }
 
+uint32_t snapshot_node_count(const struct vpmu_vm_header *head)
+{
+    return head->node_count ? head->node_count : head->socket_count;
+}
+
 static void copy_head(const struct vpmu_vm_header *head, struct vm_snapshot *snapshot)
 {
     snprintf(snapshot->name, sizeof snapshot->name, "%.*s", VPMU_NAME_BYTES - 1, head->name);
@@ -56,6 +61,7 @@ static void copy_head(const struct vpmu_vm_header *head, struct vm_snapshot *sna
     snapshot->vcpu_count = head->vcpu_count;
     snapshot->sample = head->sample;
     snapshot->socket_count = head->socket_count;
+    snapshot->node_count = snapshot_node_count(head);
     snapshot->has_shadow = head->has_shadow;
     snapshot->phase = head->phase;
     snapshot->mhz = head->mhz;

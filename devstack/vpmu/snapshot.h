@@ -16,6 +16,7 @@ struct vm_snapshot {
     uint32_t vcpu_count;
     uint32_t sample;
     uint32_t socket_count;
+    uint32_t node_count;
     uint32_t has_shadow;
     uint32_t phase;
     uint32_t mhz;
@@ -28,6 +29,9 @@ enum snapshot_result { SNAPSHOT_TAKEN, SNAPSHOT_DEAD, SNAPSHOT_REFUSED };
 
 enum snapshot_result snapshot_take(const char *directory, const char *name, struct vm_snapshot *snapshot,
                                    struct problem *problem);
+
+/* Of a file's memory: chunks lie on nodes below it. */
+uint32_t snapshot_node_count(const struct vpmu_vm_header *head);
 
 /* The header of a living VM, mapped for writing its live controls; NULL on refusal. */
 struct vpmu_vm_header *snapshot_map_controls(const char *directory, const char *name, struct problem *problem);

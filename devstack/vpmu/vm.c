@@ -104,7 +104,7 @@ uint64_t vcpu_tick(struct vm *vm, struct vcpu *vcpu, bool in_kernel, uint64_t no
     if (!still_boots(vm, vcpu, in_kernel, now_ns)) {
         uint32_t mhz = live(&vm->header->mhz);
         count_cycles(vcpu);
-        step = pace_step(&vcpu->pace, mhz, now_ns, vcpu->cycles_x100 / 100);
+        step = pace_step(&vcpu->pace, mhz, now_ns - vcpu->away_ns, vcpu->cycles_x100 / 100);
         vcpu->paced_ns += step.sleep_ns;
         vcpu->debt_ns += step.debt_ns;
         share_bandwidth(vm, vcpu, mhz, now_ns);
@@ -126,5 +126,5 @@ void vcpu_halt(struct vm *vm, struct vcpu *vcpu, uint64_t now_ns)
 
 void vcpu_resume(struct vcpu *vcpu, uint64_t now_ns)
 {
-    pace_resume(&vcpu->pace, now_ns, vcpu->cycles_x100 / 100);
+    pace_resume(&vcpu->pace, now_ns - vcpu->away_ns, vcpu->cycles_x100 / 100);
 }

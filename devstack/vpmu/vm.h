@@ -22,6 +22,7 @@ struct vcpu {
     uint64_t counted_stall_cycles;
     uint64_t paced_ns;
     uint64_t debt_ns;
+    uint64_t away_ns; /* wall time that does not count, since the vCPU had no CPU: kept by the caller, 0 if it counts */
 } __attribute__((aligned(128)));
 
 struct vm {

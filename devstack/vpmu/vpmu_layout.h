@@ -7,7 +7,7 @@
  * One directory per modelled host holds:
  *   vm.<name>      one per VM, <name> is the libvirt domain name: vpmu_vm_header, then one vpmu_slot per vCPU
  *   llc.<socket>   tags of the last-level cache that all VMs of the directory share on that socket
- *   mc.<node>      load of the modelled memory controller of that node
+ *   mc.<node>      load of the modelled memory controller of that node, which may serve several sockets
  *   error.<name>   text: why the VM of that name runs without vpmu
  *
  * Rules for readers of vm.<name>
@@ -20,6 +20,9 @@
  *     flock(LOCK_EX) that QEMU holds on the file for life is gone: a reader that gets LOCK_SH has a dead VM's file.
  *   - While `phase` is VPMU_PHASE_BOOT nothing is counted: the guest boots unpaced and unmodelled.
  *   - Sampled counters are already scaled up by `sample`.
+ *
+ * Rule for writers: a field may be added in reserved bytes, where 0 means what its absence meant; whatever else
+ * changes takes another version.
  */
 #ifndef VPMU_LAYOUT_H
 #define VPMU_LAYOUT_H
@@ -60,13 +63,15 @@ struct vpmu_vm_header {
     uint32_t chunk_shift;
     uint32_t chunk_count;
     uint32_t chunk_map_offset; /* of chunk_node, from the start of the file */
-    uint32_t socket_count; /* sockets = LLC domains = memory nodes */
+    uint32_t socket_count; /* a socket here is what shares one LLC */
     uint32_t has_shadow; /* 0: shadow_llc_misses stays 0 */
     uint32_t closed; /* 1 after QEMU's orderly end */
     uint32_t phase; /* enum vpmu_phase */
     uint32_t mhz; /* live control: modelled clock that pacing keeps; 0 = run as fast as the host can */
     uint32_t cpi_x100; /* live control: cycles per instruction without stalls, times 100 */
-    uint8_t reserved0[48];
+    uint32_t node_count; /* memory nodes; 0: as many as sockets, see node_of_socket */
+    uint8_t node_of_socket[VPMU_MAX_SOCKETS]; /* meaningless when node_count is 0: socket n is on node n */
+    uint8_t reserved0[36];
     char name[VPMU_NAME_BYTES]; /* NUL-terminated */
     uint8_t reserved1[4096 - 128 - VPMU_NAME_BYTES];
     uint8_t chunk_node[VPMU_CHUNKS]; /* live control: node of each chunk, or VPMU_NODE_UNKNOWN */

@@ -3,9 +3,12 @@
 
 project = "nova-vp"
 author = "the nova-vp authors"
-extensions = ["myst_parser"]
+extensions = ["myst_parser", "oslo_config.sphinxext", "oslo_policy.sphinxext"]
 # Requests in api.md are written without a protocol version, which the lexer misses.
 suppress_warnings = ["misc.highlighting_failure"]
+
+# Help texts of options write `code` as Markdown does.
+default_role = "code"
 
 html_theme = "alabaster"
 html_theme_options = {"description": "Performance isolation between VMs", "page_width": "70em"}

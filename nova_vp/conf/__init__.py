@@ -7,12 +7,16 @@ among them: the store registers oslo.db's options itself, so that hosts need no 
 """
 
 import math
+from collections.abc import Iterator, Sequence
 
 from oslo_config import cfg
 
-from nova_vp.conf import agent, bus, scheduler
+from nova_vp.conf import agent, api, bus, compute, escalation, policy, scheduler
 
-GROUPS = (agent, bus, scheduler)
+GROUPS = (agent, policy, bus, scheduler, escalation, api, compute)
+PROJECT = "nova-vp"
+LOOKED_IN = f"~/.{PROJECT}, ~, /etc/{PROJECT} or /etc"
+"""By oslo.config, for files that nobody names."""
 
 
 def register_all(conf: cfg.ConfigOpts) -> None:
@@ -20,16 +24,49 @@ def register_all(conf: cfg.ConfigOpts) -> None:
         module.register_opts(conf)
 
 
+def read(conf: cfg.ConfigOpts, argv: Sequence[str], program: str) -> None:
+    """Raises cfg.Error, also for files that nobody can read or that are no text."""
+    try:
+        conf(argv, project=PROJECT, prog=program)
+    except (OSError, UnicodeError) as exc:
+        raise cfg.Error(f"a file cannot be read: {exc}") from exc
+
+
+def origin(conf: cfg.ConfigOpts, looked: str = f"{LOOKED_IN}; --config-file names one") -> str:
+    """Which files were read, or where none was found: a wrong value may come from either."""
+    if found := [*conf.config_file, *conf.config_dir]:
+        return f"configuration read from {', '.join(found)}"
+    names = " or ".join(f"{name}.conf" for name in dict.fromkeys((PROJECT, str(conf.prog))))
+    return f"no configuration file was found, the defaults hold: no {names} in {looked}"
+
+
 def check(conf: cfg.ConfigOpts) -> None:
     """Raises cfg.Error for numbers that oslo.config lets pass and nobody can calculate with."""
+    for fault in faults(conf):
+        raise cfg.Error(fault)
+
+
+def faults(conf: cfg.ConfigOpts) -> Iterator[str]:
+    """Every value that makes no sense, and what to do."""
     for group, options in list_opts():
         for option in options:
-            value = conf[group][option.dest]
-            if isinstance(option, cfg.FloatOpt | cfg.IntOpt) and not _is_number(value):
-                raise cfg.Error(
-                    f"[{group}] {option.dest} = {'' if value is None else value}: give a finite "
-                    f"number, or leave the line out for the default, {option.default}"
-                )
+            fault = fault_of(conf, group, option)
+            if fault is not None:
+                yield fault
+
+
+def fault_of(conf: cfg.ConfigOpts, group: str, option: cfg.Opt) -> str | None:
+    """What is wrong with the option's value and what to do; None: nothing is."""
+    try:
+        value = conf[group][option.dest]
+    except (cfg.Error, ValueError) as exc:
+        return f"[{group}] {option.dest}: {exc}; its default is {option.default}"
+    if not isinstance(option, cfg.FloatOpt | cfg.IntOpt) or _is_number(value):
+        return None
+    return (
+        f"[{group}] {option.dest} = {'' if value is None else value}: give a finite number, "
+        f"or leave the line out for the default, {option.default}"
+    )
 
 
 def _is_number(value: float | None) -> bool:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`[agent]` and `[policy]`: what the agent of one host may do, and the decision's numbers."""
+"""`[agent]`: what the agent of one host may do, and by which means."""
 
 from oslo_config import cfg
 
-from nova_vp.core.model import Homing, Mode, Policy
+from nova_vp.conf.listening import metrics_opts
+from nova_vp.core.model import Limits, Mode
 
 AGENT = "agent"
-POLICY = "policy"
 
 AGENT_OPTS = [
     cfg.StrOpt(
@@ -39,18 +39,43 @@ AGENT_OPTS = [
         "leaves nothing in the domain XML, so that nothing travels with a live migration; "
         "`libvirt` is seen by virsh, and needs the migrate hook on every host.",
     ),
+    cfg.StrOpt(
+        "partition",
+        default="auto",
+        help="What holds back a guest's share of the last-level cache and of the memory "
+        "bandwidth: a name from the entry points `vp_agent.partition` (resctrl), `auto` for what "
+        "this host's CPU and the agent's rights allow, or `none`.",
+    ),
+    cfg.StrOpt(
+        "memory",
+        default="pages",
+        help="What moves guests' memory between NUMA nodes: a name from the entry points "
+        "`vp_agent.memory`. `pages` asks the kernel to move it page by page, and needs "
+        "CAP_SYS_PTRACE; `none` only moves back what was moved before. A host with one node moves "
+        "none either way.",
+    ),
+    cfg.FloatOpt(
+        "memory_reserve_ratio",
+        default=0.05,
+        min=0.0,
+        max=0.9,
+        help="Share of each NUMA node's memory that stays free when memory is moved there: a node "
+        "that is full makes the kernel swap or kill.",
+    ),
     cfg.FloatOpt(
         "interval_s",
         default=1.0,
         min=0.1,
         max=60.0,
+        mutable=True,
         help="Seconds between samples. One second is what the Virtual Platforms thesis (Tembey, "
         "Georgia Tech, 2013), from which the nine states come, measures with.",
     ),
     cfg.StrOpt(
         "state_directory",
         default="/var/lib/nova-vp",
-        help="Folder for what outlives a restart: the mode and the undisturbed profiles.",
+        help="Folder for what outlives a restart: the mode, what `vp-agent calibrate` found, and "
+        "the undisturbed profiles.",
     ),
     cfg.StrOpt(
         "run_directory",
@@ -67,150 +92,53 @@ AGENT_OPTS = [
         default="/run/vpmu",
         help="Folder in which the software PMU of a test host keeps its counters.",
     ),
-]
-
-_DEFAULT = Policy()
-
-POLICY_OPTS = [
-    cfg.IntOpt(
-        "dwell_samples",
-        default=_DEFAULT.dwell_samples,
-        min=1,
-        max=60,
-        help="Samples in a row that must agree before a VP changes its state.",
-    ),
     cfg.FloatOpt(
-        "hysteresis_ratio",
-        default=_DEFAULT.hysteresis_ratio,
+        "node_limit_misses_per_s",
+        default=0.0,
         min=0.0,
-        max=0.5,
-        help="How far beyond a class border a value must lie to leave the class, as a share of "
-        "the border.",
+        mutable=True,
+        help="LLC misses per second, summed over all guests, from which on the memory controller "
+        "of one NUMA node counts as hot. 0: what `vp-agent calibrate` found; where it never ran, "
+        "no node is hot by this measure.",
     ),
     cfg.FloatOpt(
-        "l2_hold_ratio",
-        default=_DEFAULT.l2_hold_ratio,
-        min=0.01,
-        max=1.0,
-        help="L2 misses per 1000 instructions that stay within this share of their undisturbed "
-        "value `hold`: a memory factor that rises meanwhile is cache interference.",
-    ),
-    cfg.FloatOpt(
-        "min_instructions_per_s",
-        default=_DEFAULT.min_instructions_per_s,
+        "link_limit_misses_per_s",
+        default=0.0,
         min=0.0,
-        help="A VP that executes fewer is idle and is not classified: ratios of few events are "
-        "noise.",
+        mutable=True,
+        help="The same for the misses that one node's CPUs have served by another node. 0: what "
+        "`vp-agent calibrate` found.",
     ),
     cfg.FloatOpt(
-        "min_references_pki",
-        default=_DEFAULT.min_references_pki,
+        "remote_penalty_ratio",
+        default=0.0,
         min=0.0,
-        help="With fewer LLC references per 1000 instructions the memory factor is noise and "
-        "counts as low.",
-    ),
-    cfg.FloatOpt(
-        "sensitive_hits_pki",
-        default=_DEFAULT.sensitive_hits_pki,
-        min=0.0,
-        help="A VP that misses little but hits the LLC at least this often per 1000 instructions "
-        "has a working set that just fits: it is cache-sensitive although a pug.",
-    ),
-    cfg.FloatOpt(
-        "min_running_ratio",
-        default=_DEFAULT.min_running_ratio,
-        min=0.0,
-        max=1.0,
-        help="Samples whose counters ran for a smaller share of the time (multiplexing) are "
-        "marked incomplete and not acted on.",
-    ),
-    cfg.FloatOpt(
-        "max_sample_age_s",
-        default=_DEFAULT.max_sample_age_s,
-        min=0.5,
-        help="An interval longer than this (host overload, suspend) is no sample.",
-    ),
-    cfg.FloatOpt(
-        "guilty_rise_ratio",
-        default=_DEFAULT.guilty_rise_ratio,
-        min=0.0,
-        help="A co-runner is a suspect if its LLC misses per second rose by at least this share "
-        "since the victim was last undisturbed.",
-    ),
-    cfg.FloatOpt(
-        "guilty_min_share_ratio",
-        default=_DEFAULT.guilty_min_share_ratio,
-        min=0.0,
-        max=1.0,
-        help="A co-runner is a suspect only if its rise is at least this share of the victim's "
-        "own LLC references per second: who fills little evicts little.",
-    ),
-    cfg.FloatOpt(
-        "miss_penalty_cycles",
-        default=_DEFAULT.miss_penalty_cycles,
-        min=1.0,
-        help="Cycles that an LLC miss costs more than an LLC hit, for `predict`.",
-    ),
-    cfg.FloatOpt(
-        "strict_max_hurt_ratio",
-        default=_DEFAULT.strict_max_hurt_ratio,
-        min=0.0,
-        max=1.0,
-        help="Predicted share of performance lost up to which a place is good enough for "
-        "`vp:isolation=strict`, and up to which homing balances by CPU alone.",
-    ),
-    cfg.FloatOpt(
-        "effect_window_s",
-        default=_DEFAULT.effect_window_s,
-        min=1.0,
-        help="An action whose victim is not well again after this time is undone as ineffective.",
-    ),
-    cfg.FloatOpt(
-        "reverse_hold_s",
-        default=_DEFAULT.reverse_hold_s,
-        min=0.0,
-        help="No VP is moved back to a domain it left within this time (undo excepted).",
-    ),
-    cfg.FloatOpt(
-        "move_hold_s",
-        default=_DEFAULT.move_hold_s,
-        min=0.0,
-        help="Least time between two moves of one VP.",
-    ),
-    cfg.IntOpt(
-        "moves_per_minute",
-        default=_DEFAULT.moves_per_minute,
-        min=0,
-        help="Mitigating moves that one host may make in a minute.",
+        mutable=True,
+        help="How much longer another node's memory takes than the own node's, as a factor of 1 "
+        "or more. 0: what `vp-agent calibrate` found; where it never ran, "
+        f"{Limits().remote_penalty_ratio}.",
     ),
     cfg.StrOpt(
-        "home_on_arrival",
-        default=_DEFAULT.home_on_arrival.value,
-        choices=[
-            (Homing.NEVER.value, "leave placement at arrival to the kernel"),
-            (
-                Homing.ENFORCE.value,
-                "home VPs while the mode is `enforce`, propose it while it is `advise`",
-            ),
-            (Homing.ALWAYS.value, "home VPs in every mode, `observe` included"),
-        ],
-        help="Whether a VP gets one LLC domain when it arrives. That is placement, not "
-        "mitigation: journalled and undone like the rest.",
+        "record_file",
+        default="",
+        help="File to which every tick's samples and decisions are appended as JSON lines, for "
+        "`vp-sim replay`. Empty: nothing is recorded until `vp-agent record on` says so. It tells "
+        "names and loads of all servers of this host: keep it as you keep its logs.",
     ),
+    cfg.IntOpt(
+        "record_max_mib",
+        default=256,
+        min=1,
+        help="Size at which the recording is renamed to FILE.1, replacing an older one, and "
+        "begun anew: it takes twice as much disk at most. A tick takes about 0.3 KiB per guest.",
+    ),
+    *metrics_opts(),
 ]
 
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
     conf.register_opts(AGENT_OPTS, group=AGENT)
-    conf.register_opts(POLICY_OPTS, group=POLICY)
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    return [(AGENT, AGENT_OPTS), (POLICY, POLICY_OPTS)]
-
-
-def policy_from(conf: cfg.ConfigOpts) -> Policy:
-    """The decision core's numbers, frozen once read."""
-    values = {opt.dest: conf[POLICY][opt.dest] for opt in POLICY_OPTS}
-    values["home_on_arrival"] = Homing(values["home_on_arrival"])
-    return Policy(**values)
+    return [(AGENT, AGENT_OPTS)]

@@ -3,6 +3,8 @@
 
 from oslo_config import cfg
 
+from nova_vp.conf.spans import LONGEST_S
+
 GROUP = "bus"
 
 OPTS = [
@@ -16,6 +18,8 @@ OPTS = [
         "refresh_interval_s",
         default=60.0,
         min=1.0,
+        max=LONGEST_S,
+        mutable=True,
         help="An unchanged host repeats its digest and report about this often (jittered by a "
         "tenth, so that a thousand hosts do not speak at once).",
     ),
@@ -23,6 +27,8 @@ OPTS = [
         "min_publish_interval_s",
         default=1.0,
         min=0.1,
+        max=LONGEST_S,
+        mutable=True,
         help="Least time between two reports of one host, however much changes.",
     ),
 ]

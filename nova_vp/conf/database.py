@@ -5,6 +5,8 @@ from typing import Any
 
 from oslo_config import cfg
 from oslo_db import options
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError
 
 GROUP = "database"
 DEFAULT_CONNECTION = "sqlite:////var/lib/nova-vp/nova-vp.sqlite"
@@ -13,6 +15,15 @@ DEFAULT_CONNECTION = "sqlite:////var/lib/nova-vp/nova-vp.sqlite"
 def register_opts(conf: cfg.ConfigOpts) -> None:
     """Not for Nova's own configuration object: there the group is the cell's database."""
     options.set_defaults(conf, connection=DEFAULT_CONNECTION)
+
+
+def shown(conf: cfg.ConfigOpts) -> str:
+    """Which database is asked, for anybody to read: neither password nor driver's options."""
+    try:
+        url = make_url(conf[GROUP].connection or "")
+    except ArgumentError:
+        return "no URL of a database"
+    return url.set(query={}).render_as_string(hide_password=True)
 
 
 def set_sample_defaults() -> None:

@@ -8,6 +8,9 @@ import enum
 
 from oslo_config import cfg
 
+from nova_vp.conf.listening import metrics_opts
+from nova_vp.conf.spans import LONGEST_S
+
 GROUP = "vp_scheduler"
 
 
@@ -23,6 +26,7 @@ OPTS = [
         "stale_after_s",
         default=180.0,
         min=1.0,
+        max=LONGEST_S,
         help="A host whose last digest was received longer ago than this is unknown: three missed "
         "refreshes at the default interval.",
     ),
@@ -47,8 +51,17 @@ OPTS = [
     cfg.ListOpt(
         "known_hosts",
         default=[],
+        mutable=True,
         help="The only host names from which digests and reports are accepted. Empty: any. Who "
         "holds credentials for the message bus can speak for every host accepted here.",
+    ),
+    cfg.FloatOpt(
+        "traits_interval_s",
+        default=60.0,
+        min=0.0,
+        max=LONGEST_S,
+        help="How often the CUSTOM_VP_* traits of the hosts are compared with what Placement has, "
+        "give or take a tenth. Needs [cloud]. 0: never; the traits stay as they are.",
     ),
     cfg.IntOpt(
         "batch_size",
@@ -57,6 +70,30 @@ OPTS = [
         max=1000,
         help="Reports that vp-scheduler stores in one transaction at most.",
     ),
+    cfg.IntOpt(
+        "history_days",
+        default=7,
+        min=0,
+        max=36500,
+        help="Days for which the minutes of hosts and servers are kept, for charts. A host with 20 "
+        "servers takes about 1.5 MiB a day. 0: no history is written.",
+    ),
+    cfg.IntOpt(
+        "ledger_days",
+        default=90,
+        min=1,
+        max=36500,
+        help="Days for which actions and settled escalations are kept, and for which a host or a "
+        "server that is not heard any more is remembered.",
+    ),
+    cfg.IntOpt(
+        "learn_from_vps",
+        default=3,
+        min=1,
+        help="Servers of one flavor and image that must have been measured before the next one "
+        "that nobody has measured is taken to be like most of them.",
+    ),
+    *metrics_opts(),
 ]
 
 

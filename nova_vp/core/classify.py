@@ -6,7 +6,14 @@ Thresholds: thesis section 2.1.1 and figure 4. A state is believed only after it
 """
 
 from nova_vp.core.memory import Tracked
-from nova_vp.core.model import FactorClass, Intensity, Policy, Sample, Sensitivity, State
+from nova_vp.core.model import (
+    FactorClass,
+    Intensity,
+    Policy,
+    Sample,
+    Sensitivity,
+    State,
+)
 
 INTENSITY_BORDERS_MPKI = (2.0, 15.0)
 FACTOR_BORDERS = (0.25, 0.6)
@@ -47,12 +54,18 @@ def _direction(start: State, end: State) -> int:
 
 
 def state_of(sample: Sample, before: State | None, policy: Policy) -> State:
-    factor = sample.memory_factor if sample.l2_mpki >= policy.min_references_pki else 0.0
+    return state_seen(sample.mpki, sample.l2_mpki, sample.memory_factor, before, policy)
+
+
+def state_seen(
+    mpki: float, l2_mpki: float, memory_factor: float, before: State | None, policy: Policy
+) -> State:
+    factor = memory_factor if l2_mpki >= policy.min_references_pki else 0.0
     h = policy.hysteresis_ratio
     was_factor = before.factor if before else None
     was_intensity = before.intensity if before else None
     factor_class = _class_of(factor, FACTOR_BORDERS, was_factor, h)
-    intensity = _class_of(sample.mpki, INTENSITY_BORDERS_MPKI, was_intensity, h)
+    intensity = _class_of(mpki, INTENSITY_BORDERS_MPKI, was_intensity, h)
     return _STATES[factor_class][intensity]
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The values that travel through one tick, and nothing that computes them.
+"""What is known of a host at one tick: the picture, and what is measured from it.
 
-Every type is frozen: a decision is made from one picture of the host and leaves as data. What
+Every type is frozen: a decision (`decided.py`) is made from one picture and leaves as data. What
 could not be read is present as missing, with the reason. Units are in the names. Those that are
 made anew for every VP in every tick are named tuples, which cost a third of a dataclass.
 """
@@ -9,8 +9,11 @@ made anew for every VP in every tick are named tuples, which cost a third of a d
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
+
+from nova_vp.core.knobs import NO_PARTITION, NO_QUOTA, Applied, Cpus, Knob, Partition, Quota, Shares
 
 
 class Mode(enum.Enum):
@@ -19,6 +22,11 @@ class Mode(enum.Enum):
     OBSERVE = "observe"
     ADVISE = "advise"
     ENFORCE = "enforce"
+
+
+def tightest(mode: Mode, *others: Mode) -> Mode:
+    """The one that allows least."""
+    return min((mode, *others), key=tuple(Mode).index)
 
 
 class Isolation(enum.Enum):
@@ -37,6 +45,17 @@ class Homing(enum.Enum):
     ALWAYS = "always"
 
 
+class Controller(enum.Enum):
+    """Who may want something of a guest, besides homing."""
+
+    VP = "vp"
+    """Mitigation of interference (thesis chapter 2)."""
+    REARRANGE = "rearrange"
+    """Better places before anybody's state changes (thesis 2.3.1)."""
+    MERLIN = "merlin"
+    """Elastic demands for CPU (thesis chapter 3)."""
+
+
 class Unmanaged(enum.Enum):
     """Why a guest is watched but never touched (it can still be victim or aggressor)."""
 
@@ -49,6 +68,14 @@ class Unmanaged(enum.Enum):
     NOT_NOVA = "no-nova-metadata"
     MIGRATING = "migrating"
     FOREIGN_CHANGE = "changed-by-somebody-else"
+    LEAVING = "about-to-be-migrated"
+    """The cluster ordered it, so we let go of it beforehand."""
+    ORDERED_OUT = "opted-out"
+    """Somebody ordered it for this server; what was set on it is undone."""
+    ORDERED_OBSERVE = "ordered-observe"
+    """Somebody ordered mode observe for this server, on a host that may do more."""
+    AWAITING_ORDERS = "awaiting-orders"
+    """It has just arrived, and nobody has said yet whether it may be touched."""
 
 
 class Incomplete(enum.Enum):
@@ -70,6 +97,8 @@ class Intensity(enum.IntEnum):
     PUG = 0
     TERRIER = 1
     BULLDOG = 2
+    __hash__ = int.__hash__
+    """An enum's own is many times slower, and states are hashed in every tick."""
 
 
 class FactorClass(enum.IntEnum):
@@ -78,6 +107,7 @@ class FactorClass(enum.IntEnum):
     LOW = 0
     MID = 1
     HIGH = 2
+    __hash__ = int.__hash__
 
 
 class State(NamedTuple):
@@ -115,14 +145,26 @@ class LlcDomain:
 @dataclass(frozen=True, slots=True)
 class Topology:
     domains: tuple[LlcDomain, ...]
+    distances: tuple[tuple[int, int, int], ...] = ()
+    """(node, other node, ACPI SLIT distance; 10 is local)."""
 
     @property
     def cpus(self) -> frozenset[int]:
         return frozenset().union(*(d.cpus for d in self.domains))
 
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        return tuple(sorted({d.node for d in self.domains}))
 
-@dataclass(frozen=True, slots=True)
-class Guest:
+
+@lru_cache(maxsize=1024)
+def _shares(memory_by_node: tuple[tuple[int, int], ...]) -> Shares:
+    """Asked for in every tick, while memory seldom moves."""
+    total = sum(kib for _, kib in memory_by_node)
+    return tuple((node, kib / total) for node, kib in memory_by_node if kib)
+
+
+class Guest(NamedTuple):
     """One running or paused server as libvirt and Nova's metadata describe it."""
 
     uuid: str
@@ -135,7 +177,7 @@ class Guest:
     allowed_cpus: frozenset[int]
     """Nova's bound: `<vcpu cpuset>`, or every CPU of the host."""
     placement: frozenset[int]
-    """Where its vCPU threads may run now, read back from the host."""
+    """Where any of its vCPU threads may run now, read back from the host."""
     cpu_time_ns: int
     generation: str
     """Changes whenever the vCPU threads are new ones: boot, soft reboot, arrival."""
@@ -144,10 +186,47 @@ class Guest:
     unmanaged: Unmanaged | None = None
     unmanaged_detail: str = ""
     """For people: which key and value, and what is allowed."""
+    vcpu_placement: Cpus = ()
+    """By vCPU, where they may not all run alike; empty: each runs wherever any does."""
+    group: str = ""
+    """`vp:group`: servers of one project that say the same are one VP."""
+    priority: float = 1.0
+    """`vp:priority`: its weight where demands conflict."""
+    cap_floor_ratio: float | None = None
+    """Least share of each vCPU that a cap must leave it; None: it is never capped."""
+    quota: Quota = NO_QUOTA
+    """Read back from the host."""
+    memory_split: Shares = ()
+    """`vp:memory_split`: shares over as many nodes, to be given at creation; empty: one node."""
+    memory_by_node: tuple[tuple[int, int], ...] = ()
+    """(node, KiB that lie there now); empty where it was not read."""
+    partition: Partition = NO_PARTITION
+    """Read back from the host."""
+    memory_obstacle: str = ""
+    """Why its memory cannot be moved (huge pages, locked, VFIO), for people."""
+    migration_obstacle: str = ""
+    """Why it cannot be moved to another host, for people."""
+    image: str = ""
+    """UUID of the image that it was booted from; empty: from none, or nobody says."""
+    mode: Mode | None = None
+    """Ordered for it alone: the tighter one of this and the host's holds."""
+
+    @property
+    def vp_id(self) -> str:
+        """One application's servers: a lone server is its own VP."""
+        return f"{self.project_id}/{self.group}" if self.group else self.uuid
+
+    @property
+    def cpus(self) -> Cpus:
+        """Its placement as a knob has it."""
+        return self.vcpu_placement or (self.placement,)
+
+    @property
+    def memory_shares(self) -> Shares:
+        return _shares(self.memory_by_node)
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """Cumulative counts of one guest, all vCPUs summed, as one counter source gave them."""
 
     instructions: int
@@ -164,16 +243,33 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
-    """What our journal says we changed on one guest, and what stood there before."""
+class MemoryMove:
+    """One guest's memory on its way between nodes."""
 
     guest_uuid: str
-    cpus: frozenset[int]
-    original_cpus: frozenset[int]
-    controller: str
-    action_id: str
-    epoch: int
-    """Which agent run wrote it; another run's entry (crash, migration) is undone on sight."""
+    to: Shares
+    moved_kib: int
+    left_kib: int
+    is_over: bool = False
+    problem: str = ""
+    """Why it ended early; empty: it did not."""
+    kib_per_s: float = 0.0
+    """While it copies, the waits of its pace apart; 0 until it has copied."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What this host's memory system bears, from `vp-agent calibrate`; None: nobody measured."""
+
+    node_misses_per_s: float | None = None
+    """LLC misses per second that one node's memory controller serves before they queue."""
+    link_misses_per_s: float | None = None
+    """The same for misses that one node's CPUs have served by another node."""
+    remote_penalty_ratio: float = 1.4
+    """Latency of remote memory over that of local memory."""
+
+
+NO_LIMITS = Limits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +287,13 @@ class Picture:
     """By guest UUID."""
     approved: frozenset[str] = frozenset()
     """Ids of proposals that an operator told us to apply."""
+    revoked: frozenset[str] = frozenset()
+    """Ids of actions that an operator told us to undo."""
+    knobs: frozenset[Knob] = frozenset({Knob.PLACEMENT})
+    """What the actuators of this host can turn."""
+    memory_moves: Mapping[str, MemoryMove] = field(default_factory=dict)
+    """By guest UUID: moves under way, and those that ended since the last tick."""
+    limits: Limits = NO_LIMITS
 
 
 class Sample(NamedTuple):
@@ -229,186 +332,15 @@ class Profile(NamedTuple):
     instructions_per_s: float
     misses_per_s: float
     references_per_s: float
+    samples: int = 1
+    """Of so many the means are made, up to those that count."""
+    evicted_ratio: float = 0.0
+    """Share of its hits that neighbours cost it when this was taken, as `predict` has it."""
+    memory_ratio: float = 1.0
+    """Latency of its memory then, over that of local memory which serves it alone."""
     pressures: Mapping[str, float] = MappingProxyType({})
     """LLC misses per second of each co-runner in the same LLC domain at that time. Kept of those
     alone whom a neighbour's misses can hurt: VPs times neighbours would be most of a tick."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hurt:
-    """What `predict` expects when a newcomer joins a domain: shares of performance lost."""
-
-    newcomer_ratio: float
-    worst_resident_ratio: float
-    worst_strict_ratio: float = 0.0
-    """The worst among residents with `vp:isolation=strict`: only they forbid a place."""
-
-    @property
-    def worst_ratio(self) -> float:
-        return max(self.newcomer_ratio, self.worst_resident_ratio)
-
-
-class Kind(enum.Enum):
-    """Where the interference happens."""
-
-    CACHE = "cache"
-
-
-@dataclass(frozen=True, slots=True)
-class Suspect:
-    guest_uuid: str
-    pressure_per_s: float
-    """LLC misses per second now."""
-    rise_per_s: float
-    """Against the moment the victim was last undisturbed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Detection:
-    """One VP is being hurt: by whom, and the numbers that say so."""
-
-    victim_uuid: str
-    kind: Kind
-    domain_id: int
-    since_s: float
-    before: Profile
-    now: Sample
-    state_now: State
-    suspects: tuple[Suspect, ...]
-    """Guilty ones only, the worst first."""
-
-
-class Reason(enum.Enum):
-    """Why an action was chosen; the numbers travel beside it."""
-
-    HOME = "home-on-arrival"
-    MOVE_AGGRESSOR = "move-aggressor"
-    MOVE_VICTIM = "move-victim"
-    INEFFECTIVE = "undo-ineffective"
-    REAPPLY = "reapply-lost-placement"
-
-
-class Rejection(enum.Enum):
-    """Why an alternative was not chosen."""
-
-    NO_FREE_CPU = "no-free-cpu"
-    MORE_CROWDED = "more-crowded"
-    SHARED_EVERYWHERE = "shares-every-domain-with-the-victim"
-    NOT_ALLOWED_CPUS = "outside-allowed-cpus"
-    HURTS_MORE = "predicted-hurt-not-lower"
-    UNMANAGED = "guest-unmanaged"
-    REVERSE_MOVE = "reverse-move-within-hold"
-    HOLD = "moved-recently"
-    BUDGET = "move-budget-spent"
-    FAILED_BEFORE = "ineffective-before"
-    OUTRANKED = "another-controller-owns-the-knob"
-    NOT_BEST = "another-domain-hurts-less"
-
-
-@dataclass(frozen=True, slots=True)
-class Alternative:
-    guest_uuid: str
-    domain_id: int
-    rejection: Rejection
-    hurt: Hurt | None = None
-    victim_uuid: str | None = None
-    """For whose sake it was considered; set where the whole want was refused."""
-
-
-@dataclass(frozen=True, slots=True)
-class Want:
-    """One controller would like one guest's vCPUs to be somewhere else."""
-
-    controller: str
-    guest_uuid: str
-    domain_ids: tuple[int, ...]
-    cpus: frozenset[int]
-    reason: Reason
-    hurt: Hurt
-    detection: Detection | None = None
-    rejected: tuple[Alternative, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Action:
-    """Set the affinity of every vCPU of one guest, because of the reason and numbers given."""
-
-    id: str
-    controller: str
-    guest_uuid: str
-    cpus: frozenset[int]
-    from_cpus: frozenset[int]
-    original_cpus: frozenset[int]
-    domain_ids: tuple[int, ...]
-    reason: Reason
-    decided_s: float
-    hurt: Hurt
-    victim_uuid: str | None = None
-    evidence: Mapping[str, float] = field(default_factory=dict)
-    rejected: tuple[Alternative, ...] = ()
-    is_undo: bool = False
-
-
-class Result(enum.Enum):
-    APPLIED = "applied"
-    FAILED = "failed"
-    MENDED = "mended"
-    INEFFECTIVE = "ineffective"
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of an action. A failure is an outcome, not an exception."""
-
-    action: Action
-    result: Result
-    at_s: float
-    detail: str = ""
-
-
-class VpView(NamedTuple):
-    """What is known of one VP after this tick."""
-
-    guest: Guest
-    domain_ids: tuple[int, ...]
-    """LLC domains its vCPUs may run in."""
-    sample: Sample | None
-    incomplete: Incomplete | None
-    state: State | None
-    since_s: float | None
-    sensitivity: Sensitivity
-    undisturbed: Profile | None
-    detection: Detection | None
-    history: tuple[Outcome, ...]
-    """Latest last; concerns this guest as the one moved or as the victim."""
-
-
-@dataclass(frozen=True, slots=True)
-class DomainView:
-    """One LLC domain: what a newcomer would find there."""
-
-    domain: LlcDomain
-    free_cores: float
-    allocated_vcpus: float
-    pressure_per_s: float
-    table: tuple[Hurt, ...]
-    """By newcomer: states 0-8, then index 9 = unknown."""
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    at_s: float
-    mode: Mode
-    vps: tuple[VpView, ...]
-    domains: tuple[DomainView, ...]
-    detections: tuple[Detection, ...]
-    proposals: tuple[Action, ...]
-    """Wanted, but the mode does not let us: observe and advise."""
-    actions: tuple[Action, ...]
-    refused: tuple[Alternative, ...] = ()
-    """Wanted, but arbitration, pacing or the lack of a place stopped it."""
-    foreign: tuple[str, ...] = ()
-    """Guests whose placement somebody else changed: ours no more, their journal is dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -432,3 +364,24 @@ class Policy:
     move_hold_s: float = 10.0
     moves_per_minute: int = 6
     home_on_arrival: Homing = Homing.ENFORCE
+    cpi_rise_ratio: float = 0.1
+    hot_node_by_mpki: bool = False
+    hot_node_mpki: float = 100.0
+    least_gain_ratio: float = 0.03
+    most_hurt_ratio: float = 0.05
+    felt_loss_ratio: float = 0.03
+    noise_ratio: float = 0.02
+    settle_samples: int = 5
+    rearrange_after_s: float = 10.0
+    cap_probe_s: float = 60.0
+    memory_move_price_ratio: float = 0.15
+    memory_pace_kib_per_s: float = 524288.0
+    phased_pace_ratio: float = 0.25
+    partition_llc_ratio: float = 0.25
+    partition_bandwidth_ratio: float = 0.5
+    escalate_after_s: float = 30.0
+    controllers: frozenset[Controller] = frozenset({Controller.VP, Controller.REARRANGE})
+    demand_sensitivity: float = 0.8
+    epoch_s: float = 10.0
+    repercussion_s: float = 3.0
+    epsilon: float = 0.1

@@ -4,18 +4,30 @@
 A counter that went backwards is a restart, never a negative rate. Nothing is judged here.
 """
 
-from nova_vp.core.memory import Tracked
-from nova_vp.core.model import Guest, Incomplete, Picture, Policy, Reading, Sample
+from nova_vp.core.memory import Pace, Tracked
+from nova_vp.core.model import (
+    Guest,
+    Incomplete,
+    Picture,
+    Policy,
+    Reading,
+    Sample,
+)
 
 
-def observe(tracked: Tracked, guest: Guest, picture: Picture, policy: Policy) -> Tracked:
-    """The VP with this tick's sample, or with the reason why it has none."""
+def observe(
+    tracked: Tracked, guest: Guest, picture: Picture, policy: Policy, placed_at_s: float
+) -> Tracked:
+    """The VP with this tick's sample, or with the reason why it has none; and with its means since
+    everybody's place last changed."""
     reading = picture.readings.get(guest.uuid) if guest.is_running else None
     sample = None
     why = _without_rate(tracked, guest, reading, picture.at_s, policy)
     if why is None and reading is not None and tracked.reading is not None:
         sample = _rates(tracked, tracked.reading, reading, guest, picture.at_s)
         why = _doubt(sample, reading, guest, policy)
+    complete = sample if why is None else None
+    pace, peak_cores, samples_seen = _pace(tracked, complete, placed_at_s)
     return tracked._replace(
         reading=reading,
         read_at_s=picture.at_s,
@@ -23,6 +35,9 @@ def observe(tracked: Tracked, guest: Guest, picture: Picture, policy: Policy) ->
         generation=guest.generation,
         sample=sample,
         incomplete=why,
+        pace=pace,
+        peak_cores=peak_cores,
+        samples_seen=samples_seen,
     )
 
 
@@ -88,3 +103,38 @@ def _rates(tracked: Tracked, before: Reading, now: Reading, guest: Guest, at_s: 
         cpu_cores=max(guest.cpu_time_ns - tracked.cpu_time_ns, 0) / 1e9 / span_s,
         running_ratio=now.running_ratio,
     )
+
+
+PACE_SAMPLES = 20
+"""Of so many the mean is made; older ones fade."""
+
+STARTING_SAMPLES = 5
+"""In which a guest may still use CPU for its start: no peak of its work."""
+
+PEAK_KEPT = 0.998
+"""Of a peak, from sample to sample: it halves in six minutes."""
+
+REFILL_S = 1.5
+"""After a change of places, until caches are filled again: no measure of the new place."""
+
+
+def _pace(before: Tracked, sample: Sample | None, placed_at_s: float) -> tuple[Pace, float, int]:
+    """Its means, its peak of CPU and how many samples it has, with this one if it is complete."""
+    pace = before.pace
+    if pace.since_s < placed_at_s:
+        pace = Pace(since_s=placed_at_s)
+    if sample is None or sample.at_s - placed_at_s < REFILL_S:
+        return pace, before.peak_cores, before.samples_seen
+    samples = min(pace.samples + 1, PACE_SAMPLES)
+    cpi = pace.cpi + (sample.cpi - pace.cpi) / samples
+    l2_mpki = pace.l2_mpki + (sample.l2_mpki - pace.l2_mpki) / samples
+    seen = min(before.samples_seen + 1, PACE_SAMPLES)
+    kept = PEAK_KEPT * before.peak_cores if seen > STARTING_SAMPLES else 0.0
+    return Pace(pace.since_s, samples, cpi, l2_mpki), max(sample.cpu_cores, kept), seen
+
+
+def pace_from_onset(vp: Tracked, before: Tracked, now_s: float) -> Tracked:
+    """From the moment it is hurt, its means are of being hurt: a mitigation is measured by them."""
+    if vp.detection is None or before.detection is not None or vp.sample is None:
+        return vp
+    return vp._replace(pace=Pace(now_s, 1, vp.sample.cpi, vp.sample.l2_mpki))

@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """When a want may be acted on: holds between moves, no way back, a budget per minute.
 
-Homing, re-applying and undo are exempt: the first two settle a guest where it was to be, and
+Homing, re-applying, keeping caps and undo are exempt: they settle a guest where it was to be, and
 undo must always be possible.
 """
 
 from collections.abc import Iterable
+from typing import cast
 
 from nova_vp.core.arbitrate import refusal
-from nova_vp.core.memory import BUDGET_S, Memory
-from nova_vp.core.model import Alternative, Policy, Reason, Rejection, Want
+from nova_vp.core.decided import TRIED, Alternative, Reason, Rejection, Setting, Want
+from nova_vp.core.knobs import Cpus, Knob, all_cpus
+from nova_vp.core.memory import BUDGET_S, Memory, Tracked, nodes_of
+from nova_vp.core.model import Policy
 
-_PACED = frozenset({Reason.MOVE_AGGRESSOR, Reason.MOVE_VICTIM})
+_MOVING = frozenset({Knob.PLACEMENT, Knob.MEMORY})
+_UNDOING = frozenset({Reason.INEFFECTIVE, Reason.REVOKED})
+_SETTLING = frozenset({Reason.LIFT_CAP, Reason.RENEW_CAP, Reason.LESS_CPU, Reason.REAPPLY})
+"""What keeps or gives back, so that it may concern what somebody had undone."""
 
 
 def pace(
@@ -25,7 +31,7 @@ def pace(
         why = _why_not(want, memory, now_s, spent, policy)
         if why is None:
             may.append(want)
-            spent += want.reason in _PACED
+            spent += want.reason in TRIED
         else:
             refused.append(refusal(want, why))
     return tuple(may), tuple(refused)
@@ -34,13 +40,46 @@ def pace(
 def _why_not(
     want: Want, memory: Memory, now_s: float, spent: int, policy: Policy
 ) -> Rejection | None:
-    vp = memory.vps[want.guest_uuid]
-    if want.reason is Reason.INEFFECTIVE:
+    if want.reason in _UNDOING:
         return None
-    if vp.moved_at_s is not None and now_s - vp.moved_at_s < policy.move_hold_s:
+    if want.reason not in _SETTLING and _is_held_off(want, memory, now_s):
+        return Rejection.REVOKED
+    moving = {s.guest_uuid for s in want.settings if s.knob in _MOVING}
+    if any(moved_lately(memory.vps[uuid], now_s, policy) for uuid in moving):
         return Rejection.HOLD
-    if want.reason not in _PACED:
+    if want.reason not in TRIED:
         return None
-    if any(cpus & want.cpus and now_s - at_s < policy.reverse_hold_s for cpus, at_s in vp.left):
+    if any(
+        _goes_back(setting, memory.vps[setting.guest_uuid], now_s, policy)
+        for setting in want.settings
+    ):
         return Rejection.REVERSE_MOVE
     return Rejection.BUDGET if spent >= policy.moves_per_minute else None
+
+
+def _is_held_off(want: Want, memory: Memory, now_s: float) -> bool:
+    held_off = memory.held_off
+    return any(held_off.get((s.guest_uuid, s.knob), now_s) > now_s for s in want.settings)
+
+
+def _goes_back(setting: Setting, vp: Tracked, now_s: float, policy: Policy) -> bool:
+    if setting.knob is Knob.PLACEMENT:
+        return left_lately(vp, all_cpus(cast(Cpus, setting.value)), now_s, policy)
+    if setting.knob is Knob.MEMORY:
+        return _is_among(vp.left_nodes, nodes_of(setting.value), now_s, policy)
+    return False
+
+
+def moved_lately(vp: Tracked, now_s: float, policy: Policy) -> bool:
+    return vp.moved_at_s is not None and now_s - vp.moved_at_s < policy.move_hold_s
+
+
+def left_lately(vp: Tracked, cpus: frozenset[int], now_s: float, policy: Policy) -> bool:
+    """It was taken away from some of these CPUs, and may not go back yet."""
+    return _is_among(vp.left, cpus, now_s, policy)
+
+
+def _is_among(
+    left: Iterable[tuple[frozenset[int], float]], ids: frozenset[int], now_s: float, policy: Policy
+) -> bool:
+    return any(gone & ids and now_s - at_s < policy.reverse_hold_s for gone, at_s in left)

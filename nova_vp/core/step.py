@@ -6,32 +6,43 @@ is a function from values to values in a module of its own; what they hand on tr
 decision, so that log, API and CLI tell one story. `memory.confirm` takes in what the host answered.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from nova_vp.core import effect
 from nova_vp.core.arbitrate import arbitrate
+from nova_vp.core.cap import forget_ended_caps, keep_caps, lifted_lately
 from nova_vp.core.classify import classify
-from nova_vp.core.detect import Verdict, detect
+from nova_vp.core.cost import measured_copy_kib_per_s
+from nova_vp.core.decided import Action, Decision, NodeView, Reason, VpView, Want
+from nova_vp.core.detect import Conditions, Verdict, detect
+from nova_vp.core.escalate import escalate
+from nova_vp.core.home import homing
 from nova_vp.core.host import Host, after, domain_views, see
-from nova_vp.core.memory import Memory, Tracked
+from nova_vp.core.hot import look_beyond_cache, memory_ratio, node_views
+from nova_vp.core.knobs import Applied, Knob, Value
+from nova_vp.core.memory import Memory, Tracked, put_off
+from nova_vp.core.merlin import demands, note_allocations, note_unmet, watch_repercussions
+from nova_vp.core.mitigate import mitigation
 from nova_vp.core.model import (
-    Action,
-    Decision,
+    Controller,
     Guest,
     Homing,
     Mode,
     Picture,
     Policy,
-    Reason,
     Sensitivity,
     Unmanaged,
-    VpView,
+    tightest,
 )
-from nova_vp.core.observe import observe
+from nova_vp.core.observe import observe, pace_from_onset
+from nova_vp.core.outlook import Outlook
 from nova_vp.core.pace import pace
-from nova_vp.core.plan import lost_placements, plan
-from nova_vp.core.want import homing, mitigation
+from nova_vp.core.phasing import memory_paces
+from nova_vp.core.plan import lost_settings, plan
+from nova_vp.core.predict import queueing_ratio
+from nova_vp.core.rearrange import is_due, rearrange
+from nova_vp.core.revoke import note_left_alone, revoke
 
 DOMAINS_EVERY_S = 5.0
 """The domains' predict tables are made anew this often, and at once when a state or placement
@@ -43,46 +54,89 @@ def step(memory: Memory, picture: Picture, policy: Policy) -> tuple[Memory, Deci
     picture, memory, foreign = respect(memory, picture)
     memory = measure(memory, picture, policy)
     host = see(picture, memory.vps, memory.undisturbed)
-    memory, verdicts = detect_all(memory, host, picture.at_s, policy)
+    nodes = node_views(host, picture.limits, policy)
+    memory, verdicts = detect_all(memory, host, nodes, picture, policy)
     host = replace(host, vps=memory.vps, undisturbed=memory.undisturbed)
+    memory, revoked = revoke(note_left_alone(memory, picture), picture, policy)
     memory, undo = effect.judge(memory, verdicts, picture, policy)
-    wants = (
-        *undo,
-        *mitigation(host, memory, picture.at_s, policy),
-        *homing(host, picture.mode, policy),
-        *lost_placements(picture),
-    )
+    memory = watch_repercussions(memory, picture.at_s, policy)
+    looks = is_due(host, memory, picture.at_s, policy)
+    wanted = controllers(host, memory, picture, policy, looks)
+    wants = (*revoked, *undo, *wanted, *lost_settings(picture))
     owned, outranked = arbitrate(wants)
     paced, held = pace(owned, memory, picture.at_s, policy)
     actions, proposals = permit(plan(paced, picture), picture, policy)
+    memory = note_unmet(note_allocations(memory, host, actions), wants, picture.at_s)
+    if looks:
+        memory = put_off(memory, picture.at_s)
     memory = tabulate(memory, after(host, picture, actions), picture.at_s, policy)
+    refused = outranked + held
+    memory, told = escalate(memory, host, picture.limits, refused, wants, picture.at_s, policy)
     decision = describe(memory, host, picture, actions, proposals)
-    return memory, replace(decision, refused=outranked + held, foreign=foreign)
+    return memory, replace(
+        decision,
+        refused=refused,
+        foreign=foreign,
+        nodes=nodes,
+        memory_moves=tuple(picture.memory_moves.values()),
+        memory_pace_kib_per_s=memory_paces(host, nodes, policy),
+        escalations=told,
+    )
+
+
+def controllers(
+    host: Host, memory: Memory, picture: Picture, policy: Policy, is_look_due: bool
+) -> Iterator[Want]:
+    """What each controller would like; they do not know of each other."""
+    now_s, wanted = picture.at_s, policy.controllers
+    is_hurt = any(vp.detection for vp in host.vps.values())
+    looks = is_look_due and Controller.REARRANGE in wanted
+    if is_hurt or looks or Controller.MERLIN in wanted:
+        outlook = Outlook(host, picture.limits, policy)
+        if Controller.VP in wanted:
+            yield from mitigation(host, outlook, memory, now_s, policy)
+        if looks:
+            yield from rearrange(host, outlook, memory, now_s, policy)
+        if Controller.MERLIN in wanted:
+            yield from demands(host, outlook, memory, now_s, policy)
+    yield from keep_caps(host, memory, picture, policy)
+    yield from homing(host, picture.mode, policy)
 
 
 def respect(memory: Memory, picture: Picture) -> tuple[Picture, Memory, tuple[str, ...]]:
-    """A placement that is neither ours nor the original is somebody else's: ours no more."""
+    """A placement or quota that is neither ours nor the original is somebody else's: so is the
+    guest from then on."""
     seen = {
         guest.uuid: guest.generation
         for guest in picture.guests
         if (applied := picture.applied.get(guest.uuid))
-        and guest.placement not in (applied.cpus, applied.original_cpus)
         and guest.unmanaged is None
+        and (
+            _is_foreign(applied, Knob.PLACEMENT, guest.cpus)
+            or _is_foreign(applied, Knob.CPU_CAP, guest.quota)
+        )
     }
     generations = {guest.uuid: guest.generation for guest in picture.guests}
     kept = {u: g for u, g in memory.foreign.items() if generations.get(u) == g}
     foreign = {**kept, **seen}
-    if not foreign:
-        return picture, replace(memory, foreign=foreign), ()
+    if not foreign and not memory.foreign:
+        return picture, memory, ()
     guests = tuple(_left_alone(g) if g.uuid in foreign else g for g in picture.guests)
     return replace(picture, guests=guests), replace(memory, foreign=foreign), tuple(seen)
+
+
+def _is_foreign(applied: Applied, knob: Knob, now: Value) -> bool:
+    held = applied.of(knob)
+    return held is not None and now not in (held.value, held.original)
 
 
 def _left_alone(guest: Guest) -> Guest:
     if guest.unmanaged:
         return guest
-    detail = "its vCPUs were placed by hand or by another tool; reboot it to hand it back"
-    return replace(guest, unmanaged=Unmanaged.FOREIGN_CHANGE, unmanaged_detail=detail)
+    detail = (
+        "its vCPUs were placed or limited by hand or by another tool; reboot it to hand it back"
+    )
+    return guest._replace(unmanaged=Unmanaged.FOREIGN_CHANGE, unmanaged_detail=detail)
 
 
 def measure(memory: Memory, picture: Picture, policy: Policy) -> Memory:
@@ -91,24 +145,45 @@ def measure(memory: Memory, picture: Picture, policy: Policy) -> Memory:
     for guest in picture.guests:
         vp = memory.vps.get(guest.uuid) or Tracked(guest.uuid)
         if vp.generation != guest.generation:
-            vp = vp._replace(is_homed=False, moved_at_s=None, state=None, detection=None)
+            vp = vp._replace(
+                is_homed=False, moved_at_s=None, state=None, detection=None, samples_seen=0
+            )
+        if guest.unmanaged is Unmanaged.ORDERED_OUT and vp.is_homed:
+            # Once it is opted in again, it arrives anew.
+            vp = vp._replace(is_homed=False, moved_at_s=None)
         if guest.uuid in picture.applied and not vp.is_homed:
             vp = vp._replace(is_homed=True)
-        vps[guest.uuid] = classify(observe(vp, guest, picture, policy), policy)
-    return replace(memory, vps=vps)
+        seen = observe(vp, guest, picture, policy, memory.placed_at_s)
+        vps[guest.uuid] = classify(seen, policy)
+    copied = measured_copy_kib_per_s(memory.copy_kib_per_s, picture.memory_moves)
+    return forget_ended_caps(replace(memory, vps=vps, copy_kib_per_s=copied), picture)
 
 
 def detect_all(
-    memory: Memory, host: Host, now_s: float, policy: Policy
+    memory: Memory,
+    host: Host,
+    nodes: tuple[NodeView, ...],
+    picture: Picture,
+    policy: Policy,
 ) -> tuple[Memory, Mapping[str, Verdict]]:
     vps, undisturbed, verdicts = {}, {}, {}
+    on_probe = lifted_lately(memory, picture.at_s, policy)
+    on_trial = {pending.action.victim_uuid for pending in memory.pending}
+    limits = picture.limits
+    queues = {
+        view.node: queueing_ratio(view.misses_per_s, limits.node_misses_per_s) for view in nodes
+    }
     for uuid, vp in memory.vps.items():
         domains = host.domains_of[uuid]
         domain_id = domains[0].id if domains else 0
         before = memory.undisturbed.get(uuid) or memory.profiles.get(uuid)
         neighbours = host.neighbours[uuid]
-        found = detect(vp, before, neighbours, domain_id, now_s, policy)
-        vps[uuid], verdicts[uuid] = found.vp, found.verdict
+        conditions = Conditions(
+            host.evicted_ratio(uuid), memory_ratio(host, uuid, queues, limits), on_probe
+        )
+        found = detect(vp, before, neighbours, domain_id, picture.at_s, policy, conditions)
+        found = look_beyond_cache(found, vp, before, host, nodes, picture, policy, uuid in on_trial)
+        vps[uuid], verdicts[uuid] = pace_from_onset(found.vp, vp, picture.at_s), found.verdict
         if found.undisturbed:
             undisturbed[uuid] = found.undisturbed
     return replace(memory, vps=vps, undisturbed=undisturbed), verdicts
@@ -117,20 +192,29 @@ def detect_all(
 def permit(
     actions: Iterable[Action], picture: Picture, policy: Policy
 ) -> tuple[tuple[Action, ...], tuple[Action, ...]]:
-    """Which of the planned actions the mode lets us do; the others are proposals."""
+    """Which of the planned actions the modes let us do; the others are proposals."""
     may: list[Action] = []
     proposals: list[Action] = []
+    modes = {guest.uuid: guest.mode for guest in picture.guests if guest.mode}
     for action in actions:
-        (may if _is_permitted(action, picture, policy) else proposals).append(action)
+        ordered = mode_of(action, Mode.ENFORCE, modes)
+        (may if _is_permitted(action, ordered, picture, policy) else proposals).append(action)
     return tuple(may), tuple(proposals)
 
 
-def _is_permitted(action: Action, picture: Picture, policy: Policy) -> bool:
-    if picture.mode is Mode.ENFORCE:
+def mode_of(action: Action, host: Mode, ordered: Mapping[str, Mode]) -> Mode:
+    """The tightest of the host's and those ordered for the servers that it would touch."""
+    return tightest(host, *(ordered.get(change.guest_uuid, host) for change in action.changes))
+
+
+def _is_permitted(action: Action, ordered: Mode, picture: Picture, policy: Policy) -> bool:
+    mode = tightest(picture.mode, ordered)
+    if mode is Mode.ENFORCE or action.reason is Reason.REVOKED:
         return True
-    if action.reason is Reason.HOME and policy.home_on_arrival is Homing.ALWAYS:
+    is_home = action.reason is Reason.HOME and policy.home_on_arrival is Homing.ALWAYS
+    if is_home and ordered is Mode.ENFORCE:
         return True
-    if picture.mode is Mode.OBSERVE:
+    if mode is Mode.OBSERVE:
         return False
     settles = action.is_undo or action.reason is Reason.REAPPLY
     return settles or action.id in picture.approved
@@ -165,9 +249,10 @@ def describe(
 
 def _view(host: Host, vp: Tracked) -> VpView:
     undisturbed = host.undisturbed.get(vp.guest_uuid)
+    guest = host.guests[vp.guest_uuid]
     return VpView(
-        guest=host.guests[vp.guest_uuid],
-        domain_ids=tuple([d.id for d in host.domains_of[vp.guest_uuid]]),
+        guest=guest,
+        domain_ids=host.domain_ids[guest.placement],
         sample=vp.sample,
         incomplete=vp.incomplete,
         state=vp.state,

@@ -1,26 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that is asked of the database, in small frozen types: no row or session leaves here.
+"""What vp-schedulers store of reports, and the little that they ask themselves: `Store`.
 
-The newest (epoch, sequence) of a host wins inside the statement itself, so that any number of
+What people are shown is `browse.py`'s. No row or session leaves here.
+
+The newest (epoch, sequence) of a host wins while its row is locked, so that any number of
 vp-schedulers may store the reports of one host in any order. A report that is no news any more
 gives way to any other, since an agent that lost its state folder may begin at a lower epoch.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from oslo_config import cfg
-from oslo_db import api as db_api
 from oslo_db import exception as db_exception
-from oslo_db.sqlalchemy import enginefacade
-from sqlalchemy import bindparam, insert, or_, select, update
+from sqlalchemy import delete, func, insert, select
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
 
-from nova_vp.conf import database
-from nova_vp.db.models import Host
-from nova_vp.wire import EXPIRE_S, Order
+from nova_vp.db.again import after_conflict
+from nova_vp.db.facade import Context, open_facade
+from nova_vp.db.known import Known
+from nova_vp.db.models import ActionServer, History, Host, Profile, Stay, StoredAction, VpRow
+from nova_vp.db.moments import aware_utc, naive_utc
+from nova_vp.db.packing import pack_text, unpack_text
+from nova_vp.db.purge import Before, Step, purge
+from nova_vp.db.rows import ReportRows, Row, history_row, rows_of
+from nova_vp.db.sqlite import write_first
+from nova_vp.db.upsert import upsert
+from nova_vp.wire import EXPIRE_S, Order, compact
+
+ERRORS = (db_exception.DBError, SQLAlchemyError)
+"""What a database that is away, or lacks our tables, raises: oslo.db does not translate all."""
+HOST_COLUMNS = (
+    *("epoch", "sequence", "mode", "received_at", "packed"),
+    *("counters", "vps_count", "hurt_count", "vps_mark"),
+)
+VP_COLUMNS = ("project_id", "name", "isolation", "state", "since", "incomplete", "is_hurt")
+ACTION_COLUMNS = ("at", "reason", "result", "detail", "stored_at")
+PROFILE_COLUMNS = ("flavor", "image", "vp_class", "project_id", "seen_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +58,17 @@ class HostRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class HostHead:
+    """That a host reports, without what: a cloud's reports are hundreds of MiB."""
+
+    host: str
+    order: Order
+    mode: str
+    received_at: datetime
+    """Aware, by the clock of the vp-scheduler that stored it."""
+
+
+@dataclass(frozen=True, slots=True)
 class NewReport:
     """A valid report on its way into the store."""
 
@@ -47,83 +78,110 @@ class NewReport:
     received_at: datetime
     text: str
 
-    def as_row(self) -> dict[str, Any]:
+    def as_row(self, counters: Mapping[str, Any], rows: ReportRows) -> Row:
         return {
+            "counters": compact(counters),
+            "vps_count": len(rows.vps),
+            "hurt_count": sum(vp["is_hurt"] == 1 for vp in rows.vps),
+            "vps_mark": rows.vps_mark,
             "host": self.host,
             "epoch": self.order.epoch,
             "sequence": self.order.sequence,
             "mode": self.mode,
-            "received_at": _naive_utc(self.received_at),
-            "report": self.text,
+            "received_at": naive_utc(self.received_at),
+            "packed": pack_text(self.text),
         }
 
-    def as_update(self) -> dict[str, Any]:
-        void_before = _naive_utc(self.received_at - timedelta(seconds=EXPIRE_S))
-        return {**self.as_row(), "the_host": self.host, "void_before": void_before}
 
+@dataclass(frozen=True, slots=True)
+class ClassCount:
+    """How many VPs of a flavor and image were last measured to be of a class."""
 
-def _naive_utc(moment: datetime) -> datetime:
-    return moment.astimezone(UTC).replace(tzinfo=None)
-
-
-@enginefacade.transaction_context_provider
-class _Context:
-    """What oslo.db keeps the current transaction on."""
-
-
-_REPLACE_OLDER = (
-    update(Host.__table__)
-    .where(
-        Host.__table__.c.host == bindparam("the_host"),
-        or_(
-            Host.__table__.c.epoch < bindparam("epoch"),
-            (Host.__table__.c.epoch == bindparam("epoch"))
-            & (Host.__table__.c.sequence < bindparam("sequence")),
-            Host.__table__.c.received_at < bindparam("void_before"),
-        ),
-    )
-    .values(
-        {name: bindparam(name) for name in ("epoch", "sequence", "mode", "received_at", "report")}
-    )
-)
+    flavor: str
+    image: str
+    vp_class: int
+    vps: int
 
 
 class Store:
     """The database named by `[database] connection`. Thread-safe; opens on first use."""
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
-        database.register_opts(conf)
-        self._facade = enginefacade.transaction_context()
-        self._facade.configure(**database.engine_options(conf))
+    def __init__(self, conf: cfg.ConfigOpts, *, keeps_history: bool = True) -> None:
+        self._facade = open_facade(conf)
+        self._keeps_history = keeps_history
+        self._known = Known()
 
-    def list_hosts(self) -> list[HostRecord]:
-        with self._facade.reader.using(_Context()) as session:
-            return [_record(row) for row in session.scalars(select(Host).order_by(Host.host))]
+    def list_heads(self) -> list[HostHead]:
+        columns = (Host.host, Host.epoch, Host.sequence, Host.mode, Host.received_at)
+        with self._facade.reader.using(Context()) as session:
+            return [
+                HostHead(host, Order(epoch, sequence), mode, aware_utc(received_at))
+                for host, epoch, sequence, mode, received_at in session.execute(select(*columns))
+            ]
 
     def get_host(self, name: str) -> HostRecord | None:
-        with self._facade.reader.using(_Context()) as session:
+        with self._facade.reader.using(Context()) as session:
             row = session.get(Host, name)
-            return _record(row) if row else None
+            return record_of(row) if row else None
 
     def save_reports(self, reports: Iterable[NewReport]) -> None:
-        """One transaction. A report that is not newer than the stored one changes nothing."""
-        if newest := _newest(reports):
-            self._save(newest)
+        """One transaction. A report that is not newer than the stored one changes nothing.
 
-    # Another vp-scheduler may insert the same host first, or lock the same rows: then again.
-    @db_api.wrap_db_retry(
-        max_retries=5,
-        retry_on_deadlock=True,
-        exception_checker=lambda exc: isinstance(exc, db_exception.DBDuplicateEntry),
-    )
-    def _save(self, newest: Mapping[str, NewReport]) -> None:
-        with self._facade.writer.using(_Context()) as session:
-            # The write comes first: SQLite cannot wait for a lock once it has read.
-            session.connection().execute(_REPLACE_OLDER, [r.as_update() for r in newest.values()])
-            known = set(session.scalars(select(Host.host).where(Host.host.in_(newest))))
-            new = [report.as_row() for host, report in newest.items() if host not in known]
-            if new:
-                session.execute(insert(Host), new)
+        Not from two threads at once.
+        """
+        if newest := _newest(reports):
+            for host, rows in self._save(newest).items():
+                self._known.remember(host, rows.facts)
+
+    # Another vp-scheduler may insert the same host first, or lock the same rows.
+    @after_conflict
+    def _save(self, newest: Mapping[str, NewReport]) -> Mapping[str, ReportRows]:
+        """What was taken."""
+        with self._facade.writer.using(Context()) as session:
+            orders = _lock(session, newest)
+            taken = {name: r for name, r in newest.items() if _is_news(r, orders.get(name))}
+            messages = {host: json.loads(report.text) for host, report in taken.items()}
+            rows = {h: rows_of(messages[h], r.received_at) for h, r in taken.items()}
+            _save_hosts(
+                session,
+                {h: r.as_row(messages[h]["counters"], rows[h]) for h, r in taken.items()},
+                orders,
+            )
+            _save_vps(session, rows, orders)
+            if self._keeps_history:
+                minutes = [history_row(messages[h], r.received_at) for h, r in taken.items()]
+                upsert(session, History, minutes, ["packed"])
+            self._save_news(session, rows)
+            return rows
+
+    def _save_news(self, session: Session, rows: Mapping[str, ReportRows]) -> None:
+        def news(name: str) -> Iterator[Row]:
+            for host, of_host in rows.items():
+                for make in self._known.news(host, getattr(of_host, name)):
+                    yield make()
+
+        upsert(session, StoredAction, news("actions"), ACTION_COLUMNS)
+        upsert(session, ActionServer, news("action_servers"), ["at", "stored_at"])
+        upsert(session, Stay, news("stays"), ["project_id", "last_at"])
+        upsert(session, Profile, news("profiles"), PROFILE_COLUMNS)
+
+    def count_classes(self) -> list[ClassCount]:
+        """What there is to learn from: every VP counts once."""
+        columns = (Profile.flavor, Profile.image, Profile.vp_class)
+        with self._facade.reader.using(Context()) as session:
+            query = select(*columns, func.count()).group_by(*columns)
+            return [ClassCount(*row) for row in session.execute(query)]
+
+    def purge(self, before: Before, now: datetime) -> Iterator[Step]:
+        """Works as it is iterated: each step is a transaction of its own."""
+        return purge(self._facade.writer.get_engine(), before, now)
+
+    @after_conflict
+    def forget_host(self, name: str) -> bool:
+        """Whether it was there. Its history and actions stay until they are too old."""
+        with self._facade.writer.using(Context()) as session:
+            session.execute(delete(VpRow).where(VpRow.host == name))
+            return bool(session.execute(delete(Host).where(Host.host == name)).rowcount)
 
 
 def _newest(reports: Iterable[NewReport]) -> dict[str, NewReport]:
@@ -136,12 +194,65 @@ def _newest(reports: Iterable[NewReport]) -> dict[str, NewReport]:
     return dict(sorted(newest.items()))
 
 
-def _record(row: Host) -> HostRecord:
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    order: Order
+    received_at: datetime
+    vps_mark: int
+
+
+def _lock(session: Session, names: Iterable[str]) -> dict[str, _Stored]:
+    """What is stored of these hosts, which nobody else changes until the transaction ends."""
+    write_first(session.connection())
+    columns = (Host.host, Host.epoch, Host.sequence, Host.received_at, Host.vps_mark)
+    query = select(*columns).where(Host.host.in_(names)).order_by(Host.host).with_for_update()
+    return {
+        host: _Stored(Order(epoch, sequence), received_at, vps_mark)
+        for host, epoch, sequence, received_at, vps_mark in session.execute(query)
+    }
+
+
+def _is_news(report: NewReport, stored: _Stored | None) -> bool:
+    if stored is None or report.order.is_newer_than(stored.order):
+        return True
+    return stored.received_at < naive_utc(report.received_at - timedelta(seconds=EXPIRE_S))
+
+
+def _save_hosts(session: Session, taken: Mapping[str, Row], stored: Mapping[str, _Stored]) -> None:
+    known = [row for host, row in taken.items() if host in stored]
+    upsert(session, Host, known, HOST_COLUMNS)
+    # Not an upsert: nobody could lock a row that was not there, so two may come to insert it.
+    if new := [row for host, row in taken.items() if host not in stored]:
+        session.execute(insert(Host), new)
+
+
+def _save_vps(
+    session: Session, taken: Mapping[str, ReportRows], stored: Mapping[str, _Stored]
+) -> None:
+    """Of hosts whose VPs are not as they were: what is new goes in, what is gone goes."""
+    changed = [
+        host
+        for host, rows in taken.items()
+        if host not in stored or stored[host].vps_mark != rows.vps_mark
+    ]
+    if not changed:
+        return
+    table = VpRow.__table__
+    found = session.execute(select(table).where(table.c.host.in_(changed))).mappings()
+    before = {(row["host"], row["uuid"]): dict(row) for row in found}
+    now = {(row["host"], row["uuid"]): row for host in changed for row in taken[host].vps}
+    upsert(session, VpRow, (row for at, row in now.items() if before.get(at) != row), VP_COLUMNS)
+    for host, uuid in sorted(before.keys() - now.keys()):
+        session.execute(delete(VpRow).where(VpRow.host == host, VpRow.uuid == uuid))
+
+
+def record_of(row: Any) -> HostRecord:
+    """Of one of `hosts`, or of its columns."""
     return HostRecord(
         host=row.host,
         epoch=row.epoch,
         sequence=row.sequence,
         mode=row.mode,
-        received_at=row.received_at.replace(tzinfo=UTC),
-        report=json.loads(row.report),
+        received_at=aware_utc(row.received_at),
+        report=json.loads(unpack_text(row.packed)),
     )

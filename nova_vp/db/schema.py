@@ -4,24 +4,31 @@
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from oslo_config import cfg
-from oslo_db.sqlalchemy import enginefacade
 from sqlalchemy.engine import Engine
 
-from nova_vp.conf import database
+from nova_vp.db.facade import open_facade
+from nova_vp.db.sqlite import let_readers_be
 
 
 def open_engine(conf: cfg.ConfigOpts) -> Engine:
-    database.register_opts(conf)
-    facade = enginefacade.transaction_context()
-    facade.configure(**database.engine_options(conf))
-    return facade.writer.get_engine()
+    engine: Engine = open_facade(conf).writer.get_engine()
+    return engine
+
+
+def missing_driver(exc: ModuleNotFoundError) -> str:
+    """What to tell of a connection that cannot even be tried."""
+    return (
+        f"[database] connection: its driver, Python's package {exc.name!r}, is not installed: name "
+        "one that is (mysql+pymysql://, postgresql+psycopg2://), or install it"
+    )
 
 
 def upgrade(engine: Engine) -> None:
     """To the newest revision; a database that has it already is left alone."""
-    config = Config()
-    config.set_main_option("script_location", "nova_vp.db:migrations")
+    let_readers_be(engine)
+    config = _config()
     with engine.begin() as connection:
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
@@ -30,3 +37,14 @@ def upgrade(engine: Engine) -> None:
 def current_revision(engine: Engine) -> str | None:
     with engine.connect() as connection:
         return MigrationContext.configure(connection).get_current_revision()
+
+
+def newest_revision() -> str | None:
+    """Which this release needs."""
+    return ScriptDirectory.from_config(_config()).get_current_head()
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", "nova_vp.db:migrations")
+    return config

@@ -3,10 +3,18 @@
 
 import sys
 
-from tests.bench import agent, onset
+from tests.bench import agent, anymix, mix, onset, scheduler, step, whatif
 from tests.bench.harness import show
 
-BENCHMARKS = (agent.BENCHMARK, onset.BENCHMARK)
+BENCHMARKS = (
+    agent.BENCHMARK,
+    anymix.BENCHMARK,
+    mix.BENCHMARK,
+    onset.BENCHMARK,
+    step.BENCHMARK,
+    scheduler.BENCHMARK,
+    whatif.BENCHMARK,
+)
 
 
 def main() -> int:

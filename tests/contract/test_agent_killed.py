@@ -2,10 +2,12 @@
 """Undo, with the real agent and real libvirt: killed anywhere, stopped, or overtaken by events, it
 leaves every guest as Nova made it.
 
-What is applied here is homing on a host of two LLC domains, in mode observe.
+What is applied here is homing on a host of two LLC domains, in mode observe; and a cap on every
+guest, by a controller of the tests.
 """
 
 import os
+import re
 import signal
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
@@ -15,14 +17,21 @@ from pathlib import Path
 import libvirt
 import pytest
 
+from nova_vp.core.knobs import NO_QUOTA, Quota
 from tests.domain_xml import a_domain, write_halting
-from tests.killable_agent import Agents, Death
+from tests.killable_agent import CAP, Agents, Death
 from tests.libvirt_host import LibvirtHost, missing_for_libvirt, wait_until
+from vp_agent.drivers.cgroups import cpu_group, read_quota
 from vp_agent.drivers.journal_entry import NAMESPACE
-from vp_agent.drivers.vcpu_threads import read_tids
+from vp_agent.drivers.vcpu_threads import read_emulator_affinity, read_tids
 
 BOTH = frozenset({0, 1})
-TUNED = ("cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.shares", "cpuset.cpus")
+TUNED = {
+    False: ("cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.shares", "cpuset.cpus"),
+    True: ("cpu.max", "cpu.weight", "cpuset.cpus"),
+}
+"""By whether the hierarchy is the unified one."""
+LONG_S = 60.0
 CONFIG = """\
 [agent]
 host = test
@@ -40,13 +49,19 @@ transport_url = fake:/
 BEFORE_AFTER = ("before", "after")
 # The second of two vCPUs: the first has moved already.
 WHILE_PLACING = [
-    *(Death(when, call) for call in ("journal", "place", "read-back") for when in BEFORE_AFTER),
+    *(Death(when, call) for call in ("journal", "apply") for when in BEFORE_AFTER),
     Death("before", "vcpu", 2),
 ]
 WHILE_UNDOING = [
     *(Death(when, call) for call in ("restore", "drop") for when in BEFORE_AFTER),
     Death("before", "vcpu", 2),
 ]
+# The first journal and the first action are the placement's.
+WHILE_CAPPING = [
+    *(Death(when, call, 2) for call in ("journal", "apply") for when in BEFORE_AFTER),
+    Death("after", "quota"),  # by the actuator `kernel`: of the first of two vCPUs
+]
+WHILE_LIFTING = [*(Death(when, "restore", 2) for when in BEFORE_AFTER), Death("after", "quota")]
 REMEDIES = ("restart", "release", "release --expired")
 
 
@@ -55,6 +70,7 @@ class Snapshot:
     """All that must be as it was."""
 
     affinities: tuple[frozenset[int], ...]
+    emulator: frozenset[int]
     cgroups: dict[str, str]
     xml: str
 
@@ -72,18 +88,29 @@ class Guest:
         return tuple(frozenset(os.sched_getaffinity(tid)) for tid in tids)
 
     def snapshot(self) -> Snapshot:
-        return Snapshot(self.affinities(), self._cgroups(), without_neutral_pins(self.live_xml()))
+        emulator = read_emulator_affinity(self._host.pid_of_name(self._name))
+        xml = without_what_is_neutral(self.live_xml())
+        return Snapshot(self.affinities(), emulator, self._cgroups(), xml)
 
     def _cgroups(self) -> dict[str, str]:
         """Of every vCPU, of the emulator and of the whole guest."""
+        top = Path("/sys/fs/cgroup")
+        is_unified = (top / "cgroup.controllers").exists()
         found = {
             str(path): path.read_text()
-            for root in Path("/sys/fs/cgroup").glob(f"cpu*/{self._host.name}")
+            for root in top.glob(self._host.name if is_unified else f"cpu*/{self._host.name}")
             for path in root.rglob("*")
-            if path.name in TUNED and self._name in str(path)
+            if path.name in TUNED[is_unified] and self._name in unescaped(path)
         }
-        assert sum("/vcpu" in path for path in found) == 2 * len(TUNED)
+        assert sum("/vcpu" in path for path in found) == 2 * len(TUNED[is_unified])
         return found
+
+    def quotas(self) -> set[Quota]:
+        tids = read_tids(self._host.pid_of_name(self._name))
+        return {Quota(*read_quota(cpu_group(tid))) for tid in tids}
+
+    def is_capped(self) -> bool:
+        return self.is_homed() and self.quotas() == {CAP}
 
     def live_xml(self) -> str:
         return str(self._domain().XMLDesc())
@@ -102,6 +129,10 @@ class Guest:
         inactive = self._domain().XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
         return NAMESPACE in self.live_xml() + inactive
 
+    def leases(self) -> float:
+        """When its cap's is over."""
+        return float(re.search(r'until="([\d.]+)"', self.live_xml())[1])
+
     def start_anew(self) -> None:
         """As Nova's soft reboot ends: another QEMU from the same persistent XML."""
         self._domain().destroy()
@@ -118,15 +149,20 @@ class Guest:
         return self._host.connect().lookupByName(self._name)
 
 
-def without_neutral_pins(xml: str) -> str:
-    """libvirt cannot take a pin out again; one that equals the bound is none."""
+def unescaped(path: Path) -> str:
+    """systemd's names of scopes have `\\x2d` for a dash."""
+    return str(path).replace("\\x2d", "-")
+
+
+def without_what_is_neutral(xml: str) -> str:
+    """libvirt cannot take a pin or a quota out again; a pin that equals the bound is none."""
     domain = ET.fromstring(xml)
     bound = domain.find("vcpu").get("cpuset")
     tuned = domain.find("cputune")
     if tuned is not None:
-        for pin in tuned.findall("vcpupin"):
-            if pin.get("cpuset") == bound:
-                tuned.remove(pin)
+        for element in list(tuned):
+            if element.get("cpuset") == bound or (element.tag, element.text) in NEUTRAL:
+                tuned.remove(element)
         if not len(tuned):
             domain.remove(tuned)
     # libvirtd itself forgets some of these when it is restarted.
@@ -134,6 +170,9 @@ def without_neutral_pins(xml: str) -> str:
         for alias in device.findall("alias"):
             device.remove(alias)
     return ET.canonicalize(ET.tostring(domain, encoding="unicode"), strip_text=True)
+
+
+NEUTRAL = (("quota", "-1"), ("period", "100000"))
 
 
 class Operator:
@@ -145,8 +184,10 @@ class Operator:
         self._actuator = actuator
         self.log = folder / "agent.log"
 
-    def start(self, homing: str = "always", death: Death | None = None) -> int:
-        return self._command("run", homing, death)
+    def start(
+        self, homing: str = "always", death: Death | None = None, lease_s: float | None = None
+    ) -> int:
+        return self._command("run", homing, death, lease_s=lease_s)
 
     def stop(self, pid: int) -> int:
         os.kill(pid, signal.SIGTERM)
@@ -158,13 +199,20 @@ class Operator:
     def release(self, *options: str, death: Death | None = None) -> int:
         return self.wait(self._command("release", "always", death, *options))
 
-    def _command(self, command: str, homing: str, death: Death | None, *options: str) -> int:
+    def _command(
+        self,
+        command: str,
+        homing: str,
+        death: Death | None,
+        *options: str,
+        lease_s: float | None = None,
+    ) -> int:
         config = self._folder / f"{homing}.conf"
         config.write_text(
             CONFIG.format(actuator=self._actuator, folder=self._folder, homing=homing)
         )
         arguments = ["--config-file", str(config), command, *options]
-        return self._agents.start(self.log, arguments, death)
+        return self._agents.start(self.log, arguments, death, lease_s)
 
     def _runs(self) -> int:
         return self.log.read_text().count("running: ") if self.log.exists() else 0
@@ -232,6 +280,56 @@ def test_killed_while_undoing(operator: Operator, guest: Guest, death: Death):
         guest.check_original(remedy)
 
 
+@pytest.mark.parametrize("death", WHILE_CAPPING, ids=str)
+def test_killed_while_capping(operator: Operator, guest: Guest, death: Death):
+    for remedy in REMEDIES:
+        assert operator.wait(operator.start(death=death, lease_s=LONG_S)) == -signal.SIGKILL
+        operator.remedy(remedy, guest)
+        guest.check_original(remedy)
+
+
+@pytest.mark.parametrize("death", WHILE_LIFTING, ids=str)
+def test_killed_while_lifting_a_cap(operator: Operator, guest: Guest, death: Death):
+    for remedy in REMEDIES:
+        pid = operator.start(lease_s=LONG_S)
+        wait_until("homed and capped", guest.is_capped)
+        os.kill(pid, signal.SIGKILL)
+        operator.wait(pid)
+        assert operator.release(death=death) == -signal.SIGKILL
+        operator.remedy(remedy, guest)
+        guest.check_original(remedy)
+
+
+def test_of_a_hung_agent_the_cap_goes_with_its_lease(operator: Operator, guest: Guest):
+    """Its heart has stopped, but not for long: where it put vCPUs they stay."""
+    pid = operator.start(lease_s=1.0)
+    wait_until("homed and capped", guest.is_capped)
+    os.kill(pid, signal.SIGSTOP)
+
+    def is_lifted() -> bool:
+        assert operator.release("--expired") == 0, operator.log.read_text()
+        return guest.quotas() == {NO_QUOTA}
+
+    wait_until("the lease is over", is_lifted)
+    assert guest.is_homed()
+    os.kill(pid, signal.SIGCONT)
+    wait_until("capped again", guest.is_capped)
+    assert operator.stop(pid) == 0, operator.log.read_text()
+    guest.check_original("stop")
+
+
+def test_a_living_agent_renews_its_leases(operator: Operator, guest: Guest):
+    pid = operator.start(lease_s=1.0)
+    wait_until("homed and capped", guest.is_capped)
+    first = guest.leases()
+    wait_until("renewed twice", lambda: guest.leases() >= first + 2.0)
+    assert guest.is_capped()
+    assert operator.release("--expired") == 0
+    assert guest.is_capped()
+    assert operator.stop(pid) == 0, operator.log.read_text()
+    guest.check_original("stop")
+
+
 @pytest.mark.parametrize("death", [Death(when, "restore") for when in BEFORE_AFTER], ids=str)
 def test_killed_while_it_stops(operator: Operator, guest: Guest, death: Death):
     pid = operator.start(death=death)
@@ -267,8 +365,10 @@ def test_a_restart_of_libvirtd_loses_nothing(operator, guest, two_domain_host):
 def test_a_guest_that_is_started_anew_is_homed_anew_and_given_back(operator, guest):
     pid = operator.start()
     wait_until("homed", guest.is_homed)
+    os.kill(pid, signal.SIGSTOP)  # Else it may be faster than the look at what it finds.
     guest.start_anew()
     guest.original = guest.snapshot()
+    os.kill(pid, signal.SIGCONT)
     wait_until("homed anew", guest.is_homed)
     assert operator.stop(pid) == 0
     guest.check_original("stop")

@@ -12,6 +12,8 @@ import pytest
 
 from tests.counter_subjects import new_threads
 from tests.vpmu_file import (
+    CONTROLLER_MAGIC,
+    CONTROLLER_OFFSETS,
     HEADER_BYTES,
     HEADER_OFFSETS,
     MAGIC,
@@ -144,3 +146,6 @@ def test_the_layout_our_files_are_written_in_is_the_compilers() -> None:
     assert {name: header[name]["offset"] for name in HEADER_OFFSETS} == HEADER_OFFSETS
     assert {name: slot[name]["offset"] for name in SLOT_OFFSETS} == SLOT_OFFSETS
     assert {slot[name]["bytes"] for name in SLOT_OFFSETS} == {8}
+    controller = layout["mc"]["fields"]
+    assert layout["magic"]["mc"] == CONTROLLER_MAGIC
+    assert {name: controller[name]["offset"] for name in CONTROLLER_OFFSETS} == CONTROLLER_OFFSETS

@@ -47,6 +47,11 @@ def test_threads_are_those_of_the_guests_last_read(subject):
     assert {t.generation for t in threads.values()} == {g.generation for g in guests.values()}
 
 
+def test_the_host_has_the_hypervisors_name(subject):
+    subject.guests.read()
+    assert subject.guests.host_name()
+
+
 def test_a_guest_that_ended_is_read_no_more_and_counted_as_stopped(subject):
     uuid = subject.boot()
     subject.guests.read()

@@ -9,24 +9,35 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import libvirt
 import pytest
 
+from nova_vp.core.knobs import NO_QUOTA, Applied, Held, Knob, Quota
 from nova_vp.core.model import Isolation, Unmanaged
 from tests.domain_xml import PROJECT_ID, nova_metadata
-from tests.host_subjects import LibvirtSubject, an_applied
+from tests.host_subjects import LibvirtSubject, an_applied, cap, place, restore
 from tests.libvirt_host import wait_until
 from vp_agent.drivers import actuator_kernel
 from vp_agent.drivers.actuator_libvirt import LibvirtActuator
 from vp_agent.drivers.base import ApplyFailed, HostUnavailable
+from vp_agent.drivers.cgroups import cpu_group
 from vp_agent.drivers.connection import Connection
 from vp_agent.drivers.domains import Domains
-from vp_agent.drivers.journal_entry import NAMESPACE, NEVER
+from vp_agent.drivers.journal_entry import NAMESPACE, NEVER, Given, unreadable
 from vp_agent.drivers.libvirt_guests import LibvirtGuests
 
 BOTH = frozenset({0, 1})
 CORNER = frozenset({1})
+HALF = Quota(50_000, 100_000)
+NOVAS = Quota(90_000, 90_000)
+CAPPED = Held(Knob.CPU_CAP, HALF, NO_QUOTA, "mitigation", "mitigation-2")
+LEFTOVER = (
+    "<applied epoch='3'><held knob='placement' value='1' original='0-1' controller='vp'"
+    " action='vp-1'/></applied>"
+)
 LIVE = libvirt.VIR_DOMAIN_AFFECT_LIVE
 CONFIG = libvirt.VIR_DOMAIN_AFFECT_CONFIG
 
@@ -52,12 +63,38 @@ def pin_by_hand(subject, uuid, cpus, where=LIVE):
         subject.domain(uuid).pinVcpuFlags(vcpu, cpu_map, where)
 
 
+def test_the_hosts_name_is_libvirts_which_placement_has_too(subject):
+    subject.guests.read()
+    assert subject.guests.host_name() == subject.host.connect().getHostname()
+
+
+def test_a_guest_whose_xml_no_parser_takes_hides_no_other(subject, caplog):
+    """libvirt takes any namespace; a closing brace in one is too much for ours."""
+    uuid = subject.boot_xml()
+    strange = subject.boot_xml(metadata='<s:thing xmlns:s="of}some:tool"/>')
+    for _ in range(2):
+        assert [guest.uuid for guest in subject.guests.read()] == [uuid]
+    [told] = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    assert f"vp={strange} cannot be watched" in told
+    assert "virsh dumpxml" in told
+
+
 def test_novas_metadata_comes_through_libvirt(subject):
-    specs = {"vp:isolation": "strict", "hw:foo": "bar"}
+    specs = {
+        "vp:isolation": "strict",
+        "vp:group": "shop",
+        "vp:priority": "2.5",
+        "vp:cpu_floor": "80",
+        "vp:memory_split": "60,40",
+        "hw:foo": "bar",
+    }
     subject.boot_xml(metadata=nova_metadata("db & co", "m1.big", specs))
     guest = the_guest(subject)
     assert (guest.name, guest.flavor, guest.project_id) == ("db & co", "m1.big", PROJECT_ID)
     assert guest.isolation is Isolation.STRICT
+    assert (guest.group, guest.vp_id) == ("shop", f"{PROJECT_ID}/shop")
+    assert (guest.priority, guest.cap_floor_ratio) == (2.5, 0.8)
+    assert guest.memory_split == ((0, 0.6), (1, 0.4))
     assert guest.memory_kib == 16 * 1024
     assert guest.cpu_time_ns > 0
 
@@ -78,7 +115,7 @@ def test_vcpus_that_somebody_scattered_are_left_alone(subject, is_placed):
     uuid = subject.boot()
     if is_placed:
         subject.journal.write(an_applied(uuid, CORNER, BOTH))
-        subject.actuator.place(uuid, CORNER)
+        place(subject.actuator, uuid, CORNER)
         os.sched_setaffinity(subject.tids(uuid)[1], BOTH - CORNER)
     os.sched_setaffinity(subject.tids(uuid)[0], CORNER)
     guest = the_guest(subject)
@@ -89,11 +126,15 @@ def test_vcpus_that_somebody_scattered_are_left_alone(subject, is_placed):
 def test_hostile_metadata_asks_for_novas_bound_and_can_be_dropped(subject):
     uuid = subject.boot(cpus=CORNER)
     subject.guests.read()
-    write_by_hand(subject, uuid, "<placed cpus='0-9999999999' original='x'><y/></placed>")
+    write_by_hand(
+        subject,
+        uuid,
+        "<applied epoch='3'><held knob='placement' value='0-9999999999'/><y/></applied>",
+    )
     wait_until("seen", lambda: subject.guests.read() and subject.journal.read())
     entry = subject.journal.read()[uuid]
-    assert (entry.epoch, entry.original_cpus) == (NEVER, CORNER)
-    subject.actuator.restore(entry)
+    assert entry == unreadable(uuid, Given(CORNER, NO_QUOTA))
+    restore(subject.actuator, entry)
     subject.journal.drop(uuid)
     assert subject.journal.read() == {}
     assert NAMESPACE not in subject.live_xml(uuid)
@@ -109,13 +150,13 @@ def test_a_journal_that_cannot_be_kept_is_refused_before_anything_changes(subjec
 def test_what_a_migration_left_in_the_persistent_xml_is_found_and_cleaned(subject):
     """libvirt gives the hook the live XML only."""
     uuid = subject.boot()
-    write_by_hand(subject, uuid, "<placed cpus='1' original='0-1'/>", CONFIG)
+    write_by_hand(subject, uuid, LEFTOVER, CONFIG)
     pin_by_hand(subject, uuid, CORNER, CONFIG)
     subject.restart_agent()
     assert the_guest(subject).unmanaged is None
     entry = subject.journal.read()[uuid]
     assert entry.epoch == NEVER
-    subject.actuator.restore(entry)
+    restore(subject.actuator, entry)
     subject.journal.drop(uuid)
     subject.soft_reboot(uuid)
     assert the_guest(subject).placement == BOTH
@@ -126,41 +167,105 @@ def test_what_a_migration_left_in_the_persistent_xml_is_found_and_cleaned(subjec
 def test_the_kernel_actuator_leaves_no_trace_in_the_xml(subject):
     uuid = subject.boot()
     before = subject.live_xml(uuid)
-    entry = an_applied(uuid, CORNER, BOTH)
+    entry = an_applied(uuid, CORNER, BOTH).holding(CAPPED)
     subject.journal.write(entry)
-    subject.actuator.place(uuid, CORNER)
-    assert "vcpupin" not in subject.live_xml(uuid)
-    subject.actuator.restore(entry)
+    place(subject.actuator, uuid, CORNER)
+    cap(subject.actuator, uuid, HALF)
+    assert "<cputune>" not in subject.live_xml(uuid)
+    restore(subject.actuator, entry)
     subject.journal.drop(uuid)
     assert subject.live_xml(uuid) == before
 
 
-def test_the_libvirt_actuator_leaves_pins_equal_to_the_bound(subject):
+def test_the_libvirt_actuator_leaves_pins_equal_to_the_bound_and_no_limit(subject):
     uuid = subject.boot()
     actuator = LibvirtActuator(subject.domains)
-    entry = an_applied(uuid, CORNER, BOTH)
+    entry = an_applied(uuid, CORNER, BOTH).holding(CAPPED)
     subject.journal.write(entry)
-    actuator.place(uuid, CORNER)
-    assert "<vcpupin vcpu='0' cpuset='1'/>" in subject.live_xml(uuid)
-    actuator.restore(entry)
+    place(actuator, uuid, CORNER)
+    cap(actuator, uuid, HALF)
+    for told in ("<vcpupin vcpu='0' cpuset='1'/>", "<emulatorpin cpuset='1'/>", "<quota>50000"):
+        assert told in subject.live_xml(uuid)
+    restore(actuator, entry)
     subject.journal.drop(uuid)
-    assert subject.live_xml(uuid).count("cpuset='0-1'") == 3  # <vcpu> and two pins
+    assert subject.live_xml(uuid).count("cpuset='0-1'") == 4  # <vcpu> and three pins
+    assert "<quota>-1</quota>" in subject.live_xml(uuid)
     assert NAMESPACE not in subject.live_xml(uuid)
     assert the_guest(subject).unmanaged is None
 
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_each_actuator_undoes_what_the_other_did(subject, order):
-    uuid = subject.boot()
+    uuid = subject.boot(quota=NOVAS)
     actuators = [actuator_kernel.create(subject.domains), LibvirtActuator(subject.domains)]
     doer, undoer = actuators[::order]
-    entry = an_applied(uuid, CORNER, BOTH)
+    entry = an_applied(uuid, CORNER, BOTH).holding(replace(CAPPED, original=NOVAS))
     subject.journal.write(entry)
-    doer.place(uuid, CORNER)
-    undoer.restore(entry)
+    place(doer, uuid, CORNER)
+    cap(doer, uuid, HALF)
+    restore(undoer, entry)
     subject.journal.drop(uuid)
-    assert subject.affinities(uuid) == {BOTH}
+    assert (subject.affinities(uuid), subject.quotas(uuid)) == ({BOTH}, {NOVAS})
+    assert subject.emulator_affinity(uuid) == BOTH
+    assert subject.domains.find(uuid).description.quota == NOVAS
     assert the_guest(subject).unmanaged is None
+
+
+def test_emulator_threads_that_somebody_pinned_are_left_alone(subject):
+    """Nova's vCPUs may be placed; these threads are the operator's."""
+    uuid = subject.boot()
+    subject.domain(uuid).pinEmulator((True, False), LIVE)
+    entry = an_applied(uuid, CORNER, BOTH)
+    for actuator in (actuator_kernel.create(subject.domains), LibvirtActuator(subject.domains)):
+        subject.journal.write(entry)
+        place(actuator, uuid, CORNER)
+        assert subject.emulator_affinity(uuid) == BOTH - CORNER
+        restore(actuator, entry)
+        assert subject.emulator_affinity(uuid) == BOTH - CORNER
+        assert subject.affinities(uuid) == {BOTH}
+
+
+@pytest.mark.parametrize("name", ["kernel", "libvirt"])
+def test_a_tighter_cgroup_above_the_vcpus_does_not_hinder_a_cap(libvirt_host, name):
+    """The whole guest may have less than its vCPUs together: what is written is what is read."""
+    subject = LibvirtSubject(libvirt_host, name)
+    uuid = subject.boot()
+    subject.domain(uuid).setSchedulerParametersFlags({"global_quota": 40_000}, LIVE)
+    cap(subject.actuator, uuid, Quota(30_000, 100_000))
+    assert subject.quotas(uuid) == {Quota(30_000, 100_000)}
+    with contextlib.suppress(ApplyFailed):  # version 1 refuses it, version 2 lets the tighter win
+        cap(subject.actuator, uuid, Quota(90_000, 100_000))
+        assert subject.quotas(uuid) == {Quota(90_000, 100_000)}
+    restore(subject.actuator, Applied(uuid, 7, (CAPPED,)))
+    assert subject.quotas(uuid) == {NO_QUOTA}
+    subject.close()
+
+
+def test_a_vcpu_plugged_in_later_shows_that_the_cap_is_not_whole(subject):
+    uuid = subject.boot_xml(maximum=3)
+    subject.journal.write(Applied(uuid, 7, (CAPPED,)))
+    cap(subject.actuator, uuid, HALF)
+    assert the_guest(subject).quota == HALF
+    subject.domain(uuid).setVcpus(3)
+    subject.domains.forget(uuid)
+    wait_until("it is seen", lambda: the_guest(subject).vcpus == 3)
+    assert the_guest(subject).quota == NO_QUOTA
+    cap(subject.actuator, uuid, HALF)
+    assert the_guest(subject).quota == HALF
+
+
+def test_a_guest_first_seen_before_libvirt_had_made_its_vcpus_cgroups(subject):
+    """As an agent sees one that is just arriving; its quota counts once it has one."""
+    uuid = subject.boot()
+    groups = {tid: Path(cpu_group(tid).path) for tid in subject.tids(uuid)}
+    for tid, group in groups.items():
+        (group.parent / "emulator" / "tasks").write_text(str(tid))
+    assert the_guest(subject).quota == NO_QUOTA
+    for tid, group in groups.items():
+        (group / "tasks").write_text(str(tid))
+    subject.journal.write(Applied(uuid, 7, (CAPPED,)))
+    cap(subject.actuator, uuid, HALF)
+    assert the_guest(subject).quota == HALF
 
 
 def test_a_host_without_libvirtd_says_what_to_do(tmp_path):

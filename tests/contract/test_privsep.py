@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The privileged helper: started by the first call, holding CAP_SYS_NICE and nothing else."""
+"""The privileged helpers: started by the first call, each holding one capability and no more."""
 
 import json
 import os
@@ -11,7 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from vp_agent.drivers.vcpu_threads import read_tids
+
+CAP_DAC_OVERRIDE = 1
 CAP_SYS_NICE = 23
+CPU_HIERARCHY = Path("/sys/fs/cgroup/cpu")
+HELPER = str(Path(sys.executable).with_name("privsep-helper"))
 # Another user's process, as QEMU is for an unprivileged agent.
 A_GUEST = """
 import ctypes, sys, threading
@@ -39,17 +44,18 @@ def effective(folder):
     status = dict(l.split(":", 1) for l in (folder / "status").read_text().splitlines())
     return int(status["CapEff"], 16)
 
-pid, helper, cpu = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+pid, helper, group = int(sys.argv[1]), sys.argv[2], sys.argv[3]
 cfg.CONF([], default_config_files=[])
-cfg.CONF.set_override("helper_command", helper, group="vp_agent_sys_nice")
+cfg.CONF.set_override("helper_command", helper, group=group)
 started = vcpu_threads.read_process(pid).started
 answer = {"error": ""}
+act, values = getattr(privsep, sys.argv[4]), json.loads(sys.argv[5])
 try:
-    privsep.set_affinity(pid, started, [cpu])
+    act(pid, started, *values)
     # The helper is nobody's child; its socket stands on its command line.
     helpers = [p.parent for p in Path("/proc").glob("[0-9]*/cmdline") if is_ours(p)]
     answer["capabilities"] = [effective(folder) for folder in helpers]
-    privsep.set_affinity(pid, started - 1, [cpu])
+    act(pid, started - 1, *values)
 except OSError as exc:
     answer["error"] = f"{type(exc).__name__}: {exc}"
 answer["affinity"] = [sorted(s) for s in vcpu_threads.read_affinity(vcpu_threads.read_tids(pid))]
@@ -68,8 +74,23 @@ def guest() -> Iterator[int]:
         process.stdin.close()
 
 
-def call(guest: int, helper: str, cpu: int, temporary: Path):
-    command = [sys.executable, "-c", CALLER, str(guest), helper, str(cpu)]
+@pytest.fixture
+def vcpu_group(guest: int) -> Iterator[Path]:
+    """As libvirt makes them, on version 1; another user's file for an unprivileged agent."""
+    if not (CPU_HIERARCHY / "tasks").exists():
+        pytest.skip("the helper is tried on cgroup version 1")
+    group = CPU_HIERARCHY / f"vp-test-{guest}" / "vcpu0"
+    group.mkdir(parents=True)
+    (tid,) = read_tids(guest)
+    (group / "tasks").write_text(str(tid))
+    yield group
+    (CPU_HIERARCHY / "tasks").write_text(str(tid))
+    group.rmdir()
+    group.parent.rmdir()
+
+
+def call(guest: int, helper: str, temporary: Path, group: str, act: str, *values):
+    command = [sys.executable, "-c", CALLER, str(guest), helper, group, act, json.dumps(values)]
     env = {**os.environ, "TMPDIR": str(temporary)}
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=env)
     assert done.returncode == 0, done.stderr
@@ -78,14 +99,22 @@ def call(guest: int, helper: str, cpu: int, temporary: Path):
 
 def test_the_helper_moves_threads_with_one_capability(guest, tmp_path):
     cpu = max(os.sched_getaffinity(0))
-    helper = Path(sys.executable).with_name("privsep-helper")
-    answer = call(guest, str(helper), cpu, tmp_path)
+    answer = call(guest, HELPER, tmp_path, "vp_agent_sys_nice", "set_affinity", [[cpu]], [])
     assert answer["affinity"] == [[cpu]]
     assert answer["capabilities"] == [1 << CAP_SYS_NICE]
     assert answer["error"].startswith("ProcessLookupError")  # of the second call, a reused pid
 
 
+def test_the_helper_caps_with_one_capability(guest, vcpu_group, tmp_path):
+    answer = call(guest, HELPER, tmp_path, "vp_agent_dac_override", "set_quota", 45_000, 90_000)
+    written = [(vcpu_group / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period")]
+    assert written == ["45000\n", "90000\n"]
+    assert answer["capabilities"] == [1 << CAP_DAC_OVERRIDE]
+    assert answer["error"].startswith("ProcessLookupError")
+
+
 def test_a_helper_that_does_not_start_is_a_permission_error(guest, tmp_path):
-    answer = call(guest, str(shutil.which("false")), 0, tmp_path)
+    helper = str(shutil.which("false"))
+    answer = call(guest, helper, tmp_path, "vp_agent_sys_nice", "set_affinity", [[0]], [])
     assert answer["error"].startswith("PermissionError")
     assert answer["affinity"] == [sorted(os.sched_getaffinity(0))]

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The lab for end-to-end tests: brought up once, left as it was found, cleared between modules."""
 
+import gc
 import subprocess
+import warnings
 
 import pytest
 
@@ -23,7 +25,9 @@ def lab_up():
 
 @pytest.fixture(scope="session")
 def admin(lab_up):
-    return cloud.connect()
+    connection = cloud.connect()
+    yield connection
+    connection.session.session.close()
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -43,3 +47,11 @@ def pytest_collection_modifyitems(items):
             for kind in ("OpenStackDeprecationWarning", "_RemovedInSDKWarning"):
                 ignored = f"ignore::openstack.warnings.{kind}"
                 item.add_marker(pytest.mark.filterwarnings(ignored))
+
+
+def pytest_unconfigure() -> None:
+    """openstacksdk leaves its sockets to the garbage collector, which warns; here, where that is
+    no error that ends a run in which everything passed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        gc.collect()

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from devstack.lab import cloud
+from devstack.lab.errors import LabError
 from devstack.lab.watch import agent_status, qemu_pid, vcpu_cpus, vcpu_threads, vp_of
 from vp_agent.local import NoAgent, RunFolder, ask
+from vp_agent.status import render
 
 HOSTS = ("vp1", "vp2")
 BOTH_CPUS = frozenset({0, 1})
@@ -48,7 +50,18 @@ def wait_for_vp(host: str, server_id: str, what: str, accept: Any, deadline_s: f
         one = vp(host, server_id)
         return one if one is not None and accept(one) else None
 
-    return cloud.wait_for(seen, what, deadline_s=deadline_s)
+    try:
+        return cloud.wait_for(seen, what, deadline_s=deadline_s)
+    except LabError as exc:
+        # Of a server that is not as expected, its neighbours are the first suspects.
+        raise LabError(f"{exc} of {server_id}; as {host} sees it:\n{table(host)}") from exc
+
+
+def table(host: str) -> str:
+    try:
+        return render(agent_status(host))
+    except NoAgent as exc:
+        return str(exc)
 
 
 def wait_until_homed(host: str, server_id: str) -> int:

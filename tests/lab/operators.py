@@ -3,7 +3,7 @@
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -58,13 +58,14 @@ def _has_scheduler() -> bool:
     return any(name.startswith("scheduler_fanout") for name in cloud.queues())
 
 
-def wait_until_told(connection, host: str, *server_ids: str) -> None:
-    """Until the host has published exactly these servers, all of them measured."""
+def wait_until_told(connection, host: str, states: Mapping[str, int]) -> None:
+    """Until the host has published exactly these servers, each in its state."""
     api = vp_api(connection)
 
     def is_told() -> bool:
-        vps = api.show_host(host)["vps"]
-        is_whole = {vp["server_id"] for vp in vps} == set(server_ids)
-        return is_whole and all(vp["state"] is not None for vp in vps)
+        # A host may be asked for before its first report.
+        here = [vp for vp in api.list_vps() if vp["host"] == host]
+        measured = [vp for vp in here if vp["state"] is not None]
+        return {vp["server_id"]: vp["state"]["number"] for vp in measured} == states
 
     cloud.wait_for(is_told, f"{host} to publish its servers", deadline_s=60, interval_s=0.2)

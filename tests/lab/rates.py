@@ -13,9 +13,10 @@ DEADLINE_S = 120.0
 
 
 class Rates:
-    def __init__(self, host: str) -> None:
+    def __init__(self, host: str, instance: str = "") -> None:
+        """Of all guests of the host the pace counts, or of one alone."""
         self._watch = Watch(host)
-        self._debt = DebtMeter(host)
+        self._debt = DebtMeter(host, instance)
 
     def follow(self, name: str, server_id: str) -> None:
         self._watch.add(name, server_id)

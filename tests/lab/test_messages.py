@@ -92,12 +92,12 @@ def queues(*columns):
     return {queue.pop("name"): queue for queue in json.loads(text)}
 
 
-def limits(queue):
-    """In force, says the broker, whatever declared or configured them."""
-    lookup = f'rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<"{queue}">>))'
-    told = f"{{ok, Q}} = {lookup}, rabbit_policy:effective_definition(Q)."
-    said = controller.rabbitmqctl("-q", "eval", told)
-    return {name: int(value) for name, value in re.findall(r'<<"([a-z-]+)">> => (\d+)', said)}
+def limits_in_force():
+    """Of every queue in one moment, says the broker: queues of clients come and go meanwhile."""
+    named = "{element(4, amqqueue:get_name(Q)), rabbit_policy:effective_definition(Q)}"
+    listed = f'maps:from_list([{named} || Q <- rabbit_amqqueue:list(<<"/">>)])'
+    told = controller.rabbitmqctl("-q", "eval", f'io:format("~s", [rabbit_json:encode({listed})]).')
+    return json.JSONDecoder().raw_decode(told)[0]
 
 
 def shipped_limits(queue):
@@ -107,12 +107,13 @@ def shipped_limits(queue):
 
 
 def test_the_limits_we_ship_are_in_force_on_all_our_queues(bus):
-    ours = [name for name in queues() if name.startswith("vp_")]
+    ours = {name: told for name, told in limits_in_force().items() if name.startswith("vp_")}
     kinds = {name.split(".")[0].split("_fanout")[0] for name in ours}
-    assert kinds == {wire.REPORT_TOPIC, wire.DIGEST_TOPIC, wire.AGENT_TOPIC}
+    topics = {wire.REPORT_TOPIC, wire.DIGEST_TOPIC, wire.AGENT_TOPIC, wire.ESCALATION_TOPIC}
+    assert kinds == topics
     assert any(name.startswith("vp_digest_fanout") for name in ours)
-    for name in ("vp_report", *(name for name in ours if "_fanout" in name)):
-        assert limits(name) == shipped_limits(name)
+    for name in ("vp_report", "vp_escalation", *(name for name in ours if "_fanout" in name)):
+        assert ours[name] == shipped_limits(name)
 
 
 def test_a_stopped_vp_scheduler_does_not_fill_the_broker(bus):

@@ -94,7 +94,11 @@ def test_in_advise_the_proposal_is_applied_on_request(cast):
     )
     assert proposal["uuid"] == cast.neighbour.id
     assert proposal["reason"] == "move-aggressor"
-    openstack("vp", "host", "accept", HOST, proposal["id"])
+    listed = ("vp", "action", "list", "--result", "proposed", "-f", "json")
+    cloud.wait_for(
+        lambda: proposal["id"] in openstack(*listed), "the API to list it", deadline_s=30
+    )
+    openstack("vp", "action", "apply", proposal["id"])
     cloud.wait_for(
         lambda: not placement(cast.neighbour.id) & placement(cast.victim.id),
         "the accepted action",

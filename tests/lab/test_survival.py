@@ -5,6 +5,7 @@ import pytest
 
 from devstack.lab import cloud
 from devstack.lab.watch import qemu_pid
+from tests.lab.compute_nodes import wait_until_up
 from tests.lab.hosts import (
     BOTH_CPUS,
     affinities,
@@ -54,11 +55,23 @@ def wait_until_settled(admin, server) -> None:
     cloud.wait_for(is_settled, "Nova to be done with it", deadline_s=150)
 
 
-def test_libvirtd_restarts(server):
+def wait_for_another_qemu(admin, server, old_pid) -> None:
+    try:
+        cloud.wait_for(
+            lambda: qemu_pid(server.id) not in (None, old_pid), "another QEMU", deadline_s=150
+        )
+    except cloud.LabError as exc:
+        now = admin.compute.get_server(server.id)
+        exc.add_note(f"Nova says {now.status}, {now.task_state}, {now.fault}; log: nova-compute")
+        raise
+
+
+def test_libvirtd_restarts(admin, server):
     before = placement(server.id)
     cloud.kill(f"libvirtd@{HOST}")
     wait_until_well(server)
     assert placement(server.id) == before
+    wait_until_up(admin, HOST)  # Nova's next call fails on its broken connection.
 
 
 @pytest.mark.parametrize("kind", ["SOFT", "HARD"])
@@ -67,9 +80,7 @@ def test_reboots_bring_new_threads_which_are_homed_again(admin, server, kind):
     old_since, old_pid = vp(HOST, server.id)["since"], qemu_pid(server.id)
     admin.compute.reboot_server(server, kind)
     if kind == "HARD":  # a soft one may keep the process and begin it anew
-        cloud.wait_for(
-            lambda: qemu_pid(server.id) not in (None, old_pid), "another QEMU", deadline_s=90
-        )
+        wait_for_another_qemu(admin, server, old_pid)
     wait_until_settled(admin, server)
     wait_until_well(server)
     assert set(affinities(server.id)) == old

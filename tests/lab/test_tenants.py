@@ -21,7 +21,7 @@ SUMMARY = {
     *("server_id", "name", "project_id", "isolation"),
     *("is_stale", "state", "since", "hurt_by_neighbour"),
 }
-SHOWN = SUMMARY | {"sensitivity", "unmanaged", "last_known", "actions"}
+SHOWN = SUMMARY | {"group", "sensitivity", "unmanaged", "last_known", "actions", "orders"}
 ACTION = {"at", "what", "result"}
 OPERATORS_WORDS = re.compile(
     r"\b(cpus?|llc|cells?|nodes?|mpki|misses|memory_factor|rise_per_s|suspects?|evidence|rejected)\b",
@@ -98,7 +98,7 @@ def said(tenancy, tenant, *argv):
     done = openstack("--debug", "vp", *argv, user=tenant)
     assert not (found := tenancy.betrays(tenant).search(done.stdout + done.stderr)), found
     assert not (found := OPERATORS_WORDS.search(done.stdout)), found
-    bodies = re.findall(r"^RESP BODY: (\{\"vps?\": .*)$", done.stderr, re.MULTILINE)
+    bodies = re.findall(r"^RESP BODY: (\{\"vps?\":.*)$", done.stderr, re.MULTILINE)
     assert not any(OPERATORS_WORDS.search(body) for body in bodies)
     return done, [json.loads(body) for body in bodies]
 

@@ -5,15 +5,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from nova_vp.core.decided import Decision, Outcome
 from nova_vp.core.memory import Memory
-from nova_vp.core.model import Decision, Mode, Outcome, Policy
+from nova_vp.core.model import Mode, Policy
 from tests.unit.core.build import CHASE, CHASE_HURT, COMPUTE, STREAM, Rates
 from vp_agent.control import Control
 from vp_agent.drivers.counters_fake import FakeCounters, VcpuCounts
 from vp_agent.drivers.fake import FakeActuator, FakeGuests, FakeHost, FakeJournal
+from vp_agent.drivers.memory_fake import FakeMover
 from vp_agent.hands import Hands
+from vp_agent.recorder import Recorder
 from vp_agent.state import ProfileKeeper, StateFolder
-from vp_agent.tick import Agent, Host
+from vp_agent.tick import Agent, Cluster, OwnHost, Tally
+from vp_agent.wiring import by_knob
 
 
 @dataclass
@@ -43,6 +47,9 @@ class World:
     mode: Mode = Mode.ENFORCE
     now_s: float = 1000.0
     heard: Heard = field(default_factory=Heard)
+    record_max_bytes: int = 1 << 30
+    cluster: Cluster | None = None
+    tally: Tally | None = None
 
     def boot(self, rates: Rates, **about: object) -> str:
         uuid = self.host.boot(vcpus=1, **about)
@@ -55,13 +62,16 @@ class World:
         last_epoch, epoch = state.last_epoch(), state.next_epoch()
         journal = journal or FakeJournal(self.host)
         actuator = actuator or FakeActuator(self.host)
+        self.mover = FakeMover(self.host)
         self.control = Control(state, self.mode)
+        self.recorder = Recorder("here", self.record_max_bytes)
         self.agent = Agent(
-            Host(
+            OwnHost(
                 guests=FakeGuests(self.host),
                 counters=self.counters,
+                memory=self.mover,
                 journal=journal,
-                hands=Hands(journal, actuator, epoch),
+                hands=Hands(journal, by_knob(actuator, self.mover), epoch),
                 epoch=epoch,
                 last_epoch=last_epoch,
             ),
@@ -70,6 +80,9 @@ class World:
             ProfileKeeper(state),
             self.policy,
             Memory(profiles=state.profiles()),
+            self.recorder,
+            self.cluster,
+            self.tally,
         )
         return self.agent
 

@@ -11,7 +11,10 @@ from dataclasses import replace
 
 import pytest
 
-from nova_vp.core.model import Applied, Homing, Mode, Policy, Reason, Result, Unmanaged
+from nova_vp.core.decided import Reason, Result
+from nova_vp.core.model import Homing, Mode, Policy, Unmanaged
+from tests.decisions import PROFILE
+from tests.host_subjects import an_applied
 from tests.unit.agent_host import World, a_hurt_pair
 from tests.unit.core.build import CHASE, COMPUTE
 from tests.waiting import wait_until
@@ -22,6 +25,7 @@ from vp_agent.hands import Hands
 from vp_agent.local import AlreadyRunning, NoAgent, Refused, RunFolder, Server, ask
 from vp_agent.release import LEASE_S, Release
 from vp_agent.state import StateFolder
+from vp_agent.wiring import by_knob
 
 FLOATING = Policy(home_on_arrival=Homing.NEVER)
 
@@ -54,7 +58,7 @@ class Deadly:
 
 def live_and_stop(world: World) -> None:
     world.tick(3)
-    world.agent.give_back()
+    world.agent.give_back(waits=True)
 
 
 @pytest.fixture
@@ -66,7 +70,7 @@ KILLS = [
     (driver, method, when)
     for driver, methods in (
         ("journal", ("write", "drop")),
-        ("actuator", ("place", "placement", "restore")),
+        ("actuator", ("apply", "restore")),
     )
     for method in methods
     for when in ("before", "after")
@@ -89,7 +93,7 @@ def test_killed_at_any_step_everything_is_given_back(world, driver, method, when
     else:
         folder = RunFolder(str(world.folder / "run"))
         state = StateFolder(str(world.folder))
-        hands = Hands(journal, actuator, epoch=0)
+        hands = Hands(journal, by_knob(actuator), epoch=0)
         undo = Release(folder, FakeGuests(world.host), journal, hands, state.last_epoch())
         assert not undo.everything().failed
     assert world.is_untouched(uuid)
@@ -109,12 +113,36 @@ def test_the_hurt_pair_is_separated_and_given_back_on_stop(world):
     assert world.placement(neighbour) == set(world.host.topology.domains[0].cpus)
 
 
+def test_what_was_learned_since_the_last_write_outlives_the_stop(world):
+    world.start_agent()
+    uuid = world.boot(CHASE)
+    world.tick(4)  # Within the time in which nothing is written again.
+    stop = threading.Event()
+    stop.set()
+    world.agent.run(stop, 1.0, lambda: None)
+    kept = StateFolder(str(world.folder)).profiles()
+    assert kept == world.agent.memory.undisturbed
+    assert kept[uuid].sensitivity.cache
+
+
+def test_who_was_not_measured_yet_is_not_forgotten(world):
+    uuid = world.boot(CHASE)
+    StateFolder(str(world.folder)).set_profiles({uuid: PROFILE, "gone": PROFILE})
+    world.start_agent()
+    stop = threading.Event()
+    stop.set()
+    world.agent.run(stop, 1.0, lambda: None)
+    assert StateFolder(str(world.folder)).profiles().keys() == {uuid, "gone"}, "nobody looked"
+    world.tick()
+    assert StateFolder(str(world.folder)).profiles() == {uuid: PROFILE}
+
+
 def test_an_arriving_migrant_gets_novas_bound_of_this_host(world):
     world.policy = FLOATING
     world.start_agent()
     uuid = world.boot(CHASE)
     entry = world.host.guests[uuid]
-    entry.journal = Applied(uuid, frozenset({1}), frozenset({0, 1}), "vp", "vp-1", epoch=4711)
+    entry.journal = an_applied(uuid, frozenset({1}), frozenset({0, 1}), epoch=4711)
     world.host.change(uuid, placement=frozenset({1}))
     world.tick()
     assert world.is_untouched(uuid)
@@ -126,7 +154,7 @@ def test_a_migrant_still_arriving_is_not_touched(world):
     world.start_agent()
     uuid = world.boot(CHASE)
     entry = world.host.guests[uuid]
-    entry.journal = Applied(uuid, frozenset({1}), frozenset({0, 1}), "vp", "vp-1", epoch=4711)
+    entry.journal = an_applied(uuid, frozenset({1}), frozenset({0, 1}), epoch=4711)
     world.host.change(uuid, unmanaged=Unmanaged.MIGRATING)
     entry.refuses = "a migration job is under way"
     world.tick(2)
@@ -228,16 +256,17 @@ def test_observe_accepts_nothing_and_says_how_to_change_that(world):
 def test_the_socket_serves_status_mode_and_errors(world, tmp_path):
     world.start_agent()
     folder = RunFolder(str(tmp_path))
-    server = Server(folder, world.control, lambda: {"mode": "seen"})
+    server = Server(folder, world.control, lambda: {"mode": "seen"}, world.recorder.order)
     try:
         assert ask(folder, "status") == {"mode": "seen"}
         ask(folder, "mode", "observe")
         assert world.control.orders().mode is Mode.OBSERVE
         with pytest.raises(Refused, match="advise"):
             ask(folder, "accept", "x")
-        for nonsense in ("mode", "dance"):
-            with pytest.raises(Refused, match="known orders"):
-                ask(folder, nonsense, "nonsense")
+        with pytest.raises(Refused, match="known orders: status, mode"):
+            ask(folder, "dance", "nonsense")
+        with pytest.raises(Refused, match="no mode 'nonsense': give one of observe"):
+            ask(folder, "mode", "nonsense")
     finally:
         server.close()
     with pytest.raises(NoAgent, match="systemctl start vp-agent"):
@@ -250,9 +279,9 @@ def test_release_of_a_living_agent_goes_through_it(world, tmp_path):
     _, neighbour = a_hurt_pair(world)
     world.tick(2)
     folder = RunFolder(str(tmp_path))
-    hands = Hands(FakeJournal(world.host), FakeActuator(world.host), epoch=0)
+    hands = Hands(FakeJournal(world.host), by_knob(FakeActuator(world.host)), epoch=0)
     stop = threading.Event()
-    server = Server(folder, world.control, dict)
+    server = Server(folder, world.control, dict, world.recorder.order)
     loop = threading.Thread(target=world.agent.run, args=(stop, 0.05, folder.beat))
     loop.start()
     try:
@@ -274,7 +303,7 @@ def test_expired_leases_are_those_of_a_silent_agent(world, tmp_path):
     world.tick(2)
     folder = RunFolder(str(tmp_path))
     journal = FakeJournal(world.host)
-    hands = Hands(journal, FakeActuator(world.host), epoch=0)
+    hands = Hands(journal, by_knob(FakeActuator(world.host)), epoch=0)
     undo = Release(folder, FakeGuests(world.host), journal, hands, 0)
     with folder.locked():
         folder.beat()
@@ -293,7 +322,7 @@ def test_a_dead_agents_leases_have_expired(world, tmp_path):
     folder = RunFolder(str(tmp_path))
     folder.beat()
     journal = FakeJournal(world.host)
-    hands = Hands(journal, FakeActuator(world.host), epoch=0)
+    hands = Hands(journal, by_knob(FakeActuator(world.host)), epoch=0)
     undo = Release(folder, FakeGuests(world.host), journal, hands, 0)
     assert undo.expired().restored == (uuid,)
 
@@ -343,6 +372,39 @@ def test_profiles_with_a_wrong_value_are_not_believed(world, field, value):
     world.tick(3)
 
 
+@pytest.mark.parametrize(
+    ("good", "bad"),
+    [
+        ('"cache": true', '"cache": [1]'),
+        ('"memory_ratio": 1.0', '"memory_ratio": 0.0'),
+        ('"memory_ratio": 1.0', '"memory_ratio": 5e-324'),
+        ('"cpi": 1.0', '"cpi": 0'),
+        ('"mpki": 5.0', '"mpki": -5.0'),
+        ('"mpki": 5.0', '"mpki": 1e300'),
+    ],
+)
+def test_a_profile_that_nobody_can_calculate_with_is_not_believed(tmp_path, good, bad):
+    state = StateFolder(str(tmp_path))
+    state.set_profiles({"u1": PROFILE})
+    assert state.profiles() == {"u1": PROFILE}
+    file = tmp_path / "profiles.json"
+    assert good in file.read_text()
+    file.write_text(file.read_text().replace(good, bad))
+    assert state.profiles() == {}
+
+
+def test_what_is_wrong_in_a_profile_is_told_in_one_short_line(tmp_path, caplog):
+    state = StateFolder(str(tmp_path))
+    state.set_profiles({"u1": PROFILE})
+    file = tmp_path / "profiles.json"
+    file.write_text(file.read_text().replace('"cpi"', json.dumps("cp\u2028" + 9999 * "[")))
+    assert state.profiles() == {}
+    [told] = caplog.messages
+    assert "unexpected keyword" in told
+    assert len(told) < 300
+    assert told.isascii()
+
+
 @contextlib.contextmanager
 def full_disk(path):
     """A mounted folder of 16 KiB in which nothing is left."""
@@ -379,7 +441,7 @@ def test_a_full_disk_refuses_a_mode_and_costs_nothing_else(world):
         loop = threading.Thread(target=world.control.release)
         loop.start()
         wait_until(world.control.release_requested, "the order to release")
-        world.agent.give_back()
+        world.agent.give_back(waits=True)
         loop.join()
         assert world.control.orders().mode is Mode.OBSERVE
         assert world.is_untouched(uuid)
@@ -419,7 +481,8 @@ def test_whatever_ends_the_loop_everything_is_given_back(world):
 def test_rude_clients_of_the_socket_disturb_nobody(world, tmp_path, capfd):
     world.start_agent()
     folder = RunFolder(str(tmp_path))
-    server = Server(folder, world.control, lambda: {"mode": "seen" * 100_000})
+    told = {"mode": "seen" * 100_000}
+    server = Server(folder, world.control, lambda: told, world.recorder.order)
     with contextlib.ExitStack() as clients:
         for number in range(100):
             client = clients.enter_context(socket.socket(socket.AF_UNIX))

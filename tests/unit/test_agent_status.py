@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`vp-agent status` for people: says what stands, and fits into 100 columns."""
 
+import pytest
+
+from nova_vp.core.decided import Kind
 from vp_agent.status import render
 
 SERVER = "4a808665-1327-49bd-af0b-797dacb54d5d"
@@ -20,18 +23,27 @@ def told(**changes):
     }
     counters = {"source": "perf", "problems": []}
     base = {"host": "vp1", "mode": "advise", "actuator": "kernel"}
-    return {**base, "counters": counters, "vps": [vp], "proposals": [], **changes}
+    empty = {"proposals": [], "nodes": [], "memory_moves": [], "escalations": []}
+    return {**base, "counters": counters, "vps": [vp], **empty, **changes}
+
+
+def a_change(knob, was, to, server=SERVER):
+    return {"uuid": server, "knob": knob, "from": was, "to": to, "until": None}
 
 
 def test_a_proposal_names_the_server_and_says_how_to_accept():
     proposal = {
         "id": "move-6f1c2d3e",
         "reason": "move-aggressor",
-        "uuid": SERVER,
-        "to_cpus": ",".join(str(cpu) for cpu in range(0, 128, 2)),
+        "changes": [
+            a_change("placement", "0-127", ",".join(str(cpu) for cpu in range(0, 128, 2))),
+            a_change("cpu-cap", "none", "90 % of each vCPU", server="gone"),
+        ],
     }
     text = render(told(proposals=[proposal]))
-    assert "proposed move-6f1c2d3e: move-aggressor, noisy to CPUs" in text
+    words = " ".join(text.split())
+    assert "proposed move-6f1c2d3e: noisy CPUs 0-127 -> 0,2,4" in words
+    assert "; gone cap none -> 90 % of each vCPU: its misses hurt a neighbour" in words
     assert text.endswith("To have one applied: `vp-agent accept ID`, in mode advise")
     assert max(map(len, text.splitlines())) <= 100
 
@@ -43,6 +55,40 @@ def test_without_proposals_nothing_is_to_be_accepted():
 def test_long_problems_of_the_counters_are_wrapped():
     counters = {"source": "none", "problems": ["no counter source works on this host: " * 8]}
     text = render(told(counters=counters))
+    assert max(map(len, text.splitlines())) <= 100
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_hurt_says_where(kind):
+    report = told()
+    row = render(report).splitlines()[2]
+    assert row.split() == ["noisy", "0-127", "8", "0.94", "31.0", "no"]
+    report["vps"][0]["interference"] = {"kind": kind.value}
+    where = render(report).splitlines()[2].split()[-1]
+    assert where not in ("yes", "no")
+    assert len(where) <= 6
+
+
+def test_what_happens_to_the_hosts_memory_is_told():
+    nodes = [
+        {"node": 0, "misses_per_s": 3.14e7, "limit_misses_per_s": 2.5e7, "is_hot": True},
+        {"node": 1, "misses_per_s": 1e8, "limit_misses_per_s": None, "is_hot": True},
+        {"node": 2, "misses_per_s": 1e6, "limit_misses_per_s": None, "is_hot": False},
+    ]
+    move = {"uuid": SERVER, "to": "node 1 100 %", "moved_kib": 262144, "left_kib": 786432}
+    moves = [{**move, "problem": ""}, {**move, "problem": "no room on node 1"}]
+    text = render(told(nodes=nodes, memory_moves=moves))
+    assert "node 0 is hot: 31.4 M misses/s, limit 25.0 M\n" in text
+    assert "node 1 is hot: 100.0 M misses/s, limit not calibrated\n" in text
+    assert "node 2" not in text
+    assert "memory of noisy to node 1 100 %: 256 of 1024 MiB moved\n" in text
+    assert text.endswith("256 of 1024 MiB moved, ended early: no room on node 1")
+
+
+def test_an_escalation_names_the_server_and_what_hurts_it():
+    one = {"id": "e-1", "victim": SERVER, "kind": "interconnect"}
+    text = render(told(escalations=[one]))
+    assert "nothing on this host helps noisy (e-1): neighbours keep the interconnect busy" in text
     assert max(map(len, text.splitlines())) <= 100
 
 

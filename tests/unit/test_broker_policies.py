@@ -20,6 +20,8 @@ FILE = Path(__file__).parents[2] / "etc" / "nova-vp" / "rabbitmq-policies.json"
         f"{wire.DIGEST_TOPIC}_fanout_0123",
         f"{wire.AGENT_TOPIC}.vp1",
         f"{wire.AGENT_TOPIC}_fanout_0123",
+        wire.ESCALATION_TOPIC,
+        f"{wire.ESCALATION_TOPIC}.vp-scheduler",
     ],
 )
 def test_every_queue_is_bounded_in_time_and_size(queue: str) -> None:

@@ -17,13 +17,15 @@ PACKAGES = {
     "vp_scheduler": "vp_scheduler",
     "vp_api": "api/vp_api",
     "vp_client": "vp_client",
+    "vp_sim": "vp_sim",
 }
 MAY_IMPORT = {
     "nova_vp": set(),
     "vp_agent": {"nova_vp"},
     "vp_scheduler": {"nova_vp"},
     "vp_api": {"nova_vp"},
-    "vp_client": set(),
+    "vp_client": {"nova_vp"},
+    "vp_sim": {"nova_vp", "vp_agent"},
 }
 IMPURE = {
     "asyncio", "ctypes", "datetime", "io", "logging", "multiprocessing", "os", "pathlib",

@@ -9,14 +9,20 @@ import pytest
 
 import vp_agent
 from tests.domain_xml import NOVA_NS, a_domain, nova_metadata
+from vp_agent.local import RunFolder
 
 HOOK = Path(vp_agent.__file__).parent / "hooks/qemu.d/nova-vp"
 PINNED = "<cputune><vcpupin vcpu='0' cpuset='1'/><vcpupin vcpu='1' cpuset='1'/></cputune>"
-ENTRY = (
-    '<vp:placed xmlns:vp="urn:nova-vp:1" cpus="1" original="0-1" controller="c" action="a"'
-    ' epoch="5"/>'
-)
+HELD = '<vp:held knob="placement" value="1" original="0-1" controller="c" action="a"/>'
+ENTRY = f'<vp:applied xmlns:vp="urn:nova-vp:1" epoch="5">{HELD}</vp:applied>'
 NUMA = "<cpu><numa><cell id='0' cpus='0-1' memory='16384' unit='KiB'/></numa></cpu>"
+
+
+@pytest.fixture(autouse=True)
+def run_folder(tmp_path, monkeypatch):
+    """Not this machine's own."""
+    monkeypatch.setenv("NOVA_VP_RUN_DIRECTORY", str(tmp_path / "run"))
+    return tmp_path / "run"
 
 
 def call(text, operation="migrate", env=None):
@@ -53,6 +59,54 @@ def test_what_is_not_ours_arrives_as_it_was():
     assert domain.find("cputune/emulatorpin").get("cpuset") == "0"
     assert domain.findtext(f"metadata/{{{NOVA_NS}}}instance/{{{NOVA_NS}}}name") == "ä & <b>"
     assert "<!-- a note -->" in call(text)
+
+
+def test_pins_of_vcpus_that_were_placed_apart_are_left_behind():
+    body = "<cputune><vcpupin vcpu='0' cpuset='0'/><vcpupin vcpu='1' cpuset='1'/></cputune>"
+    entry = ENTRY.replace('value="1"', 'value="0;1"')
+    assert pins(arrived(a_domain(body=body, metadata=nova_metadata() + entry))) == []
+
+
+CAPPED = "<cputune><period>{period}</period><quota>{quota}</quota></cputune>"
+
+
+def a_cap(value, original="-1 100000"):
+    held = (
+        f'<vp:held knob="cpu-cap" value="{value}" original="{original}" controller="c" action="a"/>'
+    )
+    return ENTRY.replace("</vp:applied>", f"{held}</vp:applied>")
+
+
+def limits(domain):
+    return domain.findtext("cputune/quota"), domain.findtext("cputune/period")
+
+
+def test_our_cap_is_left_behind():
+    body = CAPPED.format(period=100000, quota=45000)
+    text = a_domain(body=body, metadata=nova_metadata() + a_cap("45000 100000"))
+    assert arrived(text).find("cputune") is None
+
+
+def test_novas_own_quota_comes_back():
+    body = CAPPED.format(period=50000, quota=15000)
+    entry = a_cap("15000 50000", "20000 50000")
+    domain = arrived(a_domain(body=body, metadata=nova_metadata() + entry))
+    assert limits(domain) == ("20000", "50000")
+
+
+@pytest.mark.parametrize("entry", [ENTRY, a_cap("30000 100000"), a_cap("lots"), ""])
+def test_a_quota_that_the_journal_does_not_explain_stays(entry):
+    body = CAPPED.format(period=100000, quota=45000)
+    domain = arrived(a_domain(body=body, metadata=nova_metadata() + entry))
+    assert limits(domain) == ("45000", "100000")
+    assert "urn:nova-vp:1" not in ET.tostring(domain, encoding="unicode")
+
+
+@pytest.mark.parametrize("entry", [ENTRY, ""])
+def test_the_emulator_threads_arrive_free_as_the_vcpus_do(entry):
+    body = PINNED.replace("</cputune>", "<emulatorpin cpuset='1'/></cputune>")
+    domain = arrived(a_domain(body=body, metadata=nova_metadata() + entry))
+    assert domain.find("cputune") is None
 
 
 def test_pins_that_the_journal_does_not_explain_stay():
@@ -93,8 +147,9 @@ def test_guests_of_others_are_untouched():
 @pytest.mark.parametrize(
     "entry",
     [
-        ENTRY.replace('cpus="1"', 'cpus="lots"').replace('original="0-1"', ""),
-        '<vp:placed xmlns:vp="urn:nova-vp:1"/>',
+        ENTRY.replace('value="1"', 'value="lots"').replace('original="0-1"', ""),
+        ENTRY.replace('value="1"', 'value="0"').replace('original="0-1"', 'original="2;"'),
+        '<vp:applied xmlns:vp="urn:nova-vp:1"/>',
     ],
 )
 def test_a_malformed_journal_goes_and_pins_it_cannot_explain_stay(entry):
@@ -118,3 +173,34 @@ def test_without_python_the_xml_passes_unchanged(tmp_path):
         (tmp_path / name).symlink_to(f"/bin/{name}")
     text = a_domain(body=PINNED)
     assert call(text, env={"PATH": str(tmp_path)}) == text
+
+
+@pytest.mark.parametrize("is_folder_there", [True, False])
+def test_where_nobody_lives_the_timer_is_made_to_look(run_folder, is_folder_there):
+    if is_folder_there:
+        run_folder.mkdir()
+    arrived(a_domain(body=PINNED, metadata=nova_metadata() + ENTRY))
+    beat = run_folder / "agent.alive"
+    assert beat.stat().st_mtime == 0
+    assert beat.stat().st_uid == run_folder.stat().st_uid
+    assert RunFolder(str(run_folder)).silent_for_s() is None
+
+
+def test_a_living_agents_heartbeat_is_left_alone(run_folder):
+    folder = RunFolder(str(run_folder))
+    run_folder.mkdir()
+    folder.beat()
+    arrived(a_domain(body=PINNED, metadata=nova_metadata() + ENTRY))
+    assert folder.silent_for_s() is not None
+
+
+def test_without_anything_of_ours_nobody_has_to_look(run_folder):
+    arrived(a_domain(body=PINNED, metadata=nova_metadata()))
+    assert not run_folder.exists()
+
+
+def test_a_folder_that_refuses_is_in_nobodys_way(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("NOVA_VP_RUN_DIRECTORY", str(tmp_path / "file"))
+    domain = arrived(a_domain(body=PINNED, metadata=nova_metadata() + ENTRY))
+    assert pins(domain) == []

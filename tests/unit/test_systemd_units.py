@@ -1,21 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """The shipped systemd units: their command lines are ours, and systemd finds nothing to say."""
 
+import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from devstack.lab.host import RELEASE_LOOP
+from vp_agent.local import RunFolder
+
 UNITS = sorted((Path(__file__).parents[2] / "etc/nova-vp/systemd").iterdir())
 VENV_BIN = Path(sys.executable).parent
-EXEC = re.compile(r"^(Exec\w+)=(\S+)(.*)$", re.M)
+EXEC = re.compile(r"^(Exec\w+)=((?:vp-|waitress-)\S+)(.*)$", re.M)
 COMMANDS = {
     (program, arguments.strip())
     for unit in UNITS
     for _, program, arguments in EXEC.findall(unit.read_text())
+    if program.startswith("vp-")
 }
 NO_OPTION = "--no-such-option"
 
@@ -41,6 +48,29 @@ def test_systemd_understands_every_line(tmp_path: Path) -> None:
         text=True,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+CONDITIONS = {
+    "systemd": re.search(
+        r"^ExecCondition=(.*)$",
+        next(u for u in UNITS if u.name == "vp-agent-release.service").read_text(),
+        re.M,
+    )[1],
+    "lab": shlex.join(["/bin/sh", "-c", re.search(r"if (.*?); then", RELEASE_LOOP[2])[1]]),
+}
+
+
+@pytest.mark.parametrize("place", CONDITIONS)
+@pytest.mark.parametrize(("silent_s", "looks"), [(None, False), (0, False), (20, True)])
+def test_a_look_is_taken_once_the_agents_heart_has_stopped(tmp_path, place, silent_s, looks):
+    """The heartbeat is written into the file, so its age is the silence."""
+    beat = tmp_path / "agent.alive"
+    if silent_s is not None:
+        RunFolder(str(tmp_path)).beat()
+        os.utime(beat, times=(time.time() - silent_s,) * 2)
+    assert CONDITIONS[place].count("/run/nova-vp/agent.alive") == 1
+    command = shlex.split(CONDITIONS[place].replace("/run/nova-vp/agent.alive", str(beat)))
+    assert subprocess.run(command, stderr=subprocess.DEVNULL).returncode == (0 if looks else 1)
 
 
 def test_units_that_share_a_runtime_directory_do_not_remove_it() -> None:

@@ -5,15 +5,31 @@ import json
 from contextlib import suppress
 from typing import Any
 
+import jsonschema
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nova_vp import wire
-from tests.messages import a_digest, a_domain, a_report, digest_text, report_text
+from tests.decisions import a_decision, a_node, a_view, an_action, an_eventful_view, facts
+from tests.decisions import an_escalation as a_core_escalation
+from tests.messages import (
+    a_digest,
+    a_domain,
+    a_report,
+    an_escalation,
+    digest_text,
+    escalation_text,
+    report_text,
+)
+from vp_agent.report import report
 
-TOPICS = [wire.DIGEST_TOPIC, wire.REPORT_TOPIC]
-VALID = {wire.DIGEST_TOPIC: a_digest(), wire.REPORT_TOPIC: a_report()}
+TOPICS = [wire.DIGEST_TOPIC, wire.REPORT_TOPIC, wire.ESCALATION_TOPIC]
+VALID = {
+    wire.DIGEST_TOPIC: a_digest(),
+    wire.REPORT_TOPIC: a_report(),
+    wire.ESCALATION_TOPIC: an_escalation(),
+}
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -25,6 +41,7 @@ json_values = st.recursive(
 def test_round_trip() -> None:
     assert wire.decode(wire.DIGEST_TOPIC, digest_text()) == a_digest()
     assert wire.decode(wire.REPORT_TOPIC, report_text()) == a_report()
+    assert wire.decode(wire.ESCALATION_TOPIC, escalation_text()) == an_escalation()
 
 
 @pytest.mark.parametrize("topic", TOPICS)
@@ -48,6 +65,92 @@ def test_a_bent_message_is_valid_or_bad(topic: str, data: st.DataObject) -> None
     except wire.BadMessage:
         return
     assert json.loads(wire.encode(topic, decoded)) == decoded
+
+
+def places(value: Any) -> list[tuple[Any, Any]]:
+    """Every (container, key) within a message."""
+    pairs = value.items() if isinstance(value, dict) else enumerate(value)
+    found = []
+    for key, inner in pairs:
+        found.append((value, key))
+        if isinstance(inner, dict | list):
+            found += places(inner)
+    return found
+
+
+FULL = wire.decode(
+    wire.REPORT_TOPIC,
+    wire.encode(
+        wire.REPORT_TOPIC,
+        report(
+            a_decision(
+                a_view(1, state=None),
+                an_eventful_view(2),
+                proposals=(an_action(),),
+                nodes=(a_node(),),
+                escalations=(a_core_escalation(),),
+            ),
+            facts(),
+            wire.Order(1, 1),
+        ),
+    ),
+)
+ODD_KEYS = ["x", "", "{}", "{name}", "%s", "\n", '"', "\\", "vps[0]", "k" * 5000]
+
+
+@given(data=st.data())
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_the_compiled_check_refuses_what_the_schema_refuses(data: st.DataObject) -> None:
+    message = json.loads(json.dumps(FULL))
+    for _ in range(data.draw(st.integers(0, 2))):
+        container, key = data.draw(st.sampled_from(places(message)))
+        if isinstance(container, dict) and data.draw(st.booleans()):
+            key = data.draw(st.sampled_from(ODD_KEYS))
+        odd = st.sampled_from([None, True, 0, 1, -1, 1.0, 0.5, "", "x", [], {}, 2**53 + 1, 9])
+        container[key] = data.draw(odd | json_values)
+    try:
+        text = json.dumps(message, allow_nan=False)
+    except ValueError:
+        return
+    if jsonschema.Draft7Validator(wire.REPORT_SCHEMA).is_valid(message):
+        assert wire.decode(wire.REPORT_TOPIC, text) == message
+        return
+    with pytest.raises(wire.BadMessage) as refusal:
+        wire.decode(wire.REPORT_TOPIC, text)
+    assert len(str(refusal.value)) < 400
+    assert str(refusal.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("learned", "is_valid"),
+    [
+        ([], True),
+        ([["m1.small", "", 4]], True),
+        ([["m1.small", "", 9]], False),
+        ([["m1.small", "", True]], False),
+        ([["m1.small", ""]], False),
+        ([["m1.small", "", 4, 4]], False),
+        ([["m1.small", 4, ""]], False),
+        (["m1.small"], False),
+    ],
+)
+def test_profiles(learned: list[Any], is_valid: bool) -> None:
+    message = {"v": wire.VERSION, "sent": 1.8e9, "learned": learned}
+    text = wire.encode(wire.PROFILES, message)
+    if is_valid:
+        assert wire.decode(wire.PROFILES, text) == message
+    else:
+        with pytest.raises(wire.BadMessage):
+            wire.decode(wire.PROFILES, text)
+
+
+def test_a_refusal_says_where_and_what() -> None:
+    bad = json.loads(json.dumps(FULL))
+    bad["vps"][1]["interference"]["suspects"][0]["uuid"] = 7
+    with pytest.raises(wire.BadMessage) as refusal:
+        wire.decode(wire.REPORT_TOPIC, json.dumps(bad))
+    where = "$.vps[1].interference.suspects[0].uuid"
+    assert str(refusal.value) == f"vp_report: {where}: violates type"
 
 
 @pytest.mark.parametrize(
@@ -109,13 +212,39 @@ def test_order(one: tuple[int, int], other: tuple[int, int], is_newer: bool) -> 
     assert wire.Order(*one).is_newer_than(None)
 
 
-@given(st.sets(st.uuids().map(str), max_size=150))
-def test_known_servers_are_recognised(uuids: set[str]) -> None:
-    marks = wire.unpack_known(wire.pack_known(uuids))
-    assert {wire.mark_of(uuid.upper()) for uuid in uuids} == marks
+@given(st.dictionaries(st.uuids().map(str), st.integers(0, wire.UNKNOWN_CLASS), max_size=150))
+def test_known_servers_are_recognised_with_their_class(class_of: dict[str, int]) -> None:
+    known = wire.unpack_known(wire.pack_known(class_of))
+    marks = wire.split_marks(known)
+    assert {wire.mark_of(uuid.upper()) for uuid in class_of} == set(marks)
+    told = dict(zip(marks, wire.unpack_classes(wire.pack_classes(class_of), known), strict=True))
+    for uuid, newcomer_class in class_of.items():
+        assert told[wire.mark_of(uuid)] in (newcomer_class, wire.UNKNOWN_CLASS)
+    if len(marks) == len(class_of):
+        assert told == {wire.mark_of(uuid): number for uuid, number in class_of.items()}
+
+
+def test_of_servers_with_one_mark_nothing_is_said() -> None:
+    first, second = (f"{n:08x}-0000-4000-8000-000000000000" for n in (0x1E8, 0x886))
+    assert wire.mark_of(first) == wire.mark_of(second)
+    known = wire.marks_of([first, second])
+    assert wire.unpack_classes(wire.pack_classes({first: 1, second: 8}), known) == b"\x09"
+    assert wire.unpack_classes(wire.pack_classes({first: 8, second: 8}), known) == b"\x08"
+
+
+def test_a_class_that_is_not_known_here_is_unknown() -> None:
+    assert wire.unpack_classes("9w==", bytes(4)) == bytes([wire.UNKNOWN_CLASS, 7])
+
+
+@pytest.mark.parametrize("text", ["", "AA==", "AAAA", "#"])
+def test_classes_that_do_not_match_the_known_servers_are_refused(text: str) -> None:
+    with pytest.raises(wire.BadMessage):
+        wire.unpack_classes(text, bytes(6))
 
 
 @given(st.text(max_size=50))
 def test_unpacking_raises_nothing_but_bad_message(text: str) -> None:
     with suppress(wire.BadMessage):
-        wire.unpack_known(text)
+        wire.split_marks(wire.unpack_known(text))
+    with suppress(wire.BadMessage):
+        wire.unpack_classes(text, bytes(20))

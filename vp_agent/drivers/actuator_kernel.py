@@ -1,92 +1,159 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Actuator `kernel`: the affinity of the vCPU threads, inside the cpuset that libvirt gave them.
+"""Actuator `kernel`: the affinity of QEMU's threads, inside the cpuset that libvirt gave them, and
+the CPU quota of the vCPUs' cgroups.
 
-It stands in no XML, so a migration carries nothing and undoing is exact; new threads (a soft
-reboot) start at Nova's bound and are placed anew by the next tick. It needs CAP_SYS_NICE alone.
+Nothing of it stands in any XML, so a migration carries nothing and undoing is exact; new threads (a
+soft reboot) start at what Nova gave and are placed anew by the next tick. It needs CAP_SYS_NICE
+for the one, and to write libvirt's cgroup files (root, CAP_DAC_OVERRIDE) for the other.
 """
 
 import errno
+import os
 from collections.abc import Callable
-from pathlib import Path
+from typing import cast
 
-from nova_vp.core.model import Applied
+from nova_vp.core.knobs import Cpus, Held, Knob, Quota, Value, all_cpus
+from nova_vp.cpuset import format_cpus
+from vp_agent.drivers import cgroups, vcpu_threads
 from vp_agent.drivers.base import ApplyFailed, GuestGone
-from vp_agent.drivers.cpuset import format_cpus
+from vp_agent.drivers.capabilities import CAP_DAC_OVERRIDE, CAP_SYS_NICE, has_capability
 from vp_agent.drivers.domains import Domain, Domains
-from vp_agent.drivers.pins import neutralise
-from vp_agent.drivers.placement import read_placement, within_bound
-from vp_agent.drivers.vcpu_threads import set_affinity
+from vp_agent.drivers.pins import may_move_emulator, neutralise
+from vp_agent.drivers.placement import read_placement, to_restore, together, within_bound
+from vp_agent.drivers.vcpu_quota import (
+    neutralise_quota,
+    one_of,
+    read_back,
+    read_quotas,
+    within_quota,
+)
 
-SetAffinity = Callable[[int, int, list[int]], None]
+SetAffinity = Callable[[int, int, list[list[int]], list[int]], None]
 """`vcpu_threads.set_affinity`, here or in the privileged helper."""
-
-_CAP_SYS_NICE = 23
+SetQuota = Callable[[int, int, int, int], None]
+"""`cgroups.set_quota`, here or in the privileged helper."""
 
 
 def create(domains: Domains) -> "KernelActuator":
-    """The entry point: in this process where it may, else through the privileged helper."""
-    return KernelActuator(domains, set_affinity if _may_set_affinity() else _by_helper)
+    """The entry point: in this process where it may, else through the privileged helpers."""
+    may_write = os.geteuid() == 0 or has_capability(CAP_DAC_OVERRIDE)
+    return KernelActuator(
+        domains,
+        vcpu_threads.set_affinity if has_capability(CAP_SYS_NICE) else _affinity_by_helper,
+        cgroups.set_quota if may_write else _quota_by_helper,
+    )
 
 
-def _may_set_affinity() -> bool:
-    status = Path("/proc/self/status").read_text()
-    effective = next(line for line in status.splitlines() if line.startswith("CapEff"))
-    return bool(int(effective.split()[1], 16) >> _CAP_SYS_NICE & 1)
-
-
-def _by_helper(pid: int, started: int, cpus: list[int]) -> None:
+def _affinity_by_helper(
+    pid: int, started: int, vcpus: list[list[int]], emulator: list[int]
+) -> None:
     # Imported late: most agents never need it, and it would double what they weigh.
     from vp_agent import privsep
 
-    privsep.set_affinity(pid, started, cpus)
+    privsep.set_affinity(pid, started, vcpus, emulator)
+
+
+def _quota_by_helper(pid: int, started: int, quota_us: int, period_us: int) -> None:
+    from vp_agent import privsep
+
+    privsep.set_quota(pid, started, quota_us, period_us)
 
 
 class KernelActuator:
     name = "kernel"
+    knobs = frozenset({Knob.PLACEMENT, Knob.CPU_CAP})
 
-    def __init__(self, domains: Domains, set_affinity: SetAffinity) -> None:
+    def __init__(self, domains: Domains, set_affinity: SetAffinity, set_quota: SetQuota) -> None:
         self._domains = domains
         self._set_affinity = set_affinity
+        self._set_quota = set_quota
 
-    def placement(self, guest_uuid: str) -> frozenset[int]:
+    def read(self, guest_uuid: str, knob: Knob) -> Value:
+        if knob is Knob.CPU_CAP:
+            return one_of(read_quotas(self._domains, guest_uuid), None)
         return read_placement(self._domains, guest_uuid)
 
-    def place(self, guest_uuid: str, cpus: frozenset[int]) -> None:
+    def apply(self, guest_uuid: str, knob: Knob, value: Value) -> None:
         domain = self._domains.find(guest_uuid)
-        within_bound(domain.description, cpus)
-        self._move(domain, cpus)
+        if knob is Knob.CPU_CAP:
+            quota = cast(Quota, value)
+            within_quota(domain.description, quota)
+            self._cap(domain, quota)
+        else:
+            cpus = cast(Cpus, value)
+            within_bound(domain.description, cpus)
+            self._move(domain, cpus, all_cpus(cpus))
 
-    def restore(self, applied: Applied) -> None:
-        """Pins that a migration brought along are made neutral first: they narrow the cpuset."""
-        neutralise(self._domains, applied.guest_uuid)
-        domain = self._domains.find(applied.guest_uuid)
-        bound = domain.description.allowed_cpus
-        self._move(domain, (applied.original_cpus & bound) or bound)
+    def restore(self, guest_uuid: str, held: Held) -> None:
+        """What a migration brought along in the XML goes first: libvirt would set it again."""
+        if held.knob is Knob.CPU_CAP:
+            original = cast(Quota, held.original)
+            neutralise_quota(self._domains, guest_uuid, original)
+            if set(read_quotas(self._domains, guest_uuid)) - {original}:
+                self._cap(self._domains.find(guest_uuid), original)
+            return
+        neutralise(self._domains, guest_uuid)
+        domain = self._domains.find(guest_uuid)
+        original_cpus = to_restore(domain.description, cast(Cpus, held.original))
+        self._move(domain, original_cpus, domain.description.allowed_cpus)
 
-    def _move(self, domain: Domain, cpus: frozenset[int]) -> None:
+    def _move(self, domain: Domain, cpus: Cpus, emulator: frozenset[int]) -> None:
         uuid, process = domain.description.uuid, domain.process
+        others = sorted(emulator) if may_move_emulator(domain.description) else []
         try:
-            self._set_affinity(process.pid, process.started, sorted(cpus))
+            self._set_affinity(process.pid, process.started, [sorted(one) for one in cpus], others)
         except OSError as exc:
-            raise self._translated(domain, cpus, exc) from exc
-        seen = self.placement(uuid)
-        if seen != cpus:
+            raise self._placing_failed(domain, cpus, exc) from exc
+        seen = read_placement(self._domains, uuid)
+        if seen != together(cpus):
             raise ApplyFailed(
-                f"the kernel put guest {uuid} onto CPUs {format_cpus(seen)} instead of "
-                f"{format_cpus(cpus)}: its cpuset cgroup is narrower than its XML says"
+                f"the kernel put guest {uuid} onto CPUs {format_cpus(all_cpus(seen))} instead of "
+                f"{format_cpus(all_cpus(cpus))}: its cpuset cgroup is narrower than its XML says"
             )
 
-    def _translated(self, domain: Domain, cpus: frozenset[int], exc: OSError) -> Exception:
+    def _cap(self, domain: Domain, quota: Quota) -> None:
+        uuid, process = domain.description.uuid, domain.process
+        try:
+            self._set_quota(process.pid, process.started, quota.quota_us, quota.period_us)
+        except OSError as exc:
+            raise self._capping_failed(domain, exc) from exc
+        read_back(self._domains, uuid, quota)
+
+    def _placing_failed(self, domain: Domain, cpus: Cpus, exc: OSError) -> Exception:
         uuid = domain.description.uuid
         self._domains.forget(uuid)
-        if exc.errno == errno.ESRCH or isinstance(exc, ProcessLookupError):
-            return GuestGone(f"guest {uuid} has just ended or been replaced")
+        if _is_gone(exc):
+            return _gone(uuid)
         if exc.errno == errno.EINVAL:
             return ApplyFailed(
-                f"none of the CPUs {format_cpus(cpus)} is online and in the cpuset cgroup of "
-                f"guest {uuid}: see `virsh vcpupin {domain.description.domain_name}`"
+                f"none of the CPUs {format_cpus(all_cpus(cpus))} is online and in the cpuset "
+                f"cgroup of guest {uuid}: see `virsh vcpupin {domain.description.domain_name}`"
             )
         return ApplyFailed(
             f"may not set the CPU affinity of guest {uuid} ({exc}): the agent needs CAP_SYS_NICE, "
             "its own or by [vp_agent_sys_nice] helper_command"
         )
+
+    def _capping_failed(self, domain: Domain, exc: OSError) -> Exception:
+        uuid = domain.description.uuid
+        self._domains.forget(uuid)
+        if _is_gone(exc):
+            return _gone(uuid)
+        if exc.errno == errno.EINVAL:
+            return ApplyFailed(
+                f"the kernel refuses this quota for guest {uuid}: a cgroup above its vCPUs has a "
+                f"tighter one, see `virsh schedinfo {domain.description.domain_name}`"
+            )
+        return ApplyFailed(
+            f"may not set the CPU quota of guest {uuid} ({exc}): the agent needs CAP_DAC_OVERRIDE, "
+            "its own or by [vp_agent_dac_override] helper_command; or use [agent] actuator = "
+            "libvirt"
+        )
+
+
+def _is_gone(exc: OSError) -> bool:
+    return exc.errno == errno.ESRCH or isinstance(exc, ProcessLookupError)
+
+
+def _gone(uuid: str) -> GuestGone:
+    return GuestGone(f"guest {uuid} has just ended or been replaced")

@@ -1,46 +1,86 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Actuator `libvirt`: vCPUs are placed by live pins, which virsh shows and libvirt keeps.
+"""Actuator `libvirt`: live pins and live quotas, which virsh shows and libvirt keeps.
 
-The pins also stay in the XML and travel with a live migration, so every host needs our migrate hook
+They also stay in the XML and travel with a live migration, so every host needs our migrate hook
 (`vp_agent/hooks`); see doc/source/architecture/actuators.md for what was seen.
 """
 
-from nova_vp.core.model import Applied
+from typing import cast
+
+from nova_vp.core.knobs import Cpus, Held, Knob, Quota, Value, all_cpus
+from nova_vp.cpuset import format_cpus
 from vp_agent.drivers.base import ApplyFailed
-from vp_agent.drivers.cpuset import format_cpus
 from vp_agent.drivers.domains import Domains
-from vp_agent.drivers.pins import neutralise, pin
-from vp_agent.drivers.placement import read_placement, within_bound
+from vp_agent.drivers.pins import may_move_emulator, neutralise, pin
+from vp_agent.drivers.placement import read_placement, to_restore, together, within_bound
+from vp_agent.drivers.vcpu_quota import (
+    neutralise_quota,
+    one_of,
+    read_back,
+    read_quotas,
+    tell_libvirt,
+    within_quota,
+)
+from vp_agent.drivers.vcpu_threads import read_emulator_affinity
 
 
 class LibvirtActuator:
     name = "libvirt"
+    knobs = frozenset({Knob.PLACEMENT, Knob.CPU_CAP})
 
     def __init__(self, domains: Domains) -> None:
         self._domains = domains
 
-    def placement(self, guest_uuid: str) -> frozenset[int]:
+    def read(self, guest_uuid: str, knob: Knob) -> Value:
+        if knob is Knob.CPU_CAP:
+            return one_of(read_quotas(self._domains, guest_uuid), None)
         return read_placement(self._domains, guest_uuid)
 
-    def place(self, guest_uuid: str, cpus: frozenset[int]) -> None:
+    def apply(self, guest_uuid: str, knob: Knob, value: Value) -> None:
         about = self._domains.find(guest_uuid).description
-        within_bound(about, cpus)
-        self._pin(guest_uuid, cpus)
+        if knob is Knob.CPU_CAP:
+            quota = cast(Quota, value)
+            within_quota(about, quota)
+            self._cap(guest_uuid, quota)
+        else:
+            cpus = cast(Cpus, value)
+            within_bound(about, cpus)
+            self._pin(guest_uuid, cpus, all_cpus(cpus))
 
-    def restore(self, applied: Applied) -> None:
-        """To Nova's bound; a guest placed by the actuator `kernel` has no pins, only affinity."""
-        uuid = applied.guest_uuid
-        neutralise(self._domains, uuid)
-        bound = self._domains.reread(uuid).description.allowed_cpus
-        if self.placement(uuid) != bound:
-            self._pin(uuid, bound)
+    def restore(self, guest_uuid: str, held: Held) -> None:
+        """What the actuator `kernel` did stands in no XML, so the kernel is asked what is left."""
+        if held.knob is Knob.CPU_CAP:
+            original = cast(Quota, held.original)
+            neutralise_quota(self._domains, guest_uuid, original)
+            if set(read_quotas(self._domains, guest_uuid)) - {original}:
+                self._cap(guest_uuid, original)
+            return
+        neutralise(self._domains, guest_uuid)
+        about = self._domains.reread(guest_uuid).description
+        original_cpus = to_restore(about, cast(Cpus, held.original))
+        if not self._is_at(guest_uuid, original_cpus, about.allowed_cpus):
+            self._pin(guest_uuid, original_cpus, about.allowed_cpus)
 
-    def _pin(self, uuid: str, cpus: frozenset[int]) -> None:
-        pin(self._domains, self._domains.find(uuid).description, cpus)
+    def _is_at(self, uuid: str, cpus: Cpus, emulator: frozenset[int]) -> bool:
+        domain = self._domains.find(uuid)
+        if read_placement(self._domains, uuid) != together(cpus):
+            return False
+        return (
+            not may_move_emulator(domain.description)
+            or read_emulator_affinity(domain.process.pid) == emulator
+        )
+
+    def _pin(self, uuid: str, cpus: Cpus, emulator: frozenset[int]) -> None:
+        pin(self._domains, self._domains.find(uuid).description, cpus, emulator)
         self._domains.reread(uuid)
-        seen = self.placement(uuid)
-        if seen != cpus:
+        seen = read_placement(self._domains, uuid)
+        if seen != together(cpus):
             raise ApplyFailed(
-                f"guest {uuid} was pinned to CPUs {format_cpus(cpus)} but its threads run on "
-                f"{format_cpus(seen)}: see libvirtd's log"
+                f"guest {uuid} was pinned to CPUs {format_cpus(all_cpus(cpus))} but its threads "
+                f"run on {format_cpus(all_cpus(seen))}: see libvirtd's log"
             )
+
+    def _cap(self, uuid: str, quota: Quota) -> None:
+        tell_libvirt(self._domains, uuid, quota)
+        self._domains.reread(uuid)
+        read_back(self._domains, uuid, quota)

@@ -6,10 +6,11 @@ the same contract suite. Drivers translate libvirt, kernel and text once, here a
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from nova_vp.core.model import Applied, Decision, Guest, Outcome, Reading, Topology
+from nova_vp.core.decided import Decision, Outcome
+from nova_vp.core.knobs import Applied, Held, Knob, Value
+from nova_vp.core.model import Guest, MemoryMove, Reading, Topology
 
 
 class DriverError(Exception):
@@ -32,8 +33,7 @@ class ApplyFailed(DriverError):
     """The host refused the change; the guest is as it was, or the journal still says otherwise."""
 
 
-@dataclass(frozen=True, slots=True)
-class VcpuThreads:
+class VcpuThreads(NamedTuple):
     """Where a counter source finds one guest's vCPUs."""
 
     guest_uuid: str
@@ -54,6 +54,9 @@ class GuestsDriver(Protocol):
 
     def stopped(self) -> frozenset[str]:
         """UUIDs of servers that live on this host but did not run at the last `read`."""
+
+    def host_name(self) -> str:
+        """What the hypervisor calls this host; empty before the first `read`."""
 
     def threads(self) -> tuple[VcpuThreads, ...]:
         """vCPU threads of the guests of the last `read`."""
@@ -89,18 +92,45 @@ class Journal(Protocol):
 
 
 class Actuator(Protocol):
-    """One way to place vCPUs (stevedore namespace `vp_agent.actuators`)."""
+    """One way to turn some of the knobs (stevedore namespace `vp_agent.actuators`)."""
 
     name: str
+    knobs: frozenset[Knob]
 
-    def placement(self, guest_uuid: str) -> frozenset[int]:
-        """CPUs its vCPU threads may run on now. Raises GuestGone."""
+    def read(self, guest_uuid: str, knob: Knob) -> Value:
+        """What stands on the host now. Raises GuestGone."""
 
-    def place(self, guest_uuid: str, cpus: frozenset[int]) -> None:
-        """Every vCPU thread onto `cpus`. Raises GuestGone or ApplyFailed."""
+    def apply(self, guest_uuid: str, knob: Knob, value: Value) -> None:
+        """Returns once the host shows the value; a move of MEMORY has then begun.
 
-    def restore(self, applied: Applied) -> None:
-        """Exactly what stood there before `place`. Raises GuestGone or ApplyFailed."""
+        Raises GuestGone, or ApplyFailed: beyond Nova's bound, refused, or not what was asked.
+        """
+
+    def restore(self, guest_uuid: str, held: Held) -> None:
+        """Exactly what stood there before `apply`. Raises GuestGone or ApplyFailed."""
+
+
+class MemoryMover(Actuator, Protocol):
+    """The actuator of MEMORY (stevedore namespace `vp_agent.memory`): what `apply` begins goes on
+    in the background; `restore` waits until the memory is back. Where memory has nowhere to go, or
+    shall not, it offers no knob and only undoes. One guest is moved at a time, in the order asked
+    for."""
+
+    def survey(self, guests: tuple[Guest, ...], now_s: float) -> tuple[Guest, ...]:
+        """The same guests, with where their memory lies as of a recent look, and what hinders a
+        move. Ends the move of a guest that migrates. Raises HostUnavailable."""
+
+    def moves(self) -> Mapping[str, MemoryMove]:
+        """By guest UUID: those queued or under way, and those that ended since the last call."""
+
+    def set_paces(self, kib_per_s: Mapping[str, float]) -> None:
+        """By guest UUID, how fast its memory may be copied; 0 halts it, absent: no limit."""
+
+    def abort(self, guest_uuid: str, why: str) -> None:
+        """At the next border of a chunk; what was moved stays until it is restored."""
+
+    def close(self) -> None:
+        """Ends what is under way; it returns once nothing moves any more."""
 
 
 class Publisher(Protocol):

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from oslo_config import cfg
 
 from nova_vp import wire
-from nova_vp.core.model import Decision, Outcome
+from nova_vp.core.decided import Decision, Outcome
 from vp_agent.digest import digest
 from vp_agent.facts import HostFacts
 from vp_agent.news import is_news
@@ -34,6 +34,9 @@ class Sender(Protocol):
     def send(self, digest_text: str, report_text: str) -> None:
         """May block, and may raise anything: the publisher tries again later."""
 
+    def send_digest(self, text: str) -> None:
+        """Alone; otherwise the same."""
+
 
 class BusSender:
     """The real one. Connects when first used, on the thread that uses it."""
@@ -45,6 +48,9 @@ class BusSender:
         digests, reports = self._clients
         digests.digest(digest_text)
         reports.report(report_text)
+
+    def send_digest(self, text: str) -> None:
+        self._clients[0].digest(text)
 
     @cached_property
     def _clients(self) -> tuple[Any, Any]:
@@ -59,6 +65,11 @@ class BusSender:
 class _Latest:
     decision: Decision
     facts: HostFacts
+
+
+class _Due(NamedTuple):
+    at_s: float
+    send: Callable[[_Latest], None]
 
 
 class BusPublisher:
@@ -100,6 +111,23 @@ class BusPublisher:
             self._pace.asked(time.monotonic(), within_s)
             self._note_change()
 
+    def republish_digest(self, within_s: float) -> None:
+        """The same, for those who are not told more than the digest."""
+        with self._changed:
+            self._pace.asked_for_digest(time.monotonic(), within_s)
+            self._note_change()
+
+    def take(self, intervals: Intervals) -> None:
+        """From the next message on. From any thread."""
+        with self._changed:
+            self._pace.intervals = intervals
+
+    @property
+    def sent_at_s(self) -> float | None:
+        """Of the decision that the cloud was told last, monotonic; None: of none yet."""
+        sent = self._sent
+        return None if sent is None else sent.decision.at_s
+
     def close(self) -> None:
         """What is not sent in time is not sent: the next agent start tells it anew."""
         with self._changed:
@@ -114,28 +142,37 @@ class BusPublisher:
     def _run(self) -> None:
         while not self._is_closed:
             changes, latest = self._changes, self._latest
-            wait_s = self._until_due_s(latest) if latest else None
-            if latest is None or wait_s is None or wait_s > 0:
+            if latest is None:
+                self._wait(changes, None)
+                continue
+            due = self._next(latest)
+            wait_s = due.at_s - time.monotonic()
+            if wait_s > 0:
                 self._wait(changes, wait_s)
             else:
-                self._try_to_send(latest)
+                self._try_to_send(latest, due.send)
 
-    def _until_due_s(self, latest: _Latest) -> float:
+    def _next(self, latest: _Latest) -> _Due:
         """Not under the lock: the tick must not wait for this comparison."""
-        return self._pace.due_s(self._has_news(latest)) - time.monotonic()
+        has_news = self._has_news(latest)
+        all_s, digest_s = self._pace.due_s(has_news), self._pace.digest_due_s()
+        # News never go in a digest alone: what it says must be what the next comparison is with.
+        if has_news or all_s <= digest_s:
+            return _Due(all_s, self._send)
+        return _Due(digest_s, self._send_digest)
 
     def _wait(self, changes: int, wait_s: float | None) -> None:
         with self._changed:
             if self._changes == changes:
                 self._changed.wait(wait_s)
 
-    def _try_to_send(self, latest: _Latest) -> None:
+    def _try_to_send(self, latest: _Latest, send: Callable[[_Latest], None]) -> None:
         try:
-            self._send(latest)
+            send(latest)
         except Exception as exc:  # whatever the bus raises: the host goes on without it
             self._note_failure(exc)
         else:
-            self._note_success(latest)
+            self._note_success()
 
     def _has_news(self, latest: _Latest) -> bool:
         sent = self._sent
@@ -144,20 +181,28 @@ class BusPublisher:
             or sent.facts.is_homing is not latest.facts.is_homing
             or sent.facts.counters != latest.facts.counters
             or sent.facts.problems != latest.facts.problems
+            or sent.facts.told is not latest.facts.told
             or is_news(sent.decision, latest.decision)
         )
 
     def _send(self, latest: _Latest) -> None:
-        self._sequence += 1
-        order = wire.Order(self._epoch, self._sequence)
-        small = digest(latest.decision, latest.facts, order, time.monotonic())
+        order = self._begin()
         full = _encode_report(latest, order)
-        self._sender.send(wire.encode(wire.DIGEST_TOPIC, small), full)
-
-    def _note_success(self, latest: _Latest) -> None:
+        self._sender.send(_encode_digest(latest, order), full)
         with self._changed:
             self._sent = latest
             self._pace.sent(time.monotonic())
+
+    def _send_digest(self, latest: _Latest) -> None:
+        self._sender.send_digest(_encode_digest(latest, self._begin()))
+
+    def _begin(self) -> wire.Order:
+        with self._changed:
+            self._pace.begun()
+        self._sequence += 1
+        return wire.Order(self._epoch, self._sequence)
+
+    def _note_success(self) -> None:
         if self._is_failing:
             LOG.info("published again")
         self._is_failing = False
@@ -168,6 +213,11 @@ class BusPublisher:
         if not self._is_failing:
             LOG.warning("not published, trying again and again: %s", exc)
         self._is_failing = True
+
+
+def _encode_digest(latest: _Latest, order: wire.Order) -> str:
+    message = digest(latest.decision, latest.facts, order, time.monotonic())
+    return wire.encode(wire.DIGEST_TOPIC, message)
 
 
 def _encode_report(latest: _Latest, order: wire.Order) -> str:

@@ -53,14 +53,17 @@ class Opening:
     """One try to connect. libvirt has no deadline for that, and a libvirtd that hangs would hold
     the tick, and with it the undo at a stop, for as long as it hangs."""
 
-    def __init__(self, uri: str, timeout_s: float) -> None:
+    def __init__(self, uri: str, timeout_s: float, *, is_read_only: bool) -> None:
         self._connection: Future[Any] = Future()
         self._until_s = time.monotonic() + timeout_s
-        threading.Thread(target=self._open, args=(uri,), name="libvirt-open", daemon=True).start()
+        opens = libvirt.openReadOnly if is_read_only else libvirt.open
+        threading.Thread(
+            target=self._open, args=(opens, uri), name="libvirt-open", daemon=True
+        ).start()
 
-    def _open(self, uri: str) -> None:
+    def _open(self, opens: Callable[[str], Any], uri: str) -> None:
         try:
-            self._connection.set_result(libvirt.open(uri))
+            self._connection.set_result(opens(uri))
         except libvirt.libvirtError as exc:
             self._connection.set_exception(exc)
 
@@ -70,8 +73,12 @@ class Opening:
 
 
 class Connection:
-    def __init__(self, uri: str, open_timeout_s: float = OPEN_TIMEOUT_S) -> None:
+    def __init__(
+        self, uri: str, open_timeout_s: float = OPEN_TIMEOUT_S, *, is_read_only: bool = False
+    ) -> None:
+        """`is_read_only`: libvirt itself refuses every change."""
         self._uri = uri
+        self._is_read_only = is_read_only
         self._open_timeout_s = open_timeout_s
         self._opening: Opening | None = None
         self._connection: Any = None
@@ -153,7 +160,9 @@ class Connection:
         return connection
 
     def _connect(self) -> Any:
-        self._opening = self._opening or Opening(self._uri, self._open_timeout_s)
+        self._opening = self._opening or Opening(
+            self._uri, self._open_timeout_s, is_read_only=self._is_read_only
+        )
         try:
             connection = self._opening.result()
         except TimeoutError as exc:
@@ -196,7 +205,7 @@ class Connection:
     def _unavailable(self, why: libvirt.libvirtError | str) -> HostUnavailable:
         return HostUnavailable(
             f"libvirt at {self._uri} does not answer ({why}): check that libvirtd runs and that "
-            "the agent may connect; it is tried again in every tick"
+            "this user may connect (group libvirt)"
         )
 
 

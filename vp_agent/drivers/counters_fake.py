@@ -6,7 +6,7 @@ passes the same contract suite.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from nova_vp.core.model import Reading
 from vp_agent.drivers.base import VcpuThreads
@@ -42,8 +42,7 @@ class FakeCounters:
 
     def add(self, guest_uuid: str, counts: VcpuCounts) -> None:
         was = self._readings[guest_uuid]
-        self._readings[guest_uuid] = replace(
-            was,
+        self._readings[guest_uuid] = was._replace(
             instructions=was.instructions + counts.instructions,
             cycles=was.cycles + counts.cycles,
             llc_references=was.llc_references + counts.llc_references,
@@ -52,8 +51,8 @@ class FakeCounters:
         )
 
     def degrade(self, guest_uuid: str, vcpus_read: int, running_ratio: float, why: str) -> None:
-        self._readings[guest_uuid] = replace(
-            self._readings[guest_uuid], vcpus_read=vcpus_read, running_ratio=running_ratio
+        self._readings[guest_uuid] = self._readings[guest_uuid]._replace(
+            vcpus_read=vcpus_read, running_ratio=running_ratio
         )
         self._problems[guest_uuid] = why
 

@@ -15,7 +15,9 @@ class NoCounters:
     name = "none"
 
     def __init__(self, why: str) -> None:
-        self._problems = {"host": "; ".join(why.splitlines())}
+        """`why`: what is the matter, and below it a line for each source."""
+        headline, _, reasons = why.partition("\n")
+        self._problems = {"host": f"{headline} {'; '.join(reasons.splitlines())}".strip()}
 
     def read(self, threads: Iterable[VcpuThreads]) -> Mapping[str, Reading]:
         return {}

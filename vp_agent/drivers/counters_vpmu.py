@@ -24,6 +24,9 @@ _MAX_VCPUS = 64
 _HEADER = struct.Struct("<QIIIIiIQ")
 # instructions, cycles, (l1_misses), llc_references, llc_misses_local, llc_misses_remote
 _SLOT = struct.Struct("<2Q8x3Q208x")
+# magic, version, (header_bytes), capacity_lines_per_s
+_CONTROLLER = struct.Struct("<QI4xQ")
+_CONTROLLER_MAGIC = 0x3130434D554D5056
 _MAX_ERROR_BYTES = 400
 
 
@@ -62,6 +65,12 @@ class VpmuCounters:
     def problems(self) -> Mapping[str, str]:
         return dict(self._problems)
 
+    def node_lines_per_s(self) -> float | None:
+        """Of the weakest memory controller that the plugin models; None before the first guest,
+        and where `bandwidth=0` leaves them without a limit."""
+        found = (_capacity_of(path) for path in sorted(self._directory.glob("mc.*")))
+        return min((lines_per_s for lines_per_s in found if lines_per_s), default=None)
+
     def close(self) -> None:
         self._close_except(())
 
@@ -91,7 +100,7 @@ class VpmuCounters:
         return file
 
     def _why_no_file(self, guest: VcpuThreads, found: str) -> str:
-        told = _first_bytes(self._directory / f"error.{guest.domain_name}")
+        told = _first_text(self._directory / f"error.{guest.domain_name}")
         if told:
             return f"the plugin refused this guest: {told}"
         return (
@@ -203,14 +212,28 @@ class _VmFile:
             raise _Unreadable(f"cannot read its counter file: {error.strerror}") from error
 
 
-def _first_bytes(path: Path) -> str:
+def _capacity_of(path: Path) -> int:
+    """Lines per second; 0 if that is no controller's file of our layout."""
+    head = _first_bytes(path, _CONTROLLER.size)
+    if len(head) < _CONTROLLER.size:
+        return 0
+    magic, version, lines_per_s = _CONTROLLER.unpack(head)
+    return int(lines_per_s) if (magic, version) == (_CONTROLLER_MAGIC, _VERSION) else 0
+
+
+def _first_text(path: Path) -> str:
+    return " ".join(_first_bytes(path, _MAX_ERROR_BYTES).decode(errors="replace").split())
+
+
+def _first_bytes(path: Path, size_bytes: int) -> bytes:
+    """Fewer, or none, where they cannot be read."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
-        return ""
+        return b""
     try:
-        return " ".join(os.read(fd, _MAX_ERROR_BYTES).decode(errors="replace").split())
+        return os.read(fd, size_bytes)
     except OSError:
-        return ""
+        return b""
     finally:
         os.close(fd)

@@ -4,15 +4,20 @@
 Parsing only; called once per change of the XML, not once per tick.
 """
 
+import re
 import xml.etree.ElementTree as ET
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import cast
 
-from nova_vp.core.model import Applied, Isolation, Unmanaged
+from nova_vp.core.knobs import NO_QUOTA, Applied, Cpus, Knob, Quota
+from nova_vp.core.model import Unmanaged
+from nova_vp.cpuset import format_cpus, parse_cpus
 from nova_vp.flavor_specs import FlavorSpec, InvalidFlavorSpec, parse
 from vp_agent.drivers import journal_entry
-from vp_agent.drivers.cpuset import format_cpus, parse_cpus
+from vp_agent.drivers.migration_obstacle import migration_obstacle
 
+_UUID = re.compile(r"[0-9a-fA-F-]{32,36}")
 _NOVA = "{http://openstack.org/xmlns/libvirt/nova/1.1}"
 
 
@@ -34,28 +39,45 @@ class Description:
     vcpus: int
     memory_kib: int
     allowed_cpus: frozenset[int]
-    isolation: Isolation
+    spec: FlavorSpec
+    """What its flavor asks of us; the defaults where that is not valid."""
     obstacle: Obstacle | None
+    memory_obstacle: str
+    """Why its memory cannot be moved between nodes, for people; empty: nothing here says so."""
+    migration_obstacle: str
+    """Why Nova cannot, or must not, live-migrate it, in the same way."""
+    image: str
+    """UUID of the image that it was booted from; empty: from a volume, or nobody says."""
     pins: tuple[frozenset[int], ...]
     """`<vcpupin>`, in the order written; Nova writes none for the guests that we may place."""
+    emulator_pin: frozenset[int] | None
+    """`<emulatorpin>`; None: its other threads may go wherever the guest may."""
+    quota: Quota
+    """What libvirt was told of each vCPU, by Nova or by us."""
+    flavor_quota: Quota
+    """What the flavor says of it."""
     applied: Applied | None
     """Our journal entry."""
 
 
 def parse_description(domain_xml: str, host_cpus: frozenset[int]) -> Description:
     """`host_cpus`: those online. Raises ValueError for what is no domain XML."""
-    domain = ET.fromstring(domain_xml)
+    domain = _root(domain_xml)
     vcpu = domain.find("vcpu")
     if vcpu is None:
         raise ValueError("domain XML without <vcpu>")
     uuid = domain.findtext("uuid", "")
     # A bound of offline CPUs alone bounds nothing; the kernel falls back in the same way.
     allowed = (parse_cpus(vcpu.get("cpuset", "")) & host_cpus) or host_cpus
-    entry = domain.find(f"metadata/{journal_entry.TAG}")
-    applied = None if entry is None else journal_entry.parse_entry(entry, uuid, allowed)
     nova = domain.find(f"metadata/{_NOVA}instance")
+    specs = _extra_specs(nova)
+    flavor_quota = _flavor_quota(specs)
+    entry = domain.find(f"metadata/{journal_entry.TAG}")
+    given = journal_entry.Given(allowed, flavor_quota)
+    applied = None if entry is None else journal_entry.parse_entry(entry, uuid, given)
     spec, fault = _flavor_spec(nova)
     pins = tuple(parse_cpus(pin.get("cpuset", "")) for pin in domain.iterfind("cputune/vcpupin"))
+    emulator = domain.find("cputune/emulatorpin")
     return Description(
         uuid=uuid,
         domain_name=domain.findtext("name", ""),
@@ -65,7 +87,7 @@ def parse_description(domain_xml: str, host_cpus: frozenset[int]) -> Description
         vcpus=int(vcpu.get("current", vcpu.text or "1")),
         memory_kib=_memory_kib(domain),
         allowed_cpus=allowed,
-        isolation=spec.isolation,
+        spec=spec,
         obstacle=(
             _stranger(nova)
             or fault
@@ -73,8 +95,38 @@ def parse_description(domain_xml: str, host_cpus: frozenset[int]) -> Description
             or _pinned(pins, allowed, applied)
             or _opted_out(spec)
         ),
+        memory_obstacle=_memory_obstacle(domain),
+        migration_obstacle=migration_obstacle(domain, specs),
+        image=_image(nova),
         pins=pins,
+        emulator_pin=None if emulator is None else parse_cpus(emulator.get("cpuset", "")),
+        quota=_quota(domain.findtext("cputune/quota"), domain.findtext("cputune/period")),
+        flavor_quota=flavor_quota,
         applied=applied,
+    )
+
+
+def _root(domain_xml: str) -> ET.Element:
+    """Raises ValueError."""
+    try:
+        return ET.fromstring(domain_xml)
+    except ET.ParseError as exc:
+        raise ValueError(f"that is no XML: {exc}") from exc
+
+
+def _flavor_quota(specs: Mapping[str, str]) -> Quota:
+    """Nova itself writes these numbers into the XML."""
+    return _quota(specs.get("quota:cpu_quota"), specs.get("quota:cpu_period"))
+
+
+def _quota(quota_us: str | None, period_us: str | None) -> Quota:
+    """libvirt takes 0 for what was not given, and any negative number for no limit."""
+    try:
+        quota, period = int(quota_us or 0), int(period_us or 0)
+    except ValueError:
+        return NO_QUOTA
+    return Quota(
+        quota if quota > 0 else NO_QUOTA.quota_us, period if period > 0 else NO_QUOTA.period_us
     )
 
 
@@ -85,6 +137,12 @@ def _text(nova: ET.Element | None, path: str) -> str:
 def _attribute(nova: ET.Element | None, path: str, name: str) -> str:
     found = None if nova is None else nova.find(path)
     return "" if found is None else found.get(name, "")
+
+
+def _image(nova: ET.Element | None) -> str:
+    """Of what cannot be one nobody says anything: no receiver would take the report."""
+    found = _attribute(nova, f"{_NOVA}root[@type='image']", "uuid")
+    return found if _UUID.fullmatch(found) else ""
 
 
 def _memory_kib(domain: ET.Element) -> int:
@@ -171,11 +229,28 @@ _NOVAS_OWN: tuple[Callable[[ET.Element], Obstacle | None], ...] = (
 )
 
 
+def _memory_obstacle(domain: ET.Element) -> str:
+    return "; ".join(why for path, why in _UNMOVABLE if domain.find(path) is not None)
+
+
+_VFIO = "a device of the host is passed through to it (VFIO), which pins its memory"
+_UNMOVABLE = (
+    ("memoryBacking/hugepages", "its memory is backed by huge pages"),
+    ("memoryBacking/locked", "its memory is locked (<memoryBacking><locked/>)"),
+    ("devices/hostdev[@type='pci']", _VFIO),
+    ("devices/hostdev[@type='mdev']", _VFIO),
+    ("devices/interface[@type='hostdev']", _VFIO),
+    ("devices/interface[@type='vdpa']", "a vDPA network device pins its memory"),
+    ("launchSecurity", "its memory is encrypted (<launchSecurity>), so that the kernel pins it"),
+)
+
+
 def _pinned(
     pins: tuple[frozenset[int], ...], allowed: frozenset[int], applied: Applied | None
 ) -> Obstacle | None:
     """Pins equal to the bound are what an undone pin leaves; those in our journal are ours."""
-    ours = {allowed} if applied is None else {allowed, applied.cpus, applied.original_cpus}
+    held = applied.of(Knob.PLACEMENT) if applied else None
+    ours = {allowed, *(cast(Cpus, held.value + held.original) if held else ())}
     foreign = next((pin for pin in pins if pin not in ours), None)
     if foreign is None:
         return None

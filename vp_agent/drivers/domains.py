@@ -6,16 +6,18 @@ sends none, one guest per refresh is also read again by age.
 Guests driver, journal and actuators share this one cache; it decides nothing.
 """
 
+import logging
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import libvirt
 
-from nova_vp.core.model import Applied, Topology
-from vp_agent.drivers.base import ApplyFailed, GuestGone, HostUnavailable
+from nova_vp.core.knobs import Applied
+from nova_vp.core.model import Guest, Topology
+from vp_agent.drivers.base import ApplyFailed, GuestGone, HostUnavailable, VcpuThreads
 from vp_agent.drivers.connection import Connection
 from vp_agent.drivers.description import Description, parse_description
 from vp_agent.drivers.journal_entry import NEVER
@@ -28,6 +30,7 @@ from vp_agent.drivers.vcpu_threads import (
     read_tids,
 )
 
+LOG = logging.getLogger(__name__)
 RUN_DIRECTORY = Path("/run/libvirt/qemu")
 REREAD_AFTER_S = 300.0
 # CPU time is read from the kernel: libvirtd would open cgroup files for it, five times the work.
@@ -50,12 +53,21 @@ class Domain:
     domain_id: int
     """libvirt's number of this start; another one is another QEMU."""
     process: Process
-    tids: tuple[int, ...]
-    generation: str
+    threads: VcpuThreads
+    guest: Guest
+    """As it is described; how it is now, where it runs for one, is read in every tick."""
     description: Description
     leftover: Description | None
     """The persistent XML, if it holds a journal entry: a migration copied it there."""
     read_at_s: float
+
+    @property
+    def tids(self) -> tuple[int, ...]:
+        return self.threads.tids
+
+    @property
+    def generation(self) -> str:
+        return self.threads.generation
 
     @property
     def applied(self) -> Applied | None:
@@ -65,8 +77,7 @@ class Domain:
         return entry and replace(entry, epoch=NEVER)
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
+class Running(NamedTuple):
     """One guest of one bulk call."""
 
     domain: Domain
@@ -89,9 +100,12 @@ class Domains:
         self._known: dict[str, Domain] = {}
         self._changed: set[str] = set()
         self._topology: Topology | None = None
+        self._unreadable: set[str] = set()
+        """Guests whose XML was not understood, as far as somebody was told."""
         self._lost_sight = False
         self._stopped: frozenset[str] = frozenset()
         self._is_stopped_known = False
+        self._host_name = ""
         connection.listen(self._note)
 
     def topology(self) -> Topology:
@@ -104,6 +118,8 @@ class Domains:
     def refresh(self) -> tuple[Running, ...]:
         """Every active guest. Raises HostUnavailable."""
         answers = self.connection.call(lambda c: list(c.getAllDomainStats(_STATS, _FLAGS)))
+        if not self._host_name:
+            self._host_name = self.connection.call(lambda c: str(c.getHostname()))
         if not self._is_stopped_known:
             self._is_stopped_known = True
             self._stopped = self.connection.call(_stopped)
@@ -113,11 +129,16 @@ class Domains:
         )
         present = {seen.domain.description.uuid for seen in running}
         self._known = {uuid: known for uuid, known in self._known.items() if uuid in present}
+        self._unreadable -= present
         return running
 
     def stopped(self) -> frozenset[str]:
         """UUIDs of guests that are defined here and did not run at the last refresh."""
         return self._stopped
+
+    def host_name(self) -> str:
+        """libvirt's; empty before the first refresh."""
+        return self._host_name
 
     def known(self) -> Iterable[Domain]:
         """The guests of the last refresh; the first call makes one. Raises HostUnavailable."""
@@ -180,10 +201,24 @@ class Domains:
             )
         except (GuestGone, ApplyFailed, ProcessLookupError):
             self._known.pop(uuid, None)
-            return None
+        except ValueError as exc:
+            self._known.pop(uuid, None)
+            self._note_unreadable(uuid, exc)
+        return None
+
+    def _note_unreadable(self, uuid: str, exc: ValueError) -> None:
+        """Once for each: nothing is known of it, and the others go on."""
+        if uuid not in self._unreadable:
+            self._unreadable.add(uuid)
+            LOG.warning(
+                "vp=%s cannot be watched, its domain XML is not understood (%s): see "
+                "`virsh dumpxml`, and take foreign metadata out of it",
+                uuid,
+                exc,
+            )
 
     def _read(self, handle: Any) -> Domain:
-        """Raises GuestGone, ProcessLookupError, HostUnavailable."""
+        """Raises GuestGone, ProcessLookupError, HostUnavailable, ValueError."""
         cpus = self.topology().cpus
         read = self.connection.call
         description = parse_description(read(lambda _: handle.XMLDesc(0)), cpus)
@@ -192,11 +227,18 @@ class Domains:
         if not tids:
             raise ProcessLookupError(f"{description.domain_name} has no vCPU threads yet")
         self.connection.check_migrating(description.uuid)
+        threads = VcpuThreads(
+            guest_uuid=description.uuid,
+            domain_name=description.domain_name,
+            pid=process.pid,
+            tids=tids,
+            generation=generation_of(process, tids),
+        )
         return Domain(
             domain_id=read(lambda _: int(handle.ID())),
             process=process,
-            tids=tids,
-            generation=generation_of(process, tids),
+            threads=threads,
+            guest=_guest_of(description, threads.generation),
             description=description,
             leftover=read(lambda _: _leftover(handle, cpus)),
             read_at_s=self._clock(),
@@ -212,9 +254,38 @@ class Domains:
                     "QEMU driver does, and see its run folder"
                 ) from exc
             raise ProcessLookupError(f"{domain_name} has just ended") from exc
+        except PermissionError as exc:
+            raise HostUnavailable(
+                f"this user may not read {self._run_directory}, where the processes of the guests "
+                "are named: run this as root, or with CAP_DAC_READ_SEARCH"
+            ) from exc
         except ValueError as exc:
             # QEMU makes the file first and then writes its pid into it.
             raise ProcessLookupError(f"{domain_name} is just starting") from exc
+
+
+def _guest_of(about: Description, generation: str) -> Guest:
+    return Guest(
+        uuid=about.uuid,
+        domain_name=about.domain_name,
+        name=about.name,
+        project_id=about.project_id,
+        flavor=about.flavor,
+        vcpus=about.vcpus,
+        memory_kib=about.memory_kib,
+        allowed_cpus=about.allowed_cpus,
+        placement=about.allowed_cpus,
+        cpu_time_ns=0,
+        generation=generation,
+        isolation=about.spec.isolation,
+        group=about.spec.group,
+        priority=about.spec.priority,
+        cap_floor_ratio=about.spec.cap_floor_ratio,
+        memory_split=tuple(enumerate(about.spec.memory_split)),
+        memory_obstacle=about.memory_obstacle,
+        migration_obstacle=about.migration_obstacle,
+        image=about.image,
+    )
 
 
 def _stopped(connection: Any) -> frozenset[str]:

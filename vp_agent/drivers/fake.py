@@ -7,11 +7,13 @@ and then look at what it now is, not at which method was called. Counters: `coun
 
 import uuid as uuids
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import cast
 
-from nova_vp.core.model import Applied, Guest, LlcDomain, Topology
+from nova_vp.core.knobs import Applied, Cpus, Held, Knob, Quota, Value, all_cpus
+from nova_vp.core.model import Guest, LlcDomain, Topology
+from nova_vp.cpuset import format_cpus
 from vp_agent.drivers.base import ApplyFailed, GuestGone, HostUnavailable, VcpuThreads
-from vp_agent.drivers.cpuset import format_cpus
 
 TWO_DOMAINS = Topology(
     domains=(
@@ -26,6 +28,10 @@ class FakeGuest:
     """What stands on the host: the guest and all that goes with it."""
 
     guest: Guest
+    given: Quota
+    """By Nova: what a new QEMU starts with, and what no cap may loosen."""
+    emulator: frozenset[int]
+    """Where the threads besides the vCPUs may run."""
     journal: Applied | None = None
     refuses: str = ""
     """Why changes of this guest fail; empty: they do not."""
@@ -42,10 +48,10 @@ class FakeHost:
 
     def boot(self, guest: Guest | None = None, **about: object) -> str:
         """A new guest, floating over its bound; `about` overrides fields of Guest."""
-        fresh = replace(guest or self._a_guest(), generation=self._next_generation())
+        fresh = (guest or self._a_guest())._replace(generation=self._next_generation())
         # The overrides are checked by Guest's own constructor, which mypy cannot see through.
-        fresh = replace(fresh, **about)  # type: ignore[arg-type]
-        self.guests[fresh.uuid] = FakeGuest(replace(fresh, placement=fresh.allowed_cpus))
+        fresh = fresh._replace(**about)  # type: ignore[arg-type]
+        self._start(fresh, fresh.quota)
         return fresh.uuid
 
     def end(self, uuid: str) -> None:
@@ -56,15 +62,18 @@ class FakeHost:
     def reboot(self, uuid: str) -> None:
         """As Nova's: another QEMU from the persistent XML, so no journal and no placement."""
         old = self.guests[uuid]
-        guest = replace(
-            old.guest, generation=self._next_generation(), placement=old.guest.allowed_cpus
-        )
-        self.guests[uuid] = FakeGuest(guest, refuses=old.refuses)
+        self._start(old.guest._replace(generation=self._next_generation()), old.given)
+        self.guests[uuid].refuses = old.refuses
+
+    def _start(self, guest: Guest, given: Quota) -> None:
+        bound = guest.allowed_cpus
+        fresh = guest._replace(placement=bound, vcpu_placement=(), quota=given)
+        self.guests[guest.uuid] = FakeGuest(fresh, given, emulator=bound)
 
     def change(self, uuid: str, **about: object) -> None:
         """Somebody else changed the guest: its placement, whether it runs ..."""
         entry = self.guests[uuid]
-        entry.guest = replace(entry.guest, **about)  # type: ignore[arg-type]
+        entry.guest = entry.guest._replace(**about)  # type: ignore[arg-type]
 
     def find(self, uuid: str) -> FakeGuest:
         self.check()
@@ -113,6 +122,9 @@ class FakeGuests:
     def stopped(self) -> frozenset[str]:
         return frozenset(self.host.stopped)
 
+    def host_name(self) -> str:
+        return "fake.example.org"
+
     def threads(self) -> tuple[VcpuThreads, ...]:
         return tuple(
             VcpuThreads(
@@ -156,21 +168,56 @@ class FakeJournal:
 class FakeActuator:
     host: FakeHost
     name: str = "fake"
+    knobs: frozenset[Knob] = frozenset({Knob.PLACEMENT, Knob.CPU_CAP})
 
-    def placement(self, guest_uuid: str) -> frozenset[int]:
-        return self.host.find(guest_uuid).guest.placement
+    def read(self, guest_uuid: str, knob: Knob) -> Value:
+        guest = self.host.find(guest_uuid).guest
+        return guest.quota if knob is Knob.CPU_CAP else guest.cpus
 
-    def place(self, guest_uuid: str, cpus: frozenset[int]) -> None:
+    def apply(self, guest_uuid: str, knob: Knob, value: Value) -> None:
         entry = self.host.find(guest_uuid)
         _check_refusal(entry)
-        if not cpus or not cpus <= entry.guest.allowed_cpus:
-            raise ApplyFailed(f"CPUs {format_cpus(cpus)} are outside the guest's bound")
-        entry.guest = replace(entry.guest, placement=cpus)
+        if knob is Knob.CPU_CAP:
+            _check_quota(entry, cast(Quota, value))
+            entry.guest = entry.guest._replace(quota=cast(Quota, value))
+        else:
+            cpus = cast(Cpus, value)
+            _check_cpus(entry, cpus)
+            _place(entry, cpus, all_cpus(cpus))
 
-    def restore(self, applied: Applied) -> None:
-        entry = self.host.find(applied.guest_uuid)
-        bound = entry.guest.allowed_cpus
-        self.place(applied.guest_uuid, (applied.original_cpus & bound) or bound)
+    def restore(self, guest_uuid: str, held: Held) -> None:
+        entry = self.host.find(guest_uuid)
+        _check_refusal(entry)
+        if held.knob is Knob.CPU_CAP:
+            entry.guest = entry.guest._replace(quota=cast(Quota, held.original))
+        else:
+            bound = entry.guest.allowed_cpus
+            cpus = tuple(one & bound for one in cast(Cpus, held.original))
+            _place(entry, cpus if all(cpus) else (bound,), bound)
+
+
+def _place(entry: FakeGuest, cpus: Cpus, emulator: frozenset[int]) -> None:
+    alike = len(set(cpus)) == 1
+    entry.guest = entry.guest._replace(
+        placement=all_cpus(cpus), vcpu_placement=() if alike else cpus
+    )
+    entry.emulator = emulator
+
+
+def _check_cpus(entry: FakeGuest, cpus: Cpus) -> None:
+    guest = entry.guest
+    outside = any(not one or not one <= guest.allowed_cpus for one in cpus)
+    if outside or len(cpus) not in (1, guest.vcpus):
+        listed = "; ".join(format_cpus(one) for one in cpus)
+        raise ApplyFailed(f"CPUs {listed} are outside the guest's bound, or too few or many sets")
+
+
+def _check_quota(entry: FakeGuest, quota: Quota) -> None:
+    before = entry.journal.of(Knob.CPU_CAP) if entry.journal else None
+    bound = cast(Quota, before.original) if before else entry.guest.quota
+    is_looser = 0 < bound.quota_us * quota.period_us < quota.quota_us * bound.period_us
+    if quota.quota_us < 1000 or quota.period_us < 1000 or is_looser:
+        raise ApplyFailed(f"{quota} is too little for a CPU quota, or more than the guest's own")
 
 
 def _check_refusal(entry: FakeGuest) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import libvirt
 
-from nova_vp.core.model import Applied
+from nova_vp.core.knobs import Applied
 from vp_agent.drivers.base import ApplyFailed, GuestGone
 from vp_agent.drivers.domains import Domains
 from vp_agent.drivers.journal_entry import NAMESPACE, PREFIX, format_entry
@@ -25,9 +25,9 @@ class LibvirtJournal:
 
     def read(self) -> Mapping[str, Applied]:
         return {
-            domain.description.uuid: domain.applied
+            domain.description.uuid: applied
             for domain in self._domains.known()
-            if domain.applied is not None
+            if (applied := domain.applied) is not None
         }
 
     def write(self, applied: Applied) -> None:

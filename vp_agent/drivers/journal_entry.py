@@ -2,63 +2,137 @@
 """One journal entry as an XML element in a guest's libvirt metadata: to text, and carefully back.
 
 Anybody who may talk to libvirt can have written it, and a migration brings entries of other hosts:
-what cannot be understood becomes an entry of epoch 0 that asks for Nova's own bound.
+what cannot be understood becomes an entry of epoch 0 that asks for what Nova gave.
 """
 
+import math
 import xml.etree.ElementTree as ET
+from typing import NamedTuple, cast
 from xml.sax.saxutils import quoteattr
 
-from nova_vp.core.model import Applied
-from vp_agent.drivers.cpuset import format_cpus, parse_cpus
+from nova_vp.core.knobs import (
+    UNLIMITED_US,
+    Applied,
+    Cpus,
+    Held,
+    Knob,
+    Partition,
+    Quota,
+    Shares,
+    Value,
+)
+from nova_vp.cpuset import format_cpus, parse_cpus
 
 NAMESPACE = "urn:nova-vp:1"
 """The migrate hook (`vp_agent/hooks`) knows it too."""
 PREFIX = "vp"
-TAG = f"{{{NAMESPACE}}}placed"
+TAG = f"{{{NAMESPACE}}}applied"
 UNREADABLE = "unreadable-journal"
 NEVER = 0
-"""No run of an agent has this epoch, so its entry is undone on sight."""
+"""No run of an agent has this epoch, so its entry is undone on sight: knob by knob, and what is
+left meanwhile is written like any other."""
+_HELD = f"{{{NAMESPACE}}}held"
 _MAX_TEXT = 255
+_MAX_VALUE = 4096
+_MAX_US = 2**63 - 1
+"""The kernel's own type."""
 
 
 def format_entry(applied: Applied) -> str:
-    """The element without its namespace declaration: libvirt adds that itself."""
+    """The elements without their namespace: libvirt adds that itself, to all of them."""
+    held = "".join(_format_held(one) for one in applied.held)
+    return f"<applied epoch={quoteattr(str(applied.epoch))}>{held}</applied>"
+
+
+def _format_held(held: Held) -> str:
+    until = "" if held.until_s is None else f" until={quoteattr(repr(held.until_s))}"
     return (
-        f"<placed cpus={quoteattr(format_cpus(applied.cpus))}"
-        f" original={quoteattr(format_cpus(applied.original_cpus))}"
-        f" controller={quoteattr(applied.controller)} action={quoteattr(applied.action_id)}"
-        f" epoch={quoteattr(str(applied.epoch))}/>"
+        f"<held knob={quoteattr(held.knob.value)} value={quoteattr(_format(held.value))}"
+        f" original={quoteattr(_format(held.original))} controller={quoteattr(held.controller)}"
+        f" action={quoteattr(held.action_id)}{until}/>"
     )
 
 
-def parse_entry(element: ET.Element, guest_uuid: str, bound: frozenset[int]) -> Applied:
-    """`original_cpus` never reach beyond `bound`, whoever wrote them."""
-    attributes = element.attrib
+def _format(value: Value) -> str:
+    """CPU sets, one per vCPU if they differ, are parted by `;`, numbers by spaces."""
+    if isinstance(value, Quota | Partition):
+        return " ".join(map(repr, value))
+    if value and isinstance(value[0], frozenset):
+        return ";".join(format_cpus(cpus) for cpus in value)
+    return " ".join(f"{node}:{share!r}" for node, share in cast(Shares, value))
+
+
+def _parse(knob: Knob, text: str) -> Value:
+    """Raises ValueError."""
+    if len(text) > _MAX_VALUE:
+        raise ValueError("oversized")
+    if knob is Knob.PLACEMENT:
+        cpus = tuple(parse_cpus(part) for part in text.split(";"))
+        if not all(cpus):
+            raise ValueError("no CPUs")
+        return cpus
+    if knob is Knob.CPU_CAP:
+        quota_us, period_us = map(int, text.split())
+        _check(quota_us == UNLIMITED_US or 0 < quota_us <= _MAX_US, "quota")
+        _check(0 < period_us <= _MAX_US, "period")
+        return Quota(quota_us, period_us)
+    if knob is Knob.PARTITION:
+        llc_ratio, bandwidth_ratio = map(float, text.split())
+        _check(0 < llc_ratio <= 1 and 0 < bandwidth_ratio <= 1, "share")
+        return Partition(llc_ratio, bandwidth_ratio)
+    pairs = (part.split(":") for part in text.split())
+    shares = tuple((int(node), float(share)) for node, share in pairs)
+    _check(all(node >= 0 and 0 <= share <= 1 for node, share in shares), "share of a node")
+    return shares
+
+
+def _check(is_so: bool, what: str) -> None:
+    """Raises ValueError: nobody could give that back."""
+    if not is_so:
+        raise ValueError(f"no {what}")
+
+
+class Given(NamedTuple):
+    """What Nova gave a guest."""
+
+    cpus: frozenset[int]
+    quota: Quota
+
+
+def parse_entry(element: ET.Element, guest_uuid: str, given: Given) -> Applied:
+    """Original CPUs never reach beyond those given, whoever wrote them."""
     try:
-        cpus = parse_cpus(attributes["cpus"])
-        original = parse_cpus(attributes["original"])
-        epoch = int(attributes["epoch"])
-        texts = attributes["controller"], attributes["action"]
-        if not cpus or not original or epoch <= NEVER or max(map(len, texts)) > _MAX_TEXT:
-            raise ValueError("empty or oversized")
-    except (KeyError, ValueError):
-        return unreadable(guest_uuid, bound)
-    return Applied(
-        guest_uuid=guest_uuid,
-        cpus=cpus,
-        original_cpus=original if original <= bound else bound,
-        controller=texts[0],
-        action_id=texts[1],
-        epoch=epoch,
-    )
+        epoch = int(element.attrib["epoch"])
+        held = tuple(_parse_held(one, given.cpus) for one in element.iterfind(_HELD))
+        if epoch < NEVER or not held:
+            raise ValueError("empty")
+    except (KeyError, ValueError, TypeError):
+        return unreadable(guest_uuid, given)
+    return Applied(guest_uuid, epoch, held)
 
 
-def unreadable(guest_uuid: str, bound: frozenset[int]) -> Applied:
+def _parse_held(element: ET.Element, bound: frozenset[int]) -> Held:
+    """Raises KeyError, ValueError, TypeError."""
+    attributes = element.attrib
+    knob = Knob(attributes["knob"])
+    value = _parse(knob, attributes["value"])
+    original = _parse(knob, attributes["original"])
+    texts = attributes["controller"], attributes["action"]
+    if max(map(len, texts)) > _MAX_TEXT:
+        raise ValueError("oversized")
+    if knob is Knob.PLACEMENT and not all(cpus <= bound for cpus in cast(Cpus, original)):
+        original = (bound,)
+    until_s = None if "until" not in attributes else float(attributes["until"])
+    _check(until_s is None or math.isfinite(until_s), "end of a lease")
+    return Held(knob, value, original, texts[0], texts[1], until_s)
+
+
+def unreadable(guest_uuid: str, given: Given) -> Applied:
+    """Whatever of this it was: all that could have been carried here goes back."""
+    cpus = (given.cpus,)
+    placement = Held(Knob.PLACEMENT, cpus, cpus, UNREADABLE, "")
     return Applied(
-        guest_uuid=guest_uuid,
-        cpus=bound,
-        original_cpus=bound,
-        controller=UNREADABLE,
-        action_id="",
-        epoch=NEVER,
+        guest_uuid,
+        NEVER,
+        (placement, Held(Knob.CPU_CAP, given.quota, given.quota, UNREADABLE, "")),
     )

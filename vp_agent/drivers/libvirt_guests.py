@@ -5,10 +5,13 @@ What libvirt says comes from `Domains`; where the vCPU threads may run is read b
 in every tick, since that is what truly holds, whoever set it.
 """
 
+from nova_vp.core.knobs import Cpus, Knob, all_cpus
 from nova_vp.core.model import Guest, Topology, Unmanaged
 from vp_agent.drivers.base import VcpuThreads
 from vp_agent.drivers.description import Obstacle
 from vp_agent.drivers.domains import Domain, Domains, Running
+from vp_agent.drivers.placement import together
+from vp_agent.drivers.vcpu_quota import Quotas
 from vp_agent.drivers.vcpu_threads import read_affinity
 
 _MIGRATING = Obstacle(Unmanaged.MIGRATING, "a migration or another libvirt job is under way")
@@ -24,6 +27,7 @@ class LibvirtGuests:
         self._domains = domains
         self._threads: tuple[VcpuThreads, ...] = ()
         self._seen: tuple[Domain, ...] = ()
+        self._quotas = Quotas()
 
     def topology(self) -> Topology:
         return self._domains.topology()
@@ -32,23 +36,18 @@ class LibvirtGuests:
         running = self._domains.refresh()
         guests = tuple(guest for seen in running if (guest := self._read_guest(seen)) is not None)
         self._seen = tuple(seen.domain for seen in running)
+        self._quotas.forget_others(guest.uuid for guest in guests)
         return guests
 
     def stopped(self) -> frozenset[str]:
         """UUIDs of servers that live on this host but did not run at the last `read`."""
         return self._domains.stopped()
 
+    def host_name(self) -> str:
+        return self._domains.host_name()
+
     def threads(self) -> tuple[VcpuThreads, ...]:
-        return tuple(
-            VcpuThreads(
-                guest_uuid=domain.description.uuid,
-                domain_name=domain.description.domain_name,
-                pid=domain.process.pid,
-                tids=domain.tids,
-                generation=domain.generation,
-            )
-            for domain in self._seen
-        )
+        return tuple(domain.threads for domain in self._seen)
 
     def close(self) -> None:
         self._domains.connection.close()
@@ -59,30 +58,28 @@ class LibvirtGuests:
         about = domain.description
         try:
             affinities = read_affinity(domain.tids)
+            quota = self._quotas.of(domain)
         except ProcessLookupError:
             self._domains.forget(about.uuid)
             return None
-        is_even = affinities.count(affinities[0]) == len(affinities)
+        cpus = together(affinities)
         obstacle = about.obstacle
         if obstacle is None and seen.is_migrating:
             obstacle = _MIGRATING
-        # Ours are placed alike, and all between two reads.
-        if obstacle is None and not is_even:
+        # Whatever we do is done between two reads.
+        if obstacle is None and len(cpus) > 1 and not _is_ours(domain, cpus):
             obstacle = _UNEVEN
-        return Guest(
-            uuid=about.uuid,
-            domain_name=about.domain_name,
-            name=about.name,
-            project_id=about.project_id,
-            flavor=about.flavor,
-            vcpus=about.vcpus,
-            memory_kib=about.memory_kib,
-            allowed_cpus=about.allowed_cpus,
-            placement=affinities[0] if is_even else affinities[0].union(*affinities),
+        return domain.guest._replace(
+            placement=all_cpus(cpus),
+            vcpu_placement=cpus if len(cpus) > 1 else (),
+            quota=quota,
             cpu_time_ns=seen.cpu_time_ns,
-            generation=domain.generation,
             is_running=seen.is_running,
-            isolation=about.isolation,
             unmanaged=obstacle.reason if obstacle else None,
             unmanaged_detail=obstacle.detail if obstacle else "",
         )
+
+
+def _is_ours(domain: Domain, cpus: Cpus) -> bool:
+    held = domain.applied.of(Knob.PLACEMENT) if domain.applied else None
+    return held is not None and cpus in (held.value, held.original)

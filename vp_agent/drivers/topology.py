@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from nova_vp.core.model import LlcDomain, Topology
-from vp_agent.drivers.cpuset import parse_cpus
+from nova_vp.cpuset import parse_cpus
 
 SYSFS_CPU = Path("/sys/devices/system/cpu")
 

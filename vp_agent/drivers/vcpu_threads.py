@@ -5,6 +5,7 @@ Standard library only: `set_affinity` also runs in the privileged helper (`vp_ag
 may have been reused since it was read, so a process is known by pid and start time together.
 """
 
+import contextlib
 import os
 import re
 import time
@@ -73,9 +74,39 @@ def read_affinity(tids: tuple[int, ...]) -> tuple[frozenset[int], ...]:
     return (first, *(first if cpus == first else frozenset(cpus) for cpus in others))
 
 
-def set_affinity(pid: int, started: int, cpus: list[int]) -> None:
-    """Every vCPU thread of this very process onto `cpus`. Raises OSError (ESRCH, EINVAL, EPERM)."""
+def read_emulator_tids(pid: int) -> tuple[int, ...]:
+    """All but the vCPU threads: QEMU's main loop, its workers, vhost. Raises ProcessLookupError."""
+    vcpus = set(read_tids(pid))
+    try:
+        tids = map(int, os.listdir(f"/proc/{pid}/task"))
+    except FileNotFoundError as exc:
+        raise ProcessLookupError(f"no process {pid}") from exc
+    return tuple(tid for tid in tids if tid not in vcpus)
+
+
+def read_emulator_affinity(pid: int) -> frozenset[int]:
+    """Where any of those threads may run. Raises ProcessLookupError."""
+    found: set[int] = set()
+    for tid in read_emulator_tids(pid):
+        with contextlib.suppress(ProcessLookupError):  # workers come and go
+            found |= os.sched_getaffinity(tid)
+    return frozenset(found)
+
+
+def set_affinity(pid: int, started: int, vcpus: list[list[int]], emulator: list[int]) -> None:
+    """The vCPU threads of this very process onto their CPUs: one list for all, or one for each.
+
+    All its other threads onto those of `emulator`, if it is not empty; what they start inherits it.
+    Raises OSError (ESRCH, EINVAL, EPERM).
+    """
     if read_process(pid).started != started:
         raise ProcessLookupError(f"process {pid} is another one by now")
-    for tid in read_tids(pid):
+    tids = read_tids(pid)
+    each = vcpus * len(tids) if len(vcpus) == 1 else vcpus
+    if len(each) != len(tids):
+        raise ProcessLookupError(f"process {pid} has {len(tids)} vCPU threads, not {len(each)}")
+    for tid, cpus in zip(tids, each, strict=True):
         os.sched_setaffinity(tid, cpus)
+    for tid in read_emulator_tids(pid) if emulator else ():
+        with contextlib.suppress(ProcessLookupError):
+            os.sched_setaffinity(tid, emulator)

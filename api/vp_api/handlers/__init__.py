@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One function per route: (request, services, path arguments) to what is answered as JSON."""
+"""One function per route: (call, path arguments) to what is answered as JSON."""

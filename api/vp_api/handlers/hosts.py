@@ -4,67 +4,72 @@
 An answer means that the agent acknowledged; the next report shows it everywhere else.
 """
 
-from typing import Any
-
-import webob
 from oslo_log import log as logging
 
+from nova_vp.db.filters import HostFilter
 from nova_vp.db.queries import HostRecord
+from vp_api import paging
 from vp_api.agents import telling
-from vp_api.context import context_of
 from vp_api.errors import ApiError, Code
-from vp_api.policies import hosts as policies
-from vp_api.requests import body_of, query_of
-from vp_api.schemas import hosts as schemas
-from vp_api.seams import Services
-from vp_api.sightings import age_of
-from vp_api.views import operator
+from vp_api.operation import Answer, Call
+from vp_api.sightings import age_of, fresh_since
+from vp_api.versions import V1_1
+from vp_api.views import history, operator
 
 LOG = logging.getLogger(__name__)
 
 
-def list_hosts(request: webob.Request, services: Services) -> dict[str, Any]:
-    services.policy.require(context_of(request), policies.SHOW)
-    query_of(request, schemas.NO_QUERY)
-    now = services.clock()
-    records = services.store.list_hosts()
-    return {"hosts": [operator.host_summary(record, age_of(record, now)) for record in records]}
+def list_hosts(call: Call) -> Answer:
+    now = call.services.clock()
+    is_stale = call.query.get("is_stale")
+    wanted = HostFilter(
+        mode=call.query.get("mode"),
+        heard_since=fresh_since(now) if is_stale is False else None,
+        not_heard_since=fresh_since(now) if is_stale else None,
+    )
+    page = paging.page_of(call, "name:asc")
+    found = call.services.stored.browser.list_hosts(wanted, page)
+    told = [operator.host_summary(one, age_of(one.received_at, now)) for one in found.items]
+    return paging.answer(call, "hosts", told, found.marker)
 
 
-def show_host(request: webob.Request, services: Services, host: str) -> dict[str, Any]:
-    services.policy.require(context_of(request), policies.SHOW)
-    query_of(request, schemas.NO_QUERY)
-    record = _find(services, host)
-    return {"host": operator.host(record, age_of(record, services.clock()))}
+def show_host(call: Call, host: str) -> Answer:
+    record = _find(call, host)
+    age = age_of(record.received_at, call.services.clock())
+    return {"host": operator.host(record, age, is_full=call.version >= V1_1)}
 
 
-def change_host(request: webob.Request, services: Services, host: str) -> dict[str, Any]:
-    context = context_of(request)
-    services.policy.require(context, policies.SET_MODE)
-    mode = body_of(request, schemas.CHANGE)["mode"]
-    record = _find(services, host)
+def change_host(call: Call, host: str) -> Answer:
+    mode = call.body["mode"]
+    record = _find(call, host)
     with telling(record.host):
-        services.agents.set_mode(record.host, mode)
-    LOG.info("user %s set the mode of host %s to %s", context.user_id, record.host, mode)
+        call.services.agents.set_mode(record.host, mode)
+    LOG.info("host=%s mode=%s set by user=%s", record.host, mode, call.user_id)
     return {"host": {"name": record.host, "mode": mode}}
 
 
-def accept_proposal(
-    request: webob.Request, services: Services, host: str, action_id: str
-) -> dict[str, Any]:
+def accept_proposal(call: Call, host: str, action_id: str) -> Answer:
     """The agent applies it with its next tick; it alone knows which proposals still stand."""
-    context = context_of(request)
-    services.policy.require(context, policies.ACCEPT)
-    body_of(request, schemas.ACCEPT)
-    record = _find(services, host)
+    record = _find(call, host)
     with telling(record.host):
-        services.agents.accept(record.host, action_id)
-    LOG.info("user %s accepted %s on host %s", context.user_id, action_id, record.host)
+        call.services.agents.accept(record.host, action_id)
+    LOG.info("action=%s host=%s accepted by user=%s", action_id, record.host, call.user_id)
     return {"proposal": {"id": action_id, "accepted": True}}
 
 
-def _find(services: Services, name: str) -> HostRecord:
-    record = services.store.get_host(name)
+def show_host_history(call: Call, host: str) -> Answer:
+    """Of a host that is not known any more too, as long as its history is kept."""
+    minutes = paging.Minutes(call)
+    browser = call.services.stored.browser
+    found = browser.host_history(host, minutes.begin, minutes.end, minutes.every)
+    if not found:
+        _find(call, host)
+    told = [history.of_host(one) for one in found]
+    return paging.answer(call, "history", told, minutes.marker)
+
+
+def _find(call: Call, name: str) -> HostRecord:
+    record = call.services.stored.browser.get_host(name)
     if record is None:
         raise ApiError(
             Code.HOST_NOT_FOUND,

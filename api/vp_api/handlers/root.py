@@ -3,19 +3,24 @@
 
 from typing import Any
 
-import webob
-
-from vp_api.seams import Services
-
-
-def list_versions(request: webob.Request, services: Services) -> dict[str, Any]:
-    return {"versions": [_version(request)]}
+from vp_api.operation import Answer, Call
+from vp_api.versions import NEWEST, OLDEST
 
 
-def show_version(request: webob.Request, services: Services) -> dict[str, Any]:
-    return {"version": _version(request)}
+def list_versions(call: Call) -> Answer:
+    return {"versions": [_version(call)]}
 
 
-def _version(request: webob.Request) -> dict[str, Any]:
-    links = [{"rel": "self", "href": f"{request.application_url}/v1/"}]
-    return {"id": "v1.0", "status": "CURRENT", "links": links}
+def show_version(call: Call) -> Answer:
+    return {"version": _version(call)}
+
+
+def _version(call: Call) -> dict[str, Any]:
+    links = [{"rel": "self", "href": f"{call.request.application_url}/v1/"}]
+    return {
+        "id": "v1.0",
+        "status": "CURRENT",
+        "min_version": str(OLDEST),
+        "version": str(NEWEST),
+        "links": links,
+    }

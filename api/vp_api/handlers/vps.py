@@ -4,70 +4,141 @@
 A server of somebody else and one that does not exist are answered alike.
 """
 
-from collections.abc import Iterable
-from typing import Any
-
-import webob
-from oslo_context.context import RequestContext
-
-from vp_api.context import context_of
+from nova_vp.db.browse import VpHead
+from nova_vp.db.filters import VpFilter
+from nova_vp.db.paging import Listed, Page
+from vp_api import paging
 from vp_api.errors import ApiError, Code
+from vp_api.operation import Answer, Call
 from vp_api.policies import vps as policies
-from vp_api.requests import query_of
-from vp_api.schemas import hosts as host_schemas
 from vp_api.schemas import vps as schemas
-from vp_api.seams import Services
-from vp_api.sightings import Sighting, latest
-from vp_api.views import operator, tenant
+from vp_api.sightings import Sighting, age_of, fresh_since, sightings_of
+from vp_api.versions import V1_1
+from vp_api.views import history, operator, tenant
 
 
-def list_vps(request: webob.Request, services: Services) -> dict[str, Any]:
-    context = context_of(request)
-    query = query_of(request, schemas.LIST_QUERY)
-    sightings = latest(services.store.list_hosts(), services.clock())
-    if "host" in query:
-        # A filter by host would tell a tenant where its servers are.
-        services.policy.require(context, policies.SHOW_ALL)
-        sightings = [s for s in sightings if s.record.host == query["host"]]
-    if services.policy.allows(context, policies.SHOW_ALL):
-        return {"vps": [operator.vp_summary(s) for s in sightings]}
-    own = _own(services, context, sightings)
-    return {"vps": [tenant.summary(s) for s in own]}
+def list_vps(call: Call) -> Answer:
+    page = paging.page_of(call, "server_id:asc")
+    if page.key in schemas.OPERATORS_ONLY_SORTS or schemas.OPERATORS_ONLY & call.query.keys():
+        call.services.policy.require(call.context, policies.SHOW_ALL)
+    now = call.services.clock()
+    if call.sees_all:
+        found = call.services.stored.browser.list_vps(_wanted(call), page)
+        told = [operator.vp_summary(one, age_of(one.received_at, now)) for one in found.items]
+    else:
+        found = _list_own(call, page)
+        told = [tenant.summary(one, age_of(one.received_at, now)) for one in found.items]
+    return paging.answer(call, "vps", told, found.marker)
 
 
-def show_vp(request: webob.Request, services: Services, server_id: str) -> dict[str, Any]:
-    context = context_of(request)
-    query_of(request, host_schemas.NO_QUERY)
-    found = [
-        s
-        for s in latest(services.store.list_hosts(), services.clock())
-        if s.server_id.lower() == server_id.lower()
-    ]
-    if services.policy.allows(context, policies.SHOW_ALL):
-        return {"vp": operator.vp(_only(found, server_id))}
-    return {"vp": tenant.show(_only(_own(services, context, found), server_id))}
+def _wanted(call: Call, project_id: str | None = None) -> VpFilter:
+    query = call.query
+    # What holds now is asked for, and of a host that is silent nobody knows it.
+    is_of_now = "state" in query or "hurt_by_neighbour" in query
+    return VpFilter(
+        project_id=project_id or query.get("project_id"),
+        host=query.get("host"),
+        name=query.get("name"),
+        state=query.get("state"),
+        is_hurt=query.get("hurt_by_neighbour"),
+        heard_since=fresh_since(call.services.clock()) if is_of_now else None,
+    )
 
 
-def _own(
-    services: Services, context: RequestContext, sightings: Iterable[Sighting]
-) -> list[Sighting]:
-    """The caller's own. A guest without a project is nobody's, whatever the policy says."""
-    return [
-        sighting
-        for sighting in sightings
-        if sighting.vp["project_id"]
-        and sighting.vp["project_id"] == context.project_id
-        and services.policy.allows(
-            context, policies.SHOW, {"project_id": sighting.vp["project_id"]}
-        )
-    ]
+def _list_own(call: Call, page: Page) -> Listed[VpHead]:
+    project_id = call.project_id
+    if not _is_own(call, project_id):
+        return Listed([], None)
+    found = call.services.stored.browser.list_vps(_wanted(call, project_id), page)
+    # A database may take two names of projects for one.
+    return Listed([one for one in found.items if one.project_id == project_id], found.marker)
 
 
-def _only(found: list[Sighting], server_id: str) -> Sighting:
-    if not found:
-        raise ApiError(
-            Code.VP_NOT_FOUND,
-            f"No running server '{server_id}' is known to you. `openstack vp list` shows those "
-            "that are; a new one appears within seconds, if its host runs vp-agent.",
-        )
-    return found[0]
+def _is_own(call: Call, project_id: str) -> bool:
+    """A guest without a project is nobody's, whatever the policy says."""
+    rule = call.operation.rule
+    assert rule is not None
+    return (
+        bool(project_id)
+        and project_id == call.project_id
+        and call.services.policy.allows(call.context, rule, {"project_id": project_id})
+    )
+
+
+def show_vp(call: Call, server_id: str) -> Answer:
+    sighting = find(call, server_id)
+    is_full = call.version >= V1_1
+    orders = call.services.stored.orders.get(sighting.server_id) if is_full else None
+    if call.sees_all:
+        told = operator.vp(sighting)
+        return {"vp": {**told, "orders": operator.orders(orders)} if is_full else told}
+    told = tenant.show(sighting)
+    return {"vp": {**told, "orders": tenant.orders(orders)} if is_full else told}
+
+
+def show_vp_history(call: Call, server_id: str) -> Answer:
+    """Of a server that is gone too, as long as its history is kept."""
+    minutes = paging.Minutes(call)
+    browser = call.services.stored.browser
+    sees_all = call.sees_all
+    if not sees_all:
+        _require_own(call, server_id)
+    found = browser.vp_history(server_id, minutes.begin, minutes.end, minutes.every)
+    if sees_all:
+        if not found and not browser.owners_of(server_id):
+            raise _no_such(server_id)
+        told = [history.of_vp(one) for one in found]
+    else:
+        project_id = call.project_id
+        own = [one for one in found if one.vp.project_id == project_id]
+        told = [tenant.history(one) for one in tenant.one_a_minute(own)]
+    return paging.answer(call, "history", told, minutes.marker)
+
+
+def list_vp_actions(call: Call, server_id: str) -> Answer:
+    browser = call.services.stored.browser
+    pages = paging.Skipping(call)
+    sees_all = call.sees_all
+    if not sees_all:
+        _require_own(call, server_id)
+    elif not browser.owners_of(server_id):
+        raise _no_such(server_id)
+    project_id = None if sees_all else call.project_id
+    found = browser.vp_actions(server_id, project_id, pages.span, pages.offset, pages.limit + 1)
+    marker = pages.marker([one.at for one in found[: pages.limit]], len(found) > pages.limit)
+    found = found[: pages.limit]
+    if sees_all:
+        names = browser.names_of(operator.servers_in(found))
+        told = [operator.stored_action(one, names) for one in found]
+    else:
+        words = (tenant.action(one.action, server_id) for one in found)
+        told = [one for one in words if one is not None]
+    return paging.answer(call, "actions", told, marker)
+
+
+def _require_own(call: Call, server_id: str) -> None:
+    """It belongs to the caller's project, or did. Raises ApiError."""
+    project_id = call.project_id
+    owners = call.services.stored.browser.owners_of(server_id)
+    if project_id not in owners or not _is_own(call, project_id):
+        raise _no_such(server_id)
+
+
+def find(call: Call, server_id: str) -> Sighting:
+    """One that the caller may know of. Raises ApiError."""
+    record = call.services.stored.browser.find_vp(server_id)
+    if record is not None:
+        for sighting in sightings_of(record, call.services.clock()):
+            if sighting.server_id.lower() == server_id.lower() and (
+                call.sees_all or _is_own(call, sighting.vp["project_id"])
+            ):
+                return sighting
+    raise _no_such(server_id)
+
+
+def _no_such(server_id: str) -> ApiError:
+    return ApiError(
+        Code.VP_NOT_FOUND,
+        f"No running server '{server_id}' is known to you. `openstack vp list` shows those "
+        "that are; a new one appears within seconds, if its host runs vp-agent.",
+    )

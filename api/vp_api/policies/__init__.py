@@ -3,8 +3,10 @@
 
 from oslo_policy import policy
 
-from vp_api.policies import hosts, vps
+from vp_api.policies import actions, escalations, hosts, service, vps
+
+RESOURCES = (hosts, vps, actions, escalations, service)
 
 
 def list_rules() -> list[policy.RuleDefault]:
-    return [*hosts.RULES, *vps.RULES]
+    return [rule for resource in RESOURCES for rule in resource.RULES]

@@ -3,7 +3,9 @@
 
 SCOPES = ["project"]
 
+_OWN = "project_id:%(project_id)s"
 ADMIN = "role:admin"
 ADMIN_OR_SERVICE = "role:admin or role:service"
-PROJECT_READER = "role:reader and project_id:%(project_id)s"
-PROJECT_READER_OR_OPERATOR = f"({PROJECT_READER}) or {ADMIN_OR_SERVICE}"
+PROJECT_READER_OR_OPERATOR = f"(role:reader and {_OWN}) or {ADMIN_OR_SERVICE}"
+PROJECT_MEMBER_OR_ADMIN = f"(role:member and {_OWN}) or {ADMIN}"
+PROJECT_MANAGER_OR_ADMIN = f"(role:manager and {_OWN}) or {ADMIN}"

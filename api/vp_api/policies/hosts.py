@@ -17,6 +17,7 @@ RULES = [
         operations=[
             {"method": "GET", "path": "/v1/hosts"},
             {"method": "GET", "path": "/v1/hosts/{host}"},
+            {"method": "GET", "path": "/v1/hosts/{host}/history"},
         ],
         scope_types=base.SCOPES,
     ),

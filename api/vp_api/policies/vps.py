@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may see a virtual platform, and who sees all of it instead of the tenant's view."""
+"""Who may see a virtual platform, who sees all of it instead of the tenant's view, who orders what.
+
+Tenants may only ask for less to be done to their own servers, never for more or at others' cost.
+"""
 
 from oslo_policy import policy
 
@@ -7,11 +10,30 @@ from vp_api.policies import base
 
 SHOW = "nova_vp:vps:show"
 SHOW_ALL = "nova_vp:vps:show_all"
+OPT_OUT = "nova_vp:vps:opt_out"
+SET_MODE = "nova_vp:vps:set_mode"
+SET_PRIORITY = "nova_vp:vps:set_priority"
+CHANGES = {"mode": SET_MODE, "opt_out": OPT_OUT, "priority": SET_PRIORITY}
+"""Which rule each property of a change is asked of."""
 
-_OPERATIONS = [
+_CHANGE: policy.Operation = {"method": "PATCH", "path": "/v1/vps/{server_id}"}
+_OPERATIONS: list[policy.Operation] = [
     {"method": "GET", "path": "/v1/vps"},
     {"method": "GET", "path": "/v1/vps/{server_id}"},
+    {"method": "GET", "path": "/v1/vps/{server_id}/history"},
+    {"method": "GET", "path": "/v1/vps/{server_id}/actions"},
 ]
+
+
+def _order(name: str, check_str: str, description: str) -> policy.RuleDefault:
+    return policy.DocumentedRuleDefault(
+        name=name,
+        check_str=check_str,
+        description=f"{description} Checked with the project that owns the virtual platform.",
+        operations=[_CHANGE],
+        scope_types=base.SCOPES,
+    )
+
 
 RULES = [
     policy.DocumentedRuleDefault(
@@ -19,7 +41,7 @@ RULES = [
         check_str=base.PROJECT_READER_OR_OPERATOR,
         description="See a virtual platform: its state, whether a neighbour hurts it, what was "
         "done. Checked for each one with the project that owns it.",
-        operations=_OPERATIONS,
+        operations=[*_OPERATIONS, _CHANGE],
         scope_types=base.SCOPES,
     ),
     policy.DocumentedRuleDefault(
@@ -27,7 +49,22 @@ RULES = [
         check_str=base.ADMIN_OR_SERVICE,
         description="See the virtual platforms of every project with host, neighbours, counters "
         "and evidence. Never grant it to tenants.",
-        operations=_OPERATIONS,
+        operations=[*_OPERATIONS, _CHANGE],
         scope_types=base.SCOPES,
+    ),
+    _order(
+        OPT_OUT,
+        base.PROJECT_MEMBER_OR_ADMIN,
+        "Have a virtual platform left alone: measured, and never touched.",
+    ),
+    _order(
+        SET_MODE,
+        base.PROJECT_MANAGER_OR_ADMIN,
+        "Say how much may be done to a virtual platform at most: observe, advise or enforce.",
+    ),
+    _order(
+        SET_PRIORITY,
+        base.ADMIN,
+        "Give a virtual platform another weight against its neighbours than its flavor says.",
     ),
 ]

@@ -1,20 +1,71 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bodies and queries of /v1/hosts."""
+"""Queries, bodies and answers of /v1/hosts."""
 
-from nova_vp.core.model import Mode
+from vp_api.schemas import actions, vps
+from vp_api.schemas.base import (
+    COUNT,
+    KIND,
+    MODE,
+    NUMBER,
+    SERVER,
+    TEXT,
+    YES_NO,
+    list_of,
+    nullable,
+    obj,
+    page_of,
+    pages,
+    query,
+    sort,
+)
 
-NO_QUERY = {"type": "object", "additionalProperties": False}
-
-CHANGE = {
-    "type": "object",
-    "properties": {"mode": {"enum": [mode.value for mode in Mode]}},
-    "required": ["mode"],
-    "additionalProperties": False,
+_SUMMARY = {
+    "name": TEXT,
+    "mode": MODE,
+    "counters": obj({"source": TEXT, "problems": list_of(TEXT)}, title="Counters"),
+    "vps_count": COUNT,
+    "hurt_count": nullable(COUNT),
+    **vps.AGE,
 }
+DOMAIN = obj(
+    {"id": COUNT, "cpus": TEXT, "free_cores": NUMBER, "vcpus": NUMBER, "misses_per_s": NUMBER},
+    {"servers": list_of(SERVER)},
+    "LlcDomain",
+)
+NODE = obj(
+    {
+        "node": COUNT,
+        "misses_per_s": NUMBER,
+        "mpki": NUMBER,
+        "limit_misses_per_s": nullable(NUMBER),
+        "is_hot": YES_NO,
+    },
+    title="Node",
+)
+CONTENTION = obj({"kind": KIND, "meaning": TEXT, "servers": list_of(SERVER)}, title="Contention")
 
-ACCEPT = {
-    "type": "object",
-    "properties": {"accepted": {"const": True}},
-    "required": ["accepted"],
-    "additionalProperties": False,
-}
+LIST_QUERY_1_0 = query()
+LIST_QUERY = pages(mode=MODE, is_stale=YES_NO, sort=sort("name", "hurt_count", "vps_count"))
+LIST_ANSWER = page_of("hosts", obj(_SUMMARY, title="Host"), "Hosts")
+SHOW_ANSWER = obj(
+    {
+        "host": obj(
+            {
+                **_SUMMARY,
+                "actuator": TEXT,
+                "cells": list_of(obj({"id": COUNT, "domains": list_of(DOMAIN)}, title="Cell")),
+                "nodes": list_of(NODE),
+                "vps": list_of(vps.ON_HOST),
+                "proposals": list_of(actions.REPORTED),
+                **vps.UNDER_WAY,
+            },
+            {"hypervisor": TEXT, "knobs": list_of(TEXT), "contention": list_of(CONTENTION)},
+            "FullHost",
+        )
+    },
+    title="HostAnswer",
+)
+CHANGE = obj({"mode": MODE}, title="HostChange")
+CHANGE_ANSWER = obj({"host": obj({"name": TEXT, "mode": MODE})}, title="ChangedHost")
+ACCEPT = obj({"accepted": {"const": True}}, title="Accept")
+ACCEPT_ANSWER = obj({"proposal": obj({"id": TEXT, "accepted": YES_NO})}, title="AcceptedProposal")

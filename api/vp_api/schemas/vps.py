@@ -1,8 +1,154 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queries of /v1/vps."""
+"""Queries, bodies and answers of /v1/vps: the tenant's beside the operator's."""
 
-LIST_QUERY = {
+from typing import Any
+
+from nova_vp.db.packing import METRICS
+from vp_api.schemas import actions
+from vp_api.schemas.base import (
+    COUNT,
+    ISOLATION,
+    KIND,
+    MODE,
+    NAME,
+    NUMBER,
+    SERVER,
+    STATE,
+    TEXT,
+    TIME,
+    YES_NO,
+    list_of,
+    nullable,
+    obj,
+    page_of,
+    pages,
+    query,
+    sort,
+)
+
+_REPORTED = {
+    "state": nullable(STATE),
+    "since": nullable(TIME),
+    "hurt_by_neighbour": nullable(YES_NO),
+}
+_WHO = {"server_id": TEXT, "name": TEXT, "project_id": TEXT}
+AGE = {"reported_at": TIME, "age_s": COUNT, "is_stale": YES_NO}
+NOW = {**_REPORTED, "incomplete": nullable(TEXT)}
+_SUMMARY = {**_WHO, "host": TEXT, "isolation": ISOLATION, **AGE, **NOW}
+SUMMARY = obj(_SUMMARY, title="Vp")
+ON_HOST = obj({**_SUMMARY, "domains": list_of(COUNT)}, title="VpOnHost")
+METRICS_NOW = obj(dict.fromkeys(METRICS, NUMBER), title="Metrics")
+INTERFERENCE = obj(
+    {
+        "kind": KIND,
+        "meaning": TEXT,
+        "since": nullable(TIME),
+        "suspects": list_of(obj({"server_id": TEXT, "name": nullable(TEXT), "rise_per_s": NUMBER})),
+        "refused": list_of(actions.ALTERNATIVE),
+    },
+    title="Interference",
+)
+UNMANAGED = obj({"reason": TEXT, "detail": TEXT}, title="Unmanaged")
+_LAST_KNOWN = {
+    "at": TIME,
+    **NOW,
+    "metrics": nullable(METRICS_NOW),
+    "interference": nullable(INTERFERENCE),
+}
+MEMORY_MOVE = obj(
+    {
+        "server": SERVER,
+        "to": TEXT,
+        "moved_kib": COUNT,
+        "left_kib": COUNT,
+        "is_over": YES_NO,
+        "problem": TEXT,
+    },
+    title="MemoryMove",
+)
+ASKED = obj(
+    {
+        "id": TEXT,
+        "at": nullable(TIME),
+        "since": nullable(TIME),
+        "victim": SERVER,
+        "kind": KIND,
+        "meaning": TEXT,
+        "evidence": {"type": "object", "additionalProperties": NUMBER},
+        "rejected": list_of(actions.ALTERNATIVE),
+    },
+    title="ReportedEscalation",
+)
+UNDER_WAY = {"memory_moves": list_of(MEMORY_MOVE), "escalations": list_of(ASKED)}
+PRIORITY = {"type": "integer", "minimum": 0, "maximum": 9}
+_ORDERED = {"mode": nullable(MODE), "opt_out": YES_NO, "priority": nullable(PRIORITY)}
+ORDERS = obj({**_ORDERED, "by": nullable(TEXT), "at": nullable(TIME)}, title="Orders")
+TENANT_ORDERS = obj(_ORDERED, title="TenantOrders")
+
+LIST_QUERY_1_0 = query(host=NAME)
+LIST_QUERY = pages(
+    host=NAME,
+    project_id=NAME,
+    name=NAME,
+    state={"type": "integer", "minimum": 0, "maximum": 8},
+    hurt_by_neighbour=YES_NO,
+    sort=sort("server_id", "name", "since", "state", "host"),
+)
+OPERATORS_ONLY = frozenset({"host", "project_id"})
+OPERATORS_ONLY_SORTS = frozenset({"host"})
+"""They would tell a tenant where its servers are, or of others."""
+LIST_ANSWER = page_of("vps", SUMMARY, "Vps")
+_FULL: dict[str, Any] = {
+    **_SUMMARY,
+    "flavor": TEXT,
+    "vcpus": COUNT,
+    "vp_id": TEXT,
+    "group": TEXT,
+    "priority": nullable(NUMBER),
+    "cap_floor_ratio": nullable(NUMBER),
+    "unmanaged": nullable(UNMANAGED),
+    "domains": list_of(COUNT),
+    "cpus": TEXT,
+    "cap": nullable(TEXT),
+    "memory": nullable(TEXT),
+    "memory_obstacle": TEXT,
+    "sensitivity": list_of(TEXT),
+    "metrics": nullable(METRICS_NOW),
+    "interference": nullable(INTERFERENCE),
+    "last_known": nullable(obj(_LAST_KNOWN, title="LastKnown")),
+    "actions": list_of(actions.REPORTED),
+    "proposals": list_of(actions.REPORTED),
+    **UNDER_WAY,
+}
+SHOW_ANSWER = obj({"vp": obj(_FULL, {"orders": ORDERS}, "FullVp")}, title="VpAnswer")
+
+_TENANT_SUMMARY = {**_WHO, "isolation": TEXT, "is_stale": YES_NO, **_REPORTED}
+TENANT_SUMMARY = obj(_TENANT_SUMMARY, title="TenantVp")
+TENANT_LIST_ANSWER = page_of("vps", TENANT_SUMMARY, "TenantVps")
+_TENANT_FULL = {
+    **_TENANT_SUMMARY,
+    "group": TEXT,
+    "sensitivity": list_of(TEXT),
+    "unmanaged": nullable(UNMANAGED),
+    "last_known": nullable(obj({"at": TIME, **_REPORTED}, title="TenantLastKnown")),
+    "actions": list_of(actions.TENANTS),
+}
+TENANT_SHOW_ANSWER = obj(
+    {"vp": obj(_TENANT_FULL, {"orders": TENANT_ORDERS}, "FullTenantVp")}, title="TenantVpAnswer"
+)
+
+CHANGE = {
+    "title": "VpChange",
     "type": "object",
-    "properties": {"host": {"type": "string", "minLength": 1, "maxLength": 255}},
+    "properties": _ORDERED,
+    "minProperties": 1,
     "additionalProperties": False,
 }
+
+
+def _changed(orders: dict[str, Any]) -> dict[str, Any]:
+    return {"vp": obj({"server_id": TEXT, "orders": orders, "is_told": YES_NO})}
+
+
+CHANGE_ANSWER = obj(_changed(ORDERS), title="ChangedVp")
+TENANT_CHANGE_ANSWER = obj(_changed(TENANT_ORDERS), title="TenantChangedVp")

@@ -1,67 +1,113 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an operator is told: everything a report has, with names beside ids and ages beside values.
 
-Nothing here may be given to a tenant; `tenant.py` is the only other view.
+Codes are for programs; the `meaning` beside one is for people. What older agents do not report is
+empty or null. Nothing here may be given to a tenant; `tenant.py` is the only other view.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from nova_vp import words
+from nova_vp.core.decided import Rung
+from nova_vp.db.browse import ActionRecord, HostSummary, VpHead
+from nova_vp.db.orders import ServerOrders
 from nova_vp.db.queries import HostRecord
+from nova_vp.db.rows import NAMES, concerned
 from vp_api.sightings import Age, Sighting
 from vp_api.views import values
 
 Names = Mapping[str, str]
+NOTHING_KNOWN = {"state": None, "since": None, "incomplete": None, "hurt_by_neighbour": None}
+"""What holds now, of a host that is silent."""
 
 
-def host_summary(record: HostRecord, age: Age) -> dict[str, Any]:
-    vps = record.report["vps"]
-    hurt_count = sum(vp["interference"] is not None for vp in vps)
+def host_summary(one: HostSummary, age: Age) -> dict[str, Any]:
     return {
-        "name": record.host,
-        "mode": record.mode,
-        "counters": record.report["counters"],
-        "vps_count": len(vps),
-        "hurt_count": None if age.is_stale else hurt_count,
+        "name": one.host,
+        "mode": one.mode,
+        "counters": one.counters,
+        "vps_count": one.vps_count,
+        "hurt_count": None if age.is_stale else one.hurt_count,
         **_age(age),
     }
 
 
-def host(record: HostRecord, age: Age) -> dict[str, Any]:
+def host(record: HostRecord, age: Age, *, is_full: bool) -> dict[str, Any]:
+    """`is_full`: as since 1.1."""
     report = record.report
     names = _names(record)
     sightings = [Sighting(record, age, vp) for vp in report["vps"]]
-    return {
-        **host_summary(record, age),
+    told = {
+        **host_summary(_summary(record, sightings), age),
         "actuator": report["actuator"],
-        "cells": _cells(report["domains"]),
-        "vps": [{**vp_summary(s), "domains": s.vp["domains"]} for s in sightings],
+        "cells": _cells(report["domains"], sightings if is_full else None),
+        "nodes": report.get("nodes", []),
+        "vps": [{**vp_summary(s.head, age), "domains": s.vp["domains"]} for s in sightings],
         "proposals": [_action(action, names) for action in report["proposals"]],
+        **_under_way(record),
+    }
+    if not is_full:
+        return told
+    return {
+        **told,
+        "hypervisor": report.get("hypervisor", ""),
+        "knobs": report.get("knobs", []),
+        "contention": [] if age.is_stale else _contention(sightings),
     }
 
 
-def vp_summary(sighting: Sighting) -> dict[str, Any]:
-    vp = sighting.vp
+def _summary(record: HostRecord, sightings: Sequence[Sighting]) -> HostSummary:
+    return HostSummary(
+        host=record.host,
+        mode=record.mode,
+        received_at=record.received_at,
+        counters=record.report["counters"],
+        vps_count=len(sightings),
+        hurt_count=sum(s.head.is_hurt is True for s in sightings),
+    )
+
+
+def _contention(sightings: Iterable[Sighting]) -> list[dict[str, Any]]:
+    """Who suffers from what, whether a neighbour does it or not."""
+    hurt: dict[str, list[dict[str, Any]]] = {}
+    for sighting in sightings:
+        if found := sighting.vp["interference"]:
+            who = {"server_id": sighting.server_id, "name": sighting.vp["name"]}
+            hurt.setdefault(found["kind"], []).append(who)
+    return [
+        {"kind": kind, "meaning": words.kind(kind), "servers": hurt[kind]} for kind in sorted(hurt)
+    ]
+
+
+def vp_summary(head: VpHead, age: Age) -> dict[str, Any]:
     return {
-        "server_id": sighting.server_id,
-        "name": vp["name"],
-        "project_id": vp["project_id"],
-        "host": sighting.record.host,
-        "isolation": vp["isolation"],
-        **_age(sighting.age),
-        **_now(sighting),
+        "server_id": head.uuid,
+        "name": head.name,
+        "project_id": head.project_id,
+        "host": head.host,
+        "isolation": head.isolation,
+        **_age(age),
+        **(NOTHING_KNOWN if age.is_stale else _reported(head)),
     }
 
 
 def vp(sighting: Sighting) -> dict[str, Any]:
     vp, names = sighting.vp, _names(sighting.record)
     return {
-        **vp_summary(sighting),
+        **vp_summary(sighting.head, sighting.age),
         "flavor": vp["flavor"],
         "vcpus": vp["vcpus"],
+        "vp_id": vp.get("vp_id", vp["uuid"]),
+        "group": vp.get("group", ""),
+        "priority": vp.get("priority"),
+        "cap_floor_ratio": vp.get("cap_floor_ratio"),
         "unmanaged": _unmanaged(vp),
         "domains": vp["domains"],
         "cpus": vp["cpus"],
+        "cap": vp.get("cap"),
+        "memory": vp.get("memory"),
+        "memory_obstacle": vp.get("memory_obstacle", ""),
         "sensitivity": vp["sensitivity"],
         "metrics": None if sighting.age.is_stale else vp["metrics"],
         "interference": None if sighting.age.is_stale else _interference(vp, names),
@@ -70,9 +116,60 @@ def vp(sighting: Sighting) -> dict[str, Any]:
         "proposals": [
             _action(action, names)
             for action in sighting.record.report["proposals"]
-            if vp["uuid"] in (action["uuid"], action["victim"])
+            if vp["uuid"].lower() in concerned(action)
+        ],
+        **_under_way(sighting.record, vp["uuid"]),
+    }
+
+
+def _under_way(record: HostRecord, uuid: str | None = None) -> dict[str, Any]:
+    """What nobody can accept or refuse; with `uuid` that of one server."""
+    report, names = record.report, _names(record)
+    return {
+        "memory_moves": [
+            _memory_move(move, names)
+            for move in report.get("memory_moves", [])
+            if uuid in (None, move["uuid"])
+        ],
+        "escalations": [
+            _escalation(one, names)
+            for one in report.get("escalations", [])
+            if uuid in (None, one["victim"])
         ],
     }
+
+
+def orders(found: ServerOrders | None) -> dict[str, Any]:
+    """None: nothing is ordered."""
+    if found is None:
+        return {"mode": None, "opt_out": False, "priority": None, "by": None, "at": None}
+    return {
+        "mode": found.mode and found.mode.value,
+        "opt_out": found.opt_out,
+        "priority": found.priority,
+        "by": found.by,
+        "at": values.iso_datetime(found.at),
+    }
+
+
+def servers_in(actions: Iterable[ActionRecord]) -> list[str]:
+    """All whose names `stored_action` asks for."""
+    return sorted(
+        {uuid for one in actions for uuid in concerned(one.action)}
+        | {other["uuid"].lower() for one in actions for other in one.action["rejected"]}
+    )
+
+
+def stored_action(one: ActionRecord, names: Names) -> dict[str, Any]:
+    told = _action(one.action, _Folded({**one.action.get(NAMES, {}), **names}))
+    return {**told, "host": one.host, "project_id": one.project_id}
+
+
+class _Folded(dict[str, str]):
+    """Names by UUIDs in lower case, for UUIDs as an agent wrote them."""
+
+    def get(self, uuid: str, default: Any = None) -> Any:
+        return super().get(uuid.lower(), default)
 
 
 def _age(age: Age) -> dict[str, Any]:
@@ -83,36 +180,37 @@ def _age(age: Age) -> dict[str, Any]:
     }
 
 
-def _now(sighting: Sighting) -> dict[str, Any]:
-    """What holds now: of a stale host nothing does."""
-    if sighting.age.is_stale:
-        return {"state": None, "since": None, "incomplete": None, "hurt_by_neighbour": None}
-    return _reported(sighting.vp)
-
-
-def _reported(vp: Mapping[str, Any]) -> dict[str, Any]:
+def _reported(head: VpHead) -> dict[str, Any]:
     return {
-        "state": values.state(vp["state"]),
-        "since": values.iso(vp["since"]),
-        "incomplete": vp["incomplete"],
-        "hurt_by_neighbour": vp["interference"] is not None,
+        "state": values.state(head.state),
+        "since": values.iso(head.since),
+        "incomplete": head.incomplete,
+        "hurt_by_neighbour": head.is_hurt,
     }
 
 
 def _last_known(sighting: Sighting, names: Names) -> dict[str, Any]:
     return {
         "at": values.iso_datetime(sighting.age.received_at),
-        **_reported(sighting.vp),
+        **_reported(sighting.head),
         "metrics": sighting.vp["metrics"],
         "interference": _interference(sighting.vp, names),
     }
 
 
-def _cells(domains: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """LLC domains by NUMA cell."""
+def _cells(
+    domains: Iterable[Mapping[str, Any]], sightings: Sequence[Sighting] | None
+) -> list[dict[str, Any]]:
+    """LLC domains by NUMA cell, with who runs where unless that is None."""
     cells: dict[int, list[dict[str, Any]]] = {}
     for domain in domains:
         told = {key: value for key, value in domain.items() if key != "node"}
+        if sightings is not None:
+            told["servers"] = [
+                {"server_id": s.server_id, "name": s.vp["name"]}
+                for s in sightings
+                if domain["id"] in s.vp["domains"]
+            ]
         cells.setdefault(domain["node"], []).append(told)
     return [{"id": node, "domains": cells[node]} for node in sorted(cells)]
 
@@ -128,42 +226,79 @@ def _interference(vp: Mapping[str, Any], names: Names) -> dict[str, Any] | None:
     if found is None:
         return None
     suspects = [
-        {**_server(names, suspect["uuid"]), "rise_per_s": suspect["rise_per_s"]}
+        {**server(names, suspect["uuid"]), "rise_per_s": suspect["rise_per_s"]}
         for suspect in found["suspects"]
     ]
     return {
         "kind": found["kind"],
+        "meaning": words.kind(found["kind"]),
         "since": values.iso(found["since"]),
         "suspects": suspects,
-        "refused": [_alternative(other, names) for other in found["refused"]],
+        "refused": [alternative(other, names) for other in found["refused"]],
     }
 
 
 def _action(action: Mapping[str, Any], names: Names) -> dict[str, Any]:
-    victim = action["victim"]
+    victim, asker = action["victim"], action.get("on_behalf_of")
     return {
         "id": action["id"],
         "at": values.iso(action["at"]),
+        "settled_at": values.iso(action.get("settled_at")),
         "controller": action["controller"],
-        "server": _server(names, action["uuid"]),
-        "victim": None if victim is None else _server(names, victim),
+        "server": server(names, action["uuid"]),
+        "victim": None if victim is None else server(names, victim),
+        "on_behalf_of": None if asker is None else server(names, asker),
         "reason": action["reason"],
+        "meaning": words.reason(action["reason"]),
+        "rung": action.get("rung"),
         "result": action["result"],
         "detail": action["detail"],
         "from_cpus": action["from_cpus"],
         "to_cpus": action["to_cpus"],
         "domains": action["domains"],
+        "changes": [_change(change, names) for change in action.get("changes", [])],
         "hurt_ratio": action["hurt_ratio"],
         "evidence": action["evidence"],
-        "rejected": [_alternative(other, names) for other in action["rejected"]],
+        "rejected": [alternative(other, names) for other in action["rejected"]],
     }
 
 
-def _alternative(other: Mapping[str, Any], names: Names) -> dict[str, Any]:
+def _change(change: Mapping[str, Any], names: Names) -> dict[str, Any]:
     return {
-        "server": _server(names, other["uuid"]),
+        "server": server(names, change["uuid"]),
+        "knob": change["knob"],
+        "from": change["from"],
+        "to": change["to"],
+        "until": values.iso(change["until"]),
+    }
+
+
+def _memory_move(move: Mapping[str, Any], names: Names) -> dict[str, Any]:
+    told = {key: value for key, value in move.items() if key != "uuid"}
+    return {"server": server(names, move["uuid"]), **told}
+
+
+def _escalation(one: Mapping[str, Any], names: Names) -> dict[str, Any]:
+    return {
+        "id": one["id"],
+        "at": values.iso(one["at"]),
+        "since": values.iso(one["since"]),
+        "victim": server(names, one["victim"]),
+        "kind": one["kind"],
+        "meaning": words.kind(one["kind"]),
+        "evidence": one["evidence"],
+        "rejected": [alternative(other, names) for other in one["rejected"]],
+    }
+
+
+def alternative(other: Mapping[str, Any], names: Names) -> dict[str, Any]:
+    rung = other.get("rung", Rung.MOVE.value)
+    return {
+        "server": server(names, other["uuid"]),
         "domain": other["domain"],
+        "rung": rung,
         "why": other["why"],
+        "meaning": words.refusal(rung, other["why"]),
         "hurt_ratio": other["hurt_ratio"],
     }
 
@@ -172,6 +307,6 @@ def _names(record: HostRecord) -> dict[str, str]:
     return {vp["uuid"]: vp["name"] for vp in record.report["vps"]}
 
 
-def _server(names: Names, server_id: str) -> dict[str, Any]:
+def server(names: Names, server_id: str) -> dict[str, Any]:
     """Id and name; a server that left the host has no name any more."""
     return {"server_id": server_id, "name": names.get(server_id)}

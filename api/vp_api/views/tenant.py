@@ -5,25 +5,49 @@ Only literal keys below ever reach a tenant. Free text of a report never does: r
 pass through tables of known words. Nothing names a host, a neighbour, a CPU or a raw counter.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from nova_vp.core.model import Isolation, Reason, Result, Unmanaged
-from vp_api.sightings import Sighting
+from nova_vp.core.decided import Result
+from nova_vp.core.model import Isolation, Unmanaged
+from nova_vp.db.browse import VpAt, VpHead
+from nova_vp.db.orders import ServerOrders
+from nova_vp.db.rows import is_hurt
+from vp_api.schemas.history import TENANT_METRICS
+from vp_api.sightings import Age, Sighting
 from vp_api.views import values
 
 OWN_ACTIONS = {
-    Reason.HOME.value: "this server was given a place within its host",
-    Reason.MOVE_AGGRESSOR.value: "this server was moved within its host",
-    Reason.MOVE_VICTIM.value: "this server was moved within its host",
-    Reason.INEFFECTIVE.value: "an earlier move of this server was undone",
-    Reason.REAPPLY.value: "this server was put back where it had been moved to",
+    "home-on-arrival": "this server was given a place within its host",
+    "move-aggressor": "this server was moved within its host",
+    "move-victim": "this server was moved within its host",
+    "separate-on-hot-node": "this server was moved within its host",
+    "rearrange-predicted-hurt": "this server was moved within its host",
+    "swap-places": "this server was moved within its host",
+    "bring-memory-and-cpus-together": "this server and its memory were brought together",
+    "partition-cache-or-bandwidth": "this server's share of the host's cache was limited",
+    "cap-aggressor": "this server's processor time was limited",
+    "renew-cap": "the limit on this server's processor time was kept",
+    "lift-cap": "the limit on this server's processor time was raised",
+    "more-cpu": "this server was given more processor time",
+    "cpu-given-back": "processor time that this server did not use was taken back",
+    "undo-ineffective": "an earlier action on this server was undone",
+    "undo-ordered": "an earlier action on this server was undone, as somebody ordered",
+    "reapply-lost-placement": "what had been done for this server was done again",
 }
+OTHERWISE = "this server was treated differently within its host"
 NEIGHBOUR_ACTIONS = {
-    Reason.MOVE_AGGRESSOR.value: "a neighbour was moved away",
-    Reason.INEFFECTIVE.value: "an earlier move of a neighbour was undone",
-    Reason.REAPPLY.value: "a neighbour was kept away",
+    "move-aggressor": "a neighbour was moved away",
+    "separate-on-hot-node": "a neighbour was moved away",
+    "partition-cache-or-bandwidth": "a neighbour's share of the cache was limited",
+    "cap-aggressor": "a neighbour's processor time was limited",
+    "renew-cap": "the limit on a neighbour's processor time was kept",
+    "lift-cap": "the limit on a neighbour's processor time was raised",
+    "undo-ineffective": "an earlier action on a neighbour was undone",
+    "undo-ordered": "an earlier action on a neighbour was undone",
+    "reapply-lost-placement": "what had been done to a neighbour was done again",
 }
+FOR_WHOM = ("victim", "on_behalf_of")
 RESULTS = frozenset(result.value for result in Result)
 ISOLATIONS = frozenset(isolation.value for isolation in Isolation)
 SENSITIVITIES = ("cache", "memory", "remote-latency")
@@ -33,58 +57,85 @@ UNMANAGED = {
     Unmanaged.HUGEPAGES.value: "the flavor asks for huge pages",
     Unmanaged.REALTIME.value: "the flavor asks for realtime CPUs",
     Unmanaged.OPTED_OUT.value: "the flavor says vp:manage=no",
+    Unmanaged.ORDERED_OUT.value: "somebody ordered that this server be left alone",
+    Unmanaged.ORDERED_OBSERVE.value: "somebody ordered that this server be observed only",
     Unmanaged.INVALID_SPEC.value: "the flavor's vp: specs are not valid; tell your operator",
 }
 
 
-def summary(sighting: Sighting) -> dict[str, Any]:
-    vp, is_stale = sighting.vp, sighting.age.is_stale
+def summary(head: VpHead, age: Age) -> dict[str, Any]:
+    is_stale = age.is_stale
     return {
-        "server_id": sighting.server_id,
-        "name": vp["name"],
-        "project_id": vp["project_id"],
-        "isolation": _known(vp["isolation"], ISOLATIONS),
+        "server_id": head.uuid,
+        "name": head.name,
+        "project_id": head.project_id,
+        "isolation": _known(head.isolation, ISOLATIONS),
         "is_stale": is_stale,
-        "state": None if is_stale else values.state(vp["state"]),
-        "since": None if is_stale else values.iso(vp["since"]),
-        "hurt_by_neighbour": None if is_stale else vp["interference"] is not None,
+        "state": None if is_stale else values.state(head.state),
+        "since": None if is_stale else values.iso(head.since),
+        "hurt_by_neighbour": None if is_stale else head.is_hurt,
     }
 
 
 def show(sighting: Sighting) -> dict[str, Any]:
     vp = sighting.vp
     return {
-        **summary(sighting),
+        **summary(sighting.head, sighting.age),
+        "group": vp.get("group", ""),
         "sensitivity": [name for name in SENSITIVITIES if name in vp["sensitivity"]],
         "unmanaged": _unmanaged(vp["unmanaged"]),
         "last_known": _last_known(sighting) if sighting.age.is_stale else None,
         "actions": [
-            told
-            for action in vp["actions"]
-            if (told := _action(action, sighting.server_id)) is not None
+            told for one in vp["actions"] if (told := action(one, sighting.server_id)) is not None
         ],
     }
 
 
+def orders(found: ServerOrders | None) -> dict[str, Any]:
+    """None: nothing is ordered. Not who ordered it: that may have been an operator."""
+    if found is None:
+        return {"mode": None, "opt_out": False, "priority": None}
+    mode = found.mode and found.mode.value
+    return {"mode": mode, "opt_out": found.opt_out, "priority": found.priority}
+
+
+def history(one: VpAt) -> dict[str, Any]:
+    metrics = {name: one.vp.metrics.get(name, 0.0) for name in TENANT_METRICS}
+    return {
+        "at": values.iso_datetime(one.at),
+        "state": values.state(one.vp.state),
+        "hurt_by_neighbour": is_hurt(one.vp.state, one.vp.interference),
+        "metrics": metrics if one.vp.metrics else None,
+    }
+
+
+def one_a_minute(found: Iterable[VpAt]) -> list[VpAt]:
+    """Two for one minute would tell that it moved from a host to another."""
+    return list({one.at: one for one in found}.values())
+
+
 def _last_known(sighting: Sighting) -> dict[str, Any]:
-    vp = sighting.vp
+    head = sighting.head
     # To the minute: the moment itself is the host's, and would tell who shares it.
     at = sighting.age.received_at.replace(second=0, microsecond=0)
     return {
         "at": values.iso_datetime(at),
-        "state": values.state(vp["state"]),
-        "since": values.iso(vp["since"]),
-        "hurt_by_neighbour": vp["interference"] is not None,
+        "state": values.state(head.state),
+        "since": values.iso(head.since),
+        "hurt_by_neighbour": head.is_hurt,
     }
 
 
-def _action(action: Mapping[str, Any], server_id: str) -> dict[str, Any] | None:
+def action(action: Mapping[str, Any], server_id: str) -> dict[str, Any] | None:
     """In the tenant's words, or None: an action that is not about this server."""
     own = server_id.lower()
+    changed = {change["uuid"].lower() for change in action.get("changes", [])}
     if action["uuid"].lower() == own:
-        what = OWN_ACTIONS.get(action["reason"], "this server was moved within its host")
-    elif (action["victim"] or "").lower() == own:
+        what = OWN_ACTIONS.get(action["reason"], OTHERWISE)
+    elif own in ((action[key] or "").lower() for key in FOR_WHOM if key in action):
         what = NEIGHBOUR_ACTIONS.get(action["reason"], "something was done for this server")
+    elif own in changed:
+        what = OTHERWISE
     else:
         return None
     return {

@@ -2,9 +2,11 @@
 """Single values in the form both views show them: times, states. Nothing here names a neighbour."""
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from nova_vp.core.model import FactorClass, State
+from nova_vp.iso import write
 
 FACTOR_WORDS = {
     FactorClass.LOW: "mf<0.25",
@@ -12,7 +14,11 @@ FACTOR_WORDS = {
     FactorClass.HIGH: "mf>0.6",
 }
 
+REMEMBERED = 4096
+"""Moments, of which lists repeat most."""
 
+
+@lru_cache(maxsize=REMEMBERED)
 def iso(seconds: float | None) -> str | None:
     """A time a host reported; one that no calendar knows is no time."""
     if seconds is None:
@@ -23,10 +29,12 @@ def iso(seconds: float | None) -> str | None:
         return None
 
 
+@lru_cache(maxsize=REMEMBERED)
 def iso_datetime(moment: datetime) -> str:
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return write(moment)
 
 
+@lru_cache
 def state(number: int | None) -> dict[str, Any] | None:
     """`{"number": 8, "name": "bulldog, mf>0.6"}`."""
     if number is None:

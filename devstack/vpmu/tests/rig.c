@@ -40,9 +40,11 @@ void rig_vm_init(struct rig_vm *vm, const struct rig_host *host, uint32_t vm_id)
     vm->header.socket_count = 2;
     vm->model = (struct model){.config = host->config, .header = &vm->header, .current_cpu = current_cpu};
     vm->model.vm_id = vm_id;
+    vm->model.node_count = host->is_one_node ? 1 : 2;
     for (int i = 0; i < 2; i++) {
         vm->model.llc[i] = host->llc[i];
         vm->model.socket_of_cpu[i] = (uint8_t)i;
+        vm->model.node_of_socket[i] = (uint8_t)(host->is_one_node ? 0 : i);
         if (host->has_bandwidth)
             vm->model.controller[i] = (struct vpmu_mc *)&host->controllers[i];
     }

@@ -14,6 +14,7 @@ struct rig_host {
     struct cache llc[2];
     struct vpmu_mc controllers[2];
     bool has_bandwidth;
+    bool is_one_node; /* both sockets on node 0 */
 };
 
 struct rig_vm {

@@ -23,7 +23,7 @@ void test_check_text(const char *is, const char *part, const char *file, int lin
 
 #define TEST_TABLES(X) \
     X(boot_tests) X(cache_tests) X(config_tests) X(controller_tests) X(cpumap_tests) X(directory_tests) \
-    X(guest_name_tests) X(model_tests) X(pace_tests) X(rates_tests) X(setup_tests) X(sharing_tests) X(vm_tests)
+    X(guest_name_tests) X(model_tests) X(nodemap_tests) X(pace_tests) X(rates_tests) X(setup_tests) X(sharing_tests) X(vm_tests)
 
 #define DECLARE(table) extern const struct test table[];
 TEST_TABLES(DECLARE)

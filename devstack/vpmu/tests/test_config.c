@@ -21,6 +21,7 @@ static void the_defaults_fit_together(void)
     CHECK(config_check(&config, &problem));
     CHECK(!strcmp(config.dir, "/run/vpmu"));
     CHECK(!strcmp(config.cpumap, "auto"));
+    CHECK(!strcmp(config.nodemap, "one-to-one"));
     CHECK_EQUAL(config.mhz, 60);
     CHECK_EQUAL(config.model.sample, 8);
     CHECK_EQUAL(config.bandwidth, 80);
@@ -41,7 +42,7 @@ static void values_are_taken(void)
 static void every_bad_assignment_is_refused_with_key_value_and_limits(void)
 {
     static const struct refusal REFUSALS[] = {
-        {"smaple=8", "smaple: no such key; known are dir, name, cpumap, l1_kib"},
+        {"smaple=8", "smaple: no such key; known are dir, name, cpumap, nodemap, l1_kib"},
         {"sample=5", "sample=5: must be a power of two from 1 to 64"},
         {"sample=0", "sample=0: must be"},
         {"sample=128", "sample=128: must be"},

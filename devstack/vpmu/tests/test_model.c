@@ -166,6 +166,22 @@ static void a_node_that_does_not_exist_counts_as_local(void)
     stop();
 }
 
+static void another_socket_of_the_same_node_is_local(void)
+{
+    rig_host_init(&host);
+    host.is_one_node = true;
+    rig_vm_init(&vm, &host, 1);
+    vm.cpu = 1;
+    rig_chase(&vm, 0, 1024 * KIB);
+    CHECK_EQUAL(vm.header.chunk_node[0], 0);
+    CHECK_EQUAL(vm.vcpu.socket, 1);
+    vm.header.chunk_node[0] = 1; /* there is no such node here */
+    rig_chase(&vm, 0, 1024 * KIB);
+    CHECK_EQUAL(vm.vcpu.llc_misses_remote, 0);
+    CHECK_EQUAL(vm.vcpu.stall_cycles, 2 * 16384 * 200);
+    stop();
+}
+
 static void addresses_beyond_the_chunk_map_wrap(void)
 {
     start(1);
@@ -219,6 +235,7 @@ const struct test model_tests[] = {
     {"memory belongs to the node of the first touch", memory_belongs_to_the_node_of_the_first_touch},
     {"the remote share is that of the chunks", the_remote_share_is_that_of_the_chunks},
     {"a node that does not exist counts as local", a_node_that_does_not_exist_counts_as_local},
+    {"another socket of the same node is local", another_socket_of_the_same_node_is_local},
     {"addresses beyond the chunk map wrap", addresses_beyond_the_chunk_map_wrap},
     {"an unknown CPU is on some socket", an_unknown_cpu_is_on_some_socket},
     {"publishing copies every counter", publishing_copies_every_counter},

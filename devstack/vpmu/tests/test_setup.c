@@ -47,16 +47,20 @@ static bool start(struct setup *setup, uint32_t vcpu_count)
 
 static void release(struct setup *setup)
 {
-    size_t llc_bytes = (size_t)setup->vm.model.llc[0].sets * setup->vm.model.llc[0].ways * sizeof(uint32_t);
+    struct model *model = &setup->vm.model;
+    size_t llc_bytes = (size_t)model->llc[0].sets * model->llc[0].ways * sizeof(uint32_t);
     for (uint32_t i = 0; i < setup->vm.vcpu_count; i++) {
         free(setup->vm.vcpus[i].model.l1_lines);
         free(setup->vm.vcpus[i].model.l2.tags);
     }
-    free(setup->vm.model.shadow[0].tags);
-    munmap((char *)setup->vm.model.llc[0].tags - sizeof(struct vpmu_llc_header),
-           sizeof(struct vpmu_llc_header) + llc_bytes);
-    if (setup->vm.model.controller[0])
-        munmap(setup->vm.model.controller[0], sizeof(struct vpmu_mc));
+    for (uint32_t socket = 0; socket < setup->file.header->socket_count; socket++) {
+        free(model->shadow[socket].tags);
+        munmap((char *)model->llc[socket].tags - sizeof(struct vpmu_llc_header),
+               sizeof(struct vpmu_llc_header) + llc_bytes);
+    }
+    for (uint32_t node = 0; node < model->node_count; node++)
+        if (model->controller[node])
+            munmap(model->controller[node], sizeof(struct vpmu_mc));
     munmap(setup->file.header, sizeof *setup->file.header + setup->vm.vcpu_count * sizeof(struct vpmu_slot));
     directory_abandon(&setup->directory);
 }
@@ -78,6 +82,34 @@ static void two_vms_share_a_directory(void)
     CHECK(!scratch_has("host/vm.one") && scratch_has("host/vm.two"));
     release(&one);
     release(&two);
+    scratch_remove();
+}
+
+static void two_sockets_on_one_node_have_two_llcs_and_one_controller(void)
+{
+    scratch_make();
+    prepare(&one, "one");
+    strcat(one.config.cpumap, "1023:1");
+    strcpy(one.config.nodemap, "0:0;1:0");
+    CHECK(start(&one, 1));
+    CHECK(scratch_has("host/llc.0") && scratch_has("host/llc.1"));
+    CHECK(scratch_has("host/mc.0") && !scratch_has("host/mc.1"));
+    CHECK_EQUAL(one.file.header->socket_count, 2);
+    CHECK_EQUAL(one.file.header->node_count, 1);
+    CHECK_EQUAL(one.file.header->node_of_socket[1], 0);
+    release(&one);
+    scratch_remove();
+}
+
+static void a_socket_without_a_node_is_refused(void)
+{
+    scratch_make();
+    prepare(&one, "one");
+    strcat(one.config.cpumap, "1023:1");
+    strcpy(one.config.nodemap, "0:0");
+    CHECK(!start(&one, 1));
+    CHECK_CONTAINS(problem.text, "socket 1 has no node");
+    CHECK(!scratch_has("host/vm.one"));
     scratch_remove();
 }
 
@@ -149,6 +181,9 @@ static void the_error_of_a_vm_goes_when_it_starts_well(void)
 
 const struct test setup_tests[] = {
     {"two VMs share a directory", two_vms_share_a_directory},
+    {"two sockets on one node have two LLCs and one controller",
+     two_sockets_on_one_node_have_two_llcs_and_one_controller},
+    {"a socket without a node is refused", a_socket_without_a_node_is_refused},
     {"bandwidth can be switched off", bandwidth_can_be_switched_off},
     {"a refused VM leaves no lock and no file", a_refused_vm_leaves_no_lock_and_no_file},
     {"too many vCPUs are refused", too_many_vcpus_are_refused},

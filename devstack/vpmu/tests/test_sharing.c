@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Two VMs of one modelled host: what they do to each other through the LLC and the memory controllers. */
+#include <string.h>
+
 #include "controller.h"
 #include "rig.h"
 #include "test.h"
@@ -9,14 +11,20 @@
 static struct rig_host host;
 static struct rig_vm victim, other;
 
-static void start(bool has_bandwidth)
+static void start_on_nodes(bool has_bandwidth, bool is_one_node)
 {
     rig_host_init(&host);
     host.has_bandwidth = has_bandwidth;
+    host.is_one_node = is_one_node;
     rig_vm_init(&victim, &host, 1);
     rig_vm_init(&other, &host, 2);
     for (int i = 0; i < 2; i++)
         host.controllers[i].capacity_lines_per_s = CAPACITY_LINES_PER_S;
+}
+
+static void start(bool has_bandwidth)
+{
+    start_on_nodes(has_bandwidth, false);
 }
 
 static void stop(void)
@@ -104,6 +112,12 @@ static void load_node_0(uint64_t permille)
     }
 }
 
+static void report(struct rig_vm *vm, uint64_t now_ns)
+{
+    model_report_bandwidth(&vm->model, &vm->vcpu, now_ns);
+    memset(vm->vcpu.transferred_lines, 0, sizeof vm->vcpu.transferred_lines);
+}
+
 static uint64_t stall_of_a_miss(uint64_t address)
 {
     rig_reset_counters(&victim);
@@ -144,6 +158,48 @@ static void misses_load_the_controller_of_the_memorys_node(void)
     stop();
 }
 
+#define ACCESSES_PER_WINDOW 5000
+
+struct outcome {
+    double memory_factor;
+    double cycles_per_reference;
+};
+
+/* The victim's random reads of 768 KiB on socket 0 while the other streams on socket 1; the last of 40 windows. */
+static struct outcome run_beside_a_stream_on_the_other_socket(bool is_one_node)
+{
+    uint32_t random_state = 1;
+    uint64_t now_ns = 0, streamed = 0;
+    start_on_nodes(true, is_one_node);
+    other.cpu = 1;
+    for (int window = 0; window < 40; window++) {
+        rig_reset_counters(&victim);
+        for (int i = 0; i < ACCESSES_PER_WINDOW; i++) {
+            random_state = random_state * 1664525 + 1013904223;
+            rig_access(&victim, (random_state >> 8) % 12288 * 64);
+            rig_access(&other, streamed++ % 262144 * 64);
+        }
+        now_ns += CONTROLLER_WINDOW_NS;
+        report(&victim, now_ns);
+        report(&other, now_ns);
+    }
+    struct outcome outcome = {
+        .memory_factor = rig_memory_factor(&victim),
+        .cycles_per_reference = (double)victim.vcpu.stall_cycles / (double)victim.vcpu.llc_references,
+    };
+    stop();
+    return outcome;
+}
+
+static void llcs_of_one_node_contend_for_its_controller_alone(void)
+{
+    struct outcome apart = run_beside_a_stream_on_the_other_socket(false);
+    struct outcome together = run_beside_a_stream_on_the_other_socket(true);
+    CHECK_BETWEEN(apart.memory_factor, 0.3, 0.4);
+    CHECK_EQUAL(together.memory_factor, apart.memory_factor);
+    CHECK_BETWEEN(together.cycles_per_reference / apart.cycles_per_reference, 1.4, 2.0);
+}
+
 const struct test sharing_tests[] = {
     {"a stream on the same socket evicts the victim", a_stream_on_the_same_socket_evicts_the_victim},
     {"a stream on the other socket does not", a_stream_on_the_other_socket_does_not},
@@ -152,6 +208,7 @@ const struct test sharing_tests[] = {
     {"equal addresses of two VMs are different lines", equal_addresses_of_two_vms_are_different_lines},
     {"a busy controller slows everyone's misses", a_busy_controller_slows_everyones_misses},
     {"without bandwidth a miss always costs the same", without_bandwidth_a_miss_always_costs_the_same},
+    {"LLCs of one node contend for its controller alone", llcs_of_one_node_contend_for_its_controller_alone},
     {"misses load the controller of the memory's node", misses_load_the_controller_of_the_memorys_node},
     {NULL, NULL},
 };

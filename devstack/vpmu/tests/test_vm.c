@@ -34,8 +34,11 @@ static void start(uint32_t deadline_s)
     vm.header = &header;
     vm.vcpu_count = 2;
     vm.model = (struct model){.config = standard.model, .header = &header, .current_cpu = cpu_0, .vm_id = 1};
-    for (int i = 0; i < 2; i++)
+    vm.model.node_count = 2;
+    for (int i = 0; i < 2; i++) {
         vm.model.llc[i] = (struct cache){llc_tags[i], 512, 16};
+        vm.model.node_of_socket[i] = (uint8_t)i;
+    }
     vm.boot.started_ns = S;
     vm.boot_limits = (struct boot_limits){.deadline_ns = deadline_s * S, .user_instructions = 50000000};
     for (uint32_t i = 0; i < 2; i++)
@@ -125,6 +128,23 @@ static void a_slow_host_shows_as_debt(void)
     stop();
 }
 
+static void time_without_a_cpu_is_no_debt_to_a_busy_guest(void)
+{
+    start(0);
+    struct vcpu *vcpu = &vm.vcpus[0];
+    uint64_t now_ns = S;
+    for (int i = 0; i < 400; i++) {
+        run_to_tick(vcpu);
+        now_ns += MS;
+        vcpu->away_ns += MS / 2; /* a quota of half a CPU: half a ms for half a modelled one */
+        CHECK_EQUAL(vcpu_tick(&vm, vcpu, false, now_ns), 0);
+    }
+    CHECK_EQUAL(slots[0].debt_ns, 0);
+    run_to_tick(vcpu);
+    CHECK_BETWEEN(vcpu_tick(&vm, vcpu, false, now_ns), 0.4e6, 0.6e6); /* nor credit for it */
+    stop();
+}
+
 static void misses_take_modelled_time(void)
 {
     start(0);
@@ -205,6 +225,7 @@ const struct test vm_tests[] = {
     {"one vCPU in user space ends the boot for all", one_vcpu_in_user_space_ends_the_boot_for_all},
     {"a measured guest runs at its modelled clock", a_measured_guest_runs_at_its_modelled_clock},
     {"a slow host shows as debt", a_slow_host_shows_as_debt},
+    {"time without a CPU is no debt to a busy guest", time_without_a_cpu_is_no_debt_to_a_busy_guest},
     {"misses take modelled time", misses_take_modelled_time},
     {"a halted vCPU publishes and owes nothing", a_halted_vcpu_publishes_and_owes_nothing_for_its_idle_time},
     {"live controls take effect at the next tick", live_controls_take_effect_at_the_next_tick},

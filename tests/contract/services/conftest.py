@@ -1,24 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A private RabbitMQ and MariaDB, one for many tests since each takes seconds to start.
+"""A private RabbitMQ, MariaDB and PostgreSQL, one for many tests: each takes seconds to start."""
 
-Nova and oslo.messaging are imported here first: they warn about themselves and each other, and
-warnings are errors in our tests.
-"""
-
-import gc
-import threading
-import warnings
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from oslo_config import cfg
 
+from nova_vp.db.queries import Store
+from tests.connections import end_connections, end_listeners, look_up_often
 from tests.mariadb import MariaDB
+from tests.postgresql import PostgreSQL
 from tests.rabbitmq import RabbitMQ
-from tests.waiting import wait_until
+from tests.synced import Synced, make_file
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    import oslo_messaging  # noqa: F401
+
+@pytest.fixture(scope="session", autouse=True)
+def ends_are_quick() -> Iterator[None]:
+    """Of listeners in this process; those in processes of their own are as they are."""
+    with pytest.MonkeyPatch.context() as patch:
+        look_up_often(patch)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -28,18 +31,16 @@ def rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitMQ]:
     try:
         broker.start()
         yield broker
-        # A listener of oslo.messaging that was told to stop takes up to 5 s to notice.
-        wait_until(lambda: not any(t.name == "end" for t in threading.enumerate()), "listeners")
-        collect_sockets()
+        end_connections()
     finally:
         broker.close()
 
 
-def collect_sockets() -> None:
-    """oslo.messaging leaves its sockets to the garbage collector, which warns; here, not later."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        gc.collect()
+@pytest.fixture
+def nobody_listens_on() -> Iterator[None]:
+    """After the test, whoever it told to stop."""
+    yield
+    end_listeners()
 
 
 @pytest.fixture(scope="session")
@@ -50,3 +51,75 @@ def mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDB]:
         yield server
     finally:
         server.stop()
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[PostgreSQL]:
+    server = PostgreSQL()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture(params=["sqlite", "mariadb", "postgresql"])
+def database_kind(request: pytest.FixtureRequest) -> str:
+    """Once each that we support."""
+    return str(request.param)
+
+
+@pytest.fixture
+def database_url(database_kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Of a new database, without tables."""
+    if database_kind == "sqlite":
+        return f"sqlite:///{tmp_path}/store.sqlite"
+    server: MariaDB | PostgreSQL = request.getfixturevalue(database_kind)
+    return server.make_database("store")
+
+
+@pytest.fixture(scope="session")
+def synced_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("synced") / "store.sqlite"
+    make_file(path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def synced_mariadb(mariadb: MariaDB) -> Synced:
+    return Synced(mariadb.make_database("synced"))
+
+
+@pytest.fixture(scope="session")
+def synced_postgresql(postgresql: PostgreSQL) -> Synced:
+    return Synced(postgresql.make_database("synced"))
+
+
+@pytest.fixture
+def synced_sqlite_url(synced_file: Path, tmp_path: Path) -> str:
+    return f"sqlite:///{shutil.copy(synced_file, tmp_path / 'store.sqlite')}"
+
+
+@pytest.fixture
+def synced_url(database_kind: str, request: pytest.FixtureRequest) -> str:
+    """Of an up-to-date empty database."""
+    if database_kind == "sqlite":
+        return str(request.getfixturevalue("synced_sqlite_url"))
+    synced: Synced = request.getfixturevalue(f"synced_{database_kind}")
+    synced.empty()
+    return synced.url
+
+
+@pytest.fixture
+def database_conf(synced_url: str, tmp_path: Path) -> cfg.ConfigOpts:
+    """Of an up-to-date empty database."""
+    file = tmp_path / "nova-vp.conf"
+    file.write_text(f"[database]\nconnection = {synced_url}\nsqlite_synchronous = false\n")
+    conf = cfg.ConfigOpts()
+    conf(["--config-file", str(file)])
+    return conf
+
+
+@pytest.fixture
+def store(database_conf: cfg.ConfigOpts) -> Store:
+    return Store(database_conf)

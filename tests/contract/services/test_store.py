@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report store, the same on SQLite and MariaDB."""
+"""The report store, the same on SQLite, MariaDB and PostgreSQL."""
 
 import threading
 from datetime import UTC, datetime, timedelta
@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 from oslo_config import cfg
 
-from nova_vp import manage, wire
+from nova_vp import wire
 from nova_vp.db import schema
 from nova_vp.db.models import Base
-from nova_vp.db.queries import NewReport, Store
-from tests.mariadb import MariaDB
+from nova_vp.db.queries import ERRORS, HostHead, NewReport, Store
 from tests.messages import a_report
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
@@ -29,28 +28,8 @@ def a_new_report(
     return NewReport(host, wire.Order(*order), mode, received_at, text)
 
 
-@pytest.fixture(params=["sqlite", "mariadb"])
-def conf(request: pytest.FixtureRequest, tmp_path: Path) -> cfg.ConfigOpts:
-    """Of an up-to-date empty database."""
-    url = f"sqlite:///{tmp_path}/store.sqlite"
-    if request.param == "mariadb":
-        server: MariaDB = request.getfixturevalue("mariadb")
-        url = server.make_database("store")
-    file = tmp_path / "nova-vp.conf"
-    file.write_text(f"[database]\nconnection = {url}\n")
-    manage.main(["--config-file", str(file), "db", "sync"])
-    conf = cfg.ConfigOpts()
-    conf(["--config-file", str(file)])
-    return conf
-
-
-@pytest.fixture
-def store(conf: cfg.ConfigOpts) -> Store:
-    return Store(conf)
-
-
 def orders(store: Store) -> dict[str, tuple[int, int]]:
-    return {record.host: (record.epoch, record.sequence) for record in store.list_hosts()}
+    return {head.host: (head.order.epoch, head.order.sequence) for head in store.list_heads()}
 
 
 def test_a_stored_report_is_read_back(store: Store) -> None:
@@ -60,11 +39,12 @@ def test_a_stored_report_is_read_back(store: Store) -> None:
     assert record.received_at == NOW
     assert record.mode == "advise"
     assert record.report == a_report(mode="advise")
-    assert store.list_hosts() == [record]
+    assert (record.host, record.epoch, record.sequence) == ("vp1", 1, 1)
+    assert store.list_heads() == [HostHead("vp1", wire.Order(1, 1), "advise", NOW)]
 
 
 def test_an_empty_store(store: Store) -> None:
-    assert store.list_hosts() == []
+    assert store.list_heads() == []
     assert store.get_host("vp1") is None
     store.save_reports([])
 
@@ -129,16 +109,27 @@ def test_two_services_storing_the_same_hosts_at_once(store: Store) -> None:
 
 
 def test_sync_again_changes_nothing_and_matches_the_models(
-    conf: cfg.ConfigOpts, store: Store
+    database_conf: cfg.ConfigOpts, store: Store
 ) -> None:
     from alembic.autogenerate import compare_metadata
     from alembic.migration import MigrationContext
 
     store.save_reports([a_new_report()])
-    engine = schema.open_engine(conf)
+    engine = schema.open_engine(database_conf)
     schema.upgrade(engine)
     with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, Base.metadata) == []
-    assert schema.current_revision(engine) == "0001"
+    assert schema.current_revision(engine) == "0007"
     assert orders(store) == {"vp1": (1, 1)}
+
+
+def test_a_database_without_our_tables_raises_what_services_wait_for(
+    database_url: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "no-tables.conf"
+    file.write_text(f"[database]\nconnection = {database_url}\n")
+    conf = cfg.ConfigOpts()
+    conf(["--config-file", str(file)])
+    with pytest.raises(ERRORS):
+        Store(conf).save_reports([a_new_report()])

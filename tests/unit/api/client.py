@@ -9,9 +9,10 @@ import webob
 import webob.dec
 from oslo_config import cfg
 
-from tests.unit.api import cloud
+from tests.unit.api import cloud, contract
+from tests.unit.api.stored import holding
 from vp_api import deploy
-from vp_api.testing import MemoryAgents, MemoryStore
+from vp_api.testing import MemoryAgents
 
 IMPLIED = {
     "admin": ["admin", "manager", "member", "reader"],
@@ -43,15 +44,15 @@ class Persona:
 class ByPersona:
     """Stands where auth_token stands: the test says who is asking."""
 
-    def __init__(self, application: Any, persona: Persona | None) -> None:
+    def __init__(self, application: Any) -> None:
         self._application = application
-        self._persona = persona
 
     @webob.dec.wsgify
     def __call__(self, request: webob.Request) -> webob.Response:
-        if self._persona is None:
+        persona = request.environ["test.persona"]
+        if persona is None:
             return webob.Response(status=401, text="Authentication required")
-        request.headers.update(self._persona.headers)
+        request.headers.update(persona.headers)
         return request.get_response(self._application)
 
 
@@ -72,25 +73,34 @@ def configuration(*files: str) -> cfg.ConfigOpts:
     return conf
 
 
+LATEST = {"OpenStack-API-Version": "vp latest"}
+
+
 class Api:
-    """One stored cloud, asked by anybody."""
+    """One stored cloud, asked by anybody. Every answer is held against what the routes table says
+    of it."""
 
-    def __init__(self, records=None, store=None, agents=None, files=()) -> None:
-        self.store = store or MemoryStore(cloud.records() if records is None else records)
+    def __init__(self, records=None, stored=None, agents=None, files=()) -> None:
+        self.stored = stored or holding(records)
         self.agents = agents or MemoryAgents()
-        self._conf = configuration(*files)
-
-    def ask(self, persona, path, method="GET", body=None, **options) -> Answer:
-        application = deploy.loadapp(
-            self._conf,
-            self.store,
+        self.application = deploy.loadapp(
+            configuration(*files),
+            self.stored,
             self.agents,
             clock=lambda: cloud.NOW,
-            authenticate=lambda app, conf: ByPersona(app, persona),
+            authenticate=lambda application, conf: ByPersona(application),
         )
-        request = webob.Request.blank(path, method=method, **options)
+
+    def ask(self, persona, path, method="GET", body=None, headers=None, **options) -> Answer:
+        request = webob.Request.blank(path, method=method, headers=headers, **options)
+        request.environ["test.persona"] = persona
         if body is not None:
             request.content_type = "application/json"
             request.body = body if isinstance(body, bytes) else json.dumps(body).encode()
-        response = request.get_response(application)
+        response = request.get_response(self.application)
+        contract.check(request, response, persona)
         return Answer(response.status_int, response.text, response.headers)
+
+    def latest(self, persona, path, method="GET", body=None, **options) -> Answer:
+        """At the newest microversion."""
+        return self.ask(persona, path, method, body, headers=LATEST, **options)

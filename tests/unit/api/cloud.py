@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small cloud as the store would hold it: builders, and the two hosts that API tests ask about.
 
-lab-1 is fresh: `victim` of project alpha was hurt by `noisy` of project beta, which was moved.
-lab-2 is stale, measures badly, and still claims `victim`, which left it for lab-1.
+lab-1 is fresh: `victim` of project alpha was hurt by `noisy` of project beta, which was moved and
+is to be capped; its memory is on its way.
+lab-2 is stale, measures badly, and still claims `victim`, which left it for lab-1. Its agent is an
+old one, which reports none of what may be missing.
 """
 
+import json
 from datetime import UTC, datetime, timedelta
 
 from nova_vp import wire
@@ -22,6 +25,8 @@ NOISY = "22222222-2222-4222-8222-222222222222"
 ORPHAN = "33333333-3333-4333-8333-333333333333"
 SLEEPER = "44444444-4444-4444-8444-444444444444"
 GONE = "55555555-5555-4555-8555-555555555555"
+ESCALATION = "66666666-6666-4666-8666-666666666666"
+OLD_ESCALATION = "77777777-7777-4777-8777-777777777777"
 UNKNOWN = "99999999-9999-4999-8999-999999999999"
 
 
@@ -29,6 +34,7 @@ def an_action(**changes):
     return {
         "id": "6f1c2d3e-1",
         "at": NOW_S - 60,
+        "settled_at": NOW_S - 48,
         "controller": "mitigate",
         "uuid": NOISY,
         "victim": VICTIM,
@@ -40,12 +46,52 @@ def an_action(**changes):
         "domains": [1],
         "hurt_ratio": 0.02,
         "evidence": {"memory_factor_before": 0.1, "memory_factor_now": 0.8},
+        "rung": "move-vcpus",
+        "on_behalf_of": None,
+        "changes": [
+            {"uuid": NOISY, "knob": "placement", "from": "0-1", "to": "2-3", "until": None}
+        ],
         "rejected": [
-            {"uuid": VICTIM, "domain": 1, "why": "predicted-hurt-not-lower", "hurt_ratio": 0.3},
-            {"uuid": NOISY, "domain": 2, "why": "no-free-cpu", "hurt_ratio": None},
+            refused(uuid=VICTIM, why="predicted-hurt-not-lower", hurt_ratio=0.3),
+            refused(domain=2),
         ],
         **changes,
     }
+
+
+def refused(**changes):
+    return {
+        "uuid": NOISY,
+        "domain": 1,
+        "rung": "move-vcpus",
+        "why": "no-free-cpu",
+        "hurt_ratio": None,
+        **changes,
+    }
+
+
+def a_cap(**changes):
+    cap = {
+        "uuid": NOISY,
+        "knob": "cpu-cap",
+        "from": "none",
+        "to": "90 % of each vCPU",
+        "until": NOW_S + 60,
+    }
+    return an_action(
+        id="6f1c2d3e-2",
+        at=NOW_S - 5,
+        settled_at=None,
+        reason="cap-aggressor",
+        result="proposed",
+        from_cpus="",
+        to_cpus="",
+        domains=[],
+        rung="cap",
+        changes=[cap],
+        rejected=[],
+        **changes,
+    )
 
 
 def metrics(**changes):
@@ -82,6 +128,58 @@ def a_vp(**changes):
         "interference": None,
         "actions": [],
         **changes,
+    }
+
+
+def asked(group="", vp_id=VICTIM, **changes):
+    """What younger agents say of a server on top."""
+    return {
+        "vp_id": vp_id,
+        "group": group,
+        "priority": 1.0,
+        "cap_floor_ratio": 0.5,
+        "cap": "none",
+        "memory": "node 0 100 %",
+        "memory_obstacle": "",
+        **changes,
+    }
+
+
+def under_way():
+    """What younger agents say of a host on top."""
+    nodes = [(0, 3e6, True), (1, 2.5e5, False)]
+    return {
+        "nodes": [
+            {
+                "node": node,
+                "misses_per_s": misses,
+                "mpki": 20.5,
+                "limit_misses_per_s": 2e6,
+                "is_hot": is_hot,
+            }
+            for node, misses, is_hot in nodes
+        ],
+        "memory_moves": [
+            {
+                "uuid": NOISY,
+                "to": "node 1 100 %",
+                "moved_kib": 262144,
+                "left_kib": 786432,
+                "is_over": False,
+                "problem": "",
+            }
+        ],
+        "escalations": [
+            {
+                "id": "6f1c2d3e-3",
+                "at": NOW_S - 4,
+                "since": NOW_S - 64,
+                "victim": VICTIM,
+                "kind": "memory-controller",
+                "evidence": {"misses_per_s": 3e6},
+                "rejected": [refused(domain=None, rung="cap", why="cap-at-its-floor")],
+            }
+        ],
     }
 
 
@@ -125,21 +223,94 @@ def a_record(host="lab-1", age_s=3, **changes):
     )
 
 
+def escalations():
+    """What lab-1 asked the cluster for: the first is proposed, nobody is at the second yet."""
+    return [
+        an_escalation(),
+        an_escalation(id=OLD_ESCALATION, kind="interconnect", candidates=[]),
+    ]
+
+
+def an_escalation(**changes):
+    message = {
+        "v": wire.VERSION,
+        "id": ESCALATION,
+        "host": "lab-1",
+        "epoch": 7,
+        "at": NOW_S - 4,
+        "since": NOW_S - 64,
+        "mode": "advise",
+        "kind": "memory-controller",
+        "victim": VICTIM,
+        "evidence": {"misses_per_s": 3e6},
+        "rejected": [refused(domain=None, rung="cap", why="cap-at-its-floor")],
+        "candidates": [
+            a_candidate(),
+            a_candidate(uuid=VICTIM, name="victim", project_id=ALPHA, role="victim"),
+        ],
+        **changes,
+    }
+    topic = wire.ESCALATION_TOPIC
+    return wire.decode(topic, wire.encode(topic, message))
+
+
+def choice():
+    """What a vp-scheduler writes who proposes it."""
+    weighed = {"copy_s": 2.5, "cost_s": 0.6, "relief_ratio": 0.25, "others_ratio": 0.0}
+    left_out = {"uuid": VICTIM, "name": "victim", "role": "victim", "why": "dearer"}
+    mover = {"uuid": NOISY, "name": "noisy", "project_id": BETA, "role": "aggressor"}
+    told = {
+        "mover": mover,
+        "numbers": {**weighed, "gain_s": 2826.1692000000003},
+        "loss_ratio": 0.4,
+        "rejected": [
+            {
+                **left_out,
+                "detail": "costs 1.2 where noisy costs 0.6",
+                "numbers": {**weighed, "cost_s": 1.2, "gain_s": 900.0},
+            }
+        ],
+    }
+    return {"reason": "noisy should leave this host", "choice": json.dumps(told)}
+
+
+def a_candidate(**changes):
+    return {
+        "uuid": NOISY,
+        "name": "noisy",
+        "project_id": BETA,
+        "flavor": "vp.small",
+        "image": "",
+        "vcpus": 1,
+        "role": "aggressor",
+        "memory_kib": 1048576,
+        "dirty_kib_per_s": None,
+        "state": 7,
+        "sensitivity": [],
+        "priority": 1.0,
+        "relief_ratio": 0.25,
+        "others_ratio": 0.0,
+        "obstacle": "",
+        **changes,
+    }
+
+
 def records():
     hurt = {
         "kind": "cache",
         "since": NOW_S - 10,
         "suspects": [{"uuid": NOISY, "rise_per_s": 1.5e6}],
-        "refused": [
-            {"uuid": NOISY, "domain": 1, "why": "no-free-cpu", "hurt_ratio": 0.25},
-        ],
+        "refused": [refused(hurt_ratio=0.25)],
     }
-    proposal = an_action(id="6f1c2d3e-2", at=NOW_S - 5, result="proposed", rejected=[])
     return [
         a_record(
             "lab-1",
             vps=[
-                a_vp(interference=hurt, actions=[an_action()]),
+                a_vp(
+                    interference=hurt,
+                    actions=[an_action()],
+                    **asked("shop", f"{ALPHA}/shop"),
+                ),
                 a_vp(
                     uuid=NOISY,
                     name="noisy",
@@ -149,9 +320,16 @@ def records():
                     cpus="2-3",
                     state=7,
                     actions=[
-                        an_action(id="6f1c2d3e-0", reason="home-on-arrival", victim=None),
+                        an_action(
+                            id="6f1c2d3e-0",
+                            reason="home-on-arrival",
+                            victim=None,
+                            result="applied",
+                            settled_at=None,
+                        ),
                         an_action(),
                     ],
+                    **asked(vp_id=NOISY, cap_floor_ratio=None, cap="90 % of each vCPU"),
                 ),
                 a_vp(
                     uuid=ORPHAN,
@@ -164,9 +342,11 @@ def records():
                     incomplete="idle",
                     sensitivity=[],
                     metrics=None,
+                    **asked(vp_id=ORPHAN, memory="unknown", memory_obstacle="locked in memory"),
                 ),
             ],
-            proposals=[proposal],
+            proposals=[a_cap()],
+            **under_way(),
         ),
         a_record(
             "lab-2",

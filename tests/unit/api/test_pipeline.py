@@ -8,8 +8,9 @@ from tests.keystone import Keystone
 from tests.loopback import served
 from tests.unit.api import cloud
 from tests.unit.api.client import configuration
+from tests.unit.api.stored import holding
 from vp_api import deploy
-from vp_api.testing import MemoryAgents, MemoryStore
+from vp_api.testing import MemoryAgents
 
 CONFIGURATION = """
 [keystone_authtoken]
@@ -34,7 +35,7 @@ def configure(folder, keystone_url):
 def loadapp(folder, keystone_url):
     return deploy.loadapp(
         configure(folder, keystone_url),
-        MemoryStore(cloud.records()),
+        holding(),
         MemoryAgents(),
         clock=lambda: cloud.NOW,
     )

@@ -5,12 +5,15 @@
 item, so that a row says only what it is about.
 """
 
+import io
+import sys
 from dataclasses import dataclass
 from typing import Any
 
 import oslo_messaging
 import pytest
 from oslo_db import exception as db_exception
+from sqlalchemy.exc import SQLAlchemyError
 
 from tests.unit.api import cloud
 from tests.unit.api.client import Api, Persona
@@ -437,11 +440,13 @@ def test_an_agent_that_fails(failure, status, code):
         assert ("told-why" in answer.text) == (status == 409)
 
 
-class BrokenStore:
+class Broken:
+    """A database that fails whatever it is asked."""
+
     def __init__(self, failure):
         self._failure = failure
 
-    def list_hosts(self):
+    def __getattr__(self, name):
         raise self._failure
 
 
@@ -449,15 +454,31 @@ class BrokenStore:
     ("failure", "status", "code"),
     [
         (db_exception.DBConnectionError("secret-dsn"), 503, "store-unavailable"),
+        (SQLAlchemyError("secret-dsn"), 503, "store-unavailable"),
         (ZeroDivisionError("secret-internals"), 500, "internal"),
     ],
 )
 def test_failures_inside_keep_their_cause_inside(failure, status, code):
-    answer = Api(store=BrokenStore(failure)).ask(ADMIN, "/v1/hosts")
+    answer = Api(stored=Broken(failure)).ask(ADMIN, "/v1/hosts")
     assert answer.status == status
     assert_contains(answer.json, error(code))
     assert_is_error(answer)
     assert "secret" not in answer.text
+
+
+def test_a_body_of_any_depth_is_refused():
+    api, most = Api(), sys.getrecursionlimit()
+    for depth in range(most - 200, most):
+        body = b'{"mode": ' + b"[" * depth + b"]" * depth + b"}"
+        assert api.latest(ADMIN, V, "PATCH", body).status == 400, depth
+
+
+def test_a_body_that_ends_early_is_no_failure_of_ours():
+    sent = {"wsgi.input": io.BytesIO(b"{"), "CONTENT_LENGTH": "2"}
+    kind = "application/json"
+    answer = Api().latest(ADMIN, V, "PATCH", environ=sent, content_type=kind)
+    assert answer.status == 400
+    assert_is_error(answer)
 
 
 def test_a_method_that_is_missing_names_those_there_are():

@@ -5,8 +5,11 @@ import contextlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import requests
@@ -21,12 +24,30 @@ from tests.unit.api.client import configuration
 from tests.unit.api.test_pipeline import CONFIGURATION
 from vp_api.deploy import utc_now
 
+DEADLINE_S = 60
+TOKEN = {"X-Auth-Token": f"admin.{cloud.ALPHA}"}
 OWN = """
 [database]
 connection = sqlite:///{folder}/nova-vp.sqlite
 [bus]
 transport_url = fake:/
 """
+
+UNIT = Path(__file__).parents[3] / "etc/nova-vp/systemd/vp-api.service"
+
+
+class Slow(Keystone):
+    """Knows a token once it is told to."""
+
+    def __init__(self):
+        super().__init__()
+        self.asked, self.shall_know = threading.Event(), threading.Event()
+
+    def _validate(self, request):
+        if request.headers["X-Subject-Token"].startswith("admin."):
+            self.asked.set()
+            assert self.shall_know.wait(DEADLINE_S)
+        return super()._validate(request)
 
 
 def prepare(folder, keystone_url):
@@ -76,8 +97,35 @@ def test_what_the_store_holds_is_served(tmp_path):
     with served(Keystone()) as keystone_url:
         prepare(tmp_path, keystone_url)
         with waitress(tmp_path) as process:
-            token = {"X-Auth-Token": f"admin.{cloud.ALPHA}"}
-            answer = requests.get(f"{url_of(process)}/v1/hosts", headers=token, timeout=60)
+            url = f"{url_of(process)}/v1/hosts"
+            answer = requests.get(url, headers=TOKEN, timeout=DEADLINE_S)
     assert answer.status_code == 200, answer.text
     (host,) = answer.json()["hosts"]
     assert (host["name"], host["vps_count"], host["is_stale"]) == ("lab-1", 1, False)
+
+
+def test_a_stop_lets_whoever_asks_have_the_answer(tmp_path):
+    """By the signal that our unit has systemd send: waitress knows of no other."""
+    (name,) = re.findall(r"^KillSignal=(\w+)$", UNIT.read_text(), re.M) or ["SIGTERM"]
+    keystone = Slow()
+    with served(keystone) as keystone_url:
+        prepare(tmp_path, keystone_url)
+        with waitress(tmp_path) as process, ThreadPoolExecutor(1) as pool:
+            url = f"{url_of(process)}/v1/hosts"
+            asking = pool.submit(requests.get, url, headers=TOKEN, timeout=DEADLINE_S)
+            assert keystone.asked.wait(DEADLINE_S)
+            process.send_signal(signal.Signals[name])
+            keystone.shall_know.set()
+            assert asking.result().status_code == 200
+            assert process.wait(DEADLINE_S) == 0
+
+
+def test_a_folder_without_a_file_is_told(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", "import vp_api.wsgi"],
+        env={**os.environ, "OS_NOVA_VP_CONFIG_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+    )
+    assert f"no nova-vp.conf or vp-api.conf in {tmp_path}" in done.stdout + done.stderr

@@ -23,12 +23,14 @@ class Canned:
 
     def __init__(self, body="{}", status=200):
         self.asked = []
+        self.versions = set()
         self._body = body
         self._status = status
 
     @webob.dec.wsgify
     def __call__(self, request):
         self.asked.append(f"{request.method} {request.environ['PATH_INFO']}")
+        self.versions.add(request.headers.get("OpenStack-API-Version"))
         return webob.Response(status=self._status, text=self._body)
 
 
@@ -37,9 +39,9 @@ def client_of():
     """A client of one canned application; `suffix` is what the catalog adds to its root."""
     with contextlib.ExitStack() as stack:
 
-        def make(canned, suffix=""):
+        def make(canned, suffix="", **about):
             url = stack.enter_context(served(canned))
-            return Client(Adapter(Session(auth=NoAuth()), endpoint_override=url + suffix))
+            return Client(Adapter(Session(auth=NoAuth()), endpoint_override=url + suffix), **about)
 
         yield make
 
@@ -49,6 +51,82 @@ def test_the_catalog_may_name_the_root_or_the_version(client_of, suffix):
     canned = Canned('{"vps": []}')
     assert client_of(canned, suffix).list_vps() == []
     assert canned.asked == ["GET /v1/vps"]
+    assert canned.versions == {"vp 1.1"}
+
+
+class Pages:
+    """Ten rows, and links by an address that only the API itself can reach."""
+
+    def __init__(self):
+        self.asked = []
+
+    @webob.dec.wsgify
+    def __call__(self, request):
+        asked = dict(request.params)
+        self.asked.append(asked)
+        start, limit = int(asked.get("marker", 0)), min(int(asked["limit"]), 4)
+        end = start + limit
+        link = f"http://behind.invalid/v1/actions?limit={limit}&marker={end}&host=h"
+        rows = [{"id": f"a-{n}"} for n in range(start, min(end, 10))]
+        return webob.Response(json={"actions": rows, "links": {"next": link} if end < 10 else {}})
+
+
+def test_a_list_of_many_pages(client_of):
+    pages = Pages()
+    told = client_of(pages).list_actions(host="h", is_stale=True, result=None)
+    assert [one["id"] for one in told] == [f"a-{n}" for n in range(10)]
+    assert [one.get("marker") for one in pages.asked] == [None, "4", "8"]
+    filters = {"host": "h", "is_stale": "true", "limit": "1000"}
+    assert all({k: v for k, v in one.items() if k != "marker"} == filters for one in pages.asked)
+
+
+@pytest.mark.parametrize(("limit", "requests"), [(1, 1), (4, 1), (5, 2), (99, 3)])
+def test_no_more_is_asked_than_wanted(client_of, limit, requests):
+    pages = Pages()
+    told = client_of(pages).list_actions(limit)
+    assert len(told) == min(limit, 10)
+    assert len(pages.asked) == requests
+
+
+class Minutes:
+    """A month of which the last day was recorded, told as many minutes at a time as asked for."""
+
+    def __init__(self):
+        self.requests = 0
+
+    @webob.dec.wsgify
+    def __call__(self, request):
+        self.requests += 1
+        start, end, recorded = int(request.params.get("marker", 0)), 30 * 1440, 29 * 1440
+        after = min(start + int(request.params["limit"]), end)
+        rows = [{"at": minute} for minute in range(max(start, recorded), after)]
+        next_page = {"next": f"http://behind.invalid/?marker={after}"} if after < end else {}
+        return webob.Response(json={"history": rows, "links": next_page})
+
+
+def test_empty_minutes_are_not_asked_for_one_by_one(client_of):
+    minutes = Minutes()
+    told = client_of(minutes).host_history("lab-1", limit=2)
+    assert [one["at"] for one in told] == [29 * 1440, 29 * 1440 + 1]
+    assert minutes.requests <= 50
+
+
+@webob.dec.wsgify
+def breaking_off(request):
+    """As where somebody killed vp-api in the middle of an answer."""
+    packed = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    return webob.Response(body=b"not packed at all", headers=packed)
+
+
+def test_an_answer_that_breaks_off(client_of):
+    with pytest.raises(Unreachable, match="does not answer"):
+        client_of(breaking_off).list_hosts()
+
+
+def test_novas_name_of_a_server_comes_first(client_of):
+    canned = Canned('{"vp": {}}')
+    client_of(canned, find_servers={"web": ["id-of-web"]}.get).show_vp("web")
+    assert canned.asked == ["GET /v1/vps/id-of-web"]
 
 
 def test_a_name_that_is_given_twice(client_of):

@@ -5,15 +5,154 @@ import pytest
 
 from vp_client import words
 
+ME = {"server_id": "id-1", "name": "me"}
+OTHER = {"server_id": "id-2", "name": None}
+
+
+def an_action(*changes):
+    return {
+        "id": "a-1",
+        "at": "AT",
+        "result": "applied",
+        "server": ME,
+        "victim": None,
+        "on_behalf_of": None,
+        "reason": "swap-places",
+        "meaning": "why",
+        "from_cpus": "0",
+        "to_cpus": "1",
+        "changes": list(changes),
+        "hurt_ratio": 0.0,
+        "detail": "",
+        "evidence": {},
+        "rejected": [],
+    }
+
+
+def a_change(server, knob, was, to, until=None):
+    return {"server": server, "knob": knob, "from": was, "to": to, "until": until}
+
+
+def a_move(**changes):
+    left = {"moved_kib": 1024, "left_kib": 3072, "is_over": False, "problem": ""}
+    return {"server": ME, "to": "node 1 100 %", **left, **changes}
+
+
+def a_node(limit=None):
+    return {
+        "node": 3,
+        "misses_per_s": 5e5,
+        "mpki": 2.0,
+        "limit_misses_per_s": limit,
+        "is_hot": False,
+    }
+
 
 @pytest.mark.parametrize(
     ("told", "expected"),
     [
+        ((), "CPUs 0 -> 1"),
+        ((a_change(ME, "placement", "0-1", "2"),), "CPUs 0-1 -> 2"),
+        ((a_change(ME, "cpu-cap", "none", "90 %", "AT"),), "cap none -> 90 % until AT"),
+        (
+            (
+                a_change(ME, "memory", "node 0 100 %", "node 1 100 %"),
+                a_change(OTHER, "placement", "2", "0-1"),
+            ),
+            "memory node 0 100 % -> node 1 100 %, id-2 CPUs 2 -> 0-1",
+        ),
+        ((a_change(ME, "new-knob", "x", "y"),), "new-knob x -> y"),
+    ],
+)
+def test_what_was_turned(told, expected):
+    text = " ".join(words.actions([an_action(*told)]).split())
+    assert text == f"AT applied: me (id-1), {expected}; reason swap-places: why; predicted hurt 0%"
+
+
+@pytest.mark.parametrize(
+    ("whom", "expected"),
+    [
+        ({}, ""),
+        ({"victim": ME}, ""),
+        ({"victim": OTHER}, " for id-2"),
+        ({"on_behalf_of": OTHER}, " for id-2"),
+    ],
+)
+def test_for_whom_it_was_done(whom, expected):
+    text = " ".join(words.actions([an_action() | whom]).split())
+    assert f"reason swap-places{expected}: why" in text
+
+
+def an_attempt(**changes):
+    about = {"attempt": 1, "server": ME, "source_host": "a", "dest_host": None, "detail": ""}
+    times = {"started_at": "NOON", "ended_at": None}
+    return {**about, **times, "status": "migrating", **changes}
+
+
+def weighed(**changes):
+    """Who could have been migrated, as the cluster's choice has it."""
+    numbers = {"copy_s": 12.0, "cost_s": 1.5, "gain_s": 2826.1692000000003}
+    about = {"uuid": "id-1", "name": "me", "role": "aggressor", "detail": "too dear"}
+    return {**about, "numbers": numbers, **changes}
+
+
+def ordered(**changes):
+    return {"mode": None, "opt_out": False, "priority": None, **changes}
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        (
+            words.attempts([an_attempt()]),
+            "1: me (id-1) from a to wherever Nova chooses: migrating; NOON to now",
+        ),
+        (
+            words.attempts([an_attempt(dest_host="b", detail="slow", ended_at="ONE")]),
+            "1: me (id-1) from a to b: migrating, slow; NOON to ONE",
+        ),
+        (words.choice(None), "none"),
+        (
+            words.choice({"mover": None, "numbers": None, "rejected": [weighed(role="victim")]}),
+            "nobody\nnot me (id-1), the victim: too dear; 12 s to copy, costs 1.5 and gains\n"
+            "  2.83 k performance-seconds",
+        ),
+        (
+            words.choice({"mover": weighed(), "numbers": weighed()["numbers"], "rejected": []}),
+            "me (id-1), the aggressor: 12 s to copy, costs 1.5 and gains 2.83 k\n"
+            "  performance-seconds",
+        ),
+        (words.escalation_status("e-1", "completed"), "completed"),
+        (
+            words.escalation_status("e-1", "proposed"),
+            "proposed, and waits for\nopenstack vp escalation accept e-1",
+        ),
+        (words.action_result("a-1", "mended"), "mended"),
+        (
+            words.action_result("a-1", "proposed"),
+            "proposed, and in mode advise waits for\nopenstack vp action apply a-1",
+        ),
+        (
+            words.contention([{"kind": "cache", "meaning": "why", "servers": [ME, OTHER]}]),
+            "cache: why: me, id-2",
+        ),
+        (words.orders(ordered()), "nothing is ordered"),
+        (words.orders(ordered(mode="advise", priority=0)), "mode advise at most, priority 0"),
+        (words.orders(ordered(priority=1, by="u", at="AT")), "priority 1 (by u at AT)"),
+        (words.short_state(None), "-"),
+        (words.minute("2026-01-02T03:04:05Z"), "2026-01-02 03:04"),
+        (words.point("new-kind"), "new-kind"),
+        (words.wrap_code("bring-memory-home", 12), "bring-\nmemory-home"),
+        (words.server_or_none(None), "none"),
         (words.age(0), "0 s"),
         (words.age(119), "119 s"),
         (words.age(120), "2 min"),
         (words.age(7200), "2 h"),
         (words.number(0), "0"),
+        (words.number(1.9e-05), "0"),
+        (words.number(0.00018), "0.0002"),
+        (words.number(-0.00001), "0"),
+        (words.number(999.9), "1000"),
         (words.number(0.6789), "0.679"),
         (words.number(1234), "1.23 k"),
         (words.number(2.5e6), "2.5 M"),
@@ -25,7 +164,25 @@ from vp_client import words
         (words.words([0, 1]), "0, 1"),
         (words.unmanaged({"reason": "realtime", "detail": ""}), "yes, realtime"),
         (words.server({"server_id": "id", "name": None}), "id"),
+        (words.short_name({"server_id": "6a2f0c1e-8d4b", "name": None}), "6a2f0c1e…"),
+        (words.short_name({"server_id": "id", "name": "a long name"}), "a long name"),
         (words.actions([]), "none"),
+        (words.memory_moves([a_move()]), "me (id-1) to node 1 100 %: 1 of 4 MiB moved"),
+        (
+            words.memory_moves([a_move(is_over=True, left_kib=0)]),
+            "me (id-1) to node 1 100 %: 1 of 1 MiB moved, done",
+        ),
+        (
+            words.memory_moves([a_move(is_over=True, problem="no room")]),
+            "me (id-1) to node 1 100 %: 1 of 4 MiB moved, ended early: no room",
+        ),
+        (
+            words.nodes([a_node()]),
+            "node 3: 500 k misses/s, limit not calibrated; summed MPKI 2",
+        ),
+        (words.nodes([a_node(4e6)]), "node 3: 500 k misses/s, limit 4 M; summed MPKI 2"),
+        (words.cap_floor(None), "never capped"),
+        (words.weight(2.5), "2.5"),
     ],
 )
 def test_words(told, expected):

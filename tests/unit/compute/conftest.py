@@ -5,4 +5,8 @@ import warnings
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    import nova.api.validation.extra_specs.validators  # noqa: F401
+    import nova.api.validation.extra_specs.validators
+    import nova.compute.resource_tracker
+    import nova.objects
+
+    nova.objects.register_all()

@@ -12,7 +12,8 @@ CHASE_REFERENCES_PER_S = CHASE.mips * 1e3 * CHASE.l2_mpki
 
 def missing(share_ratio: float):
     """Work that misses as much as this share of what the victim references."""
-    return replace(STREAM, mpki=share_ratio * CHASE_REFERENCES_PER_S / (STREAM.mips * 1e3))
+    mpki = share_ratio * CHASE_REFERENCES_PER_S / (STREAM.mips * 1e3)
+    return replace(STREAM, mpki=mpki, l2_mpki=mpki)
 
 
 def a_pair(neighbour) -> Host:

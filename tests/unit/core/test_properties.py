@@ -11,22 +11,27 @@ from dataclasses import dataclass, field, replace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nova_vp.core.memory import BUDGET_S
+from nova_vp.core.decided import TRIED, Action, Change, Decision, Reason, Setting, Want
+from nova_vp.core.knobs import Knob, Partition, Quota, all_cpus
+from nova_vp.core.memory import BUDGET_S, Memory
 from nova_vp.core.model import (
-    Action,
-    Decision,
+    Controller,
+    Guest,
     Homing,
     Isolation,
+    Limits,
     LlcDomain,
     Mode,
+    Picture,
     Policy,
-    Reason,
     Topology,
     Unmanaged,
 )
+from nova_vp.core.plan import plan
+from nova_vp.core.step import step
 from tests.unit.core.build import CHASE, CHASE_HURT, COMPUTE, STREAM, Host, Rates, uuid_of
 
-MOVES = (Reason.MOVE_AGGRESSOR, Reason.MOVE_VICTIM)
+MOVING = frozenset({Knob.PLACEMENT, Knob.MEMORY})
 
 
 def topology_of(*sizes_and_nodes: tuple[int, int]) -> Topology:
@@ -52,7 +57,16 @@ policies = st.builds(
     dwell_samples=st.integers(1, 2),
     move_hold_s=st.sampled_from([0.0, 10.0]),
     effect_window_s=st.sampled_from([1.0, 10.0]),
+    rearrange_after_s=st.sampled_from([3.0, 10.0]),
+    cap_probe_s=st.sampled_from([5.0, 60.0]),
+    epoch_s=st.sampled_from([2.0, 10.0]),
+    hot_node_by_mpki=st.booleans(),
+    controllers=st.sets(st.sampled_from(Controller)).map(frozenset),
 )
+knobs = st.sets(st.sampled_from(Knob)).map(lambda some: frozenset(some) | {Knob.PLACEMENT})
+limits = st.sampled_from([Limits(), Limits(5e5), Limits(5e5, 1e5), Limits(None, 1e5)])
+splits = st.sampled_from([(), ((0, 0.5), (1, 0.5)), ((0, 0.2), (1, 0.2), (2, 0.6))])
+floors = st.sampled_from([None, 0.5, 0.75, 1.0])
 rates = st.sampled_from([COMPUTE, CHASE, CHASE_HURT, STREAM]) | st.builds(
     Rates,
     mips=st.sampled_from([0.0, 0.5, 30.0, 3000.0]),
@@ -70,7 +84,11 @@ class Story:
 
     host: Host
     draw: st.DrawFn
-    moves: list[tuple[Action, float]] = field(default_factory=list)
+    tried: list[float] = field(default_factory=list)
+    """When something was done that must prove itself."""
+    moved_at_s: dict[str, float] = field(default_factory=dict)
+    left: list[tuple[str, frozenset[int], float]] = field(default_factory=list)
+    """Who was taken away from which CPUs, and when."""
 
     def some_cpus(self) -> frozenset[int]:
         return frozenset(self.draw(st.sets(st.sampled_from(self.cpus()), min_size=1)))
@@ -89,6 +107,13 @@ class Story:
             vcpus=self.draw(st.integers(1, 5)),
             isolation=self.draw(st.sampled_from(Isolation)),
             unmanaged=self.draw(st.sampled_from([None, None, Unmanaged.OPTED_OUT])),
+            node=self.draw(st.sampled_from([None, *self.host.topology.nodes])),
+            group=self.draw(st.sampled_from(["", "", "store"])),
+            priority=self.draw(st.sampled_from([0.1, 1.0, 50.0])),
+            cap_floor_ratio=self.draw(floors),
+            memory_split=self.draw(splits),
+            memory_obstacle=self.draw(st.sampled_from(["", "", "", "huge pages"])),
+            quota=self.draw(st.sampled_from([Quota(), Quota(), Quota(150_000)])),
         )
         self.bound(name)
 
@@ -110,13 +135,14 @@ class Story:
         uuid = uuid_of(name)
         guest = self.host.guests[uuid]
         self.host.change(name, generation=guest.generation + "'", placement=guest.allowed_cpus)
+        self.moved_at_s.pop(uuid, None)
         if self.draw(st.booleans()):
             self.host.applied.pop(uuid, None)
 
     def count_nonsense(self, name: str) -> None:
         uuid, value = uuid_of(name), self.draw(st.sampled_from([0, 1, 2**63, 2**64 - 1]))
         what = self.draw(st.sampled_from(COUNTS))
-        self.host.counts[uuid] = replace(self.host.counts[uuid], **{what: value})
+        self.host.counts[uuid] = self.host.counts[uuid]._replace(**{what: value})
 
     def take_a_cpu_offline(self, _name: str) -> None:
         gone = self.cpus()[-1]
@@ -127,7 +153,7 @@ class Story:
         for uuid, guest in self.host.guests.items():
             allowed = guest.allowed_cpus - {gone} or self.host.topology.cpus
             placement = guest.placement - {gone} or allowed
-            self.host.guests[uuid] = replace(guest, allowed_cpus=allowed, placement=placement)
+            self.host.guests[uuid] = guest._replace(allowed_cpus=allowed, placement=placement)
 
     def set_mode(self, _name: str) -> None:
         self.host.mode = self.draw(st.sampled_from(Mode))
@@ -143,22 +169,54 @@ class Story:
             *[self.nothing, self.change_rates] * 3,
             *(self.bound, self.place_by_hand, self.stop_or_start, self.reboot),
             *(self.count_nonsense, self.take_a_cpu_offline, self.set_mode, self.refuse_or_not),
+            *(self.leave, self.opt_out_or_in),
         ]
         self.draw(st.sampled_from(events))(self.some_guest())
 
+    def leave(self, name: str) -> None:
+        if len(self.host.guests) > 1:
+            self.host.leave(name)
+
+    def opt_out_or_in(self, name: str) -> None:
+        self.host.change(name, unmanaged=self.draw(st.sampled_from([None, Unmanaged.OPTED_OUT])))
+
     def tick(self) -> None:
-        guests = dict(self.host.guests)
-        decision = self.host.tick(self.draw(st.sampled_from([1.0] * 8 + [0.0, 1e-9, 3600.0])))
+        self.host.pass_time(self.draw(st.sampled_from([1.0] * 8 + [0.0, 1e-9, 3600.0])))
+        picture, memory = self.host.picture(), self.host.memory
+        decision = self.host.decide()
+        self.check_names(memory, picture, decision)
         for action in (*decision.actions, *decision.proposals):
-            guest = guests[action.guest_uuid]
-            assert action.cpus, "an empty placement"
-            assert action.cpus <= guest.allowed_cpus, "beyond Nova's bound"
-            assert action.cpus != guest.placement, "an action that changes nothing"
-            assert action.domain_ids, "a place in no LLC domain"
-            assert not guest.unmanaged, "a guest that is to be left alone"
+            self.check_action(action, picture)
+        owned = [(c.guest_uuid, c.knob) for a in decision.actions for c in a.changes]
+        assert len(owned) == len(set(owned)), "two owners of one knob"
         self.check_mode(decision)
         self.check_pace(decision)
+        self.check_nothing_is_left_to_do(decision)
         check_numbers(decision)
+
+    def check_names(self, memory: Memory, picture: Picture, decision: Decision) -> None:
+        """What a server is called is nobody's business."""
+        guests = tuple(
+            guest._replace(name=f"renamed-{number}", domain_name=f"other-{number}", flavor="f2")
+            for number, guest in enumerate(picture.guests)
+        )
+        _, again = step(memory, replace(picture, guests=guests), self.host.policy)
+        assert again.actions == decision.actions
+        assert again.proposals == decision.proposals
+        assert again.refused == decision.refused
+        assert again.detections == decision.detections
+        assert again.escalations == decision.escalations
+
+    def check_action(self, action: Action, picture: Picture) -> None:
+        guests = {guest.uuid: guest for guest in picture.guests}
+        assert action.changes, "an action that changes nothing"
+        for change in action.changes:
+            guest = guests[change.guest_uuid]
+            assert not guest.unmanaged, "a guest that is to be left alone"
+            assert change.knob in picture.knobs, "a knob that this host does not have"
+            check_change(change, guest, picture)
+        if action.change_of(Knob.PLACEMENT):
+            assert action.domain_ids, "a place in no LLC domain"
 
     def check_mode(self, decision: Decision) -> None:
         if decision.mode is Mode.OBSERVE:
@@ -166,18 +224,77 @@ class Story:
             assert self.host.policy.home_on_arrival is Homing.ALWAYS or not decision.actions
 
     def check_pace(self, decision: Decision) -> None:
+        """Holds between moves, no way back, a budget; undo is exempt."""
         now_s, policy = self.host.now_s, self.host.policy
+        if self.host.refuse:
+            return
         for action in decision.actions:
-            if action.reason not in MOVES or self.host.refuse:
-                continue
-            for earlier, at_s in self.moves:
-                is_back = (
-                    earlier.guest_uuid == action.guest_uuid and earlier.from_cpus & action.cpus
-                )
-                assert not is_back or now_s - at_s >= policy.reverse_hold_s, "back too early"
-            self.moves.append((action, now_s))
-        spent = sum(now_s - at_s < BUDGET_S for _, at_s in self.moves)
+            moved = {c.guest_uuid for c in action.changes if c.knob in MOVING}
+            if not action.is_undo:
+                for uuid in moved & self.moved_at_s.keys():
+                    assert now_s - self.moved_at_s[uuid] >= policy.move_hold_s, "moved too soon"
+            for change in action.changes:
+                if action.reason in TRIED and change.knob is Knob.PLACEMENT:
+                    self.check_no_way_back(change)
+            self.moved_at_s.update(dict.fromkeys(moved, now_s))
+            if action.reason in TRIED:
+                self.tried.append(now_s)
+        spent = sum(now_s - at_s < BUDGET_S for at_s in self.tried)
         assert spent <= policy.moves_per_minute
+
+    def check_no_way_back(self, change: Change) -> None:
+        now_s, cpus = self.host.now_s, all_cpus(change.to)
+        for uuid, gone, at_s in self.left:
+            is_back = uuid == change.guest_uuid and gone & cpus
+            assert not is_back or now_s - at_s >= self.host.policy.reverse_hold_s, "back too early"
+        self.left.append((change.guest_uuid, all_cpus(change.now), now_s))
+
+    def check_nothing_is_left_to_do(self, decision: Decision) -> None:
+        """What was applied and is wanted again is no action."""
+        if self.host.refuse:
+            return
+        wants = [
+            Want(
+                controller=action.controller,
+                guest_uuid=action.guest_uuid,
+                settings=tuple(
+                    Setting(c.guest_uuid, c.knob, c.to)
+                    for c in action.changes
+                    if c.knob is not Knob.MEMORY or c.guest_uuid not in self.host.memory_moves
+                ),
+                domain_ids=action.domain_ids,
+                reason=action.reason,
+                hurt=action.hurt,
+            )
+            for action in decision.actions
+            if action.reason is not Reason.RENEW_CAP
+        ]
+        assert plan(wants, self.host.picture()) == ()
+
+
+def check_change(change: Change, guest: Guest, picture: Picture) -> None:
+    if change.knob is Knob.PLACEMENT:
+        assert all(change.to), "an empty placement"
+        assert all_cpus(change.to) <= guest.allowed_cpus, "beyond Nova's bound"
+    elif change.knob is Knob.CPU_CAP:
+        check_cap(change, guest)
+    elif change.knob is Knob.MEMORY:
+        assert math.isclose(sum(share for _, share in change.to), 1.0)
+        assert {node for node, _ in change.to} <= set(picture.topology.nodes)
+        assert not guest.memory_obstacle
+    else:
+        assert isinstance(change.to, Partition)
+        assert all(0 < ratio <= 1 for ratio in change.to)
+
+
+def check_cap(change: Change, guest: Guest) -> None:
+    if change.is_restoring:
+        return
+    assert guest.cap_floor_ratio is not None, "a guest that is never capped"
+    own = change.original.cores
+    assert change.to.cores >= guest.cap_floor_ratio * own - 1e-6, "below the floor"
+    assert change.to.cores <= own + 1e-6, "more than Nova gave it"
+    assert change.until_s is not None, "a cap without a lease"
 
 
 def check_numbers(decision: Decision) -> None:
@@ -195,7 +312,14 @@ def check_numbers(decision: Decision) -> None:
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 def test_every_decision_keeps_the_promises(data: st.DataObject) -> None:
     draw = data.draw
-    host = Host(draw(topologies), draw(policies), mode=draw(st.sampled_from(Mode)))
+    host = Host(
+        draw(topologies),
+        draw(policies),
+        mode=draw(st.sampled_from(Mode)),
+        knobs=draw(knobs),
+        limits=draw(limits),
+        copy_kib_per_s=draw(st.sampled_from([None, 10_000.0])),
+    )
     story = Story(host, draw)
     for _ in range(draw(st.integers(1, 5))):
         story.arrive()

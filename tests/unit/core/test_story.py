@@ -5,6 +5,13 @@ from dataclasses import replace
 
 import pytest
 
+from nova_vp.core.decided import (
+    Outcome,
+    Reason,
+    Rejection,
+    Result,
+)
+from nova_vp.core.knobs import Applied
 from nova_vp.core.memory import confirm
 from nova_vp.core.model import (
     Homing,
@@ -12,11 +19,7 @@ from nova_vp.core.model import (
     Isolation,
     LlcDomain,
     Mode,
-    Outcome,
     Policy,
-    Reason,
-    Rejection,
-    Result,
     State,
     Topology,
     Unmanaged,
@@ -68,6 +71,22 @@ def test_a_sample_that_straddles_the_onset_counts():
     assert host.tick().actions == ()
     onset(host)
     assert [a.guest_uuid for a in host.tick().actions] == [uuid_of("neighbour")]
+
+
+def test_a_victim_is_not_written_off_before_the_guilty_ones_counters_come():
+    host = a_quiet_pair()
+    host.run("victim", CHASE_HURT)
+    assert [d.detections for d in host.ticks(5)] == [()] * 5
+    host.run("neighbour", STREAM)
+    assert host.until(Reason.MOVE_AGGRESSOR).guest_uuid == uuid_of("neighbour")
+
+
+def test_who_outgrew_the_cache_before_a_neighbour_rose_blames_nobody():
+    host = a_quiet_pair()
+    host.run("victim", CHASE_HURT)
+    host.ticks(10)
+    host.run("neighbour", STREAM)
+    assert all(d.actions == () and d.detections == () for d in host.ticks(20))
 
 
 def test_recovery_is_recorded_as_mended():
@@ -151,9 +170,9 @@ def test_what_is_applied_stays_frozen_in_observe():
     host.ticks(2)
     host.mode = Mode.OBSERVE
     host.change("neighbour", placement=frozenset({0, 1}))
-    host.applied[uuid_of("neighbour")] = replace(
-        host.applied[uuid_of("neighbour")], original_cpus=frozenset({0, 1})
-    )
+    (held,) = host.applied[uuid_of("neighbour")].held
+    found = replace(held, original=(frozenset({0, 1}),))
+    host.applied[uuid_of("neighbour")] = Applied(uuid_of("neighbour"), 1, (found,))
     assert all(d.actions == () for d in host.ticks(15))
 
 
@@ -208,6 +227,25 @@ def test_an_unmanaged_aggressor_is_left_and_the_victim_moves():
     assert Rejection.UNMANAGED in {r.rejection for r in action.rejected}
 
 
+def test_a_victim_that_moved_in_vain_is_not_moved_there_again_within_the_hold():
+    host = Host(policy=replace(NO_HOMING, reverse_hold_s=120.0))
+    for name, cpu in (("neighbour", 0), ("other", 1)):
+        host.add(name, COMPUTE, cpus={cpu}, unmanaged=Unmanaged.DEDICATED_CPUS)
+    host.add("victim", CHASE, cpus={0})
+    host.ticks(6)
+    onset(host)
+    host.run("other", replace(STREAM, mips=2))
+    decisions = host.ticks(100)
+    assert [a.reason for d in decisions for a in d.actions] == [
+        Reason.MOVE_VICTIM,
+        Reason.INEFFECTIVE,
+    ]
+    assert Rejection.FAILED_BEFORE in {r.rejection for r in decisions[-1].refused}
+    assert host.placement("victim") == {0}
+    later = [a.reason for d in host.ticks(60) for a in d.actions]
+    assert later[:1] == [Reason.MOVE_VICTIM], "the hold is over"
+
+
 def test_no_free_cpu_elsewhere_means_no_move_and_the_reason():
     host = a_quiet_pair()
     host.add("filler", replace(COMPUTE, cores=0.95), cpus={1})
@@ -236,13 +274,13 @@ def test_no_way_back_within_the_hold():
     host = Host(policy=policy)
     host.add("neighbour", COMPUTE, cpus={0})
     host.add("victim", CHASE, cpus={0})
-    host.add("second", CHASE, cpus={1})
+    host.add("second", Rates(mips=30, l2_mpki=11.0, mpki=0.1, cpi=3.0), cpus={1})
     host.ticks(6)
     onset(host)
     host.ticks(2)
     host.run("victim", CHASE)
     host.ticks(4)
-    host.run("second", CHASE_HURT)
+    host.run("second", Rates(mips=20, l2_mpki=11.0, mpki=10.0, cpi=4.6))
     host.ticks(5)
     assert host.placement("neighbour") == {1}
 
@@ -294,9 +332,9 @@ def test_after_a_restart_the_known_profile_still_finds_the_guilty_one():
 def test_poor_numbers_mean_no_action_and_say_why(change, why):
     host = a_quiet_pair()
     onset(host)
-    host.counts[uuid_of("victim")] = replace(host.counts[uuid_of("victim")], **change)
+    host.counts[uuid_of("victim")] = host.counts[uuid_of("victim")]._replace(**change)
     if why is Incomplete.PARTIAL:
-        host.counts[uuid_of("victim")] = replace(host.counts[uuid_of("victim")], vcpus_read=1)
+        host.counts[uuid_of("victim")] = host.counts[uuid_of("victim")]._replace(vcpus_read=1)
         host.change("victim", vcpus=2)
     decision = host.tick()
     assert host.view("victim", decision).incomplete is why
@@ -305,8 +343,8 @@ def test_poor_numbers_mean_no_action_and_say_why(change, why):
 
 def test_a_counter_that_restarts_at_zero_is_never_a_negative_rate():
     host = a_quiet_pair()
-    host.counts[uuid_of("victim")] = replace(
-        host.counts[uuid_of("victim")], instructions=0, cycles=0, llc_references=0, llc_misses=0
+    host.counts[uuid_of("victim")] = host.counts[uuid_of("victim")]._replace(
+        instructions=0, cycles=0, llc_references=0, llc_misses=0
     )
     view = host.view("victim", host.tick())
     assert (view.sample, view.incomplete) == (None, Incomplete.RESET)
@@ -490,6 +528,40 @@ def test_a_streaming_domain_forbids_itself_to_unknown_newcomers():
     hostile, free = decision.domains
     assert hostile.table[9].newcomer_ratio > 0.05
     assert free.table[9].newcomer_ratio == 0
+
+
+def test_who_has_never_done_anything_is_no_danger_and_who_was_never_seen_may_be():
+    host = Host(policy=NO_HOMING)
+    host.add("asleep", replace(CHASE, mips=0.1), cpus={0})
+    host.add("unread", CHASE, cpus={1})
+    del host.counts[uuid_of("unread")], host.rates[uuid_of("unread")]
+    decision = host.ticks(7)[-1]
+    assert host.view("asleep", decision).incomplete is Incomplete.IDLE
+    asleep, unread = decision.domains
+    living_off_cache = 4
+    assert asleep.table[living_off_cache].newcomer_ratio < 0.01
+    assert unread.table[living_off_cache].newcomer_ratio > 0.05
+
+
+def test_a_host_whose_cycles_are_not_counted_is_judged_all_the_same():
+    host = Host(policy=NO_HOMING)
+    host.add("asleep", replace(CHASE, mips=0.1), cpus={0})
+    host.add("uncounted", replace(COMPUTE, cpi=0.0), cpus={1})
+    assert len(host.ticks(7)[-1].domains) == 2
+
+
+@pytest.mark.parametrize("mpki", [2, 20])
+def test_who_is_well_beside_quiet_neighbours_is_not_taken_for_safe_beside_a_storm(mpki):
+    host = Host(topology=two_sockets(cpus=2), policy=NO_HOMING)
+    host.add("neighbour", COMPUTE, cpus={0, 1})
+    host.add("victim", CHASE, cpus={0, 1})
+    host.add("quiet", replace(CHASE, mpki=0.0), cpus={2, 3})
+    host.add("drizzle", Rates(mips=2, l2_mpki=mpki, mpki=mpki), cpus={2, 3})
+    host.ticks(40)
+    onset(host)
+    decisions = host.ticks(4)
+    assert any(decision.detections for decision in decisions)
+    assert not host.share_a_cache("neighbour", "quiet")
 
 
 def test_domains_are_told_as_homing_leaves_them():

@@ -3,13 +3,17 @@
 
 import pytest
 
+from nova_vp.core.knobs import NO_QUOTA, Applied, Held, Knob, Partition, Quota
 from nova_vp.core.model import Isolation, Unmanaged
+from nova_vp.cpuset import format_cpus
+from nova_vp.flavor_specs import FlavorSpec
 from tests.domain_xml import PROJECT_ID, a_domain, nova_metadata
-from vp_agent.drivers.cpuset import format_cpus
 from vp_agent.drivers.description import parse_description
-from vp_agent.drivers.journal_entry import NEVER, UNREADABLE
+from vp_agent.drivers.journal_entry import NEVER, UNREADABLE, format_entry
 
 HOST_CPUS = frozenset(range(8))
+BOUND = frozenset(range(4))
+NOVAS = Quota(20_000, 25_000)
 UUID = "6c5ef3d3-5f34-4a8c-9a37-1bd6ac4bd6d5"
 
 NUMA = """\
@@ -35,21 +39,29 @@ def describe(**about):
     return parse_description(a_domain(**about), HOST_CPUS)
 
 
-def placed(cpus="1", original="0-3", epoch="5", **attributes):
-    values = {"cpus": cpus, "original": original, "epoch": epoch} | {
+def held(**attributes):
+    values = {
+        "knob": "placement",
+        "value": "1",
+        "original": "0-3",
         "controller": "mitigation",
         "action": "m-1",
         **attributes,
     }
     listed = " ".join(f'{k}="{v}"' for k, v in values.items() if v is not None)
-    return f'<vp:placed xmlns:vp="urn:nova-vp:1" {listed}/>'
+    return f"<vp:held {listed}/>"
+
+
+def entry(*helds, epoch="5"):
+    listed = "" if epoch is None else f' epoch="{epoch}"'
+    return f'<vp:applied xmlns:vp="urn:nova-vp:1"{listed}>{"".join(helds)}</vp:applied>'
 
 
 def test_a_servers_names_come_from_novas_metadata():
     about = describe(metadata=nova_metadata("db & cache", "m1.big", {"vp:isolation": "strict"}))
     assert (about.uuid, about.name, about.flavor) == (UUID, "db & cache", "m1.big")
     assert about.project_id == PROJECT_ID
-    assert about.isolation is Isolation.STRICT
+    assert about.spec == FlavorSpec(Isolation.STRICT, cap_floor_ratio=0.5)
     assert (about.vcpus, about.obstacle, about.applied) == (2, None, None)
 
 
@@ -99,6 +111,22 @@ def test_flavor_specs_may_leave_a_guest_alone(specs, reason, named):
 
 
 @pytest.mark.parametrize(
+    ("specs", "floor"),
+    [
+        ({}, None),
+        ({"hw:foo": "bar"}, None),
+        ({"vp:priority": "2"}, 0.5),
+        ({"vp:cpu_floor": "80"}, 0.8),
+        ({"vp:cpu_floor": "80", "vp:manage": "no"}, None),
+        ({"vp:cpu_floor": "80", "vp:isolation": "hard"}, None),
+    ],
+)
+def test_only_a_valid_flavor_of_ours_permits_caps(specs, floor):
+    about = describe(metadata=nova_metadata(extra_specs=specs))
+    assert about.spec.cap_floor_ratio == floor
+
+
+@pytest.mark.parametrize(
     ("specs", "reason"),
     [
         ({"hw:numa_nodes": "1"}, Unmanaged.NUMA_TOPOLOGY),
@@ -125,40 +153,132 @@ def test_pins_equal_to_the_bound_are_neutral():
 
 def test_pins_that_our_journal_explains_are_ours():
     body = NEUTRAL.replace("0-3", "1")
-    about = describe(body=body, metadata=nova_metadata() + placed(cpus="1"))
+    about = describe(body=body, metadata=nova_metadata() + entry(held()))
     assert about.obstacle is None
-    assert about.applied.cpus == {1}
-    assert about.applied.original_cpus == {0, 1, 2, 3}
-    assert (about.applied.controller, about.applied.action_id) == ("mitigation", "m-1")
-    assert about.applied.epoch == 5
+    expected = Held(Knob.PLACEMENT, (frozenset({1}),), (BOUND,), "mitigation", "m-1")
+    assert about.applied == Applied(UUID, 5, (expected,))
 
 
 @pytest.mark.parametrize(
-    "entry",
+    "text",
     [
-        placed(cpus=""),
-        placed(cpus="all"),
-        placed(cpus="0-99999999999"),
-        placed(cpus="3-1"),
-        placed(original=""),
-        placed(original=None),
-        placed(epoch="soon"),
-        placed(epoch="0"),
-        placed(epoch="-4"),
-        placed(epoch=None),
-        placed(controller="x" * 300),
-        placed(action=None),
-        '<vp:placed xmlns:vp="urn:nova-vp:1"><evil/></vp:placed>',
+        entry(held(value="")),
+        entry(held(value="all")),
+        entry(held(value="0-99999999999")),
+        entry(held(value="3-1")),
+        entry(held(value="1;")),
+        entry(held(value="1," * 5000)),
+        entry(held(value=None)),
+        entry(held(original="")),
+        entry(held(original=None)),
+        entry(held(knob="volume")),
+        entry(held(knob="cpu-cap")),
+        entry(held(until="soon")),
+        entry(held(until="nan")),
+        entry(held(until="inf")),
+        *(
+            entry(held(knob="cpu-cap", value=text))
+            for text in ("0 1", "-5 -7", "1 0", "9" * 30 + " 1")
+        ),
+        *(entry(held(knob="partition", value=text)) for text in ("nan 1", "0 1", "1 2")),
+        *(entry(held(knob="memory", value=text)) for text in ("0:nan", "-1:1", "0:9", "0:inf")),
+        entry(held(controller="x" * 300)),
+        entry(held(action=None)),
+        entry(held(), held(value="")),
+        entry(held(), epoch="soon"),
+        entry(held(), epoch="-4"),
+        entry(held(), epoch=None),
+        entry(),
+        entry("<evil/>"),
     ],
 )
-def test_a_malformed_journal_asks_for_novas_bound(entry):
-    applied = describe(metadata=nova_metadata() + entry).applied
-    assert applied.original_cpus == {0, 1, 2, 3}
-    assert (applied.epoch, applied.controller) == (NEVER, UNREADABLE)
+def test_a_malformed_journal_asks_for_what_nova_gave(text):
+    specs = {"quota:cpu_quota": "20000", "quota:cpu_period": "25000"}
+    applied = describe(metadata=nova_metadata(extra_specs=specs) + text).applied
+    placement = Held(Knob.PLACEMENT, (BOUND,), (BOUND,), UNREADABLE, "")
+    cap = Held(Knob.CPU_CAP, NOVAS, NOVAS, UNREADABLE, "")
+    assert applied == Applied(UUID, NEVER, (placement, cap))
+
+
+def test_an_entry_of_no_run_is_read_as_it_is():
+    """What is left while a stranger's entry goes back, knob by knob."""
+    applied = describe(metadata=nova_metadata() + entry(held(), epoch=str(NEVER))).applied
+    assert (applied.epoch, len(applied.held)) == (NEVER, 1)
+    assert applied.held[0].controller != UNREADABLE
 
 
 def test_an_original_beyond_the_bound_becomes_the_bound():
     """A migration brought it from a host with more CPUs."""
-    applied = describe(metadata=nova_metadata() + placed(original="0-63")).applied
-    assert applied.original_cpus == {0, 1, 2, 3}
+    applied = describe(metadata=nova_metadata() + entry(held(original="0-63"))).applied
+    assert applied.of(Knob.PLACEMENT).original == (BOUND,)
     assert applied.epoch == 5
+
+
+@pytest.mark.parametrize(
+    ("knob", "value", "original"),
+    [
+        (Knob.PLACEMENT, (frozenset({1}),), (BOUND,)),
+        (Knob.PLACEMENT, (frozenset({1}), frozenset({0, 2})), (BOUND,)),
+        (Knob.CPU_CAP, Quota(45_000, 100_000), NO_QUOTA),
+        (Knob.MEMORY, ((0, 0.25), (1, 0.75)), ((0, 1.0),)),
+        (Knob.PARTITION, Partition(0.5, 0.1), Partition()),
+    ],
+)
+@pytest.mark.parametrize("until_s", [None, 12345.678])
+def test_what_is_journalled_reads_back_as_it_was(knob, value, original, until_s):
+    one = Held(knob, value, original, "vp & <co>", "a-1", until_s)
+    other = Held(Knob.PLACEMENT, (BOUND,), (BOUND,), "vp", "a-0")
+    applied = Applied(UUID, 4, (other, one))
+    # As libvirt does it.
+    text = format_entry(applied).replace("<held", "<vp:held")
+    text = text.replace("<applied", '<vp:applied xmlns:vp="urn:nova-vp:1"')
+    text = text.replace("</applied>", "</vp:applied>")
+    assert describe(metadata=nova_metadata() + text).applied == applied
+
+
+@pytest.mark.parametrize(
+    ("tuned", "quota"),
+    [
+        ("", NO_QUOTA),
+        ("<quota>20000</quota><period>25000</period>", NOVAS),
+        ("<quota>20000</quota>", Quota(20_000, 100_000)),
+        ("<period>25000</period>", Quota(-1, 25_000)),
+        ("<quota>-1</quota><period>100000</period>", NO_QUOTA),
+        ("<quota>-5</quota>", NO_QUOTA),
+    ],
+)
+def test_the_quota_that_libvirt_was_told(tuned, quota):
+    assert describe(body=f"<cputune>{tuned}</cputune>").quota == quota
+
+
+@pytest.mark.parametrize(
+    ("specs", "quota"),
+    [
+        ({}, NO_QUOTA),
+        ({"quota:cpu_quota": "20000", "quota:cpu_period": "25000"}, NOVAS),
+        ({"quota:cpu_quota": "-1"}, NO_QUOTA),
+        ({"quota:cpu_quota": "lots"}, NO_QUOTA),
+        ({"quota:cpu_quota": "20000", "quota:cpu_period": "-1"}, Quota(20_000, 100_000)),
+    ],
+)
+def test_the_quota_that_the_flavor_asks(specs, quota):
+    assert describe(metadata=nova_metadata(extra_specs=specs)).flavor_quota == quota
+
+
+@pytest.mark.parametrize("text", ["", "<domain", "<domain><vcpu>many</vcpu></domain>", "<domain/>"])
+def test_what_is_no_domain_xml_is_told_in_one_way(text):
+    with pytest.raises(ValueError):
+        parse_description(text, HOST_CPUS)
+
+
+def test_an_image_that_can_be_none_keeps_nobody_from_hearing_of_the_host():
+    root = '<nova:root type="image" uuid="{}"/></nova:instance>'
+    for told, image in ((UUID, UUID), ("cirros", ""), ("x" * 300, "")):
+        metadata = nova_metadata().replace("</nova:instance>", root.format(told))
+        assert describe(metadata=metadata).image == image
+
+
+def test_a_pin_of_the_emulator_threads():
+    assert describe().emulator_pin is None
+    pinned = "<cputune><emulatorpin cpuset='2-3'/></cputune>"
+    assert describe(body=pinned).emulator_pin == {2, 3}

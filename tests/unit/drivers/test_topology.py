@@ -3,7 +3,7 @@
 
 import pytest
 
-from vp_agent.drivers.cpuset import format_cpus
+from nova_vp.cpuset import format_cpus
 from vp_agent.drivers.topology import parse_topology
 
 

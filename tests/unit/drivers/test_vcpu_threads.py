@@ -16,6 +16,8 @@ from vp_agent.drivers.vcpu_threads import (
     generation_of,
     read_affinity,
     read_cpu_time_ns,
+    read_emulator_affinity,
+    read_emulator_tids,
     read_process,
     read_tids,
     set_affinity,
@@ -54,25 +56,43 @@ def test_vcpu_threads_come_in_the_order_of_the_vcpus(qemu):
     assert names(read_tids(qemu)) == ["CPU 0/TCG", "CPU 1/TCG", "CPU 10/KVM"]
 
 
-def test_only_vcpu_threads_are_moved(qemu):
+def test_without_cpus_for_the_others_only_vcpu_threads_are_moved(qemu):
     process, cpu = read_process(qemu), max(os.sched_getaffinity(0))
     before = os.sched_getaffinity(qemu)
-    set_affinity(qemu, process.started, [cpu])
+    set_affinity(qemu, process.started, [[cpu]], [])
     assert set(read_affinity(read_tids(qemu))) == {frozenset({cpu})}
-    assert os.sched_getaffinity(qemu) == before
+    assert read_emulator_affinity(qemu) == before
+
+
+def test_each_vcpu_goes_to_its_own_cpus_and_all_other_threads_to_theirs(qemu):
+    process, cpus = read_process(qemu), sorted(os.sched_getaffinity(0))
+    first, last = cpus[0], cpus[-1]
+    set_affinity(qemu, process.started, [[first], [last], cpus], [last])
+    expected = (frozenset({first}), frozenset({last}), frozenset(cpus))
+    assert read_affinity(read_tids(qemu)) == expected
+    assert names(read_emulator_tids(qemu)) == ["python", "IO mon_iothread"]
+    assert read_emulator_affinity(qemu) == {last}
+
+
+def test_as_many_lists_of_cpus_as_vcpus(qemu):
+    """One was plugged or unplugged meanwhile: none is moved."""
+    before = read_affinity(read_tids(qemu))
+    with pytest.raises(ProcessLookupError):
+        set_affinity(qemu, read_process(qemu).started, [[0], [0]], [0])
+    assert read_affinity(read_tids(qemu)) == before
 
 
 def test_a_reused_pid_is_never_touched(qemu):
     """The guest ended and its pid is another process's by now."""
     before = read_affinity(read_tids(qemu))
     with pytest.raises(ProcessLookupError):
-        set_affinity(qemu, read_process(qemu).started - 1, [0])
+        set_affinity(qemu, read_process(qemu).started - 1, [[0]], [0])
     assert read_affinity(read_tids(qemu)) == before
 
 
 def test_cpus_that_are_not_there_are_refused(qemu):
     with pytest.raises(OSError):
-        set_affinity(qemu, read_process(qemu).started, [8191])
+        set_affinity(qemu, read_process(qemu).started, [[8191]], [])
 
 
 def test_a_command_with_spaces_and_parentheses_has_a_start_time():

@@ -7,7 +7,7 @@ import pytest
 
 from devstack.lab import controller, settings
 from devstack.lab.config import common_values, render
-from devstack.lab.host import Host
+from devstack.lab.host import Host, vpmu_maps
 
 HOST_VALUES = {
     "host": "vp1",
@@ -17,6 +17,7 @@ HOST_VALUES = {
     "shared_cpus": "0-1",
     "dedicated_cpus": "",
     "lock_path": "/run/nova/lock",
+    "vpmu_maps": "",
 }
 PARTS = {"authtoken.conf", "nova-credentials.conf"}
 TEMPLATES = sorted(path.name for path in (settings.LAB / "conf").glob("*.conf"))
@@ -53,7 +54,19 @@ def test_cpus_that_are_not_real_are_for_dedicated_guests(monkeypatch):
     assert (host.shared_cpus, host.dedicated_cpus) == ((0, 1), (2, 3, 4, 5, 6, 7))
 
 
-@pytest.mark.parametrize("text", ["c1", "vp", "vp0", "vp201", "vp1=x", "vp1=0/0"])
+@pytest.mark.parametrize(
+    ("cells", "maps"),
+    [
+        ("0/1", ""),
+        ("0+1", "cpumap=0:0;1:1\nnodemap=0:0;1:0"),
+        ("0-1+2/3", "cpumap=0:0;1:0;2:1;3:2\nnodemap=0:0;1:0;2:1"),
+    ],
+)
+def test_the_software_pmu_is_told_of_caches_that_share_a_cell(cells, maps):
+    assert vpmu_maps(Host.parse(f"vp1={cells}").topology) == maps
+
+
+@pytest.mark.parametrize("text", ["c1", "vp", "vp0", "vp201", "vp1=x", "vp1=0/0", "vp1=0+0"])
 def test_wrong_host_is_refused(text):
     with pytest.raises(ValueError):
         Host.parse(text)

@@ -6,58 +6,56 @@ import pytest
 from devstack.lab.topology import (
     Topology,
     files,
-    format_list,
     format_mask,
     links,
-    parse_cells,
     write_tree,
 )
 
-TWO_CELLS = Topology(((0,), (1,)), memory_mib=4096)
-EIGHT_CPUS = Topology(((0, 1, 2, 3), (4, 5, 6, 7)), memory_mib=4096)
+TWO_CELLS = Topology.parse("0/1", memory_mib=4096)
+EIGHT_CPUS = Topology.parse("0-3/4-7", memory_mib=4096)
+ONE_CELL_TWO_LLCS = Topology.parse("0+1", memory_mib=4096)
 
 
 @pytest.mark.parametrize(
-    ("text", "cells"),
+    ("text", "cells", "llcs"),
     [
-        ("0", ((0,),)),
-        ("0/1", ((0,), (1,))),
-        ("0-3/4-7", ((0, 1, 2, 3), (4, 5, 6, 7))),
-        ("0,2/1,3", ((0, 2), (1, 3))),
+        ("0", ((0,),), ((0,),)),
+        ("0/1", ((0,), (1,)), ((0,), (1,))),
+        ("0-3/4-7", ((0, 1, 2, 3), (4, 5, 6, 7)), ((0, 1, 2, 3), (4, 5, 6, 7))),
+        ("0,2/1,3", ((0, 2), (1, 3)), ((0, 2), (1, 3))),
+        ("0+1", ((0, 1),), ((0,), (1,))),
+        ("2+0-1/3", ((0, 1, 2), (3,)), ((2,), (0, 1), (3,))),
     ],
 )
-def test_cells_are_parsed(text, cells):
-    assert parse_cells(text) == cells
+def test_cells_and_caches_are_parsed(text, cells, llcs):
+    topology = Topology.parse(text, memory_mib=4096)
+
+    assert (topology.cells, topology.llcs) == (cells, llcs)
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "is not a CPU list"),
-        ("a/b", "is not a CPU list"),
-        ("0-/1", "is not a CPU list"),
-        ("0/0", "in two cells"),
+        ("", "without CPUs"),
+        ("a/b", "is not a CPU"),
+        ("0-/1", "is not a CPU"),
+        ("0/0", "in two cells or caches"),
+        ("0+0", "in two cells or caches"),
+        ("0+/1", "without CPUs"),
         ("0/2", "without a gap"),
         ("1/2", "without a gap"),
     ],
 )
 def test_wrong_cells_are_refused_with_the_reason(text, reason):
     with pytest.raises(ValueError, match=reason):
-        parse_cells(text)
+        Topology.parse(text, memory_mib=4096)
 
 
 @pytest.mark.parametrize(
-    ("cpus", "as_list", "as_mask"),
-    [
-        ((), "", "0"),
-        ((0,), "0", "1"),
-        ((0, 1, 2), "0-2", "7"),
-        ((0, 2, 3, 7), "0,2-3,7", "8d"),
-        ((32,), "32", "1,00000000"),
-    ],
+    ("cpus", "as_mask"),
+    [((), "0"), ((0,), "1"), ((0, 1, 2), "7"), ((0, 2, 3, 7), "8d"), ((32,), "1,00000000")],
 )
-def test_lists_and_masks_are_the_kernels(cpus, as_list, as_mask):
-    assert format_list(cpus) == as_list
+def test_masks_are_the_kernels(cpus, as_mask):
     assert format_mask(cpus) == as_mask
 
 
@@ -68,6 +66,16 @@ def test_each_cell_is_a_socket_with_its_own_last_level_cache():
     assert [tree[f"cpu/cpu{cpu}/cache/index3/id"] for cpu in (0, 1)] == ["0", "1"]
     assert tree["cpu/cpu0/cache/index3/shared_cpu_list"] == "0"
     assert files(EIGHT_CPUS)["cpu/cpu5/cache/index3/shared_cpu_list"] == "4-7"
+
+
+def test_one_cell_may_have_two_last_level_caches():
+    tree = files(ONE_CELL_TWO_LLCS)
+
+    assert tree["node/online"] == "0"
+    assert tree["node/node0/cpulist"] == "0-1"
+    assert [tree[f"cpu/cpu{cpu}/topology/physical_package_id"] for cpu in (0, 1)] == ["0", "0"]
+    assert [tree[f"cpu/cpu{cpu}/cache/index3/id"] for cpu in (0, 1)] == ["0", "1"]
+    assert [tree[f"cpu/cpu{cpu}/cache/index3/shared_cpu_list"] for cpu in (0, 1)] == ["0", "1"]
 
 
 def test_nodes_are_apart_and_share_the_memory_evenly():

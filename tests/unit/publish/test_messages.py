@@ -1,21 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decisions become valid messages of bounded size, and only real changes are news."""
 
+import random
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nova_vp import wire
-from nova_vp.core.model import Mode, Unmanaged
+from nova_vp.core.decided import Alternative, Change, Kind, Rejection, Rung
+from nova_vp.core.knobs import NO_QUOTA, Knob, Quota
+from nova_vp.core.model import Isolation, MemoryMove, Mode, Sensitivity, State, Unmanaged
 from tests.decisions import (
+    PROFILE,
+    SAMPLE,
     a_decision,
+    a_detection,
     a_domain_view,
     a_guest,
+    a_node,
     a_view,
     an_action,
+    an_escalation,
     an_eventful_view,
     facts,
     uuid_of,
@@ -25,6 +34,8 @@ from vp_agent.news import is_news
 from vp_agent.report import cpu_list, report
 
 ORDER = wire.Order(3, 7)
+A_MOVE = MemoryMove(uuid_of(2), ((1, 1.0),), moved_kib=10, left_kib=30)
+AT_THE_LINK = replace(a_detection(), kind=Kind.LINK)
 
 
 def sent_digest(decision: Any = None, facts_: Any = None, now_s: float = 10.0) -> dict[str, Any]:
@@ -53,11 +64,57 @@ def test_digest() -> None:
         "strict": [0] * 9 + [10],
     }
     known = wire.unpack_known(message["known"])
-    assert known == {wire.mark_of(uuid_of(n)) for n in (1, 2, 9)}
+    assert known == wire.marks_of(uuid_of(n) for n in (1, 2, 9))
+
+
+def test_a_digest_says_what_each_server_is_when_nobody_disturbs_it() -> None:
+    pug = State.from_number(0)
+    views = [
+        a_view(1),
+        a_view(2, undisturbed=PROFILE._replace(state=pug)),
+        a_view(3, undisturbed=PROFILE._replace(state=pug, sensitivity=Sensitivity())),
+        a_view(4, undisturbed=None),
+    ]
+    message = sent_digest(a_decision(*views), facts(stopped_servers=frozenset({uuid_of(9)})))
+    known = wire.unpack_known(message["known"])
+    classes = wire.unpack_classes(message["classes"], known)
+    told = dict(zip(wire.split_marks(known), classes, strict=True))
+    expected = {1: 1, 2: 1, 3: 0, 4: wire.UNKNOWN_CLASS, 9: wire.UNKNOWN_CLASS}
+    assert told == {wire.mark_of(uuid_of(n)): number for n, number in expected.items()}
+
+
+def test_a_digest_says_where_each_server_lives_and_who_is_strict() -> None:
+    strict = a_view(2)._replace(domain_ids=(1,))
+    views = [
+        a_view(1)._replace(domain_ids=(0,)),
+        strict._replace(guest=strict.guest._replace(isolation=Isolation.STRICT)),
+        a_view(3)._replace(domain_ids=(0, 1)),
+        a_view(4)._replace(domain_ids=(500,)),
+    ]
+    message = sent_digest(a_decision(*views), facts(stopped_servers=frozenset({uuid_of(9)})))
+    known = wire.unpack_known(message["known"])
+    seats = wire.unpack_seats(message["seats"], known)
+    told = dict(zip(wire.split_marks(known), seats, strict=True))
+    expected = {1: 0, 2: 1 | wire.STRICT_SEAT, 3: wire.SEVERAL, 4: wire.SEVERAL, 9: wire.NOWHERE}
+    assert told == {wire.mark_of(uuid_of(n)): seat for n, seat in expected.items()}
+
+
+def test_of_two_servers_that_look_alike_either_may_be_meant() -> None:
+    dice = random.Random(1)
+    alike: dict[bytes, str] = {}
+    while True:
+        one = str(UUID(int=dice.getrandbits(128)))
+        if (other := alike.setdefault(wire.mark_of(one), one)) != one:
+            break
+    known = wire.marks_of([one, other])
+    packed = wire.pack_seats({one: 0, other: 1})
+    assert [*wire.unpack_seats(packed, known)] == [wire.SEVERAL | wire.STRICT_SEAT]
+    with pytest.raises(wire.BadMessage, match="seats: 1 bytes for 2"):
+        wire.unpack_seats(packed, known * 2)
 
 
 @pytest.mark.parametrize(
-    ("is_homing", "kept"), [(True, [3, 4, 5, 6]), (False, [0, 1, 2, 3])], ids=["best", "worst"]
+    ("is_homing", "kept"), [(True, [4, 5, 6]), (False, [0, 1, 2])], ids=["best", "worst"]
 )
 def test_a_digest_keeps_the_domains_that_decide(is_homing: bool, kept: list[int]) -> None:
     views = [a_view(n) for n in range(100)]
@@ -65,6 +122,7 @@ def test_a_digest_keeps_the_domains_that_decide(is_homing: bool, kept: list[int]
     decision = a_decision(*views, domains=domains)
     message = sent_digest(decision, facts(is_homing=is_homing))
     assert [domain["id"] for domain in message["domains"]] == kept
+    assert "seats" not in message
     assert len(wire.compact(message)) <= wire.DIGEST_BYTES
 
 
@@ -100,6 +158,7 @@ def test_report() -> None:
     assert victim["actions"][-1] == {
         "id": "a2",
         "at": 1.8e9 + 12,
+        "settled_at": None,
         "controller": "vp",
         "uuid": uuid_of(2),
         "victim": uuid_of(1),
@@ -110,11 +169,160 @@ def test_report() -> None:
         "to_cpus": "8-15",
         "domains": [1],
         "hurt_ratio": 0.03,
+        "rung": "move-vcpus",
+        "on_behalf_of": None,
+        "changes": [
+            {
+                "uuid": uuid_of(2),
+                "knob": "placement",
+                "from": "0-7",
+                "to": "8-15",
+                "until": None,
+            }
+        ],
         "evidence": {"rise_per_s": 1e6},
-        "rejected": [{"uuid": uuid_of(1), "domain": 1, "why": "no-free-cpu", "hurt_ratio": 0.2}],
+        "rejected": [
+            {
+                "uuid": uuid_of(1),
+                "domain": 1,
+                "rung": "move-vcpus",
+                "why": "no-free-cpu",
+                "hurt_ratio": 0.2,
+            }
+        ],
     }
     assert (other["state"], other["metrics"], other["since"]) == (None, None, None)
     assert message["proposals"][0]["result"] == "proposed"
+
+
+def test_a_report_says_what_each_server_asks_and_holds() -> None:
+    modest = a_guest(
+        2,
+        group="shop",
+        priority=2.5,
+        cap_floor_ratio=0.8,
+        quota=Quota(45_000),
+        memory_by_node=((0, 3 << 20), (1, 1 << 20)),
+        memory_obstacle="huge pages",
+    )
+    lone, other = sent_report(a_decision(a_view(1), a_view(2, guest=modest)))["vps"]
+    names = ("vp_id", "group", "priority", "cap_floor_ratio", "cap", "memory", "memory_obstacle")
+    assert [lone[name] for name in names] == [uuid_of(1), "", 1, None, "none", "unknown", ""]
+    assert [other[name] for name in names] == [
+        f"{modest.project_id}/shop",
+        "shop",
+        2.5,
+        0.8,
+        "45 % of each vCPU",
+        "node 0 75 %, node 1 25 %",
+        "huge pages",
+    ]
+
+
+def test_a_report_says_who_the_host_is_for_placement_and_what_each_server_is_made_of() -> None:
+    image = "0e1d6e3e-9f4b-4f4f-8c8e-3a8a5d3b1c11"
+    views = (a_view(1, guest=a_guest(1, image=image)), a_view(2))
+    message = sent_report(a_decision(*views), facts(hypervisor="vp1.example.org"))
+    assert message["hypervisor"] == "vp1.example.org"
+    assert [(vp["image"], vp["memory_kib"]) for vp in message["vps"]] == [
+        (image, 65536),
+        ("", 65536),
+    ]
+
+
+def test_a_report_says_what_is_turned_on_whom_until_when() -> None:
+    cap = Change(uuid_of(2), Knob.CPU_CAP, Quota(90_000), NO_QUOTA, NO_QUOTA, until_s=40.0)
+    room = Change(uuid_of(3), Knob.MEMORY, ((1, 1.0),), ((0, 1.0),), ((0, 1.0),))
+    proposal = an_action(changes=(cap, room), rung=Rung.SWAP, on_behalf_of=uuid_of(4))
+    (action,) = sent_report(a_decision(proposals=(proposal,)))["proposals"]
+    assert (action["rung"], action["on_behalf_of"]) == ("swap", uuid_of(4))
+    assert (action["from_cpus"], action["to_cpus"]) == ("", "")
+    assert action["changes"] == [
+        {
+            "uuid": uuid_of(2),
+            "knob": "cpu-cap",
+            "from": "none",
+            "to": "90 % of each vCPU",
+            "until": 1.8e9 + 40,
+        },
+        {
+            "uuid": uuid_of(3),
+            "knob": "memory",
+            "from": "node 0 100 %",
+            "to": "node 1 100 %",
+            "until": None,
+        },
+    ]
+
+
+def test_a_report_names_a_domain_only_where_somebody_would_have_gone() -> None:
+    rejected = tuple(
+        Alternative(uuid_of(1), 3, Rejection.BUDGET, rung=rung) for rung in (Rung.SWAP, Rung.CAP)
+    )
+    message = sent_report(a_decision(proposals=(an_action(rejected=rejected),)))
+    told = message["proposals"][0]["rejected"]
+    assert [(one["rung"], one["domain"]) for one in told] == [("swap", 3), ("cap", None)]
+
+
+def test_a_report_says_what_becomes_of_the_hosts_memory() -> None:
+    decision = a_decision(
+        nodes=(a_node(limit_misses_per_s=2e6), a_node(1, is_hot=True)),
+        memory_moves=(MemoryMove(uuid_of(2), ((1, 1.0),), 10, 30, True, "no room"),),
+        escalations=(an_escalation(evidence={"gain": 0.1, "broken": float("inf")}),),
+    )
+    message = sent_report(decision)
+    node = {"node": 0, "misses_per_s": 1e6, "mpki": 20.0, "limit_misses_per_s": 2e6}
+    assert message["nodes"] == [
+        {**node, "is_hot": False},
+        {**node, "node": 1, "limit_misses_per_s": None, "is_hot": True},
+    ]
+    assert message["memory_moves"] == [
+        {
+            "uuid": uuid_of(2),
+            "to": "node 1 100 %",
+            "moved_kib": 10,
+            "left_kib": 30,
+            "is_over": True,
+            "problem": "no room",
+        }
+    ]
+    (escalation,) = message["escalations"]
+    assert (escalation["at"], escalation["since"]) == (1.8e9 + 9, 1.8e9 + 3)
+    assert (escalation["victim"], escalation["kind"]) == (uuid_of(1), "memory-controller")
+    assert escalation["evidence"] == {"gain": 0.1}
+    assert escalation["rejected"][0]["why"] == "move-budget-spent"
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_every_kind_of_detection_can_be_sent(kind: Kind) -> None:
+    view = a_view(detection=replace(a_detection(), kind=kind))
+    message = sent_report(a_decision(view, escalations=(an_escalation(kind=kind),)))
+    assert message["vps"][0]["interference"]["kind"] == kind.value
+
+
+def test_a_report_of_an_agent_that_says_no_more_than_the_first_is_heard() -> None:
+    message = sent_report(a_decision(an_eventful_view(), proposals=(an_action(),)))
+    for name in ("nodes", "memory_moves", "escalations"):
+        del message[name]
+    for vp in message["vps"]:
+        for name in ("vp_id", "group", "priority", "cap_floor_ratio", "cap", "memory"):
+            del vp[name]
+        del vp["memory_obstacle"]
+    for action in [*message["proposals"], *message["vps"][0]["actions"]]:
+        for name in ("changes", "rung", "on_behalf_of"):
+            del action[name]
+        for one in action["rejected"]:
+            del one["rung"]
+    assert wire.decode(wire.REPORT_TOPIC, wire.encode(wire.REPORT_TOPIC, message)) == message
+
+
+def test_counters_gone_wild_keep_nobody_from_hearing_of_the_host() -> None:
+    sample = SAMPLE._replace(misses_per_s=2.0**64, cpi=1e300, mpki=-(2.0**64))
+    wild = an_action(evidence={"rise_per_s": 1e19, "fall_per_s": -1e300})
+    message = sent_report(a_decision(a_view()._replace(sample=sample), proposals=(wild,)))
+    metrics = message["vps"][0]["metrics"]
+    assert [metrics[name] for name in ("misses_per_s", "cpi", "mpki")] == [1e18, 1e18, 0]
+    assert message["proposals"][0]["evidence"] == {"rise_per_s": 1e18, "fall_per_s": -1e18}
 
 
 def test_a_report_cuts_what_is_too_long() -> None:
@@ -150,10 +358,28 @@ def test_a_report_cuts_what_is_too_long() -> None:
         ),
         ("less free CPU", {"domains": (a_domain_view(0, free_cores=0.9), a_domain_view(1))}, True),
         ("a domain less", {"domains": (a_domain_view(0),)}, True),
+        ("a node busier", {"nodes": (a_node(), a_node(1, misses_per_s=9e9))}, False),
+        ("a node hot", {"nodes": (a_node(), a_node(1, is_hot=True))}, True),
+        ("memory on its way", {"memory_moves": (A_MOVE,)}, True),
+        ("an escalation", {"escalations": (an_escalation(),)}, True),
+        ("another kind", {"vps": (a_view(detection=AT_THE_LINK), a_view(2))}, True),
     ],
 )
 def test_news(label: str, change: dict[str, Any], expected: bool) -> None:
-    assert is_news(a_decision(), replace(a_decision(), **change)) is expected, label
+    before = a_decision(nodes=(a_node(), a_node(1)))
+    assert is_news(before, replace(before, **change)) is expected, label
+
+
+def test_memory_that_moves_on_is_no_news_until_it_is_over() -> None:
+    before = a_decision(memory_moves=(A_MOVE,))
+    further = replace(A_MOVE, moved_kib=20, left_kib=20)
+    assert not is_news(before, replace(before, memory_moves=(further,)))
+    assert is_news(before, replace(before, memory_moves=(replace(further, is_over=True),)))
+
+
+def test_hurt_somewhere_else_is_news() -> None:
+    before = a_decision(a_view(detection=a_detection()))
+    assert is_news(before, replace(before, vps=(a_view(detection=AT_THE_LINK),)))
 
 
 @pytest.mark.parametrize(

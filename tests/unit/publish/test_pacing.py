@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """When messages are due, by a clock the test moves."""
 
+import math
+from collections.abc import Iterator
+
 import pytest
 
 from vp_agent.pacing import Intervals, Pace
@@ -51,3 +54,37 @@ def test_who_asks_is_answered_at_a_random_moment_but_not_too_soon() -> None:
     pace.sent(112.0)
     pace.asked(112.1, within_s=0.0)
     assert pace.due_s(NO_NEWS) == 113.0
+
+
+def test_who_asks_for_the_digest_alone_gets_no_report() -> None:
+    pace = a_pace(dice=0.5)
+    pace.sent(100.0)
+    assert pace.digest_due_s() == math.inf
+    pace.asked_for_digest(110.0, within_s=4.0)
+    assert pace.digest_due_s() == 112.0
+    assert pace.due_s(NO_NEWS) == 160.0
+    pace.begun()
+    assert pace.digest_due_s() == math.inf
+
+
+def test_a_digest_that_failed_comes_with_the_rest() -> None:
+    pace = a_pace(dice=0.0)
+    pace.sent(100.0)
+    pace.asked_for_digest(110.0, within_s=0.0)
+    pace.begun()
+    pace.failed(110.0)
+    assert pace.due_s(NO_NEWS) == 111.0
+
+
+def test_many_who_ask_at_once_do_not_draw_the_answer_nearer() -> None:
+    def falling() -> Iterator[float]:
+        yield from (0.9, 0.5, 0.1, 0.1, 0.1, 0.1)
+
+    throws = falling()
+    pace = Pace(INTERVALS, lambda: next(throws))
+    pace.sent(100.0)
+    for n in range(4):
+        pace.asked_for_digest(110.0 + n, within_s=10.0)
+        pace.asked(110.0 + n, within_s=10.0)
+    assert pace.digest_due_s() == 119.0
+    assert pace.due_s(NO_NEWS) == 119.0

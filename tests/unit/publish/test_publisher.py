@@ -23,6 +23,8 @@ class Sent:
 
     def __init__(self) -> None:
         self.messages: list[tuple[dict[str, Any], dict[str, Any]]] = []
+        self.digests: list[dict[str, Any]] = []
+        """Those that went alone."""
         self.tries = 0
         self.open = threading.Event()
         self.open.set()
@@ -34,6 +36,11 @@ class Sent:
         if self.fault:
             raise self.fault
         self.messages.append((json.loads(digest_text), json.loads(report_text)))
+
+    def send_digest(self, text: str) -> None:
+        if self.fault:
+            raise self.fault
+        self.digests.append(json.loads(text))
 
 
 @pytest.fixture
@@ -97,6 +104,29 @@ def test_it_speaks_again_when_asked(publisher: BusPublisher, sent: Sent) -> None
     publisher.republish(within_s=5.0)
     wait_until(lambda: len(sent.messages) == 2, "the answer")
     assert sent.messages[1][0]["seq"] == 2
+
+
+def test_who_asks_for_the_digest_alone_gets_no_report(publisher: BusPublisher, sent: Sent) -> None:
+    publisher.publish(a_decision(), ())
+    wait_until(lambda: len(sent.messages) == 1, "the first message")
+    publisher.republish_digest(within_s=5.0)
+    wait_until(lambda: sent.digests, "the answer")
+    assert sent.digests[0]["seq"] == 2
+    publisher.publish(a_decision(a_view(1, 7)), ())
+    wait_until(lambda: len(sent.messages) == 2, "the news")
+    assert sent.messages[1][0]["seq"] == 3
+
+
+def test_news_and_a_digest_that_failed_go_with_the_report(
+    publisher: BusPublisher, sent: Sent
+) -> None:
+    publisher.publish(a_decision(), ())
+    wait_until(lambda: len(sent.messages) == 1, "the first message")
+    sent.fault = OSError("no broker")
+    publisher.republish_digest(within_s=0.0)
+    publisher.publish(a_decision(a_view(1, 7)), ())
+    sent.fault = None
+    wait_until(lambda: len(sent.messages) == 2, "both", deadline_s=10)
 
 
 def test_a_report_that_is_too_large_loses_history_first(

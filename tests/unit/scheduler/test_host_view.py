@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The host view under good, late, repeated, foreign and hostile digests."""
 
+import re
+
 import pytest
 
 from nova_vp import wire
 from tests.messages import a_domain, digest_text
 from vp_scheduler import host_view
-from vp_scheduler.host_view import HostView, Unwelcome
+from vp_scheduler.host_view import HostView
 from vp_scheduler.listener import DigestEndpoint
+from vp_scheduler.refusals import Unwelcome
+
+pytestmark = pytest.mark.nova
 
 BAD_MARKS = digest_text().replace('"known":""', '"known":"#"')
 
@@ -80,8 +85,22 @@ def test_hostile_messages_change_nothing(view: HostView, text: object) -> None:
     view.accept(digest_text())
     endpoint = DigestEndpoint(view)
     endpoint.digest({}, text)
-    assert endpoint.refused["malformed"] == 1
+    assert endpoint.refusals.counts["malformed"] == 1
     assert seen(view) == (1, 1)
+
+
+def test_whole_numbers_may_be_written_with_a_point(view: HostView) -> None:
+    view.accept(digest_text("vp1", a_domain(2, newcomer=0.1)))
+    plain = view.get("vp1")
+    text = re.sub(
+        r"(?<=[:,\[])(\d+)(?=[,\]}])", r"\1.0", digest_text("vp1", a_domain(2, newcomer=0.1))
+    )
+    view.accept(text.replace('"seq":1.0', '"seq":2.0'))
+    pointed = view.get("vp1")
+    assert pointed is not None
+    assert plain is not None
+    assert pointed.order == wire.Order(1, 2)
+    assert (pointed.losses, pointed.cpus, pointed.domain_ids) == (plain.losses, (4,), (2,))
 
 
 def test_a_flood_is_told_in_few_lines(view: HostView, caplog: pytest.LogCaptureFixture) -> None:

@@ -12,7 +12,7 @@ from nova_vp import wire
 from nova_vp.db.queries import NewReport
 from tests.messages import report_text
 from tests.waiting import wait_until
-from vp_scheduler import service
+from vp_scheduler import service, spread
 from vp_scheduler.inbox import Inbox
 from vp_scheduler.service import ReportEndpoint, Writer
 
@@ -80,7 +80,7 @@ def test_reports_of_unknown_hosts_and_malformed_ones_are_counted_not_kept() -> N
     endpoint = ReportEndpoint(inbox, ["vp1"], clock=lambda: NOW)
     for text in (report_text("vp2"), "{", None, report_text("vp1")):
         endpoint.report({}, text)
-    assert endpoint.refused == {"unknown-host": 1, "malformed": 2}
+    assert endpoint.refusals.counts == {"unwelcome": 1, "malformed": 2}
     assert inbox.take(10) == [
         NewReport("vp1", wire.Order(1, 1), "observe", NOW, report_text("vp1"))
     ]
@@ -106,6 +106,25 @@ def test_what_comes_while_the_store_is_away_is_stored_afterwards(
     assert len(errors) == 1
 
 
+def test_what_can_never_be_stored_keeps_nobody_waiting(caplog: pytest.LogCaptureFixture) -> None:
+    class PickyStore(MemoryStore):
+        def save_reports(self, reports: Iterable[NewReport]) -> None:
+            batch = list(reports)
+            if any(report.host == "vp3" for report in batch):
+                raise db_exception.DBDataError(ValueError("not in this column"))
+            super().save_reports(batch)
+
+    inbox, store = Inbox(), PickyStore()
+    for number in range(6):
+        inbox.put(a_new_report(f"vp{number}"))
+    writer = Writer(inbox, store, batch_size=10)
+    writer.start()
+    writer.close(5)
+    saved = [host for batch in store.batches for host, _ in names(batch)]
+    assert saved == ["vp0", "vp1", "vp2", "vp4", "vp5"]
+    assert "vp3" in caplog.text
+
+
 def test_closing_stores_what_is_left_and_does_not_wait_for_a_store_that_is_away() -> None:
     inbox, store = Inbox(), MemoryStore()
     inbox.put(a_new_report())
@@ -125,3 +144,21 @@ def test_closing_stores_what_is_left_and_does_not_wait_for_a_store_that_is_away(
     closing.start()
     closing.join(5)
     assert not closing.is_alive()
+
+
+def test_a_scheduler_that_starts_is_taught_and_told_of_the_hosts() -> None:
+    asked: list[str] = []
+    endpoint = ReportEndpoint(
+        Inbox(), teach=lambda: asked.append("teach"), ask_for_digests=lambda: asked.append("ask")
+    )
+    endpoint.scheduler_started({})
+    assert asked == ["teach", "ask"]
+    endpoint.republish_profiles({})
+    assert asked == ["teach", "ask", "teach"]
+
+
+@pytest.mark.parametrize(
+    ("hosts", "within_s"), [(0, 5.0), (1000, 5.0), (4000, 20.0), (10**6, 60.0)]
+)
+def test_a_large_cloud_is_given_time_to_answer(hosts: int, within_s: float) -> None:
+    assert spread.spread_s(hosts, spread.REPORTS_PER_S) == within_s

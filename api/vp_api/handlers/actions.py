@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Actions of all agents, as they turned out, and the two orders that name one: accept, undo.
+
+Operators only: an action's id, host and server tell of neighbours. A tenant asks for the actions of
+a server of its own instead.
+"""
+
+from collections.abc import Callable
+
+from oslo_log import log as logging
+
+from nova_vp.db.browse import ActionRecord
+from nova_vp.db.filters import ActionFilter
+from vp_api import paging
+from vp_api.agents import telling
+from vp_api.errors import ApiError, Code
+from vp_api.operation import Answer, Call
+from vp_api.views import operator
+
+LOG = logging.getLogger(__name__)
+
+
+def list_actions(call: Call) -> Answer:
+    query = call.query
+    wanted = ActionFilter(
+        span=paging.span_of(call),
+        host=query.get("host"),
+        uuid=query.get("server_id"),
+        project_id=query.get("project_id"),
+        result=query.get("result"),
+    )
+    browser = call.services.stored.browser
+    found = browser.list_actions(wanted, paging.page_of(call, "at:desc"))
+    names = browser.names_of(operator.servers_in(found.items))
+    told = [operator.stored_action(one, names) for one in found.items]
+    return paging.answer(call, "actions", told, found.marker)
+
+
+def show_action(call: Call, action_id: str) -> Answer:
+    found = _find(call, action_id)
+    names = call.services.stored.browser.names_of(operator.servers_in([found]))
+    return {"action": operator.stored_action(found, names)}
+
+
+def accept_action(call: Call, action_id: str) -> Answer:
+    """The agent applies it with its next tick; it alone knows which proposals still stand."""
+    host = _order(call, action_id, "accept", call.services.agents.accept)
+    return {"action": {"id": action_id, "host": host, "is_accepted": True}}
+
+
+def undo_action(call: Call, action_id: str) -> Answer:
+    """The agent undoes it with its next tick; it alone knows what is still in force."""
+    host = _order(call, action_id, "undo", call.services.agents.undo)
+    return {"action": {"id": action_id, "host": host, "is_undone": True}}
+
+
+def _order(call: Call, action_id: str, verb: str, tell: Callable[[str, str], None]) -> str:
+    host = _find(call, action_id).host
+    with telling(host):
+        tell(host, action_id)
+    LOG.info("action=%s host=%s %s by user=%s", action_id, host, verb, call.user_id)
+    return host
+
+
+def _find(call: Call, action_id: str) -> ActionRecord:
+    found = call.services.stored.browser.find_actions(action_id, call.query.get("host"))
+    if not found:
+        raise ApiError(
+            Code.ACTION_NOT_FOUND,
+            f"No action '{action_id}' is kept. `openstack vp action list` shows those that are; "
+            "a new one appears with the next report of its host.",
+        )
+    if len(found) > 1:
+        hosts = ", ".join(one.host for one in found)
+        raise ApiError(Code.AMBIGUOUS, f"Name its host with ?host=, one of {hosts}.")
+    return found[0]

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What servers of a flavor and an image were measured to be like while nobody disturbed them."""
+
+import base64
+import binascii
+
+from nova_vp.classes import most_common
+from nova_vp.db.browse import ClassesOf
+from nova_vp.db.paging import Page
+from vp_api import paging
+from vp_api.errors import ApiError, Code
+from vp_api.operation import Answer, Call
+
+
+def list_profiles(call: Call) -> Answer:
+    found = call.services.stored.browser.list_profiles(
+        call.query.get("flavor"), call.query.get("image"), paging.page_of(call, "flavor:asc")
+    )
+    return paging.answer(call, "profiles", [_told(one) for one in found.items], found.marker)
+
+
+def show_profile(call: Call, profile_id: str) -> Answer:
+    pair = _pair(profile_id)
+    if pair is not None:
+        flavor, image = pair
+        page = Page("flavor", limit=1)
+        found = call.services.stored.browser.list_profiles(flavor, image, page)
+        if found.items:
+            return {"profile": _told(found.items[0])}
+    raise ApiError(
+        Code.PROFILE_NOT_FOUND,
+        f"No server of a profile '{profile_id}' was measured. `openstack vp profile list` shows "
+        "those that were.",
+    )
+
+
+def _told(one: ClassesOf) -> dict[str, object]:
+    classes = {count.vp_class: count.vps for count in one.counts}
+    return {
+        "id": _id(one.flavor, one.image),
+        "flavor": one.flavor,
+        "image": one.image,
+        "vps_count": sum(classes.values()),
+        "vp_class": most_common(classes),
+        "classes": [{"vp_class": each, "vps_count": classes[each]} for each in sorted(classes)],
+    }
+
+
+def _id(flavor: str, image: str) -> str:
+    """A name that an URL can have: those of flavors may contain anything."""
+    return base64.urlsafe_b64encode(f"{image}\0{flavor}".encode()).decode().rstrip("=")
+
+
+def _pair(profile_id: str) -> tuple[str, str] | None:
+    try:
+        told = base64.urlsafe_b64decode(profile_id + "=" * (-len(profile_id) % 4)).decode()
+    except (binascii.Error, ValueError):
+        return None
+    image, separator, flavor = told.partition("\0")
+    return (flavor, image) if separator and "\0" not in flavor else None

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may see the actions of all agents, and who may accept or undo one."""
+
+from oslo_policy import policy
+
+from vp_api.policies import base
+
+SHOW = "nova_vp:actions:show"
+ACCEPT = "nova_vp:actions:accept"
+UNDO = "nova_vp:actions:undo"
+
+RULES = [
+    policy.DocumentedRuleDefault(
+        name=SHOW,
+        check_str=base.ADMIN_OR_SERVICE,
+        description="See what agents did or propose, to whom and why. Never grant it to tenants.",
+        operations=[
+            {"method": "GET", "path": "/v1/actions"},
+            {"method": "GET", "path": "/v1/actions/{action_id}"},
+        ],
+        scope_types=base.SCOPES,
+    ),
+    policy.DocumentedRuleDefault(
+        name=ACCEPT,
+        check_str=base.ADMIN,
+        description="Have an agent in mode advise apply an action that it proposed.",
+        operations=[{"method": "POST", "path": "/v1/actions/{action_id}/accept"}],
+        scope_types=base.SCOPES,
+    ),
+    policy.DocumentedRuleDefault(
+        name=UNDO,
+        check_str=base.ADMIN,
+        description="Have an agent undo an action that is in force.",
+        operations=[{"method": "POST", "path": "/v1/actions/{action_id}/undo"}],
+        scope_types=base.SCOPES,
+    ),
+]

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JSON Schema (2020-12) for what all resources share, and the few words to write more of it.
+
+A schema with a title stands in the OpenAPI document under that name.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from nova_vp.core.decided import Kind
+from nova_vp.core.model import Isolation, Mode
+
+Schema = dict[str, Any]
+
+
+def obj(
+    required: Mapping[str, Any],
+    optional: Mapping[str, Any] | None = None,
+    title: str | None = None,
+) -> Schema:
+    schema = {
+        "type": "object",
+        "properties": {**required, **(optional or {})},
+        "required": list(required),
+        "additionalProperties": False,
+    }
+    return {"title": title, **schema} if title else schema
+
+
+def query(**parameters: Schema) -> Schema:
+    return obj({}, parameters)
+
+
+def list_of(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
+
+
+def nullable(schema: Schema) -> Schema:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def enum(*values: str) -> Schema:
+    return {"enum": list(values)}
+
+
+TEXT: Schema = {"type": "string"}
+NUMBER: Schema = {"type": "number"}
+COUNT: Schema = {"type": "integer", "minimum": 0}
+YES_NO: Schema = {"type": "boolean"}
+TIME: Schema = {"type": "string", "pattern": r"^\d{4,5}-\d\d-\d\dT\d\d:\d\d:\d\dZ$"}
+MODE = enum(*(mode.value for mode in Mode))
+ISOLATION = enum(*(isolation.value for isolation in Isolation))
+KIND = enum(*(kind.value for kind in Kind))
+NUMBERS: Schema = {"type": "object", "additionalProperties": NUMBER}
+
+STATE = obj(
+    {"number": {"type": "integer", "minimum": 0, "maximum": 8}, "name": TEXT}, title="State"
+)
+SERVER = obj({"server_id": TEXT, "name": nullable(TEXT)}, title="ServerName")
+
+NAME: Schema = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": 255,
+    "pattern": "^[^\\u0000-\\u001f\\u007f]+$",
+}
+"""What a client may write as a name: the databases do not take every character."""
+PROFILE_ID: Schema = {**NAME, "maxLength": 1412}
+"""In base64: the id of an image, and a flavor's name of 255 characters of up to four bytes."""
+PATH_ARGUMENTS: Mapping[str, Schema] = {
+    **dict.fromkeys(("host", "server_id", "action_id", "escalation_id"), NAME),
+    "profile_id": PROFILE_ID,
+}
+
+LIMIT: Schema = {"type": "integer", "minimum": 1, "maximum": 1000}
+MARKER: Schema = {"type": "string", "minLength": 1, "maxLength": 2000}
+LINKS = obj({}, {"next": TEXT}, title="Links")
+
+
+def sort(*keys: str) -> Schema:
+    return enum(*(f"{key}:{way}" for key in keys for way in ("asc", "desc")))
+
+
+def pages(**filters: Schema) -> Schema:
+    """The query of a list."""
+    return query(limit=LIMIT, marker=MARKER, **filters)
+
+
+def page_of(resource: str, items: Schema, title: str) -> Schema:
+    """The answer with a list: without links at 1.0."""
+    return obj({resource: list_of(items)}, {"links": LINKS}, title)
+
+
+ERRORS = obj(
+    {
+        "errors": list_of(
+            obj(
+                {
+                    "status": {"type": "integer"},
+                    "code": TEXT,
+                    "title": TEXT,
+                    "detail": TEXT,
+                    "request_id": nullable(TEXT),
+                }
+            )
+        )
+    },
+    title="Errors",
+)

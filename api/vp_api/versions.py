@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Microversions: which one a request asks for, and that every answer says which one it got.
+
+1.0 is what the first release spoke. 1.1: pages, filters, sorting; history, actions, escalations,
+profiles, policies, health; orders for single servers. Who names no version gets 1.0, so that
+programs which were written against it go on working.
+"""
+
+from typing import Any
+
+import microversion_parse
+import webob
+import webob.dec
+from microversion_parse import Version
+
+from vp_api.errors import ApiError, Code
+
+SERVICE = "vp"
+HEADER = "OpenStack-API-Version"
+V1_0, V1_1 = Version(1, 0), Version(1, 1)
+VERSIONS = (V1_0, V1_1)
+OLDEST, NEWEST = VERSIONS[0], VERSIONS[-1]
+_KEY = "nova_vp.version"
+
+
+class Negotiate:
+    """Outside of what turns errors into answers, so that those say their version too."""
+
+    def __init__(self, application: Any) -> None:
+        self._application = application
+
+    @webob.dec.wsgify
+    def __call__(self, request: webob.Request) -> webob.Response:
+        version = _asked(request)
+        request.environ[_KEY] = version
+        response = request.get_response(self._application)
+        response.headers["Vary"] = HEADER
+        if version is not None:
+            response.headers[HEADER] = f"{SERVICE} {version}"
+        return response
+
+
+def version_of(request: webob.Request) -> Version:
+    """Raises ApiError: one that this release does not speak."""
+    version: Version | None = request.environ[_KEY]
+    if version is None:
+        raise ApiError(
+            Code.VERSION_UNSUPPORTED,
+            f"Ask for `{HEADER}: {SERVICE} {OLDEST}` to `{SERVICE} {NEWEST}`, or for "
+            f"`{SERVICE} latest`.",
+        )
+    return version
+
+
+def _asked(request: webob.Request) -> Version | None:
+    """None: none that we speak."""
+    spoken = [str(version) for version in VERSIONS]
+    try:
+        return microversion_parse.extract_version(request.headers, SERVICE, spoken)
+    except (ValueError, TypeError):
+        return None

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`[cloud]`: the identity with which our services speak to Nova and Placement.
+
+Registered by those who speak to them (`vp_scheduler.cluster.session`, `nova_vp.compute`) and not
+with the rest, so that hosts need no keystoneauth.
+"""
+
+from typing import Any
+
+from keystoneauth1 import loading
+from oslo_config import cfg
+
+GROUP = "cloud"
+TIMEOUT_S = 20
+"""Without it a connection that nobody answers would be waited for forever."""
+
+OPTS = [
+    cfg.ListOpt(
+        "valid_interfaces",
+        default=["internal", "public"],
+        help="Which endpoints of Nova and Placement to use, the most wanted first.",
+    ),
+    cfg.StrOpt(
+        "region_name",
+        help="Region whose Nova and Placement to use. Unset: the only one of the catalog.",
+    ),
+    cfg.BoolOpt(
+        "scope_to_server_project",
+        default=True,
+        help="Speak to Nova as a member of the project of the server that is spoken of, which "
+        "needs the role of etc/nova-vp/nova-policy.yaml there (granted on the domain, inherited). "
+        "Nova shows servers of other projects to its admins alone: False is for those, and for "
+        "application credentials, which are bound to one project.",
+    ),
+    cfg.StrOpt(
+        "compute_endpoint_override",
+        help="URL of Nova's API to use instead of the catalog's, with /v2.1.",
+    ),
+    cfg.StrOpt(
+        "placement_endpoint_override",
+        help="URL of Placement to use instead of the catalog's.",
+    ),
+]
+
+
+def register_opts(conf: cfg.ConfigOpts) -> None:
+    """Those of the identity plugin that `auth_type` names are registered when it is loaded."""
+    loading.register_session_conf_options(conf, GROUP)
+    loading.register_auth_conf_options(conf, GROUP)
+    conf.register_opts(OPTS, group=GROUP)
+    conf.set_default("timeout", TIMEOUT_S, group=GROUP)
+
+
+def list_opts() -> list[tuple[str, list[Any]]]:
+    """With those of the identity plugin that nearly every cloud uses."""
+    common = loading.get_session_conf_options() + loading.get_auth_common_conf_options()
+    return [(GROUP, [*common, *loading.get_auth_plugin_conf_options("password"), *OPTS])]

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a process serves `/metrics` and `/health`: the same two options in the group of each.
+
+In each group, since agent and vp-scheduler may share a machine and a file.
+"""
+
+from oslo_config import cfg
+
+
+def metrics_opts() -> list[cfg.Opt]:
+    return [
+        cfg.HostAddressOpt(
+            "metrics_address",
+            default="127.0.0.1",
+            help="Address on which /metrics (Prometheus) and /health are served. There is no "
+            "access control, and they name servers and hosts: let no more than the monitoring "
+            "network reach it.",
+        ),
+        cfg.PortOpt(
+            "metrics_port",
+            default=0,
+            help="TCP port for the same, 9779 say. 0 serves neither: nothing listens that nobody "
+            "asked for.",
+        ),
+    ]

@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Places that are bad although nobody's state changed: hurt from the first second.
+
+The thesis mends those whatever the initial configuration was (2.3.1), and separates the State-8 VPs
+of a hot node, vCPUs and memory, one node each (2.1.3). On a full host nobody can move unless
+somebody else does, so several steps are planned on the outlook and wanted together; what is
+measured afterwards judges them, like any other action.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations, islice
+
+from nova_vp.core.candidate import (
+    Candidate,
+    hurt_of,
+    is_allotted,
+    is_memory_movable,
+    move,
+    move_along,
+    move_memory,
+    needs_local_memory,
+    seats_of,
+    unit_of,
+    within_allotment,
+)
+from nova_vp.core.cost import price
+from nova_vp.core.decided import Kind, Reason, Rung, Setting, Want
+from nova_vp.core.host import Host, Seat, cpus_of
+from nova_vp.core.knobs import Knob
+from nova_vp.core.ladder import VP
+from nova_vp.core.memory import Memory, signature
+from nova_vp.core.model import Guest, Incomplete, Policy
+from nova_vp.core.outlook import Gain, Outlook, Spot
+from nova_vp.core.pace import left_lately, moved_lately
+
+PASSES = 4
+SHARED_CPU_PRICE = 0.1
+"""Gain that it must bring to leave one vCPU more without a CPU of its own."""
+EVALUATIONS = 40_000
+"""Guests squared times arrangements that one tick may weigh: some milliseconds."""
+LEAST_STEP = 0.01
+"""Gain of one step that is worth a move."""
+
+
+_NEVER_KNOWN = frozenset({Incomplete.UNREADABLE, Incomplete.PARTIAL, Incomplete.IDLE})
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What a plan is sought among."""
+
+    host: Host
+    outlook: Outlook
+    memory: Memory
+    now_s: float
+    policy: Policy
+    units: tuple[tuple[Guest, ...], ...]
+    is_overcommitted: bool
+    places: Mapping[str, tuple[Seat, ...]] = field(default_factory=dict)
+    """By first guest of a unit: seats that Nova, holds and budgets leave it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Some guests' new places."""
+
+    settings: Mapping[tuple[str, Knob], Setting]
+    spots: Mapping[str, Spot]
+    seats: Mapping[str, Seat]
+    gain: Gain
+    worth: float
+
+
+def rearrange(
+    host: Host, outlook: Outlook, memory: Memory, now_s: float, policy: Policy
+) -> Iterator[Want]:
+    """The best plan that was found, if any brings enough."""
+    if not any(outlook.loss(uuid) > policy.felt_loss_ratio for uuid in host.undisturbed):
+        return
+    plan = _best_plan(_search(host, outlook, memory, now_s, policy))
+    if plan is not None and not _has_failed(plan, memory, now_s):
+        yield _want(host, plan)
+
+
+def is_due(host: Host, memory: Memory, now_s: float, policy: Policy) -> bool:
+    """Everything is settled and known, nobody is being helped, and the last look is long ago."""
+    return (
+        now_s >= memory.rearrange_at_s
+        and now_s - memory.placed_at_s >= policy.rearrange_after_s
+        and not memory.pending
+        and not host.memory_moves
+        and not _is_being_mended(host)
+        and all(_is_settled(host, uuid, policy) for uuid in host.guests)
+    )
+
+
+def _is_being_mended(host: Host) -> bool:
+    """A VP is hurt in its cache by somebody known: that comes first."""
+    return any(
+        vp.detection is not None and vp.detection.kind is Kind.CACHE and vp.detection.suspects
+        for vp in host.vps.values()
+    )
+
+
+def _is_settled(host: Host, uuid: str, policy: Policy) -> bool:
+    """Known well enough to predict by, or never to be known."""
+    guest, vp = host.guests[uuid], host.vps[uuid]
+    if not guest.is_running or vp.incomplete in _NEVER_KNOWN:
+        return True
+    return vp.samples_seen >= policy.settle_samples
+
+
+def _search(host: Host, outlook: Outlook, memory: Memory, now_s: float, policy: Policy) -> Search:
+    """Those who lose most come first: on a full host there is no time for all."""
+    movable = [
+        uuid
+        for uuid, guest in host.guests.items()
+        if not guest.unmanaged and not is_allotted(host, guest)
+    ]
+    movable.sort(key=lambda uuid: (-outlook.loss(uuid), uuid))
+    found = (unit_of(host, uuid) for uuid in movable)
+    units = tuple({unit[0].uuid: unit for unit in found}.values())
+    search = Search(host, outlook, memory, now_s, policy, units, host.is_overcommitted())
+    places = {unit[0].uuid: tuple(_open_seats(search, unit)) for unit in units}
+    return replace(search, places=places)
+
+
+def _open_seats(search: Search, unit: Sequence[Guest]) -> Iterator[Seat]:
+    """Those it may go to now: not back, not too soon."""
+    for seat in seats_of(search.host, unit):
+        if all(_may_go(search, guest, seat) for guest in unit):
+            yield seat
+
+
+def _may_go(search: Search, guest: Guest, seat: Seat) -> bool:
+    vp, now_s, policy = search.memory.vps[guest.uuid], search.now_s, search.policy
+    cpus = cpus_of(seat, guest)
+    return not (moved_lately(vp, now_s, policy) or left_lately(vp, cpus, now_s, policy))
+
+
+def _has_failed(plan: Plan, memory: Memory, now_s: float) -> bool:
+    return memory.failed_plans.get(signature(plan.settings.values()), now_s) > now_s
+
+
+def _best_plan(search: Search) -> Plan | None:
+    """Unit by unit its best next step, the worst off first, until none is worth it."""
+    guests = max(len(search.host.guests), 1)
+    budget = max(EVALUATIONS // guests**2, 1)
+    plan: Plan | None = None
+    passes, is_longer = PASSES, True
+    while passes and is_longer:
+        before = plan
+        for unit in search.units:
+            best = plan
+            for step in islice(_steps(search, plan, unit), budget):
+                budget -= 1
+                longer = _extended(search, plan, step)
+                if longer is not None and longer.worth > (best.worth if best else 0.0) + LEAST_STEP:
+                    best = longer
+            plan = best
+        passes, is_longer = passes - 1, plan is not before
+    return plan if plan is not None and plan.worth >= search.policy.least_gain_ratio else None
+
+
+def _steps(
+    search: Search, plan: Plan | None, unit: Sequence[Guest]
+) -> Iterator[tuple[Candidate, ...]]:
+    """This unit elsewhere; or its memory brought to it; or it changes places with another one, or
+    with two that are as large together."""
+    host = search.host
+    mine = _seat(host, plan, unit)
+    for seat in search.places[unit[0].uuid]:
+        if seat != mine:
+            yield from ((one,) for one in _moves(host, unit, seat))
+    yield from ((one,) for one in _homeward(host, unit, mine))
+    others: dict[Seat, list[tuple[Guest, ...]]] = {}
+    for other in search.units:
+        there = _seat(host, plan, other)
+        may_swap = there in search.places[unit[0].uuid] and mine in search.places[other[0].uuid]
+        if there != mine and may_swap:
+            others.setdefault(there, []).append(other)
+    for there, partners in others.items():
+        pairs = (p for p in combinations(partners, 2) if _vcpus(*p) == _vcpus(unit))
+        for leaving in (*((one,) for one in partners), *pairs):
+            for follow in (False, True):
+                yield (
+                    move_along(host, unit, there, follow),
+                    *(move_along(host, other, mine, follow) for other in leaving),
+                )
+
+
+def _vcpus(*units: Sequence[Guest]) -> int:
+    return sum(guest.vcpus for unit in units for guest in unit)
+
+
+def _seat(host: Host, plan: Plan | None, unit: Sequence[Guest]) -> Seat:
+    planned = plan.seats.get(unit[0].uuid) if plan else None
+    return planned or host.domains_of[unit[0].uuid]
+
+
+def _moves(host: Host, unit: Sequence[Guest], seat: Seat) -> Iterator[Candidate]:
+    """vCPUs alone; and with memory, for who needs it local and does not have it there."""
+    yield move(host, unit, seat, with_memory=False)
+    if needs_local_memory(host, unit):
+        along = move(host, unit, seat, with_memory=True)
+        if along.moves_memory:
+            yield along
+
+
+def _homeward(host: Host, unit: Sequence[Guest], seat: Seat) -> Iterator[Candidate]:
+    if not needs_local_memory(host, unit):
+        return
+    for guest in unit:
+        for node in sorted({d.node for d in seat}):
+            if is_memory_movable(host, guest, node):
+                yield move_memory(host, guest, node)
+
+
+def _extended(search: Search, plan: Plan | None, step: Sequence[Candidate]) -> Plan | None:
+    """The plan with one more step; None if somebody would pay for it."""
+    settings = dict(plan.settings) if plan else {}
+    spots = dict(plan.spots) if plan else {}
+    seats = dict(plan.seats) if plan else {}
+    for candidate in step:
+        for setting in candidate.settings:
+            settings[setting.guest_uuid, setting.knob] = setting
+        for uuid, spot in candidate.spots.items():
+            spots[uuid] = _merged(spots.get(uuid), spot, candidate)
+        if candidate.rung is not Rung.MOVE_MEMORY:
+            seats[candidate.guest_uuid] = candidate.seat
+    gain = search.outlook.gain_of(spots)
+    if not _is_bearable(gain, search.policy):
+        return None
+    measured = search.memory.copy_kib_per_s
+    worth = gain.utility - price(settings.values(), search.host, measured, search.policy)
+    worth -= SHARED_CPU_PRICE * _shared_cpus(search, spots)
+    return Plan(settings, spots, seats, gain, worth)
+
+
+def _shared_cpus(search: Search, spots: Mapping[str, Spot]) -> float:
+    """vCPUs that would be without a CPU of their own and are not now, on a host that has enough:
+    a light phase is soon over."""
+    host = search.host
+    if search.is_overcommitted:
+        return 0.0
+    change: dict[int, float] = {}
+    for uuid, spot in spots.items():
+        vcpus = host.guests[uuid].vcpus
+        for domain_id, share in spot.domains.items():
+            change[domain_id] = change.get(domain_id, 0.0) + share * vcpus
+        for domain in host.domains_of[uuid]:
+            change[domain.id] = change.get(domain.id, 0.0) - host.share(uuid, domain) * vcpus
+    return sum(
+        max(0.0, min(more, host.allocated_vcpus((domain,)) + more - len(domain.cpus)))
+        for domain in host.topology.domains
+        if (more := change.get(domain.id, 0.0)) > 0
+    )
+
+
+def _is_bearable(gain: Gain, policy: Policy) -> bool:
+    """Nobody pays much for it; or not more than half of what it brings to somebody who was worse
+    off than the payer will be."""
+    payers = {u: -won for u, won in gain.by_guest.items() if -won > policy.most_hurt_ratio}
+    if not payers:
+        return True
+    dearest = max(payers.values())
+    helped = [gain.losses[u] + won for u, won in gain.by_guest.items() if won >= 2 * dearest]
+    return all(gain.losses[uuid] < max(helped, default=0.0) for uuid in payers)
+
+
+def _merged(old: Spot | None, new: Spot, candidate: Candidate) -> Spot:
+    """Steps of one plan may move a guest's vCPUs and its memory apart from each other."""
+    if old is None:
+        return new
+    if candidate.rung is Rung.MOVE_MEMORY:
+        return old._replace(memory=new.memory)
+    return new if candidate.moves_memory else new._replace(memory=old.memory)
+
+
+def _want(host: Host, plan: Plan) -> Want:
+    settings = within_allotment(host, plan.settings.values())
+    main = max(plan.spots, key=lambda uuid: (plan.gain.by_guest[uuid], uuid))
+    seat = plan.seats.get(main, host.domains_of[main])
+    return Want(
+        controller=VP,
+        guest_uuid=main,
+        settings=settings,
+        domain_ids=tuple(d.id for d in seat),
+        reason=_why(host, plan),
+        hurt=hurt_of(plan.spots, plan.gain),
+        rung=Rung.MOVE if len(plan.spots) == 1 else Rung.SWAP,
+        evidence={"predicted_gain_ratio": plan.gain.total, "guests": float(len(plan.spots))},
+    )
+
+
+def _why(host: Host, plan: Plan) -> Reason:
+    moved = [uuid for uuid, knob in plan.settings if knob is Knob.MEMORY]
+    profiles = (host.undisturbed.get(uuid) for uuid in moved)
+    is_state_8 = any(profile and profile.state.number == 8 for profile in profiles)
+    return Reason.SEPARATE if is_state_8 else Reason.REARRANGE

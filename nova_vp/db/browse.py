@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What vp-api reads, in pages: VPs, hosts, history, actions, escalations, learned profiles.
+
+What is asked stands in `questions.py`; lists unpack no report. No row or session leaves here.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Any, NamedTuple
+
+from oslo_config import cfg
+from sqlalchemy import func, select
+
+from nova_vp.db import questions
+from nova_vp.db.escalations import Escalation, escalation_of
+from nova_vp.db.facade import Context, open_facade
+from nova_vp.db.filters import ActionFilter, HostFilter, Span, VpFilter, given
+from nova_vp.db.models import Host
+from nova_vp.db.moments import DAY_MINUTES, aware_at, aware_utc, minute_of, naive_utc
+from nova_vp.db.packing import HostMinute, VpMinute, unpack
+from nova_vp.db.paging import Listed, Page, bound
+from nova_vp.db.queries import ClassCount, HostRecord, record_of
+from nova_vp.db.rows import UNKNOWN
+
+STAYS_ROUND = timedelta(days=1)
+"""How far the end of a stay may lie behind what was true."""
+
+
+class VpHead(NamedTuple):
+    """One VP as lists show it."""
+
+    uuid: str
+    host: str
+    project_id: str
+    name: str
+    isolation: str
+    state: int | None
+    since: int | None
+    incomplete: str | None
+    is_hurt: bool | None
+    """None: it was never measured long enough."""
+    received_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class HostSummary:
+    host: str
+    mode: str
+    received_at: datetime
+    counters: Mapping[str, Any]
+    vps_count: int
+    hurt_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class HostAt:
+    """One kept minute of a host."""
+
+    at: datetime
+    host: str
+    minute: HostMinute
+
+
+@dataclass(frozen=True, slots=True)
+class VpAt:
+    """One kept minute of a VP, wherever it was then."""
+
+    at: datetime
+    host: str
+    vp: VpMinute
+
+
+@dataclass(frozen=True, slots=True)
+class ActionRecord:
+    """An action of an agent, as it turned out."""
+
+    host: str
+    at: datetime
+    """Aware, by the clock of the host."""
+    project_id: str
+    action: Mapping[str, Any]
+    """As the report had it (`wire.REPORT_SCHEMA`), and `rows.NAMES`."""
+
+
+class ClassesOf(NamedTuple):
+    """What was measured of servers of one flavor and image."""
+
+    flavor: str
+    image: str
+    counts: tuple[ClassCount, ...]
+
+
+class Browser:
+    """The database named by `[database] connection`. Thread-safe; opens on first use."""
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self._facade = open_facade(conf)
+
+    def _rows(self, question: Any, values: Mapping[str, Any]) -> Sequence[Any]:
+        # A connection, not a session: this would take longer to set up than to answer.
+        with self._facade.reader.connection.using(Context()) as connection:
+            rows: Sequence[Any] = connection.execute(question, values).all()
+        return rows
+
+    def reach(self) -> None:
+        """Raises `queries.ERRORS` if the database does not answer or lacks our tables."""
+        self._rows(questions.ANY_HOST, {})
+
+    # VPs
+
+    def list_vps(self, wanted: VpFilter, page: Page) -> Listed[VpHead]:
+        """Of hosts that claim the same VP the one that was heard last."""
+        found = questions.VPS.read(self._rows, given(wanted), page)
+        return Listed([_vp_head(row) for row in found.items], found.marker)
+
+    def find_vp(self, uuid: str) -> HostRecord | None:
+        """The latest report of the host that has it; of several the one that was heard last."""
+        rows = self._rows(questions.HOST_OF_VP, {"uuid": uuid.lower()})
+        return record_of(rows[0]) if rows else None
+
+    # hosts
+
+    def list_hosts(self, wanted: HostFilter, page: Page) -> Listed[HostSummary]:
+        found = questions.HOSTS.read(self._rows, given(wanted), page)
+        return Listed([_host_summary(row) for row in found.items], found.marker)
+
+    def get_host(self, name: str) -> HostRecord | None:
+        rows = self._rows(questions.HOST, {"name": name})
+        return record_of(rows[0]) if rows else None
+
+    def count_hosts(self, wanted: HostFilter) -> int:
+        values = bound(given(wanted))
+        query = select(func.count()).select_from(Host.__table__)
+        return int(self._rows(query.where(*questions.HOSTS.conditions(values)), values)[0][0])
+
+    # history
+
+    def host_history(self, host: str, begin: datetime, end: datetime, every: int) -> list[HostAt]:
+        """One minute of `every`, the oldest first."""
+        packed = self._packed(host, begin, end, every)
+        return [HostAt(at, host, unpack(minute)) for at, minute in packed]
+
+    def _packed(
+        self, host: str, begin: datetime, end: datetime, every: int
+    ) -> list[tuple[datetime, bytes]]:
+        days = list(_days(naive_utc(begin), naive_utc(end)))
+        values: dict[str, Any] = {"host": host, "every": every}
+        for number, (day, first, last) in enumerate(days):
+            values |= {f"day_{number}": day, f"first_{number}": first, f"last_{number}": last}
+        rows = self._rows(questions.minutes(len(days), every > 1), values)
+        return [(aware_at(day, minute), packed) for day, minute, packed in rows]
+
+    def vp_history(self, uuid: str, begin: datetime, end: datetime, every: int) -> list[VpAt]:
+        """Wherever it was then, the oldest first; of two hosts that tell of one minute both."""
+        uuid = uuid.lower()
+        found = [
+            VpAt(at, host, vp)
+            for host in self._stayed(uuid, begin, end)
+            for at, packed in self._packed(host, begin, end, every)
+            for vp in unpack(packed, uuid).vps
+        ]
+        return sorted(found, key=lambda one: (one.at, one.host))
+
+    def owners_of(self, uuid: str) -> set[str]:
+        """Projects that it was seen to belong to; empty: it was never seen."""
+        rows = self._rows(questions.OWNERS, {"uuid": uuid.lower()})
+        return {project_id for (project_id,) in rows}
+
+    def _stayed(self, uuid: str, begin: datetime, end: datetime) -> list[str]:
+        span = {"begin": naive_utc(begin - STAYS_ROUND), "end": naive_utc(end)}
+        return [host for (host,) in self._rows(questions.STAYED, {"uuid": uuid, **span})]
+
+    # actions
+
+    def list_actions(self, wanted: ActionFilter, page: Page) -> Listed[ActionRecord]:
+        uuid = wanted.uuid and wanted.uuid.lower()
+        values = {**given(wanted), **given(wanted.span), "span": None, "uuid": uuid}
+        found = questions.ACTIONS.read(self._rows, values, page)
+        return Listed([_action(row) for row in found.items], found.marker)
+
+    def vp_actions(
+        self, uuid: str, project_id: str | None, span: Span, offset: int, limit: int
+    ) -> list[ActionRecord]:
+        """What concerns one VP, the newest first.
+
+        `project_id`: only what was done, and while it belonged to that project.
+        """
+        values = bound({**given(span), "project_id": project_id})
+        question = questions.actions_of_vp(frozenset(values))
+        values |= {"uuid": uuid.lower(), "offset": offset, "limit": limit}
+        return [_action(row) for row in self._rows(question, values)]
+
+    def find_actions(self, id: str, host: str | None) -> list[ActionRecord]:
+        """More than one: hosts number their actions each for itself."""
+        wanted = {"id": id, "host": host}
+        rows = questions.ACTIONS.read(self._rows, wanted, Page("host")).items
+        return [_action(row) for row in rows]
+
+    def names_of(self, uuids: Sequence[str]) -> dict[str, str]:
+        """By UUID in lower case, of servers that run: as the host says that was heard last."""
+        wanted = sorted({uuid.lower() for uuid in uuids})
+        rows = self._rows(questions.NAMES, {"uuids": wanted}) if wanted else []
+        return {uuid: name for uuid, name in rows}
+
+    # escalations
+
+    def list_escalations(
+        self, host: str | None, status: str | None, page: Page
+    ) -> Listed[Escalation]:
+        """Without their attempts."""
+        wanted = {"host": host, "status": status}
+        found = questions.ESCALATIONS.read(self._rows, wanted, page)
+        return Listed([escalation_of(row) for row in found.items], found.marker)
+
+    # profiles
+
+    def list_profiles(self, flavor: str | None, image: str | None, page: Page) -> Listed[ClassesOf]:
+        """By flavor and image."""
+        found = questions.PROFILES.read(self._rows, {"flavor": flavor, "image": image}, page)
+        flavors = sorted({flavor for flavor, _ in found.items})
+        rows = self._rows(questions.CLASSES, {"flavors": flavors}) if flavors else []
+        counts = [ClassCount(*row) for row in rows]
+        return Listed(
+            [_classes_of(flavor, image, counts) for flavor, image in found.items], found.marker
+        )
+
+
+def _days(begin: datetime, end: datetime) -> Iterator[tuple[date, int, int]]:
+    """Each with its first minute and the one after its last."""
+    day = begin.date()
+    while day <= end.date():
+        first = minute_of(begin) if day == begin.date() else 0
+        yield day, first, minute_of(end) if day == end.date() else DAY_MINUTES
+        day += timedelta(days=1)
+
+
+def _vp_head(row: Any) -> VpHead:
+    return VpHead(
+        uuid=row.uuid,
+        host=row.host,
+        project_id=row.project_id,
+        name=row.name,
+        isolation=row.isolation,
+        state=None if row.state == UNKNOWN else row.state,
+        since=None if row.since == UNKNOWN else row.since,
+        incomplete=row.incomplete or None,
+        is_hurt=None if row.is_hurt == UNKNOWN else bool(row.is_hurt),
+        # None: its host was forgotten a moment ago.
+        received_at=aware_utc(row.received_at or datetime.min),
+    )
+
+
+def _host_summary(row: Any) -> HostSummary:
+    return HostSummary(
+        host=row.host,
+        mode=row.mode,
+        received_at=aware_utc(row.received_at),
+        counters=json.loads(row.counters),
+        vps_count=row.vps_count,
+        hurt_count=row.hurt_count,
+    )
+
+
+def _action(row: Any) -> ActionRecord:
+    return ActionRecord(row.host, aware_utc(row.at), row.project_id, json.loads(row.detail))
+
+
+def _classes_of(flavor: str, image: str, counts: Sequence[ClassCount]) -> ClassesOf:
+    own = (one for one in counts if (one.flavor, one.image) == (flavor, image))
+    return ClassesOf(flavor, image, tuple(own))

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The states of an escalation and of each attempt to migrate, and which may follow which.
+
+One table for both: an attempt passes through the middle ones. Whoever writes a state asks `follows`
+first, so that no crash, race or late answer can make a finished escalation begin again.
+"""
+
+import enum
+from collections.abc import Mapping
+
+
+class Status(enum.Enum):
+    RECEIVED = "received"
+    """In the ledger; whom to move is not settled, or the budget does not allow it yet."""
+    OBSERVED = "observed"
+    """Mode observe: what would have been done is recorded."""
+    PROPOSED = "proposed"
+    """Mode advise: waits for an operator."""
+    REFUSED = "refused"
+    """Nobody is worth moving, or nobody may be."""
+    PREPARING = "preparing"
+    """The agent is asked to take our settings off the guest."""
+    REQUESTING = "requesting"
+    """Nova is about to be asked, or was: only Nova knows."""
+    MIGRATING = "migrating"
+    """Nova has said yes."""
+    COMPLETED = "completed"
+    FAILED = "failed"
+    ABORTED = "aborted"
+    """By somebody else."""
+    TIMED_OUT = "timed-out"
+    """Aborted by us, since it took too long for its memory."""
+    WITHDRAWN = "withdrawn"
+    """There is nothing to mend any more: the victim is well, or the server is gone."""
+
+
+_ENDS = frozenset({Status.COMPLETED, Status.FAILED, Status.ABORTED, Status.TIMED_OUT})
+
+NEXT: Mapping[Status, frozenset[Status]] = {
+    Status.RECEIVED: frozenset(
+        {Status.OBSERVED, Status.PROPOSED, Status.REFUSED, Status.PREPARING, Status.FAILED}
+    ),
+    Status.PROPOSED: frozenset({Status.RECEIVED}),
+    # Back to received: this one cannot move, so another candidate is looked for.
+    Status.PREPARING: frozenset(
+        {Status.REQUESTING, Status.RECEIVED, Status.FAILED, Status.WITHDRAWN}
+    ),
+    # Back to preparing: Nova has not heard of it, so it is asked again.
+    Status.REQUESTING: frozenset(
+        {Status.MIGRATING, Status.PREPARING, Status.RECEIVED, Status.WITHDRAWN, *_ENDS}
+    ),
+    Status.MIGRATING: frozenset({Status.PREPARING, Status.RECEIVED, Status.WITHDRAWN, *_ENDS}),
+}
+
+FINAL = frozenset(Status) - NEXT.keys()
+RUNNING = frozenset({Status.PREPARING, Status.REQUESTING, Status.MIGRATING})
+"""What counts against the budgets of migrations at the same time."""
+
+
+def follows(before: Status, after: Status) -> bool:
+    return before is after or after in NEXT.get(before, frozenset())

@@ -1,0 +1,382 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ledger of escalations: what was asked of the cluster, who is at it, what Nova was told.
+
+Any number of vp-schedulers write here and none leads. Every write names the version of the row that
+it was decided from, and changes nothing where another was faster; budgets are checked behind one
+row that whoever begins an attempt writes first. No row or session leaves here.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple, cast
+
+from oslo_config import cfg
+from oslo_db import exception as db_exception
+from sqlalchemy import CursorResult, func, insert, or_, select, update
+from sqlalchemy.orm import Session
+
+from nova_vp.db.again import after_deadlock
+from nova_vp.db.escalation_status import RUNNING, Status, follows
+from nova_vp.db.facade import Context, open_facade
+from nova_vp.db.models import EscalationGate, EscalationRow, MigrationRow
+from nova_vp.db.moments import aware_utc, naive_utc
+from nova_vp.db.texts import storable
+
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+LISTED = 500
+"""Rows that one look for work takes: the oldest first."""
+_RUNNING = [status.value for status in RUNNING]
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try to have one guest migrated. Moments are aware, as everywhere outside the tables."""
+
+    attempt: int
+    server: str
+    name: str
+    project_id: str
+    role: str
+    memory_kib: int
+    timeout_s: int
+    source_host: str
+    status: Status
+    started_at: datetime
+    detail: str = ""
+    dest_host: str | None = None
+    nova_floor: int | None = None
+    nova_id: int | None = None
+    nova_uuid: str | None = None
+    nova_status: str | None = None
+    asked: int = 0
+    requested_at: datetime | None = None
+    abort_asked_at: datetime | None = None
+    ended_at: datetime | None = None
+    told_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Escalation:
+    id: str
+    host: str
+    status: Status
+    reason: str
+    message: str
+    victim: str
+    project_id: str
+    """The victim's; empty where the message does not say."""
+    choice: str | None
+    received_at: datetime
+    accepted_at: datetime | None
+    changed_at: datetime
+    not_before: datetime | None
+    owner: str | None
+    version: int
+    settled_at: datetime | None
+    attempts: tuple[Attempt, ...] = ()
+
+    @property
+    def latest(self) -> Attempt:
+        """Raises IndexError where none was begun."""
+        return self.attempts[-1]
+
+
+class Waiting(NamedTuple):
+    """What a worker must know of a row to see whether it may take it."""
+
+    id: str
+    owner: str | None
+    version: int
+    not_before: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    running: int
+    running_per_host: int
+    per_host_hour: int
+    per_vp_day: int
+    hold: timedelta
+
+
+class LostClaim(Exception):
+    """Another worker has written the row since it was read. Leave it alone."""
+
+
+class NotProposed(Exception):
+    """It does not wait for an operator. The text says what it does."""
+
+
+class Ledger:
+    """The tables of escalations in `[database] connection`. Thread-safe; opens on first use."""
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self._facade = open_facade(conf)
+
+    @after_deadlock
+    def add(self, id: str, host: str, message: str, now: datetime) -> bool:
+        """False: it was there already. Returns once it is committed."""
+        row = {
+            "id": id,
+            "host": host,
+            "status": Status.RECEIVED.value,
+            "reason": "",
+            "message": message,
+            **_victim(message),
+            "received_at": naive_utc(now),
+            "changed_at": naive_utc(now),
+            "version": 1,
+        }
+        try:
+            with self._facade.writer.using(Context()) as session:
+                session.execute(insert(EscalationRow), row)
+        except db_exception.DBDuplicateEntry:
+            return False
+        return True
+
+    def list_waiting(self) -> list[Waiting]:
+        """What a worker has to do, now or later, the oldest first."""
+        row = EscalationRow
+        found = (
+            select(row.id, row.owner, row.version, row.not_before)
+            .where(row.settled_at.is_(None), row.status != Status.PROPOSED.value)
+            .order_by(row.received_at, row.id)
+            .limit(LISTED)
+        )
+        with self._facade.reader.using(Context()) as session:
+            return [
+                Waiting(id, owner, version, _read(not_before))
+                for id, owner, version, not_before in session.execute(found)
+            ]
+
+    @after_deadlock
+    def claim(self, waiting: Waiting, owner: str) -> Escalation | None:
+        """None: another was faster."""
+        with self._facade.writer.using(Context()) as session:
+            if not _swap(session, waiting.id, waiting.version, {"owner": owner}):
+                return None
+            return _get(session, waiting.id)
+
+    @after_deadlock
+    def save(
+        self,
+        escalation: Escalation,
+        changes: Mapping[str, Any],
+        attempt: Mapping[str, Any] | None = None,
+        number: int | None = None,
+    ) -> Escalation:
+        """One transaction. `attempt`: what changes of the latest one, or of that `number`.
+
+        Raises LostClaim, and ValueError for a state that cannot follow.
+        """
+        _check(escalation.status, changes.get("status", escalation.status))
+        with self._facade.writer.using(Context()) as session:
+            if not _swap(session, escalation.id, escalation.version, changes):
+                raise LostClaim(escalation.id)
+            if attempt:
+                number = escalation.latest.attempt if number is None else number
+                _change_attempt(session, escalation.id, number, attempt)
+            return _require(session, escalation.id)
+
+    @after_deadlock
+    def begin(
+        self,
+        escalation: Escalation,
+        attempt: Attempt,
+        changes: Mapping[str, Any],
+        budgets: Budgets,
+    ) -> Escalation | str:
+        """The escalation with one attempt more, or why the budgets do not allow it now.
+
+        Raises LostClaim.
+        """
+        changes = {**changes, "status": Status.PREPARING}
+        _check(escalation.status, Status.PREPARING)
+        with self._facade.writer.using(Context()) as session:
+            session.execute(
+                update(EscalationGate)
+                .where(EscalationGate.id == 1)
+                .values(begun=EscalationGate.begun + 1)
+            )
+            if refusal := _over_budget(session, attempt, budgets):
+                session.rollback()
+                return refusal
+            if not _swap(session, escalation.id, escalation.version, changes):
+                raise LostClaim(escalation.id)
+            row = {**_as_row(attempt), "escalation_id": escalation.id}
+            session.execute(insert(MigrationRow), row)
+            return _require(session, escalation.id)
+
+    def moved_since(self, servers: Iterable[str], since: datetime) -> dict[str, Attempt]:
+        """The latest attempt on each of these that Nova was asked for since then, or that runs."""
+        row = MigrationRow
+        found = (
+            select(row)
+            .where(
+                row.server.in_(list(servers)),
+                or_(
+                    row.requested_at >= naive_utc(since),
+                    row.status.in_(_RUNNING),
+                ),
+            )
+            .order_by(row.started_at)
+        )
+        with self._facade.reader.using(Context()) as session:
+            return {one.server: _attempt(one) for one in session.scalars(found)}
+
+    @after_deadlock
+    def accept(self, id: str, now: datetime) -> None:
+        """An operator's yes to a proposal. Raises KeyError: no such; NotProposed."""
+        with self._facade.writer.using(Context()) as session:
+            accepted = session.execute(
+                update(EscalationRow)
+                .where(EscalationRow.id == id, EscalationRow.status == Status.PROPOSED.value)
+                .values(
+                    status=Status.RECEIVED.value,
+                    accepted_at=naive_utc(now),
+                    changed_at=naive_utc(now),
+                    not_before=None,
+                    owner=None,
+                    version=EscalationRow.version + 1,
+                )
+            )
+            if accepted.rowcount == 1:
+                return
+            row = session.get(EscalationRow, id)
+            if row is None:
+                raise KeyError(id)
+            raise NotProposed(f"{id} is {row.status}; only what is proposed can be accepted")
+
+    def get(self, id: str) -> Escalation | None:
+        with self._facade.reader.using(Context()) as session:
+            return _get(session, id)
+
+    def list_latest(self, most: int, status: Status | None = None) -> list[Escalation]:
+        """The newest first."""
+        row = EscalationRow
+        found = select(row).order_by(row.received_at.desc(), row.id).limit(most)
+        if status is not None:
+            found = found.where(row.status == status.value)
+        with self._facade.reader.using(Context()) as session:
+            rows = list(session.scalars(found))
+            attempts = _attempts_of(session, [one.id for one in rows])
+            return [escalation_of(one, attempts.get(one.id, ())) for one in rows]
+
+
+def _victim(message: str) -> dict[str, str]:
+    """Who it is, and whose: columns by which it is found."""
+    told = json.loads(message)
+    victim = str(told.get("victim", "")).lower()
+    candidates = told.get("candidates", ())
+    projects = (c["project_id"] for c in candidates if c["uuid"].lower() == victim)
+    return {"victim": victim, "project_id": storable(next(projects, ""))}
+
+
+def _check(before: Status, after: Status) -> None:
+    if not follows(before, after):
+        raise ValueError(f"an escalation that is {before.value} cannot become {after.value}")
+
+
+def _over_budget(session: Session, attempt: Attempt, budgets: Budgets) -> str:
+    """Empty: it may begin."""
+    row = MigrationRow
+    begun_at = attempt.started_at
+    here = or_(row.source_host == attempt.source_host, row.dest_host == attempt.source_host)
+    same = row.server == attempt.server
+    runs = row.status.in_(_RUNNING)
+
+    def count(*where: Any) -> int:
+        return int(session.scalar(select(func.count()).select_from(row).where(*where)) or 0)
+
+    def asked_within(span: timedelta) -> Any:
+        return row.requested_at >= naive_utc(begun_at - span)
+
+    if count(same, runs):
+        return "this guest is being migrated for another escalation"
+    if count(same, asked_within(budgets.hold)):
+        return "this guest was migrated a moment ago"
+    if count(same, asked_within(DAY)) >= budgets.per_vp_day:
+        return f"this guest has had its {budgets.per_vp_day} migrations of a day"
+    if count(runs) >= budgets.running:
+        return f"{budgets.running} migrations run in the cloud already"
+    if count(here, runs) >= budgets.running_per_host:
+        return f"{budgets.running_per_host} migrations run on this host already"
+    left = row.source_host == attempt.source_host
+    if count(left, asked_within(HOUR)) >= budgets.per_host_hour:
+        return f"this host has had its {budgets.per_host_hour} migrations of an hour"
+    return ""
+
+
+def _swap(session: Session, id: str, version: int, changes: Mapping[str, Any]) -> bool:
+    # It comes first in its transaction: SQLite cannot wait for a lock once it has read.
+    written = session.execute(
+        update(EscalationRow)
+        .where(EscalationRow.id == id, EscalationRow.version == version)
+        .values(version=version + 1, **_plain(changes))
+    )
+    return cast("CursorResult[Any]", written).rowcount == 1
+
+
+def _change_attempt(session: Session, id: str, number: int, changes: Mapping[str, Any]) -> None:
+    session.execute(
+        update(MigrationRow)
+        .where(MigrationRow.escalation_id == id, MigrationRow.attempt == number)
+        .values(**_plain(changes))
+    )
+
+
+def _get(session: Session, id: str) -> Escalation | None:
+    session.expire_all()
+    row = session.get(EscalationRow, id)
+    return escalation_of(row, _attempts_of(session, [id]).get(id, ())) if row else None
+
+
+def _require(session: Session, id: str) -> Escalation:
+    found = _get(session, id)
+    if found is None:
+        raise LostClaim(id)
+    return found
+
+
+def _attempts_of(session: Session, ids: list[str]) -> dict[str, tuple[Attempt, ...]]:
+    found: dict[str, tuple[Attempt, ...]] = {}
+    row = MigrationRow
+    rows = select(row).where(row.escalation_id.in_(ids)).order_by(row.attempt)
+    for one in session.scalars(rows):
+        found[one.escalation_id] = (*found.get(one.escalation_id, ()), _attempt(one))
+    return found
+
+
+def escalation_of(row: EscalationRow, attempts: tuple[Attempt, ...] = ()) -> Escalation:
+    fields = {name: _read(getattr(row, name)) for name in Escalation.__slots__ if name in _NAMES}
+    return Escalation(**{**fields, "status": Status(row.status), "attempts": attempts})
+
+
+def _attempt(row: MigrationRow) -> Attempt:
+    fields = {name: _read(getattr(row, name)) for name in Attempt.__slots__}
+    return Attempt(**{**fields, "status": Status(row.status)})
+
+
+_NAMES = frozenset(EscalationRow.__table__.columns.keys())
+
+
+def _as_row(attempt: Attempt) -> dict[str, Any]:
+    return _plain({name: getattr(attempt, name) for name in Attempt.__slots__})
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _written(value) for name, value in values.items()}
+
+
+def _written(value: Any) -> Any:
+    if isinstance(value, Status):
+        return value.value
+    if isinstance(value, str):
+        return storable(value)
+    return naive_utc(value) if isinstance(value, datetime) else value
+
+
+def _read(value: Any) -> Any:
+    return aware_utc(value) if isinstance(value, datetime) else value

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What people have ordered of single servers, and who and when; no row or session leaves here.
+
+Every write takes a number behind one row, so that numbers appear in the order in which they were
+given: whoever has seen one needs only what came after it. They are milliseconds since 1970 where
+that is more than the last one, so that a database which was lost does not begin below what agents
+have obeyed.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from oslo_config import cfg
+from sqlalchemy import case, select, update
+from sqlalchemy.orm import Session
+
+from nova_vp.core.model import Mode
+from nova_vp.db.again import after_conflict
+from nova_vp.db.facade import Context, open_facade
+from nova_vp.db.models import OrdersGate, ServerOrdersRow
+from nova_vp.db.moments import aware_utc, naive_utc
+from nova_vp.db.upsert import upsert
+from nova_vp.ordered import NOTHING, Ordered, orders_text
+
+NEVER_WRITTEN = 0
+"""The version of a server of which nothing is ordered."""
+AHEAD_MS = 24 * 3600 * 1000
+"""A number further in the future was not given by any of ours."""
+IN_A_QUERY = 500
+_COLUMNS = ("project_id", "mode", "opt_out", "priority", "by", "at", "version")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOrders:
+    """What stands ordered of one server."""
+
+    uuid: str
+    project_id: str
+    mode: Mode | None
+    """At most this, whatever its host may do; None: as its host."""
+    opt_out: bool
+    """It is measured and never touched."""
+    priority: int | None
+    """0 to 9, in place of the flavor's; None: the flavor's."""
+    by: str
+    """Id of the keystone user who ordered it, or took it back."""
+    at: datetime
+    """Aware."""
+    version: int
+
+    @property
+    def ordered(self) -> Ordered:
+        return Ordered(self.mode, self.opt_out, self.priority)
+
+    @property
+    def is_empty(self) -> bool:
+        return self.ordered.is_nothing
+
+
+class Changed(NamedTuple):
+    """What was ordered or taken back since a version."""
+
+    version: int
+    """Ask with this one next time."""
+    orders: list[ServerOrders]
+    """Empty ones too: those were taken back."""
+
+
+class ChangedMeanwhile(Exception):
+    """Somebody else has written this server's orders. Read them again, and decide again."""
+
+
+class OrderBook:
+    """The orders in `[database] connection`. Thread-safe; opens on first use."""
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self._facade = open_facade(conf)
+
+    def get(self, uuid: str) -> ServerOrders | None:
+        """None: nothing is ordered."""
+        return self.list_of([uuid]).get(uuid.lower())
+
+    def list_of(self, uuids: Iterable[str]) -> dict[str, ServerOrders]:
+        """What is ordered of these servers, by UUID in lower case; the others are absent."""
+        with self._facade.reader.using(Context()) as session:
+            return {one.uuid: one for one in _list(session, uuids) if not one.is_empty}
+
+    @after_conflict
+    def put(
+        self,
+        uuid: str,
+        project_id: str,
+        *,
+        mode: Mode | None,
+        opt_out: bool,
+        priority: int | None,
+        by: str,
+        now: datetime,
+        expected: int | None = None,
+    ) -> ServerOrders:
+        """All that is ordered of the server from now on. `expected`: the version that it was
+        decided from, NEVER_WRITTEN for none; None: whatever stands there.
+
+        Raises ChangedMeanwhile.
+        """
+        with self._facade.writer.using(Context()) as session:
+            version = _next_version(session, now)
+            _check(session, uuid.lower(), expected)
+            orders = ServerOrders(
+                uuid=uuid.lower(),
+                project_id=project_id,
+                mode=mode,
+                opt_out=opt_out,
+                priority=priority,
+                by=by,
+                at=now.replace(microsecond=0),
+                version=version,
+            )
+            upsert(session, ServerOrdersRow, [_row(orders)], _COLUMNS)
+        return orders
+
+    def clear(self, uuid: str, *, by: str, now: datetime, expected: int | None = None) -> bool:
+        """Nothing is ordered of it any more; whether anything was. Raises ChangedMeanwhile."""
+        stands = self.get(uuid)
+        if stands is None:
+            if expected:
+                raise ChangedMeanwhile(uuid)
+            return False
+        self.put(
+            uuid,
+            stands.project_id,
+            mode=None,
+            opt_out=False,
+            priority=None,
+            by=by,
+            now=now,
+            expected=expected,
+        )
+        return True
+
+    def changed_since(self, version: int) -> Changed:
+        row = ServerOrdersRow
+        # Before the rows: whatever is written meanwhile is then given once more, and not missed.
+        with self._facade.reader.using(Context()) as session:
+            newest = _version(session)
+            found = select(row).where(row.version > version).order_by(row.version)
+            return Changed(newest, [_orders(one) for one in session.scalars(found)])
+
+    def version(self) -> int:
+        """Of the latest write."""
+        with self._facade.reader.using(Context()) as session:
+            return _version(session)
+
+    @after_conflict
+    def outbid(self, version: int, now: datetime) -> None:
+        """The next messages have a larger number: some agent has obeyed this one, which a database
+        that was restored does not know. Nothing happens for a number that nobody can have given."""
+        if version > _milliseconds(now) + AHEAD_MS:
+            return
+        with self._facade.writer.using(Context()) as session:
+            session.execute(_raise_gate(version + 1))
+
+    def message(self, uuids: Iterable[str]) -> str:
+        """For `rpcapi.AgentAPI.set_orders`: all that is ordered of these servers, which should be
+        all of one host."""
+        asked = sorted({uuid.lower() for uuid in uuids})
+        with self._facade.reader.using(Context()) as session:
+            version = _version(session)
+            stand = {one.uuid: one for one in _list(session, asked)}
+        ordered = {uuid: stand[uuid].ordered if uuid in stand else NOTHING for uuid in asked}
+        return orders_text(version, ordered)
+
+
+def _next_version(session: Session, now: datetime) -> int:
+    # It comes first in its transaction: SQLite cannot wait for a lock once it has read.
+    session.execute(update(OrdersGate).values(version=OrdersGate.version + 1))
+    session.execute(_raise_gate(_milliseconds(now)))
+    return _version(session)
+
+
+def _raise_gate(least: int) -> Any:
+    higher = case((OrdersGate.version < least, least), else_=OrdersGate.version)
+    return update(OrdersGate).where(OrdersGate.id == 1).values(version=higher)
+
+
+def _version(session: Session) -> int:
+    return int(session.scalar(select(OrdersGate.version)) or NEVER_WRITTEN)
+
+
+def _check(session: Session, uuid: str, expected: int | None) -> None:
+    if expected is None:
+        return
+    stands = session.get(ServerOrdersRow, uuid)
+    is_free = stands is None or _orders(stands).is_empty
+    if expected != (NEVER_WRITTEN if is_free or stands is None else stands.version):
+        raise ChangedMeanwhile(uuid)
+
+
+def _list(session: Session, uuids: Iterable[str]) -> list[ServerOrders]:
+    asked = sorted({uuid.lower() for uuid in uuids})
+    row = ServerOrdersRow
+    return [
+        _orders(one)
+        for begin in range(0, len(asked), IN_A_QUERY)
+        for one in session.scalars(
+            select(row).where(row.uuid.in_(asked[begin : begin + IN_A_QUERY]))
+        )
+    ]
+
+
+def _orders(row: ServerOrdersRow) -> ServerOrders:
+    return ServerOrders(
+        uuid=row.uuid,
+        project_id=row.project_id,
+        mode=Mode(row.mode) if row.mode else None,
+        opt_out=row.opt_out,
+        priority=row.priority,
+        by=row.by,
+        at=aware_utc(row.at),
+        version=row.version,
+    )
+
+
+def _row(orders: ServerOrders) -> Mapping[str, Any]:
+    row = {name: getattr(orders, name) for name in ("uuid", *_COLUMNS)}
+    mode = orders.mode.value if orders.mode else None
+    return {**row, "mode": mode, "at": naive_utc(orders.at)}
+
+
+def _milliseconds(moment: datetime) -> int:
+    return int(moment.timestamp() * 1000)

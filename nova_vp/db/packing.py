@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reports as they are kept: small, and readable by whoever knows this page alone.
+
+The latest of a host: its text, compressed. A minute of its history: compressed JSON, [format, mode,
+[projects], [[uuid, which project, state, interference, numbers]]]. Numbers are in the order of
+METRICS and have four digits, which is more than a chart shows.
+"""
+
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+from nova_vp.wire import compact
+
+FORMAT = 1
+METRICS = (
+    "mpki",
+    "l2_mpki",
+    "memory_factor",
+    "cpi",
+    "cpu_cores",
+    "misses_per_s",
+    "remote_ratio",
+    "running_ratio",
+)
+_NUMBERS = " ".join(["%.4g"] * len(METRICS))
+_values = itemgetter(*METRICS)
+
+
+class VpMinute(NamedTuple):
+    uuid: str
+    project_id: str
+    state: int | None
+    interference: str | None
+    """What it suffered from, if it did (`nova_vp.core.decided.Kind`)."""
+    metrics: Mapping[str, float]
+    """By the names of METRICS; empty if it was not measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostMinute:
+    mode: str
+    vps: tuple[VpMinute, ...]
+
+
+def pack_text(text: str) -> bytes:
+    """Fast rather than small: it is written again every minute."""
+    return zlib.compress(text.encode(), level=1)
+
+
+def unpack_text(packed: bytes) -> str:
+    return zlib.decompress(packed).decode()
+
+
+def pack(report: Mapping[str, Any]) -> bytes:
+    """Of a valid `wire.REPORT_TOPIC` message."""
+    projects = {project: i for i, project in enumerate({v["project_id"] for v in report["vps"]})}
+    vps = [
+        [
+            vp["uuid"].lower(),
+            projects[vp["project_id"]],
+            vp["state"],
+            vp["interference"] and vp["interference"]["kind"],
+            _NUMBERS % _values(vp["metrics"]) if vp["metrics"] else "",
+        ]
+        for vp in report["vps"]
+    ]
+    text = compact([FORMAT, report["mode"], list(projects), vps])
+    return zlib.compress(text.encode())
+
+
+def unpack(packed: bytes, wanted: str | None = None) -> HostMinute:
+    """`wanted`: the UUID, in lower case, of the one VP that matters.
+
+    Raises ValueError for a format that a later release wrote.
+    """
+    written, *rest = json.loads(zlib.decompress(packed))
+    if written != FORMAT:
+        raise ValueError(f"history of format {written}; this release reads format {FORMAT}")
+    mode, projects, vps = rest
+    return HostMinute(
+        mode,
+        tuple(
+            VpMinute(
+                uuid,
+                projects[project],
+                state,
+                interference,
+                dict(zip(METRICS, map(float, numbers.split()), strict=False)),
+            )
+            for uuid, project, state, interference, numbers in vps
+            if wanted in (None, uuid)
+        ),
+    )

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a person can order of one server, whatever its flavor says: a value that agent, database and
+vp-scheduler share, and its form in messages and files. Pure.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from nova_vp import wire
+from nova_vp.core.model import Mode, tightest
+
+LEAST_WEIGHT = 0.1
+"""What priority 0 weighs; the others weigh as much as they say, a flavor's default 1."""
+
+
+class Ordered(NamedTuple):
+    mode: Mode | None = None
+    """At most this, whatever its host may do; None: as its host."""
+    opt_out: bool = False
+    """It is measured and never touched."""
+    priority: int | None = None
+    """0 to 9, in place of the flavor's; None: the flavor's."""
+
+    @property
+    def is_nothing(self) -> bool:
+        return self == NOTHING
+
+    @property
+    def weight(self) -> float | None:
+        """As `vp:priority` has it."""
+        return None if self.priority is None else max(LEAST_WEIGHT, float(self.priority))
+
+    def with_local(self, local: "Ordered") -> "Ordered":
+        """What holds where this was ordered for the cloud, and that on the host itself: the more
+        careful one, and the host's own weight."""
+        modes = [mode for mode in (self.mode, local.mode) if mode]
+        return Ordered(
+            mode=tightest(*modes) if modes else None,
+            opt_out=self.opt_out or local.opt_out,
+            priority=self.priority if local.priority is None else local.priority,
+        )
+
+    def as_message(self) -> dict[str, Any]:
+        """As messages have it: what is not ordered is absent."""
+        told: dict[str, Any] = {}
+        if self.mode:
+            told["mode"] = self.mode.value
+        if self.opt_out:
+            told["opt_out"] = True
+        if self.priority is not None:
+            told["priority"] = self.priority
+        return told
+
+    @classmethod
+    def from_message(cls, told: Mapping[str, Any]) -> "Ordered":
+        """Of a valid one, in which a whole number may be written as 3.0."""
+        return cls(
+            mode=Mode(told["mode"]) if "mode" in told else None,
+            opt_out=told.get("opt_out", False),
+            priority=int(told["priority"]) if "priority" in told else None,
+        )
+
+
+NOTHING = Ordered()
+
+
+def orders_text(version: int, ordered: Mapping[str, Ordered]) -> str:
+    """A `wire.ORDERS` message, or a file of the like. Raises wire.BadMessage if it is too large."""
+    servers = [{"uuid": uuid, **one.as_message()} for uuid, one in sorted(ordered.items())]
+    return wire.encode(wire.ORDERS, {"v": wire.VERSION, "version": version, "servers": servers})
+
+
+def read_orders(text: object) -> tuple[int, dict[str, Ordered]]:
+    """Its version and what it says of each server. Raises wire.BadMessage."""
+    message = wire.decode(wire.ORDERS, text)
+    servers = {one["uuid"].lower(): Ordered.from_message(one) for one in message["servers"]}
+    return int(message["version"]), servers

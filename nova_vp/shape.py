@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Judging values by JSON schemas (draft 7) that are compiled to Python: fifty times as fast as
+walking them.
+
+Compiled when first needed, since who only sends messages need not pay for it. Avoid `anyOf` in a
+schema: a branch that does not fit costs an exception; `nullable` has a form without.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import fastjsonschema
+
+MAX_PATH = 200
+"""A sender can name a field as long as a message; nobody wants to read that."""
+
+
+class Misshapen(Exception):
+    """The first fault: where (`$.vps[3].uuid`) and which keyword of the schema it violates."""
+
+
+class Shape:
+    def __init__(self, schema: dict[str, Any]) -> None:
+        self._schema = schema
+        self._check: Callable[[Any], Any] | None = None
+
+    def check(self, value: Any) -> None:
+        """Raises Misshapen."""
+        if self._check is None:
+            self._check = fastjsonschema.compile(self._schema, use_default=False, use_formats=False)
+        try:
+            self._check(value)
+        except fastjsonschema.JsonSchemaValueException as exc:
+            raise Misshapen(f"{_path(exc.name or '')}: violates {exc.rule}") from exc
+
+
+def nullable(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Or null. The keywords of a schema concern values of its own type only."""
+    return {**schema, "type": [schema["type"], "null"]}
+
+
+def _path(name: str) -> str:
+    """The library calls the whole `data`. What a sender named must not break a line of the log."""
+    path = "$" + name.removeprefix("data")[:MAX_PATH]
+    return path.encode("unicode_escape").decode()

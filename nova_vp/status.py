@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`vp-status upgrade check`: whether this release would run here, asked before it is started.
+
+Reads and asks only: nothing is changed, in the database or on the bus.
+"""
+
+import sys
+import warnings
+from datetime import UTC, datetime, timedelta
+
+# oslo.messaging imports eventlet where it is installed, and it warns whoever typed the command.
+warnings.filterwarnings("ignore", message=r"\s*Eventlet is deprecated")
+
+import oslo_messaging  # noqa: E402
+from oslo_config import cfg  # noqa: E402
+from oslo_upgradecheck.upgradecheck import Code, Result, UpgradeCommands  # noqa: E402
+from oslo_upgradecheck.upgradecheck import main as run_checks  # noqa: E402
+
+from nova_vp import conf as options  # noqa: E402
+from nova_vp import rpcapi, wire  # noqa: E402
+from nova_vp.conf import database  # noqa: E402
+from nova_vp.db import schema  # noqa: E402
+from nova_vp.db.queries import ERRORS, HostHead, Store  # noqa: E402
+from nova_vp.quietly import quietly  # noqa: E402
+
+UNHEARD_FOR = timedelta(seconds=wire.EXPIRE_S)
+NAMED = 5
+CANNOT_CHECK = 255
+"""As oslo.upgradecheck says it: none of the checks' own results."""
+
+
+class Checks(UpgradeCommands):
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        super().__init__()
+        self._conf = conf
+
+    def _options(self) -> Result:
+        try:
+            options.check(self._conf)
+        except (cfg.Error, ValueError) as exc:
+            return Result(Code.FAILURE, str(exc))
+        if not (self._conf.config_file or self._conf.config_dir):
+            return Result(Code.WARNING, options.origin(self._conf))
+        return Result(Code.SUCCESS)
+
+    def _database(self) -> Result:
+        """Also said: SQLite serves one machine."""
+        try:
+            engine = schema.open_engine(self._conf)
+            found = schema.current_revision(engine)
+        except (*ERRORS, ValueError) as exc:
+            said = str(exc).partition("\n")[0]
+            asked = database.shown(self._conf)
+            return Result(Code.FAILURE, f"[database] connection = {asked}: no answer: {said}")
+        except ModuleNotFoundError as exc:
+            return Result(Code.FAILURE, schema.missing_driver(exc))
+        if found != (newest := schema.newest_revision()):
+            return Result(
+                Code.FAILURE,
+                f"the schema is at revision {found or 'none'}, this release needs {newest}: stop "
+                "vp-scheduler and vp-api, and run `vp-manage db sync`",
+            )
+        if engine.dialect.name == "sqlite":
+            return Result(
+                Code.WARNING, "SQLite: for one machine and few hosts; see [database] connection"
+            )
+        return Result(Code.SUCCESS)
+
+    def _message_bus(self) -> Result:
+        try:
+            rpcapi.reach(rpcapi.open_transport(self._conf))
+        except (cfg.Error, oslo_messaging.MessagingException) as exc:
+            return Result(Code.FAILURE, f"[bus] transport_url: no answer: {exc}")
+        return Result(Code.SUCCESS)
+
+    def _hosts(self) -> Result:
+        """Those whose agents are silent; agents are upgraded after this."""
+        try:
+            heads = Store(self._conf).list_heads()
+        except (*ERRORS, ValueError, ModuleNotFoundError):
+            return Result(Code.WARNING, "unknown, since the database does not answer as it should")
+        late = sorted(head.host for head in heads if _is_late(head))
+        if not late:
+            return Result(Code.SUCCESS, f"{len(heads)} hosts report")
+        named = ", ".join(late[:NAMED]) + (" ..." if len(late) > NAMED else "")
+        return Result(
+            Code.WARNING,
+            f"{len(late)} of {len(heads)} hosts have not reported for {wire.EXPIRE_S} s: {named}; "
+            "start vp-agent there, or forget hosts that are gone: `vp-manage host forget NAME`",
+        )
+
+    _upgrade_checks = (
+        ("Options", _options),
+        ("Database schema", _database),
+        ("Message bus", _message_bus),
+        ("Hosts", _hosts),
+    )
+
+
+def _is_late(head: HostHead) -> bool:
+    return datetime.now(UTC) - head.received_at > UNHEARD_FOR
+
+
+def main(argv: list[str] | None = None) -> int:
+    conf = cfg.ConfigOpts()
+    options.register_all(conf)
+    database.register_opts(conf)
+    given = sys.argv[1:] if argv is None else argv
+    try:
+        return quietly(lambda: int(run_checks(conf, "nova-vp", Checks(conf), argv=given)))
+    except (cfg.Error, UnicodeError) as exc:
+        print(f"vp-status: configuration: {exc}", file=sys.stderr)
+        return CANNOT_CHECK

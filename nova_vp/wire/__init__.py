@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What crosses processes: small versioned messages, their schemas, and nothing that sends them.
+
+Two per host, never per VM. The *digest* is what nova-scheduler places by; the *report* is what
+operators and tenants are shown. Both carry (epoch, sequence): the newest pair wins, so that a
+restarted agent is heard and a late message is not. The rare *escalation* asks the cluster for help
+and carries an id instead. Receivers validate shape and size before use. A module for each message;
+whoever sends or receives takes what it needs from here.
+"""
+
+from nova_vp.wire.digest import DIGEST_BYTES, DIGEST_SCHEMA, DIGEST_TOPIC, MAX_DIGEST_BYTES
+from nova_vp.wire.errors import BadMessage
+from nova_vp.wire.escalation import (
+    AGENT_BUSY,
+    ESCALATION_SCHEMA,
+    ESCALATION_TOPIC,
+    MAX_CANDIDATES,
+    MAX_ESCALATION_BYTES,
+    NO_LONGER_HURT,
+)
+from nova_vp.wire.fields import (
+    MAX_PRIORITY,
+    MAX_SERVERS,
+    MOST_COUNT,
+    MOST_NUMBER,
+    PREDICT_CLASSES,
+    UNKNOWN_CLASS,
+    VERSION,
+    is_host_name,
+)
+from nova_vp.wire.marks import (
+    MARK_BYTES,
+    NOWHERE,
+    SEVERAL,
+    STRICT_SEAT,
+    mark_of,
+    marks_of,
+    pack_classes,
+    pack_known,
+    pack_seats,
+    seat_of,
+    split_marks,
+    unpack_classes,
+    unpack_known,
+    unpack_seats,
+)
+from nova_vp.wire.orders import MAX_ORDERS_BYTES, ORDERS, ORDERS_SCHEMA
+from nova_vp.wire.profiles import MAX_LEARNED, MAX_PROFILES_BYTES, PROFILES, PROFILES_SCHEMA
+from nova_vp.wire.report import MAX_REPORT_BYTES, REPORT_SCHEMA, REPORT_TOPIC
+from nova_vp.wire.sequence import Order, order_of
+from nova_vp.wire.text import EXPIRE_S, compact, decode, encode
+
+AGENT_TOPIC = "vp_agent"
+
+__all__ = [
+    "AGENT_BUSY",
+    "AGENT_TOPIC",
+    "DIGEST_BYTES",
+    "DIGEST_SCHEMA",
+    "DIGEST_TOPIC",
+    "ESCALATION_SCHEMA",
+    "ESCALATION_TOPIC",
+    "EXPIRE_S",
+    "MARK_BYTES",
+    "MAX_CANDIDATES",
+    "MAX_DIGEST_BYTES",
+    "MAX_ESCALATION_BYTES",
+    "MAX_LEARNED",
+    "MAX_ORDERS_BYTES",
+    "MAX_PRIORITY",
+    "MAX_PROFILES_BYTES",
+    "MAX_REPORT_BYTES",
+    "MAX_SERVERS",
+    "MOST_COUNT",
+    "MOST_NUMBER",
+    "NOWHERE",
+    "NO_LONGER_HURT",
+    "ORDERS",
+    "ORDERS_SCHEMA",
+    "PREDICT_CLASSES",
+    "PROFILES",
+    "PROFILES_SCHEMA",
+    "REPORT_SCHEMA",
+    "REPORT_TOPIC",
+    "SEVERAL",
+    "STRICT_SEAT",
+    "UNKNOWN_CLASS",
+    "VERSION",
+    "BadMessage",
+    "Order",
+    "compact",
+    "decode",
+    "encode",
+    "is_host_name",
+    "mark_of",
+    "marks_of",
+    "order_of",
+    "pack_classes",
+    "pack_known",
+    "pack_seats",
+    "seat_of",
+    "split_marks",
+    "unpack_classes",
+    "unpack_known",
+    "unpack_seats",
+]

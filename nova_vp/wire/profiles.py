@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The learned profiles: what servers nobody has measured are taken to be like."""
+
+from nova_vp.wire.fields import NUMBER, TEXT, VERSION, list_of, object_of
+
+PROFILES = "vp_profiles"
+"""No topic of its own: it goes where the digests go."""
+MAX_PROFILES_BYTES = 1024 * 1024
+MAX_LEARNED = 2000
+"""Pairs of flavor and image in one message: those most used."""
+
+PROFILES_SCHEMA = object_of(
+    {
+        "v": {"const": VERSION},
+        "sent": NUMBER,
+        "learned": list_of(
+            {
+                "type": "array",
+                "items": [TEXT, TEXT, {"type": "integer", "minimum": 0, "maximum": 8}],
+                "additionalItems": False,
+                "minItems": 3,
+            },
+            MAX_LEARNED,
+        ),
+    }
+)
+"""What servers of a flavor and an image were measured to be like, for those nobody has measured.
+`learned`: flavor name, image UUID (empty: servers that boot from a volume), newcomer class
+(`nova_vp.core.predict.newcomer_class`). `sent`: seconds since the Unix epoch by the sender."""

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report, which operators and tenants are shown: all that an agent knows of its host."""
+
+from nova_vp.shape import nullable
+from nova_vp.wire.fields import (
+    ALTERNATIVE,
+    COUNT,
+    EVIDENCE,
+    HEAD,
+    IMAGE,
+    KIND,
+    LONG_TEXT,
+    MAX_SERVERS,
+    NUMBER,
+    ORDERED,
+    SENSITIVITY,
+    TEXT,
+    UUID,
+    list_of,
+    object_of,
+)
+
+REPORT_TOPIC = "vp_report"
+MAX_REPORT_BYTES = 1024 * 1024
+
+_CHANGE = object_of(
+    {"uuid": UUID, "knob": TEXT, "from": TEXT, "to": TEXT, "until": nullable(NUMBER)}
+)
+
+_ACTION = object_of(
+    {
+        "id": TEXT,
+        "at": NUMBER,
+        "controller": TEXT,
+        "uuid": UUID,
+        "victim": nullable(UUID),
+        "reason": TEXT,
+        "result": TEXT,
+        "detail": LONG_TEXT,
+        "from_cpus": TEXT,
+        "to_cpus": TEXT,
+        "domains": list_of(COUNT, 64),
+        "hurt_ratio": NUMBER,
+        "evidence": EVIDENCE,
+        "rejected": list_of(ALTERNATIVE, 64),
+    },
+    {
+        "changes": list_of(_CHANGE, 64),
+        "rung": nullable(TEXT),
+        "on_behalf_of": nullable(UUID),
+        "settled_at": nullable(NUMBER),
+    },
+)
+
+_VP = object_of(
+    {
+        "uuid": UUID,
+        "name": TEXT,
+        "project_id": {"type": "string", "maxLength": 64},
+        "flavor": TEXT,
+        "vcpus": COUNT,
+        "isolation": {"enum": ["none", "soft", "strict"]},
+        "unmanaged": nullable(TEXT),
+        "unmanaged_detail": LONG_TEXT,
+        "domains": list_of(COUNT, 64),
+        "cpus": TEXT,
+        "state": nullable({"type": "integer", "minimum": 0, "maximum": 8}),
+        "since": nullable(NUMBER),
+        "incomplete": nullable(TEXT),
+        "sensitivity": SENSITIVITY,
+        "metrics": nullable(
+            object_of(
+                {
+                    "mpki": NUMBER,
+                    "l2_mpki": NUMBER,
+                    "memory_factor": NUMBER,
+                    "cpi": NUMBER,
+                    "cpu_cores": NUMBER,
+                    "misses_per_s": NUMBER,
+                    "remote_ratio": NUMBER,
+                    "running_ratio": NUMBER,
+                }
+            )
+        ),
+        "interference": nullable(
+            object_of(
+                {
+                    "kind": KIND,
+                    "since": NUMBER,
+                    "suspects": list_of(object_of({"uuid": UUID, "rise_per_s": NUMBER}), 64),
+                    "refused": list_of(ALTERNATIVE, 16),
+                }
+            )
+        ),
+        "actions": list_of(_ACTION, 16),
+    },
+    {
+        "vp_id": TEXT,
+        "group": {"type": "string", "pattern": r"\A[A-Za-z0-9_.-]{0,64}\Z"},
+        "priority": NUMBER,
+        "cap_floor_ratio": nullable(NUMBER),
+        "cap": TEXT,
+        "memory": TEXT,
+        "memory_obstacle": LONG_TEXT,
+        "image": IMAGE,
+        "memory_kib": COUNT,
+        "ordered": ORDERED,
+    },
+)
+
+_NODE = object_of(
+    {
+        "node": COUNT,
+        "misses_per_s": NUMBER,
+        "mpki": NUMBER,
+        "limit_misses_per_s": nullable(NUMBER),
+        "is_hot": {"type": "boolean"},
+    }
+)
+
+_MEMORY_MOVE = object_of(
+    {
+        "uuid": UUID,
+        "to": TEXT,
+        "moved_kib": COUNT,
+        "left_kib": COUNT,
+        "is_over": {"type": "boolean"},
+        "problem": LONG_TEXT,
+    }
+)
+
+_ESCALATION = object_of(
+    {
+        "id": TEXT,
+        "at": NUMBER,
+        "since": NUMBER,
+        "victim": UUID,
+        "kind": KIND,
+        "evidence": EVIDENCE,
+        "rejected": list_of(ALTERNATIVE, 64),
+    }
+)
+
+REPORT_SCHEMA = object_of(
+    {
+        **HEAD,
+        "at": NUMBER,
+        "counters": object_of({"source": TEXT, "problems": list_of(LONG_TEXT, 16)}),
+        "actuator": TEXT,
+        "domains": list_of(
+            object_of(
+                {
+                    "id": COUNT,
+                    "node": COUNT,
+                    "cpus": TEXT,
+                    "free_cores": NUMBER,
+                    "vcpus": NUMBER,
+                    "misses_per_s": NUMBER,
+                }
+            ),
+            1024,
+        ),
+        "vps": list_of(_VP, MAX_SERVERS),
+        "proposals": list_of(_ACTION, 256),
+    },
+    {
+        "nodes": list_of(_NODE, 1024),
+        "memory_moves": list_of(_MEMORY_MOVE, 256),
+        "escalations": list_of(_ESCALATION, 256),
+        "hypervisor": TEXT,
+        "knobs": list_of(TEXT, 16),
+        "orders_version": COUNT,
+    },
+)
+"""`at`, `since` and `until` are seconds since the Unix epoch by the host's clock, for people to
+read; freshness is judged by the receiver's own clock. What a reader may miss is what agents sent
+before there was anything to say of it: receivers are upgraded before agents. `hypervisor`:
+libvirt's name of the host, under which Placement knows it. `knobs`: what its agent can turn.
+`vps[].ordered`: what the agent was told to be ordered of it; absent: it was not told of it yet.
+`orders_version`: of the latest such message; absent: the agent takes none."""

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which of two messages of a host is the newer, so that a restarted agent is heard at once."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Which of two messages of one host is the newer."""
+
+    epoch: int
+    sequence: int
+
+    def is_newer_than(self, other: "Order | None") -> bool:
+        if other is None:
+            return True
+        return (self.epoch, self.sequence) > (other.epoch, other.sequence)
+
+
+def order_of(message: Mapping[str, Any]) -> Order:
+    return Order(message["epoch"], message["seq"])

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages to text and back: JSON, valid in shape and size, or refused with the first fault."""
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from nova_vp.shape import Misshapen, Shape
+from nova_vp.wire.digest import DIGEST_SCHEMA, DIGEST_TOPIC, MAX_DIGEST_BYTES
+from nova_vp.wire.errors import BadMessage
+from nova_vp.wire.escalation import ESCALATION_SCHEMA, ESCALATION_TOPIC, MAX_ESCALATION_BYTES
+from nova_vp.wire.fields import MOST_COUNT
+from nova_vp.wire.orders import MAX_ORDERS_BYTES, ORDERS, ORDERS_SCHEMA
+from nova_vp.wire.profiles import MAX_PROFILES_BYTES, PROFILES, PROFILES_SCHEMA
+from nova_vp.wire.report import MAX_REPORT_BYTES, REPORT_SCHEMA, REPORT_TOPIC
+
+EXPIRE_S = 180
+"""A message this old is no news: the broker drops it (`etc/nova-vp/rabbitmq-policies.json`)."""
+
+_SHAPES = {
+    DIGEST_TOPIC: (Shape(DIGEST_SCHEMA), MAX_DIGEST_BYTES),
+    REPORT_TOPIC: (Shape(REPORT_SCHEMA), MAX_REPORT_BYTES),
+    PROFILES: (Shape(PROFILES_SCHEMA), MAX_PROFILES_BYTES),
+    ESCALATION_TOPIC: (Shape(ESCALATION_SCHEMA), MAX_ESCALATION_BYTES),
+    ORDERS: (Shape(ORDERS_SCHEMA), MAX_ORDERS_BYTES),
+}
+
+
+def encode(topic: str, message: Mapping[str, Any]) -> str:
+    """ASCII JSON text. Raises BadMessage if it has no JSON form or is larger than receivers take.
+
+    Its shape is not checked: the receiver does it anyway.
+    """
+    most = _SHAPES[topic][1]
+    try:
+        text = compact(message)
+    except ValueError as exc:
+        raise BadMessage(f"{topic}: {exc}") from exc
+    if len(text) > most:
+        raise BadMessage(f"{topic}: {len(text)} bytes, at most {most} are sent")
+    return text
+
+
+def compact(value: object) -> str:
+    """Raises ValueError for numbers that JSON does not have."""
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+
+def decode(topic: str, text: object) -> dict[str, Any]:
+    """The message, valid in shape and size. Raises BadMessage with the first fault found."""
+    shape, most = _SHAPES[topic]
+    if not isinstance(text, str) or len(text) > most or not text.isascii():
+        raise BadMessage(f"{topic}: not an ASCII text of at most {most} bytes")
+    try:
+        message = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+        shape.check(message)
+    except Misshapen as exc:
+        raise BadMessage(f"{topic}: {exc}") from exc
+    except (ValueError, RecursionError) as exc:
+        raise BadMessage(f"{topic}: not JSON: {str(exc)[:200]}") from exc
+    return dict(message)
+
+
+def _finite(text: str) -> float:
+    """`1e999` is valid JSON and would be infinite here. And a whole number may be written as 3.0,
+    which schemas let pass where one is asked for, and whoever counts with it need not know."""
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"{text[:20]} is too large")
+    return int(number) if number.is_integer() and abs(number) <= MOST_COUNT else number
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a number we accept")

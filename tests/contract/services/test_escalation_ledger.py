@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ledger of escalations, the same on SQLite, MariaDB and PostgreSQL."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from oslo_config import cfg
+
+from nova_vp.db.escalation_status import FINAL, NEXT, Status
+from nova_vp.db.escalations import (
+    Attempt,
+    Budgets,
+    Escalation,
+    Ledger,
+    LostClaim,
+    NotProposed,
+    Waiting,
+)
+from tests.messages import VICTIM, a_candidate, escalation_text
+
+NOON = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
+AMPLE = Budgets(
+    running=9, running_per_host=9, per_host_hour=9, per_vp_day=9, hold=timedelta(hours=1)
+)
+
+
+@pytest.fixture
+def ledger(database_conf: cfg.ConfigOpts) -> Ledger:
+    return Ledger(database_conf)
+
+
+def an_id(number: int) -> str:
+    return f"{number:08d}-0000-5000-8000-000000000000"
+
+
+def add(ledger: Ledger, number: int = 1, host: str = "vp1") -> str:
+    assert ledger.add(an_id(number), host, "{}", NOON + timedelta(seconds=number))
+    return an_id(number)
+
+
+def claimed(ledger: Ledger, id: str, owner: str = "w1") -> Escalation:
+    row = next(row for row in ledger.list_waiting() if row.id == id)
+    found = ledger.claim(row, owner)
+    assert found is not None
+    return found
+
+
+def an_attempt(server: str = "s1", host: str = "vp1", at: datetime = NOON) -> Attempt:
+    return Attempt(
+        attempt=1,
+        server=server,
+        name="db",
+        project_id="p1",
+        role="victim",
+        memory_kib=1 << 40,
+        timeout_s=300,
+        source_host=host,
+        status=Status.PREPARING,
+        started_at=at,
+    )
+
+
+def begin(ledger: Ledger, id: str, attempt: Attempt, budgets: Budgets = AMPLE) -> Escalation | str:
+    found = claimed(ledger, id)
+    again = replace(attempt, attempt=len(found.attempts) + 1)
+    return ledger.begin(found, again, {"reason": "because"}, budgets)
+
+
+def run_to_end(
+    ledger: Ledger, begun: Escalation, asked_at: datetime | None, status: Status
+) -> None:
+    found = ledger.save(
+        begun,
+        {"status": Status.REQUESTING},
+        {"status": Status.REQUESTING, "requested_at": asked_at},
+    )
+    ledger.save(found, {"status": status}, {"status": status, "ended_at": asked_at})
+
+
+def test_the_same_id_twice_is_one_escalation(ledger: Ledger) -> None:
+    id = add(ledger)
+    assert not ledger.add(id, "vp1", '{"another": "text"}', NOON)
+    found = ledger.get(id)
+    assert found is not None
+    assert (found.status, found.message, found.host) == (Status.RECEIVED, "{}", "vp1")
+    assert found.received_at == NOON + timedelta(seconds=1)
+    assert ledger.get(an_id(2)) is None
+
+
+def test_moments_lose_their_fractions_and_are_never_later_than_they_were(ledger: Ledger) -> None:
+    assert ledger.add(an_id(1), "vp1", "{}", NOON + timedelta(milliseconds=900))
+    found = ledger.get(an_id(1))
+    assert found is not None
+    assert found.received_at == NOON
+
+
+def test_hosts_differ_by_case(ledger: Ledger) -> None:
+    add(ledger, 1, "VP1")
+    found = ledger.get(an_id(1))
+    assert found is not None
+    assert found.host == "VP1"
+
+
+ODD = "a\0b\ud800"
+"""What JSON can say, and databases refuse."""
+
+
+def test_what_no_column_takes_keeps_no_worker_busy_for_ever(ledger: Ledger) -> None:
+    victim = a_candidate(VICTIM.upper(), project_id=ODD, name=ODD)
+    text = escalation_text(an_id(1), "vp1", victim)
+    assert ledger.add(an_id(1), "vp1", text, NOON)
+    attempt = replace(an_attempt(), name=ODD, project_id=ODD)
+    begun = begin(ledger, an_id(1), attempt)
+    assert isinstance(begun, Escalation)
+    saved = ledger.save(begun, {"reason": ODD}, {"detail": ODD})
+    assert (saved.project_id, saved.reason, saved.latest.name) == ("a?b?",) * 3
+    assert saved.latest.detail == "a?b?"
+
+
+def test_a_claim_is_given_once(ledger: Ledger) -> None:
+    add(ledger)
+    [row] = ledger.list_waiting()
+    first = ledger.claim(row, "w1")
+    assert first is not None
+    assert ledger.claim(row, "w2") is None
+    assert ledger.list_waiting() == [Waiting(an_id(1), "w1", first.version, None)]
+
+
+def test_who_lost_the_claim_writes_nothing(ledger: Ledger) -> None:
+    id = add(ledger)
+    slow, fast = claimed(ledger, id, "w1"), claimed(ledger, id, "w2")
+    with pytest.raises(LostClaim):
+        ledger.save(slow, {"reason": "mine"})
+    with pytest.raises(LostClaim):
+        ledger.begin(slow, an_attempt(), {}, AMPLE)
+    saved = ledger.save(fast, {"reason": "theirs"})
+    assert (saved.reason, saved.attempts) == ("theirs", ())
+
+
+def test_an_attempt_is_kept_with_its_moments(ledger: Ledger) -> None:
+    begun = begin(ledger, add(ledger), an_attempt())
+    assert isinstance(begun, Escalation)
+    assert (begun.status, begun.reason) == (Status.PREPARING, "because")
+    assert begun.attempts == (an_attempt(),)
+    saved = ledger.save(begun, {}, {"nova_id": 7, "dest_host": "vp2", "told_at": NOON})
+    assert saved.latest == replace(an_attempt(), nova_id=7, dest_host="vp2", told_at=NOON)
+    assert ledger.list_latest(10) == [saved]
+
+
+def test_an_earlier_attempt_can_be_told(ledger: Ledger) -> None:
+    begun = begin(ledger, add(ledger), an_attempt())
+    assert isinstance(begun, Escalation)
+    ended = {"status": Status.FAILED, "ended_at": NOON}
+    ledger.save(begun, {"status": Status.RECEIVED, "owner": None}, ended)
+    second = begin(ledger, begun.id, an_attempt("s2"))
+    assert isinstance(second, Escalation)
+    told = ledger.save(second, {}, {"told_at": NOON}, 1)
+    assert [a.told_at for a in told.attempts] == [NOON, None]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(Status.COMPLETED, Status.PREPARING), (Status.RECEIVED, Status.MIGRATING)],
+)
+def test_what_cannot_follow_is_refused(ledger: Ledger, before: Status, after: Status) -> None:
+    found = replace(claimed(ledger, add(ledger)), status=before)
+    with pytest.raises(ValueError, match=f"that is {before.value} cannot become {after.value}"):
+        ledger.save(found, {"status": after})
+
+
+def test_every_state_leads_to_an_end() -> None:
+    def ends(status: Status, seen: frozenset[Status]) -> bool:
+        after = NEXT.get(status, frozenset()) - seen
+        return status in FINAL or any(ends(one, seen | {status}) for one in after)
+
+    assert all(ends(status, frozenset()) for status in Status)
+
+
+def test_what_is_settled_or_proposed_needs_no_worker(ledger: Ledger) -> None:
+    settled, proposed, waiting = (claimed(ledger, add(ledger, n)) for n in (1, 2, 3))
+    ledger.save(settled, {"status": Status.OBSERVED, "settled_at": NOON})
+    ledger.save(proposed, {"status": Status.PROPOSED})
+    ledger.save(waiting, {"not_before": NOON, "owner": None})
+    [row] = ledger.list_waiting()
+    assert (row.id, row.owner, row.not_before) == (an_id(3), None, NOON)
+
+
+def test_a_proposal_is_accepted_once(ledger: Ledger) -> None:
+    id = add(ledger)
+    with pytest.raises(NotProposed, match="is received"):
+        ledger.accept(id, NOON)
+    ledger.save(claimed(ledger, id), {"status": Status.PROPOSED, "owner": None})
+    ledger.accept(id, NOON)
+    found = ledger.get(id)
+    assert found is not None
+    assert (found.status, found.accepted_at) == (Status.RECEIVED, NOON)
+    with pytest.raises(NotProposed):
+        ledger.accept(id, NOON)
+    with pytest.raises(KeyError):
+        ledger.accept(an_id(9), NOON)
+
+
+def test_the_newest_are_listed_first_and_by_status(ledger: Ledger) -> None:
+    for number in (1, 2, 3):
+        add(ledger, number)
+    ledger.save(claimed(ledger, an_id(2)), {"status": Status.PROPOSED})
+    assert [one.id for one in ledger.list_latest(2)] == [an_id(3), an_id(2)]
+    assert [one.id for one in ledger.list_latest(9, Status.PROPOSED)] == [an_id(2)]
+
+
+@pytest.mark.parametrize(
+    ("label", "budgets", "attempt", "words"),
+    [
+        ("the same guest", AMPLE, an_attempt("s1", "vp2"), "for another escalation"),
+        ("cloud", replace(AMPLE, running=1), an_attempt("s2", "vp2"), "in the cloud already"),
+        ("host", replace(AMPLE, running_per_host=1), an_attempt("s2"), "on this host already"),
+        (
+            "where another arrives",
+            replace(AMPLE, running_per_host=1),
+            an_attempt("s2", "vp9"),
+            "on this host already",
+        ),
+        ("room is left", AMPLE, an_attempt("s2"), ""),
+    ],
+)
+def test_budgets_of_what_runs(
+    ledger: Ledger, label: str, budgets: Budgets, attempt: Attempt, words: str
+) -> None:
+    begun = begin(ledger, add(ledger, 1), an_attempt())
+    assert isinstance(begun, Escalation)
+    ledger.save(begun, {}, {"dest_host": "vp9"})
+    second = begin(ledger, add(ledger, 2), attempt, budgets)
+    assert words in second if isinstance(second, str) else not words, label
+    if words:
+        found = ledger.get(an_id(2))
+        assert found is not None
+        assert (found.status, found.attempts) == (Status.RECEIVED, ())
+
+
+@pytest.mark.parametrize(
+    ("label", "budgets", "attempt", "words"),
+    [
+        ("within the hold", AMPLE, an_attempt(at=NOON + timedelta(minutes=59)), "a moment ago"),
+        ("after the hold", AMPLE, an_attempt(at=NOON + timedelta(minutes=61)), ""),
+        (
+            "a day's migrations",
+            replace(AMPLE, per_vp_day=1),
+            an_attempt(at=NOON + timedelta(hours=23)),
+            "its 1 migrations of a day",
+        ),
+        (
+            "an hour's migrations",
+            replace(AMPLE, per_host_hour=1),
+            an_attempt("s2", at=NOON + timedelta(minutes=59)),
+            "its 1 migrations of an hour",
+        ),
+    ],
+)
+def test_budgets_of_what_was(
+    ledger: Ledger, label: str, budgets: Budgets, attempt: Attempt, words: str
+) -> None:
+    begun = begin(ledger, add(ledger, 1), an_attempt())
+    assert isinstance(begun, Escalation)
+    run_to_end(ledger, begun, NOON, Status.COMPLETED)
+    second = begin(ledger, add(ledger, 2), attempt, budgets)
+    assert words in second if isinstance(second, str) else not words, label
+
+
+def test_who_was_moved_since(ledger: Ledger) -> None:
+    first = begin(ledger, add(ledger, 1), an_attempt("s1"))
+    assert isinstance(first, Escalation)
+    run_to_end(ledger, first, NOON, Status.ABORTED)
+    begin(ledger, add(ledger, 2), an_attempt("s2"))
+    found = ledger.moved_since(["s1", "s2", "s3"], NOON - timedelta(hours=1))
+    assert {server: one.status for server, one in found.items()} == {
+        "s1": Status.ABORTED,
+        "s2": Status.PREPARING,
+    }
+    assert ledger.moved_since(["s1"], NOON + timedelta(seconds=1)) == {}
+    assert ledger.moved_since([], NOON) == {}
+
+
+def at_once(count: int, work: Callable[[int], None]) -> None:
+    barrier = threading.Barrier(count)
+
+    def run(number: int) -> None:
+        barrier.wait()
+        work(number)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def test_of_many_workers_at_once_one_gets_the_claim(ledger: Ledger) -> None:
+    add(ledger)
+    [row] = ledger.list_waiting()
+    won: list[Any] = []
+    at_once(6, lambda number: won.append(ledger.claim(row, f"w{number}")))
+    assert len([one for one in won if one]) == 1
+
+
+def test_budgets_hold_for_many_workers_at_once(ledger: Ledger) -> None:
+    budgets = replace(AMPLE, running=2)
+    rows = [claimed(ledger, add(ledger, number)) for number in range(6)]
+    results: list[Escalation | str] = []
+
+    def work(number: int) -> None:
+        attempt = an_attempt(f"s{number}", f"vp{number}")
+        results.append(ledger.begin(rows[number], attempt, {}, budgets))
+
+    at_once(6, work)
+    assert len(results) == 6
+    assert len([one for one in results if isinstance(one, Escalation)]) == 2
+
+
+def test_an_escalation_that_arrives_many_times_at_once(ledger: Ledger) -> None:
+    added: list[bool] = []
+    at_once(6, lambda _: added.append(ledger.add(an_id(1), "vp1", "{}", NOON)))
+    assert sorted(added) == [False] * 5 + [True]

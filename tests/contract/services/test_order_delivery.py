@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What people order, from the database over the real bus to an agent's state folder, and calls to
+agents where there is no broker."""
+
+import itertools
+import logging
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import oslo_messaging
+import pytest
+from oslo_config import cfg
+
+from nova_vp import conf as options
+from nova_vp import rpcapi, wire
+from nova_vp.conf import database
+from nova_vp.core.model import Mode
+from nova_vp.db.orders import OrderBook
+from nova_vp.db.queries import Store
+from nova_vp.ordered import NOTHING, Ordered
+from tests.decisions import a_decision, a_view, facts, uuid_of
+from tests.rabbitmq import RabbitMQ
+from tests.waiting import wait_until
+from vp_agent.commands import NotInForce, UnknownAction
+from vp_agent.control import Control
+from vp_agent.drivers import command_server
+from vp_agent.drivers.bus import BusPublisher, BusSender
+from vp_agent.drivers.command_server import CommandServer
+from vp_agent.pacing import Intervals
+from vp_agent.state import StateFolder
+from vp_scheduler.service import Service
+
+# oslo.messaging leaves its sockets to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+QUICK = Intervals(refresh_s=3600.0, min_s=0.0)
+WEB, DB = uuid_of(1), uuid_of(2)
+OUT = Ordered(opt_out=True)
+
+
+def a_conf(url: str) -> cfg.ConfigOpts:
+    conf = cfg.ConfigOpts()
+    options.register_all(conf)
+    conf([], default_config_files=[])
+    conf.set_override("transport_url", url, group="bus")
+    return conf
+
+
+@pytest.fixture
+def conf(rabbitmq: RabbitMQ, synced_sqlite_url: str) -> cfg.ConfigOpts:
+    conf = a_conf(rabbitmq.url)
+    database.register_opts(conf)
+    conf.set_override("connection", synced_sqlite_url, group="database")
+    return conf
+
+
+@pytest.fixture
+def book(conf: cfg.ConfigOpts) -> OrderBook:
+    return OrderBook(conf)
+
+
+@pytest.fixture
+def service(conf: cfg.ConfigOpts) -> Iterator[Service]:
+    service = Service(conf, Store(conf))
+    service.start()
+    wait_until(lambda: service.is_listening, "the service to listen")
+    yield service
+    service.stop(timeout_s=30.0)  # Else it would take the reports of the next test.
+
+
+@pytest.fixture
+def agents(conf: cfg.ConfigOpts) -> rpcapi.AgentAPI:
+    return rpcapi.AgentAPI(rpcapi.open_transport(conf))
+
+
+class AgentOnTheBus:
+    """Control, publisher and command server of one host, as `vp-agent` wires them; no tick."""
+
+    hosts = itertools.count(1)
+
+    def __init__(self, conf: cfg.ConfigOpts, folder: Path, host: str = "") -> None:
+        # A listener that ends takes some seconds, in which it still takes what is its host's.
+        self.host = host = host or f"vp{next(self.hosts)}"
+        state = StateFolder(str(folder))
+        self.control = Control(state, Mode.ENFORCE)
+        self._facts = facts(host)
+        self.publisher = BusPublisher(BusSender(conf), self._told, QUICK, state.next_epoch())
+        self.server = CommandServer(conf, host, self.control, self.publisher)
+        self.server.start()
+        wait_until(lambda: self.server.is_listening, f"the agent of {host} to listen")
+
+    def _told(self):
+        return replace(self._facts, told=self.control.servers.told)
+
+    def publish(self, *numbers: int) -> None:
+        views = [a_view(number) for number in numbers]
+        self.publisher.publish(a_decision(*views, at_s=time.monotonic()), ())
+
+    def obeys(self, uuid: str, ordered: Ordered | None) -> bool:
+        return self.control.servers.told.servers.get(uuid) == ordered
+
+    def close(self) -> None:
+        self.server.close()
+        self.publisher.close()
+
+
+@pytest.fixture
+def agent(conf: cfg.ConfigOpts, tmp_path: Path) -> Iterator[AgentOnTheBus]:
+    with closing(AgentOnTheBus(conf, tmp_path / "vp1")) as agent:
+        yield agent
+
+
+def order(book: OrderBook, uuid: str, ordered: Ordered) -> None:
+    book.put(uuid, "p" * 32, by="u", now=datetime.now(UTC), **ordered._asdict())
+
+
+def test_a_host_is_told_when_it_reports_and_an_order_follows_a_migration(
+    conf: cfg.ConfigOpts, book: OrderBook, service: Service, agent: AgentOnTheBus, tmp_path: Path
+) -> None:
+    order(book, WEB, OUT)
+    agent.publish(1, 2)
+    wait_until(lambda: agent.obeys(WEB, OUT), "the source to be told")
+    assert agent.obeys(DB, NOTHING)
+    with closing(AgentOnTheBus(conf, tmp_path / "vp2")) as destination:
+        destination.publish(3)
+        wait_until(lambda: destination.obeys(uuid_of(3), NOTHING), "it to be told of its own")
+        destination.publish(3, 1)
+        wait_until(lambda: destination.obeys(WEB, OUT), "the destination to be told")
+
+
+def test_an_agent_without_its_state_asks_by_reporting(
+    conf: cfg.ConfigOpts,
+    book: OrderBook,
+    service: Service,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(command_server, "CLOSE_TIMEOUT_S", 30.0)
+    order(book, WEB, Ordered(Mode.ADVISE, priority=3))
+    for folder in ("one", "another"):
+        with closing(AgentOnTheBus(conf, tmp_path / folder, "vp-without-state")) as agent:
+            agent.publish(1)
+            wait_until(lambda a=agent: a.obeys(WEB, Ordered(Mode.ADVISE, False, 3)), "it to know")
+
+
+def test_the_api_tells_a_host_at_once(
+    book: OrderBook, agent: AgentOnTheBus, agents: rpcapi.AgentAPI
+) -> None:
+    order(book, WEB, OUT)
+    text = book.message([WEB, DB])
+    agents.set_orders(agent.host, text)
+    assert agent.obeys(WEB, OUT)
+    agents.set_orders(agent.host, text)
+    order(book, WEB, NOTHING)
+    agents.set_orders(agent.host, book.message([WEB]))
+    assert agent.obeys(WEB, NOTHING)
+    agents.set_orders(agent.host, text)
+    assert agent.obeys(WEB, NOTHING), "what comes late changes nothing"
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"v":1,"version":1,"servers":[{}]}', 7])
+def test_what_is_no_order_comes_back_as_a_refusal(
+    agent: AgentOnTheBus, agents: rpcapi.AgentAPI, text: object
+) -> None:
+    with pytest.raises(wire.BadMessage, match="vp_orders: "):
+        agents.set_orders(agent.host, text)  # type: ignore[arg-type]
+    assert agent.control.servers.told.version == 0
+
+
+def test_undo_is_answered_by_the_agent(agent: AgentOnTheBus, agents: rpcapi.AgentAPI) -> None:
+    with pytest.raises(UnknownAction, match="no action 'vp-1' was done here lately"):
+        agents.undo(agent.host, "vp-1")
+    decision = a_decision(a_view(1), at_s=1.0)
+    agent.control.show(decision)
+    for proposal in decision.proposals:
+        with pytest.raises(NotInForce, match="only proposed"):
+            agents.undo(agent.host, proposal.id)
+
+
+def test_a_call_fails_while_the_broker_was_never_there_and_works_once_it_is(
+    rabbitmq: RabbitMQ, conf: cfg.ConfigOpts, tmp_path: Path
+) -> None:
+    rabbitmq.stop()
+    try:
+        agents = rpcapi.AgentAPI(rpcapi.open_transport(conf))
+        for _ in range(2):
+            with pytest.raises(oslo_messaging.MessageDeliveryFailure, match="the broker is away"):
+                agents.set_mode("vp1", "observe")
+    finally:
+        rabbitmq.start()
+    with closing(AgentOnTheBus(conf, tmp_path / "vp1")) as agent:
+        agents.set_mode(agent.host, "observe")
+        assert agent.control.orders().mode is Mode.OBSERVE
+
+
+def test_a_call_fails_within_its_timeout_where_a_broker_takes_no_notice(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(rpcapi, "OPEN_TIMEOUT_S", 0.2)
+    with socket.socket() as deaf, caplog.at_level(logging.CRITICAL):
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen()
+        url = f"rabbit://u:p@127.0.0.1:{deaf.getsockname()[1]}/"
+        agents = rpcapi.AgentAPI(rpcapi.open_transport(a_conf(url)))
+        for _ in range(2):
+            with pytest.raises(oslo_messaging.MessageDeliveryFailure, match="not let us in"):
+                agents.undo("vp1", "vp-1")

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`vp-status upgrade check`: what keeps this release from running here is found, and named."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nova_vp import status
+from nova_vp.db import schema
+from nova_vp.db.queries import Store
+from tests.contract.services.test_history import Clock
+from tests.rabbitmq import RabbitMQ, free_port
+
+OK, WARNING, FAILURE = 0, 1, 2
+
+
+def check(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, dict[str, Any]]:
+    code = status.main([*argv, "upgrade", "check", "--json"])
+    told = json.loads(capsys.readouterr().out)["checks"]
+    return code, {one["check"]: (one["result"], one["details"] or "") for one in told}
+
+
+def written(folder: Path, database: str, broker: str, more: str = "") -> str:
+    file = folder / "checked.conf"
+    file.write_text(f"[database]\nconnection = {database}\n[bus]\ntransport_url = {broker}\n{more}")
+    return f"--config-file={file}"
+
+
+def test_ready(
+    synced_url: str, rabbitmq: RabbitMQ, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, told = check(capsys, written(tmp_path, synced_url, rabbitmq.url))
+    is_small = synced_url.startswith("sqlite")
+    assert code == (WARNING if is_small else OK)
+    assert [result for result, _ in told.values()] == [OK, WARNING if is_small else OK, OK, OK]
+
+
+def test_a_database_without_our_tables(
+    database_url: str, rabbitmq: RabbitMQ, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, told = check(capsys, written(tmp_path, database_url, rabbitmq.url))
+    assert code == FAILURE
+    assert told["Database schema"][0] == FAILURE
+    assert (
+        f"revision none, this release needs {schema.newest_revision()}"
+        in (told["Database schema"][1])
+    )
+    assert told["Hosts"][0] == WARNING
+
+
+def test_nothing_answers_and_an_option_is_no_number(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database = f"mysql+pymysql://nobody@127.0.0.1:{free_port()}/none"
+    broker = f"rabbit://nobody:none@127.0.0.1:{free_port()}/"
+    more = "[database]\nmax_retries = 0\n[vp_scheduler]\nstale_after_s = nan\n"
+    code, told = check(capsys, written(tmp_path, database, broker, more))
+    assert code == FAILURE
+    assert {name: result for name, (result, _) in told.items()} == {
+        "Options": FAILURE,
+        "Database schema": FAILURE,
+        "Message bus": FAILURE,
+        "Hosts": WARNING,
+    }
+    assert "stale_after_s" in told["Options"][1]
+    assert "[database] connection" in told["Database schema"][1]
+    assert "[bus] transport_url" in told["Message bus"][1]
+
+
+def test_silent_hosts_are_named(
+    store: Store,
+    synced_url: str,
+    rabbitmq: RabbitMQ,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    now = datetime.now(UTC)
+    Clock(store).save(host="vp1", at=now)
+    Clock(store).save(host="vp2", at=now - timedelta(hours=1))
+    _, told = check(capsys, written(tmp_path, synced_url, rabbitmq.url))
+    result, said = told["Hosts"]
+    assert result == WARNING
+    assert "1 of 2 hosts have not reported for 180 s: vp2;" in said

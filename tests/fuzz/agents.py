@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Orders to an agent: over the bus, and over its control socket.
+
+What is refused changes nothing, what is accepted is what the next start reads, and no guest is held
+for ever.
+"""
+
+import json
+import socket
+import threading
+from pathlib import Path
+from typing import Any
+
+from nova_vp import wire
+from nova_vp.core.model import Guest, Mode
+from nova_vp.ordered import NOTHING, orders_text
+from tests.decisions import a_decision, a_guest, an_action, an_eventful_view
+from tests.fuzz import seeds
+from tests.fuzz.dice import UUIDS, Dice
+from tests.fuzz.oracle import expect, is_finite
+from tests.fuzz.subject import ACCEPTED, REFUSED, Bus, Incoming
+from vp_agent.commands import NotAdvising, NotInForce, UnknownAction
+from vp_agent.control import Control
+from vp_agent.drivers.command_server import MAX_SPREAD_S, Endpoint, MigrationEndpoint
+from vp_agent.local import RunFolder, Server
+from vp_agent.migrations import MOST_HOLD_S, Migrations
+from vp_agent.orders import OrderBook
+from vp_agent.recorder import CannotRecord, Recorder
+from vp_agent.state import StateFolder
+
+STANDING = "99999999-9999-5999-8999-999999999999"
+REQUEST = "req-11111111-1111-4111-8111-111111111111"
+METHODS: dict[str, dict[str, Any]] = {
+    "set_mode": {"mode": "enforce"},
+    "accept": {"action_id": "p1"},
+    "undo": {"action_id": "a1"},
+    "set_orders": {},
+    "republish": {"within_s": 5.0},
+    "republish_digest": {"within_s": 5},
+    "prepare_migration": {"escalation_id": STANDING, "uuid": UUIDS[0], "hold_s": 900.0},
+    "end_migration": {
+        "escalation_id": STANDING,
+        "uuid": UUIDS[0],
+        "outcome": "completed",
+        "detail": "",
+    },
+}
+REFUSALS: dict[str, tuple[type[Exception], ...]] = {
+    "set_mode": (ValueError,),
+    "accept": (UnknownAction, NotAdvising),
+    "undo": (UnknownAction, NotInForce),
+}
+"""What their callers are told; those of the others wire.BadMessage. The disk is well here."""
+NOW_S = 1000.0
+
+
+class Publisher:
+    """Implements `vp_agent.drivers.command_server.Republishing`."""
+
+    def republish(self, within_s: float) -> None:
+        expect(is_finite(within_s) and 0 <= within_s <= MAX_SPREAD_S, f"spread over {within_s} s")
+
+    republish_digest = republish
+
+
+def guests() -> tuple[Guest, ...]:
+    return tuple(a_guest(n, uuid=uuid, name=f"web-{n}") for n, uuid in enumerate(UUIDS[:4]))
+
+
+def a_control(folder: Path) -> Control:
+    control = Control(StateFolder(str(folder)), Mode.ADVISE)
+    control.show(a_decision(an_eventful_view(1), proposals=(an_action("p1"),)))
+    control.servers.mark(guests(), Mode.ENFORCE, NOW_S)
+    return control
+
+
+class AgentBus:
+    name, weight = "agent-bus", 16
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / "state"
+        self._control = a_control(self._folder)
+        self._migrations = Migrations(lambda id: id == STANDING, lambda id, outcome: None)
+        endpoints = [Endpoint(self._control, Publisher()), MigrationEndpoint(self._migrations)]
+        self._bus = Bus(endpoints)
+
+    def make(self, dice: Dice) -> Any:
+        method = dice.pick((*METHODS, "set_orders", "set_orders"))
+        arguments = METHODS[method]
+        if method == "set_orders":
+            arguments = {"text": dice.json_text(dice.bent(seeds.orders(dice)))}
+        if not arguments.get("text") or dice.is_so(0.05):
+            arguments = dice.bent(arguments)
+        context = dice.bent({"request_id": REQUEST}, dice.pick((0, 0, 0, 1)))
+        return [method, arguments if isinstance(arguments, dict) else {}, context]
+
+    def take(self, payload: Any) -> str:
+        method, arguments, context = payload
+        before = self._control.orders(), self._control.servers.told
+        with self._ticks(method):
+            incoming = Incoming({"method": method, "args": arguments}, context)
+            outcome = self._bus.hear(incoming, REFUSALS.get(method, (wire.BadMessage,)))
+        after = self._control.orders(), self._control.servers.told
+        if outcome == REFUSED:
+            expect(before == after, f"a refused {method} changed {before} to {after}")
+        else:
+            self._check(method)
+        return outcome
+
+    def _check(self, method: str) -> None:
+        book = self._control.servers
+        if method == "set_orders":
+            expect(
+                OrderBook(StateFolder(str(self._folder))).told == book.told, "another book is kept"
+            )
+            expect(type(book.told.version) is int, "the version is no whole number")
+            json.dumps(book.rows())
+        if method == "set_mode":
+            kept = StateFolder(str(self._folder)).mode(Mode.OBSERVE)
+            expect(kept is self._control.orders().mode, "another mode is kept")
+
+    def settle(self) -> None:
+        marked = self._control.servers.mark(guests(), Mode.ENFORCE, NOW_S + 60)
+        expect(len(marked) == len(guests()), "guests are lost")
+        for uuid in UUIDS:
+            held = self._migrations.mark((a_guest(1, uuid=uuid),), NOW_S + MOST_HOLD_S + 1)
+            expect(held[0].unmanaged is None, f"{uuid} is held for ever")
+        good = orders_text(wire.fields.COUNT["maximum"], {UUIDS[3]: NOTHING})
+        expect(self.take(["set_orders", {"text": good}, {}]) == ACCEPTED, "good orders are refused")
+        expect(UUIDS[3] in self._control.servers.told.servers, "good orders are not kept")
+
+    def _ticks(self, method: str) -> "_Ticks":
+        return _Ticks(self._migrations if method == "prepare_migration" else None)
+
+
+class _Ticks:
+    """The agent's, while somebody waits for them."""
+
+    def __init__(self, migrations: Migrations | None) -> None:
+        self._migrations = migrations
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> None:
+        if self._migrations:
+            self._thread.start()
+
+    def __exit__(self, *exc: object) -> None:
+        self._is_over.set()
+        if self._migrations:
+            self._thread.join()
+
+    def _run(self) -> None:
+        assert self._migrations is not None
+        while not self._is_over.wait(0.0005):
+            self._migrations.carry_out(lambda uuid: "", NOW_S)
+
+
+class AgentSocket:
+    name, weight = "agent-socket", 3
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / "run"
+        self._folder.mkdir()
+        self._control = a_control(folder / "socket-state")
+        self._recorder = Recorder("here", 1 << 20)
+        run = RunFolder(str(self._folder))
+        self._server = Server(run, self._control, lambda: {"well": True}, self._record)
+        self._path = str(run.socket)
+
+    def _record(self, path: str) -> None:
+        """Nowhere else: this may run as root."""
+        if path and Path(path).parent != Path("/dev/shm/nova-vp-fuzz"):
+            raise CannotRecord("not here")
+        self._recorder.order(path and str(self._folder / "tape"))
+
+    def make(self, dice: Dice) -> Any:
+        line = {
+            "server": dice.pick((*UUIDS[:3], "web-1", "web-9")),
+            "mode": "advise",
+            "priority": 1,
+        }
+        value = dice.pick(("enforce", "p1", "a1", "", "/dev/shm/nova-vp-fuzz/tape"))
+        do = dice.pick(("status", "mode", "accept", "undo", "order", "order", "record"))
+        if do == "order":
+            value = dice.json_text(dice.bent(line))
+        order = dice.bent({"do": do, "value": value}, dice.pick((0, 0, 1, 2)))
+        if isinstance(order, dict) and order.get("do") == "release":
+            order["do"] = "status"  # It waits for the tick.
+        text = dice.json_text(order).encode("utf-8", "surrogatepass").replace(b"\n", b" ")
+        return (dice.torn(text) if dice.is_so(0.1) else text).replace(b"release", b"mode")
+
+    def take(self, payload: Any) -> str:
+        before = self._control.orders(), self._control.servers.rows()
+        answer = self._ask(payload)
+        if answer is None:  # It gave up on a line that has no end.
+            return REFUSED
+        told = json.loads(answer, parse_constant=_refuse)
+        expect(set(told) in ({"ok"}, {"error"}), f"it answers {told}")
+        if "error" in told:
+            expect("failed in the agent" not in told["error"], told["error"])
+            after = self._control.orders(), self._control.servers.rows()
+            expect(before == after, "what was refused changed something")
+            return REFUSED
+        return ACCEPTED
+
+    def _ask(self, line: bytes) -> bytes | None:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+            sock.settimeout(20)
+            try:
+                sock.connect(self._path)
+                sock.sendall(line + b"\n")
+                sock.shutdown(socket.SHUT_WR)
+                with sock.makefile("rb") as file:
+                    return file.readline() or None
+            except (BrokenPipeError, ConnectionResetError):
+                return None
+
+    def settle(self) -> None:
+        good = json.dumps({"do": "order", "value": json.dumps({"server": UUIDS[0]})}).encode()
+        expect(self.take(good) == ACCEPTED, "a good order is refused")
+
+    def close(self) -> None:
+        self._recorder.close()
+        self._server.close()
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(name)

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whoever shows what is stored: the real vp-api, as an operator and as a tenant.
+
+Every answer is held against the routes table, as in all tests of it.
+"""
+
+import itertools
+import logging
+from collections.abc import Iterator
+from urllib.parse import quote
+
+from tests.fuzz.database import Database, Rows
+from tests.fuzz.oracle import expect
+from tests.unit.api.client import Api, Persona
+from vp_api.seams import Stored
+
+MOST = 4
+"""Of each kind that are looked at singly."""
+
+
+class Readers:
+    def __init__(self, database: Database) -> None:
+        self._api = Api(stored=Stored.open(database.conf))
+
+    def read(self, rows: Rows) -> None:
+        projects = {row[2] for of_host in rows["vps"].values() for row in of_host}
+        personas = [Persona("admin"), *(Persona("reader", one) for one in _some(projects))]
+        for persona in personas:
+            for path in _paths(rows):
+                try:
+                    path.encode("ascii")
+                    answer = self._api.latest(persona, path)
+                except Exception as exc:
+                    exc.add_note(f"GET {path} as {persona.role}")
+                    raise
+                expect(answer.status < 500, f"GET {path}: {answer.status} {answer.text[:200]}")
+
+
+def _some(values: set[object]) -> Iterator[str]:
+    plain = sorted(v for v in values if isinstance(v, str) and v.isascii() and v.isprintable())
+    return itertools.islice((one for one in plain if one), 1)
+
+
+def _paths(rows: Rows) -> Iterator[str]:
+    for kind in ("hosts", "vps", "actions", "escalations", "profiles"):
+        yield f"/v1/{kind}?limit=1000"
+    for host in itertools.islice(rows["hosts"], MOST):
+        yield f"/v1/hosts/{quote(host)}"
+        yield f"/v1/hosts/{quote(host)}/history"
+    for row, *_ in itertools.islice(rows["vps"].values(), MOST):
+        yield f"/v1/vps/{quote(str(row[0]))}"
+        yield f"/v1/vps/{quote(str(row[0]))}/history"
+        yield f"/v1/vps/{quote(str(row[0]))}/actions"
+    for row, *_ in itertools.islice(rows["escalations"].values(), MOST):
+        yield f"/v1/escalations/{quote(str(row[0]))}"
+
+
+logging.getLogger("webob").setLevel(logging.WARNING)

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The good messages that bad ones are made from: rich, as real agents and services send them."""
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from nova_vp import wire
+from nova_vp.core.knobs import Knob
+from nova_vp.core.model import MemoryMove, Mode
+from nova_vp.ordered import NOTHING, Ordered
+from tests.decisions import (
+    a_decision,
+    a_node,
+    a_view,
+    an_action,
+    an_escalation,
+    an_eventful_view,
+    facts,
+)
+from tests.fuzz.dice import HOSTS, UUIDS, Dice, Json
+from tests.messages import a_candidate, a_digest, a_domain
+from tests.messages import an_escalation as an_escalation_message
+from vp_agent.orders import Told
+from vp_agent.report import report
+
+LEARNED = [["m1.small", "", 3], ["m1.small", UUIDS[0], 8], ["m1.big", UUIDS[1], 0]]
+ORDERED = Ordered(Mode.ADVISE, opt_out=True, priority=3)
+
+
+@cache
+def _reports() -> tuple[Json, ...]:
+    told = Told(7, {UUIDS[0]: ORDERED, UUIDS[1]: NOTHING})
+    about = facts(told=told, knobs=frozenset(Knob), hypervisor="vp1.example", problems=("late",))
+    views = (an_eventful_view(1), a_view(2), a_view(3, state=None))
+    move = MemoryMove(views[1].guest.uuid, ((0, 0.5), (1, 0.5)), 10, 20)
+    eventful = a_decision(
+        *views,
+        proposals=(replace(an_action("p1"), on_behalf_of=views[0].guest.uuid),),
+        nodes=(a_node(0), a_node(1, limit_misses_per_s=2e6)),
+        memory_moves=(move,),
+        escalations=(an_escalation(),),
+    )
+    quiet = a_decision(a_view(4))
+    order = wire.Order(1, 1)
+    return tuple(report(one, about, order) for one in (eventful, eventful, quiet, a_decision()))
+
+
+def a_report(dice: Dice) -> Json:
+    return _sent(dice, dict(dice.pick(_reports())))
+
+
+def a_host_digest(dice: Dice) -> Json:
+    known = {uuid: dice.randint(0, 9) for uuid in UUIDS[: dice.randint(0, 8)]}
+    seats = {uuid: dice.pick((0, 1, wire.NOWHERE, wire.SEVERAL, 129)) for uuid in known}
+    domains = [
+        a_domain(i, newcomer=dice.random(), resident=dice.random(), vcpus=dice.randint(0, 9))
+        for i in range(dice.randint(1, 3))
+    ]
+    digest = a_digest("vp1", *domains, homing=dice.is_so(0.7), known=known, seats=seats)
+    return _sent(dice, digest)
+
+
+def _sent(dice: Dice, message: dict[str, Any]) -> Json:
+    epoch = dice.pick((0, 2, 2**53)) if dice.is_so(0.002) else 1
+    sequence = dice.randint(0, 2**53) if dice.is_so(0.002) else dice.number + 1
+    return {**message, "host": dice.pick(HOSTS), "epoch": epoch, "seq": sequence}
+
+
+def profiles(dice: Dice) -> Json:
+    return {"v": wire.VERSION, "sent": 1.8e9 + dice.number, "learned": LEARNED}
+
+
+def an_asking(dice: Dice) -> Json:
+    """An escalation."""
+    candidates = [
+        a_candidate(UUIDS[0], "victim", dirty_kib_per_s=1e5),
+        a_candidate(UUIDS[1], "aggressor", relief_ratio=0.4, others_ratio=0.1),
+        a_candidate(UUIDS[2], "co-runner", obstacle="it holds a device"),
+    ]
+    return an_escalation_message(
+        f"{dice.randint(0, 10**6):08x}-9999-5999-8999-999999999999",
+        dice.pick(HOSTS),
+        *candidates,
+        victim=UUIDS[0],
+        evidence=dice.pick(({"measured_loss_ratio": 0.3}, {})),
+        mode=dice.pick(("enforce", "advise", "observe")),
+    )
+
+
+def orders(dice: Dice) -> Json:
+    servers = [{"uuid": uuid} for uuid in UUIDS[: dice.randint(0, 4)]]
+    if servers:
+        servers[0] = {**servers[0], **ORDERED.as_message()}
+    return {"v": wire.VERSION, "version": dice.number, "servers": servers}

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m tests.tempest` (`make tempest`): tempest's compute tests twice, each on a fresh lab,
+without ours and with it; the same tests must pass, none may be skipped.
+"""
+
+import argparse
+import json
+import sys
+from collections import Counter
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.bench.harness import progress
+from tests.tempest import cloud, runner
+from tests.tempest.stages import STAGES
+
+Outcomes = dict[str, str]
+"""By stage and test: passed, failed or skipped."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition(":")[0])
+    parser.add_argument("--json", action="store_true", help="the numbers alone, as JSON")
+    parser.add_argument("--stage", help="only stages with this in their name")
+    parser.add_argument("--only", choices=("with", "without"), help="one of both runs")
+    arguments = parser.parse_args()
+    stages = [stage for stage in STAGES if (arguments.stage or "") in stage.name]
+    tempest = runner.Tempest.installed()
+    runs, judged = {}, {}
+    for name in ("without", "with"):
+        if arguments.only in (None, name):
+            with cloud.fresh_lab(with_ours=name == "with"):
+                references = cloud.references()
+                runs[name] = {
+                    f"{stage.name}: {test}": outcome
+                    for stage in stages
+                    for test, outcome in tempest.run(stage, references, name).items()
+                }
+                judged[name] = cloud.times_judged()
+    result = compare(runs, judged)
+    print(json.dumps(result)) if arguments.json else show(result)
+    return 0 if result["good"] else 1
+
+
+def compare(runs: dict[str, Outcomes], judged: dict[str, int]) -> dict[str, Any]:
+    counts = {name: counted(outcomes) for name, outcomes in runs.items()}
+    tests = sorted(set().union(*runs.values()))
+    different = {
+        test: found
+        for test in tests
+        if len(set((found := {name: runs[name].get(test, "absent") for name in runs}).values())) > 1
+    }
+    failed = {name: [t for t, o in found.items() if o != "passed"] for name, found in runs.items()}
+    return {
+        "runs": {name: {**counts[name], "times_judged": judged[name]} for name in runs},
+        "different": different,
+        "not_passed": failed,
+        "good": bool(tests) and not different and not any(failed.values()),
+    }
+
+
+def counted(outcomes: Outcomes) -> dict[str, Any]:
+    """In all, and of live migrations."""
+    live = [outcome for test, outcome in outcomes.items() if test.startswith("live migration")]
+    all_of_it = {kind: [*outcomes.values()].count(kind) for kind in ("passed", "failed", "skipped")}
+    return {**all_of_it, "live_migrations_passed": Counter(live)["passed"]}
+
+
+def show(result: dict[str, Any]) -> None:
+    table = Table(title="tempest on the lab, without nova-vp and with it")
+    table.add_column("")
+    for name in result["runs"]:
+        table.add_column(name, justify="right")
+    for row in ("passed", "failed", "skipped", "live_migrations_passed", "times_judged"):
+        table.add_row(row.replace("_", " "), *(str(run[row]) for run in result["runs"].values()))
+    console = Console()
+    console.print(table)
+    for name, tests in result["not_passed"].items():
+        for test in tests:
+            console.print(f"{name}, not passed: {test}", markup=False)
+    for test, found in result["different"].items():
+        console.print(f"different: {test}: {found}", markup=False)
+
+
+if __name__ == "__main__":
+    progress("tempest: about ten minutes; see .cache/tempest/workspace/*/tempest.log")
+    sys.exit(main())

@@ -1,0 +1,413 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pages, sorting, filters and ranges of time, of every list; microversions; the document."""
+
+import itertools
+import json
+from urllib.parse import quote, urlsplit
+
+import jsonschema
+import pytest
+
+from tests.unit.api import cloud
+from tests.unit.api.client import Api, Persona
+from tests.unit.api.test_isolation import fill
+from vp_api.routes import PUBLIC, ROUTES
+
+ADMIN, READER = Persona("admin"), Persona("reader")
+V = f"/v1/vps/{cloud.VICTIM}"
+LISTS = {
+    path: operation
+    for path, methods in ROUTES.items()
+    if (operation := methods.get("GET")) and "limit" in operation.query["properties"]
+}
+SORTS = [
+    (path, sort)
+    for path, operation in LISTS.items()
+    for sort in operation.query["properties"].get("sort", {"enum": []})["enum"]
+]
+
+
+@pytest.fixture(scope="module")
+def api():
+    return Api()
+
+
+def pages(api, persona, path):
+    """Each page's items, by following the links."""
+    for _ in range(50):
+        answer = api.latest(persona, path)
+        assert answer.status == 200, answer.text
+        body = answer.json
+        links = body.pop("links")
+        ((_, items),) = body.items()
+        yield items
+        if not links:
+            return
+        path = _relative(links["next"])
+    pytest.fail("the list does not end")
+
+
+def _relative(url):
+    parts = urlsplit(url)
+    assert parts.netloc == "localhost"
+    return f"{parts.path}?{parts.query}"
+
+
+def listed(api, persona, path):
+    return list(itertools.chain.from_iterable(pages(api, persona, path)))
+
+
+@pytest.mark.parametrize(("path", "sort"), SORTS)
+def test_pages_make_up_the_whole_list(api, path, sort):
+    path = f"{fill(path)}?sort={sort}"
+    whole = listed(api, ADMIN, path)
+    in_pages = list(pages(api, ADMIN, f"{path}&limit=1"))
+    assert [len(page) for page in in_pages] == [1] * len(whole)
+    assert list(itertools.chain.from_iterable(in_pages)) == whole
+    assert len(whole) > 1 or "profiles" in path
+    other_way = sort.replace("asc", "x").replace("desc", "asc").replace("x", "desc")
+    assert listed(api, ADMIN, path.replace(sort, other_way)) == whole[::-1]
+
+
+def test_a_tenant_pages_through_its_own_alone(api):
+    found = list(pages(api, READER, "/v1/vps?limit=1&sort=name:asc"))
+    assert [[vp["name"] for vp in page] for page in found] == [["sleeper"], ["victim"]]
+
+
+@pytest.mark.parametrize("path", ["/v1/vps", "/v1/hosts", "/v1/actions", "/v1/escalations"])
+@pytest.mark.parametrize(
+    "marker", ["x", "{}", "[]", "[1,2,3,4]", '["a","b","c"]', "[" * 900, '["\\u0000","",""]']
+)
+def test_a_marker_of_nobodys(api, path, marker):
+    answer = api.latest(ADMIN, f"{path}?marker={quote(marker)}")
+    assert answer.status == 400
+    assert answer.json["errors"][0]["code"] == "nova-vp.bad-request"
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "1001", "x", "1.5", "", "9" * 30])
+def test_a_limit_that_is_none(api, limit):
+    assert api.latest(ADMIN, f"/v1/vps?limit={limit}").status == 400
+
+
+def names(api, persona, path):
+    return [one["name"] for one in listed(api, persona, path)]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("name=noisy", ["noisy"]),
+        (f"project_id={cloud.ALPHA}", ["victim", "sleeper"]),
+        ("host=lab-2", ["sleeper"]),
+        ("state=8", ["victim"]),
+        ("state=0", []),  # its host is silent: nobody knows
+        ("hurt_by_neighbour=true", ["victim"]),
+        ("hurt_by_neighbour=false", ["noisy"]),  # nobody ever measured the orphan
+        (f"project_id={cloud.ALPHA}&name=noisy", []),
+    ],
+)
+def test_servers_are_filtered(api, query, expected):
+    assert names(api, ADMIN, f"/v1/vps?{query}") == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("mode=observe", ["lab-2"]),
+        ("is_stale=true", ["lab-2"]),
+        ("is_stale=false", ["lab-1"]),
+        ("mode=observe&is_stale=false", []),
+        ("sort=hurt_count:desc", ["lab-1", "lab-2"]),
+    ],
+)
+def test_hosts_are_filtered(api, query, expected):
+    assert names(api, ADMIN, f"/v1/hosts?{query}") == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("", ["6f1c2d3e-2", "6f1c2d3e-1", "6f1c2d3e-0"]),
+        ("result=proposed", ["6f1c2d3e-2"]),
+        ("host=lab-2", []),
+        (f"server_id={cloud.VICTIM.upper()}", ["6f1c2d3e-2", "6f1c2d3e-1"]),
+        (f"project_id={cloud.ALPHA}", []),
+        ("begin=2026-01-02T03:04:00Z", ["6f1c2d3e-2"]),
+        ("end=2026-01-02T03:04:00Z", ["6f1c2d3e-1", "6f1c2d3e-0"]),
+    ],
+)
+def test_actions_are_filtered(api, query, expected):
+    assert [one["id"] for one in listed(api, ADMIN, f"/v1/actions?{query}")] == expected
+
+
+def test_escalations_are_filtered(api):
+    def ids(query):
+        return [one["id"] for one in listed(api, ADMIN, f"/v1/escalations?{query}")]
+
+    assert ids("status=proposed") == [cloud.ESCALATION]
+    assert ids("status=received&host=lab-1") == [cloud.OLD_ESCALATION]
+    assert ids("host=lab-2") == []
+
+
+@pytest.mark.parametrize(
+    "query", ["begin=yesterday", "begin=2026-13-01T00:00:00Z", "end=0001-01-01T00:00:00Z"]
+)
+def test_moments_that_no_calendar_has(api, query):
+    assert api.latest(ADMIN, f"/v1/actions?{query}").status == 400
+
+
+def a_history(minutes):
+    """lab-1's and its servers', the first minute after that of cloud.NOW."""
+    return [
+        cloud.a_record(age_s=-60 * (minute + 1), seq=100 + minute, vps=[cloud.a_vp(state=minute)])
+        for minute in range(minutes)
+    ]
+
+
+def states(api, persona, query):
+    found = list(pages(api, persona, f"{V}/history?{query}"))
+    return [[one["state"]["number"] for one in page] for page in found]
+
+
+SPAN = "begin=2026-01-02T03:05:00Z&end=2026-01-02T03:11:00Z"
+
+
+@pytest.mark.parametrize("persona", [ADMIN, READER])
+def test_a_history_in_pages_and_thinned_out(persona):
+    api = Api(a_history(6))
+    assert states(api, persona, SPAN) == [[0, 1, 2, 3, 4, 5]]
+    assert states(api, persona, f"{SPAN}&limit=4") == [[0, 1, 2, 3], [4, 5]]
+    assert states(api, persona, f"{SPAN}&every=5") == [[0, 5]]
+    later = SPAN.replace("T03:05", "T03:10")
+    assert states(api, persona, later) == [[5]]
+    assert states(api, persona, "begin=2026-01-02T04:00:00Z&end=2026-01-02T04:01:00Z") == [[]]
+
+
+def test_a_page_that_begins_after_the_end_is_empty():
+    api = Api(a_history(3))
+    beyond = f"{SPAN}&marker=2026-01-03T00:00:00Z"
+    for path in (f"{V}/history", "/v1/hosts/lab-1/history"):
+        assert api.latest(ADMIN, f"{path}?{beyond}").json == {"history": [], "links": {}}
+
+
+def test_a_profile_of_the_longest_name_is_found_by_its_id():
+    image = "01234567-89ab-4def-8123-456789abcdef"
+    api = Api([cloud.a_record(vps=[cloud.a_vp(flavor="\U0001f600" * 255, image=image)])])
+    (listed_one,) = listed(api, ADMIN, "/v1/profiles")
+    told = api.latest(ADMIN, f"/v1/profiles/{listed_one['id']}")
+    assert told.json["profile"] == listed_one
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "begin=2026-01-02T03:05:00Z&end=2026-01-02T03:04:00Z",
+        "begin=2025-01-02T03:05:00Z&end=2026-01-02T03:04:00Z",
+        "every=2",
+        "marker=x",
+    ],
+)
+def test_spans_that_are_none(api, query):
+    for path in (f"{V}/history", "/v1/hosts/lab-1/history"):
+        assert api.latest(ADMIN, f"{path}?{query}").status == 400
+
+
+def test_the_history_of_a_host_tells_of_all_who_were_there(api):
+    (minute,) = listed(api, ADMIN, f"/v1/hosts/lab-1/history?{SPAN.replace('03:05', '03:04')}")
+    assert minute["hurt_count"] == 1
+    assert [vp["kind"] for vp in minute["vps"]] == ["cache", None, None]
+    assert minute["vps"][1]["metrics"]["misses_per_s"] == 2.5e6
+    assert api.latest(ADMIN, "/v1/hosts/lab-9/history").status == 404
+
+
+def test_a_server_that_was_somebody_elses_then_is_not_told_to_its_owner_of_now():
+    vps = [cloud.a_vp(project_id=cloud.GAMMA)], [cloud.a_vp()]
+    vps[0][0]["actions"] = [cloud.an_action(id="theirs", uuid=cloud.VICTIM)]
+    vps[1][0]["actions"] = [cloud.an_action(id="ours", uuid=cloud.VICTIM)]
+    api = Api([cloud.a_record(age_s=60 - 60 * n, seq=n, vps=vp) for n, vp in enumerate(vps)])
+    query = "begin=2026-01-02T03:00:00Z&end=2026-01-02T03:05:00Z"
+    assert [len(page) for page in states(api, ADMIN, query)] == [2]
+    assert [len(page) for page in states(api, READER, query)] == [1]
+    assert len(listed(api, ADMIN, f"{V}/actions")) == 2
+    assert len(listed(api, READER, f"{V}/actions")) == 1
+
+
+def many_actions():
+    """Some of them within one second."""
+    seconds = (5, 5, 5, 4, 3, 3, 1)
+    return [
+        cloud.an_action(id=f"a-{number}", at=cloud.NOW_S - second, detail=str(number))
+        for number, second in enumerate(seconds)
+    ]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 5, 100])
+@pytest.mark.parametrize("persona", [ADMIN, READER])
+def test_actions_of_a_server_in_pages(persona, limit):
+    api = Api([cloud.a_record(vps=[cloud.a_vp(actions=many_actions())])])
+    whole = listed(api, persona, f"{V}/actions")
+    assert [one["at"][-3:-1] for one in whole] == ["04", "02", "02", "01", "00", "00", "00"]
+    assert listed(api, persona, f"{V}/actions?limit={limit}") == whole
+    span = "begin=2026-01-02T03:04:01Z&end=2026-01-02T03:04:03Z"
+    assert listed(api, persona, f"{V}/actions?{span}&limit={limit}") == whole[1:4]
+
+
+def test_a_server_that_is_gone_keeps_its_name_in_what_was_done():
+    noisy = cloud.a_vp(uuid=cloud.NOISY, name="noisy", actions=[cloud.an_action()])
+    api = Api([cloud.a_record(age_s=9, vps=[cloud.a_vp(), noisy]), cloud.a_record(seq=42, vps=[])])
+    [told] = listed(api, ADMIN, "/v1/actions")
+    assert (told["server"]["name"], told["victim"]["name"]) == ("noisy", "victim")
+
+
+def test_whether_a_server_is_hurt_is_not_known_before_it_was_measured():
+    young = cloud.a_vp(state=None, since=None, incomplete="first-sample", metrics=None)
+    api = Api([cloud.a_record(vps=[young])])
+    for persona in (ADMIN, Persona("member")):
+        [told] = listed(api, persona, "/v1/vps")
+        assert told["hurt_by_neighbour"] is None
+        assert listed(api, persona, "/v1/vps?hurt_by_neighbour=false") == []
+        [minute] = listed(api, persona, f"{V}/history")
+        assert minute["hurt_by_neighbour"] is None
+    assert api.latest(ADMIN, "/v1/hosts/lab-1").json["host"]["hurt_count"] == 0
+
+
+def test_two_hosts_that_used_one_id():
+    reports = [cloud.a_record(name, proposals=[cloud.a_cap()]) for name in ("lab-1", "lab-2")]
+    api = Api(reports)
+    path = "/v1/actions/6f1c2d3e-2"
+    answer = api.latest(ADMIN, f"{path}/accept", "POST", {})
+    assert answer.status == 409
+    assert "lab-1, lab-2" in answer.text
+    assert api.latest(ADMIN, f"{path}/accept?host=lab-2", "POST", {}).status == 200
+    assert api.latest(ADMIN, f"{path}/undo?host=lab-1", "POST", {}).status == 200
+    assert api.agents.accepted == [("lab-2", "6f1c2d3e-2")]
+    assert api.agents.undone == [("lab-1", "6f1c2d3e-2")]
+
+
+def test_who_runs_where_and_who_suffers(api):
+    host = api.latest(ADMIN, "/v1/hosts/lab-1").json["host"]
+    (contention,) = host["contention"]
+    assert [server["name"] for server in contention["servers"]] == ["victim"]
+    domains = [domain for cell in host["cells"] for domain in cell["domains"]]
+    assert [[one["name"] for one in d["servers"]] for d in domains] == [
+        ["victim", "orphan"],
+        ["noisy"],
+    ]
+    assert api.latest(ADMIN, "/v1/hosts/lab-2").json["host"]["contention"] == []
+
+
+def test_orders_are_kept_changed_and_taken_back():
+    api = Api()
+
+    def order(**asked):
+        answer = api.latest(ADMIN, V, "PATCH", asked)
+        assert answer.status == 200
+        assert answer.json["vp"]["is_told"] is True
+        return answer.json["vp"]["orders"]
+
+    assert order(priority=7)["priority"] == 7
+    assert order(mode="observe", opt_out=True)["priority"] == 7
+    assert api.latest(ADMIN, V).json["vp"]["orders"] == {
+        "mode": "observe",
+        "opt_out": True,
+        "priority": 7,
+        "by": "user-admin",
+        "at": "2026-01-02T03:04:05Z",
+    }
+    assert order(mode=None, opt_out=False, priority=None)["mode"] is None
+    assert api.stored.orders.get(cloud.VICTIM) is None
+    # The agent is told all that is ordered of all its servers.
+    host, text = api.agents.orders[1]
+    told = {one["uuid"]: one for one in json.loads(text)["servers"]}
+    assert host == "lab-1"
+    assert told[cloud.VICTIM]["opt_out"] is True
+    assert told[cloud.NOISY] == {"uuid": cloud.NOISY}
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"priority": 10}, {"opt_out": None}, {"mode": "x"}, {"x": 1}, [], "x"]
+)
+def test_orders_that_are_none(api, body):
+    assert api.latest(ADMIN, V, "PATCH", body).status == 400
+
+
+def test_health_says_what_needs_a_look(api):
+    told = api.latest(ADMIN, "/v1/health").json["health"]
+    assert told["status"] == "warn"
+    assert told["checks"]["hosts:reports"]["detail"].startswith("1 of 2 hosts are silent")
+    assert told["checks"]["database:connection"]["status"] == "pass"
+    fresh = Api([cloud.a_record()]).latest(ADMIN, "/v1/health").json["health"]
+    assert fresh["status"] == "pass"
+    assert "no host" in Api([]).latest(ADMIN, "/v1/health").text
+
+
+def test_policies_say_what_is_in_force(api):
+    told = api.latest(ADMIN, "/v1/policies").json["policies"]
+    assert told["modes"] == {"observe": 1, "advise": 0, "enforce": 1}
+    options = {one["name"]: one for one in told["options"]}
+    assert options["dwell_samples"]["value"] == options["dwell_samples"]["default"]
+    rules = {one["name"]: one for one in told["rules"]}
+    assert rules["nova_vp:vps:set_priority"]["check"] == "role:admin"
+    assert all(rule["is_default"] for rule in rules.values())
+
+
+@pytest.mark.parametrize("asked", [None, "vp 1.0", "compute 2.90"])
+def test_who_asks_for_no_version_gets_the_first(api, asked):
+    headers = {"OpenStack-API-Version": asked} if asked else {}
+    answer = api.ask(ADMIN, "/v1/vps", headers=headers)
+    assert answer.headers["OpenStack-API-Version"] == "vp 1.0"
+    assert set(answer.json) == {"vps"}
+    assert api.ask(ADMIN, "/v1/actions", headers=headers).status == 404
+    assert api.ask(ADMIN, "/v1/vps?limit=1", headers=headers).status == 400
+
+
+@pytest.mark.parametrize("asked", ["vp 1.1", "vp latest", "compute 2.1, vp 1.1"])
+def test_the_newest_version(api, asked):
+    answer = api.ask(ADMIN, "/v1/vps", headers={"OpenStack-API-Version": asked})
+    assert answer.headers["OpenStack-API-Version"] == "vp 1.1"
+    assert answer.json["links"] == {}
+
+
+@pytest.mark.parametrize("asked", ["vp 1.2", "vp 2.0", "vp x", "vp 1", "vp 1.1.1", "vp -1.-1"])
+def test_versions_that_nobody_speaks(api, asked):
+    for path in ("/v1/vps", "/"):
+        answer = api.ask(ADMIN, path, headers={"OpenStack-API-Version": asked})
+        assert answer.status == 406
+        assert "vp 1.0" in answer.json["errors"][0]["detail"]
+
+
+def test_the_document_names_every_operation_and_only_valid_schemas(api):
+    told = api.ask(None, "/v1/openapi.json").json
+    assert {
+        (path, method.upper()) for path, methods in told["paths"].items() for method in methods
+    } == {(path, method) for path, methods in ROUTES.items() for method in methods}
+    for schema in told["components"]["schemas"].values():
+        jsonschema.Draft202012Validator.check_schema(schema)
+    refs = set(_refs(told))
+    assert refs == {f"#/components/schemas/{name}" for name in told["components"]["schemas"]}
+    ids = [one["operationId"] for methods in told["paths"].values() for one in methods.values()]
+    assert len(ids) == len(set(ids))
+    assert told["paths"]["/v1/vps"]["get"]["x-openstack-policy"] == [
+        "nova_vp:vps:show",
+        "nova_vp:vps:show_all",
+    ]
+
+
+def _refs(value):
+    if isinstance(value, dict):
+        if "$ref" in value:
+            yield value["$ref"]
+        value = list(value.values())
+    if isinstance(value, list):
+        for item in value:
+            yield from _refs(item)
+
+
+def test_only_what_says_so_is_public():
+    assert {"/", "/v1", "/v1/openapi.json"} == PUBLIC
+
+
+def test_what_hosts_may_report_can_be_told_however_odd():
+    odd = "half a surrogate: \ud800"
+    record = cloud.a_record(vps=[cloud.a_vp(flavor=odd)])
+    assert Api([record]).latest(ADMIN, f"/v1/vps/{cloud.VICTIM}").json["vp"]["flavor"] == odd

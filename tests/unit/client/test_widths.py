@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""However long names are, every table fits into 100 characters."""
+
+import json
+
+import pytest
+
+from tests.openstack_shell import TABLE_WIDTH
+from tests.unit.api import cloud
+from tests.unit.api.stored import holding
+from tests.unit.client.conftest import serving
+
+HOST = "compute-" + "0" * 60
+NAME, FLAVOR = "name " * 40, "f" * 120
+ACTION = "rearrange-0123456789abcdef"
+ACTIONS = [
+    cloud.an_action(
+        id=ACTION,
+        reason="bring-memory-and-cpus-together",
+        result="ineffective",
+        controller="rearrange",
+        detail="d" * 300,
+    )
+]
+PROBLEMS = {"source": "a-source-of-others", "problems": ["p" * 400]}
+
+
+@pytest.fixture(scope="module")
+def lab(shell, tmp_path_factory):
+    hurt = {
+        "kind": "memory-controller",
+        "since": cloud.NOW_S,
+        "suspects": [{"uuid": cloud.NOISY, "rise_per_s": 1e12}],
+        "refused": [cloud.refused(hurt_ratio=0.123456)] * 3,
+    }
+    long = {"name": NAME, "flavor": FLAVOR, "state": 5, "actions": ACTIONS}
+    vps = [
+        cloud.a_vp(**long, interference=hurt, **cloud.asked("g" * 60)),
+        cloud.a_vp(uuid=cloud.NOISY, **long, **cloud.asked()),
+    ]
+    counters = {"mode": "enforce", "counters": PROBLEMS, "proposals": [cloud.a_cap()]}
+    found = holding([cloud.a_record(HOST, vps=vps, **counters, **cloud.under_way())])
+    message = cloud.an_escalation(host=HOST, candidates=[cloud.a_candidate(name=NAME.strip())])
+    found.ledger.add(message["id"], HOST, json.dumps(message), cloud.NOW)
+    with serving(found, shell, tmp_path_factory.mktemp("etc")) as one:
+        yield one
+
+
+@pytest.mark.parametrize(
+    ("command", "user"),
+    [
+        ("vp list", "admin"),
+        ("vp list", "member"),
+        (f"vp show {cloud.VICTIM}", "admin"),
+        (f"vp show {cloud.VICTIM}", "member"),
+        (f"vp history {cloud.VICTIM}", "admin"),
+        (f"vp explain {cloud.VICTIM}", "admin"),
+        (f"vp explain {cloud.VICTIM}", "member"),
+        ("vp top --once", "admin"),
+        ("vp action list", "admin"),
+        (f"vp action list --server {cloud.VICTIM}", "member"),
+        (f"vp action show {ACTION}", "admin"),
+        ("vp host list", "admin"),
+        (f"vp host show {HOST}", "admin"),
+        ("vp escalation list", "admin"),
+        (f"vp escalation show {cloud.ESCALATION}", "admin"),
+        ("vp profile list", "admin"),
+        (f"vp profile show {FLAVOR}", "admin"),
+    ],
+)
+def test_tables_fit(lab, command, user):
+    ran = lab.run(command, user=user)
+    assert ran.rc == 0, ran.err
+    widest = max(ran.out.splitlines(), key=len)
+    assert len(widest) <= TABLE_WIDTH, widest

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One agent per host under nova-compute: started, restarted, left alone, and never orphaned.
+
+The agents here are small programs with the real lock and the real lifeline; the process that keeps
+them is real too where it has to die.
+"""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from nova_vp.compute import keeper
+from nova_vp.compute.keeper import Keeper
+from nova_vp.run_folder import is_agent_running
+from tests.waiting import wait_until
+from vp_agent.local import RunFolder
+
+pytestmark = pytest.mark.nova
+ROOT = Path(__file__).parents[3]
+AGENT = """
+import os, sys, threading
+from vp_agent.lifeline import stop_with_parent
+from vp_agent.local import RunFolder
+assert sys.argv[2] == "--lifeline"
+stop = threading.Event()
+stop_with_parent(stop)
+folder = RunFolder(sys.argv[1])
+with folder.locked():
+    (folder.path / "pid").write_text(str(os.getpid()))
+    stop.wait()
+    (folder.path / "undone").touch()
+"""
+PARENT = """
+import sys, time
+from pathlib import Path
+from nova_vp.compute.keeper import Keeper
+Keeper(sys.argv[1], Path(sys.argv[2])).start()
+time.sleep(600)
+"""
+
+
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeper, "POLL_S", 0.02)
+    monkeypatch.setattr(keeper, "LOOK_AGAIN_S", 0.02)
+    monkeypatch.setattr(keeper, "BACK_OFF_S", (0.02, 0.08))
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Iterator[str]:
+    program = tmp_path / "agent.py"
+    program.write_text(AGENT)
+    yield f"env PYTHONPATH={ROOT} {sys.executable} {program} {tmp_path}"
+    with suppress(FileNotFoundError, ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+
+
+def wait_for_agent(folder: Path, other_than: int = 0) -> int:
+    def pid() -> int:
+        with suppress(FileNotFoundError, ValueError):
+            found = int((folder / "pid").read_text())
+            return found if found != other_than and is_agent_running(folder) else 0
+        return 0
+
+    return int(wait_until(pid, "an agent"))
+
+
+def wait_until_gone(folder: Path) -> None:
+    wait_until(lambda: not is_agent_running(folder), "the agent to end")
+    assert (folder / "undone").exists()
+
+
+def test_it_starts_an_agent_and_ends_it_through_the_lifeline(command: str, tmp_path: Path) -> None:
+    one = Keeper(command, tmp_path)
+    one.start()
+    wait_for_agent(tmp_path)
+    one.close(20)
+    wait_until_gone(tmp_path)
+
+
+def test_an_agent_that_dies_is_started_again(command: str, tmp_path: Path) -> None:
+    one = Keeper(command, tmp_path)
+    one.start()
+    first = wait_for_agent(tmp_path)
+    os.kill(first, signal.SIGKILL)
+    wait_for_agent(tmp_path, other_than=first)
+    one.close(20)
+    wait_until_gone(tmp_path)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_however_its_parent_ends_the_agent_does_too(
+    command: str, tmp_path: Path, number: signal.Signals
+) -> None:
+    argv = [sys.executable, "-c", PARENT, command, str(tmp_path)]
+    parent = subprocess.Popen(argv, cwd=ROOT)
+    wait_for_agent(tmp_path)
+    parent.send_signal(number)
+    parent.wait(20)
+    wait_until_gone(tmp_path)
+
+
+def test_an_agent_of_somebody_else_is_left_alone_and_followed_by_ours(
+    command: str,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    caplog.set_level(logging.INFO, "nova_vp")
+    looks: list[bool] = []
+
+    def look(folder: Path) -> bool:
+        looks.append(is_agent_running(folder))
+        return looks[-1]
+
+    monkeypatch.setattr(keeper, "is_agent_running", look)
+    one = Keeper(command, tmp_path)
+    with RunFolder(str(tmp_path)).locked():
+        one.start()
+        wait_until(lambda: len(looks) >= 5, "the keeper to look five times")
+        assert not (tmp_path / "pid").exists()
+    wait_for_agent(tmp_path)
+    one.close(20)
+    wait_until_gone(tmp_path)
+    assert caplog.text.count("left alone") == 1
+
+
+@pytest.mark.parametrize("wrong", ["/no/such/program", "false", "'open quote"])
+def test_what_does_not_run_is_tried_again_at_growing_intervals(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, wrong: str
+) -> None:
+    one = Keeper(wrong, tmp_path)
+    one.start()
+
+    def told() -> list[str]:
+        return [r.getMessage() for r in caplog.records if r.levelname == "ERROR"]
+
+    wait_until(lambda: len(told()) >= 4, "four tries")
+    one.close(20)
+    assert all("[vp_compute] agent_command" in line for line in told())
+
+
+def test_pauses_double_up_to_a_bound_and_begin_anew_after_a_steady_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(keeper, "BACK_OFF_S", (1.0, 8.0))
+    one = Keeper("false", tmp_path)
+    assert [one._back_off("ended", 0.1) for _ in range(5)] == [1, 2, 4, 8, 8]
+    assert [one._back_off("ended", ran) for ran in (keeper.STEADY_S, 0.1)] == [1, 2]

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CPU caps in closed loop: step by step down to the floor, renewed, raised again, and given back.
+
+One LLC and one node, so that nobody can go anywhere.
+"""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from nova_vp.core.arbitrate import arbitrate
+from nova_vp.core.decided import Hurt, Reason, Rejection, Rung, Setting, Want
+from nova_vp.core.knobs import NO_QUOTA, Knob, Quota
+from nova_vp.core.model import Homing, Mode, Policy, Unmanaged
+from tests.unit.core.build import (
+    ALL_KNOBS,
+    CHASE,
+    CHASE_HURT,
+    COMPUTE,
+    STREAM,
+    Host,
+    nodes_of,
+    slowed,
+    uuid_of,
+)
+
+POLICY = Policy(home_on_arrival=Homing.NEVER)
+BUSY_STREAM = replace(STREAM, cores=1.0)
+
+
+def hurts_above(cap_ratio: float):
+    """The victim's misses come back once the stream gets more CPU than this. Above it, each
+    tenth of CPU costs the victim a fifth."""
+
+    def run(host: Host) -> None:
+        host.run("stream", BUSY_STREAM)
+        over = host.cap_ratio("stream") - cap_ratio
+        hurt = slowed(CHASE_HURT, 0.5 + 2 * over)
+        host.run("victim", hurt if over > 1e-6 and "stream" in names(host) else CHASE)
+
+    return run
+
+
+def names(host: Host) -> set[str]:
+    return {guest.name for guest in host.guests.values()}
+
+
+def a_crowd(well_at: float = 0.65, policy: Policy = POLICY, **stream) -> Host:
+    host = Host(nodes_of(0, cpus=4), policy, knobs=ALL_KNOBS)
+    host.add("victim", CHASE, cpus={0, 1, 2, 3}, node=0, priority=50.0)
+    host.add("stream", COMPUTE, cpus={0, 1, 2, 3}, node=0, **{"cap_floor_ratio": 0.5, **stream})
+    host.ticks(12)
+    host.rule = hurts_above(well_at)
+    return host
+
+
+def caps_of(host: Host, seconds: int) -> list[float]:
+    """Each cap that stood, in order."""
+    seen = []
+    for _ in range(seconds):
+        host.tick()
+        if not seen or seen[-1] != host.cap_ratio("stream"):
+            seen.append(host.cap_ratio("stream"))
+    return seen
+
+
+def test_a_cap_goes_down_a_tenth_at_a_time_until_the_victim_is_well():
+    assert caps_of(a_crowd(well_at=0.75), 50) == pytest.approx([1.0, 0.9, 0.8, 0.7])
+
+
+def test_who_leaves_some_of_its_cpu_idle_is_capped_below_what_it_uses():
+    host = a_crowd(cap_floor_ratio=0.3)
+
+    def run(host: Host) -> None:
+        host.run("stream", replace(STREAM, cores=0.6))
+        host.run("victim", slowed(CHASE_HURT, 0.5 + 2 * max(host.cap_ratio("stream") - 0.4, 0.0)))
+
+    host.rule = run
+    assert caps_of(host, 6) == pytest.approx([1.0, 0.54])
+
+
+def test_a_step_that_would_go_below_the_floor_ends_at_it():
+    host = a_crowd(well_at=0.1, cap_floor_ratio=0.75)
+    assert caps_of(host, 60)[:4] == pytest.approx([1.0, 0.9, 0.8, 0.75])
+    assert min(caps_of(host, 60)) == pytest.approx(0.75)
+
+
+def test_at_a_floor_that_is_no_whole_quota_no_step_is_left():
+    host = a_crowd(well_at=0.0, cap_floor_ratio=0.4, quota=Quota(10_797, 100_000))
+    decisions = host.ticks(150)
+    caps = [c for d in decisions for a in d.actions if a.reason is Reason.CAP for c in a.changes]
+    assert caps[-1].to == Quota(4_319, 100_000)
+    assert all(change.to != change.now for change in caps)
+
+
+def test_a_cap_stops_at_the_floor_of_the_flavor():
+    host = a_crowd(well_at=0.1, cap_floor_ratio=0.8)
+    assert caps_of(host, 60)[:3] == pytest.approx([1.0, 0.9, 0.8])
+    assert min(caps_of(host, 60)) == pytest.approx(0.8)
+    assert Rejection.AT_FLOOR in {r.rejection for r in host.tick().refused}
+
+
+def test_who_has_no_floor_is_never_capped():
+    host = a_crowd(cap_floor_ratio=None)
+    assert caps_of(host, 40) == [1.0]
+    refused = {(r.rejection, r.rung) for r in host.tick().refused}
+    assert (Rejection.NEVER_CAPPED, Rung.CAP) in refused
+
+
+def test_a_host_that_cannot_cap_does_not_want_to():
+    host = a_crowd()
+    host.knobs = frozenset({Knob.PLACEMENT})
+    assert caps_of(host, 20) == [1.0]
+
+
+def test_a_cap_that_would_cost_more_than_it_brings_is_refused_as_unfair():
+    host = a_crowd(priority=1000.0)
+    assert caps_of(host, 20) == [1.0]
+    assert Rejection.UNFAIR in {r.rejection for r in host.tick().refused}
+
+
+@pytest.mark.parametrize(("loss", "steps"), [(0.003, 0), (0.009, 2)])
+def test_a_suspect_pays_by_its_caps_no_more_than_half_of_what_its_victim_loses(loss, steps):
+    """Weighed by priority: the victim's is fifty times the suspect's here."""
+    host = a_crowd(cap_floor_ratio=0.1)
+
+    def run(host: Host) -> None:
+        host.run("stream", BUSY_STREAM)
+        host.run("victim", replace(CHASE_HURT, cpi=CHASE.cpi / (1 - loss)))
+
+    host.rule = run
+    host.policy = replace(POLICY, noise_ratio=-1.0)  # Each step passes for a success.
+    assert len(caps_of(host, 60)) == 1 + steps
+    assert Rejection.UNFAIR in {r.rejection for r in host.tick().refused}
+
+
+def test_a_quota_that_nova_set_is_what_a_cap_is_a_share_of():
+    host = a_crowd(quota=Quota(80_000, 100_000))
+    host.until(Reason.CAP)
+    assert host.guest("stream").quota == Quota(72_000, 100_000)
+
+
+def test_the_lease_is_renewed_for_as_long_as_the_agent_lives():
+    host = a_crowd(policy=replace(POLICY, cap_probe_s=600.0))
+    host.ticks(60)
+    assert host.cap_ratio("stream") == pytest.approx(0.6)
+    ends = []
+    for _ in range(200):
+        ends += [
+            (c.until_s, host.now_s)
+            for a in host.tick().actions
+            if a.reason is Reason.RENEW_CAP
+            for c in a.changes
+        ]
+    assert len(ends) >= 3
+    assert all(later[0] > earlier[0] for earlier, later in pairwise(ends))
+    assert all(end_s > at_s for end_s, at_s in ends)
+    assert host.cap_ratio("stream") == pytest.approx(0.6), "the cap stood all the time"
+
+
+def test_a_cap_ends_with_its_lease_when_nobody_renews_it_and_is_forgotten():
+    host = a_crowd()
+    host.until(Reason.CAP)
+    host.rule = None
+    host.run("victim", CHASE)
+    host.pass_time(61.0)
+    assert host.guest("stream").quota == NO_QUOTA
+    host.ticks(3)
+    assert host.memory.caps == {}
+
+
+def test_a_cap_is_raised_step_by_step_once_the_victim_was_well_for_long():
+    host = a_crowd()
+    host.ticks(60)
+    host.rule = None
+    host.run("stream", replace(COMPUTE, cores=1.0))
+    host.run("victim", CHASE)
+    assert caps_of(host, 360) == pytest.approx([0.6, 0.7, 0.8, 0.9, 1.0])
+    assert host.applied == {}
+
+
+def test_what_hurts_again_is_capped_again_once_and_then_left_for_the_hold():
+    host = a_crowd(policy=replace(POLICY, reverse_hold_s=400.0))
+    caps = caps_of(host, 60 + 400)
+    assert caps == pytest.approx([1.0, 0.9, 0.8, 0.7, 0.6, 0.7, 0.6])
+    assert caps_of(host, 120) == pytest.approx([0.6, 0.7, 0.6]), "after the hold it is tried again"
+
+
+@pytest.mark.parametrize("how", ["gone", "stopped"])
+def test_without_its_victim_a_cap_is_lifted_at_once(how):
+    host = a_crowd()
+    host.until(Reason.CAP)
+    if how == "gone":
+        host.rule = None
+        host.leave("victim")
+    else:
+        host.change("victim", is_running=False)
+    assert host.until(Reason.LIFT_CAP, seconds=3)
+    assert host.guest("stream").quota == NO_QUOTA
+
+
+def test_a_guest_that_left_takes_its_cap_along():
+    host = a_crowd()
+    host.until(Reason.CAP)
+    host.rule = None
+    host.leave("stream")
+    host.ticks(2)
+    assert host.memory.caps == {}
+
+
+def test_who_was_opted_out_meanwhile_is_not_touched_any_more():
+    host = a_crowd()
+    host.until(Reason.CAP)
+    host.change("stream", unmanaged=Unmanaged.OPTED_OUT)
+    assert not any(d.actions for d in host.ticks(50))
+
+
+def test_in_advise_a_cap_is_not_renewed_unasked():
+    host = a_crowd(policy=replace(POLICY, cap_probe_s=600.0))
+    host.ticks(60)
+    host.mode = Mode.ADVISE
+    decisions = host.ticks(50)
+    assert not any(d.actions for d in decisions)
+    assert Reason.RENEW_CAP in {p.reason for d in decisions for p in d.proposals}
+
+
+def cap_want(controller: str, ratio: float, reason: Reason = Reason.CAP) -> Want:
+    quota = Quota(round(ratio * 100_000))
+    setting = Setting(uuid_of("stream"), Knob.CPU_CAP, quota)
+    return Want(controller, uuid_of("stream"), (setting,), (), reason, Hurt(0.1, 0.0))
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_two_controllers_that_cap_one_guest_the_tighter_cap_wins(order):
+    wants = [cap_want("vp", 0.9), cap_want("other", 0.4)][::order]
+    granted, refused = arbitrate(wants)
+    assert [want.controller for want in granted] == ["other"]
+    assert [r.rejection for r in refused] == [Rejection.OUTRANKED]
+
+
+def test_a_cap_outranks_lifting_it():
+    granted, _ = arbitrate([cap_want("vp", 1.0, Reason.LIFT_CAP), cap_want("other", 0.5)])
+    assert [want.reason for want in granted] == [Reason.CAP]

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which class of newcomer a measured VP counts as when another host judges it."""
+
+import pytest
+
+from nova_vp.core.model import Isolation, Policy, State
+from nova_vp.core.predict import newcomer_class, newcomers, predict, resident, typical
+
+CLOCK_HZ = 2e9
+POLICY = Policy()
+STREAM = resident("s", typical(State.from_number(8), CLOCK_HZ, POLICY), Isolation.NONE, POLICY)
+
+
+@pytest.mark.parametrize(
+    ("state", "is_cache_sensitive", "expected"),
+    [
+        (0, False, 0),
+        (0, True, 1),
+        (3, True, 1),
+        (6, False, 6),
+        (1, True, 1),
+        (4, True, 4),
+        (8, False, 8),
+    ],
+)
+def test_class_of_a_measured_vp(state: int, is_cache_sensitive: bool, expected: int):
+    assert newcomer_class(State.from_number(state), is_cache_sensitive) == expected
+
+
+def test_a_pug_that_lives_off_the_cache_is_told_to_be_hurt_beside_a_stream():
+    classes = newcomers(CLOCK_HZ, POLICY)
+    sensitive = predict(classes[newcomer_class(State.from_number(0), True)], [STREAM])
+    calm = predict(classes[newcomer_class(State.from_number(0), False)], [STREAM])
+    assert calm.newcomer_ratio == 0.0
+    assert sensitive.newcomer_ratio > 0.1

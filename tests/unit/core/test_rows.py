@@ -1,0 +1,325 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Single rows of the stages: what the stories of the other files do not come across."""
+
+from dataclasses import replace
+
+import pytest
+
+from nova_vp.core.decided import (
+    Alternative,
+    Hurt,
+    Kind,
+    Reason,
+    Rejection,
+    Rung,
+    Setting,
+    Want,
+)
+from nova_vp.core.escalate import escalations
+from nova_vp.core.knobs import Applied, Held, Knob, Partition
+from nova_vp.core.memory import Memory, Tracked
+from nova_vp.core.model import Controller, Homing, Limits, Policy, State, Unmanaged
+from nova_vp.core.pace import pace
+from tests.unit.core.build import (
+    ALL_KNOBS,
+    CHASE,
+    CHASE_HURT,
+    COMPUTE,
+    STREAM,
+    Host,
+    Rates,
+    nodes_of,
+    uuid_of,
+)
+
+POLICY = Policy(home_on_arrival=Homing.NEVER, rearrange_after_s=1e9)
+STORE = Rates(mips=40, l2_mpki=40.0, mpki=14.0, cpi=2.0, cores=0.5)
+STORM = Rates(mips=40, l2_mpki=70.0, mpki=60.0, cpi=2.0, cores=0.5)
+
+
+def a_want(uuid: str, reason: Reason, cpus: set[int]) -> Want:
+    setting = Setting(uuid, Knob.PLACEMENT, (frozenset(cpus),))
+    return Want("vp", uuid, (setting,), (0,), reason, Hurt(0.0, 0.0))
+
+
+@pytest.mark.parametrize(
+    ("reason", "cpus", "age_s", "why"),
+    [
+        (Reason.MOVE_AGGRESSOR, {0}, 899, Rejection.REVERSE_MOVE),
+        (Reason.MOVE_AGGRESSOR, {0}, 900, None),
+        (Reason.MOVE_AGGRESSOR, {1}, 0, None),
+        (Reason.INEFFECTIVE, {0}, 0, None),
+        (Reason.HOME, {0}, 0, None),
+    ],
+)
+def test_nobody_goes_back_within_the_hold_but_by_undo(reason, cpus, age_s, why):
+    vp = Tracked("vm", left=((frozenset({0}), 1000.0),))
+    memory = Memory(vps={"vm": vp})
+    may, refused = pace([a_want("vm", reason, cpus)], memory, 1000.0 + age_s, POLICY)
+    assert [r.rejection for r in refused] == ([why] if why else [])
+    assert len(may) == (why is None)
+
+
+@pytest.mark.parametrize(
+    ("to", "age_s", "why"),
+    [
+        (((0, 1.0),), 899, Rejection.REVERSE_MOVE),
+        (((0, 0.5), (1, 0.5)), 0, Rejection.REVERSE_MOVE),
+        (((0, 1.0),), 900, None),
+        (((2, 1.0),), 0, None),
+    ],
+)
+def test_no_memory_goes_back_within_the_hold(to, age_s, why):
+    memory = Memory(vps={"vm": Tracked("vm", left_nodes=((frozenset({0}), 1000.0),))})
+    want = replace(
+        a_want("vm", Reason.BRING_HOME, set()), settings=(Setting("vm", Knob.MEMORY, to),)
+    )
+    may, refused = pace([want], memory, 1000.0 + age_s, POLICY)
+    assert [r.rejection for r in refused] == ([why] if why else [])
+    assert len(may) == (why is None)
+
+
+def test_nobody_is_told_of_a_victim_that_is_well():
+    refused = [Alternative("a", 0, Rejection.NO_FREE_CPU, victim_uuid="vm")]
+    assert escalations(Memory(vps={"vm": Tracked("vm")}), refused, (), 1e6, 30.0) == ()
+    assert escalations(Memory(), refused, (), 1e6, 30.0) == ()
+
+
+def crowd(*, victim: Unmanaged | None = None, **storm) -> Host:
+    """All on one LLC and one node; the storm breaks out."""
+    host = Host(nodes_of(0, cpus=4), POLICY, knobs=ALL_KNOBS | {Knob.PARTITION})
+    host.add("victim", CHASE, cpus={0, 1, 2, 3}, node=0, priority=50.0, unmanaged=victim)
+    host.add("storm", COMPUTE, cpus={0, 1, 2, 3}, node=0, **storm)
+    host.ticks(6)
+    host.run("victim", CHASE_HURT)
+    host.run("storm", STREAM)
+    return host
+
+
+def test_who_has_the_smallest_corner_of_the_cache_already_is_capped():
+    smallest = Partition(llc_ratio=POLICY.partition_llc_ratio)
+    host = crowd(cap_floor_ratio=0.2, partition=smallest)
+    assert host.until(Reason.CAP).guest_uuid == uuid_of("storm")
+
+
+def test_a_victim_that_is_not_ours_stays_where_it_is():
+    host = crowd(victim=Unmanaged.DEDICATED_CPUS)
+    host.knobs = frozenset({Knob.PLACEMENT})
+    refused = host.ticks(3)[-1].refused
+    assert (uuid_of("victim"), Rejection.UNMANAGED) in {
+        (r.guest_uuid, r.rejection) for r in refused
+    }
+
+
+def test_while_the_suspect_is_silent_nobody_is_moved_or_blamed():
+    host = crowd()
+    host.knobs = frozenset({Knob.PLACEMENT})
+    assert host.ticks(3)[-1].refused
+    host.run("storm", COMPUTE)
+    decision = host.ticks(2)[-1]
+    assert [d.suspects for d in decision.detections] == [()]
+    assert (decision.refused, decision.actions) == ((), ())
+
+
+def test_on_a_hot_controller_it_is_bandwidth_that_is_held_back():
+    limits = Limits(node_misses_per_s=1e6)
+    host = Host(nodes_of(0, 0), POLICY, knobs=frozenset(Knob), limits=limits)
+    host.add("victim", STORE, cpus={0, 1}, node=0)
+    host.add("storm", COMPUTE, cpus={2, 3}, node=0)
+    host.ticks(6)
+    host.run("victim", replace(STORE, mips=20, cpi=4.0))
+    host.run("storm", STORM)
+    action = host.until(Reason.PARTITION)
+    assert host.guest("storm").partition == Partition(1.0, POLICY.partition_bandwidth_ratio)
+    assert action.rung is Rung.PARTITION
+
+
+def test_a_phase_that_misses_more_by_itself_is_not_the_controllers_doing():
+    host = Host(nodes_of(0, 0), POLICY, limits=Limits(node_misses_per_s=5e5))
+    host.add("vm", STORE, cpus={0, 1}, node=0)
+    host.ticks(6)
+    host.run("vm", Rates(mips=20, l2_mpki=80.0, mpki=60.0, cpi=4.0))
+    decisions = host.ticks(20)
+    assert all(d.detections == () for d in decisions)
+    assert host.view("vm", decisions[-1]).undisturbed.state == State.from_number(8)
+
+
+def test_an_arrangement_that_brings_nothing_is_undone_and_not_made_again():
+    policy = replace(POLICY, rearrange_after_s=5.0, move_hold_s=200.0)
+    limits = Limits(node_misses_per_s=2.4e6)
+    host = Host(nodes_of(0, 1, 2, 3), policy, knobs=ALL_KNOBS, limits=limits)
+    for name in ("a", "b", "c", "d"):
+        host.add(name, replace(STORM, mips=20, cpi=4.0, cores=0.4), cpus={0, 1}, node=0)
+    before = {name: host.guest(name).placement for name in ("a", "b", "c", "d")}
+    first = host.until(Reason.SEPARATE)
+    host.until(Reason.INEFFECTIVE)
+    assert {name: host.guest(name).placement for name in before} == before
+    assert all(host.nodes(name) == {0} for name in before)
+    changes = [{(c.guest_uuid, c.to) for c in a.changes} for a in actions(host, 600)]
+    assert {(c.guest_uuid, c.to) for c in first.changes} not in changes
+
+
+def actions(host: Host, seconds: int):
+    return [action for decision in host.ticks(seconds) for action in decision.actions]
+
+
+MERLIN = replace(POLICY, controllers=frozenset({Controller.MERLIN}))
+WORKER = Rates(mips=100, l2_mpki=0.5, mpki=0.1, cpi=1.0, cores=2.0)
+
+
+def test_of_two_local_cpus_merlin_takes_the_one_that_hurts_less():
+    host = Host(nodes_of(0, 0), MERLIN, knobs=ALL_KNOBS)
+    storm = Rates(mips=20, l2_mpki=70.0, mpki=60.0, cpi=5.0, cores=0.5)
+    host.add("worker", storm, cpus={0}, vcpus=2, node=0)
+    host.add("store", replace(STORE, mips=20, mpki=30.0, cpi=4.0, cores=0.1), cpus={1}, node=0)
+    host.ticks(6)
+    host.run("worker", replace(storm, cores=2.0))
+    action = host.until(Reason.MORE_CPU)
+    assert host.placement("worker") == {0, 2}
+    assert Rejection.NOT_BEST in {r.rejection for r in action.rejected}
+
+
+def test_who_was_sent_elsewhere_has_no_cpu_to_give_back():
+    """It has more than at first, but none of those that it had."""
+    host = Host(nodes_of(0, 1), MERLIN, knobs=ALL_KNOBS)
+    host.add("far", replace(COMPUTE, cores=0.6), cpus={2, 3}, vcpus=2, node=0)
+    held = Held(
+        Knob.PLACEMENT, (frozenset({2, 3}),), (frozenset({0}),), controller="merlin", action_id="x"
+    )
+    host.applied[uuid_of("far")] = Applied(uuid_of("far"), 1, (held,))
+    host.add("asker", WORKER, cpus={2}, vcpus=2, node=1)
+    host.change("asker", allowed_cpus=frozenset({2, 3}))
+    assert actions(host, 20) == []
+
+
+def test_a_hurt_guest_that_is_not_ours_stays_and_the_asker_goes_with_its_memory():
+    host = Host(nodes_of(0, 1, cpus=4), MERLIN, knobs=ALL_KNOBS)
+    alone = replace(STORE, cores=2.0)
+    host.add("worker", replace(alone, cores=0.5), cpus={0}, vcpus=2, node=0, memory_kib=400_000)
+    host.add("store", STORE, cpus={1}, node=0, unmanaged=Unmanaged.OPTED_OUT)
+    host.ticks(6)
+
+    def run(host: Host) -> None:
+        many = host.share_a_cache("worker", "store") and len(host.placement("worker")) > 1
+        host.run("worker", replace(alone, l2_mpki=70.0, mpki=30.0) if many else alone)
+        host.run("store", replace(STORE, mips=20, mpki=30.0, cpi=4.0) if many else STORE)
+
+    host.rule = run
+    host.until(Reason.MORE_CPU)
+    action = host.until(Reason.MORE_CPU)
+    assert (action.rung, action.guest_uuid) == (Rung.MOVE_WITH_MEMORY, uuid_of("worker"))
+    assert Kind.CACHE not in {d.kind for d in host.ticks(20)[-1].detections}
+
+
+def test_what_cannot_be_measured_afterwards_is_left_as_it_is():
+    """Everybody fell idle after the arrangement: nothing says that it was bad."""
+    policy = replace(POLICY, rearrange_after_s=5.0)
+    limits = Limits(node_misses_per_s=2.4e6)
+    host = Host(nodes_of(0, 1, 2, 3), policy, knobs=ALL_KNOBS, limits=limits)
+    names = ("a", "b", "c", "d")
+    for name in names:
+        host.add(name, replace(STORM, mips=20, cpi=4.0, cores=0.4), cpus={0, 1}, node=0)
+    host.until(Reason.SEPARATE)
+    for name in names:
+        host.run(name, Rates(mips=0.1, cores=0.0))
+    host.ticks(15)
+    assert len(host.memory.pending) == 1
+    host.ticks(15)
+    assert host.memory.pending == ()
+    assert len({frozenset(host.placement(name)) for name in names}) == 4
+
+
+def test_links_are_loaded_by_those_alone_who_run():
+    host = Host(nodes_of(0, 1), POLICY, knobs=ALL_KNOBS, limits=Limits(link_misses_per_s=1e6))
+    host.add("vm", STORE, cpus={0, 1}, node=1)
+    host.add("idle", Rates(mips=0.1), cpus={0, 1}, node=1)
+    host.ticks(6)
+    host.run("vm", replace(STORE, mips=80, cpi=3.0))
+    detections = [x for d in host.ticks(15) for x in d.detections]
+    assert detections[0].kind is Kind.LINK
+    assert detections[0].suspects == ()
+
+
+def test_a_victim_of_a_controller_that_is_not_ours_is_helped_by_moving_others():
+    host = Host(nodes_of(0, 0, 1), POLICY, knobs=ALL_KNOBS, limits=Limits(node_misses_per_s=1.6e6))
+    host.add("victim", STORE, cpus={0, 1}, node=0, unmanaged=Unmanaged.HUGEPAGES)
+    host.add("storm", COMPUTE, cpus={2, 3}, node=0)
+    host.ticks(6)
+    host.run("victim", replace(STORE, mips=20, cpi=4.0))
+    host.run("storm", STORM)
+    moved = {c.guest_uuid for c in host.until(Reason.MOVE_AGGRESSOR).changes}
+    assert moved == {uuid_of("storm")}
+
+
+def test_two_victims_of_one_aggressor_want_the_same_thing_once():
+    host = Host(nodes_of(0, 1), POLICY, knobs=ALL_KNOBS)
+    for name in ("one", "two"):
+        host.add(name, CHASE, cpus={0, 1}, node=0)
+    host.add("storm", COMPUTE, cpus={0, 1}, node=0)
+    host.ticks(6)
+    for name in ("one", "two"):
+        host.run(name, CHASE_HURT)
+    host.run("storm", STREAM)
+    decision = host.ticks(2)[-1]
+    assert len(decision.detections) == 2
+    assert [a.guest_uuid for a in decision.actions] == [uuid_of("storm")]
+    assert [r.rejection for r in decision.refused] == [Rejection.OUTRANKED]
+
+
+def test_whose_memory_cannot_move_is_rearranged_without_it():
+    """Hurt from the first second, in the cache: no state changed, so nobody is detected."""
+    host = Host(nodes_of(0, 1), replace(POLICY, rearrange_after_s=5.0), knobs=ALL_KNOBS)
+    host.add("stream", STREAM, cpus={0, 1}, node=0, memory_obstacle="locked in memory")
+    mixed = Rates(mips=40, l2_mpki=77.0, mpki=25.0, cpi=6.0, cores=0.3)
+    host.add("mixed", mixed, cpus={0, 1}, node=0, memory_obstacle="locked in memory")
+    host.add("pug", CHASE, cpus={0, 1}, node=0)
+    action = host.until(Reason.REARRANGE, seconds=120)
+    assert all(c.knob is Knob.PLACEMENT for c in action.changes)
+    assert not host.share_a_cache("stream", "mixed")
+
+
+def test_a_rearrangement_that_brought_nothing_is_made_again_only_after_the_hold():
+    policy = replace(POLICY, rearrange_after_s=5.0, reverse_hold_s=300.0)
+    host = Host(nodes_of(0, 1), policy, knobs=ALL_KNOBS)
+    mixed = Rates(mips=40, l2_mpki=77.0, mpki=25.0, cpi=6.0, cores=0.3)
+    for name, rates in (("stream", STREAM), ("mixed", mixed)):
+        host.add(name, rates, cpus={0, 1}, node=0, memory_obstacle="locked in memory")
+    first = host.until(Reason.REARRANGE)
+    undone_s = host.until(Reason.INEFFECTIVE).decided_s
+    again = host.until(Reason.REARRANGE, seconds=1000)
+    assert set(again.changes) == set(first.changes)
+    assert again.decided_s - undone_s >= 300.0
+
+
+LONG = (
+    (Rates(mips=16, l2_mpki=20, mpki=18, cpi=8, cores=0.2), 1, 1),
+    (Rates(mips=40, l2_mpki=20, mpki=5, cpi=2, cores=0.2), 0, 0),
+    (Rates(mips=40, l2_mpki=20, mpki=5, cpi=4, cores=0.2), 2, 2),
+    (Rates(mips=40, l2_mpki=77, mpki=60, cpi=4, cores=0.2), 2, 2),
+    (Rates(mips=5, l2_mpki=40, mpki=0.1, cpi=8, cores=0.2), 1, 2),
+    (Rates(mips=16, l2_mpki=77, mpki=14, cpi=2, cores=0.9), 2, 1),
+    (Rates(mips=5, l2_mpki=40, mpki=36, cpi=4, cores=0.2), 1, 0),
+    (Rates(mips=5, l2_mpki=77, mpki=60, cpi=4, cores=0.5), 1, 0),
+)
+"""A host (rates, LLC, node of the memory) on which each pass finds one more thing to do."""
+
+
+def test_a_plan_that_would_go_on_and_on_is_cut_short():
+    host = Host(nodes_of(0, 1, 2), replace(POLICY, rearrange_after_s=3.0), knobs=ALL_KNOBS)
+    for number, (rates, domain, node) in enumerate(LONG):
+        cpus = {2 * domain, 2 * domain + 1}
+        host.add(f"v{number}", rates, cpus=cpus, node=node)
+    found = actions(host, 9)
+    assert len(found) == 1
+    assert len(found[0].changes) > 2
+
+
+def test_a_partition_that_the_host_forgot_is_made_again():
+    host = crowd()
+    host.until(Reason.PARTITION)
+    made = host.guest("storm").partition
+    host.run("victim", CHASE)
+    host.ticks(3)
+    host.change("storm", partition=Partition())
+    host.until(Reason.REAPPLY, seconds=20)
+    assert host.guest("storm").partition == made

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pages as the tests read them: blocks of code by language, and what stands in `code`."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+DOC = ROOT / "doc/source"
+PAGES = {
+    str(path.relative_to(ROOT)): path.read_text()
+    for path in [ROOT / "README.md", *sorted(DOC.rglob("*.md"))]
+}
+ALL = "\n".join(PAGES.values())
+
+
+def blocks(language: str) -> Iterator[str]:
+    for text in PAGES.values():
+        yield from re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+def typed() -> Iterator[str]:
+    """Every command that a reader is told to type, as root (`#`) or not (`$`)."""
+    for block in blocks("console"):
+        joined = block.replace("\\\n", " ")
+        yield from (line[2:] for line in joined.splitlines() if line[:2] in ("# ", "$ "))
+
+
+def inline() -> Iterator[str]:
+    """What stands in `code`, outside of blocks; in tables, bars are written `\\|`."""
+    for text in PAGES.values():
+        prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+        for code in re.findall(r"`([^`]+)`", prose):
+            yield " ".join(code.replace("\\|", "|").split())

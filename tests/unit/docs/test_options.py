@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options that the pages name exist: ours, the libraries', and Nova's in each of its releases."""
+
+import re
+from typing import Any
+
+import nova.conf
+import pytest
+from keystoneauth1.loading import get_auth_plugin_conf_options
+from keystonemiddleware.auth_token import list_opts as authtoken_opts
+from oslo_config import cfg, iniparser
+from oslo_log._options import list_opts as log_opts
+from oslo_messaging.opts import list_opts as bus_opts
+from oslo_middleware.opts import list_opts as middleware_opts
+
+from nova_vp import conf
+from nova_vp.conf import cloud
+from tests.unit.docs.pages import blocks, inline
+
+pytestmark = pytest.mark.nova
+
+PRIVSEP = ("vp_agent_sys_nice", "vp_agent_dac_override", "vp_agent_sys_ptrace", "vp_agent_root")
+
+
+def by_name(*listings: Any) -> set[tuple[str, str]]:
+    entries = [entry for listing in listings for entry in listing]
+    return {(group or "DEFAULT", option.dest) for group, options in entries for option in options}
+
+
+OURS = {(group, option.name): option for group, options in conf.list_opts() for option in options}
+OF_LIBRARIES = (authtoken_opts(), middleware_opts(), bus_opts(), log_opts())
+LISTED = {*OURS, *by_name(cloud.list_opts(), *OF_LIBRARIES)}
+OF_OTHERS = {
+    *(("keystone_authtoken", option.dest) for option in get_auth_plugin_conf_options("password")),
+    *((section, "helper_command") for section in PRIVSEP),
+}
+"""Those that are registered once it is known what they are for."""
+
+
+class Settings(iniparser.BaseParser):
+    """`(group, name, value)` of every assignment."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, str, str]] = []
+
+    def new_section(self, section: str) -> None:
+        self._group = section
+
+    def assignment(self, key: str, value: list[str]) -> None:
+        self.found.append((self._group, key, "\n".join(value)))
+
+    def comment(self, comment: str) -> None:
+        """Nothing to keep."""
+
+
+def settings() -> list[tuple[str, str, str]]:
+    parser = Settings()
+    for block in blocks("ini"):
+        parser.parse(block.splitlines(keepends=True))
+    return [setting for setting in parser.found if setting[0] != "Service"]
+
+
+def is_option(group: str, name: str) -> bool:
+    if (group, name) in LISTED | OF_OTHERS:
+        return True
+    try:
+        owner = nova.conf.CONF if group == "DEFAULT" else nova.conf.CONF[group]
+        return name in owner
+    except (cfg.NoSuchGroupError, cfg.NoSuchOptError):
+        return False
+
+
+def test_settings_of_our_groups_are_options_with_that_type() -> None:
+    groups = {group for group, _ in OURS}
+    mine = [setting for setting in settings() if setting[0] in groups]
+    assert {group for group, _, _ in mine} >= {"agent", "bus", "vp_scheduler"}
+    for group, name, value in mine:
+        OURS[group, name].type(value)
+
+
+def test_settings_of_others_are_options_too() -> None:
+    unknown = {(group, name) for group, name, _ in settings() if not is_option(group, name)}
+    assert not unknown
+
+
+def test_options_named_in_the_text_exist() -> None:
+    named = {found for code in inline() for found in re.findall(r"^\[(\w+)\] (\w+)", code)}
+    assert len(named) > 40
+    assert {option for option in named if not is_option(*option)} == set()

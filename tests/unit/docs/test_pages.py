@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pages name what the code has: options, specs, reasons, plugins, files, links."""
+
+import re
+from pathlib import Path
+
+import pytest
+from stevedore import ExtensionManager
+
+from nova_vp import flavor_specs
+from nova_vp.core.model import (
+    Homing,
+    Incomplete,
+    Mode,
+    Unmanaged,
+)
+from tests.install.__main__ import PLACES
+from tests.install.guide import sections
+from tests.unit.docs.pages import ALL, DOC, PAGES, ROOT
+from vp_agent.drivers.counters import NAMESPACE
+from vp_agent.drivers.partition import NAMESPACE as PARTITION
+from vp_agent.wiring import ACTUATORS
+from vp_api.versions import HEADER, SERVICE, VERSIONS
+
+SHIPPED = sorted(path for path in (ROOT / "etc").rglob("*") if path.is_file())
+NOT_FOR_READERS = {"config-generator.conf", "policy-generator.conf"}
+
+
+@pytest.mark.parametrize("kind", [Mode, Homing, Unmanaged, Incomplete])
+def test_every_value_that_an_operator_meets_is_explained(kind: type) -> None:
+    for member in kind:
+        assert f"`{member.value}`" in ALL
+
+
+def test_every_flavor_spec_stands_there_with_its_values() -> None:
+    page = (DOC / "flavors.md").read_text()
+    for spec in flavor_specs.SPECS:
+        [row] = re.findall(rf"^\| `{spec.key}` \| ([^|]*) \|", page, re.M)
+        named = re.findall(r"`([^`]+)`", row)
+        assert named
+        assert all(flavor_specs.fault(spec.key, value) is None for value in named)
+        assert sorted(named) == sorted(spec.allowed) if spec.allowed else spec.expected in row
+
+
+def test_tenants_are_told_what_each_flavor_spec_means_for_them() -> None:
+    page = (DOC / "tenants.md").read_text()
+    assert {spec.key for spec in flavor_specs.SPECS} <= set(re.findall(r"`(vp:\w+)", page))
+
+
+def test_every_counter_source_and_actuator_stands_there() -> None:
+    for name in ExtensionManager(NAMESPACE).names() + ExtensionManager(ACTUATORS).names():
+        assert f"`{name}`" in ALL
+
+
+def test_everything_that_divides_caches_stands_there() -> None:
+    for name in ExtensionManager(PARTITION).names():
+        assert f"{name}, mounted by you" in ALL
+
+
+def test_every_file_that_is_named_exists() -> None:
+    """Those of the clone, that is, without a slash in front."""
+    named = set(re.findall(r"(?<![\w/.])((?:etc|vp_agent|devstack)/[\w./-]*[\w*])", ALL))
+    generated = {"etc/nova-vp/nova-vp.conf.sample", "etc/nova-vp/policy.yaml.sample"}
+    assert named > generated
+    assert {path for path in named - generated if not list(ROOT.glob(path))} == set()
+
+
+def test_every_file_that_is_shipped_is_named() -> None:
+    named = set(re.findall(r"(?<![\w/.])(etc/[\w./-]*[\w*])", ALL))
+    told = {found for path in named if "*" in path or "." in path for found in ROOT.glob(path)}
+    assert {path.name for path in SHIPPED if path not in told} == NOT_FOR_READERS
+
+
+def test_every_unit_that_is_named_is_shipped() -> None:
+    named = set(re.findall(r"\bvp-[\w-]+\.(?:service|timer)\b", ALL))
+    assert named == {path.name for path in SHIPPED if path.parent.name == "systemd"}
+
+
+def test_every_api_version_that_is_shown_is_spoken() -> None:
+    named = set(re.findall(rf"{HEADER}: ([\w.-]+ [\w.]+)", ALL))
+    assert f"{SERVICE} {VERSIONS[-1]}" in named
+    assert named <= {f"{SERVICE} {version}" for version in (*VERSIONS, "latest")}
+
+
+def anchors(path: Path) -> set[str]:
+    titles = re.findall(r"^#+ (.*)$", path.read_text(), re.M)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_links_of_the_readme_lead_somewhere() -> None:
+    """Those between pages are Sphinx's to check."""
+    links = re.findall(r"\]\((?!http)([^)#]+)(?:#([^)]*))?\)", PAGES["README.md"])
+    assert len(links) > 10
+    for path, anchor in links:
+        assert (ROOT / path).exists(), path
+        assert not anchor or anchor in anchors(ROOT / path), (path, anchor)
+
+
+def test_every_page_is_in_the_menu() -> None:
+    menu = "\n".join(re.findall(r"```{toctree}(.*?)```", (DOC / "index.md").read_text(), re.S))
+    there_are = {str(path.relative_to(DOC))[:-3] for path in DOC.rglob("*.md")} - {"index"}
+    assert set(re.findall(r"^[\w/-]+$", menu, re.M)) == there_are
+
+
+def test_sections_that_make_install_test_follows_are_in_the_guide() -> None:
+    guide = sections()
+    assert all(guide[title].steps for title, _ in PLACES)

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an agent's /metrics says, of a real loop over fake drivers."""
+
+from collections.abc import Iterator
+
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics_core import Metric
+
+from nova_vp.core.decided import Kind, Reason, Result
+from nova_vp.core.model import Homing, Mode, Policy
+from tests.decisions import a_decision, a_guest, a_view, an_eventful_view, facts, uuid_of
+from tests.unit.agent_host import World, a_hurt_pair
+from tests.unit.core.build import CHASE
+from vp_agent.metrics import Sources, Tally, registry_of
+
+HOST = "compute-17"
+LABELS = {
+    "fqdn", "resource", "state", "kind", "reason", "result", "mode", "domain", "node", "le",
+    "release", "counters", "actuator",
+}  # fmt: skip
+UNITS = (
+    "_seconds", "_cores", "_ratio", "_per_second", "_per_instruction", "_per_kilo_instructions",
+    "_bytes", "_total", "_info",
+)  # fmt: skip
+PLAIN = {
+    "nova_vp_agent_bus_listening", "nova_vp_agent_bus_up", "nova_vp_agent_mode",
+    "nova_vp_counter_problems", "nova_vp_escalations_standing", "nova_vp_memory_moves_running",
+    "nova_vp_node_hot", "nova_vp_proposals", "nova_vp_server_hurt", "nova_vp_server_managed",
+    "nova_vp_server_state", "nova_vp_servers", "nova_vp_servers_hurt",
+    "nova_vp_servers_incomplete", "nova_vp_servers_unmanaged",
+}  # fmt: skip
+"""Counts of things, numbers of states, and truths: they have no unit."""
+
+
+def sources(decision=None, **about) -> Sources:
+    values = {
+        "last": lambda: decision,
+        "facts": lambda: facts(HOST),
+        "sent_at_s": lambda: None,
+        "is_listening": lambda: True,
+        "is_broker_reachable": lambda: True,
+    }
+    return Sources(**values | about)
+
+
+def shown(decision=None, tally=None, **about) -> CollectorRegistry:
+    return registry_of(HOST, tally or Tally(), sources(decision, **about))
+
+
+def ours(registry: CollectorRegistry) -> Iterator[Metric]:
+    return (one for one in registry.collect() if not one.name.startswith("process_"))
+
+
+@pytest.fixture
+def world(tmp_path):
+    made = World(tmp_path / "state", policy=Policy(home_on_arrival=Homing.NEVER))
+    made.tally = Tally()
+    return made
+
+
+def value(registry, name, **labels):
+    return registry.get_sample_value(name, {"fqdn": HOST} | labels)
+
+
+def test_names_end_in_their_unit_and_labels_are_few():
+    for metric in ours(shown(a_decision(an_eventful_view()))):
+        for sample in metric.samples:
+            assert sample.labels.keys() <= LABELS, sample
+            assert sample.labels["fqdn"] == HOST
+            name = sample.name.removesuffix("_bucket").removesuffix("_count").removesuffix("_sum")
+            assert name in PLAIN or name.endswith(UNITS), sample.name
+
+
+def test_a_server_is_known_by_its_uuid_alone_and_no_tenant_is_shown_it():
+    guest = a_guest(1, name="canary-name", project_id="canary-project")
+    told = shown(a_decision(a_view(1)._replace(guest=guest)))
+    for metric in ours(told):
+        assert "canary" not in str(metric)
+    assert value(told, "nova_vp_server_cycles_per_instruction", resource=uuid_of(1)) == 1.2
+    assert value(told, "nova_vp_server_llc_misses_per_kilo_instructions", resource=uuid_of(1)) == 5
+    assert value(told, "nova_vp_server_state", resource=uuid_of(1)) == 4
+
+
+def test_a_server_adds_as_many_series_as_we_say():
+    def series(count):
+        registry = shown(a_decision(*(a_view(n) for n in range(1, count + 1))))
+        return sum(len(metric.samples) for metric in registry.collect())
+
+    assert series(11) - series(1) == 10 * 12
+
+
+def test_who_is_not_measured_has_no_rates():
+    told = shown(a_decision(a_view(1, state=None, sample=None)))
+    assert value(told, "nova_vp_server_cycles_per_instruction", resource=uuid_of(1)) is None
+    assert value(told, "nova_vp_servers", state="unknown") == 1
+    assert value(told, "nova_vp_server_hurt", resource=uuid_of(1)) == 0
+
+
+def test_before_the_first_tick_there_is_something_to_see():
+    told = shown(None, is_listening=lambda: False, is_broker_reachable=lambda: False)
+    assert value(told, "nova_vp_agent_bus_up") == 0
+    assert value(told, "nova_vp_agent_bus_listening") == 0
+    assert value(told, "nova_vp_agent_ticks_total", result="done") == 0
+
+
+def test_a_transport_without_a_broker_is_neither_up_nor_down():
+    assert value(shown(is_broker_reachable=lambda: None), "nova_vp_agent_bus_up") is None
+
+
+def test_a_rescue_is_counted_from_detection_to_mended(world):
+    world.start_agent()
+    victim, _ = a_hurt_pair(world)
+    registry = registry_of(HOST, world.tally, sources(last=lambda: world.control.last()))
+    world.tick(3)
+    assert value(registry, "nova_vp_server_hurt", resource=victim) == 1
+    assert value(registry, "nova_vp_detections_total", kind=Kind.CACHE.value) == 1
+    why = Reason.MOVE_AGGRESSOR.value
+    assert value(registry, "nova_vp_actions_total", reason=why, result=Result.APPLIED.value) == 1
+    world.rates[victim] = CHASE
+    world.tick(12)
+    assert value(registry, "nova_vp_actions_total", reason=why, result=Result.MENDED.value) == 1
+    assert value(registry, "nova_vp_detections_total", kind=Kind.CACHE.value) == 1
+    assert value(registry, "nova_vp_servers_hurt", kind=Kind.CACHE.value) == 0
+    assert value(registry, "nova_vp_agent_mode", mode=Mode.ENFORCE.value) == 1
+
+
+def test_ticks_are_counted_by_whether_libvirt_answered(world):
+    class Stop:
+        """Ends the loop after three rounds, the second without libvirt."""
+
+        rounds = 0
+
+        def wait(self, _):
+            self.rounds += 1
+            world.host.is_up = self.rounds != 2
+            return self.rounds > 3
+
+    agent = world.start_agent()
+    agent.run(Stop(), 0.0, lambda: None)
+    registry = registry_of(HOST, world.tally, sources())
+    assert value(registry, "nova_vp_agent_ticks_total", result="done") == 2
+    assert value(registry, "nova_vp_agent_ticks_total", result="libvirt-away") == 1
+    assert value(registry, "nova_vp_agent_tick_seconds_count") == 2

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From what an agent's drivers can do, through its real report, to traits."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nova_vp import wire
+from nova_vp.core.knobs import Knob
+from tests.unit.agent_host import World
+from vp_agent.drivers.fake import FakeActuator, FakeGuests, FakeHost, FakeJournal
+from vp_agent.drivers.memory_fake import FakeMover
+from vp_agent.drivers.partition import UndoOnly
+from vp_agent.facts import HostFacts
+from vp_agent.report import report
+from vp_agent.wiring import LibvirtSide
+from vp_scheduler.capabilities import Capabilities, capabilities_of, traits_of
+
+
+def reported(folder: Path, **facts: Any) -> Capabilities:
+    world = World(folder)
+    world.start_agent()
+    about = {"host": "vp1", "counters": "perf", "actuator": "kernel", "is_homing": False}
+    decision = world.tick()
+    told = report(decision, HostFacts(epoch_offset_s=0.0, **about | facts), wire.Order(1, 1))
+    return capabilities_of(wire.decode(wire.REPORT_TOPIC, wire.encode(wire.REPORT_TOPIC, told)))
+
+
+@pytest.mark.parametrize("knobs", [(), (Knob.PLACEMENT, Knob.CPU_CAP), tuple(Knob)])
+def test_every_knob_arrives(tmp_path: Path, knobs: tuple[Knob, ...]) -> None:
+    assert reported(tmp_path, knobs=frozenset(knobs)).knobs == {knob.value for knob in knobs}
+
+
+def test_names_and_counters_arrive(tmp_path: Path) -> None:
+    assert reported(tmp_path, hypervisor="vp1.example").provider == "vp1.example"
+    able = reported(tmp_path, counters="none")
+    assert traits_of(able, "observe") == {"CUSTOM_VP_MANAGED"}
+
+
+def test_what_only_undoes_is_no_knob() -> None:
+    host = FakeHost()
+    mover = FakeMover(host)
+    actuator = FakeActuator(host)
+    side = LibvirtSide(None, FakeGuests(host), FakeJournal(host), actuator, UndoOnly(None), mover)
+    assert side.knobs == {Knob.PLACEMENT, Knob.CPU_CAP, Knob.MEMORY}
+    mover.knobs = frozenset()
+    assert side.knobs == {Knob.PLACEMENT, Knob.CPU_CAP}

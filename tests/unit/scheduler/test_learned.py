@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Learned profiles: which message counts, and what is refused."""
+
+import pytest
+
+from nova_vp import wire
+from tests.messages import profiles_text
+from vp_scheduler.host_view import HostView
+from vp_scheduler.learned import Learned
+from vp_scheduler.listener import DigestEndpoint
+from vp_scheduler.refusals import Unwelcome
+
+
+class Clock:
+    now_s = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def test_nothing_is_known_before_somebody_tells() -> None:
+    learned = Learned(180.0, Clock())
+    assert learned.of_image("f1", "i1") is None
+    assert learned.of_flavor("f1") is None
+
+
+def test_a_flavor_is_what_most_of_its_images_are() -> None:
+    learned = Learned(180.0, Clock())
+    learned.accept(profiles_text(("f1", "a", 1), ("f1", "b", 1), ("f1", "c", 8), ("f2", "", 3)))
+    assert learned.of_image("f1", "c") == 8
+    assert learned.of_image("f1", "d") is None
+    assert learned.of_flavor("f1") == 1
+    assert (learned.of_image("f2", ""), learned.of_flavor("f2")) == (3, 3)
+
+
+def test_the_latest_sent_counts_while_it_is_news() -> None:
+    clock = Clock()
+    learned = Learned(180.0, clock)
+    learned.accept(profiles_text(("f1", "a", 1), sent=100.0))
+    with pytest.raises(Unwelcome):
+        learned.accept(profiles_text(("f1", "a", 2), sent=99.0))
+    assert learned.of_flavor("f1") == 1
+    clock.now_s += 180.1
+    assert learned.of_flavor("f1") == 1
+    learned.accept(profiles_text(("f1", "a", 2), sent=99.0))
+    assert learned.of_flavor("f1") == 2
+
+
+@pytest.mark.parametrize(
+    ("label", "text"),
+    [
+        ("not JSON", "{"),
+        ("a class there is not", profiles_text(("f1", "a", 9))),
+        ("no image", profiles_text().replace("[]", '[["f1",1]]')),
+        ("one field more", profiles_text().replace("[]", '[["f1","a",1,2]]')),
+        ("too many", profiles_text(*[(f"f{n}", "a", 1) for n in range(wire.MAX_LEARNED + 1)])),
+    ],
+)
+def test_hostile_messages_change_nothing(label: str, text: str) -> None:
+    view = HostView(180.0)
+    endpoint = DigestEndpoint(view)
+    endpoint.profiles({}, profiles_text(("f1", "a", 1)))
+    endpoint.profiles({}, text)
+    assert endpoint.refusals.counts["malformed"] == 1, label
+    assert view.learned.of_flavor("f1") == 1
+
+
+def test_the_most_that_is_sent_fits() -> None:
+    longest = ("f" * 255, "0" * 36, 8)
+    text = profiles_text(*[longest] * wire.MAX_LEARNED)
+    Learned(180.0, Clock()).accept(text)

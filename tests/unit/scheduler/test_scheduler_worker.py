@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A process with the entry module of Nova's scheduler, its workers, and the real bus.
+
+The module decides between threads and monkey-patched eventlet, release by release. No fixture of
+the contract tests here: they import more than Nova's processes have.
+"""
+
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import oslo_messaging
+import pytest
+from oslo_config import cfg
+
+from nova_vp import conf as options
+from nova_vp import rpcapi
+from tests.connections import end_connections
+from tests.messages import digest_text
+from tests.rabbitmq import RabbitMQ
+from tests.waiting import wait_until
+
+pytestmark = [
+    pytest.mark.nova,
+    # oslo.messaging leaves its sockets to the garbage collector.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+ROOT = Path(__file__).parents[3]
+SCHEDULER = """
+import os, sys, threading, time, warnings
+warnings.simplefilter("ignore")
+import nova.cmd.scheduler
+import nova.conf
+nova.conf.CONF([], default_config_files=[])
+from vp_scheduler import shared
+from vp_scheduler.filters import VPIsolationFilter
+from vp_scheduler.weighers import VPInterferenceWeigher
+plugins = VPIsolationFilter(), VPInterferenceWeigher()
+nova.conf.CONF.set_override("transport_url", sys.argv[1], group="bus")
+assert threading.active_count() == 1, threading.enumerate()
+for _ in range(2):
+    if os.fork() == 0:
+        end = time.monotonic() + 30
+        while not shared.placement().view.get("vp1"):
+            if time.monotonic() > end:
+                os._exit(1)
+            time.sleep(0.05)
+        os._exit(0)
+statuses = [os.waitstatus_to_exitcode(os.wait()[1]) for _ in range(2)]
+assert threading.active_count() == 1, threading.enumerate()
+sys.exit(max(statuses))
+"""
+
+
+@pytest.fixture
+def rabbitmq(tmp_path: Path) -> Iterator[RabbitMQ]:
+    broker = RabbitMQ(tmp_path)
+    try:
+        broker.start()
+        yield broker
+        end_connections()
+    finally:
+        broker.close()
+
+
+def test_each_forked_scheduler_worker_listens_and_their_parent_does_not(
+    rabbitmq: RabbitMQ, tmp_path: Path
+) -> None:
+    digests = rpcapi.DigestAPI(a_transport(rabbitmq.url))
+    with (tmp_path / "scheduler.log").open("w+") as log:
+        scheduler = subprocess.Popen(
+            [sys.executable, "-c", SCHEDULER, rabbitmq.url],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdout=log,
+            stderr=log,
+        )
+
+        def ended() -> bool:
+            digests.digest(digest_text("vp1"))
+            return scheduler.poll() is not None
+
+        try:
+            wait_until(ended, "both workers to have heard of vp1", deadline_s=90)
+        finally:
+            scheduler.kill()
+            scheduler.wait()
+        log.seek(0)
+        assert scheduler.returncode == 0, log.read()
+
+
+def a_transport(url: str) -> oslo_messaging.Transport:
+    conf = cfg.ConfigOpts()
+    options.register_all(conf)
+    conf([], default_config_files=[])
+    conf.set_override("transport_url", url, group="bus")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return rpcapi.open_transport(conf)

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Applications on the thesis's four sockets, placed by hand: what the validation tests share."""
+
+from collections.abc import Sequence
+
+from vp_sim.apps import app_of
+from vp_sim.contention import Contention, Pace
+from vp_sim.loads import Load
+from vp_sim.machine import Shape, machine_of
+from vp_sim.table import ROWS
+
+FOUR_SOCKETS = machine_of(Shape(nodes=4, domains_per_node=1, cores_per_domain=8))
+APPS = {name: app_of(row) for name, row in ROWS.items()}
+
+
+def guests(name: str, socket: int, node: int | None = None, cores: float | None = None):
+    """The application's VMs on one socket, with their memory on that or another node."""
+    app = APPS[name]
+    busy = (cores or app.vcpus) * app.busy_ratio
+    memory = ((socket if node is None else node, 1.0),)
+    return [Load(app, 1.0, ((socket, busy),), memory) for _ in range(app.guests)]
+
+
+def paces(*loads: Sequence[Load]) -> tuple[Pace, ...]:
+    return Contention(FOUR_SOCKETS).paces([load for some in loads for load in some])
+
+
+def alone(name: str) -> Pace:
+    return paces(guests(name, socket=0))[0]
+
+
+def slower(name: str, pace: Pace) -> float:
+    """Against running alone, by cycles per instruction."""
+    return pace.cpi / alone(name).cpi - 1

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command: what it prints where, and what it says of a file that is wrong."""
+
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.waiting import wait_until
+from vp_sim.cli import main
+from vp_sim.mixfile import BadMix, find_mix, read_mix
+
+DEADLINE_S = 30.0
+
+SMP = """
+name: small
+machine: {nodes: 1, domains_per_node: 4, cores_per_domain: 2, private: l1, llc_mib: 4}
+memory: local
+applications:
+  - {app: mcf, count: 2}
+  - {app: stream, name: mine, vcpus: 2, l2_mpki: 40, memory_mib: 1024}
+"""
+
+
+@pytest.fixture
+def mix_file(tmp_path):
+    path = tmp_path / "small.yaml"
+    path.write_text(SMP)
+    return path
+
+
+def test_compare_prints_json_alone_on_stdout(mix_file, capsys):
+    code = main(
+        ["compare", "--mix", str(mix_file), "--policies", "llc", "--runs", "2", "--draws", "2"]
+        + ["--json"]
+    )
+    shown = json.loads(capsys.readouterr().out)
+    assert code == 0
+    assert shown["mix"] == "small"
+    assert list(shown["policies"]) == ["baseline", "llc"]
+    assert set(shown["policies"]["llc"]) == {
+        "worst_degradation", "spread", "memory_moves", "vcpu_moves", "cpu_used", "pe",
+        "applications",
+    }  # fmt: skip
+    assert set(shown["policies"]["llc"]["applications"]) == {"mcf-1", "mcf-2", "mine-1"}
+    assert set(shown["policies"]["llc"]["applications"]["mine-1"]) == {
+        "median", "worst", "vs_solo",
+    }  # fmt: skip
+    assert len(shown["draws"]) == 2
+
+
+def test_compare_and_run_draw_what_they_found(mix_file, tmp_path, capsys):
+    picture, timeline = tmp_path / "bars.png", tmp_path / "lines.png"
+    arguments = ["--mix", str(mix_file), "--plot"]
+    assert main(["compare", *arguments, str(picture), "--policies", "llc", "--runs", "2"]) == 0
+    assert main(["run", *arguments, str(timeline), "--policy", "llc"]) == 0
+    assert picture.read_bytes()[:4] == timeline.read_bytes()[:4] == b"\x89PNG"
+    assert "mine-1" in capsys.readouterr().out
+
+
+def test_apps_lists_every_figure_with_its_source(capsys):
+    assert main(["apps"]) == 0
+    assert "seed: 2.1.3" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("applications: []", r"applications: .*(non-empty|short)"),
+        ("applications: [{app: nobody}]", r"applications/0/app: 'nobody' is not one of .*mcf"),
+        ("applications: [{app: mcf, count: 0}]", r"applications/0/count: 0 is less than"),
+        ("applications: [{app: mcf}, {app: mcf}]", r"two .* called 'mcf-1': give one another"),
+        ("applications: [{app: mcf, cores: 2}]", r"applications/0: .*'cores'"),
+        ("{machine: {nodes: 1}, applications: [{app: mcf, count: 9}]}", r"36864 MiB .* 32768"),
+        ("{machine: {cores_per_domain: 2}, applications: [{app: stream}]}", r"4 vCPUs .* 2 CPUs"),
+        ("[", r"neither YAML nor JSON"),
+        ("just words", r"at the top: no mix: begin with"),
+        ("applications: [{app: mcf, half_mib: 0}]", r"applications/0/half_mib: 0 is less than"),
+        ("applications: [{app: mcf, l2_mpki: .nan}]", r"line 1: \.nan is no number"),
+        ("{machine: {node_gbps: .inf}, applications: [{app: mcf}]}", r"line 1: \.inf is no"),
+        ("applications: [{app: mcf, count: 2.0}]", r"count: 2.0 is not of type 'integer'"),
+        ("applications: [{app: mcf, l2_mpki: " + 5000 * "9" + "}]", r"neither YAML nor JSON"),
+        ("applications: [{app: mcf, name: '[/b]'}]", r"'\[/b\]': use up to 64 letters"),
+        ("a: &a [mcf]\napplications: *a", r"line 2: write out what the alias stands for"),
+        ("[" * 100_000, r"neither YAML nor JSON: nested too deeply"),
+        ("[" * 200 + "]" * 200, r"at the top: no mix"),
+        ("x" * 2_000_000, r"larger than 1 MiB"),
+        ("{machine: {nodes: 99, cores_per_domain: 99}, applications: [{app: mcf}]}", r"9801 CPUs"),
+        ("applications: [{app: mcf, count: 99, guests: 9}]", r"891 VMs: 200 are the most"),
+        ("applications: !!python/object/apply:os.system [id]", r"could not determine a constr"),
+    ],
+)
+def test_a_wrong_file_is_told_where_and_what(tmp_path, text, said):
+    path = tmp_path / "wrong.yaml"
+    path.write_text(text)
+    with pytest.raises(BadMix, match=said):
+        read_mix(path)
+
+
+def test_a_file_that_is_no_text_is_told(tmp_path):
+    path = tmp_path / "noise"
+    path.write_bytes(b"\xe0\x00\xff" * 100)
+    with pytest.raises(BadMix, match="neither YAML nor JSON"):
+        read_mix(path)
+
+
+def test_the_name_of_a_file_is_no_markup(tmp_path, capsys):
+    path = tmp_path / "a[bold]$x$.yaml"
+    path.write_text("applications: [{app: mcf}]")
+    assert read_mix(path).name == "a_bold__x_"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--plot", "x.foo"], "ends in none of .png, .svg, .pdf"),
+        (["--plot", "/no/such/folder/x.png"], "/no/such/folder is no folder"),
+        (["--runs", "0"], "whole number from 1 to"),
+        (["--runs", "many"], "whole number from 1 to"),
+        (["--runs", "9999999999"], "whole number from 1 to"),
+    ],
+)
+def test_what_cannot_be_done_is_told_before_the_runs(mix_file, capsys, words, said):
+    with pytest.raises(SystemExit):
+        main(["compare", "--mix", str(mix_file), *words])
+    assert said in capsys.readouterr().err
+
+
+@pytest.fixture
+def started():
+    """Starts the command as a process of its own, which ends with the test."""
+    program = "import sys; from vp_sim.cli import main; sys.exit(main())"
+    with contextlib.ExitStack() as stack:
+
+        def start(*words, **pipes):
+            process = subprocess.Popen(
+                [sys.executable, "-c", program, *words], stderr=subprocess.PIPE, text=True, **pipes
+            )
+            stack.enter_context(process)
+            stack.callback(process.kill)
+            return process
+
+        yield start
+
+
+def test_a_full_disk_is_told_in_a_line(mix_file, started):
+    with open("/dev/full", "w") as full:
+        process = started("run", "--mix", str(mix_file), stdout=full)
+        _, said = process.communicate(timeout=DEADLINE_S)
+    assert (process.returncode, said) == (1, "vp-sim: standard output: No space left on device\n")
+
+
+def workers_of(process):
+    return Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+
+
+def test_an_interrupt_ends_it_at_once_with_a_line(mix_file, started):
+    """Also while the workers are still beginning."""
+    process = started("compare", "--mix", str(mix_file), "--runs", "100000")
+    wait_until(lambda: len(workers_of(process)) > 1, "workers")
+    workers = workers_of(process)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == 130
+    assert said.strip() == "vp-sim: interrupted, nothing is shown"
+    wait_until(lambda: not any(is_running(pid) for pid in workers), "their end")
+
+
+def test_workers_do_not_outlive_who_asked_them(mix_file, started):
+    process = started("compare", "--mix", str(mix_file), "--runs", "100000")
+    wait_until(lambda: len(workers_of(process)) > 1, "workers")
+    workers = workers_of(process)
+    process.kill()
+    process.communicate(timeout=DEADLINE_S)
+    wait_until(lambda: not any(is_running(pid) for pid in workers), "their end")
+
+
+def is_running(pid):
+    try:
+        return ") Z" not in Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+
+
+def test_wrong_words_end_with_a_line_on_stderr(capsys):
+    assert main(["compare", "--mix", "no-such-mix"]) == 2
+    assert main(["run", "--mix", "merlin", "--policy", "luck"]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "stream-spec" in printed.err
+    assert "no policy 'luck'" in printed.err
+
+
+def test_a_file_may_be_json_and_what_it_says_is_used(tmp_path):
+    path = tmp_path / "one.json"
+    path.write_text(json.dumps({"applications": [{"app": "lbm", "l2_mpki": 5, "priority": 2}]}))
+    (member,) = find_mix(str(path)).members
+    assert member.row.l2_mpki.value == 5
+    assert member.row.l2_mpki.source.startswith("given")
+    assert member.priority == 2

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every knob's value has a short text."""
+
+import pytest
+
+from nova_vp.core.knobs import NO_QUOTA, Knob, Partition, Quota, Value
+from vp_agent.knob_text import LONGEST, cpu_list, knob_text
+
+LOW, HIGH = frozenset({0, 1}), frozenset({2, 3})
+
+
+@pytest.mark.parametrize(
+    ("knob", "value", "text"),
+    [
+        (Knob.PLACEMENT, (LOW,), "0-1"),
+        (Knob.PLACEMENT, (LOW, LOW), "0-1"),
+        (Knob.PLACEMENT, (LOW, HIGH, LOW), "vCPU 0,2: 0-1, vCPU 1: 2-3"),
+        (Knob.PLACEMENT, (), ""),
+        (Knob.CPU_CAP, NO_QUOTA, "none"),
+        (Knob.CPU_CAP, Quota(45_000, 100_000), "45 % of each vCPU"),
+        (Knob.CPU_CAP, Quota(12_500, 100_000), "12.5 % of each vCPU"),
+        (Knob.MEMORY, ((0, 1.0),), "node 0 100 %"),
+        (Knob.MEMORY, ((0, 0.6), (2, 0.4)), "node 0 60 %, node 2 40 %"),
+        (Knob.MEMORY, (), "unknown"),
+        (Knob.PARTITION, Partition(), "none"),
+        (Knob.PARTITION, Partition(0.5, 0.3), "50 % of the cache, 30 % of the memory bandwidth"),
+    ],
+)
+def test_knob_text(knob: Knob, value: Value, text: str) -> None:
+    assert knob_text(knob, value) == text
+
+
+@pytest.mark.parametrize("knob", Knob)
+def test_every_knob_has_text(knob: Knob) -> None:
+    values: dict[Knob, Value] = {
+        Knob.PLACEMENT: (LOW,),
+        Knob.CPU_CAP: NO_QUOTA,
+        Knob.MEMORY: ((0, 1.0),),
+        Knob.PARTITION: Partition(),
+    }
+    assert knob_text(knob, values[knob])
+
+
+def test_what_is_too_long_is_cut_at_a_comma() -> None:
+    scattered = frozenset(range(0, 1000, 2))
+    for text in (cpu_list(scattered), knob_text(Knob.PLACEMENT, (scattered,))):
+        assert len(text) <= LONGEST
+        assert text.endswith("…")
+        assert not text.removesuffix("…").endswith(",")

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cgroup that libvirt made for each vCPU, of version 1 or 2: where it is, and its CPU quota.
+
+Standard library only: `set_quota` also runs in the privileged helper (`vp_agent.privsep`), which is
+told a process, never a path. A mount may show a part of a hierarchy only (containers).
+"""
+
+import functools
+import os
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from vp_agent.drivers.vcpu_threads import read_process, read_tids
+
+_MADE_BY_LIBVIRT = re.compile(r"vcpu\d+")
+_UNIFIED = "cpu.max"
+_QUOTA, _PERIOD = "cpu.cfs_quota_us", "cpu.cfs_period_us"
+_NO_LIMIT = "max"
+PROC = Path("/proc")
+MOUNTS = PROC / "self/mountinfo"
+
+
+class NoCpuGroup(OSError):
+    """The vCPUs have no cgroup of their own."""
+
+
+class CpuGroup(NamedTuple):
+    path: str
+    is_unified: bool
+
+
+class Mount(NamedTuple):
+    root: str
+    target: str
+    is_unified: bool
+
+
+def cpu_group(tid: int) -> CpuGroup:
+    """Raises ProcessLookupError, NoCpuGroup."""
+    try:
+        text = (PROC / str(tid) / "cgroup").read_text()
+    except FileNotFoundError as exc:
+        raise ProcessLookupError(f"no thread {tid}") from exc
+    where = mount()
+    path = _path_in(text, is_unified=where.is_unified)
+    if not _MADE_BY_LIBVIRT.fullmatch(os.path.basename(path)):
+        raise NoCpuGroup(f"thread {tid} is in {path or 'no cgroup'}, which is not a vCPU's own")
+    inside = path.removeprefix(where.root.rstrip("/")).lstrip("/")
+    return CpuGroup(os.path.join(where.target, inside), where.is_unified)
+
+
+def _path_in(text: str, *, is_unified: bool) -> str:
+    """`4:cpu,cpuacct:/machine/...`, or `0::/machine.slice/...`."""
+    for line in text.splitlines():
+        _, controllers, path = line.split(":", 2)
+        if (not controllers) if is_unified else ("cpu" in controllers.split(",")):
+            return path
+    return ""
+
+
+@functools.cache
+def mount() -> Mount:
+    """Version 1 goes first: where both are mounted, its `cpu` is not in the unified hierarchy."""
+    unified = None
+    for line in MOUNTS.read_text().splitlines():
+        before, after = line.split(" - ", 1)
+        _, _, _, root, target, *_ = before.split()
+        kind, _, options = after.split()
+        if kind == "cgroup" and "cpu" in options.split(","):
+            return Mount(root, target, is_unified=False)
+        if kind == "cgroup2":
+            unified = Mount(root, target, is_unified=True)
+    if unified is None:
+        raise NoCpuGroup("no cgroup hierarchy with the controller `cpu` is mounted")
+    return unified
+
+
+def read_quota(group: CpuGroup) -> tuple[int, int]:
+    """Quota (-1: none) and period in microseconds. Raises ProcessLookupError."""
+    try:
+        if group.is_unified:
+            quota, period = _read(group, _UNIFIED).split()
+            return -1 if quota == _NO_LIMIT else int(quota), int(period)
+        return int(_read(group, _QUOTA)), int(_read(group, _PERIOD))
+    except OSError as exc:
+        # ENODEV: the group went between open and read.
+        raise ProcessLookupError(f"{group.path} is gone") from exc
+
+
+def _read(group: CpuGroup, name: str) -> str:
+    fd = os.open(f"{group.path}/{name}", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(fd, 64).decode()
+    finally:
+        os.close(fd)
+
+
+def set_quota(pid: int, started: int, quota_us: int, period_us: int) -> None:
+    """For every vCPU of this very process. Raises OSError (NoCpuGroup, ESRCH, EINVAL, EACCES)."""
+    if read_process(pid).started != started:
+        raise ProcessLookupError(f"process {pid} is another one by now")
+    for group in sorted({cpu_group(tid) for tid in read_tids(pid)}):
+        _write_quota(group, quota_us, period_us)
+
+
+def _write_quota(group: CpuGroup, quota_us: int, period_us: int) -> None:
+    if group.is_unified:
+        quota = _NO_LIMIT if quota_us < 0 else str(quota_us)
+        _write(group, _UNIFIED, f"{quota} {period_us}")
+        return
+    before = read_quota(group)
+    for name in writing_order(before, (quota_us, period_us)):
+        value = quota_us if name == "quota" else period_us
+        _write(group, _QUOTA if name == "quota" else _PERIOD, str(value))
+
+
+def writing_order(before: tuple[int, int], after: tuple[int, int]) -> tuple[str, ...]:
+    """Which of quota and period to write, and first: never looser in between than before or after.
+
+    One of the two orders always is: the products of the two ways' ratios are equal.
+    """
+    changed = tuple(
+        name for name, b, a in zip(("quota", "period"), before, after, strict=True) if b != a
+    )
+    if len(changed) < 2:
+        return changed
+    quota_first, period_first = _ratio(after[0], before[1]), _ratio(before[0], after[1])
+    return ("quota", "period") if quota_first <= period_first else ("period", "quota")
+
+
+def _ratio(quota_us: int, period_us: int) -> float:
+    return float("inf") if quota_us < 0 else quota_us / period_us
+
+
+def _write(group: CpuGroup, name: str, text: str) -> None:
+    fd = os.open(f"{group.path}/{name}", os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)

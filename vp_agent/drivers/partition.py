@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Choosing what divides the cache (stevedore namespace `vp_agent.partition`), and what its groups
+tell of the guests in every tick.
+
+Groups outlive the guest and its journal, unlike all else that we apply: one that holds nobody any
+more is removed as soon as it is seen.
+"""
+
+import logging
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+from stevedore import DriverManager, ExtensionManager
+from stevedore.exception import NoMatches
+
+from nova_vp.core.knobs import Held, Knob, Partition, Value
+from nova_vp.core.model import Guest, Topology
+from vp_agent.drivers.base import (
+    Actuator,
+    ApplyFailed,
+    DriverError,
+    GuestGone,
+    GuestsDriver,
+    VcpuThreads,
+)
+from vp_agent.drivers.domains import Domains
+
+LOG = logging.getLogger(__name__)
+NAMESPACE = "vp_agent.partition"
+AUTO = "auto"
+NONE = "none"
+BEST_FIRST = ("resctrl",)
+
+
+class PartitionUnavailable(DriverError):
+    """This host cannot divide its cache. The message says why and what would help."""
+
+
+class PartitionActuator(Actuator, Protocol):
+    """Turns Knob.PARTITION alone."""
+
+    def held(self) -> frozenset[str]:
+        """UUIDs of guests that something of ours stands for, whoever of us made it."""
+
+    def discard_if_empty(self, guest_uuid: str) -> None:
+        """What stands for a guest that has ended goes. Raises ApplyFailed."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedPartition:
+    actuator: PartitionActuator
+    why_not: str = ""
+    """Why it applies nothing, for people; empty: it does."""
+
+
+def open_partition(name: str, domains: Domains) -> OpenedPartition:
+    """Raises PartitionUnavailable if the one that was named cannot work here.
+
+    Otherwise there always is one, if only to undo: a journal may have come from another host, or
+    from an agent that was told otherwise.
+    """
+    if name not in (AUTO, NONE):
+        return OpenedPartition(_open(name, domains))
+    reasons = []
+    for candidate in BEST_FIRST:
+        try:
+            found = _open(candidate, domains)
+        except PartitionUnavailable as exc:
+            reasons.append(str(exc))
+            continue
+        if name == AUTO:
+            return OpenedPartition(found)
+        return OpenedPartition(UndoOnly(found), "[agent] partition = none")
+    return OpenedPartition(UndoOnly(None), "; ".join(reasons))
+
+
+def _open(name: str, domains: Domains) -> PartitionActuator:
+    try:
+        manager = DriverManager(NAMESPACE, name, on_missing_entrypoints_callback=None)
+    except NoMatches:
+        installed = ", ".join(sorted(ExtensionManager(NAMESPACE).names()))
+        raise PartitionUnavailable(
+            f"nothing divides caches by the name {name!r}: set [agent] partition to {AUTO}, {NONE} "
+            f"or one of {installed}"
+        ) from None
+    try:
+        actuator: PartitionActuator = manager.driver(domains)
+    except PartitionUnavailable as exc:
+        raise PartitionUnavailable(f"{name}: {exc}") from exc
+    return actuator
+
+
+class UndoOnly:
+    """Gives back what stands, if anything can stand here, and applies nothing new."""
+
+    name = NONE
+    knobs: frozenset[Knob] = frozenset()
+
+    def __init__(self, inner: PartitionActuator | None) -> None:
+        self._inner = inner
+
+    def read(self, guest_uuid: str, knob: Knob) -> Value:
+        return self._inner.read(guest_uuid, knob) if self._inner else Partition()
+
+    def apply(self, guest_uuid: str, knob: Knob, value: Value) -> None:
+        raise ApplyFailed("this agent divides no cache: see [agent] partition")
+
+    def restore(self, guest_uuid: str, held: Held) -> None:
+        if self._inner:
+            self._inner.restore(guest_uuid, held)
+
+    def held(self) -> frozenset[str]:
+        return self._inner.held() if self._inner else frozenset()
+
+    def discard_if_empty(self, guest_uuid: str) -> None:
+        if self._inner:
+            self._inner.discard_if_empty(guest_uuid)
+
+
+class PartitionedGuests:
+    """A guests driver whose guests also say what holds them back. It costs one look at a folder
+    per tick where nothing does."""
+
+    def __init__(self, guests: GuestsDriver, actuator: PartitionActuator) -> None:
+        self._guests = guests
+        self._actuator = actuator
+        self._stuck: frozenset[str] = frozenset()
+
+    def topology(self) -> Topology:
+        return self._guests.topology()
+
+    def read(self) -> tuple[Guest, ...]:
+        guests = self._guests.read()
+        held = self._actuator.held()
+        if not held:
+            return guests
+        self._tidy(held)
+        return tuple(self._seen(guest) if guest.uuid in held else guest for guest in guests)
+
+    def stopped(self) -> frozenset[str]:
+        return self._guests.stopped()
+
+    def host_name(self) -> str:
+        return self._guests.host_name()
+
+    def threads(self) -> tuple[VcpuThreads, ...]:
+        return self._guests.threads()
+
+    def close(self) -> None:
+        self._guests.close()
+
+    def _seen(self, guest: Guest) -> Guest:
+        try:
+            value = self._actuator.read(guest.uuid, Knob.PARTITION)
+        except GuestGone:
+            return guest
+        return guest._replace(partition=cast(Partition, value))
+
+    def _tidy(self, held: frozenset[str]) -> None:
+        stuck = set()
+        for uuid in held:
+            try:
+                self._actuator.discard_if_empty(uuid)
+            except DriverError as exc:
+                stuck.add(uuid)
+                if uuid not in self._stuck:
+                    LOG.warning("vp=%s has ended, and what held it back stays: %s", uuid, exc)
+        self._stuck = frozenset(stuck)

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`openstack vp action …`: what was done or is proposed, and an operator's word on it."""
+
+import argparse
+from functools import partial
+from typing import Any
+
+from osc_lib.command import command
+
+from nova_vp.core.decided import Result
+from vp_client import arguments, columns, words
+from vp_client.client import Client, Told
+from vp_client.columns import Cell
+from vp_client.errors import Refused
+from vp_client.plugin import client_of
+
+FORBIDDEN = 403
+RESULTS = (words.PROPOSED, *(result.value for result in Result))
+
+
+def _add_action(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", metavar="<action>", help="Its id, as in `vp action list`")
+    parser.add_argument("--host", metavar="<host>", help="Where two hosts have used the id")
+
+
+class ListActions(command.Lister):
+    """List what was done or is proposed, the newest first"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--server",
+            metavar="<server>",
+            help="Only what was done to or for this one (name or id); tenants have to give it",
+        )
+        parser.add_argument("--host", metavar="<host>", help="Only on this host")
+        parser.add_argument(
+            "--project", metavar="<project>", help="Only to its servers (name or id)"
+        )
+        parser.add_argument("--result", choices=RESULTS, help="Only with this result")
+        arguments.add_span(parser)
+        arguments.add_page(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Any:
+        client, span = client_of(self), arguments.span_of(parsed_args)
+        wide = (parsed_args.host, parsed_args.project, parsed_args.result)
+        if parsed_args.server and not any(wide):
+            told = client.vp_actions(parsed_args.server, parsed_args.limit, **span)
+        else:
+            filters = {
+                "server_id": parsed_args.server and client.server_id(parsed_args.server),
+                "host": parsed_args.host,
+                "project_id": parsed_args.project and client.project_id(parsed_args.project),
+                "result": parsed_args.result,
+            }
+            told = _of_all(client, parsed_args.limit, {**filters, **span})
+        return _table(told)
+
+
+def _of_all(client: Client, limit: int | None, filters: Told) -> list[Told]:
+    try:
+        return client.list_actions(limit, **filters)
+    except Refused as exc:
+        if exc.status != FORBIDDEN:
+            raise
+        raise Refused(
+            FORBIDDEN,
+            f"{exc}\nThose of a server of your own: `openstack vp action list --server SERVER`, "
+            "without --host, --project and --result.",
+        ) from exc
+
+
+def _table(told: list[dict[str, Any]]) -> Any:
+    """Tenants are told neither ids nor hosts."""
+    if told and "what" in told[0]:
+        rows = ((one["at"], columns.flexible(one["what"]), one["result"]) for one in told)
+        return columns.table(("At", "What", "Result"), rows)
+    headers = ("ID", "At", "Server", "Reason", "Result", "Host")
+    return columns.table(headers, map(_row, told))
+
+
+def _row(action: dict[str, Any]) -> tuple[Any, ...]:
+    return (
+        columns.code(action["id"]),
+        Cell(action["at"], words.minute(action["at"] or "-")),
+        columns.server(action["server"]),
+        columns.code(action["reason"]),
+        action["result"],
+        columns.flexible(action["host"]),
+    )
+
+
+def _fields(action_id: str) -> list[columns.Field]:
+    return [
+        ("id", str),
+        ("host", words.wrap),
+        ("at", words.or_unknown),
+        ("settled_at", words.or_no),
+        ("controller", str),
+        ("server", words.server),
+        ("project_id", str),
+        ("victim", words.server_or_none),
+        ("on_behalf_of", words.server_or_none),
+        ("reason", str),
+        ("meaning", words.wrap),
+        ("rung", words.or_unknown),
+        ("result", partial(words.action_result, action_id)),
+        ("detail", words.or_none),
+        ("changes", words.changes),
+        ("hurt_ratio", words.percent),
+        ("evidence", words.numbers),
+        ("rejected", words.rejected),
+    ]
+
+
+class ShowAction(command.ShowOne):
+    """Show an action: what was turned, why, by which numbers, what came of it, what was not done"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        _add_action(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Any:
+        told = client_of(self).show_action(parsed_args.action, parsed_args.host)
+        return columns.show(told, _fields(told["id"]))
+
+
+class ApplyAction(command.Command):
+    """Have an action applied that an agent in mode advise proposes"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        _add_action(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        told = client_of(self).accept_action(parsed_args.action, parsed_args.host)
+        self.app.stdout.write(f"{told['host']}: its agent will apply {told['id']}\n")
+
+
+class UndoAction(command.Command):
+    """Have an action undone that was applied"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        _add_action(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        told = client_of(self).undo_action(parsed_args.action, parsed_args.host)
+        self.app.stdout.write(f"{told['host']}: its agent undoes {told['id']}\n")

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arguments that several commands take: how many rows, in which order, from when until when."""
+
+import argparse
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from nova_vp import iso
+from nova_vp.core.model import Mode
+from vp_client.errors import VpError
+
+MODES = tuple(mode.value for mode in Mode)
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def add_page(parser: argparse.ArgumentParser, *sort_keys: str) -> None:
+    parser.add_argument("--limit", type=_rows, metavar="<n>", help="So many rows at most")
+    if sort_keys:
+        parser.add_argument(
+            "--sort",
+            metavar="<key>[:asc|desc]",
+            type=_sort(sort_keys),
+            help=f"By one of: {', '.join(sort_keys)}",
+        )
+
+
+def add_span(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--last",
+        type=_span,
+        metavar="<span>",
+        help="So far back: 90s, 30m, 12h, 7d",
+    )
+    parser.add_argument(
+        "--begin", type=_moment, metavar="<time>", help="From then on: 2026-01-02T03:04:05Z (UTC)"
+    )
+    parser.add_argument("--end", type=_moment, metavar="<time>", help="Until then")
+
+
+def span_of(parsed_args: argparse.Namespace) -> dict[str, Any]:
+    """Raises VpError."""
+    begin, end = parsed_args.begin, parsed_args.end
+    if parsed_args.last:
+        if begin:
+            raise VpError("Give --last or --begin, not both.")
+        until = iso.read(end) if end else datetime.now(UTC)
+        try:
+            begin = iso.write(until - parsed_args.last)
+        except OverflowError as exc:
+            raise VpError("Give a shorter --last: no calendar goes back so far.") from exc
+    return {"begin": begin, "end": end}
+
+
+def _moment(text: str) -> str:
+    """As the API takes it: a day, a minute or a second, UTC."""
+    for form in (iso.FORMAT, "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d"):
+        try:
+            return iso.write(datetime.strptime(text, form).replace(tzinfo=UTC))
+        except ValueError:
+            continue
+    raise argparse.ArgumentTypeError(f"{text!r} is no time like 2026-01-02T03:04:05Z (UTC)")
+
+
+def _span(text: str) -> timedelta:
+    found = re.fullmatch(r"(\d{1,6})([smhd])", text)
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text!r} is no span like 90s, 30m, 12h or 7d")
+    return timedelta(seconds=int(found[1]) * _SECONDS[found[2]])
+
+
+def _rows(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not one row or more")
+    return int(text)
+
+
+def _sort(keys: tuple[str, ...]) -> Any:
+    def parse(text: str) -> str:
+        key, _, way = text.partition(":")
+        if key not in keys or way not in ("", "asc", "desc"):
+            raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(keys)}, or not :desc")
+        return f"{key}:{way or 'asc'}"
+
+    return parse

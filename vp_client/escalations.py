@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`openstack vp escalation …`: whom no host could help by itself, and what became of it."""
+
+import argparse
+from functools import partial
+from typing import Any
+
+from osc_lib.command import command
+
+from vp_client import arguments, columns, words
+from vp_client.plugin import client_of
+
+
+def _add_escalation(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "escalation", metavar="<escalation>", help="Its id, as in `vp escalation list`"
+    )
+
+
+class ListEscalations(command.Lister):
+    """List whom no host could help by itself, the newest first"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--host", metavar="<host>", help="Only this host's")
+        parser.add_argument("--status", metavar="<status>", help="Only those of this status")
+        arguments.add_page(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Any:
+        told = client_of(self).list_escalations(
+            parsed_args.limit, host=parsed_args.host, status=parsed_args.status
+        )
+        return columns.table(("ID", "Received", "Victim", "Status", "Host"), map(_row, told))
+
+
+def _row(one: dict[str, Any]) -> tuple[Any, ...]:
+    return (
+        one["id"],
+        columns.Cell(one["received_at"], words.minute(one["received_at"])),
+        columns.server(one["victim"]),
+        one["status"],
+        columns.flexible(one["host"]),
+    )
+
+
+def _fields(escalation_id: str) -> list[columns.Field]:
+    return [
+        ("id", str),
+        ("host", words.wrap),
+        ("status", partial(words.escalation_status, escalation_id)),
+        ("reason", words.or_none),
+        ("mode", str),
+        ("victim", words.server),
+        ("project_id", str),
+        ("kind", str),
+        ("meaning", words.wrap),
+        ("since", words.or_unknown),
+        ("received_at", words.or_unknown),
+        ("changed_at", words.or_unknown),
+        ("accepted_at", words.or_no),
+        ("settled_at", words.or_no),
+        ("evidence", words.numbers),
+        ("rejected", words.rejected),
+        ("candidates", words.candidates),
+        ("choice", words.choice),
+        ("attempts", words.attempts),
+    ]
+
+
+class ShowEscalation(command.ShowOne):
+    """Show an escalation: who could have left, who was chosen and why, every attempt"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        _add_escalation(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Any:
+        told = client_of(self).show_escalation(parsed_args.escalation)
+        return columns.show(told, _fields(told["id"]))
+
+
+class AcceptEscalation(command.Command):
+    """Have the migration made that the cluster service in mode advise proposes"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        _add_escalation(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        told = client_of(self).accept_escalation(parsed_args.escalation)
+        self.app.stdout.write(
+            f"{told['id']}: accepted; see what becomes of it with "
+            f"`openstack vp escalation show {told['id']}`\n"
+        )

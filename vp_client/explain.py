@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`openstack vp explain`: what the API tells its caller of one server, in plain words.
+
+The words are `nova_vp/explain.py`'s, which `vp-agent explain` shares. A tenant's case is made of
+the tenant's answers alone: there is nothing of a neighbour in them.
+"""
+
+import argparse
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from osc_lib.command import command
+
+from nova_vp.core.model import Mode, tightest
+from nova_vp.explain import Case, Reader, explain, harming
+from nova_vp.words import is_judged, outcome, result
+from vp_client import words
+from vp_client.asked import asked_of_cluster
+from vp_client.client import Client
+from vp_client.errors import Refused
+from vp_client.plugin import client_of
+from vp_client.vps import add_server
+
+Told = dict[str, Any]
+LAST_ESCALATIONS = 100
+SUFFERERS = 8
+"""For whose sake a server may be named that is not hurt itself: each is one request."""
+
+
+class Explain(command.Command):
+    """Say in plain words how a server is, who hurts it, what was done and what comes next"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        add_server(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        client = client_of(self)
+        vp = client.show_vp(parsed_args.server)
+        if "host" in vp:
+            host = client.show_host(vp["host"])
+            latest = client.list_escalations(LAST_ESCALATIONS, host=vp["host"])
+            sufferers = _sufferers(client, host, vp["server_id"])
+            case = operators_case(vp, host["mode"], asked_of_cluster(vp, latest), sufferers)
+        else:
+            case = tenants_case(vp, client.vp_history(vp["server_id"]))
+        self.app.stdout.write(f"{explain(case)}\n")
+
+
+def _sufferers(client: Client, host: Told, server_id: str) -> list[Told]:
+    """Some of the others that are hurt on that host: who is guilty stands nowhere else."""
+    hurt = {one["server_id"] for kind in host["contention"] for one in kind["servers"]}
+    found = []
+    for uuid in sorted(hurt - {server_id})[:SUFFERERS]:
+        with contextlib.suppress(Refused):  # It has just left.
+            found.append(client.show_vp(uuid))
+    return found
+
+
+def tenants_case(vp: Told, history: list[Told]) -> Case:
+    measured = [row["metrics"] for row in history if row["metrics"]]
+    return Case(
+        **_known(vp),
+        reader=Reader(),
+        metrics=measured[-1] if measured and not vp["is_stale"] else {},
+        done=tuple(f"{one['at']} {one['what']}: {result(one['result'])}." for one in vp["actions"]),
+        ordered=_ordered(vp),
+    )
+
+
+def operators_case(
+    vp: Told, host_mode: str, escalations: Mapping[str, str], sufferers: Iterable[Told] = ()
+) -> Case:
+    before = vp["last_known"] or vp
+    found = before["interference"]
+    return Case(
+        **_known(vp),
+        reader=_operator(vp["host"], can_follow=bool(escalations)),
+        seen_at=vp["reported_at"],
+        metrics=before["metrics"] or {},
+        incomplete=before["incomplete"] or "",
+        hurt=tuple(_harm(found)) if found else (),
+        hurts=tuple(_hurts(vp, sufferers)),
+        refused=tuple(map(words.refusal, found["refused"])) if found else (),
+        done=tuple(map(_deed, vp["actions"])),
+        proposed={one["id"]: words.deed(one) for one in vp["proposals"]},
+        is_judged=any(map(is_judged, vp["actions"])),
+        escalations=escalations or {one["id"]: "" for one in vp["escalations"]},
+        ordered=_ordered(vp),
+        mode=_tighter(host_mode, vp.get("orders", {}).get("mode")),
+    )
+
+
+def _known(vp: Told) -> Told:
+    """What both are told."""
+    before = vp["last_known"] or vp
+    unmanaged = vp["unmanaged"] or {"reason": "", "detail": ""}
+    return {
+        "name": f"{vp['name']} ({vp['server_id']})",
+        "is_stale": vp["is_stale"],
+        "state": before["state"] and before["state"]["number"],
+        "since": before["since"] or "",
+        "sensitivity": tuple(vp["sensitivity"]),
+        "is_hurt": before["hurt_by_neighbour"],
+        "unmanaged": unmanaged["detail"] or unmanaged["reason"],
+    }
+
+
+def _operator(host: str, *, can_follow: bool) -> Reader:
+    return Reader(
+        accept="openstack vp action apply",
+        set_mode=f"openstack vp host set {host} --mode",
+        escalation="openstack vp escalation show" if can_follow else "",
+        accept_escalation="openstack vp escalation accept",
+        host=f"openstack vp host show {host}",
+    )
+
+
+def _harm(found: Told) -> Any:
+    yield f"Yes, since {found['since']}: {found['meaning']}."
+    for suspect in found["suspects"]:
+        rise = words.number(suspect["rise_per_s"])
+        yield f"Guilty: {words.server(suspect)}, {rise} misses/s more than before."
+
+
+def _hurts(vp: Told, sufferers: Iterable[Told]) -> Iterator[str]:
+    for other in sufferers:
+        found = other["interference"]
+        if found and vp["server_id"] in [one["server_id"] for one in found["suspects"]]:
+            yield harming(words.server(other), found["since"], found["meaning"])
+
+
+def _deed(action: Told) -> str:
+    return f"{action['at']} {words.deed(action)}: {outcome(action)}."
+
+
+def _ordered(vp: Told) -> str:
+    orders = vp.get("orders")
+    return words.ordered(orders) if orders else ""
+
+
+def _tighter(host: str, ordered: str | None) -> str:
+    return tightest(Mode(host), Mode(ordered or host)).value

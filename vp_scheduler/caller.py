@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls on the hosts to repeat themselves: for a vp-scheduler that starts, and for schedulers.
+
+A scheduler process knows no host when it starts; the database knows how many there are, and with
+that how fast they may answer.
+"""
+
+import logging
+from functools import cached_property
+from typing import Protocol
+
+import oslo_messaging
+from oslo_config import cfg
+
+from nova_vp import rpcapi
+from nova_vp.db.queries import ERRORS, HostHead
+from vp_scheduler import spread
+from vp_scheduler.on_demand import OnDemand
+
+LOG = logging.getLogger(__name__)
+
+
+class Listing(Protocol):
+    def list_heads(self) -> list[HostHead]: ...
+
+
+class Caller:
+    def __init__(self, conf: cfg.ConfigOpts, store: Listing) -> None:
+        self._conf = conf
+        self._store = store
+        self._on_demand = OnDemand("call", lambda is_asked: self._call_for_digests())
+
+    def start(self) -> None:
+        self._on_demand.start()
+
+    def close(self, timeout_s: float) -> None:
+        self._on_demand.close(timeout_s)
+
+    def ask_for_digests(self) -> None:
+        """A scheduler process has just started. Returns at once."""
+        self._on_demand.ask()
+
+    def call_for_reports(self, transport: oslo_messaging.Transport) -> None:
+        within_s = spread.spread_s(self._count_hosts(), spread.REPORTS_PER_S)
+        try:
+            rpcapi.AgentAPI(transport).republish(within_s)
+        except oslo_messaging.MessagingException as exc:
+            LOG.warning("could not ask the hosts for their reports, they come by and by: %s", exc)
+
+    def _call_for_digests(self) -> None:
+        within_s = spread.spread_s(self._count_hosts(), spread.DIGESTS_PER_S)
+        try:
+            rpcapi.AgentAPI(self._transport).republish_digest(within_s)
+        except oslo_messaging.MessagingException as exc:
+            LOG.warning("could not ask the hosts for their digests, they come by and by: %s", exc)
+
+    def _count_hosts(self) -> int:
+        try:
+            return len(self._store.list_heads())
+        except ERRORS:
+            return spread.UNKNOWN_HOSTS  # the database is away
+
+    @cached_property
+    def _transport(self) -> oslo_messaging.Transport:
+        return rpcapi.open_transport(self._conf)

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a host can do for servers, as traits that flavors may require; pure, one table.
+
+Coarse and slow on purpose: states of servers and hosts belong into digests, not into Placement.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nova_vp.core.knobs import Knob
+from nova_vp.core.model import Mode
+
+NO_COUNTERS = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """Of one run of a host's agent, from its report. The mode may change within a run."""
+
+    provider: str
+    """Placement's name of the host."""
+    has_counters: bool
+    knobs: frozenset[str]
+
+
+def capabilities_of(report: Mapping[str, Any]) -> Capabilities:
+    """Per `wire.REPORT_SCHEMA`; agents of older releases say neither name nor knobs."""
+    return Capabilities(
+        provider=report.get("hypervisor") or report["host"],
+        has_counters=report["counters"]["source"] != NO_COUNTERS,
+        knobs=frozenset(report.get("knobs", ())),
+    )
+
+
+_TRAITS: Mapping[str, Callable[[Capabilities, str], bool]] = {
+    "CUSTOM_VP_MANAGED": lambda able, mode: True,
+    "CUSTOM_VP_ENFORCE": lambda able, mode: mode == Mode.ENFORCE.value,
+    "CUSTOM_VP_COUNTERS": lambda able, mode: able.has_counters,
+    "CUSTOM_VP_CACHE_PARTITION": lambda able, mode: Knob.PARTITION.value in able.knobs,
+    "CUSTOM_VP_MEMORY_MOVES": lambda able, mode: Knob.MEMORY.value in able.knobs,
+}
+"""An agent reports; it acts on its own; it sees caches; it can divide them; it moves memory."""
+
+OURS = frozenset(_TRAITS)
+"""Exactly these: other names, whatever they begin with, are somebody else's."""
+
+
+def traits_of(able: Capabilities, mode: str) -> frozenset[str]:
+    return frozenset(name for name, holds in _TRAITS.items() if holds(able, mode))

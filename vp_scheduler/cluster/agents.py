@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is asked of the agent of one host before and after a migration, over the bus.
+
+The bus is opened on first use, after the service has forked, and waited for no longer than a call
+takes: an agent that does not answer and a broker that is away are the same here.
+"""
+
+import threading
+from typing import Protocol
+
+import oslo_messaging
+from oslo_config import cfg
+
+from nova_vp import rpcapi, wire
+
+
+class AgentAway(Exception):
+    """No answer: whether it was done is not known. Both calls may be repeated."""
+
+
+class Agents(Protocol):
+    """Thread-safe; both raise AgentAway."""
+
+    def prepare(self, host: str, escalation_id: str, server: str, hold_s: float) -> str:
+        """Empty: nothing of ours is on that guest any more, and it is left alone. Else why not."""
+
+    def end(
+        self, host: str, escalation_id: str, server: str, outcome: str, detail: str
+    ) -> None: ...
+
+
+class BusAgents:
+    """Implements `Agents`."""
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self._conf = conf
+        self._lock = threading.Lock()
+        self._transport: oslo_messaging.Transport | None = None
+
+    def prepare(self, host: str, escalation_id: str, server: str, hold_s: float) -> str:
+        try:
+            answer = self._api().prepare_migration(host, escalation_id, server, hold_s)
+        except _NO_ANSWER as exc:
+            raise AgentAway(f"the agent of {host} does not answer: {_first_line(exc)}") from exc
+        if answer.get("ready"):
+            return ""
+        why = str(answer.get("why") or "the agent does not say")
+        if why == wire.AGENT_BUSY:
+            raise AgentAway(f"the agent of {host} has had no time for it")
+        return why
+
+    def end(self, host: str, escalation_id: str, server: str, outcome: str, detail: str) -> None:
+        try:
+            self._api().end_migration(host, escalation_id, server, outcome, detail[:MOST_DETAIL])
+        except _NO_ANSWER as exc:
+            raise AgentAway(f"the agent of {host} does not answer: {_first_line(exc)}") from exc
+
+    def close(self) -> None:
+        with self._lock:
+            if self._transport is not None:
+                self._transport.cleanup()
+            self._transport = None
+
+    def _api(self) -> rpcapi.AgentAPI:
+        with self._lock:
+            if self._transport is None:
+                self._transport = rpcapi.open_transport(self._conf)
+            return rpcapi.AgentAPI(self._transport)
+
+
+MOST_DETAIL = 1000
+# An agent's own exception arrives as RemoteError: it failed, and may be asked again.
+_NO_ANSWER = (oslo_messaging.MessagingException, OSError)
+
+
+def _first_line(exc: Exception) -> str:
+    return f"{type(exc).__name__} {exc}".partition("\n")[0][:200]

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An escalation that has come in, or whose last attempt failed: whom to move, and whether to begin.
+
+Nothing is asked of anybody here; the budgets may hold it up.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from nova_vp import failpoints
+from nova_vp.core.model import Mode
+from nova_vp.db.escalation_status import Status
+from nova_vp.db.escalations import Attempt, Escalation
+from vp_scheduler.cluster.choose import Candidate, choose
+from vp_scheduler.cluster.desk import Desk, tell
+from vp_scheduler.cluster.reading import (
+    candidates_of,
+    complaint_of,
+    held_since,
+    loss_ratio_of,
+    sentences,
+)
+
+MOST_ATTEMPTS = 2
+"""Guests that are tried for one escalation: whom no host takes may stand for others like it."""
+BUDGET_WAIT_S = 5.0
+_WEAKEST = (Mode.OBSERVE, Mode.ADVISE, Mode.ENFORCE)
+
+
+class Choosing:
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def choose(self, found: Escalation) -> Escalation:
+        failpoints.reach("after-acknowledgement")
+        message = json.loads(found.message)
+        candidates = candidates_of(message)
+        choice = choose(
+            loss_ratio_of(message, candidates),
+            candidates,
+            self._held(found, candidates),
+            self._desk.settings.terms,
+        )
+        record = json.dumps(choice.as_json())
+        text = sentences(complaint_of(message, candidates), choice.sentence)
+        mode = self._mode(found, message)
+        tried = len(found.attempts)
+        if tried and (choice.mover is None or tried >= MOST_ATTEMPTS or mode is Mode.OBSERVE):
+            told = sentences(found.reason, choice.sentence if choice.mover is None else "")
+            return self._desk.save(found, status=Status.FAILED, reason=told)
+        if mode is Mode.OBSERVE:
+            told = f"Observed only. {text}"
+            return self._desk.settled(found, status=Status.OBSERVED, choice=record, reason=told)
+        if choice.mover is None:
+            return self._desk.save(found, status=Status.REFUSED, choice=record, reason=text)
+        if mode is Mode.ADVISE:
+            return self._desk.save(
+                found, status=Status.PROPOSED, choice=record, reason=text, owner=None
+            )
+        reason = sentences(found.reason, choice.sentence) if tried else text
+        return self._begin(found, choice.mover, {"choice": record, "reason": reason})
+
+    def _mode(self, found: Escalation, message: Mapping[str, Any]) -> Mode:
+        """The weaker of the cloud's and the host's; what an operator has accepted is done."""
+        mode = min(self._desk.settings.mode, Mode(message["mode"]), key=_WEAKEST.index)
+        is_accepted = found.accepted_at is not None and mode is Mode.ADVISE
+        return Mode.ENFORCE if is_accepted else mode
+
+    def _held(self, found: Escalation, candidates: list[Candidate]) -> dict[str, str]:
+        now = self._desk.clock.now()
+        since = now - self._desk.settings.budgets.hold
+        servers = [one.uuid for one in candidates]
+        latest = self._desk.ledger.moved_since(servers, since)
+        held = {server: held_since(attempt) for server, attempt in latest.items()}
+        return held | {attempt.server: attempt.detail for attempt in found.attempts}
+
+    def _begin(self, found: Escalation, mover: Candidate, changes: Mapping[str, Any]) -> Escalation:
+        now = self._desk.clock.now()
+        attempt = Attempt(
+            attempt=len(found.attempts) + 1,
+            server=mover.uuid,
+            name=mover.name,
+            project_id=mover.project_id,
+            role=mover.role,
+            memory_kib=mover.memory_kib,
+            timeout_s=self._desk.settings.timeout_s(mover.memory_kib),
+            source_host=found.host,
+            status=Status.PREPARING,
+            started_at=now,
+        )
+        changes = {**changes, "changed_at": now}
+        begun = self._desk.ledger.begin(found, attempt, changes, self._desk.settings.budgets)
+        if isinstance(begun, Escalation):
+            tell(begun, begun.reason)
+            return begun
+        asked_at = found.accepted_at or found.received_at
+        if self._desk.since.elapsed_s((found.id, "budget"), asked_at) <= self._desk.settings.wait_s:
+            reason = f"Waits: {begun}. {changes['reason']}"
+            if found.attempts:  # What was tried before stands there already.
+                return self._desk.wait(found, BUDGET_WAIT_S)
+            return self._desk.wait(found, BUDGET_WAIT_S, choice=changes["choice"], reason=reason)
+        refused = Status.FAILED if found.attempts else Status.REFUSED
+        reason = sentences(changes["reason"], f"Waited too long: {begun}.")
+        return self._desk.save(found, status=refused, choice=changes["choice"], reason=reason)

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all steps of an escalation share: the world they reach, the settings, and how they write.
+
+Each step reads the world, writes the ledger once, and may be cut off anywhere: whoever finds the
+row next goes on from what is written.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from nova_vp import failpoints
+from nova_vp.db.escalation_status import Status
+from nova_vp.db.escalations import Attempt, Escalation, Ledger
+from vp_scheduler.cluster.agents import Agents
+from vp_scheduler.cluster.clock import Clock, Since
+from vp_scheduler.cluster.nova import Nova, Server, ServerGone
+from vp_scheduler.cluster.reading import Sight, backoff_s, sentences, sight_of
+from vp_scheduler.cluster.settings import Settings
+
+LOG = logging.getLogger(__name__)
+MOST_WAIT_FOR_NOVA_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """With which steps reach the world."""
+
+    ledger: Ledger
+    agents: Agents
+    nova: Nova
+    clock: Clock
+
+
+class Desk:
+    def __init__(self, means: Means, settings: Settings) -> None:
+        self.ledger, self.agents, self.nova = means.ledger, means.agents, means.nova
+        self.clock = means.clock
+        self.settings = settings
+        """May be replaced; nobody keeps it."""
+        self.since = Since(means.clock)
+
+    def save(
+        self, found: Escalation, attempt: Mapping[str, Any] | None = None, **changes: Any
+    ) -> Escalation:
+        if "status" not in changes:
+            return self.ledger.save(found, changes, attempt)
+        saved = self.ledger.save(found, {**changes, "changed_at": self.clock.now()}, attempt)
+        tell(saved, changes.get("reason", ""))
+        return saved
+
+    def wait(self, found: Escalation, wait_s: float, **changes: Any) -> Escalation:
+        not_before = self.clock.now() + timedelta(seconds=wait_s)
+        return self.save(found, owner=None, not_before=not_before, **changes)
+
+    def end(self, found: Escalation, status: Status, detail: str) -> Escalation:
+        failpoints.reach("before-completion")
+        found = self.save(
+            found,
+            self._ended(found.latest, status, detail),
+            status=status,
+            reason=sentences(found.reason, f"{status.value.capitalize()}: {detail}"),
+        )
+        failpoints.reach("after-completion")
+        return found
+
+    def another(self, found: Escalation, detail: str) -> Escalation:
+        """This guest will not move: the attempt has failed, and the next best is looked for."""
+        return self.save(
+            found,
+            self._ended(found.latest, Status.FAILED, detail),
+            status=Status.RECEIVED,
+            reason=sentences(found.reason, f"{found.latest.name} did not move: {detail}"),
+        )
+
+    def settled(self, found: Escalation, **changes: Any) -> Escalation:
+        now = self.clock.now()
+        return self.save(found, owner=None, settled_at=now, not_before=None, **changes)
+
+    def _ended(self, attempt: Attempt, status: Status, detail: str) -> dict[str, Any]:
+        return {"status": status, "detail": detail, "ended_at": self.clock.now()}
+
+    def look(self, attempt: Attempt) -> Sight:
+        """Raises NovaAway and NotAllowed."""
+        server, project_id = attempt.server, attempt.project_id
+        migrations = []
+        try:
+            migrations = self.nova.migrations(project_id, server)
+            seen: Server | None = self.nova.look(project_id, server)
+        except ServerGone:
+            seen = None
+        return sight_of(attempt, seen, migrations)
+
+    def wait_for_nova(self, found: Escalation, exc: Exception) -> Escalation:
+        LOG.warning("escalation=%s host=%s %s", found.id, found.host, exc)
+        attempt = found.latest
+        asked_at = attempt.requested_at or attempt.started_at
+        waited_s = self.since.elapsed_s((found.id, "nova"), asked_at)
+        return self.wait(found, min(backoff_s(waited_s), MOST_WAIT_FOR_NOVA_S))
+
+
+def tell(found: Escalation, why: str) -> None:
+    """One line for each thing that becomes of it."""
+    status = found.status.value
+    LOG.info("escalation=%s host=%s %s%s", found.id, found.host, status, why and f": {why}")

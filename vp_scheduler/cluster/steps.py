@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a worker does with an escalation that it has claimed, state by state, until it must wait.
+
+Which step a state takes, and nothing of what the steps do: they stand in `choosing`, `requesting`,
+`following` and `telling`, and share a `desk`.
+"""
+
+from nova_vp.db.escalation_status import Status
+from nova_vp.db.escalations import Escalation
+from vp_scheduler.cluster.choosing import Choosing
+from vp_scheduler.cluster.desk import Desk, Means
+from vp_scheduler.cluster.following import Following
+from vp_scheduler.cluster.requesting import Requesting
+from vp_scheduler.cluster.settings import Settings
+from vp_scheduler.cluster.telling import Telling
+
+MOST_STEPS = 30
+"""At one go: a world that changes back and forth must not keep a thread for itself."""
+
+
+class Steps:
+    def __init__(self, means: Means, settings: Settings) -> None:
+        self._desk = Desk(means, settings)
+        requesting = Requesting(self._desk)
+        self._finish = Telling(self._desk).finish
+        self._table = {
+            Status.RECEIVED: Choosing(self._desk).choose,
+            Status.PREPARING: requesting.prepare,
+            Status.REQUESTING: requesting.find_request,
+            Status.MIGRATING: Following(self._desk, requesting.ask_again).follow,
+        }
+
+    def take(self, settings: Settings) -> None:
+        """From the next step on. From any thread."""
+        self._desk.settings = settings
+
+    def run(self, escalation: Escalation) -> None:
+        """Until nothing can be done now; then the claim is given back.
+
+        Raises LostClaim, and oslo.db's exceptions.
+        """
+        for _ in range(MOST_STEPS):
+            escalation = self._table.get(escalation.status, self._finish)(escalation)
+            if escalation.owner is None:
+                return
+        self._desk.wait(escalation, self._desk.settings.poll_s)

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Looks at the database every now and then, for those who ask how the service is.
+
+On a thread of its own: a database that hangs must hold up neither a scrape nor the reports.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Protocol
+
+from nova_vp.db.queries import ERRORS
+from nova_vp.db.survey import Survey
+
+LOG = logging.getLogger(__name__)
+EVERY_S = 10.0
+PATIENCE_S = 60.0
+
+
+class Surveying(Protocol):
+    def survey(self, now: datetime) -> Survey: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    survey: Survey | None
+    """The last one that there was; None: none yet."""
+    at_s: float | None
+    """When it was made, monotonic."""
+    has_failed: bool
+    """The look after it did."""
+
+
+class Lookout:
+    def __init__(
+        self,
+        surveyor: Surveying,
+        every_s: float = EVERY_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._surveyor = surveyor
+        self._every_s = every_s
+        self._clock = clock
+        self._begun_s = clock()
+        self._seen = Seen(None, None, has_failed=False)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="lookout", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self, timeout_s: float = 1.0) -> None:
+        self._stop.set()
+        self._thread.join(timeout_s)
+
+    def seen(self) -> Seen:
+        return self._seen
+
+    def is_database_well(self) -> bool:
+        """Not if the last look failed, nor if it hangs."""
+        seen = self._seen
+        since_s = self._begun_s if seen.at_s is None else seen.at_s
+        return not seen.has_failed and self._clock() - since_s < PATIENCE_S
+
+    def look(self) -> None:
+        try:
+            survey = self._surveyor.survey(datetime.now(UTC))
+        except ERRORS as exc:
+            LOG.debug("the database was not surveyed: %s", exc)
+            self._seen = Seen(self._seen.survey, self._seen.at_s, has_failed=True)
+        else:
+            self._seen = Seen(survey, self._clock(), has_failed=False)
+
+    def _run(self) -> None:
+        self.look()
+        while not self._stop.wait(self._every_s):
+            self.look()

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a server is taken for before its new host can measure it: a newcomer class, and why.
+
+In this order: what it was measured to be on the host that it leaves; what its flavor says; what the
+measured members of its server group are like; what was learned of its flavor and image, then of its
+flavor; unknown. Of Nova's objects only what is there already is read: touching an unset field would
+load it from the database.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from nova_vp import wire
+from nova_vp.classes import most_common
+from nova_vp.flavor_specs import FlavorSpec
+from vp_scheduler.host_digest import HostDigest
+from vp_scheduler.host_view import HostView
+from vp_scheduler.learned import Learned
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    newcomer_class: int
+    source: str
+    """For people."""
+
+    def __str__(self) -> str:
+        if self.newcomer_class == wire.UNKNOWN_CLASS:
+            return "nobody knows what it does"
+        return f"taken for state {self.newcomer_class}, {self.source}"
+
+
+UNKNOWN = Profile(wire.UNKNOWN_CLASS, "unknown")
+
+
+def profile_of_request(spec: Any, flavor: FlavorSpec, view: HostView) -> Profile:
+    """Of the server that a RequestSpec asks a host for."""
+    return (
+        _measured(spec.instance_uuid, hosts_left(spec), view)
+        or _expected(flavor)
+        or _of_group(spec, view)
+        or _learned(field_of(spec.flavor, "name") or "", _image_of(spec), view.learned)
+        or UNKNOWN
+    )
+
+
+def profile_of_instance(instance: Any, flavor: FlavorSpec, view: HostView) -> Profile:
+    """Of a server that is on its way to its host."""
+    image = field_of(instance, "image_ref") or ""
+    name = field_of(field_of(instance, "flavor"), "name") or ""
+    return _expected(flavor) or _learned(name, image, view.learned) or UNKNOWN
+
+
+def _measured(server: str, hosts: Iterable[str], view: HostView) -> Profile | None:
+    for host in hosts:
+        digest = view.get(host)
+        if digest is not None:
+            number = digest.class_of(server)
+            if number != wire.UNKNOWN_CLASS:
+                return Profile(number, f"measured on {host}")
+    return None
+
+
+def _expected(flavor: FlavorSpec) -> Profile | None:
+    return None if flavor.expects is None else Profile(flavor.expects, "as its flavor says")
+
+
+def _of_group(spec: Any, view: HostView) -> Profile | None:
+    marks = {wire.mark_of(uuid) for uuid in vp_of(spec) - {spec.instance_uuid}}
+    hosts = hosts_of_group(spec) if marks else None
+    digests = filter(None, map(view.get, hosts or ()))
+    counts = Counter(number for digest in digests for number in _classes_of(marks, digest))
+    return Profile(most_common(counts), "as others of its server group") if counts else None
+
+
+def _classes_of(marks: set[bytes], digest: HostDigest) -> list[int]:
+    # Old agents say no classes: zip() ends with the shorter one.
+    both = zip(wire.split_marks(digest.known), digest.classes, strict=False)
+    return [number for mark, number in both if mark in marks and number != wire.UNKNOWN_CLASS]
+
+
+def _learned(flavor: str, image: str, learned: Learned) -> Profile | None:
+    number = learned.of_image(flavor, image)
+    if number is not None:
+        return Profile(number, "as learned of its flavor and image")
+    number = learned.of_flavor(flavor)
+    return None if number is None else Profile(number, "as learned of its flavor")
+
+
+def hosts_left(spec: Any) -> list[str]:
+    """Where a server that moves is now: Nova excludes that host, besides others it has tried."""
+    return list(field_of(spec, "ignore_hosts") or ())
+
+
+def vp_of(spec: Any) -> frozenset[str]:
+    """The servers of its server group, itself included: they are one VP. Empty: it has no group."""
+    group = field_of(spec, "instance_group")
+    if group is None:
+        return frozenset()
+    return frozenset(field_of(group, "members") or ()) | {spec.instance_uuid}
+
+
+def hosts_of_group(spec: Any) -> frozenset[str] | None:
+    """Where its server group has members; None: Nova does not say."""
+    hosts = field_of(field_of(spec, "instance_group"), "hosts")
+    return None if hosts is None else frozenset(hosts)
+
+
+def _image_of(spec: Any) -> str:
+    """As the agents name it: empty for servers that boot from a volume."""
+    return field_of(field_of(spec, "image"), "id") or ""
+
+
+def field_of(thing: Any, name: str) -> Any:
+    """A field of one of Nova's objects, if it is set."""
+    return getattr(thing, name) if thing is not None and name in thing else None

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Brings what people order of single servers to the hosts where these are, until they say so.
+
+No agent asks the database: each says in its report what it was told, and whoever takes in a report
+compares. So it does not matter which message got lost, which host a server came from, or which side
+was restarted. vp-api tells the host as well, at once; this is what makes it certain.
+"""
+
+import logging
+import threading
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
+
+import oslo_messaging
+from oslo_config import cfg
+
+from nova_vp import rpcapi, wire
+from nova_vp.db.orders import NEVER_WRITTEN, Changed
+from nova_vp.db.queries import ERRORS
+from nova_vp.ordered import NOTHING, Ordered, orders_text
+from vp_scheduler.inbox import MAX_HOSTS
+
+LOG = logging.getLogger(__name__)
+EVERY_S = 2.0
+"""How long an order may be unknown here. It costs one small query."""
+FAULTS = (*ERRORS, oslo_messaging.MessagingException, wire.BadMessage)
+
+
+class Ordering(Protocol):
+    """`nova_vp.db.orders.OrderBook`, as far as it is used here."""
+
+    def changed_since(self, version: int) -> Changed: ...
+
+    def outbid(self, version: int, now: datetime) -> None: ...
+
+
+class Telling(Protocol):
+    def tell_orders(self, host: str, text: str) -> None:
+        """May raise any of FAULTS."""
+
+
+class BusAgents:
+    """Those on the bus. Connects when first used, on the thread that uses it."""
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self._conf = conf
+
+    def tell_orders(self, host: str, text: str) -> None:
+        self._api.tell_orders(host, text)
+
+    @cached_property
+    def _api(self) -> rpcapi.AgentAPI:
+        return rpcapi.AgentAPI(rpcapi.open_transport(self._conf))
+
+
+class Held(NamedTuple):
+    """What a host says that it was told."""
+
+    version: int
+    servers: Mapping[str, Ordered | None]
+    """All that run there; None: it was told nothing of that one."""
+
+
+class OrderTeller:
+    def __init__(self, book: Ordering, agents: Telling, every_s: float = EVERY_S) -> None:
+        self._every_s = every_s
+        self._book = book
+        self._agents = agents
+        self._changed = threading.Condition()
+        self._version = NEVER_WRITTEN
+        self._ordered: dict[str, Ordered] = {}
+        """By server; those of which nothing is ordered are absent."""
+        self._differing: dict[str, Held] = {}
+        """Hosts that are to be told, or looked at again with newer orders."""
+        self._is_closed = False
+        self._is_failing = False
+        self._thread = threading.Thread(target=self._run, name="orders", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self, timeout_s: float) -> None:
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify()
+        self._thread.join(timeout_s)
+
+    def heard(self, report: Mapping[str, Any]) -> None:
+        """A valid report has come in. Cheap; from any thread."""
+        if "orders_version" not in report:  # An agent of an earlier release takes no orders.
+            with self._changed:
+                self._differing.pop(report["host"], None)
+            return
+        told = {vp["uuid"].lower(): vp.get("ordered") for vp in report["vps"]}
+        read = {u: None if o is None else Ordered.from_message(o) for u, o in told.items()}
+        held = Held(report["orders_version"], read)
+        with self._changed:
+            self._differing.pop(report["host"], None)
+            if not self._fits(held) and len(self._differing) < MAX_HOSTS:
+                self._differing[report["host"]] = held
+                self._changed.notify()
+
+    def _fits(self, held: Held) -> bool:
+        wanted = self._ordered
+        return all(told == wanted.get(uuid, NOTHING) for uuid, told in held.servers.items())
+
+    def _run(self) -> None:
+        while not self._is_closed:
+            try:
+                self._look()
+            except FAULTS as exc:
+                self._note_failure(exc)
+            else:
+                self._is_failing = False
+            with self._changed:
+                self._changed.wait_for(self._may_go_on, self._every_s)
+
+    def _may_go_on(self) -> bool:
+        return self._is_closed or (bool(self._differing) and not self._is_failing)
+
+    def _look(self) -> None:
+        self._read()
+        with self._changed:
+            held = {h: one for h, one in self._differing.items() if not self._fits(one)}
+            self._differing = held.copy()
+        ahead = max((one.version for one in held.values()), default=NEVER_WRITTEN)
+        if ahead > self._version:
+            LOG.warning(
+                "a host obeys orders of version %d, the database knows %d: was it restored?"
+                " Its orders are told anew",
+                ahead,
+                self._version,
+            )
+            self._book.outbid(ahead, datetime.now(UTC))
+            self._read()
+        self._tell(held)
+
+    def _read(self) -> None:
+        changed = self._book.changed_since(self._version)
+        with self._changed:
+            for one in changed.orders:
+                if one.is_empty:
+                    self._ordered.pop(one.uuid, None)
+                else:
+                    self._ordered[one.uuid] = one.ordered
+            self._version = changed.version
+
+    def _tell(self, held: Mapping[str, Held]) -> None:
+        for host, one in held.items():
+            self._agents.tell_orders(host, self._text(one.servers))
+            with self._changed:
+                if self._differing.get(host) is one:  # Else it has spoken since.
+                    del self._differing[host]
+
+    def _text(self, servers: Iterable[str]) -> str:
+        return orders_text(self._version, {u: self._ordered.get(u, NOTHING) for u in servers})
+
+    def _note_failure(self, exc: Exception) -> None:
+        if not self._is_failing:
+            LOG.warning("hosts were not told what is ordered of servers, trying again: %s", exc)
+        self._is_failing = True

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which messages are not taken in, and how that is told: whichever endpoint they came to.
+
+Who has credentials for the bus can send anything, as fast as the broker bears: a flood of bad
+messages must not become a flood of log lines.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Iterable
+
+LOG = logging.getLogger(__name__)
+
+
+class Unwelcome(Exception):
+    """The message has the right shape, but is late, duplicated or of a host we do not know."""
+
+
+class KnownHosts:
+    """`[vp_scheduler] known_hosts`."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        """None at all: every host is known."""
+        self._names = frozenset(names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def take(self, names: Iterable[str]) -> None:
+        """From the next message on."""
+        self._names = frozenset(names)
+
+    def check(self, host: str) -> None:
+        """Raises Unwelcome."""
+        if self._names and host not in self._names:
+            raise Unwelcome(f"{host}: not among [vp_scheduler] known_hosts")
+
+
+class Refusals:
+    """Of one endpoint."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        """By kind."""
+
+    def note(self, kind: str, what: str, exc: Exception, level: int = logging.WARNING) -> None:
+        """`what` messages they are, as `reports`."""
+        self.counts[kind] += 1
+        count = self.counts[kind]
+        if str(count).rstrip("0") == "1":  # At 1, 10, 100 ...
+            LOG.log(level, "refused %d %s %s, the latest: %s", count, kind, what, exc)

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A vp-scheduler's `/metrics` and `/health`, wired. Import late: it brings prometheus_client, which
+a service that serves neither does without.
+"""
+
+from dataclasses import dataclass
+
+from oslo_config import cfg
+
+from nova_vp import wire
+from nova_vp.broker_probe import BrokerProbe, brokers
+from nova_vp.db.survey import Surveyor
+from nova_vp.exposition import Exposition, expose
+from vp_scheduler import metrics
+from vp_scheduler.cluster.service import EscalationService
+from vp_scheduler.inbox import MAX_HOSTS
+from vp_scheduler.lookout import Lookout
+from vp_scheduler.meters import Meters
+from vp_scheduler.service import Service
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    lookout: Lookout
+    exposition: Exposition | None
+
+    def close(self) -> None:
+        if self.exposition:
+            self.exposition.close()
+        self.lookout.close()
+
+
+def serve(
+    conf: cfg.ConfigOpts, service: Service, escalations: EscalationService, meters: Meters
+) -> Serving:
+    """Without a port that can be had it goes on without; the log says why."""
+    lookout = Lookout(Surveyor(conf))
+    sources = metrics.Sources(
+        waiting=lambda: len(service.inbox),
+        most_waiting=MAX_HOSTS,
+        dropped=lambda: service.inbox.dropped,
+        refused=lambda: dict(service.endpoint.refusals.counts),
+        listening=lambda: {
+            wire.REPORT_TOPIC: service.is_listening,
+            wire.ESCALATION_TOPIC: escalations.is_listening,
+        },
+        escalation_mode=lambda: escalations.mode.value,
+        is_broker_reachable=BrokerProbe(brokers(conf)).is_reachable,
+    )
+    lookout.start()
+    exposition = expose(
+        conf.vp_scheduler.metrics_address,
+        conf.vp_scheduler.metrics_port,
+        metrics.registry_of(meters, sources, lookout),
+        lambda: metrics.look(sources, lookout),
+        "[vp_scheduler] metrics_address and metrics_port",
+    )
+    return Serving(lookout, exposition)

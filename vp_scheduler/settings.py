@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Our options inside Nova's processes, where nobody checks a configuration at start.
+
+A value that oslo.config refuses, or that nobody can calculate with, is told once as an error and
+replaced by the default: nova-scheduler goes on.
+"""
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+from oslo_config import cfg
+
+from nova_vp.conf import fault_of, policy, scheduler
+from nova_vp.conf.scheduler import StaleHosts
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What requests are judged by."""
+
+    good_enough_ratio: float
+    refuses_unknown: bool
+    multiplier: float
+    stale_after_s: float
+    known_hosts: tuple[str, ...]
+
+
+class SettingsReader:
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self._conf = conf
+        self._told: set[str] = set()
+
+    def read(self) -> Settings:
+        ours = scheduler.GROUP, scheduler.OPTS
+        return Settings(
+            good_enough_ratio=self._value(
+                "strict_max_hurt_ratio", policy.POLICY, policy.POLICY_OPTS
+            ),
+            refuses_unknown=self._value("stale_hosts", *ours) == StaleHosts.REFUSE.value,
+            multiplier=self._value("interference_weight_multiplier", *ours),
+            stale_after_s=self._value("stale_after_s", *ours),
+            known_hosts=tuple(self._value("known_hosts", *ours)),
+        )
+
+    def _value(self, name: str, group: str, options: list[cfg.Opt]) -> Any:
+        option = next(option for option in options if option.dest == name)
+        fault = fault_of(self._conf, group, option)
+        if fault is None:
+            return self._conf[group][name]
+        if fault not in self._told:
+            self._told.add(fault)
+            LOG.error("%s. Until nova-scheduler is restarted with it, the default holds", fault)
+        return option.default

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What servers of a flavor and image are like, learned from those measured, told to schedulers.
+
+Any number of vp-schedulers teach: each reads the same database, and the latest message holds. One
+is sent when the lesson has changed, looked at every minute, and when a scheduler process asks.
+"""
+
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Protocol
+
+import oslo_messaging
+from oslo_config import cfg
+
+from nova_vp import rpcapi, wire
+from nova_vp.classes import most_common
+from nova_vp.db.queries import ERRORS, ClassCount
+from vp_scheduler.on_demand import OnDemand
+
+LOG = logging.getLogger(__name__)
+EVERY_S = 60.0
+FAULTS = (*ERRORS, oslo_messaging.MessagingException, wire.BadMessage)
+Lesson = list[tuple[str, str, int]]
+
+
+class Counting(Protocol):
+    def count_classes(self) -> list[ClassCount]: ...
+
+
+def learn(counts: Iterable[ClassCount], least_vps: int) -> Lesson:
+    """(flavor, image, class) of those measured most often; of two classes met equally often, the
+    one that demands more."""
+    seen: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)
+    for one in counts:
+        seen[one.flavor, one.image][one.vp_class] = one.vps
+    measured = {pair: sum(classes.values()) for pair, classes in seen.items()}
+    usual = sorted(measured, key=lambda pair: (-measured[pair], pair))[: wire.MAX_LEARNED]
+    return sorted((*pair, most_common(seen[pair])) for pair in usual if measured[pair] >= least_vps)
+
+
+class Teacher:
+    def __init__(self, conf: cfg.ConfigOpts, store: Counting) -> None:
+        self._conf = conf
+        self._store = store
+        self._least_vps = conf.vp_scheduler.learn_from_vps
+        self._is_failing = False
+        self._sent: Lesson = []
+        self._on_demand = OnDemand("teach", self._try_to_teach, EVERY_S)
+
+    def start(self) -> None:
+        self._on_demand.start()
+
+    def close(self, timeout_s: float) -> None:
+        self._on_demand.close(timeout_s)
+
+    def ask(self) -> None:
+        """Somebody knows nothing yet."""
+        self._on_demand.ask()
+
+    def _try_to_teach(self, is_asked: bool) -> None:
+        try:
+            self._teach(is_asked)
+        except FAULTS as exc:
+            self._note_failure(exc)
+        else:
+            self._is_failing = False
+
+    def _teach(self, is_asked: bool) -> None:
+        lesson = learn(self._store.count_classes(), self._least_vps)
+        if is_asked or lesson != self._sent:
+            message = {"v": wire.VERSION, "sent": time.time(), "learned": lesson}
+            self._schedulers.profiles(wire.encode(wire.PROFILES, message))
+            self._sent = lesson
+
+    @cached_property
+    def _schedulers(self) -> rpcapi.DigestAPI:
+        return rpcapi.DigestAPI(self._transport)
+
+    @cached_property
+    def _transport(self) -> oslo_messaging.Transport:
+        return rpcapi.open_transport(self._conf)
+
+    def _note_failure(self, exc: Exception) -> None:
+        if not self._is_failing:
+            LOG.warning("learned profiles were not sent, trying again: %s", exc)
+        self._is_failing = True

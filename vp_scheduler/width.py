@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a newcomer with several vCPUs makes residents lose, from tables for one that is busy.
+
+Several bring in as many times the lines. By `predict` a resident's extra cycles grow with these
+lines, less and less; the tables tell how fast, from the quietest class to the most pressing one. It
+is taken to go on like that, which is too much rather than too little. What the newcomer itself
+loses is left as one vCPU would lose it, which is too much as well: several hold more of the cache.
+"""
+
+from nova_vp import wire
+from nova_vp.core.model import Policy
+from nova_vp.core.predict import FALLBACK_CLOCK_HZ, newcomers
+from vp_scheduler.host_digest import HostDigest, Loss
+
+_PRESSURES = [one.pressure_per_s for one in newcomers(FALLBACK_CLOCK_HZ, Policy())]
+_QUIET, _PRESSING = (_PRESSURES.index(most) for most in (min(_PRESSURES), max(_PRESSURES)))
+_STEPS = tuple(one / (_PRESSURES[_PRESSING] - _PRESSURES[_QUIET]) for one in _PRESSURES)
+"""Of the way from the quietest class to the most pressing one, what one more vCPU adds."""
+_EXTRA = tuple(lost / (1000 - lost) for lost in range(1000))
+"""Cycles that are added to each, by the share of performance that is lost with them."""
+
+
+def busy_vcpus(digest: HostDigest, number: int, share: float) -> float:
+    """Of the vCPUs that a server has in a place, those that can run at once, in one LLC domain."""
+    return min(share, digest.cpus[number]) / digest.domains
+
+
+def loss_made(
+    digest: HostDigest, loss: int, number: int, newcomer_class: int, busy: float
+) -> float:
+    """`loss`: RESIDENT or STRICT."""
+    # As `HostDigest.loss` reads, without its calls: this is done per host and request.
+    losses, row = digest.losses, wire.PREDICT_CLASSES * (loss * len(digest.cpus) + number)
+    one, most = losses[row + newcomer_class], losses[row + _PRESSING]
+    if busy <= 1 or not most or one >= 1000 or most >= 1000:
+        return one / 1000
+    quiet = losses[row + _QUIET]
+    if most <= quiet:
+        return one / 1000
+    rise = _EXTRA[most] - _EXTRA[quiet]
+    extra = _EXTRA[one] + (busy - 1) * _STEPS[newcomer_class] * rise
+    return extra / (1 + extra)
+
+
+def losses_made(
+    digest: HostDigest, number: int, newcomer_class: int, busy: float
+) -> tuple[float, ...]:
+    """By `Loss`."""
+    lost = digest.loss(Loss.NEWCOMER, number, newcomer_class)
+    resident = loss_made(digest, Loss.RESIDENT, number, newcomer_class, busy)
+    strict = loss_made(digest, Loss.STRICT, number, newcomer_class, busy)
+    return lost, resident, strict, max(lost, resident), max(lost, strict)
+
+
+_MADE = (None, int(Loss.RESIDENT), int(Loss.STRICT), int(Loss.RESIDENT), int(Loss.STRICT))
+"""Whose loss is in each `Loss`, besides the newcomer's own."""
+
+
+def wide_loss(
+    digest: HostDigest, loss: int, number: int, newcomer_class: int, busy: float
+) -> float:
+    """One of `losses_made`, for less."""
+    whose = _MADE[loss]
+    if whose is None:
+        return digest.loss(loss, number, newcomer_class)
+    made = loss_made(digest, whose, number, newcomer_class, busy)
+    if whose == loss:
+        return made
+    lost = digest.loss(0, number, newcomer_class)
+    return made if made > lost else lost

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an application is to the model: a row of figures, and the numbers made of them.
+
+The rows are in `table.py`. No policy ever sees one: it sees counters.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from vp_sim.figures import Draw, Figure, nominal
+
+MIB = 1024 * 1024
+
+
+class Phase(NamedTuple):
+    """A stretch of a job. Phases repeat `cycles` times until the job is done."""
+
+    time_share: float
+    """Of the time of one cycle when it runs alone."""
+    busy_ratio: float
+    """vCPUs that have something to do, of all it has."""
+    traffic_factor: float = 1.0
+    """Of the private cache's misses per 1000 instructions, against the row's figure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One application as the table has it; each figure says where it comes from."""
+
+    name: str
+    vcpus: int
+    guests: int
+    """VMs of one application; more than one makes a virtual platform of several VMs."""
+    memory_mib: Figure
+    footprint_mib: Figure
+    base_cpi: Figure
+    """Cycles per instruction when every access hits the private caches."""
+    l1_mpki: Figure
+    l2_mpki: Figure
+    """Misses of the private caches per 1000 instructions: what reaches the LLC."""
+    full_ratio: Figure
+    """LLC miss ratio with no room in the LLC at all."""
+    least_ratio: Figure
+    """LLC miss ratio that no LLC of this size range gets below."""
+    half_mib: Figure
+    """Share of the LLC where half of the difference between the two is won."""
+    steepness: Figure
+    """1: gradual; 4: the working set fits or it does not."""
+    hit_exposure: Figure
+    """Share of an LLC hit's latency that the core waits for."""
+    parallel_misses: Figure
+    """Memory accesses under way at a time: their latency is shared by so many."""
+    writeback_ratio: Figure
+    """Lines written back per line read."""
+    busy_ratio: Figure
+    """Share of the time its vCPUs are busy, within what the phase lets them."""
+    phases: tuple[Phase, ...] = (Phase(1.0, 1.0),)
+    phases_source: str = "estimated: steady"
+    cycles: int = 1
+
+    def figures(self) -> dict[str, Figure]:
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {name: value for name, value in values.items() if isinstance(value, Figure)}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class App:
+    """A row with its figures drawn: what the model computes with. Compared by identity: it is
+    part of every key that the model remembers solutions by."""
+
+    name: str
+    vcpus: int
+    guests: int
+    memory_mib: float
+    footprint_mib: float
+    base_cpi: float
+    l1_mpki: float
+    l2_mpki: float
+    full_ratio: float
+    least_ratio: float
+    half_mib: float
+    steepness: float
+    hit_exposure: float
+    parallel_misses: float
+    writeback_ratio: float
+    busy_ratio: float
+    phases: tuple[Phase, ...]
+    cycles: int
+
+    def miss_ratio(self, share_mib: float) -> float:
+        """The solo miss-rate curve: LLC misses per LLC access, with this much of the LLC."""
+        won: float = 1.0 / (1.0 + (share_mib / self.half_mib) ** self.steepness)
+        return self.least_ratio + (self.full_ratio - self.least_ratio) * won
+
+
+def app_of(row: Row, draw: Draw = nominal) -> App:
+    drawn = {name: draw(figure) for name, figure in row.figures().items()}
+    return App(
+        name=row.name,
+        vcpus=row.vcpus,
+        guests=row.guests,
+        phases=row.phases,
+        cycles=row.cycles,
+        **drawn,
+    )

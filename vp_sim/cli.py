@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`vp-sim`: compare policies on a mix, watch one run, replay a recording, list the model's figures.
+
+Results go to stdout and nothing else does: progress and errors are on stderr.
+"""
+
+import argparse
+import contextlib
+import json
+import sys
+from collections.abc import Sequence
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import Progress
+
+from vp_sim import replay
+from vp_sim.anymix import PREFIX
+from vp_sim.compare import compare
+from vp_sim.machine import WESTMERE
+from vp_sim.mixes import MIXES, Mix
+from vp_sim.mixfile import BadMix, find_mix
+from vp_sim.policies import BASELINE, UnknownPolicy, find
+from vp_sim.run import world_of
+from vp_sim.show import as_json, provenance, show_comparison, show_timeline
+from vp_sim.table import ROWS
+from vp_sim.timeline import record
+
+RUNS = 40
+"""Start orders, as many as the published figures are held against."""
+MOST = 100_000
+PICTURES = (".png", ".svg", ".pdf")
+INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = _parser().parse_args(argv)
+    try:
+        code = int(arguments.run(arguments))
+        sys.stdout.flush()
+        return code
+    except (BadMix, UnknownPolicy) as exc:
+        return _ended(str(exc), 2)
+    except BrokenProcessPool:
+        return _ended("a worker was killed; is there enough memory?", 1)
+    except KeyboardInterrupt:
+        return _ended("interrupted, nothing is shown", INTERRUPTED)
+    except OSError as exc:
+        if exc.filename is None:
+            # Else Python tries again at its end, and fails with a traceback.
+            with contextlib.suppress(OSError):
+                sys.stdout.close()
+        return _ended(f"{exc.filename or 'standard output'}: {exc.strerror}", 1)
+
+
+def _ended(why: str, code: int) -> int:
+    print(f"vp-sim: {why}", file=sys.stderr)
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("vp-sim", description="What if: policies on a modelled host.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_compare(commands)
+    _add_run(commands)
+    replayed = commands.add_parser("replay", help="a recording of a real host, decided anew")
+    replay.add_arguments(replayed)
+    replayed.set_defaults(run=replay.run)
+    apps = commands.add_parser("apps", help="every figure of the model and where it comes from")
+    apps.set_defaults(run=_apps)
+    return parser
+
+
+def _add_compare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser("compare", help="many start orders under several policies")
+    _add_mix(parser)
+    parser.add_argument(
+        "--policies",
+        default="baseline,llc,vp",
+        help="names, by commas; baseline is always run, and is what the others are judged by",
+    )
+    parser.add_argument("--runs", type=_count, default=RUNS, help="start orders (%(default)s)")
+    parser.add_argument(
+        "--draws", type=_count, default=0, help="also with the estimated figures drawn so often"
+    )
+    parser.add_argument("--json", action="store_true", help="JSON on stdout instead of tables")
+    parser.set_defaults(run=_compare)
+
+
+def _add_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser("run", help="one run, with everything that was changed")
+    _add_mix(parser)
+    parser.add_argument("--policy", default="vp", help="its name (%(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="the start order (%(default)s)")
+    parser.set_defaults(run=_run)
+
+
+def _add_mix(parser: argparse.ArgumentParser) -> None:
+    known = ", ".join(MIXES)
+    parser.add_argument(
+        "--mix", required=True, help=f"{known}, {PREFIX}SEED, or a YAML or JSON file"
+    )
+    parser.add_argument(
+        "--plot", type=_picture, metavar="FILE", help="a picture; .png, .svg or .pdf"
+    )
+
+
+def _count(text: str) -> int:
+    with contextlib.suppress(ValueError):
+        if 1 <= int(text) <= MOST:
+            return int(text)
+    raise argparse.ArgumentTypeError(f"give a whole number from 1 to {MOST}")
+
+
+def _picture(text: str) -> Path:
+    """Told before the runs rather than after them."""
+    path = Path(text)
+    if path.suffix not in PICTURES:
+        raise argparse.ArgumentTypeError(f"{text} ends in none of {', '.join(PICTURES)}")
+    if not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"{path.parent} is no folder")
+    return path
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    mix = find_mix(arguments.mix)
+    policies = tuple(name.strip() for name in arguments.policies.split(",") if name.strip())
+    find(policies)
+    total = len({BASELINE, *policies}) * arguments.runs * (1 + arguments.draws)
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(escape(mix.name), total=total)
+        comparison = compare(
+            mix,
+            policies,
+            arguments.runs,
+            arguments.draws,
+            lambda done: progress.advance(task, done),
+        )
+    if arguments.json:
+        print(json.dumps(as_json(mix.name, comparison), indent=2))
+    else:
+        show_comparison(_screen(), mix.name, comparison)
+    if arguments.plot:
+        from vp_sim.plot import plot_comparison
+
+        plot_comparison(arguments.plot, mix.name, comparison.nominal)
+    return 0
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    mix: Mix = find_mix(arguments.mix)
+    create = find((arguments.policy,))[arguments.policy]
+    timeline = record(world_of(mix), create, arguments.seed)
+    show_timeline(_screen(), timeline)
+    if arguments.plot:
+        from vp_sim.plot import plot_timeline
+
+        plot_timeline(arguments.plot, timeline)
+    return 0
+
+
+def _apps(arguments: argparse.Namespace) -> int:
+    rows = {name: row.figures() for name, row in ROWS.items()}
+    _screen().print(provenance({**rows, "machine": WESTMERE.figures()}))
+    return 0
+
+
+def _screen() -> Console:
+    """Names are the operator's: brackets in them are no markup."""
+    return Console(markup=False)

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many runs of several policies on one mix, on all CPUs of this machine.
+
+Every policy meets the same start orders. `baseline` always runs: it sets the scale. With draws,
+the same is done once more for each of them, judged by its own baseline.
+"""
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from vp_sim.measure import OfPolicy, best_of, judge
+from vp_sim.mixes import Mix
+from vp_sim.policies import BASELINE, find
+from vp_sim.run import Run, World, simulate, world_of
+
+BATCH = 5
+"""Runs handed to a worker at a time: they share what was solved."""
+
+Results = Mapping[str, OfPolicy]
+Progress = Callable[[int], None]
+"""Told how many more runs are done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    nominal: Results
+    draws: tuple[Results, ...]
+
+
+class _Batch(NamedTuple):
+    draw: int | None
+    policy: str
+    seeds: tuple[int, ...]
+
+
+_mix: Mix
+"""Of this worker process, set once when it starts."""
+
+
+def compare(
+    mix: Mix,
+    policies: Sequence[str],
+    runs: int,
+    draws: int = 0,
+    progress: Progress = lambda _: None,
+) -> Comparison:
+    """Raises UnknownPolicy, and BrokenProcessPool if a worker was killed."""
+    names = tuple(dict.fromkeys((BASELINE, *policies)))
+    find(names)
+    done: dict[_Batch, list[Run]] = {}
+    wanted = list(_batches(names, runs, draws))
+    # Not forked: who calls this may have threads.
+    fresh = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(os.cpu_count(), fresh, _begin, (mix,)) as pool:
+        try:
+            with _uninterrupted():
+                futures = {pool.submit(_run, batch): batch for batch in wanted}
+            for future in as_completed(futures):
+                done[futures[future]] = future.result()
+                progress(len(futures[future].seeds))
+        except BaseException:
+            _abandon()
+            raise
+    cores = len(mix.shape.topology().cpus)
+    return Comparison(
+        nominal=_judged(done, names, None, cores),
+        draws=tuple(_judged(done, names, draw, cores) for draw in range(draws)),
+    )
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Workers that start meanwhile never hear Ctrl-C, which goes to all: who was asked tells, once
+    they stand."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    heard: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGINT, handler)
+    if heard:
+        raise KeyboardInterrupt
+
+
+def _abandon() -> None:
+    """Nobody waits for what is under way. The pool sees it, and gives up what still waits."""
+    for worker in multiprocessing.active_children():
+        worker.terminate()
+
+
+def _batches(names: Sequence[str], runs: int, draws: int) -> Iterator[_Batch]:
+    for draw in (None, *range(draws)):
+        for name in names:
+            for first in range(0, runs, BATCH):
+                yield _Batch(draw, name, tuple(range(first, min(first + BATCH, runs))))
+
+
+def _begin(mix: Mix) -> None:
+    global _mix
+    _mix = mix
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+
+
+def _die_with_parent() -> None:
+    """However it died: nobody would ever end this worker."""
+    parent = multiprocessing.parent_process()
+    if parent:
+        parent.join()
+        os._exit(1)
+
+
+@lru_cache(maxsize=2)
+def _world(draw: int | None) -> World:
+    return world_of(_mix, draw)
+
+
+def _run(batch: _Batch) -> list[Run]:
+    create = find((batch.policy,))[batch.policy]
+    world = _world(batch.draw)
+    return [simulate(world, create, seed) for seed in batch.seeds]
+
+
+def _judged(
+    done: Mapping[_Batch, list[Run]], names: Sequence[str], draw: int | None, cores: int
+) -> Results:
+    def runs_of(name: str) -> list[Run]:
+        batches = sorted(b for b in done if b.draw == draw and b.policy == name)
+        return [run for batch in batches for run in done[batch]]
+
+    best_s = best_of(runs_of(BASELINE))
+    return {name: judge(runs_of(name), best_s, cores) for name in names}

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `local`, `cheap` and `random` have in common (thesis 3.1): demand for physical cores.
+
+A guest that uses more than 0.8 of its cores asks for one more; one that would do with fewer gives
+one back. They differ in where the next core comes from, and in what moves with it.
+"""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from nova_vp.core.knobs import Knob
+from nova_vp.core.model import LlcDomain, Topology
+from vp_sim.look import Look, Seen
+from vp_sim.seams import Seams
+
+ASK_RATIO = 0.8
+"""Use of the allocated CPU above which a guest asks for more (thesis 3.2.3)."""
+SPARE_RATIO = 0.6
+"""Use of what would be left, below which a core is given back."""
+PATIENCE_S = 5
+"""For so long in a row, so that one noisy sample decides nothing."""
+
+
+class Ladder(Protocol):
+    """Where one policy finds the next core."""
+
+    def grow(self, guest: Seen, free: "Free") -> frozenset[int] | None:
+        """All CPUs of the guest with one more; None where there is none."""
+
+    def has_grown(self, seams: Seams, guest: Seen, cpus: frozenset[int]) -> None:
+        """What else moves."""
+
+
+class Free:
+    """CPUs that no guest has for itself, by LLC domain."""
+
+    def __init__(self, topology: Topology, seen: Iterable[Seen]) -> None:
+        taken = frozenset().union(*(s.guest.placement for s in seen))
+        self.domains = topology.domains
+        self.cpus = {d.id: sorted(d.cpus - taken) for d in topology.domains}
+
+    def home(self, cpus: frozenset[int]) -> LlcDomain:
+        """Where most of these are: the home domain (3.1)."""
+        return max(self.domains, key=lambda d: (len(d.cpus & cpus), -d.id))
+
+    def roomiest(self) -> LlcDomain:
+        return max(self.domains, key=lambda d: (len(self.cpus[d.id]), -d.id))
+
+
+class Elastic:
+    def __init__(self, seams: Seams, ladder: Ladder) -> None:
+        self._seams = seams
+        self._look = Look(seams)
+        self._topology = seams.guests.topology()
+        self._ladder = ladder
+        self._since: dict[str, tuple[int, int]] = {}
+        """By guest: what it would like (+1, -1), and for how many ticks it has."""
+
+    def tick(self, now_s: float) -> None:
+        seen = self._look.read(now_s)
+        for guest in seen:
+            wish = self._patiently(guest)
+            if wish > 0:
+                self._grow(guest)
+            elif wish < 0:
+                self._shrink(guest)
+
+    def _patiently(self, guest: Seen) -> int:
+        wish = _wish(guest)
+        before, ticks = self._since.get(guest.guest.uuid, (0, 0))
+        ticks = ticks + 1 if wish == before else 1
+        self._since[guest.guest.uuid] = (wish, ticks)
+        return wish if ticks % PATIENCE_S == 0 else 0
+
+    def _grow(self, guest: Seen) -> None:
+        # Who grew before in this tick has taken a core: look at the placements of now.
+        everybody = [guest._replace(guest=g) for g in self._seams.guests.read()]
+        cpus = self._ladder.grow(guest, Free(self._topology, everybody))
+        if cpus:
+            self._seams.actuator.apply(guest.guest.uuid, Knob.PLACEMENT, (cpus,))
+            self._ladder.has_grown(self._seams, guest, cpus)
+
+    def _shrink(self, guest: Seen) -> None:
+        """A core away from home first."""
+        cpus = guest.guest.placement
+        home = Free(self._topology, ()).home(cpus)
+        given = max(cpus, key=lambda cpu: (cpu not in home.cpus, cpu))
+        self._seams.actuator.apply(guest.guest.uuid, Knob.PLACEMENT, (cpus - {given},))
+
+
+def _wish(seen: Seen) -> int:
+    allocated = seen.allocated
+    if seen.cores > ASK_RATIO * allocated and allocated < seen.guest.vcpus:
+        return 1
+    is_own = len(seen.guest.placement) <= seen.guest.vcpus
+    if is_own and allocated > 1 and seen.cores < SPARE_RATIO * (allocated - 1):
+        return -1
+    return 0

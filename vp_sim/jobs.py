@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An application's work: a job that takes 300 s alone, done again and again until all have
+finished once, so that nobody loses a neighbour early.
+
+Progress is in seconds of running alone. What a phase asks for changes where the job gets to it.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from nova_vp.core.model import LlcDomain
+from vp_sim.apps import App, Phase
+from vp_sim.contention import Contention
+from vp_sim.loads import Load
+from vp_sim.machine import Machine
+
+JOB_S = 300.0
+
+
+def solo_rates(app: App, machine: Machine) -> tuple[float, ...]:
+    """Instructions per second of one of its VMs by phase, with nobody else on the host."""
+    contention = Contention(machine)
+    domains = [d for d in machine.topology.domains if d.node == machine.topology.domains[0].node]
+    rates = []
+    for phase in app.phases:
+        busy = app.vcpus * phase.busy_ratio * app.busy_ratio
+        loads = [
+            Load(app, phase.traffic_factor, cores, ((domains[0].node, 1.0),))
+            for cores in _fewest(domains, busy, app.guests)
+        ]
+        rates.append(contention.paces(loads)[0].instructions_per_s)
+    return tuple(rates)
+
+
+def _fewest(
+    domains: Sequence[LlcDomain], busy: float, guests: int
+) -> list[tuple[tuple[int, float], ...]]:
+    """As many guests, each in one domain where it fits, over several of the node where not."""
+    free = {d.id: float(len(d.cpus)) for d in domains}
+    placed = []
+    for _ in range(guests):
+        fitting = [number for number, room in free.items() if room >= busy]
+        chosen = fitting[:1] or list(free)
+        cores = tuple((number, min(busy / len(chosen), free[number])) for number in chosen)
+        for number, taken in cores:
+            free[number] -= taken
+        placed.append(tuple((number, taken) for number, taken in cores if taken > 0))
+    return placed
+
+
+@dataclass(slots=True)
+class Job:
+    app: App
+    rates: tuple[float, ...]
+    """Alone, by phase."""
+    at_s: float = 0.0
+    """Of the job under way, in seconds of running alone."""
+    finished_at_s: float | None = None
+    """When the first one was done; None: it is not yet."""
+    phase: int = 0
+    _cycle_s: float = field(init=False)
+    _ends: tuple[float, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._cycle_s = JOB_S / self.app.cycles
+        self._ends = tuple(accumulate(p.time_share for p in self.app.phases))
+
+    @property
+    def now(self) -> Phase:
+        return self.app.phases[self.phase]
+
+    def advance(self, done: float, from_s: float, span_s: float) -> bool:
+        """By so many instructions; whether another phase begins."""
+        progress = done / self.rates[self.phase]
+        if self.finished_at_s is None and self.at_s + progress >= JOB_S:
+            self.finished_at_s = from_s + span_s * (JOB_S - self.at_s) / progress
+        self.at_s = (self.at_s + progress) % JOB_S
+        within = (self.at_s % self._cycle_s) / self._cycle_s
+        phase = min(bisect_right(self._ends, within), len(self._ends) - 1)
+        is_new = phase != self.phase
+        self.phase = phase
+        return is_new

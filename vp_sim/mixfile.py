@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A mix from a file: applications of the table or of the operator's own, on a machine of theirs.
+
+YAML or JSON (which is YAML). Every error says where it is and what is allowed; figures that the
+model cannot compute with are refused.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+
+from vp_sim.anymix import PREFIX, any_mix
+from vp_sim.apps import Row
+from vp_sim.figures import Figure
+from vp_sim.machine import THESIS_SHAPE, WESTMERE, Hardware, Private, Shape
+from vp_sim.mixes import MIXES, Fill, Member, Memory, Mix
+from vp_sim.mixschema import APPLICATION, JUDGE, MOST_CPUS, MOST_VMS, OF_A_NAME
+from vp_sim.mixtext import Unreadable, read_plain
+from vp_sim.table import ROWS
+
+_LONGEST_TOLD = 400
+
+
+class BadMix(Exception):
+    """The message says which mix or file, where in it, and what is allowed."""
+
+
+def find_mix(name: str) -> Mix:
+    """A published mix by name, a random one by seed, or one from a file. Raises BadMix."""
+    if name in MIXES:
+        return MIXES[name]
+    if not name.startswith(PREFIX):
+        return read_mix(Path(name))
+    seed = name.removeprefix(PREFIX)
+    if not re.fullmatch(r"[0-9]{1,18}", seed):
+        raise BadMix(f"{name}: the seed of a random mix is a whole number, as in {PREFIX}7")
+    return any_mix(int(seed))
+
+
+def read_mix(path: Path) -> Mix:
+    try:
+        content = read_plain(path)
+    except OSError as exc:
+        known = ", ".join(MIXES)
+        raise BadMix(
+            f"{path}: {exc.strerror}; give a file, {PREFIX}SEED or one of {known}"
+        ) from None
+    except Unreadable as exc:
+        raise BadMix(f"{path}: {exc}") from None
+    error = jsonschema.exceptions.best_match(JUDGE.iter_errors(content))
+    if error:
+        where = "/".join(str(part) for part in error.absolute_path) or "at the top"
+        raise BadMix(f"{path}: {where}: {_told(error)}")
+    return _mix(content, path)
+
+
+def _told(error: jsonschema.ValidationError) -> str:
+    """With what would do; what stands there is cut where it is long."""
+    told = error.message
+    if error.validator == "additionalProperties":
+        told += f"; known are {', '.join(error.schema['properties'])}"
+    elif error.validator == "pattern":
+        told = f"{error.instance!r:.80}: use up to 64 letters, digits, blanks and . _ + -"
+    elif not error.absolute_path and error.validator == "type":
+        told = "no mix: begin with `applications: [{app: NAME}]`; `vp-sim apps` lists names"
+    return told if len(told) <= _LONGEST_TOLD else f"{told[:_LONGEST_TOLD]} …"
+
+
+def _mix(content: Mapping[str, Any], path: Path) -> Mix:
+    machine = content.get("machine", {})
+    members = tuple(member for entry in content["applications"] for member in _members(entry))
+    labels = [member.label for member in members]
+    twice = sorted({label for label in labels if labels.count(label) > 1})
+    if twice:
+        raise BadMix(f"{path}: two applications are called {twice[0]!r}: give one another `name`")
+    mix = Mix(
+        name=content.get("name", re.sub(rf"[^{OF_A_NAME}]", "_", path.stem)),
+        members=members,
+        shape=_shape(machine),
+        hardware=_hardware(machine),
+        fill=Fill(content.get("fill", Fill.SEQUENTIAL.value)),
+        memory=Memory(content.get("memory", Memory.AVAILABLE.value)),
+    )
+    _check_size(mix, path)
+    _check_room(mix, path)
+    return mix
+
+
+def _members(entry: Mapping[str, Any]) -> list[Member]:
+    row = _row(entry)
+    name = entry.get("name", row.name)
+    return [
+        Member(
+            label=f"{name}-{number}",
+            row=row,
+            priority=entry.get("priority", 1.0),
+            initial_cores=entry.get("initial_cores"),
+        )
+        for number in range(1, entry.get("count", 1) + 1)
+    ]
+
+
+def _row(entry: Mapping[str, Any]) -> Row:
+    """The table's, with what the file says otherwise; a renamed one is its own row."""
+    row = ROWS[entry["app"]]
+    values = {name: getattr(row, name) for name in row.__dataclass_fields__}
+    given = {k: _given(v) for k, v in entry.items() if k in APPLICATION}
+    sizes = {key: entry[key] for key in ("vcpus", "guests") if key in entry}
+    if given or sizes:
+        values["name"] = entry.get("name", row.name)
+    return Row(**{**values, **given, **sizes})
+
+
+def _given(value: float) -> Figure:
+    return Figure(float(value), "given: in the mix's file", float(value), float(value))
+
+
+def _shape(machine: Mapping[str, Any]) -> Shape:
+    if not machine.keys() & {"nodes", "domains_per_node", "cores_per_domain", "private"}:
+        return THESIS_SHAPE
+    return Shape(
+        nodes=machine.get("nodes", 1),
+        domains_per_node=machine.get("domains_per_node", 1),
+        cores_per_domain=machine.get("cores_per_domain", 8),
+        private=Private(machine.get("private", Private.L2.value)),
+    )
+
+
+def _hardware(machine: Mapping[str, Any]) -> Hardware:
+    figures = WESTMERE.figures()
+    given = {name: _given(value) for name, value in machine.items() if name in figures}
+    return Hardware(**{**figures, **given})
+
+
+def _check_size(mix: Mix, path: Path) -> None:
+    """Before anything is made of it: a topology of so many CPUs would take the memory of this
+    machine."""
+    shape = mix.shape
+    cpus = shape.nodes * shape.domains_per_node * shape.cores_per_domain
+    if cpus > MOST_CPUS:
+        raise BadMix(f"{path}: a machine of {cpus} CPUs: {MOST_CPUS} is the most")
+    vms = sum(member.row.guests for member in mix.members)
+    if vms > MOST_VMS:
+        raise BadMix(f"{path}: {vms} VMs: {MOST_VMS} are the most")
+
+
+def _check_room(mix: Mix, path: Path) -> None:
+    topology = mix.shape.topology()
+    needed = sum(m.row.memory_mib.value * m.row.guests for m in mix.members)
+    room = mix.hardware.node_mib.value * len(topology.nodes)
+    if needed > room:
+        raise BadMix(
+            f"{path}: the guests need {needed:.0f} MiB and the machine has {room:.0f}: "
+            "give it more `nodes` or `node_mib`, or run fewer"
+        )
+    for member in mix.members:
+        if member.row.vcpus > len(topology.cpus):
+            raise BadMix(
+                f"{path}: {member.label} has {member.row.vcpus} vCPUs and the machine "
+                f"{len(topology.cpus)} CPUs: give it fewer `vcpus`"
+            )

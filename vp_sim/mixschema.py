@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a mix's file may hold: names, counts, and the ranges that the model can compute with.
+
+Beyond these a machine would need more memory than this one has, or a figure would divide by zero.
+"""
+
+import jsonschema
+
+from vp_sim.machine import Private
+from vp_sim.mixes import Fill, Memory
+from vp_sim.table import ROWS
+
+
+def _number(low: float, high: float) -> dict[str, object]:
+    return {"type": "number", "minimum": low, "maximum": high}
+
+
+def _count(most: int) -> dict[str, object]:
+    return {"type": "integer", "minimum": 1, "maximum": most}
+
+
+OF_A_NAME = r"\w.+ -"
+_NAME = {"type": "string", "pattern": rf"^[{OF_A_NAME}]{{1,64}}$"}
+_RATIO = _number(0, 1)
+APPLICATION = {
+    "memory_mib": _number(1, 1e8),
+    "footprint_mib": _number(0, 1e8),
+    "base_cpi": _number(0.05, 100),
+    "l1_mpki": _number(0, 1000),
+    "l2_mpki": _number(0, 1000),
+    "full_ratio": _RATIO,
+    "least_ratio": _RATIO,
+    "half_mib": _number(0.001, 1e6),
+    "steepness": _number(0, 20),
+    "hit_exposure": _RATIO,
+    "parallel_misses": _number(0.1, 1000),
+    "writeback_ratio": _number(0, 10),
+    "busy_ratio": _number(0.01, 1),
+}
+_MACHINE = {
+    "clock_ghz": _number(0.1, 20),
+    "llc_mib": _number(0.1, 1e5),
+    "llc_cycles": _number(1, 1000),
+    "node_mib": _number(1, 1e9),
+    "local_ns": _number(1, 1e5),
+    "remote_ns": _number(1, 1e5),
+    "node_gbps": _number(0.01, 1e5),
+    "node_channels": _number(1, 256),
+    "link_gbps": _number(0.01, 1e5),
+    "vcpu_move_us": _number(0, 1e5),
+    "page_copy_ns": _number(0, 1e6),
+    "page_handling_ns": _number(0, 1e6),
+    "moving_stall_ratio": _RATIO,
+}
+MOST_CPUS = 1024
+MOST_VMS = 200
+
+SCHEMA = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["applications"],
+    "properties": {
+        "name": _NAME,
+        "fill": {"enum": [fill.value for fill in Fill]},
+        "memory": {"enum": [memory.value for memory in Memory]},
+        "machine": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {
+                "nodes": _count(MOST_CPUS),
+                "domains_per_node": _count(MOST_CPUS),
+                "cores_per_domain": _count(MOST_CPUS),
+                "private": {"enum": [private.value for private in Private]},
+                **_MACHINE,
+            },
+        },
+        "applications": {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": MOST_VMS,
+            "items": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["app"],
+                "properties": {
+                    "app": {"enum": sorted(ROWS)},
+                    "name": _NAME,
+                    "count": _count(MOST_VMS),
+                    "priority": _number(0.1, 10),
+                    "initial_cores": _count(MOST_CPUS),
+                    "vcpus": _count(MOST_CPUS),
+                    "guests": _count(MOST_VMS),
+                    **APPLICATION,
+                },
+            },
+        },
+    },
+}
+JUDGE = jsonschema.validators.extend(
+    jsonschema.Draft202012Validator,
+    # 2.0 is no count: what computes with it wants a whole number.
+    type_checker=jsonschema.Draft202012Validator.TYPE_CHECKER.redefine(
+        "integer", lambda _, value: type(value) is int
+    ),
+)(SCHEMA)

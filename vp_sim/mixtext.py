@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A mix's file as plain values, whatever is in it: YAML without its dangerous parts.
+
+What a file may hold is judged in `mixfile`. Here a few kilobytes must not become gigabytes
+(aliases), nor a number something that nobody can compare (NaN).
+"""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+LARGEST_BYTES = 1 << 20
+
+
+class Unreadable(Exception):
+    """The message says where in the text and why, on one line."""
+
+
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            line = self.peek_event().start_mark.line + 1
+            raise Unreadable(f"line {line}: write out what the alias stands for")
+        return super().compose_node(parent, index)
+
+
+def _finite(loader: _Loader, node: yaml.ScalarNode) -> float:
+    number = float(loader.construct_yaml_float(node))
+    if not math.isfinite(number):
+        raise Unreadable(f"line {node.start_mark.line + 1}: {node.value} is no number")
+    return number
+
+
+_Loader.add_constructor("tag:yaml.org,2002:float", _finite)
+
+
+def read_plain(path: Path) -> Any:
+    """Raises OSError, Unreadable."""
+    with open(path, "rb") as file:
+        data = file.read(LARGEST_BYTES + 1)
+    if len(data) > LARGEST_BYTES:
+        raise Unreadable(f"larger than {LARGEST_BYTES >> 20} MiB: no mix needs that")
+    try:
+        return yaml.load(data.decode(), _Loader)
+    except yaml.MarkedYAMLError as exc:
+        mark = exc.problem_mark
+        line = f"line {mark.line + 1}: " if mark else ""
+        raise Unreadable(f"neither YAML nor JSON: {line}{exc.problem}") from None
+    except RecursionError:
+        raise Unreadable("neither YAML nor JSON: nested too deeply") from None
+    except (
+        yaml.YAMLError,
+        ValueError,
+    ) as exc:  # Bytes that are no text, dates and digits without end.
+        raise Unreadable(f"neither YAML nor JSON: {' '.join(str(exc).split())[:200]}") from None

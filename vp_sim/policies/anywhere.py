@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`random` (thesis 3.1): the next core is any free one, as a load balancer would take it."""
+
+from random import Random
+
+from vp_sim.elastic import Elastic, Free
+from vp_sim.look import Seen
+from vp_sim.seams import Seams
+
+
+class Anywhere:
+    def __init__(self, random: Random) -> None:
+        self._random = random
+
+    def grow(self, guest: Seen, free: Free) -> frozenset[int] | None:
+        found = sorted(cpu for cpus in free.cpus.values() for cpu in cpus)
+        return guest.guest.placement | {self._random.choice(found)} if found else None
+
+    def has_grown(self, seams: Seams, guest: Seen, cpus: frozenset[int]) -> None:
+        """Nothing else moves."""
+
+
+def create(seams: Seams, random: Random) -> Elastic:
+    return Elastic(seams, Anywhere(random))

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""No management: guests stay where they were started."""
+
+from random import Random
+
+from vp_sim.seams import Seams
+
+
+class Baseline:
+    def tick(self, now_s: float) -> None:
+        """Nothing is done."""
+
+
+def create(seams: Seams, random: Random) -> Baseline:
+    return Baseline()

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`cheap` (thesis 3.1): the next core in the order of what it costs, whomever it hurts.
+
+A core of the home domain, else one of another; memory stays where it is.
+"""
+
+from random import Random
+
+from vp_sim.elastic import Elastic, Free
+from vp_sim.look import Seen
+from vp_sim.seams import Seams
+
+
+class Cheap:
+    def grow(self, guest: Seen, free: Free) -> frozenset[int] | None:
+        cpus = guest.guest.placement
+        found = free.cpus[free.home(cpus).id] or free.cpus[free.roomiest().id]
+        return cpus | {found[0]} if found else None
+
+    def has_grown(self, seams: Seams, guest: Seen, cpus: frozenset[int]) -> None:
+        """Nothing else moves."""
+
+
+def create(seams: Seams, random: Random) -> Elastic:
+    return Elastic(seams, Cheap())

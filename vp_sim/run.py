@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One run: a mix started in one order under one policy, until every job is done once.
+
+All that is random in a run comes from its seed: the start order, the UUIDs, the counters' noise
+and the policy's own draws. Runs of different policies with one seed start alike.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from vp_sim.apps import App, app_of
+from vp_sim.contention import Contention
+from vp_sim.figures import Draw, Drawn, nominal
+from vp_sim.host import KIB, SimGuest, SimHost, Tally, new_uuid
+from vp_sim.jobs import JOB_S, Job, solo_rates
+from vp_sim.machine import Machine, machine_of
+from vp_sim.mixes import Member, Mix, Seat, seats
+from vp_sim.policies import Create
+from vp_sim.seams import seams_of
+
+TICK_S = 1.0
+LONGEST_S = 20 * JOB_S
+"""A run that takes longer than this is broken off, its unfinished jobs counted as that long."""
+
+Watch = Callable[[SimHost], None]
+"""Called after each second, by who wants a timeline."""
+
+
+@dataclass(slots=True)
+class World:
+    """One draw of the figures: what its runs share, solutions included."""
+
+    mix: Mix
+    machine: Machine
+    contention: Contention
+    apps: Mapping[str, App]
+    rates: Mapping[str, tuple[float, ...]]
+
+
+def world_of(mix: Mix, draw: int | None = None) -> World:
+    """The figures as they stand, or one of the draws from their ranges."""
+    take: Draw = nominal if draw is None else Drawn(Random(f"draw-{draw}"))
+    machine = machine_of(mix.shape, mix.hardware, take)
+    rows = {member.row.name: member.row for member in mix.members}
+    apps = {name: app_of(row, take) for name, row in rows.items()}
+    rates = {name: solo_rates(app, machine) for name, app in apps.items()}
+    return World(mix, machine, Contention(machine), apps, rates)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What became of it."""
+
+    seconds: Mapping[str, float]
+    """By application: how long its job took; alone it takes 300."""
+    tally: Tally
+    took_s: float
+
+    @property
+    def cpu_used(self) -> float:
+        """Mean CPU in percent of a core, the management's own included."""
+        used = self.tally.guest_core_s + self.tally.management_core_s
+        return 100 * used / self.took_s
+
+
+def start(world: World, seed: int) -> SimHost:
+    """The host as this seed's start order fills it, before any policy."""
+    random = Random(f"start-{seed}")
+    order = world.mix.order(random)
+    groups = {m.label: new_uuid(random) if m.row.guests > 1 else "" for m in world.mix.members}
+    guests = [
+        _guest(world, member, seat, groups[member.label], random)
+        for member, seat in zip(order, seats(world.mix, order), strict=True)
+    ]
+    return SimHost(world.machine, world.contention, guests, random)
+
+
+def _guest(world: World, member: Member, seat: Seat, group: str, random: Random) -> SimGuest:
+    app = world.apps[member.row.name]
+    return SimGuest(
+        label=member.label,
+        app=app,
+        job=Job(app, world.rates[app.name]),
+        uuid=new_uuid(random),
+        group=group,
+        cpus=(seat.cpus,),
+        memory_kib={seat.node: app.memory_mib * KIB},
+        priority=member.priority,
+    )
+
+
+def simulate(world: World, create: Create, seed: int, watch: Watch | None = None) -> Run:
+    host = start(world, seed)
+    policy = create(seams_of(host), Random(f"policy-{seed}"))
+    guests = tuple(host.guests.values())
+    while host.now_s < LONGEST_S and any(g.job.finished_at_s is None for g in guests):
+        host.advance(TICK_S)
+        if watch:
+            watch(host)
+        policy.tick(host.now_s)
+    return Run(_seconds(guests), host.tally, host.now_s)
+
+
+def _seconds(guests: Sequence[SimGuest]) -> dict[str, float]:
+    """An application of several VMs is done when the last of them is."""
+    seconds: dict[str, float] = {}
+    for guest in guests:
+        done = guest.job.finished_at_s
+        took = LONGEST_S if done is None else done
+        seconds[guest.label] = max(seconds.get(guest.label, 0.0), took)
+    return seconds

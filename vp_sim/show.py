@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results for people and for programs: JSON, tables, pictures. Nothing is computed here."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from vp_sim.compare import Comparison, Results
+from vp_sim.measure import OfPolicy
+from vp_sim.timeline import Timeline
+
+DIGITS = 4
+
+
+def as_json(mix_name: str, comparison: Comparison) -> dict[str, Any]:
+    shown: dict[str, Any] = {"mix": mix_name, "policies": _policies(comparison.nominal)}
+    if comparison.draws:
+        shown["draws"] = [_policies(results) for results in comparison.draws]
+    return shown
+
+
+def _policies(results: Results) -> dict[str, Any]:
+    return {name: _policy(result) for name, result in results.items()}
+
+
+def _policy(result: OfPolicy) -> dict[str, Any]:
+    return {
+        "worst_degradation": round(result.worst_degradation, DIGITS),
+        "spread": round(result.spread, DIGITS),
+        "memory_moves": round(result.memory_moves, DIGITS),
+        "vcpu_moves": round(result.vcpu_moves, DIGITS),
+        "cpu_used": round(result.cpu_used, DIGITS),
+        "pe": round(result.pe, DIGITS),
+        "applications": {
+            name: {
+                "median": round(app.median, DIGITS),
+                "worst": round(app.worst, DIGITS),
+                "vs_solo": round(app.vs_solo, DIGITS),
+            }
+            for name, app in result.applications.items()
+        },
+    }
+
+
+def show_comparison(screen: Console, mix_name: str, comparison: Comparison) -> None:
+    table = Table(title=f"{mix_name}: by policy (means of a run)")
+    for heading in ("policy", "worst", "spread", "memory moves", "vCPU moves", "CPU %", "PE"):
+        table.add_column(heading, justify="left" if heading == "policy" else "right")
+    for name, result in comparison.nominal.items():
+        table.add_row(
+            name,
+            f"{result.worst_degradation:.1%}",
+            f"{result.spread:.1%}",
+            f"{result.memory_moves:.1f}",
+            f"{result.vcpu_moves:.1f}",
+            f"{result.cpu_used:.0f}",
+            f"{result.pe:.3f}",
+        )
+    screen.print(table)
+    screen.print(_applications(comparison.nominal))
+    if comparison.draws:
+        screen.print(_draws(comparison.draws))
+
+
+def _applications(results: Results) -> Table:
+    table = Table(title="Degradation by application: median / worst, against its best baseline run")
+    table.add_column("application")
+    for name in results:
+        table.add_column(name, justify="right")
+    for name in next(iter(results.values())).applications:
+        apps = [result.applications[name] for result in results.values()]
+        table.add_row(name, *(f"{app.median:.1%} / {app.worst:.1%}" for app in apps))
+    return table
+
+
+def _draws(draws: Sequence[Results]) -> Table:
+    table = Table(title=f"{len(draws)} draws of the estimated figures: from lowest to highest")
+    for heading in ("policy", "worst", "spread", "PE"):
+        table.add_column(heading, justify="left" if heading == "policy" else "right")
+    for name in draws[0]:
+        worst = [results[name].worst_degradation for results in draws]
+        spread = [results[name].spread for results in draws]
+        pe = [results[name].pe for results in draws]
+        table.add_row(
+            name,
+            f"{min(worst):.1%} … {max(worst):.1%}",
+            f"{min(spread):.1%} … {max(spread):.1%}",
+            f"{min(pe):.3f} … {max(pe):.3f}",
+        )
+    return table
+
+
+def show_timeline(screen: Console, timeline: Timeline) -> None:
+    table = Table(title="What changed, and when")
+    for heading in ("second", "application", "what"):
+        table.add_column(heading)
+    for event in timeline.events:
+        table.add_row(f"{event.at_s:.0f}", event.label, event.what)
+    screen.print(table)
+    ends = Table(title="Jobs of 300 s")
+    for heading in ("application", "took", "against running alone"):
+        ends.add_column(heading)
+    for name, seconds in sorted(timeline.run.seconds.items()):
+        ends.add_row(name, f"{seconds:.1f} s", f"{seconds / 300 - 1:+.1%}")
+    screen.print(ends)
+
+
+def provenance(rows: Mapping[str, Mapping[str, Any]]) -> Table:
+    table = Table(title="Every figure and where it comes from")
+    for heading in ("row", "figure", "value", "range", "source"):
+        table.add_column(heading)
+    for row, figures in rows.items():
+        for name, figure in figures.items():
+            span = f"{figure.low:g} to {figure.high:g}" if figure.is_estimated else ""
+            table.add_row(row, name, f"{figure.value:g}", span, figure.source)
+    return table

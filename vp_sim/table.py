@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The application table: one row each, every figure with its source. Nothing is computed here.
+
+The rows describe one VM each on the thesis's machine. Estimated figures were chosen so that an
+application alone has the class that the thesis prints for it and so that the thesis's validation
+placements (figures 5 to 8) come out. No figure was ever chosen by the outcome of a mix.
+"""
+
+from vp_sim.apps import Phase, Row
+from vp_sim.figures import estimated, printed, public
+
+_HIT = estimated(0.35, 0.25, 0.45, "out-of-order cores hide most of an L3 hit")
+_STATE = "the thesis's class of it"
+
+STREAM = Row(
+    name="stream",
+    vcpus=4,
+    guests=1,
+    memory_mib=printed(4096, "2.3.1: 4GB VMs"),
+    footprint_mib=printed(2048, "2.3.1: operating on 2G data"),
+    base_cpi=estimated(0.6, 0.5, 0.8, "simple loops"),
+    l1_mpki=estimated(70, 60, 90, "every line is new to every cache"),
+    l2_mpki=estimated(65, 50, 85, "STREAM's definition: 10 lines per 160 instructions"),
+    full_ratio=printed(1.0, "2.1.1: MF almost equal to one"),
+    least_ratio=estimated(0.97, 0.94, 0.99, "2.1.1: MF almost equal to one"),
+    half_mib=estimated(12, 8, 16, "without effect: no reuse"),
+    steepness=estimated(1, 1, 1, "without effect: no reuse"),
+    hit_exposure=_HIT,
+    parallel_misses=estimated(6, 5, 8, "of the ten line fill buffers of a core"),
+    writeback_ratio=public(0.4, "STREAM's definition: four lines written per ten read"),
+    busy_ratio=estimated(0.99, 0.98, 1.0, "Table 1: 2376 of 2400"),
+)
+
+MCF = Row(
+    name="mcf",
+    vcpus=2,
+    guests=1,
+    memory_mib=estimated(4096, 2048, 4096, "two copies of 1.7 GB each"),
+    footprint_mib=public(3400, "SPEC CPU2006: 1.7 GB a copy"),
+    base_cpi=estimated(1.1, 0.9, 1.4, "pointer chasing, branches"),
+    l1_mpki=estimated(75, 60, 90, "public characterisations give 70 to 100"),
+    l2_mpki=estimated(42, 36, 48, "public characterisations, and state 1 of figure 6"),
+    full_ratio=estimated(0.75, 0.65, 0.85, "public miss curves"),
+    least_ratio=estimated(0.08, 0.04, 0.1, f"{_STATE}: MF < 0.25 with the whole LLC"),
+    half_mib=estimated(4.0, 3.0, 5.0, "public miss curves fall over the whole range"),
+    steepness=estimated(1.1, 1.0, 1.3, "public miss curves fall over the whole range"),
+    hit_exposure=estimated(0.5, 0.4, 0.6, "dependent loads hide less"),
+    parallel_misses=estimated(3.6, 3.2, 4.0, "figure 6a: 15 to 18 % slower when it shares"),
+    writeback_ratio=estimated(0.25, 0.15, 0.35, "public characterisations"),
+    busy_ratio=estimated(0.99, 0.98, 1.0, "Table 1: 2376 of 2400"),
+)
+
+MILC = Row(
+    name="milc",
+    vcpus=2,
+    guests=1,
+    memory_mib=estimated(4096, 2048, 4096, "2.3.1 gives the size of the Stream VMs only"),
+    footprint_mib=public(1360, "SPEC CPU2006: 680 MB a copy"),
+    base_cpi=estimated(0.6, 0.5, 0.8, "floating point kernels"),
+    l1_mpki=estimated(38, 34, 42, "misses of L1 mostly go on to memory"),
+    l2_mpki=estimated(33, 30, 36, "public characterisations: 20 to 35"),
+    full_ratio=printed(1.0, "2.1.1: MF almost equal to one"),
+    least_ratio=estimated(0.93, 0.9, 0.96, "2.1.1: MF almost equal to one"),
+    half_mib=estimated(12, 8, 16, "nearly without effect"),
+    steepness=estimated(1, 1, 1, "nearly without effect"),
+    hit_exposure=_HIT,
+    parallel_misses=estimated(3.2, 2.8, 3.6, "2.1.3: about 35 % slower with remote memory"),
+    writeback_ratio=estimated(0.45, 0.35, 0.55, "public characterisations"),
+    busy_ratio=estimated(0.99, 0.98, 1.0, "Table 1: 2376 of 2400"),
+)
+
+LBM = Row(
+    name="lbm",
+    vcpus=2,
+    guests=1,
+    memory_mib=estimated(4096, 2048, 4096, "2.3.1 gives the size of the Stream VMs only"),
+    footprint_mib=public(820, "SPEC CPU2006: 410 MB a copy"),
+    base_cpi=estimated(0.8, 0.7, 1.0, "floating point kernels"),
+    l1_mpki=estimated(24, 18, 30, "public characterisations"),
+    l2_mpki=estimated(16, 12, 17, "2.3.1 calls it a terrier: below 15 with its MF"),
+    full_ratio=estimated(0.95, 0.9, 1.0, "a stencil over far more than the LLC"),
+    least_ratio=estimated(0.78, 0.7, 0.85, "a stencil: neighbouring rows are reused"),
+    half_mib=estimated(6, 4, 10, "the rows that are reused"),
+    steepness=estimated(2, 1, 3, "the rows that are reused"),
+    hit_exposure=_HIT,
+    parallel_misses=estimated(4.5, 3.5, 6, "independent streams"),
+    writeback_ratio=public(0.8, "lbm writes almost every line it reads"),
+    busy_ratio=estimated(0.99, 0.98, 1.0, "Table 1: 2376 of 2400"),
+)
+
+VOLDEMORT = Row(
+    name="voldemort",
+    vcpus=2,
+    guests=2,
+    memory_mib=printed(4096, "1.2: two VMs with 4GB memory and two VCPUs each"),
+    footprint_mib=estimated(3000, 2000, 4000, "values in memory, uniform queries"),
+    base_cpi=estimated(0.9, 0.7, 1.1, "Java server code"),
+    l1_mpki=estimated(60, 50, 75, "Java server code"),
+    l2_mpki=estimated(42, 36, 48, "2.1.2: misses like matrix-mult, MF 0.5"),
+    full_ratio=estimated(0.95, 0.9, 1.0, "figure 6: MF 0.5 alone, 0.7 when it shares"),
+    least_ratio=estimated(0.2, 0.15, 0.25, "figure 6: MF 0.5 alone, 0.7 when it shares"),
+    half_mib=estimated(9.0, 8.0, 10.0, "figure 6: MF 0.5 alone, 0.7 when it shares"),
+    steepness=estimated(1.3, 1.1, 1.5, "figure 6: MF 0.5 alone, 0.7 when it shares"),
+    hit_exposure=_HIT,
+    parallel_misses=estimated(4.6, 4.0, 5.2, "figure 6a: 15 to 17 % slower when it shares"),
+    writeback_ratio=estimated(0.3, 0.2, 0.4, "mostly reads"),
+    busy_ratio=estimated(0.75, 0.65, 0.85, "served as queries come; Table 1: 1900 in all"),
+)
+
+_MAP_REDUCE = (Phase(0.85, 1.0), Phase(0.15, 0.5, 1.1))
+_MAP_REDUCE_SOURCE = "estimated: threads of a job end at different times (figure 15)"
+_UNEVEN = (Phase(0.12, 1.0), Phase(0.16, 0.75), Phase(0.42, 0.5), Phase(0.30, 0.25))
+_UNEVEN_SOURCE = "seed: figures 13 and 15: demand above 200 at times, 25 % slower with two cores"
+
+MATRIX_MULT = Row(
+    name="matrix-mult",
+    vcpus=2,
+    guests=1,
+    memory_mib=printed(4096, "2.3.2: 2 VCPUs and 4GB memory"),
+    footprint_mib=printed(1800, "1.2: matrices of 600MB"),
+    base_cpi=estimated(0.7, 0.6, 0.9, "simple loops"),
+    l1_mpki=estimated(140, 120, 170, "column-wise access"),
+    l2_mpki=estimated(100, 85, 115, "2.1.2: a bulldog with MF < 0.25"),
+    full_ratio=estimated(0.9, 0.8, 1.0, "column-wise access"),
+    least_ratio=estimated(0.14, 0.1, 0.16, f"{_STATE}: MF < 0.25 with the whole LLC"),
+    half_mib=estimated(3.0, 2.5, 3.5, "cached columns"),
+    steepness=estimated(1.6, 1.4, 1.8, "cached columns"),
+    hit_exposure=_HIT,
+    parallel_misses=estimated(8.0, 7.0, 9.0, "2.1.2: much less affected at MC/IC than Voldemort"),
+    writeback_ratio=estimated(0.1, 0.05, 0.15, "one element written per row and column read"),
+    busy_ratio=estimated(0.97, 0.93, 1.0, "computing"),
+    phases=_MAP_REDUCE,
+    phases_source=_MAP_REDUCE_SOURCE,
+)
+
+WORD_COUNT = Row(
+    name="word-count",
+    vcpus=4,
+    guests=1,
+    memory_mib=printed(4096, "1.2: one VM with 4GB memory and 4 VCPUs"),
+    footprint_mib=printed(1024, "1.2: a text of 1GB"),
+    base_cpi=estimated(0.9, 0.8, 1.1, "branches, hash tables"),
+    l1_mpki=estimated(45, 35, 55, "hash tables"),
+    l2_mpki=estimated(30, 24, 36, "2.3.2: a terrier with MF < 0.25"),
+    full_ratio=estimated(0.8, 0.7, 0.9, "hash tables"),
+    least_ratio=estimated(0.13, 0.1, 0.16, "the text is read once"),
+    half_mib=estimated(2.5, 2.0, 3.0, "hash tables of four threads"),
+    steepness=estimated(1.6, 1.3, 2.0, "hash tables of four threads"),
+    hit_exposure=_HIT,
+    parallel_misses=estimated(4.0, 3.0, 5.0, "hash lookups are independent"),
+    writeback_ratio=estimated(0.25, 0.15, 0.35, "counters"),
+    busy_ratio=estimated(0.97, 0.93, 1.0, "computing"),
+    phases=_MAP_REDUCE,
+    phases_source=_MAP_REDUCE_SOURCE,
+)
+
+STREAMING = Row(
+    name="streaming",
+    vcpus=4,
+    guests=1,
+    memory_mib=printed(4096, "2.3.3: a VM of 4 VCPUs and 4GB memory"),
+    footprint_mib=estimated(3000, 2000, 4000, "films in the page cache"),
+    base_cpi=estimated(0.9, 0.8, 1.1, "network stack"),
+    l1_mpki=estimated(35, 28, 42, "network stack"),
+    l2_mpki=estimated(20, 17, 23, "2.3.3: a terrier with MF about 0.52"),
+    full_ratio=estimated(0.95, 0.9, 1.0, "films are read once"),
+    least_ratio=estimated(0.3, 0.25, 0.35, "2.3.3: MF about 0.52"),
+    half_mib=estimated(12.0, 10.0, 14.0, "2.3.3: MF about 0.52"),
+    steepness=estimated(1.3, 1.1, 1.5, "2.3.3: MF about 0.52"),
+    hit_exposure=_HIT,
+    parallel_misses=estimated(2.5, 2.0, 3.0, "copies of small packets"),
+    writeback_ratio=estimated(0.4, 0.3, 0.5, "copies"),
+    busy_ratio=estimated(0.85, 0.75, 0.95, "100 clients; Table 1: 1970 in all"),
+)
+
+
+def _uneven(row: Row) -> Row:
+    """Chapter 3: four threads whose data is unevenly spread, in VMs of four vCPUs."""
+    values = {name: getattr(row, name) for name in row.__dataclass_fields__}
+    changed = {
+        "name": f"{row.name}-uneven",
+        "vcpus": 4,
+        "phases": _UNEVEN,
+        "phases_source": _UNEVEN_SOURCE,
+    }
+    return Row(**{**values, **changed})
+
+
+ROWS = {
+    row.name: row
+    for row in (
+        STREAM,
+        MCF,
+        MILC,
+        LBM,
+        VOLDEMORT,
+        MATRIX_MULT,
+        WORD_COUNT,
+        STREAMING,
+        _uneven(MATRIX_MULT),
+        _uneven(WORD_COUNT),
+    )
+}
