@@ -151,7 +151,7 @@ def delete(cloud: Connection, *servers: Server) -> None:
         wait_for(
             lambda server=server: cloud.compute.find_server(server.id) is None,
             f"{server.name} to be deleted",
-            deadline_s=60,
+            deadline_s=120,
         )
 
 

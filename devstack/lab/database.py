@@ -60,7 +60,7 @@ def ensure_running() -> None:
     processes.ensure_service(CONTROLLER, controller.service("mariadb", ("mysqld", *SERVER)))
     address = Address("mariadb", CONTROLLER)
     processes.wait_until_ready(
-        address, lambda: accepts(settings.DATABASE_IP, settings.DATABASE_PORT), deadline_s=60
+        address, lambda: accepts(settings.DATABASE_IP, settings.DATABASE_PORT), deadline_s=120
     )
 
 

@@ -141,7 +141,7 @@ def wait_until_known(host: str) -> None:
         return host in [one["Host"] for one in json.loads(openstack(*listing))]
 
     listing = ("vp", "host", "list", "-f", "json")
-    cloud.wait_for(is_listed, f"the API to know {host}", deadline_s=60, interval_s=0.5)
+    cloud.wait_for(is_listed, f"the API to know {host}", deadline_s=120, interval_s=0.5)
 
 
 def clear(admin: Any) -> None:
@@ -174,7 +174,7 @@ def measure_twin(story: Story, admin: Any, eyes: Eyes, twin: Watched) -> None:
         vp = vp_of(agent_status(OTHER), twin.server_id)
         return vp is not None and vp["state"] is not None
 
-    cloud.wait_for(settled, "the agent to classify the twin", deadline_s=60)
+    cloud.wait_for(settled, "the agent to classify the twin", deadline_s=120)
     begin, end = valid_window(eyes, time.time() + 1)
     story.solo_stream_ops = twin.console.median_ops(begin, end)
     cloud.delete(admin, admin.compute.get_server(twin.server_id))
@@ -199,7 +199,7 @@ def boot(story: Story, admin: Any, eyes: Eyes, name: str, flavor: str, work: str
         vp = vp_of(agent_status(HOST), server.id)
         return vp["domains"] if vp and len(vp["domains"]) == 1 else None
 
-    [domain] = cloud.wait_for(home, f"{name} to be homed on one LLC domain", deadline_s=30)
+    [domain] = cloud.wait_for(home, f"{name} to be homed on one LLC domain", deadline_s=60)
     story.say(f"{name} on {HOST}, homed on LLC domain {domain} by the agent: `{work}`")
     return watched
 
@@ -211,14 +211,14 @@ def wait_until(moment: float) -> None:
 def harm(story: Story, eyes: Eyes) -> None:
     victim, neighbour = eyes.host.servers["victim"], eyes.host.servers["neighbour"]
     story.say(f"all calm; the neighbour will turn hostile at its uptime of {SWITCH_AT_UPTIME_S} s")
-    cloud.wait_for(lambda: neighbour.console.switches, "the neighbour's switch", deadline_s=90)
+    cloud.wait_for(lambda: neighbour.console.switches, "the neighbour's switch", deadline_s=120)
     switch_at = neighbour.console.switches[-1].at
     measure(story, eyes, "alone", switch_at - PHASE_S, switch_at)
     story.say("the neighbour streams now; the mode is observe: seen, not touched", mark="stream")
     cloud.wait_for(
         lambda: victim.sightings and victim.sightings[-1].is_hurt,
         "the agent to see the victim hurt",
-        deadline_s=20,
+        deadline_s=60,
     )
     story.say("the agent sees the victim hurt by a neighbour", mark="detected")
     measure(story, eyes, "interfered", *valid_window(eyes, time.time() + 1))
@@ -232,7 +232,7 @@ def mend(story: Story, eyes: Eyes) -> None:
         openstack("vp", "host", "set", HOST, "--mode", "enforce")
         story.say(f"`openstack vp host set {HOST} --mode enforce`")
         cloud.wait_for(
-            lambda: len(neighbour.moves) > moves, "the agent to move the neighbour", deadline_s=20
+            lambda: len(neighbour.moves) > moves, "the agent to move the neighbour", deadline_s=60
         )
         moved_at, cpus = neighbour.moves[-1]
         story.events.append((moved_at, "moved"))
@@ -270,7 +270,7 @@ def explain(victim: Watched) -> str:
         vp = json.loads(openstack(*told, "-f", "json"))
         return bool(vp["interference"]) or any(a["result"] == "mended" for a in vp["actions"])
 
-    cloud.wait_for(is_told, "the API to have the news", deadline_s=30, interval_s=1)
+    cloud.wait_for(is_told, "the API to have the news", deadline_s=60, interval_s=1)
     return openstack(*told)
 
 

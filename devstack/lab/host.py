@@ -106,7 +106,7 @@ def unplug(name: str) -> None:
     with suppress(LabError):
         processes.run("ip", "link", "delete", f"nova-{name}")
     path = Path(f"/sys/class/net/nova-{name}")
-    wait_for(lambda: not path.exists(), f"the cable of {name} to go", deadline_s=10)
+    wait_for(lambda: not path.exists(), f"the cable of {name} to go", deadline_s=60)
 
 
 def _clear(host: Host) -> None:
@@ -184,7 +184,7 @@ def _plug(host: Host) -> None:
     cable = f"nova-{host.name}"
     if not Path(f"/sys/class/net/{cable}").exists():
         pid = wait_for(
-            lambda: _unshared_pid(host), f"{host.name} to leave our namespaces", deadline_s=10
+            lambda: _unshared_pid(host), f"{host.name} to leave our namespaces", deadline_s=60
         )
         veth = ["ip", "link", "add", cable, "type", "veth"]
         processes.run(*veth, "peer", "name", "eth0", "netns", str(pid))

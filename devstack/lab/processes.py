@@ -72,7 +72,7 @@ def launch(where: str, argv: list[str], groups: list[Path], environment: dict[st
             stderr=log,
             start_new_session=True,
         )
-    wait_for(lambda: root_pid(where), f"{where} to start", deadline_s=10, interval_s=0.02)
+    wait_for(lambda: root_pid(where), f"{where} to start", deadline_s=60, interval_s=0.02)
 
 
 def control_folder(where: str) -> Path:
@@ -190,13 +190,13 @@ def stop(address: Address, number: signal.Signals = signal.SIGTERM) -> None:
     """End it and keep it from coming back."""
     write_atomically(control_folder(address.where) / "stopped" / address.name, number.name)
     _wake(address.where)
-    wait_for(lambda: service_pid(address) is None, f"{address} to end", deadline_s=20)
+    wait_for(lambda: service_pid(address) is None, f"{address} to end", deadline_s=60)
 
 
 def start(address: Address) -> None:
     (control_folder(address.where) / "stopped" / address.name).unlink(missing_ok=True)
     _wake(address.where)
-    wait_for(lambda: service_pid(address), f"{address} to start", deadline_s=20)
+    wait_for(lambda: service_pid(address), f"{address} to start", deadline_s=60)
 
 
 def kill(address: Address) -> None:
@@ -205,7 +205,7 @@ def kill(address: Address) -> None:
     if pid is None:
         raise LabError(f"{address} does not run; `lab start {address}` starts it")
     os.killpg(pid, signal.SIGKILL)
-    wait_for(lambda: service_pid(address) != pid, f"{address} to end", deadline_s=20)
+    wait_for(lambda: service_pid(address) != pid, f"{address} to end", deadline_s=60)
 
 
 def wait_until_ready(address: Address, is_ready: Callable[[], bool], *, deadline_s: float) -> None:

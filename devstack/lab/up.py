@@ -81,7 +81,7 @@ def down(progress: Progress) -> None:
     pids = cgroups.read_pids()
     cgroups.kill_all()
     wait_for(
-        lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "reaping", deadline_s=20
+        lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "reaping", deadline_s=60
     )
     for cable in Path("/sys/class/net").glob("nova-vp[0-9]*"):
         host.unplug(cable.name.removeprefix("nova-"))

@@ -166,7 +166,7 @@ class Watch:
         self._thread.start()
 
     def add(self, name: str, server_id: str) -> Watched:
-        pid = cloud.wait_for(lambda: qemu_pid(server_id), f"{name}'s emulator", deadline_s=30)
+        pid = cloud.wait_for(lambda: qemu_pid(server_id), f"{name}'s emulator", deadline_s=60)
         watched = Watched(name, server_id, pid, Console(_console_log(server_id)))
         watched.moves.append((time.time(), vcpu_cpus(pid)))
         self.servers = {**self.servers, name: watched}

@@ -10,6 +10,8 @@ from keystoneauth1.adapter import Adapter
 from devstack.lab import cloud, settings
 
 PLACEMENT_MICROVERSION = "1.39"
+# A call that died with its broker is given up after 60 s, and the next one is up to 30 s away.
+UPDATE_DEADLINE_S = 240
 
 
 def nova_conf(host: str) -> Path:
@@ -45,7 +47,7 @@ def wait_for_updates(host: str, count: int = 2) -> None:
         cloud.wait_for(
             lambda before=before: _row(host, "updated_at") != before,
             f"nova-compute of {host} to tell of its resources",
-            deadline_s=90,
+            deadline_s=UPDATE_DEADLINE_S,
             interval_s=0.5,
         )
 
@@ -61,7 +63,7 @@ def wait_until_usable(connection, host: str) -> None:
     cloud.wait_for(
         lambda: _is_up(connection, host),
         f"nova-compute of {host} to be heard",
-        deadline_s=120,
+        deadline_s=UPDATE_DEADLINE_S,
         interval_s=0.5,
     )
 

@@ -29,7 +29,7 @@ def order(host: str, do: str, value: str = "") -> Any:
         except NoAgent:
             return None
 
-    return cloud.wait_for(answered, f"the agent of {host} to answer", deadline_s=30)[0]
+    return cloud.wait_for(answered, f"the agent of {host} to answer", deadline_s=60)[0]
 
 
 def set_mode(host: str, mode: str) -> None:
@@ -43,7 +43,7 @@ def vp(host: str, server_id: str) -> Mapping[str, Any] | None:
         return None
 
 
-def wait_for_vp(host: str, server_id: str, what: str, accept: Any, deadline_s: float = 60) -> Any:
+def wait_for_vp(host: str, server_id: str, what: str, accept: Any, deadline_s: float = 120) -> Any:
     """Until the agent of the host sees the server as `accept` wants it; what it sees then."""
 
     def seen() -> Mapping[str, Any] | None:

@@ -51,7 +51,7 @@ def _restart(services: tuple[str, ...]) -> None:
         cloud.start(service)
     if "nova-scheduler" in services:
         # While none listens, nova-compute cannot tell it of deletions, and gives up on them.
-        cloud.wait_for(_has_scheduler, "nova-scheduler to listen", deadline_s=60, interval_s=0.5)
+        cloud.wait_for(_has_scheduler, "nova-scheduler to listen", deadline_s=120, interval_s=0.5)
 
 
 def _has_scheduler() -> bool:
@@ -68,4 +68,4 @@ def wait_until_told(connection, host: str, states: Mapping[str, int]) -> None:
         measured = [vp for vp in here if vp["state"] is not None]
         return {vp["server_id"]: vp["state"]["number"] for vp in measured} == states
 
-    cloud.wait_for(is_told, f"{host} to publish its servers", deadline_s=60, interval_s=0.2)
+    cloud.wait_for(is_told, f"{host} to publish its servers", deadline_s=120, interval_s=0.2)

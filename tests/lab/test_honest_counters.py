@@ -43,7 +43,7 @@ def run_on(server, cpu: int) -> None:
 
 
 def wait_for_factor(server, accept, what: str) -> None:
-    cloud.wait_for(lambda: accept(memory_factor(HOST, server.instance_name)), what, deadline_s=30)
+    cloud.wait_for(lambda: accept(memory_factor(HOST, server.instance_name)), what, deadline_s=60)
 
 
 def test_a_bare_taskset_shifts_the_memory_factor_and_back(pair):

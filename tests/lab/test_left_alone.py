@@ -63,7 +63,7 @@ def told(server):
         done = openstack("vp", "show", server.id, "-f", "json")
         return json.loads(done.stdout) if done.returncode == 0 else None
 
-    return cloud.wait_for(known, "the API to know it", deadline_s=30, interval_s=0.5)
+    return cloud.wait_for(known, "the API to know it", deadline_s=60, interval_s=0.5)
 
 
 def assert_untouched(admin, server, answer, host=STANDARD):

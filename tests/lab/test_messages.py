@@ -62,7 +62,7 @@ class Bus:
             return self.order(host).is_newer_than(since)
 
         what = f"a report of {host} to be stored"
-        cloud.wait_for(is_new, what, deadline_s=30, interval_s=0.5)
+        cloud.wait_for(is_new, what, deadline_s=60, interval_s=0.5)
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +131,7 @@ def test_a_stopped_vp_scheduler_does_not_fill_the_broker(bus):
         cloud.start("vp-scheduler")
     for host, order in orders.items():
         bus.wait_for_news(host, order)
-    cloud.wait_for(is_drained, "the queue to be empty", deadline_s=60)
+    cloud.wait_for(is_drained, "the queue to be empty", deadline_s=120)
     assert hosts() == before
 
 

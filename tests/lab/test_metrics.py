@@ -69,7 +69,7 @@ def served(admin):
         wait_until_measured("vp1", server.id)
         for target in ALL:
             cloud.wait_for(
-                lambda t=target: health(t)["status"], f"{target} to answer", deadline_s=60
+                lambda t=target: health(t)["status"], f"{target} to answer", deadline_s=120
             )
         vp_api(admin).list_vps()
         yield server
@@ -112,10 +112,10 @@ def test_health_follows_the_broker(served, admin):
             for target in ALL
         )
 
-    cloud.wait_for(bus_is("pass"), "the bus to be well", deadline_s=60)
+    cloud.wait_for(bus_is("pass"), "the bus to be well", deadline_s=120)
     cloud.stop("rabbitmq")
     try:
-        cloud.wait_for(bus_is("warn"), "health to warn of the bus", deadline_s=60)
+        cloud.wait_for(bus_is("warn"), "health to warn of the bus", deadline_s=120)
     finally:
         cloud.start("rabbitmq")
     cloud.wait_for(bus_is("pass"), "the bus to be well again", deadline_s=120)
@@ -153,7 +153,7 @@ def prometheus(served, tmp_path):
             return False
 
     try:
-        cloud.wait_for(has_scraped, "Prometheus to scrape everything", deadline_s=60)
+        cloud.wait_for(has_scraped, "Prometheus to scrape everything", deadline_s=120)
         yield address
     finally:
         process.terminate()

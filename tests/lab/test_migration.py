@@ -92,7 +92,7 @@ def without_agent():
 
 def wait_until_cleared(migrant):
     what = "the agent to remove what another host's agent wrote"
-    cloud.wait_for(lambda: not migrant.is_journalled(), what, deadline_s=20)
+    cloud.wait_for(lambda: not migrant.is_journalled(), what, deadline_s=60)
 
 
 def test_with_hook_and_agent(migrant):
@@ -143,6 +143,6 @@ def test_the_libvirt_actuator_with_hook_and_agent(migrant):
         assert re.search(r"<vcpupin [^>]*cpuset='[01]'", domain_xml(SOURCE, arrived.instance))
         arrived.migrate()
         wait_until_cleared(arrived)
-        cloud.wait_for(lambda: arrived.pins()[1] <= {"0-1"}, "neutral pins", deadline_s=20)
+        cloud.wait_for(lambda: arrived.pins()[1] <= {"0-1"}, "neutral pins", deadline_s=60)
         arrived.assert_free()
         assert arrived.pins()[0] == set()

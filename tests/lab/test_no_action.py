@@ -38,10 +38,10 @@ def mitigations(server) -> list:
 
 def test_a_victim_that_grows_beside_a_busy_innocent_moves_nobody(admin, rates):
     innocent = boot(admin, rates, "innocent", "stream:8192")
-    grower = boot(admin, rates, "grower", "chase:64@until=25,chase:2048")
+    grower = boot(admin, rates, "grower", "chase:64@until=45,chase:2048")
     assert placement(innocent.id) == placement(grower.id)
+    wait_until_measured(HOST, grower.id, state=0)  # the calm ends, so it comes first
     wait_until_measured(HOST, innocent.id, state=8)
-    wait_until_measured(HOST, grower.id, state=0)
     before = placement(innocent.id), placement(grower.id)
     wait_until_measured(HOST, grower.id, state=8)
     rates.wait_for_lines("grower", SECONDS_OF_CALM)
@@ -51,7 +51,7 @@ def test_a_victim_that_grows_beside_a_busy_innocent_moves_nobody(admin, rates):
 
 def test_of_two_corunners_only_the_guilty_one_moves(admin, rates):
     innocent = boot(admin, rates, "innocent", "chase:64")
-    guilty = boot(admin, rates, "guilty", "compute@until=45,stream:8192")
+    guilty = boot(admin, rates, "guilty", "compute@until=75,stream:8192")
     boot(admin, rates, "filler", "compute")  # or the victim would find room in domain 0
     victim = boot(admin, rates, "victim", "chase:320")
     home = placement(victim.id)
@@ -59,7 +59,7 @@ def test_of_two_corunners_only_the_guilty_one_moves(admin, rates):
     for server in (innocent, victim):
         wait_until_measured(HOST, server.id, state=0)
     rates.wait_for_kind("guilty", "stream")
-    cloud.wait_for(lambda: placement(guilty.id) != home, "the guilty one to move", deadline_s=60)
+    cloud.wait_for(lambda: placement(guilty.id) != home, "the guilty one to move", deadline_s=120)
     wait_until_measured(HOST, victim.id, state=0)
     rates.wait_for_lines("victim", SECONDS_OF_CALM)
     assert placement(innocent.id) == placement(victim.id) == home

@@ -93,7 +93,7 @@ class Convoy:
     def assert_nothing_left(self, host):
         """Soon: libvirt and Nova clear up behind a migration that has failed."""
         with suppress(cloud.LabError):
-            cloud.wait_for(lambda: not self.left_on(host), "nothing", deadline_s=30)
+            cloud.wait_for(lambda: not self.left_on(host), "nothing", deadline_s=60)
         assert self.left_on(host) == []
 
     def left_on(self, host):
@@ -117,7 +117,7 @@ class Convoy:
         cloud.wait_for(is_over, "the migration to end", deadline_s=NOVA_DEADLINE_S)
         with suppress(cloud.LabError):  # The last that it does, after the rollback.
             cloud.wait_for(
-                lambda: compute.get_server(server.id).status == "ERROR", "Nova", deadline_s=15
+                lambda: compute.get_server(server.id).status == "ERROR", "Nova", deadline_s=60
             )
         compute.reset_server_state(server, "active")
         self.wait_for("ACTIVE", self.host)
@@ -183,7 +183,7 @@ def live_migrate(convoy):
 
 def test_live_migration_with_hook_and_agent(convoy):
     live_migrate(convoy)
-    convoy.assert_free(deadline_s=20)
+    convoy.assert_free(deadline_s=60)
     convoy.assert_nothing_left(convoy.other)
 
 
@@ -207,4 +207,4 @@ def test_live_migration_from_a_dead_agent_to_a_host_without_a_hook(convoy):
             for server in convoy.servers:
                 cloud.live_migrate(convoy.admin, server, there)
         convoy.host = there
-        convoy.assert_free(deadline_s=20)
+        convoy.assert_free(deadline_s=60)

@@ -161,7 +161,7 @@ def wait_for_choice(world, flavor, host):
         placed_on, reason = world.place(flavor)
         return reason if placed_on == host else None
 
-    return cloud.wait_for(chosen, f"a {flavor} on {host}", deadline_s=90)
+    return cloud.wait_for(chosen, f"a {flavor} on {host}", deadline_s=120)
 
 
 def wait_until_refused(world, flavor):
@@ -173,4 +173,4 @@ def wait_until_refused(world, flavor):
         except cloud.LabError as exc:
             return "No valid host" in str(exc)
 
-    cloud.wait_for(is_refused, f"a {flavor} to be refused", deadline_s=90)
+    cloud.wait_for(is_refused, f"a {flavor} to be refused", deadline_s=120)

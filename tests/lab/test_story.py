@@ -44,7 +44,7 @@ class Cast:
         self.boot_neighbour()
 
     def boot_neighbour(self):
-        work = "work=compute@until=25,stream:8192"
+        work = "work=compute@until=45,stream:8192"
         self.neighbour = cloud.boot(self.admin, "t-neighbour", "vp.tiny", work, host=HOST)
         self.rates.follow("neighbour", self.neighbour.id)
 
@@ -76,6 +76,7 @@ def test_a_full_host_brings_victim_and_neighbour_into_one_domain(cast):
     assert wait_until_homed(HOST, cast.neighbour.id) == cast.home
     wait_until_measured(HOST, cast.victim.id, state=0)
     cast.solo_ops = cast.rates.steady("victim", "chase")
+    assert cast.rates.kind("neighbour") == "compute"  # or that was no solo rate
 
 
 def test_in_observe_the_harm_is_seen_and_nothing_is_done(cast):
@@ -90,19 +91,19 @@ def test_in_observe_the_harm_is_seen_and_nothing_is_done(cast):
 def test_in_advise_the_proposal_is_applied_on_request(cast):
     set_mode(HOST, "advise")
     [proposal] = cloud.wait_for(
-        lambda: agent_status(HOST)["proposals"], "the agent's proposal", deadline_s=20
+        lambda: agent_status(HOST)["proposals"], "the agent's proposal", deadline_s=60
     )
     assert proposal["uuid"] == cast.neighbour.id
     assert proposal["reason"] == "move-aggressor"
     listed = ("vp", "action", "list", "--result", "proposed", "-f", "json")
     cloud.wait_for(
-        lambda: proposal["id"] in openstack(*listed), "the API to list it", deadline_s=30
+        lambda: proposal["id"] in openstack(*listed), "the API to list it", deadline_s=60
     )
     openstack("vp", "action", "apply", proposal["id"])
     cloud.wait_for(
         lambda: not placement(cast.neighbour.id) & placement(cast.victim.id),
         "the accepted action",
-        deadline_s=10,
+        deadline_s=60,
     )
 
 
@@ -118,7 +119,7 @@ def test_a_restarted_agent_homes_by_what_it_knew(cast):
     cloud.stop(f"vp-agent@{HOST}")
     cloud.start(f"vp-agent@{HOST}")
     set_mode(HOST, "enforce")
-    cloud.wait_for(lambda: are_apart(cast), "victim and neighbour to be apart", deadline_s=60)
+    cloud.wait_for(lambda: are_apart(cast), "victim and neighbour to be apart", deadline_s=120)
     wait_until_measured(HOST, cast.victim.id, state=0)
 
 
@@ -133,7 +134,7 @@ def test_in_enforce_a_fresh_onset_is_mended_while_the_neighbour_streams_on(cast)
     assert wait_until_homed(HOST, cast.neighbour.id) == wait_until_homed(HOST, cast.victim.id)
     wait_until_measured(HOST, cast.victim.id, state=0)
     cast.rates.wait_for_kind("neighbour", "stream")
-    cloud.wait_for(lambda: are_apart(cast), "victim and neighbour to be apart", deadline_s=60)
+    cloud.wait_for(lambda: are_apart(cast), "victim and neighbour to be apart", deadline_s=120)
     wait_until_measured(HOST, cast.victim.id, state=0)
     assert cast.rates.steady("victim", "chase") >= 0.95 * cast.solo_ops
     assert cast.rates.kind("neighbour") == "stream"
@@ -151,7 +152,7 @@ def test_the_api_tells_what_was_done(cast):
         vp = json.loads(openstack("vp", "show", cast.victim.id, "-f", "json"))
         return vp if any(a["result"] == "mended" for a in vp["actions"]) else None
 
-    vp = cloud.wait_for(told, "the API to have the news", deadline_s=30, interval_s=1)
+    vp = cloud.wait_for(told, "the API to have the news", deadline_s=60, interval_s=1)
     action = [a for a in vp["actions"] if a["result"] == "mended"][-1]
     assert (vp["host"], vp["state"], vp["hurt_by_neighbour"]) == (HOST, 0, False)
     assert vp["sensitivity"] == ["cache"]

@@ -41,7 +41,7 @@ def same_agent():
 def wait_until_well(server) -> None:
     """Homed on one domain by the kernel's word, and measured."""
     wait_until_homed(HOST, server.id)
-    cloud.wait_for(lambda: len(placement(server.id)) == 1, "the kernel's affinity", deadline_s=30)
+    cloud.wait_for(lambda: len(placement(server.id)) == 1, "the kernel's affinity", deadline_s=60)
     wait_for_vp(HOST, server.id, "a complete sample", lambda seen: seen["incomplete"] is None, 90)
 
 
@@ -90,7 +90,7 @@ def test_reboots_bring_new_threads_which_are_homed_again(admin, server, kind):
 def test_suspend_and_resume(admin, server):
     admin.compute.suspend_server(server)
     admin.compute.wait_for_server(server, status="SUSPENDED", wait=60)
-    cloud.wait_for(lambda: vp(HOST, server.id) is None, "the guest to be gone", deadline_s=30)
+    cloud.wait_for(lambda: vp(HOST, server.id) is None, "the guest to be gone", deadline_s=60)
     admin.compute.resume_server(server)
     wait_until_settled(admin, server)
     wait_until_well(server)
@@ -111,7 +111,7 @@ def test_guests_come_and_go(admin, server):
     wait_until_well(other)
     assert placement(other.id) != placement(server.id)
     cloud.delete(admin, other)
-    cloud.wait_for(lambda: vp(HOST, other.id) is None, "the agent to forget it", deadline_s=30)
+    cloud.wait_for(lambda: vp(HOST, other.id) is None, "the agent to forget it", deadline_s=60)
     wait_until_well(server)
 
 

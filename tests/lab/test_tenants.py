@@ -15,7 +15,7 @@ from tests.lab.hosts import HOSTS, set_mode, wait_for_vp, wait_until_homed, wait
 from tests.lab.operators import openstack
 
 HOST, OTHER = HOSTS
-SWITCH_AT_UPTIME_S = 20
+SWITCH_AT_UPTIME_S = 40
 NOBODY = "00000000-0000-4000-8000-000000000000"
 SUMMARY = {
     *("server_id", "name", "project_id", "isolation"),
@@ -48,7 +48,7 @@ class Tenancy:
         wait_for_vp(HOST, victim.id, "the harm", lambda seen: seen["interference"])
         set_mode(HOST, "enforce")
         wait_for_vp(HOST, victim.id, "the cure", lambda seen: has_result(seen, "mended"))
-        cloud.wait_for(self.told_to_operators, "the API to have the news", deadline_s=30)
+        cloud.wait_for(self.told_to_operators, "the API to have the news", deadline_s=60)
 
     def told_to_operators(self):
         """The API's answer about the victim, once it has the end of the story."""
