@@ -14,6 +14,7 @@ from typing import Protocol
 from nova_vp.cpuset import parse_cpus
 from vp_agent import memory_load
 from vp_agent.drivers.base import DriverError
+from vp_agent.drivers.numa_nodes import Nodes
 
 SYSFS = Path("/sys/devices/system")
 ANY_NODE = -1
@@ -97,12 +98,10 @@ class HostBench:
     def _spare_bytes(self, node: int) -> int:
         """What may be filled without pressing anybody."""
         try:
-            text = (self._sysfs / f"node/node{node}/meminfo").read_text()
-            [line] = [line for line in text.splitlines() if "MemFree:" in line]
-            free = int(line.split()[-2]) << 10
-        except (OSError, ValueError):
+            free = Nodes(self._sysfs / "node").spare_kib(node) << 10
+        except (OSError, KeyError, ValueError):
             free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        return free // 4
+        return max(0, free) // 4
 
 
 class _Worker:
