@@ -154,6 +154,7 @@ class Agent:
             knobs=self._host.hands.knobs,
             memory_moves=moves,
             limits=self._host.limits,
+            epoch=self._host.epoch,
         )
 
     def _end_leases(self, now_s: float) -> None:

@@ -294,6 +294,8 @@ class Picture:
     memory_moves: Mapping[str, MemoryMove] = field(default_factory=dict)
     """By guest UUID: moves under way, and those that ended since the last tick."""
     limits: Limits = NO_LIMITS
+    epoch: int = 0
+    """Of the run of the agent that sees it."""
 
 
 class Sample(NamedTuple):

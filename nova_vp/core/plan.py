@@ -2,7 +2,7 @@
 """From wants to actions: only what differs from what is applied, each with its reason and id.
 
 An id is made from what the action means, so that a proposal keeps its name while it stands and
-an operator can accept it a minute later.
+an operator can accept it a minute later. What another run of the agent does anew is another action.
 """
 
 import zlib
@@ -34,7 +34,7 @@ def _action(want: Want, guests: Mapping[str, Guest], picture: Picture) -> Action
     detection = want.detection
     changes = (_change(setting, guests[setting.guest_uuid], picture) for setting in want.settings)
     return Action(
-        id=_id(want, guests),
+        id=_id(want, guests, picture.epoch),
         controller=want.controller,
         guest_uuid=want.guest_uuid,
         changes=tuple(
@@ -95,11 +95,11 @@ def value_now(guest: Guest, knob: Knob) -> Value:
     return guest.partition
 
 
-def _id(want: Want, guests: Mapping[str, Guest]) -> str:
+def _id(want: Want, guests: Mapping[str, Guest], epoch: int) -> str:
     since_s = want.detection.since_s if want.detection else 0.0
     settings = [(s.guest_uuid, s.knob.value, _plain(s.value)) for s in want.settings]
     generation = guests[want.guest_uuid].generation
-    meaning = (want.reason.value, want.guest_uuid, generation, settings, since_s)
+    meaning = (epoch, want.reason.value, want.guest_uuid, generation, settings, since_s)
     return f"{want.controller}-{zlib.crc32(repr(meaning).encode()):08x}"
 
 

@@ -232,6 +232,16 @@ def test_mode_is_remembered_across_restarts(world):
     assert world.control.orders().mode is Mode.ADVISE
 
 
+def test_what_every_run_does_anew_has_an_id_of_its_own_in_each(world):
+    world.boot(CHASE)
+    for _ in range(2):
+        world.start_agent()
+        live_and_stop(world)
+    homed = [outcome.action for outcome in world.heard.outcomes]
+    assert [action.reason for action in homed] == [Reason.HOME] * 2
+    assert len({action.id for action in homed}) == 2
+
+
 def test_advise_proposes_and_applies_what_is_accepted(world):
     world.mode, world.policy = Mode.ADVISE, FLOATING
     world.start_agent()
