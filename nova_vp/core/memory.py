@@ -87,6 +87,8 @@ class Tracked(NamedTuple):
     """In a row, in which it was hurt beyond the cache."""
     unexplained_samples: int = 0
     """In a row, in which it looked hurt and nobody could be blamed."""
+    actions_done: int = 0
+    """On it so far: the like of one, done again, is another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +228,9 @@ def _confirm(memory: Memory, outcome: Outcome) -> Memory:
     memory = _capped(memory, outcome)
     if action.reason in STEADY:
         return memory
-    memory = replace(memory, placed_at_s=at_s)
+    vp = vps[action.guest_uuid]
+    vps[action.guest_uuid] = vp._replace(actions_done=vp.actions_done + 1)
+    memory = replace(memory, vps=vps, placed_at_s=at_s)
     if not action.is_tried:
         return memory
     before = {uuid: vp.pace for uuid, vp in vps.items() if vp.pace.samples}

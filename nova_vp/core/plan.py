@@ -2,7 +2,8 @@
 """From wants to actions: only what differs from what is applied, each with its reason and id.
 
 An id is made from what the action means, so that a proposal keeps its name while it stands and
-an operator can accept it a minute later. What another run of the agent does anew is another action.
+an operator can accept it a minute later. What is done again, or by another run of the agent, is
+another action.
 """
 
 import zlib
@@ -12,6 +13,7 @@ from typing import cast
 from nova_vp.core.cap import LEASE_S
 from nova_vp.core.decided import Action, Change, Hurt, Reason, Setting, Want
 from nova_vp.core.knobs import Cpus, Held, Knob, Partition, Quota, Shares, Value, all_cpus
+from nova_vp.core.memory import Memory
 from nova_vp.core.model import Guest, Picture
 
 REST = 0.02
@@ -24,17 +26,17 @@ _FORGOTTEN = (Knob.PLACEMENT, Knob.PARTITION)
 """What new vCPU threads start without."""
 
 
-def plan(wants: Iterable[Want], picture: Picture) -> tuple[Action, ...]:
+def plan(wants: Iterable[Want], memory: Memory, picture: Picture) -> tuple[Action, ...]:
     guests = {guest.uuid: guest for guest in picture.guests}
-    actions = (_action(want, guests, picture) for want in wants)
+    actions = (_action(want, guests, memory, picture) for want in wants)
     return tuple(action for action in actions if action.changes)
 
 
-def _action(want: Want, guests: Mapping[str, Guest], picture: Picture) -> Action:
+def _action(want: Want, guests: Mapping[str, Guest], memory: Memory, picture: Picture) -> Action:
     detection = want.detection
     changes = (_change(setting, guests[setting.guest_uuid], picture) for setting in want.settings)
     return Action(
-        id=_id(want, guests, picture.epoch),
+        id=_id(want, guests[want.guest_uuid], memory, picture.epoch),
         controller=want.controller,
         guest_uuid=want.guest_uuid,
         changes=tuple(
@@ -95,11 +97,11 @@ def value_now(guest: Guest, knob: Knob) -> Value:
     return guest.partition
 
 
-def _id(want: Want, guests: Mapping[str, Guest], epoch: int) -> str:
+def _id(want: Want, guest: Guest, memory: Memory, epoch: int) -> str:
     since_s = want.detection.since_s if want.detection else 0.0
     settings = [(s.guest_uuid, s.knob.value, _plain(s.value)) for s in want.settings]
-    generation = guests[want.guest_uuid].generation
-    meaning = (epoch, want.reason.value, want.guest_uuid, generation, settings, since_s)
+    when = (epoch, memory.vps[guest.uuid].actions_done, since_s)
+    meaning = (want.reason.value, guest.uuid, guest.generation, settings, when)
     return f"{want.controller}-{zlib.crc32(repr(meaning).encode()):08x}"
 
 

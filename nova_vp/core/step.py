@@ -65,7 +65,7 @@ def step(memory: Memory, picture: Picture, policy: Policy) -> tuple[Memory, Deci
     wants = (*revoked, *undo, *wanted, *lost_settings(picture))
     owned, outranked = arbitrate(wants)
     paced, held = pace(owned, memory, picture.at_s, policy)
-    actions, proposals = permit(plan(paced, picture), picture, policy)
+    actions, proposals = permit(plan(paced, memory, picture), picture, policy)
     memory = note_unmet(note_allocations(memory, host, actions), wants, picture.at_s)
     if looks:
         memory = put_off(memory, picture.at_s)

@@ -193,7 +193,7 @@ class Browser:
         return [_action(row) for row in self._rows(question, values)]
 
     def find_actions(self, id: str, host: str | None) -> list[ActionRecord]:
-        """More than one: hosts number their actions each for itself."""
+        """More than one: what one host calls an action, another may call one of its own."""
         wanted = {"id": id, "host": host}
         rows = questions.ACTIONS.read(self._rows, wanted, Page("host")).items
         return [_action(row) for row in rows]

@@ -145,15 +145,15 @@ def test_the_lease_is_renewed_for_as_long_as_the_agent_lives():
     host = a_crowd(policy=replace(POLICY, cap_probe_s=600.0))
     host.ticks(60)
     assert host.cap_ratio("stream") == pytest.approx(0.6)
-    ends = []
-    for _ in range(200):
-        ends += [
-            (c.until_s, host.now_s)
-            for a in host.tick().actions
-            if a.reason is Reason.RENEW_CAP
-            for c in a.changes
-        ]
-    assert len(ends) >= 3
+    renewals = [
+        action
+        for decision in host.ticks(200)
+        for action in decision.actions
+        if action.reason is Reason.RENEW_CAP
+    ]
+    assert len(renewals) >= 3
+    assert len({action.id for action in renewals}) == 1, "one row of the ledger, not one a minute"
+    ends = [(c.until_s, action.decided_s) for action in renewals for c in action.changes]
     assert all(later[0] > earlier[0] for earlier, later in pairwise(ends))
     assert all(end_s > at_s for end_s, at_s in ends)
     assert host.cap_ratio("stream") == pytest.approx(0.6), "the cap stood all the time"

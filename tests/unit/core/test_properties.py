@@ -269,7 +269,7 @@ class Story:
             for action in decision.actions
             if action.reason is not Reason.RENEW_CAP
         ]
-        assert plan(wants, self.host.picture()) == ()
+        assert plan(wants, self.host.memory, self.host.picture()) == ()
 
 
 def check_change(change: Change, guest: Guest, picture: Picture) -> None:
