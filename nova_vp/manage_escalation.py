@@ -6,6 +6,7 @@ Reads and writes the ledger alone; what is accepted is done by vp-scheduler.
 
 import argparse
 import json
+import os
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
@@ -66,6 +67,9 @@ def _show(conf: cfg.ConfigOpts) -> int:
         return 0
     print(f"{found.id} on {found.host}: {found.status.value}")
     print(textwrap.fill(_printable(found.reason) or "not looked at yet", COLUMNS))
+    if found.accepted_by:
+        told = f"accepted by {found.accepted_by} at {found.accepted_at:%m-%d %H:%M:%S}"
+        print(textwrap.fill(_printable(told), COLUMNS))
     for title, rows in (("migrations", _attempt_rows(found)), ("candidates", _choice_rows(found))):
         if len(rows) > 1:
             print(f"\n{title}\n{_table(rows[0], rows[1:])}")
@@ -75,7 +79,7 @@ def _show(conf: cfg.ConfigOpts) -> int:
 def _accept(conf: cfg.ConfigOpts) -> int:
     id = conf.category.id
     try:
-        Ledger(conf).accept(id, datetime.now(UTC))
+        Ledger(conf).accept(id, by=f"vp-manage uid={os.getuid()}", now=datetime.now(UTC))
     except KeyError:
         return _unknown(id)
     except NotProposed as exc:

@@ -59,6 +59,7 @@ def _fields(escalation_id: str) -> list[columns.Field]:
         ("received_at", words.or_unknown),
         ("changed_at", words.or_unknown),
         ("accepted_at", words.or_no),
+        ("accepted_by", words.or_none),
         ("settled_at", words.or_no),
         ("evidence", words.numbers),
         ("rejected", words.rejected),

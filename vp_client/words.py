@@ -391,8 +391,8 @@ def weight(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:g}"
 
 
-def or_none(value: str) -> str:
-    return wrap(value) or "none"
+def or_none(value: str | None) -> str:
+    return wrap(value or "") or "none"
 
 
 def cells(told: Iterable[Told]) -> str:

@@ -70,6 +70,7 @@ class Escalation:
     choice: str | None
     received_at: datetime
     accepted_at: datetime | None
+    accepted_by: str | None
     changed_at: datetime
     not_before: datetime | None
     owner: str | None
@@ -227,7 +228,7 @@ class Ledger:
             return {one.server: _attempt(one) for one in session.scalars(found)}
 
     @after_deadlock
-    def accept(self, id: str, now: datetime) -> None:
+    def accept(self, id: str, *, by: str, now: datetime) -> None:
         """An operator's yes to a proposal. Raises KeyError: no such; NotProposed."""
         with self._facade.writer.using(Context()) as session:
             accepted = session.execute(
@@ -236,6 +237,7 @@ class Ledger:
                 .values(
                     status=Status.RECEIVED.value,
                     accepted_at=naive_utc(now),
+                    accepted_by=storable(by),
                     changed_at=naive_utc(now),
                     not_before=None,
                     owner=None,

@@ -220,6 +220,8 @@ class EscalationRow(Base):
     received_at: Mapped[datetime] = mapped_column(DateTime)
     """All moments are UTC by the clock of the vp-scheduler that wrote them."""
     accepted_at: Mapped[datetime | None] = mapped_column(DateTime)
+    accepted_by: Mapped[str | None] = mapped_column(String(255))
+    """The id of a keystone user, or who ran vp-manage."""
     changed_at: Mapped[datetime] = mapped_column(DateTime)
     not_before: Mapped[datetime | None] = mapped_column(DateTime)
     owner: Mapped[str | None] = mapped_column(String(255))

@@ -32,7 +32,9 @@ def show_escalation(call: Call, escalation_id: str) -> Answer:
 def accept_escalation(call: Call, escalation_id: str) -> Answer:
     """The vp-scheduler that is next at it has the migration made, budgets permitting."""
     try:
-        call.services.stored.ledger.accept(escalation_id, call.services.clock())
+        call.services.stored.ledger.accept(
+            escalation_id, by=call.user_id, now=call.services.clock()
+        )
     except KeyError as exc:
         raise _no_such(escalation_id) from exc
     except NotProposed as exc:

@@ -37,6 +37,7 @@ _SUMMARY = {
     "received_at": TIME,
     "changed_at": TIME,
     "accepted_at": nullable(TIME),
+    "accepted_by": nullable(TEXT),
     "settled_at": nullable(TIME),
 }
 CANDIDATE = obj(

@@ -23,6 +23,7 @@ def summary(one: Escalation) -> dict[str, Any]:
         "kind": message["kind"],
         "meaning": words.kind(message["kind"]),
         **{name: _iso(getattr(one, name)) for name in MOMENTS},
+        "accepted_by": one.accepted_by,
     }
 
 

@@ -192,16 +192,27 @@ def test_what_is_settled_or_proposed_needs_no_worker(ledger: Ledger) -> None:
 def test_a_proposal_is_accepted_once(ledger: Ledger) -> None:
     id = add(ledger)
     with pytest.raises(NotProposed, match="is received"):
-        ledger.accept(id, NOON)
+        ledger.accept(id, by="u1", now=NOON)
     ledger.save(claimed(ledger, id), {"status": Status.PROPOSED, "owner": None})
-    ledger.accept(id, NOON)
+    ledger.accept(id, by="u1", now=NOON)
     found = ledger.get(id)
     assert found is not None
     assert (found.status, found.accepted_at) == (Status.RECEIVED, NOON)
     with pytest.raises(NotProposed):
-        ledger.accept(id, NOON)
+        ledger.accept(id, by="u2", now=NOON)
     with pytest.raises(KeyError):
-        ledger.accept(an_id(9), NOON)
+        ledger.accept(an_id(9), by="u2", now=NOON)
+
+
+def test_who_accepted_it_is_kept(ledger: Ledger) -> None:
+    id = add(ledger)
+    assert claimed(ledger, id).accepted_by is None
+    ledger.save(claimed(ledger, id), {"status": Status.PROPOSED, "owner": None})
+    ledger.accept(id, by="a\0b", now=NOON)
+    with pytest.raises(NotProposed):
+        ledger.accept(id, by="somebody-later", now=NOON)
+    [found] = ledger.list_latest(9)
+    assert found.accepted_by == "a?b"
 
 
 def test_the_newest_are_listed_first_and_by_status(ledger: Ledger) -> None:

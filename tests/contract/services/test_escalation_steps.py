@@ -197,7 +197,7 @@ def test_advise_waits_for_an_operator(cluster: Cluster, who: str) -> None:
         cluster.step()
     assert cluster.found().status is Status.PROPOSED
     assert cluster.nova.migrations == []
-    cluster.ledger.accept(ID, cluster.clock.now)
+    cluster.ledger.accept(ID, by="u1", now=cluster.clock.now)
     assert cluster.settle().status is Status.COMPLETED
     assert len(cluster.nova.migrations) == 1
 

@@ -362,6 +362,19 @@ def test_no_canary_reaches_a_tenant(age_s, seed):
     assert len(api.latest(Persona("member"), VIEWS_OF_1_0[1]).json["vp"]["actions"]) == 4
 
 
+def test_operators_alone_are_told_who_accepted_an_escalation():
+    api, one = Api(), f"/v1/escalations/{cloud.ESCALATION}"
+    admin = Persona("admin")
+    assert api.latest(admin, one).json["escalation"]["accepted_by"] is None
+    assert api.latest(admin, f"{one}/accept", "POST", {}).status == 200
+    for operator in (admin, Persona("service")):
+        assert api.latest(operator, one).json["escalation"]["accepted_by"] == "user-admin"
+        listed = api.latest(operator, "/v1/escalations").json["escalations"]
+        assert "user-admin" in [row["accepted_by"] for row in listed]
+    for path, role in itertools.product((*TENANTS_VIEWS, one, "/v1/escalations"), TENANTS):
+        assert "user-admin" not in told(api.latest(Persona(role), path))
+
+
 @pytest.mark.parametrize("failing", [None, "the agent of {host} says no to {neighbour}"])
 def test_no_canary_stands_in_an_error(failing):
     canaries = Canaries(7)

@@ -104,12 +104,14 @@ def test_escalations(lab, stored):
         f"choice noisy ({cloud.NOISY}), the aggressor: 2.5 s to copy, costs 0.6 and gains" in told
     )
     assert f"not victim ({cloud.VICTIM}), the victim: costs 1.2 where noisy costs 0.6;" in told
+    assert "accepted_at no accepted_by none" in told
     as_json = lab.run(f"vp escalation show {ESCALATION} -f json").json
     assert as_json["status"] == "proposed"
     assert as_json["choice"]["mover"]["name"] == "noisy"
     accepted = lab.run(f"vp escalation accept {ESCALATION}")
     assert f"openstack vp escalation show {ESCALATION}" in accepted.out, accepted.err
     assert stored.ledger.get(ESCALATION).status is Status.RECEIVED
+    assert "accepted_by id-of-admin" in lab.run(f"vp escalation show {ESCALATION}").words
     refused = lab.run(f"vp escalation accept {ESCALATION}")
     assert refused.rc == 1
     assert "only what is proposed can be accepted" in refused.err

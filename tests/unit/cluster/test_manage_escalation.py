@@ -2,6 +2,7 @@
 """`vp-manage escalation` as operators see it: tables of 100 columns, JSON, a proposal's yes."""
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -124,6 +125,9 @@ def test_a_proposal_is_accepted(run: Run, ledger: Ledger) -> None:
     found = ledger.get(ID)
     assert found is not None
     assert (found.status, found.accepted_at is not None) == (Status.RECEIVED, True)
+    assert found.accepted_by == f"vp-manage uid={os.getuid()}"
+    told = lines(run("escalation", "show", ID)[1])
+    assert f"accepted by {found.accepted_by} at {found.accepted_at:%m-%d %H:%M:%S}" in told
     status, text = run("escalation", "accept", ID)
     assert (status, "only what is proposed" in text) == (1, True)
 
