@@ -7,7 +7,7 @@ from typing import Any
 
 from osc_lib.command import command
 
-from vp_client import arguments, columns, words
+from vp_client import arguments, columns, escalation_words, words
 from vp_client.plugin import client_of
 
 
@@ -48,7 +48,7 @@ def _fields(escalation_id: str) -> list[columns.Field]:
     return [
         ("id", str),
         ("host", words.wrap),
-        ("status", partial(words.escalation_status, escalation_id)),
+        ("status", partial(escalation_words.status, escalation_id)),
         ("reason", words.or_none),
         ("mode", str),
         ("victim", words.server),
@@ -63,9 +63,9 @@ def _fields(escalation_id: str) -> list[columns.Field]:
         ("settled_at", words.or_no),
         ("evidence", words.numbers),
         ("rejected", words.rejected),
-        ("candidates", words.candidates),
-        ("choice", words.choice),
-        ("attempts", words.attempts),
+        ("candidates", escalation_words.candidates),
+        ("choice", escalation_words.choice),
+        ("attempts", escalation_words.attempts),
     ]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from osc_lib.command import command
 
-from vp_client import arguments, columns, words
+from vp_client import arguments, columns, escalation_words, words
 from vp_client.columns import Cell
 from vp_client.plugin import client_of
 
@@ -28,7 +28,7 @@ FIELDS: list[columns.Field] = [
     ("vps", words.vps_of_host),
     ("proposals", words.proposals),
     ("memory_moves", words.memory_moves),
-    ("escalations", words.escalations),
+    ("escalations", escalation_words.escalations),
 ]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from osc_lib.command import command
 
 from nova_vp.words import POINTS, small
-from vp_client import arguments, columns, words
+from vp_client import arguments, columns, escalation_words, words
 from vp_client.columns import Cell
 from vp_client.errors import VpError
 from vp_client.plugin import client_of
@@ -45,7 +45,7 @@ FIELDS: list[columns.Field] = [
     ("actions", words.actions),
     ("proposals", words.proposals),
     ("memory_moves", words.memory_moves),
-    ("escalations", words.escalations),
+    ("escalations", escalation_words.escalations),
 ]
 
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Answers of the API in readable lines for tables: pure functions from values to text.
 
-Machine formats never pass through here. What both views have is told the same way.
+Machine formats never pass through here. What both views have is told the same way. Escalations have
+words of their own: `escalation_words.py`.
 """
 
 import textwrap
@@ -9,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from nova_vp.core.model import State
-from nova_vp.db.escalation_status import Status
 from nova_vp.words import POINTS, small
 
 Told = Mapping[str, Any]
@@ -165,10 +165,10 @@ def interference(told: Told | None) -> str:
         for suspect in told["suspects"]
     ]
     refused = [f"not done: {_rejected(one)}" for one in told["refused"]]
-    return lines([f"{_kind(told)}, since {told['since']}", *suspects, *refused])
+    return lines([f"{kind(told)}, since {told['since']}", *suspects, *refused])
 
 
-def _kind(told: Told) -> str:
+def kind(told: Told) -> str:
     return f"{told['kind']}: {told['meaning']}"
 
 
@@ -211,10 +211,10 @@ def _operators(action: Told) -> str:
     ]
     if action["detail"]:
         parts.append(action["detail"])
-    return "; ".join([*parts, *_grounds(action, "not chosen")])
+    return "; ".join([*parts, *grounds(action, "not chosen")])
 
 
-def _grounds(told: Told, instead: str) -> list[str]:
+def grounds(told: Told, instead: str) -> list[str]:
     evidence, rejected = told["evidence"], told["rejected"]
     return [
         *([f"evidence {_numbers(evidence)}"] if evidence else []),
@@ -290,77 +290,11 @@ def _ending(move: Told) -> str:
     return ", done" if move["is_over"] else ""
 
 
-def escalations(told: Iterable[Told]) -> str:
-    """What no host can mend by itself."""
-    return lines(
-        "; ".join(
-            [
-                f"{one['id']}: {one['at']} for {server(one['victim'])}",
-                f"{_kind(one)}, since {one['since']}",
-                *_grounds(one, "no help here"),
-            ]
-        )
-        for one in told
-    )
-
-
-def candidates(told: Iterable[Told]) -> str:
-    """Who could leave the host, and what that would bring."""
-    return lines(
-        f"{server(one['server'])}, the {one['role']}: {percent(one['relief_ratio'])} for the victim"
-        f", {percent(one['others_ratio'])} for all others"
-        + (f"; cannot leave: {one['obstacle']}" if one["obstacle"] else "")
-        for one in told
-    )
-
-
-def choice(told: Told | None) -> str:
-    """Whom the cluster would have migrated, and why none of the others."""
-    if told is None:
-        return "none"
-    mover = told["mover"]
-    chosen = f"{_who(mover)}: {_price(told['numbers'])}" if mover else "nobody"
-    others = [
-        f"not {_who(one)}: {one['detail']}; {_price(one['numbers'])}" for one in told["rejected"]
-    ]
-    return lines([chosen, *others])
-
-
-def _who(candidate: Told) -> str:
-    return f"{candidate['name']} ({candidate['uuid']}), the {candidate['role']}"
-
-
-def _price(numbers: Told) -> str:
-    """Performance-seconds: what a server does in a second that nobody disturbs."""
-    told = {name: number(numbers[f"{name}_s"]) for name in ("copy", "cost", "gain")}
-    return (
-        f"{told['copy']} s to copy, costs {told['cost']} and gains {told['gain']} "
-        "performance-seconds"
-    )
-
-
-def escalation_status(escalation_id: str, status: str) -> str:
-    """With what an operator can do now."""
-    if status != Status.PROPOSED.value:
-        return status
-    return f"{status}, and waits for\nopenstack vp escalation accept {escalation_id}"
-
-
 def action_result(action_id: str, result: str) -> str:
     """With what an operator can do now."""
     if result != PROPOSED:
         return result
     return f"{result}, and in mode advise waits for\nopenstack vp action apply {action_id}"
-
-
-def attempts(told: Iterable[Told]) -> str:
-    return lines(
-        f"{one['attempt']}: {server(one['server'])} from {one['source_host']} to "
-        f"{one['dest_host'] or 'wherever Nova chooses'}: {one['status']}"
-        + (f", {one['detail']}" if one["detail"] else "")
-        + f"; {one['started_at']} to {one['ended_at'] or 'now'}"
-        for one in told
-    )
 
 
 def contention(told: Iterable[Told]) -> str:

@@ -83,19 +83,6 @@ def test_for_whom_it_was_done(whom, expected):
     assert f"reason swap-places{expected}: why" in text
 
 
-def an_attempt(**changes):
-    about = {"attempt": 1, "server": ME, "source_host": "a", "dest_host": None, "detail": ""}
-    times = {"started_at": "NOON", "ended_at": None}
-    return {**about, **times, "status": "migrating", **changes}
-
-
-def weighed(**changes):
-    """Who could have been migrated, as the cluster's choice has it."""
-    numbers = {"copy_s": 12.0, "cost_s": 1.5, "gain_s": 2826.1692000000003}
-    about = {"uuid": "id-1", "name": "me", "role": "aggressor", "detail": "too dear"}
-    return {**about, "numbers": numbers, **changes}
-
-
 def ordered(**changes):
     return {"mode": None, "opt_out": False, "priority": None, **changes}
 
@@ -103,30 +90,6 @@ def ordered(**changes):
 @pytest.mark.parametrize(
     ("told", "expected"),
     [
-        (
-            words.attempts([an_attempt()]),
-            "1: me (id-1) from a to wherever Nova chooses: migrating; NOON to now",
-        ),
-        (
-            words.attempts([an_attempt(dest_host="b", detail="slow", ended_at="ONE")]),
-            "1: me (id-1) from a to b: migrating, slow; NOON to ONE",
-        ),
-        (words.choice(None), "none"),
-        (
-            words.choice({"mover": None, "numbers": None, "rejected": [weighed(role="victim")]}),
-            "nobody\nnot me (id-1), the victim: too dear; 12 s to copy, costs 1.5 and gains\n"
-            "  2.83 k performance-seconds",
-        ),
-        (
-            words.choice({"mover": weighed(), "numbers": weighed()["numbers"], "rejected": []}),
-            "me (id-1), the aggressor: 12 s to copy, costs 1.5 and gains 2.83 k\n"
-            "  performance-seconds",
-        ),
-        (words.escalation_status("e-1", "completed"), "completed"),
-        (
-            words.escalation_status("e-1", "proposed"),
-            "proposed, and waits for\nopenstack vp escalation accept e-1",
-        ),
         (words.action_result("a-1", "mended"), "mended"),
         (
             words.action_result("a-1", "proposed"),
