@@ -57,7 +57,7 @@ class Case:
     sensitivity: tuple[str, ...] = ()
     is_hurt: bool | None = None
     hurt: tuple[str, ...] = ()
-    """By what, since when and by whom; for tenants nothing."""
+    """By what, be it nobody's doing, since when and by whom; for tenants nothing."""
     hurts: tuple[str, ...] = ()
     """Whom it hurts itself; for tenants nothing."""
     refused: tuple[str, ...] = ()
@@ -178,13 +178,16 @@ def _differs_now(metrics: Mapping[str, float], known: State) -> Iterator[str]:
         )
 
 
+_IS_HURT = {
+    None: "Not known.",
+    False: "No neighbour hurts it.",
+    True: "Yes, by a neighbour.",
+}
+
+
 def _hurt(case: Case) -> Iterator[str]:
-    if case.is_hurt is None:
-        yield "Not known."
-    elif not case.is_hurt and not case.hurt:
-        yield "No neighbour hurts it."
-    elif not case.hurt:
-        yield "Yes, by a neighbour."
+    if not case.hurt:
+        yield _IS_HURT[case.is_hurt]
     yield from case.hurt
     yield from case.hurts
 

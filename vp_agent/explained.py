@@ -10,6 +10,7 @@ from oslo_config import cfg
 from nova_vp import words
 from nova_vp.core.model import Mode, tightest
 from nova_vp.explain import Case, Reader, explain, harming
+from nova_vp.harm import is_hurt
 from vp_agent.local import Refused, RunFolder, ask
 from vp_agent.status import names_of, proposal
 
@@ -48,7 +49,7 @@ def case_of(report: Report, server: str) -> Case:
         since=_time(vp["since"]),
         incomplete=vp["incomplete"] or "",
         sensitivity=tuple(vp["sensitivity"]),
-        is_hurt=None if vp["state"] is None and not found else found is not None,
+        is_hurt=is_hurt(vp["state"], found and found["kind"]),
         hurt=tuple(_harm(found, names)) if found else (),
         hurts=tuple(_hurts(report, vp["uuid"])),
         refused=tuple(_refused(found, names)) if found else (),

@@ -13,6 +13,7 @@ from prometheus_client.metrics_core import Metric
 
 from nova_vp.core.decided import Decision, Kind
 from nova_vp.core.model import Incomplete, Mode, Sample, Unmanaged
+from nova_vp.harm import is_hurt
 from vp_agent.facts import HostFacts
 
 UNKNOWN = "unknown"
@@ -174,8 +175,8 @@ def of_servers(decision: Decision) -> Iterator[Metric]:
     }
     for view in decision.vps:
         resource = [view.guest.uuid]
-        is_hurt = view.detection is not None and view.detection.kind is not Kind.CPU
-        hurt.add_metric(resource, is_hurt)
+        kind = view.detection.kind.value if view.detection else None
+        hurt.add_metric(resource, is_hurt(view.state and view.state.number, kind) is True)
         managed.add_metric(resource, view.guest.unmanaged is None)
         if view.state is not None:
             state.add_metric(resource, view.state.number)

@@ -12,7 +12,7 @@ from typing import Any
 
 from nova_vp.db.browse import VpHead
 from nova_vp.db.queries import HostRecord
-from nova_vp.db.rows import is_hurt
+from nova_vp.harm import is_hurt
 
 STALE_AFTER_S = 180
 

@@ -13,12 +13,12 @@ from hashlib import blake2b
 from typing import Any
 from zlib import crc32
 
-from nova_vp.core.decided import Kind
 from nova_vp.core.model import State
 from nova_vp.core.predict import newcomer_class
 from nova_vp.db.moments import minute_of, naive_utc
 from nova_vp.db.packing import pack
 from nova_vp.db.texts import storable
+from nova_vp.harm import is_hurt
 from nova_vp.wire import compact
 
 HOUR_S = 3600
@@ -26,8 +26,6 @@ DAY_S = 24 * HOUR_S
 
 PROPOSED = "proposed"
 """The result of an action that waits for an operator."""
-NOBODYS_DOING = frozenset({Kind.CPU.value, Kind.REMOTE.value})
-"""It wants more CPU than it was given, or lies apart from its memory: no neighbour does that."""
 NAMES = "names"
 """In a stored action, beside what the report had: what its servers were called, by UUID."""
 UNKNOWN = -1
@@ -74,13 +72,6 @@ def rows_of(report: Mapping[str, Any], received_at: datetime) -> ReportRows:
         vps=vps,
         vps_mark=_mark(vps),
     )
-
-
-def is_hurt(state: int | None, interference: str | None) -> bool | None:
-    """By a neighbour. None: it was never measured long enough to have a state, and nobody knows."""
-    if interference is not None and interference not in NOBODYS_DOING:
-        return True
-    return None if state is None else False
 
 
 def _vp_row(host: str, vp: Mapping[str, Any]) -> Row:

@@ -2,12 +2,16 @@
 """A server in plain words: what an operator reads on the host itself, and what no tenant reads."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
 from nova_vp import wire
+from nova_vp.core.decided import Kind
 from nova_vp.core.model import Mode
+from nova_vp.db.rows import UNKNOWN, rows_of
 from nova_vp.explain import LABEL, WIDTH, Case, Reader, explain
+from tests.decisions import a_decision, a_detection, a_view, facts, uuid_of
 from tests.unit.agent_host import World, a_hurt_pair
 from vp_agent.explained import UnknownServer, case_of
 from vp_agent.facts import HostFacts
@@ -83,6 +87,11 @@ def a_case(**about):
 )
 def test_what_is_said(about, heading, said):
     assert said in read(a_case(**about))[heading]
+
+
+def test_what_it_suffers_is_not_called_unknown():
+    told = read(a_case(is_hurt=None, hurt=("Yes, since NOON: it is far away.",)))
+    assert told["Hurt"] == "Yes, since NOON: it is far away."
 
 
 @pytest.mark.parametrize(
@@ -161,8 +170,8 @@ def world(tmp_path):
 
 
 def told(world, server):
-    facts = HostFacts("here", "fake", "fake", is_homing=False, epoch_offset_s=0.0)
-    return read(case_of(report(world.control.last(), facts, wire.Order(0, 0)), server))
+    here = HostFacts("here", "fake", "fake", is_homing=False, epoch_offset_s=0.0)
+    return read(case_of(report(world.control.last(), here, wire.Order(0, 0)), server))
 
 
 def test_an_operator_on_the_host(world):
@@ -180,6 +189,18 @@ def test_an_operator_on_the_host(world):
     guilty = told(world, "server-3")
     assert "It is held guilty of what server-2 suffers since" in guilty["Hurt"]
     assert "It waits for you: `vp-agent accept vp-" in guilty["Next"]
+
+
+@pytest.mark.parametrize("state", [4, None])
+@pytest.mark.parametrize("kind", Kind)
+def test_a_host_and_its_cloud_agree_on_who_is_hurt(kind, state):
+    """vp-api tells by the same report, as it was stored."""
+    detection = replace(a_detection(), kind=kind)
+    decision = a_decision(a_view(1, state=state, detection=detection))
+    sent = report(decision, facts("vp1"), wire.Order(1, 1))
+    [row] = rows_of(sent, datetime(2026, 11, 21, tzinfo=UTC)).vps
+    stored = {1: True, 0: False, UNKNOWN: None}[row["is_hurt"]]
+    assert case_of(sent, uuid_of(1)).is_hurt is stored
 
 
 def test_what_was_done_stands_there(world):

@@ -5,7 +5,7 @@ from typing import Any
 
 from nova_vp.db.browse import HostAt, VpAt
 from nova_vp.db.packing import VpMinute
-from nova_vp.db.rows import is_hurt
+from nova_vp.harm import is_hurt
 from vp_api.views import values
 
 

@@ -12,7 +12,7 @@ from nova_vp.core.decided import Result
 from nova_vp.core.model import Isolation, Unmanaged
 from nova_vp.db.browse import VpAt, VpHead
 from nova_vp.db.orders import ServerOrders
-from nova_vp.db.rows import is_hurt
+from nova_vp.harm import is_hurt
 from vp_api.schemas.history import TENANT_METRICS
 from vp_api.sightings import Age, Sighting
 from vp_api.views import values

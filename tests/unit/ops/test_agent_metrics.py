@@ -2,6 +2,7 @@
 """What an agent's /metrics says, of a real loop over fake drivers."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -9,7 +10,15 @@ from prometheus_client.metrics_core import Metric
 
 from nova_vp.core.decided import Kind, Reason, Result
 from nova_vp.core.model import Homing, Mode, Policy
-from tests.decisions import a_decision, a_guest, a_view, an_eventful_view, facts, uuid_of
+from tests.decisions import (
+    a_decision,
+    a_detection,
+    a_guest,
+    a_view,
+    an_eventful_view,
+    facts,
+    uuid_of,
+)
 from tests.unit.agent_host import World, a_hurt_pair
 from tests.unit.core.build import CHASE
 from vp_agent.metrics import Sources, Tally, registry_of
@@ -95,6 +104,14 @@ def test_who_is_not_measured_has_no_rates():
     assert value(told, "nova_vp_server_cycles_per_instruction", resource=uuid_of(1)) is None
     assert value(told, "nova_vp_servers", state="unknown") == 1
     assert value(told, "nova_vp_server_hurt", resource=uuid_of(1)) == 0
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_the_hurt_are_those_whom_a_neighbour_hurts(kind):
+    found = replace(a_detection(), kind=kind)
+    told = shown(a_decision(a_view(1, detection=found)))
+    by_neighbours = kind in (Kind.CACHE, Kind.CONTROLLER, Kind.LINK)
+    assert value(told, "nova_vp_server_hurt", resource=uuid_of(1)) == by_neighbours
 
 
 def test_before_the_first_tick_there_is_something_to_see():
