@@ -136,14 +136,15 @@ class OrderBook:
         )
 
     def _untold(self, guests: Iterable[Guest], now_s: float) -> frozenset[str]:
-        """Only where somebody ever told: a host without vp-scheduler waits for nobody."""
-        if not self._told.version:
+        """Only where somebody ever told: a host without vp-scheduler waits for nobody. The time runs
+        from when it has arrived: a long migration is no answer."""
+        if self._told == NEVER_TOLD:
             return frozenset()
-        known = self._told.servers
+        known, before = self._told.servers, self._untold_since_s
         self._untold_since_s = {
-            guest.uuid: self._untold_since_s.get(guest.uuid, now_s)
+            guest.uuid: before.get(guest.uuid, now_s)
             for guest in guests
-            if guest.uuid not in known
+            if guest.uuid not in known and guest.unmanaged is not Unmanaged.MIGRATING
         }
         since = self._untold_since_s.items()
         return frozenset(uuid for uuid, since_s in since if now_s - since_s < UNTOLD_S)

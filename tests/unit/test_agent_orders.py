@@ -319,6 +319,26 @@ def test_who_has_just_arrived_is_left_alone_until_somebody_tells(world: World) -
     assert not world.is_untouched(untold), "nobody answers: the host works alone"
 
 
+def test_to_be_told_that_nothing_was_ever_ordered_is_to_be_told(world: World) -> None:
+    world.policy = Policy(home_on_arrival=Homing.ENFORCE)
+    world.boot(COMPUTE)
+    tell(world, version=0)
+    newcomer = world.boot(COMPUTE)
+    world.tick()
+    assert of(world, newcomer).unmanaged is Unmanaged.AWAITING_ORDERS
+
+
+def test_a_long_migration_is_no_answer(world: World) -> None:
+    world.policy = Policy(home_on_arrival=Homing.ENFORCE)
+    tell(world)
+    uuid = world.boot(COMPUTE, unmanaged=Unmanaged.MIGRATING)
+    world.tick(round(UNTOLD_S) + 1)
+    world.host.change(uuid, unmanaged=None)
+    world.tick()
+    assert of(world, uuid).unmanaged is Unmanaged.AWAITING_ORDERS
+    assert world.is_untouched(uuid)
+
+
 def test_a_waiting_server_that_is_nobodys_to_touch_says_that_first(world: World) -> None:
     tell(world, 1)
     uuid = world.boot(CHASE, unmanaged=Unmanaged.HUGEPAGES)
