@@ -136,8 +136,8 @@ class OrderBook:
         )
 
     def _untold(self, guests: Iterable[Guest], now_s: float) -> frozenset[str]:
-        """Only where somebody ever told: a host without vp-scheduler waits for nobody. The time runs
-        from when it has arrived: a long migration is no answer."""
+        """Only where somebody ever told: a host without vp-scheduler waits for nobody. The time
+        runs from when it has arrived: a long migration is no answer."""
         if self._told == NEVER_TOLD:
             return frozenset()
         known, before = self._told.servers, self._untold_since_s
