@@ -271,7 +271,8 @@ class Matrix:
             self._admin.compute.reset_server_state(victim, "active")
         scene.silence("aggressor")
         if cloud.server_host(self._admin, victim) != SOURCE:
-            wait_until_usable(self._admin, SOURCE)  # It may have been cut off from its broker.
+            for host in HOSTS:  # All may have been cut off from their broker.
+                wait_until_usable(self._admin, host)
             cloud.live_migrate(self._admin, victim, SOURCE)
         else:
             cloud.shell(SOURCE, "virsh", "migrate-setspeed", self._held().instance, "1000000")
