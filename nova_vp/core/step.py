@@ -47,6 +47,8 @@ from nova_vp.core.revoke import note_left_alone, revoke
 DOMAINS_EVERY_S = 5.0
 """The domains' predict tables are made anew this often, and at once when a state or placement
 changed: they cost more than the rest of a tick."""
+_LET_GO_OF = frozenset({Unmanaged.ORDERED_OUT, Unmanaged.LEAVING})
+"""Nothing of ours is on these any more."""
 
 
 def step(memory: Memory, picture: Picture, policy: Policy) -> tuple[Memory, Decision]:
@@ -148,8 +150,8 @@ def measure(memory: Memory, picture: Picture, policy: Policy) -> Memory:
             vp = vp._replace(
                 is_homed=False, moved_at_s=None, state=None, detection=None, samples_seen=0
             )
-        if guest.unmanaged is Unmanaged.ORDERED_OUT and vp.is_homed:
-            # Once it is opted in again, it arrives anew.
+        if guest.unmanaged in _LET_GO_OF and vp.is_homed:
+            # Opted in again, or still here after a failed migration, it arrives anew.
             vp = vp._replace(is_homed=False, moved_at_s=None)
         if guest.uuid in picture.applied and not vp.is_homed:
             vp = vp._replace(is_homed=True)

@@ -118,7 +118,8 @@ def test_servers_of_one_vp_never_suspect_each_other(group, suspects):
     assert found == {uuid_of(name) for name in suspects}
 
 
-def test_who_was_left_alone_by_order_gets_a_home_again_when_opted_in():
+@pytest.mark.parametrize("until", [Unmanaged.ORDERED_OUT, Unmanaged.LEAVING])
+def test_who_was_let_go_of_gets_a_home_again_once_it_is_opted_in_or_stays_after_all(until):
     host = Host(nodes_of(0, 1), policy=Policy(home_on_arrival=Homing.ALWAYS))
     uuid = host.add("vm", COMPUTE)
     host.tick()
@@ -126,7 +127,7 @@ def test_who_was_left_alone_by_order_gets_a_home_again_when_opted_in():
     original, everywhere = host.applied.pop(uuid), host.topology.cpus
     assert original
     host.guests[uuid] = host.guests[uuid]._replace(
-        placement=everywhere, unmanaged=Unmanaged.ORDERED_OUT
+        placement=everywhere, unmanaged=until
     )
     host.ticks(2)
     assert host.placement("vm") == everywhere
