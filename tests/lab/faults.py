@@ -215,12 +215,10 @@ class Matrix:
                 scene.wait_for(lambda _: True, "an escalation")
         if case.also:
             ALSO[case.also](scene)
-        try:
-            cloud.wait_for(self._is_settled, "the ledger to settle", deadline_s=ROUND_DEADLINE_S)
-        except cloud.LabError as exc:
-            faults.append(str(exc))
-        if case.also == "source host dead":
+        if case.also == "source host dead":  # Its agent is owed the news until it is back.
+            self._wait_for(self._is_given_up, "the ledger to give the host up", faults)
             subprocess.run([LAB, "up"], check=True)
+        self._wait_for(self._is_settled, "the ledger to settle", faults)
         told = scene.fresh()
         rows = [row for row in migrations_of(scene) if row.id > floor]
         faults += compare(told, rows)
@@ -232,6 +230,16 @@ class Matrix:
         else:
             self._reset()
         return Round(case.name, tuple(faults), time.monotonic() - began_s, len(told), len(rows))
+
+    def _wait_for(self, probe: Callable[[], bool], what: str, faults: list[str]) -> None:
+        try:
+            cloud.wait_for(probe, what, deadline_s=ROUND_DEADLINE_S)
+        except cloud.LabError as exc:
+            faults.append(str(exc))
+
+    def _is_given_up(self) -> bool:
+        told = self.scene.fresh()
+        return bool(told) and all(one["status"] == "failed" for one in told)
 
     def _is_settled(self) -> bool:
         told = self.scene.fresh()

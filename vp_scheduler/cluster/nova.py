@@ -23,7 +23,8 @@ NO_CLOUD = "[cloud] is not configured: Nova cannot be asked"
 MIGRATING = "migrating"
 BEGIN, ABORT = "live-migration", "live_migration_cancel"
 """Nova's names of what was done with a server."""
-DOWN = "DOWN"
+DOWN = frozenset({"UNKNOWN", "DOWN"})
+"""What Nova says of the host of a server: nobody has heard of it lately, or an operator says so."""
 MOST_PROJECTS = 500
 """Projects whose tokens are kept at a time."""
 RUNNING = frozenset({"accepted", "queued", "preparing", "running", "post-migrating"})
@@ -37,7 +38,7 @@ class Server(NamedTuple):
     task_state: str | None
     is_locked: bool
     is_host_down: bool
-    """Nova has not heard of its host's nova-compute for a while."""
+    """Nova has not heard of its host's nova-compute for a while, or was told that it is down."""
 
 
 class Migration(NamedTuple):
@@ -110,7 +111,7 @@ class NovaClient:
             status=found.status,
             task_state=getattr(found, "OS-EXT-STS:task_state", None),
             is_locked=bool(getattr(found, "locked", False)),
-            is_host_down=getattr(found, "host_status", "") == DOWN,
+            is_host_down=getattr(found, "host_status", "") in DOWN,
         )
 
     def migrations(self, project_id: str, server: str) -> list[Migration]:

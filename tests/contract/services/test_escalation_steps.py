@@ -471,11 +471,12 @@ def test_a_server_that_is_deleted(cluster: Cluster, when: str) -> None:
     assert cluster.agents.told == [(VICTIM, "withdrawn")]
 
 
-def test_a_source_host_that_is_dead(cluster: Cluster) -> None:
+@pytest.mark.parametrize("host_status", ["UNKNOWN", "DOWN"])
+def test_a_source_host_that_is_dead(cluster: Cluster, host_status: str) -> None:
     cluster.nova.is_instant = False
     cluster.escalate(a_candidate())
     cluster.until(lambda: cluster.found().status is Status.MIGRATING, "migrating")
-    cluster.nova.servers[VICTIM].host_status = "DOWN"
+    cluster.nova.servers[VICTIM].host_status = host_status
     cluster.agents.is_away = True
     cluster.until(lambda: cluster.found().status is Status.FAILED, "failed")
     assert "vp1 is down" in cluster.found().reason

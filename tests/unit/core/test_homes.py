@@ -126,9 +126,7 @@ def test_who_was_let_go_of_gets_a_home_again_once_it_is_opted_in_or_stays_after_
     assert host.placement("vm") == {0, 1}
     original, everywhere = host.applied.pop(uuid), host.topology.cpus
     assert original
-    host.guests[uuid] = host.guests[uuid]._replace(
-        placement=everywhere, unmanaged=until
-    )
+    host.guests[uuid] = host.guests[uuid]._replace(placement=everywhere, unmanaged=until)
     host.ticks(2)
     assert host.placement("vm") == everywhere
     host.guests[uuid] = host.guests[uuid]._replace(unmanaged=None)
