@@ -101,7 +101,7 @@ def move(host: Host, unit: Sequence[Guest], seat: Seat, with_memory: bool) -> Ca
         spots={
             guest.uuid: Spot(
                 domains=seated(seat),
-                memory={node: 1.0} if guest.uuid in goes else host.memory_of(guest.uuid),
+                memory={node: 1.0} if guest.uuid in goes else host.memory_due(guest.uuid),
             )
             for guest in unit
         },

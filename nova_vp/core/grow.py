@@ -63,7 +63,7 @@ def _grown(
         spots={
             guest.uuid: Spot(
                 domains={d.id: len(d.cpus & cpus) / len(cpus) for d in domains},
-                memory=host.memory_of(guest.uuid),
+                memory=host.memory_due(guest.uuid),
                 speed=size / min(guest.vcpus, len(guest.placement)),
             )
         },
@@ -145,7 +145,7 @@ def _moved_whole(arbiter: Arbiter, guest: Guest, with_memory: bool) -> Iterator[
             spots={
                 guest.uuid: Spot(
                     domains={domain.id: 1.0},
-                    memory={domain.node: 1.0} if follows else host.memory_of(guest.uuid),
+                    memory={domain.node: 1.0} if follows else host.memory_due(guest.uuid),
                     speed=len(cpus) / size,
                 )
             },

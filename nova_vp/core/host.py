@@ -132,6 +132,11 @@ class Host:
             self._memory[uuid] = dict(shares) if shares else self.cpus_by_node(uuid)
         return self._memory[uuid]
 
+    def memory_due(self, uuid: str) -> Mapping[int, float]:
+        """The same where all that is on its way has arrived: what to plan by."""
+        move = self.memory_moves.get(uuid)
+        return dict(move.to) if move else self.memory_of(uuid)
+
     def cpus_by_node(self, uuid: str) -> Mapping[int, float]:
         """Share of the CPUs that a guest may run on, by node."""
         placement = self.guests[uuid].placement

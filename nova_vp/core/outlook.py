@@ -266,7 +266,7 @@ class Outlook:
 def spot_of(host: Host, uuid: str) -> Spot:
     """Where it lives now."""
     domains = {d.id: host.share(uuid, d) for d in host.domains_of[uuid]}
-    return Spot(domains=domains, memory=host.memory_of(uuid), speed=1.0)
+    return Spot(domains=domains, memory=host.memory_due(uuid), speed=1.0)
 
 
 def _kept(loss: float) -> float:

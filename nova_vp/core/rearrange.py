@@ -19,7 +19,6 @@ from nova_vp.core.candidate import (
     move,
     move_along,
     move_memory,
-    needs_local_memory,
     seats_of,
     unit_of,
     within_allotment,
@@ -200,17 +199,15 @@ def _seat(host: Host, plan: Plan | None, unit: Sequence[Guest]) -> Seat:
 
 
 def _moves(host: Host, unit: Sequence[Guest], seat: Seat) -> Iterator[Candidate]:
-    """vCPUs alone; and with memory, for who needs it local and does not have it there."""
+    """vCPUs alone; and with memory, for who does not have it there. What that is worth the outlook
+    knows better than the classes by which mitigation goes."""
     yield move(host, unit, seat, with_memory=False)
-    if needs_local_memory(host, unit):
-        along = move(host, unit, seat, with_memory=True)
-        if along.moves_memory:
-            yield along
+    along = move(host, unit, seat, with_memory=True)
+    if along.moves_memory:
+        yield along
 
 
 def _homeward(host: Host, unit: Sequence[Guest], seat: Seat) -> Iterator[Candidate]:
-    if not needs_local_memory(host, unit):
-        return
     for guest in unit:
         for node in sorted({d.node for d in seat}):
             if is_memory_movable(host, guest, node):
@@ -223,6 +220,9 @@ def _extended(search: Search, plan: Plan | None, step: Sequence[Candidate]) -> P
     spots = dict(plan.spots) if plan else {}
     seats = dict(plan.seats) if plan else {}
     for candidate in step:
+        if candidate.moves_memory:  # Where an earlier step would have sent it no longer counts.
+            for uuid in candidate.spots:
+                settings.pop((uuid, Knob.MEMORY), None)
         for setting in candidate.settings:
             settings[setting.guest_uuid, setting.knob] = setting
         for uuid, spot in candidate.spots.items():

@@ -10,8 +10,10 @@ from dataclasses import replace
 import pytest
 
 from nova_vp.core.decided import Action, Kind, Reason, Rejection, Result, Rung
+from nova_vp.core.host import see
 from nova_vp.core.knobs import Knob
 from nova_vp.core.model import Homing, Limits, MemoryMove, Policy, State, Unmanaged
+from nova_vp.core.outlook import spot_of
 from tests.unit.core.build import (
     ALL_KNOBS,
     CHASE,
@@ -268,6 +270,14 @@ def test_nobody_goes_to_its_memory_while_that_is_coming_to_it():
     assert kinds(decisions) == {Kind.REMOTE}
     assert not any(d.actions for d in decisions)
     assert (host.nodes("victim"), decisions[-1].detections) == ({0}, ())
+
+
+def test_plans_go_by_where_memory_will_be():
+    host = far_away()
+    uuid, kib = uuid_of("victim"), host.guest("victim").memory_kib
+    host.memory_moves = {uuid: MemoryMove(uuid, ((0, 1.0),), moved_kib=0, left_kib=kib)}
+    seen = see(host.picture(), host.memory.vps, host.memory.undisturbed)
+    assert (seen.memory_of(uuid), spot_of(seen, uuid).memory) == ({1: 1.0}, {0: 1.0})
 
 
 def test_where_no_cpu_is_free_there_the_memory_comes_to_the_vcpus():

@@ -158,6 +158,32 @@ def test_the_allocation_policies_grow_guests_that_need_it():
         assert (run.tally.memory_moves > 0) <= (name == "local")
 
 
+@pytest.mark.parametrize(
+    ("mix", "seed", "label"),
+    [
+        ("voldemort-mapreduce", 24, "voldemort-1"),  # two steps of a plan sent its memory apart
+        ("voldemort-mapreduce", 29, "voldemort-1"),  # it followed memory that was coming to it
+        ("streaming-mapreduce", 27, "streaming-1"),
+        ("voldemort-mapreduce", 0, "word-count-3"),  # all remote, of a class that "does not mind"
+    ],
+)
+def test_nobody_is_left_far_from_its_memory(mix, seed, label):
+    host_of, create = world_of(MIXES[mix]), find(("vp",))["vp"]
+    far: dict[str, dict[int, float]] = {}
+
+    def look(host):
+        if host.now_s < 120:
+            return
+        for guest in host.guests.values():
+            if guest.label == label:
+                home = {d.node for d in host.machine.topology.domains if d.cpus & guest.placement}
+                far[guest.uuid] = {n: s for n, s in guest.shares if n not in home}
+
+    simulate(host_of, create, seed, watch=look)
+    assert far
+    assert not any(far.values())
+
+
 def test_spreading_misses_beats_no_management_on_the_published_mix():
     world = world_of(MIX)
     took = {
