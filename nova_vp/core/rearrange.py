@@ -259,14 +259,9 @@ def _shared_cpus(search: Search, spots: Mapping[str, Spot]) -> float:
 
 
 def _is_bearable(gain: Gain, policy: Policy) -> bool:
-    """Nobody pays much for it; or not more than half of what it brings to somebody who was worse
-    off than the payer will be."""
-    payers = {u: -won for u, won in gain.by_guest.items() if -won > policy.most_hurt_ratio}
-    if not payers:
-        return True
-    dearest = max(payers.values())
-    helped = [gain.losses[u] + won for u, won in gain.by_guest.items() if won >= 2 * dearest]
-    return all(gain.losses[uuid] < max(helped, default=0.0) for uuid in payers)
+    """Nobody pays much for it, whatever it brings to others: their neighbours are not their
+    choice."""
+    return gain.worst >= -policy.most_hurt_ratio
 
 
 def _merged(old: Spot | None, new: Spot, candidate: Candidate) -> Spot:

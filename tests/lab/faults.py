@@ -61,8 +61,8 @@ ROUND_DEADLINE_S = 150
 CRAWL_MIB_S = "1"
 ENDS = {
     "completed": {"completed"},
-    "aborted": {"cancelled"},
-    "timed-out": {"cancelled"},
+    "aborted": {"cancelled", "error"},  # Nova 34 says error of one that had begun to run.
+    "timed-out": {"cancelled", "error"},
     "failed": {"error", "failed"},
 }
 """What Nova says of a migration whose attempt ended so in the ledger."""
