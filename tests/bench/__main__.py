@@ -3,12 +3,13 @@
 
 import sys
 
-from tests.bench import agent, anymix, mix, onset, scheduler, step, whatif
+from tests.bench import agent, anymix, ceiling, mix, onset, scheduler, step, whatif
 from tests.bench.harness import show
 
 BENCHMARKS = (
     agent.BENCHMARK,
     anymix.BENCHMARK,
+    ceiling.BENCHMARK,
     mix.BENCHMARK,
     onset.BENCHMARK,
     step.BENCHMARK,
