@@ -38,6 +38,8 @@ SHARED_CPU_PRICE = 0.1
 """Gain that it must bring to leave one vCPU more without a CPU of its own."""
 EVALUATIONS = 40_000
 """Guests squared times arrangements that one tick may weigh: some milliseconds."""
+MOST_PAID_TIMES = 3.0
+"""By so much may a payer's loss exceed `most_hurt_ratio` where somebody worse off gains by it."""
 LEAST_STEP = 0.01
 """Gain of one step that is worth a move."""
 
@@ -220,9 +222,8 @@ def _extended(search: Search, plan: Plan | None, step: Sequence[Candidate]) -> P
     spots = dict(plan.spots) if plan else {}
     seats = dict(plan.seats) if plan else {}
     for candidate in step:
-        if candidate.moves_memory:  # Where an earlier step would have sent it no longer counts.
-            for uuid in candidate.spots:
-                settings.pop((uuid, Knob.MEMORY), None)
+        for uuid in candidate.spots:  # Where an earlier step would have sent it no longer counts.
+            settings.pop((uuid, Knob.MEMORY), None)
         for setting in candidate.settings:
             settings[setting.guest_uuid, setting.knob] = setting
         for uuid, spot in candidate.spots.items():
@@ -259,18 +260,23 @@ def _shared_cpus(search: Search, spots: Mapping[str, Spot]) -> float:
 
 
 def _is_bearable(gain: Gain, policy: Policy) -> bool:
-    """Nobody pays much for it, whatever it brings to others: their neighbours are not their
-    choice."""
-    return gain.worst >= -policy.most_hurt_ratio
+    """Nobody pays much for it; or somewhat more, but not more than half of what it brings to
+    somebody who was worse off than the payer will be."""
+    payers = {u: -won for u, won in gain.by_guest.items() if -won > policy.most_hurt_ratio}
+    if not payers:
+        return True
+    dearest = max(payers.values())
+    if dearest > MOST_PAID_TIMES * policy.most_hurt_ratio:
+        return False
+    helped = [gain.losses[u] + won for u, won in gain.by_guest.items() if won >= 2 * dearest]
+    return all(gain.losses[uuid] < max(helped, default=0.0) for uuid in payers)
 
 
 def _merged(old: Spot | None, new: Spot, candidate: Candidate) -> Spot:
-    """Steps of one plan may move a guest's vCPUs and its memory apart from each other."""
-    if old is None:
-        return new
-    if candidate.rung is Rung.MOVE_MEMORY:
+    """Memory may be brought to where an earlier step of the plan puts the vCPUs."""
+    if old is not None and candidate.rung is Rung.MOVE_MEMORY:
         return old._replace(memory=new.memory)
-    return new if candidate.moves_memory else new._replace(memory=old.memory)
+    return new
 
 
 def _want(host: Host, plan: Plan) -> Want:

@@ -19,7 +19,9 @@ from nova_vp.core.escalate import escalations
 from nova_vp.core.knobs import Applied, Held, Knob, Partition
 from nova_vp.core.memory import Memory, Tracked
 from nova_vp.core.model import Controller, Homing, Limits, Policy, State, Unmanaged
+from nova_vp.core.outlook import Gain
 from nova_vp.core.pace import pace
+from nova_vp.core.rearrange import _is_bearable
 from tests.unit.core.build import (
     ALL_KNOBS,
     CHASE,
@@ -325,3 +327,27 @@ def test_a_partition_that_the_host_forgot_is_made_again():
     host.change("storm", partition=Partition())
     host.until(Reason.REAPPLY, seconds=20)
     assert host.guest("storm").partition == made
+
+
+@pytest.mark.parametrize(
+    ("won", "losses", "bears"),
+    [
+        ({"payer": -0.05, "other": 0.01}, {"payer": 0.3, "other": 0.0}, True),
+        ({"payer": -0.06, "other": 0.11}, {"payer": 0.3, "other": 0.1}, False),
+        ({"payer": -0.06, "other": 0.12}, {"payer": 0.1, "other": 0.1}, True),
+        ({"payer": -0.06, "other": 0.12}, {"payer": 0.3, "other": 0.1}, False),
+        ({"payer": -0.15, "other": 0.5}, {"payer": 0.2, "other": 0.0}, True),
+        ({"payer": -0.16, "other": 0.9}, {"payer": 0.2, "other": 0.0}, False),
+    ],
+    ids=[
+        "little",
+        "more than half of what another gains",
+        "half of it, by who stays better off",
+        "half of it, by who ends worse off",
+        "three times as much as anybody bears",
+        "more than that, whatever it brings",
+    ],
+)
+def test_what_one_may_pay_for_another(won, losses, bears):
+    gain = Gain(won, sum(won.values()), 0.0, min(0.0, *won.values()), losses)
+    assert _is_bearable(gain, Policy(most_hurt_ratio=0.05)) is bears

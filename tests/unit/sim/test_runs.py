@@ -165,6 +165,8 @@ def test_the_allocation_policies_grow_guests_that_need_it():
         ("voldemort-mapreduce", 29, "voldemort-1"),  # it followed memory that was coming to it
         ("streaming-mapreduce", 27, "streaming-1"),
         ("voldemort-mapreduce", 0, "word-count-3"),  # all remote, of a class that "does not mind"
+        ("stream-spec", 5, "mcf-1"),  # memory was sent away from where its vCPUs came in the end
+        ("stream-spec", 5, "stream-1"),  # a neighbour would have paid somewhat for its return
     ],
 )
 def test_nobody_is_left_far_from_its_memory(mix, seed, label):
