@@ -103,6 +103,8 @@ class OrderTeller:
                 self._changed.notify()
 
     def _fits(self, held: Held) -> bool:
+        if held.version == NEVER_WRITTEN < self._version:
+            return False  # Once told, it waits for the orders of whoever arrives.
         wanted = self._ordered
         return all(told == wanted.get(uuid, NOTHING) for uuid, told in held.servers.items())
 

@@ -124,6 +124,23 @@ def test_a_host_that_knows_it_all_is_left_in_peace(book, hosts, teller) -> None:
     assert hosts.count == count + 2
 
 
+def test_an_empty_host_is_told_once_so_that_it_waits_for_the_orders_of_arrivals(
+    book, hosts, teller
+) -> None:
+    order(book, WEB, OUT)
+
+    def is_told() -> bool:
+        teller.heard(hosts.report("vp2"))
+        return hosts.told.get("vp2") == (book.version(), {})
+
+    wait_until(is_told, "vp2 to be told")
+    count = hosts.count
+    for _ in range(5):
+        teller.heard(hosts.report("vp2"))
+    obeys(teller, hosts, "vp3", **{WEB: OUT})
+    assert hosts.count == count + 1
+
+
 def test_what_changes_and_what_is_taken_back_reaches_the_host(book, hosts, teller) -> None:
     order(book, WEB, OUT)
     obeys(teller, hosts, "vp1", **{WEB: OUT})
