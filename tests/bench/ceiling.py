@@ -9,12 +9,11 @@ nodes are interchangeable: placements that differ by no more are run once.
 
 import sys
 from collections.abc import Iterator, Mapping
-from itertools import product
 from random import Random
 from statistics import fmean
 
 from tests.bench.harness import Benchmark, Numbers, command_line, progress
-from vp_sim.host import SimHost
+from tests.bench.placements import all_spots
 from vp_sim.measure import best_of, efficiency
 from vp_sim.mixes import MIXES
 from vp_sim.policies import find
@@ -31,18 +30,17 @@ Placement = tuple[int, ...]
 
 
 class Fixed:
-    """Places everybody in the first tick, with memory there at no cost, and rests."""
+    """Places everybody before the first second, with memory there at no cost, and rests."""
 
     def __init__(self, placement: Placement) -> None:
         self._placement = placement
-        self._host: SimHost | None = None
 
     def __call__(self, seams: Seams, random: Random) -> "Fixed":
-        self._host = seams.guests.host
-        domains = {d.id: d for d in self._host.machine.topology.domains}
-        for guest, domain_id in zip(self._host.guests.values(), self._placement, strict=True):
+        host = seams.guests.host
+        domains = {d.id: d for d in host.machine.topology.domains}
+        for guest, domain_id in zip(host.guests.values(), self._placement, strict=True):
             domain = domains[domain_id]
-            self._host.place(guest, (domain.cpus,))
+            host.place(guest, (domain.cpus,))
             kib = sum(guest.memory_kib.values())
             guest.memory_kib.clear()
             guest.memory_kib[domain.node] = kib
@@ -53,21 +51,19 @@ class Fixed:
 
 
 def placements(world: World) -> Iterator[Placement]:
-    """Those in which each vCPU has a CPU."""
     host = start(world, SEED)
-    guests = [(guest.app.name, guest.app.vcpus) for guest in host.guests.values()]
-    domains = {d.id: len(d.cpus) for d in host.machine.topology.domains}
+    names = [guest.app.name for guest in host.guests.values()]
     seen = set()
-    for placement in product(domains, repeat=len(guests)):
-        there: dict[int, list[tuple[str, int]]] = {domain: [] for domain in domains}
-        for guest, domain in zip(guests, placement, strict=True):
-            there[domain].append(guest)
-        if any(sum(v for _, v in found) > domains[d] for d, found in there.items()):
+    for spots in all_spots(host):
+        if not all(spot.is_local for spot in spots):
             continue
+        there: dict[int, list[str]] = {d.id: [] for d in host.machine.topology.domains}
+        for name, spot in zip(names, spots, strict=True):
+            there[spot.domain].append(name)
         key = tuple(sorted(tuple(sorted(found)) for found in there.values()))
         if key not in seen:
             seen.add(key)
-            yield placement
+            yield tuple(spot.domain for spot in spots)
 
 
 def worst_of(run: Run, best_s: Mapping[str, float]) -> float:

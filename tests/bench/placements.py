@@ -97,7 +97,7 @@ def best_static(world: World, host: SimHost, measure: Measure) -> float | None:
     works = [work_of(guest.label, guest.app) for guest in guests]
     node_of = {d.id: d.node for d in topology.domains}
     best, seen = 0.0, set()
-    for spots in _spots(host):
+    for spots in all_spots(host):
         key = _canonical(host, node_of, spots)
         if key in seen:
             continue
@@ -117,7 +117,8 @@ def best_static(world: World, host: SimHost, measure: Measure) -> float | None:
     return best
 
 
-def _spots(host: SimHost) -> Iterator[tuple[Spot, ...]]:
+def all_spots(host: SimHost) -> Iterator[tuple[Spot, ...]]:
+    """For each guest one, so that no vCPU is without a CPU."""
     topology = host.machine.topology
     guests = list(host.guests.values())
     starts = [_start_of(host, guest.placement, guest.shares) for guest in guests]
