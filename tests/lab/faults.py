@@ -62,7 +62,7 @@ CRAWL_MIB_S = "1"
 ENDS = {
     "completed": {"completed"},
     "aborted": {"cancelled", "error"},  # Nova 34 says error of one that had begun to run.
-    "timed-out": {"cancelled", "error"},
+    "timed-out": {"cancelled"},
     "failed": {"error", "failed"},
 }
 """What Nova says of a migration whose attempt ended so in the ledger."""
