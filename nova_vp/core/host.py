@@ -116,11 +116,16 @@ class Host:
         where all CPU is used, so that nobody can see what is lacking, all that it could use."""
         guest, vp = self.guests[uuid], self.vps[uuid]
         if any(map(self._is_saturated, self.domains_of[uuid])):
-            return min(guest.vcpus, len(guest.placement)) * guest.quota.cores
+            return self.occupiable_cpus(uuid) * guest.quota.cores
         return max(vp.peak_cores, _cores(vp))
 
     def is_overcommitted(self) -> bool:
-        return sum(guest.vcpus for guest in self.guests.values()) > len(self.topology.cpus)
+        return sum(map(self.occupiable_cpus, self.guests)) > len(self.topology.cpus)
+
+    def occupiable_cpus(self, uuid: str) -> int:
+        """CPUs that its vCPUs can be on at once."""
+        guest = self.guests[uuid]
+        return min(guest.vcpus, len(guest.placement))
 
     def _is_saturated(self, domain: LlcDomain) -> bool:
         return self._used_in(domain) >= SATURATED * len(domain.cpus)

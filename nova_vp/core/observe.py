@@ -79,6 +79,8 @@ def _doubt(sample: Sample, reading: Reading, guest: Guest, policy: Policy) -> In
         return Incomplete.MULTIPLEXED
     if sample.instructions_per_s < policy.min_instructions_per_s:
         return Incomplete.IDLE
+    if not sample.cpi:  # Instructions without cycles: that counter stands still.
+        return Incomplete.UNREADABLE
     return None
 
 

@@ -34,8 +34,8 @@ from nova_vp.core.outlook import Gain, Outlook, Spot
 from nova_vp.core.pace import left_lately, moved_lately
 
 PASSES = 4
-SHARED_CPU_PRICE = 0.1
-"""Gain that it must bring to leave one vCPU more without a CPU of its own."""
+LEAST_CROWD = 1e-6
+"""vCPUs per CPU that make a difference: shares are not exact."""
 EVALUATIONS = 40_000
 """Guests squared times arrangements that one tick may weigh: some milliseconds."""
 MOST_PAID_TIMES = 3.0
@@ -57,7 +57,8 @@ class Search:
     now_s: float
     policy: Policy
     units: tuple[tuple[Guest, ...], ...]
-    is_overcommitted: bool
+    crowds: Mapping[int, float] | None
+    """vCPUs per CPU by LLC domain; None on a host that has not enough CPUs for all."""
     places: Mapping[str, tuple[Seat, ...]] = field(default_factory=dict)
     """By first guest of a unit: seats that Nova, holds and budgets leave it."""
 
@@ -122,9 +123,22 @@ def _search(host: Host, outlook: Outlook, memory: Memory, now_s: float, policy: 
     movable.sort(key=lambda uuid: (-outlook.loss(uuid), uuid))
     found = (unit_of(host, uuid) for uuid in movable)
     units = tuple({unit[0].uuid: unit for unit in found}.values())
-    search = Search(host, outlook, memory, now_s, policy, units, host.is_overcommitted())
+    search = Search(host, outlook, memory, now_s, policy, units, _crowds(host))
     places = {unit[0].uuid: tuple(_open_seats(search, unit)) for unit in units}
     return replace(search, places=places)
+
+
+def _crowds(host: Host) -> Mapping[int, float] | None:
+    if host.is_overcommitted():
+        return None
+    return {
+        domain.id: sum(
+            host.share(uuid, domain) * host.occupiable_cpus(uuid)
+            for uuid in host.members[domain.id]
+        )
+        / len(domain.cpus)
+        for domain in host.topology.domains
+    }
 
 
 def _open_seats(search: Search, unit: Sequence[Guest]) -> Iterator[Seat]:
@@ -217,7 +231,7 @@ def _homeward(host: Host, unit: Sequence[Guest], seat: Seat) -> Iterator[Candida
 
 
 def _extended(search: Search, plan: Plan | None, step: Sequence[Candidate]) -> Plan | None:
-    """The plan with one more step; None if somebody would pay for it."""
+    """The plan with one more step; None if somebody would pay for it, or lose the CPU it has."""
     settings = dict(plan.settings) if plan else {}
     spots = dict(plan.spots) if plan else {}
     seats = dict(plan.seats) if plan else {}
@@ -230,32 +244,37 @@ def _extended(search: Search, plan: Plan | None, step: Sequence[Candidate]) -> P
             spots[uuid] = _merged(spots.get(uuid), spot, candidate)
         if candidate.rung is not Rung.MOVE_MEMORY:
             seats[candidate.guest_uuid] = candidate.seat
+    if _is_crowding(search, spots):
+        return None
     gain = search.outlook.gain_of(spots)
     if not _is_bearable(gain, search.policy):
         return None
     measured = search.memory.copy_kib_per_s
     worth = gain.utility - price(settings.values(), search.host, measured, search.policy)
-    worth -= SHARED_CPU_PRICE * _shared_cpus(search, spots)
     return Plan(settings, spots, seats, gain, worth)
 
 
-def _shared_cpus(search: Search, spots: Mapping[str, Spot]) -> float:
-    """vCPUs that would be without a CPU of their own and are not now, on a host that has enough:
-    a light phase is soon over."""
-    host = search.host
-    if search.is_overcommitted:
-        return 0.0
-    change: dict[int, float] = {}
+def _is_crowding(search: Search, spots: Mapping[str, Spot]) -> bool:
+    """Whether vCPUs would outnumber CPUs, where anybody will be, by more than where it is now: a
+    light phase is soon over. A host that has not enough for all goes by what is used."""
+    host, now = search.host, search.crowds
+    if now is None:
+        return False
+    after = dict(now)
     for uuid, spot in spots.items():
-        vcpus = host.guests[uuid].vcpus
-        for domain_id, share in spot.domains.items():
-            change[domain_id] = change.get(domain_id, 0.0) + share * vcpus
+        cpus = host.occupiable_cpus(uuid)
         for domain in host.domains_of[uuid]:
-            change[domain.id] = change.get(domain.id, 0.0) - host.share(uuid, domain) * vcpus
-    return sum(
-        max(0.0, min(more, host.allocated_vcpus((domain,)) + more - len(domain.cpus)))
-        for domain in host.topology.domains
-        if (more := change.get(domain.id, 0.0)) > 0
+            after[domain.id] -= host.share(uuid, domain) * cpus / len(domain.cpus)
+        for domain in host.topology.domains:
+            share = spot.domains.get(domain.id, 0.0)
+            after[domain.id] += share * cpus / len(domain.cpus)
+    worse = {d for d, crowd in after.items() if crowd > max(1.0, now[d]) + LEAST_CROWD}
+    if any(host.members[domain_id] - spots.keys() for domain_id in worse):
+        return True
+    return any(
+        max(after[domain_id] for domain_id in spot.domains)
+        > max([1.0, *(now[d.id] for d in host.domains_of[uuid])]) + LEAST_CROWD
+        for uuid, spot in spots.items()
     )
 
 

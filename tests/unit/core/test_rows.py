@@ -272,19 +272,69 @@ def test_whose_memory_cannot_move_is_rearranged_without_it():
     """Hurt from the first second, in the cache: no state changed, so nobody is detected."""
     host = Host(nodes_of(0, 1), replace(POLICY, rearrange_after_s=5.0), knobs=ALL_KNOBS)
     host.add("stream", STREAM, cpus={0, 1}, node=0, memory_obstacle="locked in memory")
-    mixed = Rates(mips=40, l2_mpki=77.0, mpki=25.0, cpi=6.0, cores=0.3)
-    host.add("mixed", mixed, cpus={0, 1}, node=0, memory_obstacle="locked in memory")
+    host.add("mixed", MIXED, cpus={0, 1}, node=0, memory_obstacle="locked in memory")
     host.add("pug", CHASE, cpus={0, 1}, node=0)
     action = host.until(Reason.REARRANGE, seconds=120)
     assert all(c.knob is Knob.PLACEMENT for c in action.changes)
     assert not host.share_a_cache("stream", "mixed")
 
 
+MIXED = Rates(mips=40, l2_mpki=77.0, mpki=25.0, cpi=6.0, cores=0.3)
+
+
+def two_at_odds(*, beside: int) -> Host:
+    """On one of two LLCs with four CPUs each; on the other somebody in a light phase."""
+    policy = replace(POLICY, rearrange_after_s=5.0)
+    host = Host(nodes_of(0, 1, cpus=4), policy, knobs=ALL_KNOBS)
+    for name, rates in (("stream", STREAM), ("mixed", MIXED)):
+        host.add(name, rates, cpus={0, 1, 2, 3}, node=0)
+    host.add("light", COMPUTE, cpus={4, 5, 6, 7}, node=1, vcpus=beside)
+    return host
+
+
+@pytest.mark.parametrize(("beside", "moves"), [(3, True), (4, False)])
+def test_who_has_cpus_of_its_own_keeps_them_in_a_light_phase(beside, moves):
+    host = two_at_odds(beside=beside)
+    assert bool(actions(host, 60)) is moves
+
+
+@pytest.mark.parametrize(("beside", "moves"), [(3, True), (4, False)])
+def test_nobody_changes_places_with_who_shares_its_cpus(beside, moves):
+    host = two_at_odds(beside=beside)
+    host.add("also", COMPUTE, cpus={4, 5, 6, 7}, node=1)
+    host.change("light", unmanaged=Unmanaged.OPTED_OUT)
+    assert bool(actions(host, 60)) is moves
+
+
+@pytest.mark.parametrize(("cpus", "moves"), [({4, 5, 6}, True), ({4, 5, 6, 7}, False)])
+def test_who_was_given_fewer_cpus_than_vcpus_leaves_the_others_free(cpus, moves):
+    host = two_at_odds(beside=4)
+    host.change("light", placement=frozenset(cpus))
+    assert bool(actions(host, 60)) is moves
+
+
+@pytest.mark.parametrize(("beside", "moves"), [(3, True), (4, False)])
+def test_who_shares_its_cpus_is_not_brought_to_who_does_not(beside, moves):
+    policy = replace(POLICY, rearrange_after_s=5.0)
+    host = Host(nodes_of(0, 1, 2, cpus=4), policy, knobs=ALL_KNOBS)
+    bound = frozenset(range(8))
+    for name, rates in (("stream", STREAM), ("mixed", MIXED), ("filler", COMPUTE)):
+        host.add(name, rates, cpus={0, 1, 2, 3}, node=0, vcpus=3 if name == "filler" else 1)
+        host.change(name, allowed_cpus=bound)
+    host.add("light", COMPUTE, cpus={4, 5, 6, 7}, node=1, vcpus=beside, unmanaged=Unmanaged.LEAVING)
+    assert bool(actions(host, 60)) is moves
+
+
+def test_where_vcpus_outnumber_the_cpus_of_the_host_what_is_used_counts():
+    host = two_at_odds(beside=4)
+    host.add("also", COMPUTE, cpus={4, 5, 6, 7}, node=1, vcpus=4)
+    assert actions(host, 60)
+
+
 def test_a_rearrangement_that_brought_nothing_is_made_again_only_after_the_hold():
     policy = replace(POLICY, rearrange_after_s=5.0, reverse_hold_s=300.0)
     host = Host(nodes_of(0, 1), policy, knobs=ALL_KNOBS)
-    mixed = Rates(mips=40, l2_mpki=77.0, mpki=25.0, cpi=6.0, cores=0.3)
-    for name, rates in (("stream", STREAM), ("mixed", mixed)):
+    for name, rates in (("stream", STREAM), ("mixed", MIXED)):
         host.add(name, rates, cpus={0, 1}, node=0, memory_obstacle="locked in memory")
     first = host.until(Reason.REARRANGE)
     undone = host.until(Reason.INEFFECTIVE)

@@ -467,6 +467,12 @@ def test_a_guest_without_counters_is_shown_as_unreadable():
     assert (view.sample, view.incomplete) == (None, Incomplete.UNREADABLE)
 
 
+def test_whose_cycles_stand_still_is_not_judged_by():
+    host = a_quiet_pair()
+    host.run("victim", replace(CHASE, cpi=0.0))
+    assert host.view("victim", host.tick()).incomplete is Incomplete.UNREADABLE
+
+
 def test_a_guest_that_left_while_it_was_placed_is_forgotten():
     host = a_quiet_pair()
     onset(host)
