@@ -47,7 +47,7 @@ def _make(*command: str) -> None:
 def start(*, dies_with_caller: bool) -> None:
     end()
     settings.RUN.mkdir()
-    last_words = ["setpriv", "--pdeathsig", "KILL"] if dies_with_caller else []
+    last_words = _dying_with(os.getpid()) if dies_with_caller else []
     with QEMU_LOG.open("w") as log:
         process = subprocess.Popen(
             [*last_words, *qemu_argv()],
@@ -58,6 +58,12 @@ def start(*, dies_with_caller: bool) -> None:
             start_new_session=True,
         )
     PID.write_text(str(process.pid))
+
+
+def _dying_with(pid: int) -> list[str]:
+    """Before a command: it ends once its parent does, and never begins if that is gone already."""
+    still_there = f'[ "$PPID" = {pid} ] && exec "$@"'
+    return ["setpriv", "--pdeathsig", "KILL", "sh", "-c", still_there, "sh"]
 
 
 def find_pid() -> int | None:
