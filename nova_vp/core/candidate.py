@@ -6,7 +6,7 @@ within Nova's bound, onto CPU that is free, whole VPs together, memory along whe
 Nothing here knows why a controller wants it.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import cast
 
@@ -68,13 +68,19 @@ def seats_of(host: Host, unit: Sequence[Guest]) -> tuple[Seat, ...]:
     )
 
 
-def has_room(host: Host, seat: Seat, unit: Sequence[Guest], leaving: Sequence[Guest] = ()) -> bool:
+def has_room(
+    host: Host,
+    seat: Seat,
+    unit: Sequence[Guest],
+    leaving: Sequence[Guest] = (),
+    taken: Set[int] = frozenset(),
+) -> bool:
     """Whether the CPU that the unit wants is free there, once it and `leaving` are gone; who has
-    CPUs of its own needs as many that nobody uses."""
+    CPUs of its own needs as many that nobody uses, or gets in this tick (`taken`)."""
     without = frozenset(guest.uuid for guest in (*unit, *leaving))
     owned = sum(len(guest.placement) for guest in unit if is_allotted(host, guest))
     if owned:
-        idle = sum(host.claim(cpu, without) <= FREE_CPU for d in seat for cpu in d.cpus)
+        idle = sum(host.claim(cpu, without) <= FREE_CPU for d in seat for cpu in d.cpus - taken)
         return idle >= owned
     needed = sum(host.wanted_cores(guest.uuid) for guest in unit)
     return host.room_cores(seat, without) >= needed * (1 - CPU_SLACK)
@@ -138,24 +144,29 @@ def swap(host: Host, one: Sequence[Guest], other: Sequence[Guest], follow: bool)
     )
 
 
-def swap_has_room(host: Host, one: Sequence[Guest], other: Sequence[Guest]) -> bool:
+def swap_has_room(
+    host: Host, one: Sequence[Guest], other: Sequence[Guest], taken: Set[int] = frozenset()
+) -> bool:
     there, here = host.domains_of[other[0].uuid], host.domains_of[one[0].uuid]
     return (
         there in seats_of(host, one)
         and here in seats_of(host, other)
-        and has_room(host, there, one, other)
-        and has_room(host, here, other, one)
+        and has_room(host, there, one, other, taken)
+        and has_room(host, here, other, one, taken)
     )
 
 
-def within_allotment(host: Host, settings: Iterable[Setting]) -> tuple[Setting, ...]:
+def within_allotment(
+    host: Host, settings: Iterable[Setting], taken: Set[int] = frozenset()
+) -> tuple[Setting, ...]:
     """Placements narrowed to as many CPUs as each guest was allotted (Merlin), the idlest of the
-    place; who may use a whole domain here may use a whole one there."""
+    place that nobody gets in this tick (`taken`); who may use a whole domain here may use a whole
+    one there."""
     wanted = tuple(settings)
     if not any(_is_beyond_allotment(host, setting) for setting in wanted):
         return wanted
     moved = {setting.guest_uuid for setting in wanted if setting.knob is Knob.PLACEMENT}
-    claims = {cpu: host.claim(cpu, without=moved) for cpu in host.topology.cpus}
+    claims = {c: host.claim(c, without=moved) + (c in taken) for c in host.topology.cpus}
     return tuple(_narrowed(host, setting, claims) for setting in wanted)
 
 

@@ -75,9 +75,6 @@ def detect(
     if sample is None or vp.incomplete is not None or vp.state is None or vp.candidate is not None:
         return Found(vp, before, Verdict.UNKNOWN)
     if before is None or not _looks_hurt(vp, before, sample, policy):
-        if before is not None and _may_be_a_blip(vp, before, policy):
-            again = vp._replace(unexplained_samples=vp.unexplained_samples + 1)
-            return Found(again, before, Verdict.UNKNOWN)
         verdict = Verdict.UNDISTURBED if vp.detection is None else _how_it_ended(vp, before)
         return Found(
             _well(vp), _undisturbed(vp, before, sample, neighbours, policy, conditions), verdict
@@ -120,15 +117,6 @@ def _looks_hurt(vp: Tracked, before: Profile, sample: Sample, policy: Policy) ->
         return False
     l2_holds = abs(sample.l2_mpki - before.l2_mpki) <= policy.l2_hold_ratio * before.l2_mpki
     return vp.state.factor > before.state.factor and l2_holds
-
-
-def _may_be_a_blip(vp: Tracked, before: Profile, policy: Policy) -> bool:
-    """Hurt until now and no better, but its L2 misses are others: that is other work only once it
-    is seen in several samples. What it was before would be forgotten with it."""
-    assert vp.state is not None
-    is_hurt_here = vp.detection is not None and vp.detection.kind is Kind.CACHE
-    is_worse = vp.state.factor > before.state.factor
-    return is_hurt_here and is_worse and vp.unexplained_samples + 1 < policy.dwell_samples
 
 
 def _how_it_ended(vp: Tracked, before: Profile | None) -> Verdict:

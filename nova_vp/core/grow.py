@@ -7,6 +7,7 @@ one VP alone, or for all of its application set S. Nothing here compares: `merli
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 from nova_vp.core.candidate import (
     FREE_CPU,
@@ -21,10 +22,11 @@ from nova_vp.core.candidate import (
 from nova_vp.core.cap import CAP_STEP, capped
 from nova_vp.core.decided import Rung, Setting
 from nova_vp.core.host import Host
-from nova_vp.core.knobs import Knob
+from nova_vp.core.knobs import Cpus, Knob, all_cpus
 from nova_vp.core.memory import Cap, Demand
 from nova_vp.core.model import Guest, LlcDomain, Policy
 from nova_vp.core.outlook import Outlook, Spot
+from nova_vp.core.pace import left_lately
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +39,22 @@ class Arbiter:
     caps: Mapping[str, Cap]
     taken: frozenset[int]
     """CPUs that others get in this tick."""
+    now_s: float
+
+    def may_go(self, guest_uuid: str, cpus: frozenset[int]) -> bool:
+        """Not back to where it was taken away lately."""
+        return not left_lately(self.host.vps[guest_uuid], cpus, self.now_s, self.policy)
 
 
 def _free_cpus(arbiter: Arbiter, guest: Guest, domain: LlcDomain) -> list[int]:
     """CPUs of a domain that it may use and nobody else does, the idlest first."""
     host = arbiter.host
     usable = (domain.cpus & guest.allowed_cpus) - guest.placement - arbiter.taken
-    free = [cpu for cpu in usable if host.claim(cpu) <= FREE_CPU]
+    free = [
+        cpu
+        for cpu in usable
+        if host.claim(cpu) <= FREE_CPU and arbiter.may_go(guest.uuid, frozenset((cpu,)))
+    ]
     return sorted(free, key=lambda cpu: (host.claim(cpu), cpu))
 
 
@@ -152,8 +163,12 @@ def _moved_whole(arbiter: Arbiter, guest: Guest, with_memory: bool) -> Iterator[
         )
 
 
-def swaps(host: Host, members: Sequence[Guest]) -> Iterator[Candidate]:
-    """No CPU is free elsewhere: a member of S with somebody there who is insensitive to memory."""
+def swaps(arbiter: Arbiter, members: Sequence[Guest]) -> Iterator[Candidate]:
+    """No CPU is free elsewhere, and somebody is hurt: a member of S with somebody there, neither of
+    them sensitive to memory. It brings nobody a CPU, so that it is nothing for who asks alone."""
+    host, taken = arbiter.host, arbiter.taken
+    if len(members) == 1:
+        return
     local = {guest.uuid for guest in members}
     for guest in members:
         for uuid, other in host.guests.items():
@@ -166,9 +181,12 @@ def swaps(host: Host, members: Sequence[Guest]) -> Iterator[Candidate]:
             if needs_local_memory(host, (other,)) or needs_local_memory(host, (guest,)):
                 continue
             one, two = unit_of(host, guest.uuid), unit_of(host, uuid)
-            if swap_has_room(host, one, two):
+            if swap_has_room(host, one, two, taken):
                 change = swap(host, one, two, follow=False)
-                yield replace(change, settings=within_allotment(host, change.settings))
+                settings = within_allotment(host, change.settings, taken)
+                goes = {s.guest_uuid: all_cpus(cast(Cpus, s.value)) for s in settings}
+                if all(arbiter.may_go(uuid, cpus) for uuid, cpus in goes.items()):
+                    yield replace(change, settings=settings)
 
 
 def moves_with_memory(arbiter: Arbiter, members: Sequence[Guest]) -> Iterator[Candidate]:

@@ -243,11 +243,14 @@ def _moved(vp: Tracked, outcome: Outcome) -> Tracked:
     action, at_s = outcome.action, outcome.at_s
     applied = outcome.result is Result.APPLIED
     left, left_nodes = vp.left, vp.left_nodes
-    for change in action.changes if applied and action.is_tried else ():
+    is_grown = action.reason is Reason.MORE_CPU
+    for change in action.changes if applied and (action.is_tried or is_grown) else ():
         if change.guest_uuid != vp.guest_uuid:
             continue
         if change.knob is Knob.PLACEMENT:
-            left = (*left, (all_cpus(cast(Cpus, change.now)), at_s))[-HISTORY:]
+            gone = all_cpus(cast(Cpus, change.now))
+            gone -= all_cpus(cast(Cpus, change.to)) if is_grown else frozenset()
+            left = (*left, (gone, at_s))[-HISTORY:] if gone else left
         elif change.knob is Knob.MEMORY:
             gone = nodes_of(change.now, at_least=A_PART) - nodes_of(change.to)
             left_nodes = (*left_nodes, (gone, at_s))[-HISTORY:]

@@ -43,7 +43,7 @@ def demands(
     taken: set[int] = set()
     askers = [g for g in host.guests.values() if _asks_now(host, memory, g, now_s, policy)]
     for guest in askers:
-        arbiter = Arbiter(host, outlook, policy, memory.caps, frozenset(taken))
+        arbiter = Arbiter(host, outlook, policy, memory.caps, frozenset(taken), now_s)
         want = _reconfigure(arbiter, guest, memory.demands.get(guest.uuid, Demand()))
         for uuid, cpus in placed(want).items():
             taken |= cpus - host.guests[uuid].placement
@@ -181,7 +181,7 @@ def _reconfigure(arbiter: Arbiter, guest: Guest, demand: Demand) -> Want:
         raised_cap(arbiter, guest),
         local_cpus(arbiter, guest),
         remote_cpus(arbiter, members, guest, demand),
-        swaps(host, members),
+        swaps(arbiter, members),
         moves_with_memory(arbiter, members),
     ):
         fresh = [one for one in options if _name_of(one) not in failed]

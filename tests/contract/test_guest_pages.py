@@ -6,6 +6,7 @@ What takes two nodes is in `test_memory.py`, on the real kernel in the NUMA lab.
 
 import errno
 import os
+import subprocess
 
 import pytest
 
@@ -69,6 +70,17 @@ def test_another_process_of_the_same_number_is_none(writer):
         guest_pages.look(pid, started - 1, MIB * 1024)
     with pytest.raises(ProcessLookupError):
         guest_pages.move_chunk(pid, started - 1, 0, 1, ())
+
+
+def test_a_process_that_has_ended_and_was_not_waited_for_is_gone(look):
+    ended = subprocess.Popen(["true"])
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+    here = guest_pages.read_process(ended.pid)
+    (address, _), node = look.spans[0], look.nodes[0][0]
+    flows = (Flow(NO_NODE, node, 1.0),)
+    with pytest.raises(ProcessLookupError, match="has ended"):
+        guest_pages.move_chunk(here.pid, here.started, address, 1024, flows)
+    ended.wait()
 
 
 def test_memory_that_was_never_touched_is_nowhere(tmp_path):

@@ -204,6 +204,8 @@ def _move_pages(
     # Above zero: so many pages were not moved, and the caller looks which. ENOENT: none had to.
     if answer < 0 and ctypes.get_errno() != errno.ENOENT:
         reason = ctypes.get_errno()
+        if reason == errno.EINVAL and not _read(pid, "maps"):
+            raise ProcessLookupError(errno.ESRCH, f"process {pid} has ended: it has no memory")
         raise OSError(reason, f"move_pages of process {pid}: {os.strerror(reason)}")
     return status
 

@@ -9,9 +9,13 @@ from itertools import pairwise
 
 import pytest
 
-from nova_vp.core.decided import Reason, Rejection, Rung
+from nova_vp.core.candidate import has_room, unit_of, within_allotment
+from nova_vp.core.decided import Reason, Rejection, Rung, Setting
+from nova_vp.core.grow import Arbiter, local_cpus
+from nova_vp.core.host import see
 from nova_vp.core.knobs import Knob
 from nova_vp.core.model import Controller, Homing, Policy, Unmanaged
+from nova_vp.core.outlook import Outlook
 from tests.unit.core.build import (
     ALL_KNOBS,
     CHASE,
@@ -135,17 +139,82 @@ def test_a_hurt_outside_the_repercussion_interval_is_not_its_doing():
     assert not host.memory.demands[uuid_of("worker")].hurt
 
 
-def test_where_no_cpu_is_free_an_insensitive_guest_elsewhere_changes_places():
+def with_a_full_node_elsewhere(far: Rates) -> Host:
     host = a_worker(0, 1)
     with_store(host, {1})
-    host.add("far", replace(BUSY, cores=1.2), cpus={3, 4}, vcpus=2, node=1)
+    host.add("far", replace(far, cores=1.2), cpus={3, 4}, vcpus=2, node=1)
     host.add("full", replace(BUSY, cores=0.9), cpus={5}, node=1)
+    host.add("beside", replace(BUSY, cores=0.1), cpus={1}, node=0)
     host.until(Reason.MORE_CPU)
+    return host
+
+
+def test_a_guest_that_minds_where_its_memory_is_changes_no_places():
+    host = with_a_full_node_elsewhere(STORE)
+    assert Rung.SWAP not in {a.rung for d in host.ticks(30) for a in d.actions}
+
+
+def test_nobody_changes_places_back_within_the_hold():
+    host = with_a_full_node_elsewhere(BUSY)
+    far = uuid_of("far")
+    left = host.memory.vps[far]._replace(left=((frozenset({0, 2}), host.now_s),))
+    host.memory = replace(host.memory, vps={**host.memory.vps, far: left})
+    assert Rung.SWAP not in {a.rung for d in host.ticks(30) for a in d.actions}
+
+
+def test_where_no_cpu_is_free_an_insensitive_guest_elsewhere_changes_places():
+    host = with_a_full_node_elsewhere(BUSY)
     action = host.until(Reason.MORE_CPU)
     assert action.rung is Rung.SWAP
     assert uuid_of("worker") in {c.guest_uuid for c in action.changes}
     assert all(c.knob is Knob.PLACEMENT for c in action.changes)
     assert not host.share_a_cache("worker", "store")
+
+
+def test_who_asks_alone_changes_places_with_nobody():
+    """It would bring no CPU, in no epoch."""
+    host = a_worker(0, 1)
+    for name, cpus in (("near", {1, 2}), ("full", {4, 5})):
+        host.add(name, replace(BUSY, cores=1.9), cpus=cpus, vcpus=2, node=0)
+    host.add("far", BUSY, cpus={3}, node=1)
+    assert not any(d.actions for d in host.ticks(40))
+
+
+@pytest.mark.parametrize(("age_s", "cpu"), [(899, 2), (900, 1)])
+def test_it_goes_back_to_no_cpu_that_it_left_within_the_hold(age_s, cpu):
+    host = a_worker(0)
+    host.run("worker", replace(WORKER, cores=0.5))
+    host.ticks(6)
+    worker, now_s = uuid_of("worker"), host.now_s
+    left = host.memory.vps[worker]._replace(left=((frozenset({1}), now_s - age_s),))
+    seen = see(host.picture(), {worker: left}, host.memory.undisturbed)
+    outlook = Outlook(seen, host.limits, POLICY)
+    arbiter = Arbiter(seen, outlook, POLICY, {}, frozenset(), now_s)
+    [grown] = local_cpus(arbiter, seen.guests[worker])
+    assert grown.settings[0].value == (frozenset({0, cpu}),)
+
+
+def test_what_is_left_for_another_place_is_remembered():
+    host = a_worker(0, 1)
+    with_store(host, {1})
+    first, second = (host.until(Reason.MORE_CPU) for _ in range(2))
+    assert first.from_cpus < first.cpus
+    [(left, _)] = host.memory.vps[uuid_of("worker")].left
+    assert left == second.from_cpus - second.cpus != set()
+
+
+def test_who_changes_places_gets_no_cpu_that_another_one_gets_at_once():
+    host = Host(nodes_of(0, 1, cpus=4), POLICY, knobs=ALL_KNOBS)
+    for name, cpus, node in (("one", {0}, 0), ("other", {4}, 1), ("bound", {5}, 1)):
+        host.add(name, replace(BUSY, cores=0.5), cpus=cpus, vcpus=2, node=node)
+    host.ticks(6)
+    seen = see(host.picture(), host.memory.vps, host.memory.undisturbed)
+    settings = [Setting(uuid_of("one"), Knob.PLACEMENT, (frozenset({4, 5, 6, 7}),))]
+    [narrowed] = within_allotment(seen, settings, taken={6})
+    assert narrowed.value == (frozenset({7}),)
+    one, there = unit_of(seen, uuid_of("one")), seen.domains_of[uuid_of("other")]
+    assert has_room(seen, there, one, taken={6})
+    assert not has_room(seen, there, one, taken={6, 7})
 
 
 def sensitive_pair(**store) -> Host:

@@ -128,17 +128,6 @@ def test_rising_l2_misses_are_the_vps_own_phase():
     assert all(d.actions == () and d.detections == () for d in host.ticks(10))
 
 
-@pytest.mark.parametrize(("samples", "is_hurt"), [(1, True), (2, False)])
-def test_one_sample_of_other_work_ends_no_harm(samples, is_hurt):
-    host = a_quiet_pair(mode=Mode.OBSERVE)
-    onset(host)
-    assert host.ticks(2)[-1].detections
-    host.run("victim", replace(CHASE_HURT, l2_mpki=1.5 * CHASE_HURT.l2_mpki))
-    host.ticks(samples)
-    host.run("victim", CHASE_HURT)
-    assert [bool(d.detections) for d in host.ticks(20)] == [is_hurt] * 20
-
-
 def test_of_two_corunners_only_the_guilty_one_moves():
     host = Host(policy=NO_HOMING)
     for name in ("innocent", "neighbour"):
