@@ -24,7 +24,7 @@ from vp_sim.mixes import MIXES, Mix
 from vp_sim.mixfile import BadMix, find_mix
 from vp_sim.policies import BASELINE, UnknownPolicy, find
 from vp_sim.run import world_of
-from vp_sim.show import as_json, provenance, show_comparison, show_timeline
+from vp_sim.show import applications, as_json, provenance, show_comparison, show_timeline
 from vp_sim.table import ROWS
 from vp_sim.timeline import record
 
@@ -79,7 +79,8 @@ def _add_compare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument(
         "--policies",
         default="baseline,llc,vp",
-        help="names, by commas; baseline is always run, and is what the others are judged by",
+        help="names, by commas (%(default)s); baseline is always run, and is what the others are "
+        "judged by",
     )
     parser.add_argument("--runs", type=_count, default=RUNS, help="start orders (%(default)s)")
     parser.add_argument(
@@ -153,16 +154,18 @@ def _run(arguments: argparse.Namespace) -> int:
     mix: Mix = find_mix(arguments.mix)
     create = find((arguments.policy,))[arguments.policy]
     timeline = record(world_of(mix), create, arguments.seed)
-    show_timeline(_screen(), timeline)
+    title = f"{mix.name} under {arguments.policy}, start order {arguments.seed}"
+    show_timeline(_screen(), title, timeline)
     if arguments.plot:
         from vp_sim.plot import plot_timeline
 
-        plot_timeline(arguments.plot, timeline)
+        plot_timeline(arguments.plot, title, timeline)
     return 0
 
 
 def _apps(arguments: argparse.Namespace) -> int:
     rows = {name: row.figures() for name, row in ROWS.items()}
+    _screen().print(applications(ROWS.values()))
     _screen().print(provenance({**rows, "machine": WESTMERE.figures()}))
     return 0
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from nova_vp.core.knobs import Partition, Quota, Value
+from nova_vp.cpuset import format_cpus
 from nova_vp.recording import Made, Section, Told
 from vp_sim.recorded import Wish
 
@@ -30,6 +31,8 @@ class Replayed:
     span_s: float
     differing: tuple[float, ...]
     """Seconds at which `step` decided otherwise than was recorded."""
+    changes: Mapping[str, str]
+    """Numbers of `[policy]` that `again` decided by instead of the recorded ones."""
     events: Mapping[str, tuple[Event, ...]]
     """By who decided: `recorded`, `again` for the core of this release, other policies."""
 
@@ -51,7 +54,7 @@ def _new(before: Told, now: Told, names: Mapping[str, str]) -> Iterator[str]:
         if was_hurt.get(uuid) is not kind:
             yield f"{_name(names, uuid)} is hurt: {kind.value}"
     for uuid in was_hurt.keys() - hurt.keys():
-        yield f"{_name(names, uuid)} is well"
+        yield f"{_name(names, uuid)} is no longer hurt"
     for made in now.actions:
         yield _action(made, names)
     proposed = {made.id for made in before.proposals}
@@ -86,9 +89,7 @@ def value_text(value: Value) -> str:
     if isinstance(value, Partition):
         return f"{value.llc_ratio:.0%} of the cache, {value.bandwidth_ratio:.0%} of the bandwidth"
     return ";".join(
-        ",".join(map(str, sorted(part)))
-        if isinstance(part, frozenset)
-        else "{}:{:.0%}".format(*part)
+        format_cpus(part) if isinstance(part, frozenset) else "{}:{:.0%}".format(*part)
         for part in value
     )
 
@@ -104,13 +105,15 @@ def render(replayed: Replayed) -> str:
     lines += [
         f"{at_s:9.1f} s  {who:{width}}  {text}" for at_s, who, text in sorted(rows, key=_when)
     ]
+    changed = ", ".join(f"{name}={text}" for name, text in replayed.changes.items())
+    by_whom = f"this release with {changed}" if changed else "this release"
     if replayed.differing:
         lines.append(
-            f"this release decides otherwise in {len(replayed.differing)} ticks, first at "
+            f"{by_whom} decides otherwise in {len(replayed.differing)} ticks, first at "
             f"{replayed.differing[0]:.1f} s"
         )
     else:
-        lines.append("this release decides the same in every tick")
+        lines.append(f"{by_whom} decides the same in every tick")
     return "\n".join(lines)
 
 

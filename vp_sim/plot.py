@@ -43,10 +43,11 @@ def draw_comparison(axes: Axes, results: Mapping[str, OfPolicy]) -> None:
     axes.legend()
 
 
-def plot_timeline(path: Path, timeline: Timeline) -> None:
+def plot_timeline(path: Path, title: str, timeline: Timeline) -> None:
     figure, axes = pyplot.subplots(figsize=(11, 5))
     for name, pace in timeline.pace.items():
         axes.plot(timeline.seconds, pace, label=name)
+    axes.set_title(title)
     axes.set_xlabel("second")
     axes.set_ylabel("pace, 1 = running alone")
     axes.set_ylim(bottom=0)

@@ -69,6 +69,7 @@ def replay_all(
         differing=tuple(
             t for (t, was), (_, is_now) in zip(then, again, strict=True) if was != is_now
         ),
+        changes=changes,
         events=events,
     )
 
@@ -107,7 +108,7 @@ def load(path: str) -> list[Section]:
     except UnicodeDecodeError as exc:
         raise CannotReplay(f"{path}: not a recording, but bytes that are no text") from exc
     except NotARecording as exc:
-        raise CannotReplay(f"{path}: {exc}") from exc
+        raise CannotReplay(f"{path}: not a recording that this release reads: {exc}") from exc
     if not sections:
         raise CannotReplay(f"{path}: no tick was recorded")
     if not all(map(_is_in_time, sections)):

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Results for people and for programs: JSON, tables, pictures. Nothing is computed here."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from vp_sim.apps import Row
 from vp_sim.compare import Comparison, Results
 from vp_sim.measure import OfPolicy
 from vp_sim.timeline import Timeline
@@ -45,7 +46,10 @@ def _policy(result: OfPolicy) -> dict[str, Any]:
 
 
 def show_comparison(screen: Console, mix_name: str, comparison: Comparison) -> None:
-    table = Table(title=f"{mix_name}: by policy (means of a run)")
+    table = Table(
+        title=f"{mix_name}: by policy",
+        caption="worst, spread: of any application; the others: means of a run",
+    )
     for heading in ("policy", "worst", "spread", "memory moves", "vCPU moves", "CPU %", "PE"):
         table.add_column(heading, justify="left" if heading == "policy" else "right")
     for name, result in comparison.nominal.items():
@@ -66,9 +70,9 @@ def show_comparison(screen: Console, mix_name: str, comparison: Comparison) -> N
 
 def _applications(results: Results) -> Table:
     table = Table(title="Degradation by application: median / worst, against its best baseline run")
-    table.add_column("application")
+    table.add_column("application", no_wrap=True)
     for name in results:
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", overflow="fold")
     for name in next(iter(results.values())).applications:
         apps = [result.applications[name] for result in results.values()]
         table.add_row(name, *(f"{app.median:.1%} / {app.worst:.1%}" for app in apps))
@@ -92,13 +96,15 @@ def _draws(draws: Sequence[Results]) -> Table:
     return table
 
 
-def show_timeline(screen: Console, timeline: Timeline) -> None:
-    table = Table(title="What changed, and when")
+def show_timeline(screen: Console, title: str, timeline: Timeline) -> None:
+    table = Table(title=f"{title}: what changed, and when")
     for heading in ("second", "application", "what"):
         table.add_column(heading)
     for event in timeline.events:
         table.add_row(f"{event.at_s:.0f}", event.label, event.what)
     screen.print(table)
+    if all(event.at_s <= timeline.seconds[0] for event in timeline.events):
+        screen.print("Nothing was changed after the start.")
     ends = Table(title="Jobs of 300 s")
     for heading in ("application", "took", "against running alone"):
         ends.add_column(heading)
@@ -107,10 +113,21 @@ def show_timeline(screen: Console, timeline: Timeline) -> None:
     screen.print(ends)
 
 
+def applications(rows: Iterable[Row]) -> Table:
+    """What they are made of, beside their figures."""
+    table = Table(title="Applications")
+    for heading in ("app", "VMs", "vCPUs of each", "vCPUs busy, of the time", "source"):
+        table.add_column(heading, no_wrap=heading == "app")
+    for row in rows:
+        phases = ", ".join(f"{p.busy_ratio:.0%} for {p.time_share:.0%}" for p in row.phases)
+        table.add_row(row.name, str(row.guests), str(row.vcpus), phases, row.phases_source)
+    return table
+
+
 def provenance(rows: Mapping[str, Mapping[str, Any]]) -> Table:
     table = Table(title="Every figure and where it comes from")
     for heading in ("row", "figure", "value", "range", "source"):
-        table.add_column(heading)
+        table.add_column(heading, no_wrap=heading in ("row", "figure"), overflow="fold")
     for row, figures in rows.items():
         for name, figure in figures.items():
             span = f"{figure.low:g} to {figure.high:g}" if figure.is_estimated else ""

@@ -204,8 +204,8 @@ POLICY_OPTS = [
         "cap_probe_s",
         default=_DEFAULT.cap_probe_s,
         min=1.0,
-        help="A cap is raised by a tenth whenever its victim was well for so long. One that has to "
-        "come back is not raised again within reverse_hold_s.",
+        help="A cap is raised by a tenth once it stood for so long and its victim is well. One "
+        "that has to come back is not raised again within reverse_hold_s.",
     ),
     cfg.FloatOpt(
         "memory_move_price_ratio",

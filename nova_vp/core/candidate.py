@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One way to help, as settings for the host and as places for the outlook; and how to compare.
 
-Every controller builds its candidates here, so that a vCPU move is the same thing for all of them:
-within Nova's bound, onto CPU that is free, whole VPs together, memory along where it must follow.
+Mitigation and rearranging build their candidates here, and Merlin's ladder (`grow`) its swaps, so
+that a vCPU move is the same thing for all of them: within Nova's bound, whole VPs together, memory
+along where it must follow. Whether there is room they ask `has_room`, or the outlook.
 Nothing here knows why a controller wants it.
 """
 

@@ -2,8 +2,9 @@
 """CPU caps: a tenth at a time, never below the flavor's floor, never without a lease, and back up.
 
 The thesis (2.1.3, 2.2) caps an interfering VP by 10 % per action where nothing can be moved; what
-lifts a cap it leaves open. Here a cap is renewed while the agent lives, raised by one step whenever
-its victim was well for `cap_probe_s`, and, if that hurts again, put back and left for the hold.
+lifts a cap it leaves open. Here a cap is renewed while the agent lives, raised by one step once it
+stood for `cap_probe_s` and its victim is well, and, if that hurts again, put back and left for the
+hold.
 """
 
 from collections.abc import Iterator

@@ -57,8 +57,8 @@ class Search:
     now_s: float
     policy: Policy
     units: tuple[tuple[Guest, ...], ...]
-    crowds: Mapping[int, float] | None
-    """vCPUs per CPU by LLC domain; None on a host that has not enough CPUs for all."""
+    vcpus_per_cpu: Mapping[int, float] | None
+    """By LLC domain, as it is now; None on a host that has not enough CPUs for all."""
     places: Mapping[str, tuple[Seat, ...]] = field(default_factory=dict)
     """By first guest of a unit: seats that Nova, holds and budgets leave it."""
 
@@ -123,12 +123,12 @@ def _search(host: Host, outlook: Outlook, memory: Memory, now_s: float, policy: 
     movable.sort(key=lambda uuid: (-outlook.loss(uuid), uuid))
     found = (unit_of(host, uuid) for uuid in movable)
     units = tuple({unit[0].uuid: unit for unit in found}.values())
-    search = Search(host, outlook, memory, now_s, policy, units, _crowds(host))
+    search = Search(host, outlook, memory, now_s, policy, units, _vcpus_per_cpu(host))
     places = {unit[0].uuid: tuple(_open_seats(search, unit)) for unit in units}
     return replace(search, places=places)
 
 
-def _crowds(host: Host) -> Mapping[int, float] | None:
+def _vcpus_per_cpu(host: Host) -> Mapping[int, float] | None:
     if host.is_overcommitted():
         return None
     return {
@@ -257,7 +257,7 @@ def _extended(search: Search, plan: Plan | None, step: Sequence[Candidate]) -> P
 def _is_crowding(search: Search, spots: Mapping[str, Spot]) -> bool:
     """Whether vCPUs would outnumber CPUs, where anybody will be, by more than where it is now: a
     light phase is soon over. A host that has not enough for all goes by what is used."""
-    host, now = search.host, search.crowds
+    host, now = search.host, search.vcpus_per_cpu
     if now is None:
         return False
     after = dict(now)
@@ -268,7 +268,7 @@ def _is_crowding(search: Search, spots: Mapping[str, Spot]) -> bool:
         for domain in host.topology.domains:
             share = spot.domains.get(domain.id, 0.0)
             after[domain.id] += share * cpus / len(domain.cpus)
-    worse = {d for d, crowd in after.items() if crowd > max(1.0, now[d]) + LEAST_CROWD}
+    worse = {d for d, ratio in after.items() if ratio > max(1.0, now[d]) + LEAST_CROWD}
     if any(host.members[domain_id] - spots.keys() for domain_id in worse):
         return True
     return any(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One tick's decision, stage by stage: start reading here.
 
-measure (observe, classify) -> detect -> want -> arbitrate -> pace -> plan -> permit. Each stage
-is a function from values to values in a module of its own; what they hand on travels in the
+measure (observe, classify) -> detect -> judge -> want -> arbitrate -> pace -> plan -> permit. Each
+stage is a function from values to values in a module of its own; what they hand on travels in the
 decision, so that log, API and CLI tell one story. `memory.confirm` takes in what the host answered.
 """
 
@@ -62,14 +62,14 @@ def step(memory: Memory, picture: Picture, policy: Policy) -> tuple[Memory, Deci
     memory, revoked = revoke(note_left_alone(memory, picture), picture, policy)
     memory, undo = effect.judge(memory, verdicts, picture, policy)
     memory = watch_repercussions(memory, picture.at_s, policy)
-    looks = is_due(host, memory, picture.at_s, policy)
-    wanted = controllers(host, memory, picture, policy, looks)
+    is_look_due = is_due(host, memory, picture.at_s, policy)
+    wanted = controllers(host, memory, picture, policy, is_look_due)
     wants = (*revoked, *undo, *wanted, *lost_settings(picture))
     owned, outranked = arbitrate(wants)
     paced, held = pace(owned, memory, picture.at_s, policy)
     actions, proposals = permit(plan(paced, memory, picture), picture, policy)
     memory = note_unmet(note_allocations(memory, host, actions), wants, picture.at_s)
-    if looks:
+    if is_look_due:
         memory = put_off(memory, picture.at_s)
     memory = tabulate(memory, after(host, picture, actions), picture.at_s, policy)
     refused = outranked + held

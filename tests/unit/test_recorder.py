@@ -407,11 +407,17 @@ def test_replay_shows_both_courses_and_other_policies(tape, capsys):
     assert told.startswith("here, ")
     assert "36 ticks in 35 s" in told
     for who in ("vp      ", "merlin  "):
-        assert f"{who}  server-3 placement 4,5,6,7" in told
+        assert f"{who}  server-3 placement 4-7" in told
     for who in ("recorded", "again   "):
         assert f"{who}  server-2 is hurt: cache" in told
-        assert f"{who}  move-aggressor: server-3 placement 4,5,6,7" in told
+        assert f"{who}  move-aggressor: server-3 placement 4-7" in told
     assert told.endswith("this release decides the same in every tick\n")
+
+
+def test_with_another_number_it_is_not_the_release_that_decides_otherwise(tape, capsys):
+    assert replay.run(arguments(tape, "--set", "moves_per_minute=0")) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith("this release with moves_per_minute=0 decides otherwise in ")
 
 
 def test_replay_with_another_number_decides_otherwise(tape, capsys):
@@ -447,8 +453,8 @@ def test_replay_says_what_is_no_recording(tmp_path, capsys):
     (tmp_path / "noise").write_bytes(b"\xe0\xff")
     told = {
         "none": "none: No such file or directory\n",
-        "soup": "soup: line 1: ",
-        "one": "one: line 1: ",
+        "soup": "soup: not a recording that this release reads: line 1: ",
+        "one": "one: not a recording that this release reads: line 1: ",
         "noise": "bytes that are no text\n",
     }
     for file, words in told.items():

@@ -67,6 +67,42 @@ def test_apps_lists_every_figure_with_its_source(capsys):
     assert "seed: 2.1.3" in capsys.readouterr().out
 
 
+def test_apps_cuts_no_name_and_tells_how_many_vms_each_is(capsys):
+    assert main(["apps"]) == 0
+    told = capsys.readouterr().out
+    assert "…" not in told
+    assert {"matrix-mult-uneven", "moving_stall_ratio"} <= set(told.split())
+    assert ["voldemort", "2", "2"] in [
+        line.replace("│", "").split()[:3] for line in told.splitlines()
+    ]
+
+
+def test_many_policies_cut_neither_names_nor_numbers(tmp_path, capsys):
+    path = tmp_path / "mix.yaml"
+    path.write_text("applications: [{app: mcf, name: the-database-of-the-shop}]")
+    words = [
+        "compare",
+        "--mix",
+        str(path),
+        "--runs",
+        "1",
+        "--policies",
+        "llc,local,cheap,vp,merlin",
+    ]
+    assert main(words) == 0
+    told = capsys.readouterr().out
+    assert "the-database-of-the-shop-1" in told.split()
+    assert "…" not in told
+
+
+def test_run_says_what_it_ran_and_that_nothing_was_changed(mix_file, capsys):
+    words = ["run", "--mix", str(mix_file), "--policy", "baseline", "--seed", "3"]
+    assert main(words) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "small under baseline, start order 3" in told
+    assert "Nothing was changed after the start." in told
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

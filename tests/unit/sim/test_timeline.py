@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One run as people see it: everybody's pace, what was changed, and why."""
+
+import pytest
+
+from vp_sim.mixes import MIXES, Member, Mix
+from vp_sim.policies import find
+from vp_sim.run import world_of
+from vp_sim.table import ROWS
+from vp_sim.timeline import record
+
+
+def timeline_of(mix: Mix, policy: str, seed: int = 0):
+    return record(world_of(mix), find((policy,))[policy], seed)
+
+
+def test_who_is_alone_keeps_its_pace_also_where_a_phase_ends():
+    alone = Mix("alone", (Member("web-1", ROWS["word-count"]),))
+    [pace] = timeline_of(alone, "baseline").pace.values()
+    assert len(ROWS["word-count"].phases) > 1
+    assert (min(pace), max(pace)) == pytest.approx((1.0, 1.0), rel=0.01)
+
+
+def test_what_the_core_found_and_why_it_acted_stands_among_the_changes():
+    events = timeline_of(MIXES["stream-spec"], "vp", seed=1).events
+    told = [(event.at_s, event.label, event.what) for event in events]
+    assert (10.0, "stream-3", "why: rearrange-predicted-hurt, with 5 more") in told
+    assert (11.0, "milc-1", "CPUs 16-23") in told
+    assert (16.0, "mcf-2", "hurt: remote-latency") in told
+    assert (20.0, "mcf-2", "no longer hurt") in told
+    assert [at_s for at_s, _, _ in told] == sorted(at_s for at_s, _, _ in told)
+
+
+def test_a_policy_that_is_no_core_gives_no_reasons():
+    events = timeline_of(MIXES["stream-spec"], "llc", seed=1).events
+    assert any(event.at_s > 1 for event in events)
+    assert not any(event.what.startswith(("why", "hurt")) for event in events)
