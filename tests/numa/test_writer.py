@@ -54,6 +54,7 @@ def test_it_notices_a_word_that_somebody_else_wrote(guest):
 def test_it_notices_that_it_stood_still(guest):
     began = time.monotonic()
     os.kill(guest.pid, signal.SIGSTOP)
-    wait_until(lambda: time.monotonic() > began + 1.5, "a second and a half to pass")
+    wait_until(lambda: time.monotonic() > began + 2.0, "two seconds to pass")
     os.kill(guest.pid, signal.SIGCONT)
+    # Its clock is set by the emulated machine's, under whatever load that was.
     wait_until(lambda: guest.progress().longest_ever_ms >= 1500, "the writer to say so")
