@@ -57,6 +57,8 @@ def _asks_now(host: Host, memory: Memory, guest: Guest, now_s: float, policy: Po
     vp, demand = host.vps[guest.uuid], memory.demands.get(guest.uuid)
     if guest.unmanaged or vp.incomplete is not None or vp.pace.samples < policy.dwell_samples:
         return False
+    if not host.domains_of[guest.uuid]:  # On a CPU that came online after the topology was read.
+        return False
     if demand is not None and now_s - demand.acted_at_s < policy.epoch_s:
         return False
     return bool(demand and demand.hurt) or asks_for_cpu(guest, vp, policy)

@@ -318,3 +318,10 @@ def test_nobody_changes_places_with_a_server_of_its_own_vp():
     host.add("full", replace(BUSY, cores=0.9), cpus={5}, node=1, group="shop")
     host.until(Reason.MORE_CPU)
     assert Rung.SWAP not in {a.rung for d in host.ticks(30) for a in d.actions}
+
+
+def test_who_runs_on_no_cpu_that_is_known_is_given_none():
+    """A CPU came online after the topology was read."""
+    host = a_worker(0, 1, cpus=2)
+    host.change("worker", placement=frozenset({9}))
+    assert not any(decision.actions for decision in host.ticks(5))
