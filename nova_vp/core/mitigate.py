@@ -41,6 +41,7 @@ from nova_vp.core.ladder import VP, Scene, want_of
 from nova_vp.core.memory import Memory
 from nova_vp.core.model import Policy
 from nova_vp.core.outlook import Outlook
+from nova_vp.core.pace import in_turn
 from nova_vp.core.predict import predict
 from nova_vp.core.restrain import cap, partition
 
@@ -81,17 +82,13 @@ def mitigation(
         and (detection.kind is Kind.CACHE or detection.victim_uuid not in host.memory_moves)
         and not any(suspect.guest_uuid in on_trial for suspect in detection.suspects)
     ]
-    for detection in _in_turn(found, now_s):
+    # Of many victims some in each tick: they suspect the same few, and moves are rationed.
+    interval_s = max((detection.now.span_s for detection in found), default=0.0)
+    for detection in in_turn(found, AT_ONCE, now_s, interval_s):
         if detection.kind is Kind.REMOTE:
             yield _come_together(scene, detection)
         elif detection.suspects:
             yield _mitigate(scene, detection)
-
-
-def _in_turn(found: list[Detection], now_s: float) -> list[Detection]:
-    """Of many victims some in each second: they suspect the same few, and moves are rationed."""
-    first = int(now_s) * AT_ONCE % len(found) if len(found) > AT_ONCE else 0
-    return (found + found)[first : first + min(AT_ONCE, len(found))]
 
 
 def _mitigate(scene: Scene, detection: Detection) -> Want:

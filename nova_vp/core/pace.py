@@ -5,8 +5,8 @@ Undo is exempt from all of it: it must always be possible. What is not judged (h
 keeping caps, more CPU) is exempt from all but the hold.
 """
 
-from collections.abc import Iterable
-from typing import cast
+from collections.abc import Iterable, Sequence
+from typing import TypeVar, cast
 
 from nova_vp.core.arbitrate import refusal
 from nova_vp.core.decided import TRIED, Alternative, Reason, Rejection, Setting, Want
@@ -14,6 +14,7 @@ from nova_vp.core.knobs import Cpus, Knob, all_cpus
 from nova_vp.core.memory import BUDGET_S, Memory, Tracked, nodes_of
 from nova_vp.core.model import Policy
 
+_One = TypeVar("_One")
 _MOVING = frozenset({Knob.PLACEMENT, Knob.MEMORY})
 _UNDOING = frozenset({Reason.INEFFECTIVE, Reason.REVOKED})
 _SETTLING = frozenset({Reason.LIFT_CAP, Reason.RENEW_CAP, Reason.LESS_CPU, Reason.REAPPLY})
@@ -68,6 +69,16 @@ def _goes_back(setting: Setting, vp: Tracked, now_s: float, policy: Policy) -> b
     if setting.knob is Knob.MEMORY:
         return _is_among(vp.left_nodes, nodes_of(setting.value), now_s, policy)
     return False
+
+
+def in_turn(
+    found: Sequence[_One], at_once: int, now_s: float, interval_s: float
+) -> Sequence[_One]:
+    """Of many so many in each tick, whatever the seconds between two of them."""
+    if len(found) <= at_once:
+        return found
+    first = int(now_s / max(1, round(interval_s))) * at_once % len(found)
+    return (*found, *found)[first : first + at_once]
 
 
 def moved_lately(vp: Tracked, now_s: float, policy: Policy) -> bool:

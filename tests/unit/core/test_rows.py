@@ -98,6 +98,24 @@ def crowd(*, victim: Unmanaged | None = None, **storm) -> Host:
     return host
 
 
+@pytest.mark.parametrize(("interval_s", "victims"), [(0.5, 4), (1.0, 4), (2.0, 4), (5.0, 5)])
+def test_of_many_victims_each_has_its_turn(interval_s, victims):
+    """Nobody has anywhere to go, so that each look is a refusal."""
+    host = Host(nodes_of(*[0] * victims), POLICY)
+    for number in range(victims):
+        cpus = {2 * number, 2 * number + 1}
+        host.add(f"victim {number}", CHASE, cpus=cpus, unmanaged=Unmanaged.OPTED_OUT)
+        host.add(f"storm {number}", COMPUTE, cpus=cpus, unmanaged=Unmanaged.OPTED_OUT)
+    for _ in range(6):
+        host.tick(interval_s)
+    for number in range(victims):
+        host.run(f"victim {number}", CHASE_HURT)
+        host.run(f"storm {number}", STREAM)
+    decisions = [host.tick(interval_s) for _ in range(16)]
+    assert len(decisions[-1].detections) == victims
+    assert len({one.victim_uuid for d in decisions for one in d.refused}) == victims
+
+
 def test_who_has_the_smallest_corner_of_the_cache_already_is_capped():
     smallest = Partition(llc_ratio=POLICY.partition_llc_ratio)
     host = crowd(cap_floor_ratio=0.2, partition=smallest)
