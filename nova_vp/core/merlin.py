@@ -28,10 +28,13 @@ from nova_vp.core.knobs import Knob
 from nova_vp.core.memory import Demand, Memory, Tracked
 from nova_vp.core.model import Guest, Policy
 from nova_vp.core.outlook import Gain, Outlook
+from nova_vp.core.pace import in_turn
 
 MERLIN = "merlin"
 SATISFIED = 0.5
 """Share of its allotment, with one CPU less, below which a VP gives one back."""
+EVALUATIONS = 80_000
+"""Guests squared times askers that one tick may choose for: some tenths of a second."""
 FORGET_EPOCHS = 3
 """A demand that was met and hurt nobody for so long is over."""
 
@@ -39,10 +42,16 @@ FORGET_EPOCHS = 3
 def demands(
     host: Host, outlook: Outlook, memory: Memory, now_s: float, policy: Policy
 ) -> Iterator[Want]:
-    """For each VP that asks, or whose last allocation hurt somebody, the next reconfiguration."""
+    """For each VP that asks, or whose last allocation hurt somebody, the next reconfiguration. Of
+    very many some in each tick; what was not met stands meanwhile."""
     taken: set[int] = set()
     askers = [g for g in host.guests.values() if _asks_now(host, memory, g, now_s, policy)]
+    chosen_for = _in_turn(host, askers, now_s)
     for guest in askers:
+        if guest.uuid not in chosen_for:
+            if guest.uuid in memory.unmet_since_s:
+                yield _unmet(host, guest, (guest,))
+            continue
         arbiter = Arbiter(host, outlook, policy, memory.caps, frozenset(taken), now_s)
         want = _reconfigure(arbiter, guest, memory.demands.get(guest.uuid, Demand()))
         for uuid, cpus in placed(want).items():
@@ -50,6 +59,13 @@ def demands(
         yield want
         if not want.settings:
             yield from _give_back_near(host, guest)
+
+
+def _in_turn(host: Host, askers: Sequence[Guest], now_s: float) -> frozenset[str]:
+    at_once = max(1, EVALUATIONS // max(1, len(host.guests)) ** 2)
+    samples = (host.vps[guest.uuid].sample for guest in askers)
+    interval_s = max((sample.span_s for sample in samples if sample), default=0.0)
+    return frozenset(guest.uuid for guest in in_turn(askers, at_once, now_s, interval_s))
 
 
 def _asks_now(host: Host, memory: Memory, guest: Guest, now_s: float, policy: Policy) -> bool:
@@ -201,10 +217,16 @@ def _reconfigure(arbiter: Arbiter, guest: Guest, demand: Demand) -> Want:
                 hurt=Hurt(0.0, max(0.0, -gain.worst)),
                 rejected=tuple(rejected),
                 evidence={
-                    **_evidence(arbiter, guest, members),
+                    **_evidence(host, guest, members),
                     "predicted_gain_ratio": gain.total,
                 },
             )
+    return _unmet(host, guest, members, rejected)
+
+
+def _unmet(
+    host: Host, guest: Guest, members: Sequence[Guest], rejected: Iterable[Alternative] = ()
+) -> Want:
     return Want(
         controller=MERLIN,
         guest_uuid=guest.uuid,
@@ -213,13 +235,13 @@ def _reconfigure(arbiter: Arbiter, guest: Guest, demand: Demand) -> Want:
         reason=Reason.MORE_CPU,
         hurt=Hurt(0.0, 0.0),
         rejected=tuple(rejected),
-        evidence=_evidence(arbiter, guest, members),
+        evidence=_evidence(host, guest, members),
     )
 
 
-def _evidence(arbiter: Arbiter, guest: Guest, members: Sequence[Guest]) -> dict[str, float]:
+def _evidence(host: Host, guest: Guest, members: Sequence[Guest]) -> dict[str, float]:
     return {
-        "cpu_sensitivity": cpu_sensitivity(arbiter.host.vps[guest.uuid], guest),
+        "cpu_sensitivity": cpu_sensitivity(host.vps[guest.uuid], guest),
         "application_set": float(len(members)),
     }
 

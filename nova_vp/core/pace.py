@@ -71,9 +71,7 @@ def _goes_back(setting: Setting, vp: Tracked, now_s: float, policy: Policy) -> b
     return False
 
 
-def in_turn(
-    found: Sequence[_One], at_once: int, now_s: float, interval_s: float
-) -> Sequence[_One]:
+def in_turn(found: Sequence[_One], at_once: int, now_s: float, interval_s: float) -> Sequence[_One]:
     """Of many so many in each tick, whatever the seconds between two of them."""
     if len(found) <= at_once:
         return found
