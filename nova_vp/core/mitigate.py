@@ -260,6 +260,8 @@ def _come_together(scene: Scene, detection: Detection) -> Want:
         if chosen is not None:
             hurt = hurt_of(chosen.candidate.spots, chosen.gain)
             return want_of(host, chosen.candidate, Reason.BRING_HOME, hurt, detection, rejected)
+    if not there and not here:
+        rejected.append(Alternative(victim, detection.domain_id, Rejection.NO_FREE_CPU))
     return nothing_helps(detection, rejected)
 
 

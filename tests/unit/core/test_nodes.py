@@ -304,9 +304,11 @@ def test_remote_memory_that_can_go_nowhere_is_said():
     host = far_away(memory_obstacle="locked in memory")
     host.add("filler", replace(COMPUTE, cores=2.0), cpus={2, 3}, vcpus=2, node=1)
     host.rule = memory_system({"victim": SENSITIVE, "filler": replace(COMPUTE, cores=2.0)})
-    decisions = host.ticks(20)
+    decisions = host.ticks(40)
     assert kinds(decisions) == {Kind.REMOTE}
     assert not any(d.actions for d in decisions)
+    assert [r.rejection for r in decisions[-1].refused] == [Rejection.NO_FREE_CPU]
+    assert [e.victim_uuid for e in decisions[-1].escalations] == [uuid_of("victim")]
 
 
 def follower(number: int) -> Rates:
