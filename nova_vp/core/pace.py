@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar, cast
 
 from nova_vp.core.arbitrate import refusal
-from nova_vp.core.decided import TRIED, Alternative, Reason, Rejection, Setting, Want
+from nova_vp.core.decided import TRIED, Alternative, Reason, Rejection, Result, Setting, Want
 from nova_vp.core.knobs import Cpus, Knob, all_cpus
 from nova_vp.core.memory import BUDGET_S, Memory, Tracked, nodes_of
 from nova_vp.core.model import Policy
@@ -51,6 +51,11 @@ def _why_not(
     if want.reason not in TRIED:
         return None
     if any(
+        _was_refused_lately(setting, memory.vps[setting.guest_uuid], now_s, policy)
+        for setting in want.settings
+    ):
+        return Rejection.HOLD
+    if any(
         _goes_back(setting, memory.vps[setting.guest_uuid], now_s, policy)
         for setting in want.settings
     ):
@@ -61,6 +66,18 @@ def _why_not(
 def _is_held_off(want: Want, memory: Memory, now_s: float) -> bool:
     held_off = memory.held_off
     return any(held_off.get((s.guest_uuid, s.knob), now_s) > now_s for s in want.settings)
+
+
+def _was_refused_lately(setting: Setting, vp: Tracked, now_s: float, policy: Policy) -> bool:
+    """By the host, that will do the same a second later."""
+    return any(
+        outcome.result is Result.FAILED
+        and now_s - outcome.at_s < policy.move_hold_s
+        and any(
+            c.guest_uuid == vp.guest_uuid and c.knob is setting.knob for c in outcome.action.changes
+        )
+        for outcome in vp.history
+    )
 
 
 def _goes_back(setting: Setting, vp: Tracked, now_s: float, policy: Policy) -> bool:

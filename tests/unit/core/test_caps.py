@@ -114,6 +114,16 @@ def test_a_host_that_cannot_cap_does_not_want_to():
     assert caps_of(host, 20) == [1.0]
 
 
+def test_a_cap_that_the_host_refuses_is_tried_again_after_the_hold_and_said():
+    host = a_crowd()
+    host.refuse = True
+    decisions = host.ticks(60)
+    caps = [a.decided_s for d in decisions for a in d.actions if a.reason is Reason.CAP]
+    assert all(later - earlier >= POLICY.move_hold_s for earlier, later in pairwise(caps))
+    assert Rejection.HOLD in {r.rejection for r in decisions[-1].refused}
+    assert [e.victim_uuid for e in decisions[-1].escalations] == [uuid_of("victim")]
+
+
 def test_a_cap_that_would_cost_more_than_it_brings_is_refused_as_unfair():
     host = a_crowd(priority=1000.0)
     assert caps_of(host, 20) == [1.0]
