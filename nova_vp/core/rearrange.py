@@ -265,6 +265,7 @@ def _is_crowding(search: Search, spots: Mapping[str, Spot]) -> bool:
         cpus = host.occupiable_cpus(uuid)
         for domain in host.domains_of[uuid]:
             after[domain.id] -= host.share(uuid, domain) * cpus / len(domain.cpus)
+        cpus = max(cpus, _cpus_at(host, uuid, spot))
         for domain in host.topology.domains:
             share = spot.domains.get(domain.id, 0.0)
             after[domain.id] += share * cpus / len(domain.cpus)
@@ -276,6 +277,13 @@ def _is_crowding(search: Search, spots: Mapping[str, Spot]) -> bool:
         > max([1.0, *(now[d.id] for d in host.domains_of[uuid])]) + LEAST_CROWD
         for uuid, spot in spots.items()
     )
+
+
+def _cpus_at(host: Host, uuid: str, spot: Spot) -> int:
+    """CPUs that its vCPUs could be on there at once: more than now, where it has few."""
+    guest = host.guests[uuid]
+    there = (d.cpus & guest.allowed_cpus for d in host.topology.domains if d.id in spot.domains)
+    return min(guest.vcpus, sum(map(len, there)))
 
 
 def _is_bearable(gain: Gain, policy: Policy) -> bool:

@@ -18,7 +18,16 @@ from nova_vp.core.decided import (
 from nova_vp.core.escalate import escalations
 from nova_vp.core.knobs import Applied, Held, Knob, Partition
 from nova_vp.core.memory import Memory, Tracked
-from nova_vp.core.model import Controller, Homing, Limits, Policy, State, Unmanaged
+from nova_vp.core.model import (
+    Controller,
+    Homing,
+    Limits,
+    LlcDomain,
+    Policy,
+    State,
+    Topology,
+    Unmanaged,
+)
 from nova_vp.core.outlook import Gain
 from nova_vp.core.pace import pace
 from nova_vp.core.rearrange import _is_bearable
@@ -340,6 +349,20 @@ def test_who_shares_its_cpus_is_not_brought_to_who_does_not(beside, moves):
         host.add(name, rates, cpus={0, 1, 2, 3}, node=0, vcpus=3 if name == "filler" else 1)
         host.change(name, allowed_cpus=bound)
     host.add("light", COMPUTE, cpus={4, 5, 6, 7}, node=1, vcpus=beside, unmanaged=Unmanaged.LEAVING)
+    assert bool(actions(host, 60)) is moves
+
+
+@pytest.mark.parametrize(("beside", "moves"), [(2, True), (3, False)])
+def test_who_would_have_more_cpus_elsewhere_counts_with_those(beside, moves):
+    """It has six vCPUs on four CPUs, and would have eight to be on."""
+    policy = replace(POLICY, rearrange_after_s=5.0)
+    narrow, wide = LlcDomain(0, 0, frozenset(range(4))), LlcDomain(1, 1, frozenset(range(4, 12)))
+    host = Host(Topology((narrow, wide)), policy, knobs=ALL_KNOBS)
+    host.add("stream", STREAM, cpus={0, 1, 2, 3}, node=0)
+    host.add("mixed", MIXED, cpus={0, 1, 2, 3}, node=0, vcpus=6)
+    host.add("light", COMPUTE, cpus=set(wide.cpus), node=1, vcpus=beside)
+    for name in ("stream", "light"):
+        host.change(name, unmanaged=Unmanaged.OPTED_OUT)
     assert bool(actions(host, 60)) is moves
 
 
