@@ -292,6 +292,15 @@ def test_where_no_cpu_is_free_there_the_memory_comes_to_the_vcpus():
     )
 
 
+def test_memory_that_is_too_dear_to_bring_stays_and_that_is_said():
+    host = far_away()
+    host.policy = replace(host.policy, memory_move_price_ratio=1e6)
+    host.add("filler", replace(COMPUTE, cores=2.0), cpus={2, 3}, vcpus=2, node=1)
+    host.rule = memory_system({"victim": SENSITIVE, "filler": replace(COMPUTE, cores=2.0)})
+    refused = [r.rejection for r in host.ticks(20)[-1].refused]
+    assert refused == [Rejection.GAINS_TOO_LITTLE]
+
+
 def test_an_unmanaged_guest_with_remote_memory_is_left_and_that_is_said():
     host = far_away(unmanaged=Unmanaged.HUGEPAGES)
     decisions = host.ticks(20)
