@@ -239,12 +239,13 @@ def _not_hurt(
 
 def memory_ratio(host: Host, uuid: str, queues: Mapping[int, float], limits: Limits) -> float:
     """Latency of a guest's memory as it is loaded now, over local memory that serves it alone."""
-    sample = host.vps[uuid].sample
-    if sample is None or not (limits.node_misses_per_s or host.guests[uuid].memory_by_node):
+    sample, memory = host.vps[uuid].sample, host.memory_of(uuid)
+    is_known = memory and (limits.node_misses_per_s or host.guests[uuid].memory_by_node)
+    if sample is None or not is_known:
         return 1.0
     ratio = 0.0
     local = host.cpus_by_node(uuid)
-    for node, share in host.memory_of(uuid).items():
+    for node, share in memory.items():
         far = (1 - local.get(node, 0.0)) * (limits.remote_penalty_ratio - 1)
         ratio += share * (queues.get(node, 1.0) + far)
     return ratio / queueing_ratio(sample.misses_per_s, limits.node_misses_per_s)

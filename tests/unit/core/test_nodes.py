@@ -238,6 +238,14 @@ def test_a_crossed_link_is_found_and_its_user_brought_home():
     assert host.ticks(20)[-1].detections == ()
 
 
+def test_who_runs_on_no_cpu_that_is_known_is_not_far_from_its_memory():
+    """A CPU came online after the topology was read; where its memory lies was not read."""
+    host = Host(nodes_of(0, 1), POLICY, limits=LIMITS)
+    host.add("stray", SENSITIVE, cpus={9})
+    decisions = host.ticks(6)
+    assert decisions[-1].vps[0].undisturbed.memory_ratio == 1.0
+
+
 def far_away(policy: Policy = POLICY, **victim) -> Host:
     """A victim whose memory was at home, until somebody moved it to node 1."""
     host = Host(nodes_of(0, 1), policy, knobs=ALL_KNOBS)
