@@ -21,8 +21,10 @@ LINES_PER_MIB = MIB // LINE_BYTES
 GRID_STEPS = 192
 PRECISION = 1e-4
 """Of the time it takes to fill a cache, as a share of it."""
+LEAST_RATIO = 1e-9
+"""Of misses: who misses less brings nothing in."""
 SHORTEST_S, LONGEST_S = 1e-6, 10.0
-"""Between which the time lies that it takes to fill a cache."""
+"""Between which the time lies that it takes to fill a cache; a tiny one may take less."""
 
 Filling = tuple[tuple[float, ...], tuple[float, ...]]
 
@@ -39,7 +41,7 @@ def _filling(app: App, cache_mib: float) -> Filling:
     sizes = tuple(most * (i / GRID_STEPS) ** 2 for i in range(GRID_STEPS + 1))
     accesses = [0.0]
     for low, high in pairwise(sizes):
-        ratio = app.miss_ratio((low + high) / 2)
+        ratio = max(app.miss_ratio((low + high) / 2), LEAST_RATIO)
         accesses.append(accesses[-1] + (high - low) * LINES_PER_MIB / ratio)
     return sizes, tuple(accesses)
 

@@ -235,7 +235,8 @@ class Contention:
             for node, share in actor.memory
         )
         waits_ns = sum(use.waits * use.queue.wait_ns for use in actor.uses)
-        hits_pki = actor.references_pki - actor.misses_pki
+        # What misses L2 has missed L1 first, whatever figures were given or drawn for the two.
+        hits_pki = max(0.0, actor.references_pki - actor.misses_pki)
         hits = hits_pki / KILO * costs.llc_cycles * actor.app.hit_exposure
         return actor.app.base_cpi + hits + self._cycles_per_ns(actor) * (idle_ns + waits_ns)
 

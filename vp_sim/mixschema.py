@@ -20,7 +20,7 @@ def _count(most: int) -> dict[str, object]:
 
 
 OF_A_NAME = r"\w.+ -"
-_NAME = {"type": "string", "pattern": rf"^[{OF_A_NAME}]{{1,64}}$"}
+_NAME = {"type": "string", "pattern": rf"^[{OF_A_NAME}]{{1,64}}\Z"}
 _RATIO = _number(0, 1)
 APPLICATION = {
     "memory_mib": _number(1, 1e8),
@@ -48,7 +48,7 @@ _MACHINE = {
     "node_channels": _number(1, 256),
     "link_gbps": _number(0.01, 1e5),
     "vcpu_move_us": _number(0, 1e5),
-    "page_copy_ns": _number(0, 1e6),
+    "page_copy_ns": _number(1, 1e6),
     "page_handling_ns": _number(0, 1e6),
     "moving_stall_ratio": _RATIO,
 }

@@ -25,6 +25,17 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
             raise Unreadable(f"line {line}: write out what the alias stands for")
         return super().compose_node(parent, index)
 
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        """Of two values under one name, nobody knows which is meant."""
+        pairs = node.value if isinstance(node, yaml.MappingNode) else ()
+        names = [key for key, _ in pairs if isinstance(key, yaml.ScalarNode)]
+        seen = set()
+        for name in names:
+            if name.value in seen:
+                raise Unreadable(f"line {name.start_mark.line + 1}: {name.value} is there twice")
+            seen.add(name.value)
+        return super().construct_mapping(node, deep)
+
 
 def _finite(loader: _Loader, node: yaml.ScalarNode) -> float:
     number = float(loader.construct_yaml_float(node))
@@ -48,6 +59,8 @@ def read_plain(path: Path) -> Any:
         mark = exc.problem_mark
         line = f"line {mark.line + 1}: " if mark else ""
         raise Unreadable(f"neither YAML nor JSON: {line}{exc.problem}") from None
+    except (LookupError, AttributeError):  # As PyYAML has it of `!!bool perhaps`.
+        raise Unreadable("neither YAML nor JSON: a value is not what its tag says") from None
     except RecursionError:
         raise Unreadable("neither YAML nor JSON: nested too deeply") from None
     except (

@@ -12,9 +12,13 @@ ROUNDS = 60
 def root(
     function: Callable[[float], float], low: float, high: float, relative: float, absolute: float
 ) -> float:
-    """Between `low`, where it is below zero, and `high`, where it is not. Found when two steps in
-    a row are no farther apart than this, as a share of it and as it is."""
+    """Between `low`, where it is below zero or else is so farther down, and `high`, where it is
+    not. Found when two steps in a row are no farther apart than this, as a share of it and as it
+    is."""
     at_low, at_high = function(low), function(high)
+    while at_low >= 0:
+        low, high, at_high = low - (high - low), low, at_low
+        at_low = function(low)
     found = low
     for _ in range(ROUNDS):
         last, found = found, high - at_high * (high - low) / (at_high - at_low)

@@ -120,6 +120,16 @@ def test_run_says_what_it_ran_and_that_nothing_was_changed(mix_file, capsys):
         ("{machine: {node_gbps: .inf}, applications: [{app: mcf}]}", r"line 1: \.inf is no"),
         ("applications: [{app: mcf, count: 2.0}]", r"count: 2.0 is not of type 'integer'"),
         ("applications: [{app: mcf, l2_mpki: " + 5000 * "9" + "}]", r"neither YAML nor JSON"),
+        (
+            "{machine: {page_copy_ns: 0}, applications: [{app: mcf}]}",
+            r"page_copy_ns: 0 is less than",
+        ),
+        ('applications: [{app: mcf, name: "a\\n"}]', r"'a\\n': use up to 64 letters"),
+        (
+            "applications: [{app: mcf}]\napplications: [{app: lbm}]",
+            r"line 2: applications is there",
+        ),
+        ("applications: [{app: mcf, count: 1, count: 2}]", r"line 1: count is there twice"),
         ("applications: [{app: mcf, name: '[/b]'}]", r"'\[/b\]': use up to 64 letters"),
         ("a: &a [mcf]\napplications: *a", r"line 2: write out what the alias stands for"),
         ("[" * 100_000, r"neither YAML nor JSON: nested too deeply"),
@@ -127,6 +137,9 @@ def test_run_says_what_it_ran_and_that_nothing_was_changed(mix_file, capsys):
         ("x" * 2_000_000, r"larger than 1 MiB"),
         ("{machine: {nodes: 99, cores_per_domain: 99}, applications: [{app: mcf}]}", r"9801 CPUs"),
         ("applications: [{app: mcf, count: 99, guests: 9}]", r"891 VMs: 200 are the most"),
+        ("name: !!bool perhaps", r"a value is not what its tag says"),
+        ("name: !!timestamp soon", r"a value is not what its tag says"),
+        ("name: !!int ''", r"a value is not what its tag says"),
         ("applications: !!python/object/apply:os.system [id]", r"could not determine a constr"),
     ],
 )

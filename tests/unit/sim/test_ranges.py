@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever a mix's file may say can be computed with, at the ends of every range too."""
+
+import contextlib
+import json
+import math
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from vp_sim.host import SimHost
+from vp_sim.mixfile import BadMix, read_mix
+from vp_sim.mixschema import SCHEMA
+from vp_sim.policies import find
+from vp_sim.run import simulate, world_of
+from vp_sim.table import ROWS
+
+MIXES = 40
+SECONDS = 35.0
+"""Some more than the slowest of the policies waits before it acts."""
+POLICIES = ("merlin", "llc")
+MACHINE = SCHEMA["properties"]["machine"]["properties"]
+APPLICATION = SCHEMA["properties"]["applications"]["items"]["properties"]
+
+
+class Enough(Exception):
+    """It ran for as long as is asked."""
+
+
+def some(random: Random, ranges, often: float):
+    """Figures of these, mostly at an end of their range."""
+    return {
+        name: random.choice(
+            [one["minimum"], one["maximum"], random.uniform(one["minimum"], one["maximum"])]
+        )
+        for name, one in ranges.items()
+        if one.get("type") == "number" and random.random() < often
+    }
+
+
+def a_file(random: Random):
+    shape = {
+        "nodes": random.choice([1, 2, 4]),
+        "domains_per_node": random.choice([1, 2]),
+        "cores_per_domain": random.choice([1, 4, 8]),
+        "private": random.choice(["l1", "l2"]),
+    }
+    applications = [
+        {
+            "app": random.choice(sorted(ROWS)),
+            "name": f"app{number}",
+            "vcpus": random.choice([1, 2]),
+            "guests": random.choice([1, 3]),
+            **some(random, APPLICATION, 0.4),
+            "memory_mib": random.choice([1, 100, 4000]),
+        }
+        for number in range(random.randint(1, 4))
+    ]
+    return {"machine": {**shape, **some(random, MACHINE, 0.3)}, "applications": applications}
+
+
+def watch(host: SimHost) -> None:
+    assert all(math.isfinite(rate) and rate >= 0 for pace in host.paces.values() for rate in pace)
+    if host.now_s >= SECONDS:
+        raise Enough
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_mix_within_the_ranges_can_be_run(policy, tmp_path):
+    create, path = find((policy,))[policy], tmp_path / "mix.json"
+    for seed in range(MIXES):
+        run(path, Random(seed), create)
+
+
+NO_MISSES = "{app: mcf, full_ratio: 0, least_ratio: 0}"
+TINY = "llc_mib: 0.1, llc_cycles: 1, local_ns: 1, remote_ns: 1, clock_ghz: 20"
+FAST = "base_cpi: 0.05, l1_mpki: 1000, l2_mpki: 1000, full_ratio: 1, hit_exposure: 0"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"applications: [{NO_MISSES}, {{app: stream}}]",
+        "{machine: {private: l1, llc_cycles: 1000},"
+        " applications: [{app: mcf, count: 2, l1_mpki: 0, hit_exposure: 1}]}",
+        f"{{machine: {{{TINY}}}, applications: [{{app: mcf, count: 2, {FAST}}}]}}",
+    ],
+)
+def test_what_is_odd_can_be_run(text, tmp_path):
+    path = tmp_path / "mix.yaml"
+    path.write_text(text)
+    with pytest.raises(Enough):
+        simulate(world_of(read_mix(path)), find(("vp",))["vp"], 0, watch)
+
+
+def run(path: Path, random: Random, create) -> None:
+    path.write_text(json.dumps(a_file(random)))
+    # A machine may be too small for what was drawn, or a job soon done.
+    with contextlib.suppress(BadMix, Enough):
+        simulate(world_of(read_mix(path)), create, 0, watch)
