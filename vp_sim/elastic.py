@@ -11,7 +11,7 @@ from typing import Protocol
 from nova_vp.core.knobs import Knob
 from nova_vp.core.model import LlcDomain, Topology
 from vp_sim.look import Look, Seen
-from vp_sim.seams import Seams
+from vp_sim.seams import Seams, turn
 
 ASK_RATIO = 0.8
 """Use of the allocated CPU above which a guest asks for more (thesis 3.2.3)."""
@@ -76,8 +76,7 @@ class Elastic:
         # Who grew before in this tick has taken a core: look at the placements of now.
         everybody = [guest._replace(guest=g) for g in self._seams.guests.read()]
         cpus = self._ladder.grow(guest, Free(self._topology, everybody))
-        if cpus:
-            self._seams.actuator.apply(guest.guest.uuid, Knob.PLACEMENT, (cpus,))
+        if cpus and turn(self._seams, guest.guest.uuid, Knob.PLACEMENT, (cpus,)):
             self._ladder.has_grown(self._seams, guest, cpus)
 
     def _shrink(self, guest: Seen) -> None:
@@ -85,7 +84,7 @@ class Elastic:
         cpus = guest.guest.placement
         home = Free(self._topology, ()).home(cpus)
         given = max(cpus, key=lambda cpu: (cpu not in home.cpus, cpu))
-        self._seams.actuator.apply(guest.guest.uuid, Knob.PLACEMENT, (cpus - {given},))
+        turn(self._seams, guest.guest.uuid, Knob.PLACEMENT, (cpus - {given},))
 
 
 def _wish(seen: Seen) -> int:

@@ -43,7 +43,7 @@ class Look:
         seen = tuple(
             _rates(guest, readings[guest.uuid], self._readings[guest.uuid], used, span_s)
             for guest in guests
-            if guest.uuid in self._readings
+            if guest.uuid in self._readings and guest.uuid in readings
             for used in [guest.cpu_time_ns - self._cpu_time_ns[guest.uuid]]
         )
         self._readings = readings

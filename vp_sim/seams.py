@@ -217,5 +217,14 @@ class Seams(NamedTuple):
         return dict.fromkeys(self.actuator.knobs, self.actuator)
 
 
+def turn(seams: Seams, guest_uuid: str, knob: Knob, value: Value) -> bool:
+    """Whether the host did it: it may have no room, no such knob, or bind the guest elsewhere."""
+    try:
+        seams.actuator.apply(guest_uuid, knob, value)
+    except ApplyFailed:
+        return False
+    return True
+
+
 def seams_of(host: SimHost) -> Seams:
     return Seams(SimGuests(host), SimCounters(host), SimJournal(host), SimActuator(host))

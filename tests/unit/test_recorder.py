@@ -27,6 +27,7 @@ from vp_agent.local import Refused, RunFolder, Server, ask
 from vp_agent.recorder import WAITING_TICKS, CannotRecord, Seen, _Writer
 from vp_sim import replay
 from vp_sim.course import as_json
+from vp_sim.policies import find
 from vp_sim.recorded import RecordedHost, seams_of
 
 FLOATING = Policy(home_on_arrival=Homing.NEVER)
@@ -509,6 +510,31 @@ def test_a_policy_on_a_recorded_host_sees_its_own_doing(world, tmp_path):
         "server-1 memory 0:100%",
         "server-1 partition 50% of the cache, 100% of the bandwidth",
     ]
+
+
+def odd(number, picture):
+    """The first guest is bound to one CPU, the second unreadable now and then, the third leaves."""
+    first, second, third = picture.guests
+    bound = frozenset({min(first.allowed_cpus)})
+    guests = (first._replace(allowed_cpus=bound, placement=bound), second, third)
+    gone = {second.uuid} if number % 7 == 3 else set()
+    return replace(
+        picture,
+        guests=guests if number < 20 else guests[:2],
+        readings={u: one for u, one in picture.readings.items() if u not in gone},
+        knobs=frozenset({Knob.PLACEMENT}),
+    )
+
+
+@pytest.mark.parametrize("policy", ["llc", "local", "cheap", "random"])
+def test_on_a_host_of_few_ways_a_policy_does_what_it_can(tape, policy):
+    [section] = sections_of(tape)
+    ticks = tuple(
+        tick._replace(picture=odd(number, tick.picture), answers=())
+        for number, tick in enumerate(section.ticks)
+    )
+    replayed = replay.replay_all([replace(section, ticks=ticks)], {}, find((policy,)))
+    assert policy in as_json(replayed)["policies"]
 
 
 def test_what_the_recorded_host_could_not_do_a_policy_cannot_do_either(tape):

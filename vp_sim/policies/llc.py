@@ -6,7 +6,7 @@ the highest end up beside the lowest. vCPUs move and memory follows. Sensitivity
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import combinations, permutations, product
+from itertools import chain, combinations, permutations, product
 from math import sqrt
 from random import Random
 from statistics import fmean
@@ -14,7 +14,7 @@ from statistics import fmean
 from nova_vp.core.knobs import Knob
 from nova_vp.core.model import LlcDomain, Topology
 from vp_sim.look import Look, Seen
-from vp_sim.seams import Seams
+from vp_sim.seams import Seams, turn
 
 PERIOD_S = 30
 """Between two looks at the order of the guests: samples averaged, one a second."""
@@ -36,25 +36,24 @@ class DistributedIntensity:
         self._seen.append(self._look.read(now_s))
         if len(self._seen) > PERIOD_S:
             latest = self._seen[-1]
-            mean = {
-                one.guest.uuid: fmean(seen[index].mpki for seen in self._seen[1:])
-                for index, one in enumerate(latest)
-            }
+            heat: dict[str, list[float]] = {}
+            for one in chain(*self._seen[1:]):
+                heat.setdefault(one.guest.uuid, []).append(one.mpki)
             self._seen = [()]
-            self._distribute(tuple(s._replace(mpki=mean[s.guest.uuid]) for s in latest))
+            self._distribute(tuple(s._replace(mpki=fmean(heat[s.guest.uuid])) for s in latest))
 
     def _distribute(self, seen: tuple[Seen, ...]) -> None:
         home = {d.id: d for d in self._topology.domains}
         now = {s.guest.uuid: _domain_of(self._topology, s.guest.placement).id for s in seen}
         for uuid, domain in _spread(self._topology, seen, now).items():
-            if domain != now[uuid]:
-                self._seams.actuator.apply(uuid, Knob.PLACEMENT, (home[domain].cpus,))
-            self._bring_memory(uuid, home[domain].node)
+            cpus = home[domain].cpus
+            if domain == now[uuid] or turn(self._seams, uuid, Knob.PLACEMENT, (cpus,)):
+                self._bring_memory(uuid, home[domain].node)
 
     def _bring_memory(self, uuid: str, node: int) -> None:
         shares = self._seams.actuator.read(uuid, Knob.MEMORY)
         if shares != ((node, 1.0),) and uuid not in self._seams.actuator.moves():
-            self._seams.actuator.apply(uuid, Knob.MEMORY, ((node, 1.0),))
+            turn(self._seams, uuid, Knob.MEMORY, ((node, 1.0),))
 
 
 def _domain_of(topology: Topology, cpus: frozenset[int]) -> LlcDomain:

@@ -10,7 +10,7 @@ from random import Random
 from nova_vp.core.knobs import Knob
 from vp_sim.elastic import Elastic, Free
 from vp_sim.look import Seen
-from vp_sim.seams import Seams
+from vp_sim.seams import Seams, turn
 
 
 class Local:
@@ -27,7 +27,7 @@ class Local:
     def has_grown(self, seams: Seams, guest: Seen, cpus: frozenset[int]) -> None:
         node = Free(seams.guests.topology(), ()).home(cpus).node
         if seams.actuator.read(guest.guest.uuid, Knob.MEMORY) != ((node, 1.0),):
-            seams.actuator.apply(guest.guest.uuid, Knob.MEMORY, ((node, 1.0),))
+            turn(seams, guest.guest.uuid, Knob.MEMORY, ((node, 1.0),))
 
 
 def create(seams: Seams, random: Random) -> Elastic:

@@ -78,6 +78,19 @@ TINY = "llc_mib: 0.1, llc_cycles: 1, local_ns: 1, remote_ns: 1, clock_ghz: 20"
 FAST = "base_cpi: 0.05, l1_mpki: 1000, l2_mpki: 1000, full_ratio: 1, hit_exposure: 0"
 
 
+def test_a_policy_leaves_memory_where_there_is_no_room(tmp_path):
+    """Each node holds two of them, and nobody's memory beside those."""
+    path = tmp_path / "mix.yaml"
+    apps = ", ".join(
+        f"{{app: {app}, name: {app}{number}, vcpus: 4, guests: 1, memory_mib: 900}}"
+        for number, app in enumerate(("stream", "lbm", "stream", "lbm"))
+    )
+    machine = "{nodes: 2, cores_per_domain: 8, node_mib: 2000}"
+    path.write_text(f"{{machine: {machine}, memory: local, applications: [{apps}]}}")
+    with pytest.raises(Enough):
+        simulate(world_of(read_mix(path)), find(("llc",))["llc"], 0, watch)
+
+
 @pytest.mark.parametrize(
     "text",
     [
