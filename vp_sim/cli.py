@@ -36,8 +36,10 @@ INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    arguments = _parser().parse_args(argv)
+    if sys.stdout is None:
+        return _ended("standard output is closed", 1)
     try:
+        arguments = _parser().parse_args(argv)
         code = int(arguments.run(arguments))
         sys.stdout.flush()
         return code
@@ -122,6 +124,8 @@ def _picture(text: str) -> Path:
         raise argparse.ArgumentTypeError(f"{text} ends in none of {', '.join(PICTURES)}")
     if not path.parent.is_dir():
         raise argparse.ArgumentTypeError(f"{path.parent} is no folder")
+    if path.is_dir():
+        raise argparse.ArgumentTypeError(f"{path} is a folder")
     return path
 
 
@@ -130,7 +134,8 @@ def _compare(arguments: argparse.Namespace) -> int:
     policies = tuple(name.strip() for name in arguments.policies.split(",") if name.strip())
     find(policies)
     total = len({BASELINE, *policies}) * arguments.runs * (1 + arguments.draws)
-    with Progress(console=Console(stderr=True), transient=True) as progress:
+    watched = Console(stderr=True)
+    with Progress(console=watched, transient=True, disable=not watched.is_terminal) as progress:
         task = progress.add_task(escape(mix.name), total=total)
         comparison = compare(
             mix,

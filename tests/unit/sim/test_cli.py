@@ -3,6 +3,7 @@
 
 import contextlib
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from vp_sim.cli import main
 from vp_sim.mixfile import BadMix, find_mix, read_mix
 
 DEADLINE_S = 30.0
+PROGRAM = "import sys; from vp_sim.cli import main; sys.exit(main())"
 
 SMP = """
 name: small
@@ -182,12 +184,11 @@ def test_what_cannot_be_done_is_told_before_the_runs(mix_file, capsys, words, sa
 @pytest.fixture
 def started():
     """Starts the command as a process of its own, which ends with the test."""
-    program = "import sys; from vp_sim.cli import main; sys.exit(main())"
     with contextlib.ExitStack() as stack:
 
         def start(*words, **pipes):
             process = subprocess.Popen(
-                [sys.executable, "-c", program, *words], stderr=subprocess.PIPE, text=True, **pipes
+                [sys.executable, "-c", PROGRAM, *words], stderr=subprocess.PIPE, text=True, **pipes
             )
             stack.enter_context(process)
             stack.callback(process.kill)
@@ -201,6 +202,59 @@ def test_a_full_disk_is_told_in_a_line(mix_file, started):
         process = started("run", "--mix", str(mix_file), stdout=full)
         _, said = process.communicate(timeout=DEADLINE_S)
     assert (process.returncode, said) == (1, "vp-sim: standard output: No space left on device\n")
+
+
+def in_a_shell(before, *words, after=""):
+    command = shlex.join([sys.executable, "-c", PROGRAM, *words])
+    return subprocess.run(
+        ["sh", "-c", f"{before} exec {command} {after}"],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+    )
+
+
+def test_a_closed_standard_output_is_told_in_a_line(mix_file):
+    for words in (["run", "--mix", str(mix_file), "--policy", "baseline"], ["apps"]):
+        done = in_a_shell("", *words, after=">&-")
+        assert (done.returncode, done.stderr) == (1, "vp-sim: standard output is closed\n")
+
+
+def test_help_to_a_full_disk_is_told_in_a_line(started):
+    with open("/dev/full", "w") as full:
+        process = started("run", "--help", stdout=full)
+        _, said = process.communicate(timeout=DEADLINE_S)
+    assert (process.returncode, said) == (1, "vp-sim: standard output: No space left on device\n")
+
+
+def test_a_folder_is_no_picture(mix_file, tmp_path, capsys):
+    (tmp_path / "x.png").mkdir()
+    with pytest.raises(SystemExit):
+        main(["run", "--mix", str(mix_file), "--plot", str(tmp_path / "x.png")])
+    assert "x.png is a folder" in capsys.readouterr().err
+
+
+def test_a_picture_that_cannot_be_written_leaves_the_one_before_and_nothing_else(
+    mix_file, tmp_path
+):
+    picture = tmp_path / "out" / "x.png"
+    picture.parent.mkdir()
+    picture.write_bytes(b"the one before")
+    words = ("run", "--mix", str(mix_file), "--policy", "baseline", "--plot", str(picture))
+    done = in_a_shell("ulimit -f 8;", *words)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == f"vp-sim: {picture}: File too large"
+    assert [one.read_bytes() for one in picture.parent.iterdir()] == [b"the one before"]
+
+
+def test_where_nobody_watches_compare_says_nothing_but_results(mix_file, started):
+    process = started(
+        *("compare", "--mix", str(mix_file), "--policies", "llc", "--runs", "1", "--json"),
+        stdout=subprocess.PIPE,
+    )
+    results, said = process.communicate(timeout=DEADLINE_S)
+    assert (process.returncode, said) == (0, "")
+    assert json.loads(results)["mix"] == "small"
 
 
 def workers_of(process):
