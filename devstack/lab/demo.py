@@ -194,14 +194,20 @@ def valid_window(eyes: Eyes, begin: float) -> tuple[float, float]:
 def boot(story: Story, admin: Any, eyes: Eyes, name: str, flavor: str, work: str) -> Watched:
     server = cloud.boot(admin, PREFIX + name, flavor, work, host=HOST)
     watched = eyes.host.add(name, server.id)
+    domain = home_of(HOST, name, server.id)
+    story.say(f"{name} on {HOST}, homed on LLC domain {domain} by the agent: `{work}`")
+    return watched
+
+
+def home_of(host: str, name: str, server_id: str) -> int:
+    """The LLC domain that the agent of its host gives it."""
 
     def home() -> list[int] | None:
-        vp = vp_of(agent_status(HOST), server.id)
+        vp = vp_of(agent_status(host), server_id)
         return vp["domains"] if vp and len(vp["domains"]) == 1 else None
 
     [domain] = cloud.wait_for(home, f"{name} to be homed on one LLC domain", deadline_s=60)
-    story.say(f"{name} on {HOST}, homed on LLC domain {domain} by the agent: `{work}`")
-    return watched
+    return int(domain)
 
 
 def wait_until(moment: float) -> None:
@@ -275,7 +281,8 @@ def explain(victim: Watched) -> str:
 
 
 def place(story: Story, admin: Any) -> None:
-    """Two servers that insist on isolation: where the scheduler puts them, and in its own words."""
+    """Two servers that insist on isolation: where the scheduler puts them, and in its own words.
+    While one of them has no home yet it is thought to be everywhere on its host."""
     cloud.put_flavor(admin, "vp.strict", specs={"vp:isolation": "strict"})
     for name in ("strict-1", "strict-2"):
         server = cloud.boot(admin, PREFIX + name, "vp.strict", "work=compute")
@@ -283,6 +290,7 @@ def place(story: Story, admin: Any) -> None:
         reason = cloud.placement_reason(server.id)
         story.placed.append({"host": host, "reason": reason})
         story.say(f"{name} (vp:isolation=strict) was placed on {host}: {reason}")
+        home_of(host, name, server.id)
 
 
 def close(story: Story, watch: Watch, told: str) -> int:
