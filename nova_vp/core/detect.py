@@ -73,7 +73,9 @@ def detect(
     """
     sample = vp.sample
     if sample is None or vp.incomplete is not None or vp.state is None or vp.candidate is not None:
-        return Found(vp, before, Verdict.UNKNOWN)
+        is_seen = now_s - vp.seen_at_s <= policy.effect_window_s
+        # Idle, or its counters stand: nobody can say that it is hurt still.
+        return Found(vp if is_seen else _well(vp), before, Verdict.UNKNOWN)
     if before is None or not _looks_hurt(vp, before, sample, policy):
         verdict = Verdict.UNDISTURBED if vp.detection is None else _how_it_ended(vp, before)
         return Found(

@@ -81,6 +81,8 @@ class Tracked(NamedTuple):
     pace: Pace = Pace()
     peak_cores: float = 0.0
     """The most CPU that it used lately."""
+    seen_at_s: float = 0.0
+    """When it had a complete sample last."""
     samples_seen: int = 0
     """Complete ones since it started, as far as that matters."""
     slowed_samples: int = 0

@@ -37,6 +37,7 @@ def observe(
         incomplete=why,
         pace=pace,
         peak_cores=peak_cores,
+        seen_at_s=picture.at_s if complete else tracked.seen_at_s,
         samples_seen=samples_seen,
     )
 

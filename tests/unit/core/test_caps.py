@@ -20,6 +20,7 @@ from tests.unit.core.build import (
     COMPUTE,
     STREAM,
     Host,
+    Rates,
     nodes_of,
     slowed,
     uuid_of,
@@ -207,6 +208,15 @@ def test_without_its_victim_a_cap_is_lifted_at_once(how):
     else:
         host.change("victim", is_running=False)
     assert host.until(Reason.LIFT_CAP, seconds=3)
+    assert host.guest("stream").quota == NO_QUOTA
+
+
+def test_a_cap_is_raised_again_once_its_victim_is_idle():
+    host = a_crowd(well_at=0.1)
+    host.until(Reason.CAP)
+    host.rule = None
+    host.run("victim", Rates(mips=0.1))
+    host.ticks(800)
     assert host.guest("stream").quota == NO_QUOTA
 
 

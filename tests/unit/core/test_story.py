@@ -128,6 +128,21 @@ def test_rising_l2_misses_are_the_vps_own_phase():
     assert all(d.actions == () and d.detections == () for d in host.ticks(10))
 
 
+@pytest.mark.parametrize("what", [Rates(mips=0.1), replace(CHASE_HURT, cpi=0.0)])
+def test_who_was_not_seen_for_long_is_not_taken_for_hurt(what):
+    """Nor is anything done for it: it was left idle, or its counters stand still."""
+    host = a_quiet_pair(mode=Mode.OBSERVE)
+    onset(host)
+    host.ticks(4)
+    host.run("victim", what)
+    decisions = host.ticks(20)
+    window = int(host.policy.effect_window_s)
+    assert all(d.detections for d in decisions[:window])
+    assert not any(d.detections or d.proposals for d in decisions[window + 1 :])
+    host.run("victim", CHASE_HURT)
+    assert host.ticks(4)[-1].detections
+
+
 def test_of_two_corunners_only_the_guilty_one_moves():
     host = Host(policy=NO_HOMING)
     for name in ("innocent", "neighbour"):
