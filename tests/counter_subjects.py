@@ -44,6 +44,7 @@ class Subject(Protocol):
     """False: the source never multiplexes, or, with libvirt, does not tell."""
     vcpus_left_of_two: ClassVar[int]
     """vcpus_read once a guest of two vCPUs lacks one; libvirt loses all vCPUs at once."""
+    tells_vcpus_apart: ClassVar[bool]
     driver: Source
 
     def add_guest(self, vcpus: int = 2) -> VcpuThreads: ...
@@ -73,6 +74,7 @@ class FakeSubject:
     sees_remote = True
     sees_multiplexing = True
     vcpus_left_of_two = 1
+    tells_vcpus_apart = True
 
     def __init__(self) -> None:
         self.driver = FakeCounters()
@@ -83,7 +85,7 @@ class FakeSubject:
         return guest
 
     def work(self, guest: VcpuThreads, vcpu: int, counts: VcpuCounts) -> None:
-        self.driver.add(guest.guest_uuid, counts)
+        self.driver.add(guest.guest_uuid, counts, vcpu)
 
     def work_half_seen(self, guest: VcpuThreads, vcpu: int, counts: VcpuCounts) -> None:
         self.work(guest, vcpu, counts)
@@ -112,6 +114,7 @@ class VpmuSubject:
     sees_remote = True
     sees_multiplexing = False
     vcpus_left_of_two = 1
+    tells_vcpus_apart = True
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -158,6 +161,7 @@ class PerfSubject:
     sees_remote = True
     sees_multiplexing = True
     vcpus_left_of_two = 1
+    tells_vcpus_apart = True
 
     def __init__(self, shim: PerfShim) -> None:
         self.shim = shim
@@ -208,6 +212,7 @@ class LibvirtSubject:
     sees_remote = False
     sees_multiplexing = False
     vcpus_left_of_two = 0
+    tells_vcpus_apart = False
 
     def __init__(self, shim: PerfShim, host: LibvirtHost) -> None:
         self.shim, self.host = shim, host

@@ -52,7 +52,10 @@ class CountersProcess:
 
     def read(self, threads: Iterable[VcpuThreads]) -> dict[str, Reading]:
         answer = self._ask("read", [guest._asdict() for guest in threads])
-        return {uuid: Reading(**reading) for uuid, reading in answer.items()}
+        return {
+            uuid: Reading(**{**reading, "vcpu_cycles": tuple(reading["vcpu_cycles"])})
+            for uuid, reading in answer.items()
+        }
 
     def problems(self) -> dict[str, str]:
         problems: dict[str, str] = self._ask("problems")

@@ -71,11 +71,16 @@ class SimGuest:
     noise: tuple[float, ...] = NOTHING
     uncounted_s: float = 0.0
     """At the pace of now, since its counters were last read."""
+    busy_vcpus: float = 0.0
+    """Of the first ones, at the pace of now."""
+    vcpu_cycles: tuple[float, ...] = field(init=False)
+    """Of each, since its start, without noise."""
     placement: frozenset[int] = field(init=False)
     """Where any of its vCPUs may run."""
 
     def __post_init__(self) -> None:
         self.placement = all_cpus(self.cpus)
+        self.vcpu_cycles = (0.0,) * self.app.vcpus
 
     @property
     def shares(self) -> Shares:
@@ -86,9 +91,13 @@ class SimGuest:
         steps[most] += SHARE_STEPS - sum(steps.values())
         return tuple((n, step / SHARE_STEPS) for n, step in sorted(steps.items()) if step)
 
+    @property
+    def wanted_vcpus(self) -> float:
+        """So many have something to do."""
+        return self.app.vcpus * self.job.now.busy_ratio
+
     def wanted_cores(self) -> float:
-        busy = self.app.vcpus * self.job.now.busy_ratio
-        return busy * min(self.app.busy_ratio, self.quota.cores)
+        return self.wanted_vcpus * min(self.app.busy_ratio, self.quota.cores)
 
 
 @dataclass(slots=True)
@@ -147,6 +156,7 @@ class SimHost:
         for guest, cores, pace in zip(guests, granted, paces, strict=True):
             self._true_counts(guest)
             self.paces[guest.uuid] = pace
+            guest.busy_vcpus = guest.wanted_vcpus
             self.cores[guest.uuid] = sum(busy for _, busy in cores)
         self._is_settled = True
 
@@ -190,6 +200,12 @@ class SimHost:
             guest.true_counts = tuple(
                 count + per_s * guest.uncounted_s for count, per_s in zip(true, pace, strict=False)
             )
+            if guest.busy_vcpus:
+                cycles = pace.cycles_per_s * guest.uncounted_s / guest.busy_vcpus
+                guest.vcpu_cycles = tuple(
+                    was + cycles * min(max(guest.busy_vcpus - number, 0.0), 1.0)
+                    for number, was in enumerate(guest.vcpu_cycles)
+                )
             guest.uncounted_s = 0.0
 
     def sample(self, guest: SimGuest) -> tuple[float, ...]:

@@ -80,7 +80,7 @@ class SimCounters:
 
     def read(self, threads: Iterable[VcpuThreads]) -> Mapping[str, Reading]:
         return {
-            guest.uuid: _reading(self.host.sample(guest), guest.app.vcpus)
+            guest.uuid: _reading(self.host.sample(guest), guest.vcpu_cycles)
             for guest in self.host.guests.values()
         }
 
@@ -91,7 +91,7 @@ class SimCounters:
         """Nothing is held."""
 
 
-def _reading(counted: tuple[float, ...], vcpus: int) -> Reading:
+def _reading(counted: tuple[float, ...], vcpu_cycles: tuple[float, ...]) -> Reading:
     instructions, cycles, references, misses, remote = map(int, counted)
     return Reading(
         instructions=instructions,
@@ -99,9 +99,10 @@ def _reading(counted: tuple[float, ...], vcpus: int) -> Reading:
         llc_references=references,
         llc_misses=misses,
         llc_misses_remote=remote,
-        vcpus_read=vcpus,
+        vcpus_read=len(vcpu_cycles),
         running_ratio=1.0,
         generation=GENERATION,
+        vcpu_cycles=tuple(map(int, vcpu_cycles)),
     )
 
 

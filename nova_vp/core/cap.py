@@ -21,26 +21,29 @@ CAP_STEP = 0.1
 LEASE_S = 60.0
 
 
-def tighter(guest: Guest, peak_cores: float, memory: Memory) -> Setting | None:
+def tighter(guest: Guest, busiest_cores: float, memory: Memory) -> Setting | None:
     """One step down, or None: at its floor, or its flavor forbids caps. Who uses less than it was
-    given would not feel a tenth less of that: the step is one of the most that it used lately."""
+    given would not feel a tenth less of that: the step is one of what its busiest vCPU used at
+    most lately, since the quota is each vCPU's."""
     if guest.cap_floor_ratio is None:
         return None
     own = _own_quota(guest, memory)
     cap = memory.caps.get(guest.uuid)
     ratio = cap.ratio if cap else 1.0
-    used_ratio = peak_cores / (guest.vcpus * own.cores)
-    lower = round(min(ratio - CAP_STEP, used_ratio * (1 - CAP_STEP)), 6)
+    used_ratio = busiest_cores / own.cores
+    at_first = min((cap.busiest_cores if cap else busiest_cores) / own.cores, 1.0)
+    lower = round(min(ratio - CAP_STEP * at_first, used_ratio * (1 - CAP_STEP)), 6)
     if lower < guest.cap_floor_ratio < round(min(ratio, used_ratio), 3):
         lower = guest.cap_floor_ratio
     return capped(guest, own, lower) if lower >= guest.cap_floor_ratio else None
 
 
-def loss_ratio(guest: Guest, setting: Setting, peak_cores: float, memory: Memory) -> float:
-    """What a cap takes from a guest in all its steps, of the CPU that it used before the first."""
+def loss_ratio(guest: Guest, setting: Setting, busiest_cores: float, memory: Memory) -> float:
+    """What a cap takes from a guest's busiest vCPU in all its steps, of the CPU that it used before
+    the first: the others lose less, or nothing."""
     cap = memory.caps.get(guest.uuid)
-    left = cast(Quota, setting.value).cores * guest.vcpus
-    used = cap.used_cores if cap else peak_cores
+    left = cast(Quota, setting.value).cores
+    used = cap.busiest_cores if cap else busiest_cores
     return 1 - left / used if used else 0.0
 
 

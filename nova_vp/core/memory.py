@@ -81,6 +81,8 @@ class Tracked(NamedTuple):
     pace: Pace = Pace()
     peak_cores: float = 0.0
     """The most CPU that it used lately."""
+    busiest_cores: float = 0.0
+    """The most that one of its vCPUs used lately."""
     seen_at_s: float = 0.0
     """When it had a complete sample last."""
     samples_seen: int = 0
@@ -115,8 +117,8 @@ class Cap:
     changed_at_s: float
     lifted_at_s: float | None
     """When it was last raised or lifted before it was put back; None: this is no coming back."""
-    used_cores: float
-    """The most CPU that the guest used lately when the first of its steps was taken."""
+    busiest_cores: float
+    """The most CPU that one vCPU of it used lately when the first of its steps was taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +284,7 @@ def _capped(memory: Memory, outcome: Outcome) -> Memory:
                 victim_uuid=outcome.action.victim_uuid or (old.victim_uuid if old else ""),
                 changed_at_s=outcome.at_s,
                 lifted_at_s=lifted.get(uuid) if to.cores < now.cores else None,
-                used_cores=old.used_cores if old else memory.vps[uuid].peak_cores,
+                busiest_cores=old.busiest_cores if old else memory.vps[uuid].busiest_cores,
             )
         if to.cores > now.cores:
             lifted[uuid] = outcome.at_s

@@ -240,6 +240,8 @@ class Reading(NamedTuple):
     """time_running / time_enabled; 1.0 where the source never multiplexes."""
     generation: str
     """Changes when the source starts again from zero."""
+    vcpu_cycles: tuple[int, ...] = ()
+    """Cycles of each vCPU that is read; empty where the source tells only their sum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,6 +317,8 @@ class Sample(NamedTuple):
     remote_ratio: float
     """Share of LLC misses that another node's memory served."""
     cpu_cores: float
+    busiest_cores: float
+    """CPU that the busiest of its vCPUs used; taken as even where nobody tells them apart."""
     running_ratio: float
 
     @property

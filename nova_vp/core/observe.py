@@ -27,7 +27,7 @@ def observe(
         sample = _rates(tracked, tracked.reading, reading, guest, picture.at_s)
         why = _doubt(sample, reading, guest, policy)
     complete = sample if why is None else None
-    pace, peak_cores, samples_seen = _pace(tracked, complete, placed_at_s)
+    pace, peak_cores, busiest_cores, samples_seen = _pace(tracked, complete, placed_at_s)
     return tracked._replace(
         reading=reading,
         read_at_s=picture.at_s,
@@ -37,6 +37,7 @@ def observe(
         incomplete=why,
         pace=pace,
         peak_cores=peak_cores,
+        busiest_cores=busiest_cores,
         seen_at_s=picture.at_s if complete else tracked.seen_at_s,
         samples_seen=samples_seen,
     )
@@ -92,6 +93,7 @@ def _rates(tracked: Tracked, before: Reading, now: Reading, guest: Guest, at_s: 
     misses = now.llc_misses - before.llc_misses
     remote = now.llc_misses_remote - before.llc_misses_remote
     thousands = instructions / 1000 if instructions else 0.0
+    cpu_cores = max(guest.cpu_time_ns - tracked.cpu_time_ns, 0) / 1e9 / span_s
     return Sample(
         at_s=at_s,
         span_s=span_s,
@@ -103,9 +105,19 @@ def _rates(tracked: Tracked, before: Reading, now: Reading, guest: Guest, at_s: 
         misses_per_s=misses / span_s,
         references_per_s=references / span_s,
         remote_ratio=min(remote / misses, 1.0) if misses else 0.0,
-        cpu_cores=max(guest.cpu_time_ns - tracked.cpu_time_ns, 0) / 1e9 / span_s,
+        cpu_cores=cpu_cores,
+        busiest_cores=min(cpu_cores * _busiest_share(before, now, guest.vcpus), 1.0),
         running_ratio=now.running_ratio,
     )
+
+
+def _busiest_share(before: Reading, now: Reading, vcpus: int) -> float:
+    """Of what all its vCPUs did, what the busiest one did, by their cycles."""
+    if vcpus > 1 and len(before.vcpu_cycles) == len(now.vcpu_cycles):
+        done = [after - was for was, after in zip(before.vcpu_cycles, now.vcpu_cycles, strict=True)]
+        if (cycles := sum(done)) > 0:
+            return max(done) / cycles
+    return 1 / vcpus
 
 
 PACE_SAMPLES = 20
@@ -121,19 +133,24 @@ REFILL_S = 1.5
 """After a change of places, until caches are filled again: no measure of the new place."""
 
 
-def _pace(before: Tracked, sample: Sample | None, placed_at_s: float) -> tuple[Pace, float, int]:
-    """Its means, its peak of CPU and how many samples it has, with this one if it is complete."""
+def _pace(
+    before: Tracked, sample: Sample | None, placed_at_s: float
+) -> tuple[Pace, float, float, int]:
+    """Its means, its peaks of CPU (all of it, its busiest vCPU) and how many samples it has, with
+    this one if it is complete."""
     pace = before.pace
     if pace.since_s < placed_at_s:
         pace = Pace(since_s=placed_at_s)
     if sample is None or sample.at_s - placed_at_s < REFILL_S:
-        return pace, before.peak_cores, before.samples_seen
+        return pace, before.peak_cores, before.busiest_cores, before.samples_seen
     samples = min(pace.samples + 1, PACE_SAMPLES)
     cpi = pace.cpi + (sample.cpi - pace.cpi) / samples
     l2_mpki = pace.l2_mpki + (sample.l2_mpki - pace.l2_mpki) / samples
     seen = min(before.samples_seen + 1, PACE_SAMPLES)
-    kept = PEAK_KEPT * before.peak_cores if seen > STARTING_SAMPLES else 0.0
-    return Pace(pace.since_s, samples, cpi, l2_mpki), max(sample.cpu_cores, kept), seen
+    kept = PEAK_KEPT if seen > STARTING_SAMPLES else 0.0
+    peak_cores = max(sample.cpu_cores, kept * before.peak_cores)
+    busiest_cores = max(sample.busiest_cores, kept * before.busiest_cores)
+    return Pace(pace.since_s, samples, cpi, l2_mpki), peak_cores, busiest_cores, seen
 
 
 def pace_from_onset(vp: Tracked, before: Tracked, now_s: float) -> Tracked:

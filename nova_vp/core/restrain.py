@@ -83,7 +83,7 @@ def _steps(
     found = []
     for uuid in suspects:
         guest = scene.host.guests[uuid]
-        setting = tighter(guest, scene.host.vps[uuid].peak_cores, scene.memory)
+        setting = tighter(guest, scene.host.vps[uuid].busiest_cores, scene.memory)
         if guest.cap_floor_ratio is None:
             why = Rejection.NEVER_CAPPED
         elif setting is None:
@@ -103,8 +103,8 @@ def _may_pay(scene: Scene, detection: Detection, setting: Setting) -> bool:
     guests = scene.host.guests
     payer = guests[setting.guest_uuid]
     weight = guests[detection.victim_uuid].priority / payer.priority
-    peak_cores = scene.host.vps[payer.uuid].peak_cores
-    cost = loss_ratio(payer, setting, peak_cores, scene.memory)
+    busiest_cores = scene.host.vps[payer.uuid].busiest_cores
+    cost = loss_ratio(payer, setting, busiest_cores, scene.memory)
     most = max(scene.policy.most_hurt_ratio, weight * detection.measured_loss_ratio / 2)
     return cost <= most
 

@@ -86,6 +86,20 @@ def test_each_count_is_its_own_summed_over_the_vcpus(subject: Subject) -> None:
     assert subject.driver.problems() == {}
 
 
+def test_cycles_are_told_by_vcpu_where_the_source_can(subject: Subject) -> None:
+    guest = subject.add_guest(vcpus=2)
+    before = read_one(subject, guest)
+    subject.work(guest, 1, FIRST)
+    now = read_one(subject, guest)
+    assert now.cycles - before.cycles == FIRST.cycles
+    if subject.tells_vcpus_apart:
+        each = zip(now.vcpu_cycles, before.vcpu_cycles, strict=True)
+        assert [after - was for after, was in each] == [0, FIRST.cycles]
+        assert sum(now.vcpu_cycles) == now.cycles
+    else:
+        assert now.vcpu_cycles == ()
+
+
 def test_counts_are_cumulative_within_one_generation(subject: Subject) -> None:
     guest = subject.add_guest()
     readings = [read_one(subject, guest)]

@@ -37,17 +37,22 @@ class FakeCounters:
 
     def start(self, guest_uuid: str, vcpus: int, generation: str) -> None:
         """A guest begins or begins again: its counts are zero."""
-        self._readings[guest_uuid] = Reading(0, 0, 0, 0, 0, vcpus, 1.0, generation)
+        self._readings[guest_uuid] = Reading(
+            0, 0, 0, 0, 0, vcpus, 1.0, generation, vcpu_cycles=(0,) * vcpus
+        )
         self._problems.pop(guest_uuid, None)
 
-    def add(self, guest_uuid: str, counts: VcpuCounts) -> None:
+    def add(self, guest_uuid: str, counts: VcpuCounts, vcpu: int = 0) -> None:
         was = self._readings[guest_uuid]
+        vcpu_cycles = list(was.vcpu_cycles)
+        vcpu_cycles[vcpu] += counts.cycles
         self._readings[guest_uuid] = was._replace(
             instructions=was.instructions + counts.instructions,
             cycles=was.cycles + counts.cycles,
             llc_references=was.llc_references + counts.llc_references,
             llc_misses=was.llc_misses + counts.llc_misses,
             llc_misses_remote=was.llc_misses_remote + counts.llc_misses_remote,
+            vcpu_cycles=tuple(vcpu_cycles),
         )
 
     def degrade(self, guest_uuid: str, vcpus_read: int, running_ratio: float, why: str) -> None:

@@ -141,16 +141,18 @@ class _Guest:
             enabled_ns += enabled_for
             running_ns += running_for
         totals = zip(*(group.totals for group in self.groups.values()), strict=True)
-        cycles, instructions, references, misses, *remote = map(sum, totals)
+        vcpu_cycles, *others = totals
+        instructions, references, misses, *remote = map(sum, others)
         return Reading(
             instructions=instructions,
-            cycles=cycles,
+            cycles=sum(vcpu_cycles),
             llc_references=references,
             llc_misses=misses,
             llc_misses_remote=remote[0] if remote else 0,
             vcpus_read=len(self.groups),
             running_ratio=running_ns / enabled_ns if enabled_ns else 1.0,
             generation=self._generation,
+            vcpu_cycles=vcpu_cycles,
         )
 
     def close(self) -> None:

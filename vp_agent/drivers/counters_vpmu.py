@@ -170,22 +170,24 @@ class _VmFile:
         data = self._pread(self._slots_bytes, self._offset)
         if len(data) != self._slots_bytes:
             raise _Unreadable("its counter file was truncated; hard-reboot the guest")
-        instructions = cycles = references = local = remote = 0
+        instructions = references = local = remote = 0
+        vcpu_cycles = []
         for slot in _SLOT.iter_unpack(data):
             instructions += slot[0]
-            cycles += slot[1]
+            vcpu_cycles.append(slot[1])
             references += slot[2]
             local += slot[3]
             remote += slot[4]
         return Reading(
             instructions=instructions,
-            cycles=cycles,
+            cycles=sum(vcpu_cycles),
             llc_references=references,
             llc_misses=local + remote,
             llc_misses_remote=remote,
             vcpus_read=self.vcpus,
             running_ratio=1.0,
             generation=self.generation,
+            vcpu_cycles=tuple(vcpu_cycles),
         )
 
     def stands_still_at(self, reading: Reading) -> bool:

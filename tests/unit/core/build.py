@@ -42,6 +42,8 @@ class Rates:
     mpki: float = 0.0
     cpi: float = 1.0
     cores: float = 0.3
+    busy_vcpus: int = 0
+    """So many use it, the others idle; 0: all of them alike."""
 
 
 COMPUTE = Rates(mips=50, l2_mpki=0.01, cpi=1.0)
@@ -139,7 +141,7 @@ class Host:
             guest = guest._replace(memory_by_node=((node, guest.memory_kib),))
         self.guests[uuid] = guest
         self.rates[uuid] = rates
-        self.counts[uuid] = Reading(0, 0, 0, 0, 0, vcpus, 1.0, "1")
+        self.counts[uuid] = Reading(0, 0, 0, 0, 0, vcpus, 1.0, "1", (0,) * vcpus)
         return uuid
 
     def run(self, name: str, rates: Rates) -> None:
@@ -217,14 +219,18 @@ class Host:
 
     def _count(self, uuid: str, rates: Rates, span_s: float) -> None:
         old = self.guests[uuid]
-        room = min(old.vcpus, len(old.placement)) * old.quota.cores
+        busy = rates.busy_vcpus or old.vcpus
+        room = min(busy, len(old.placement)) * old.quota.cores
         given = min(1.0, room / rates.cores) if rates.cores else 1.0
         rates = replace(rates, mips=rates.mips * given, cores=rates.cores * given)
         instructions = rates.mips * MILLION * span_s
         old = self.counts[uuid]
+        cycles = round(instructions * rates.cpi)
+        vcpus = range(len(old.vcpu_cycles))
         self.counts[uuid] = old._replace(
             instructions=old.instructions + round(instructions),
-            cycles=old.cycles + round(instructions * rates.cpi),
+            cycles=old.cycles + cycles,
+            vcpu_cycles=tuple(old.vcpu_cycles[n] + (n < busy) * cycles // busy for n in vcpus),
             llc_references=old.llc_references + round(instructions * rates.l2_mpki / 1000),
             llc_misses=old.llc_misses + round(instructions * rates.mpki / 1000),
         )

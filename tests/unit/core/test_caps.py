@@ -78,7 +78,21 @@ def test_who_leaves_some_of_its_cpu_idle_is_capped_below_what_it_uses():
         host.run("victim", slowed(CHASE_HURT, 0.5 + 2 * max(host.cap_ratio("stream") - 0.4, 0.0)))
 
     host.rule = run
-    assert caps_of(host, 6) == pytest.approx([1.0, 0.54])
+    assert caps_of(host, 30)[:4] == pytest.approx([1.0, 0.54, 0.48, 0.42])
+
+
+@pytest.mark.parametrize("busy", [1, 2, 4])
+def test_a_step_is_a_tenth_of_a_busy_vcpu_however_many_are_idle_beside_it(busy):
+    """The quota is each vCPU's: a tenth of what all use, spread over all, would take more."""
+    host = a_crowd(vcpus=4)
+    physics = host.rule
+
+    def run(host: Host) -> None:
+        physics(host)
+        host.run("stream", replace(STREAM, cores=float(busy), busy_vcpus=busy))
+
+    host.rule = run
+    assert caps_of(host, 40)[:4] == pytest.approx([1.0, 0.9, 0.8, 0.7])
 
 
 def test_a_step_that_would_go_below_the_floor_ends_at_it():
