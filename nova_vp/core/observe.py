@@ -4,6 +4,8 @@
 A counter that went backwards is a restart, never a negative rate. Nothing is judged here.
 """
 
+from operator import sub
+
 from nova_vp.core.memory import Pace, Tracked
 from nova_vp.core.model import (
     Guest,
@@ -113,10 +115,10 @@ def _rates(tracked: Tracked, before: Reading, now: Reading, guest: Guest, at_s: 
 
 def _busiest_share(before: Reading, now: Reading, vcpus: int) -> float:
     """Of what all its vCPUs did, what the busiest one did, by their cycles."""
-    if vcpus > 1 and len(before.vcpu_cycles) == len(now.vcpu_cycles):
-        done = [after - was for was, after in zip(before.vcpu_cycles, now.vcpu_cycles, strict=True)]
-        if (cycles := sum(done)) > 0:
-            return max(done) / cycles
+    cycles = now.cycles - before.cycles
+    if vcpus > 1 and cycles and len(before.vcpu_cycles) == len(now.vcpu_cycles) > 0:
+        busiest: int = max(map(sub, now.vcpu_cycles, before.vcpu_cycles))
+        return busiest / cycles
     return 1 / vcpus
 
 

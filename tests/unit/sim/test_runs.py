@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from nova_vp.core.knobs import Knob, Quota
+from vp_sim.apps import Phase
 from vp_sim.host import moved_vcpus
 from vp_sim.jobs import JOB_S
 from vp_sim.measure import best_of, judge
@@ -90,6 +91,20 @@ def test_counters_only_grow_and_are_off_by_no_more_than_their_noise():
         assert abs(done / truth - 1) <= 0.2 + 1e-6
         assert now.llc_misses_remote <= now.llc_misses <= now.llc_references
         before = now
+
+
+@pytest.mark.parametrize("busy_ratio", [0.5, 1.0])
+def test_counters_tell_busy_vcpus_from_idle_ones(busy_ratio):
+    row = replace(ALONE.members[0].row, phases=(Phase(1.0, busy_ratio),))
+    host = start(world_of(replace(ALONE, members=(replace(ALONE.members[0], row=row),))), seed=0)
+    uuid, guest = next(iter(host.guests.items()))
+    host.advance(1.0)
+    reading = seams_of(host).counters.read(())[uuid]
+    busy = round(guest.app.vcpus * busy_ratio)
+    assert [cycles > 0 for cycles in reading.vcpu_cycles] == (
+        [True] * busy + [False] * (guest.app.vcpus - busy)
+    )
+    assert sum(reading.vcpu_cycles) == pytest.approx(host.paces[uuid].cycles_per_s, rel=1e-6)
 
 
 def test_memory_on_its_way_arrives_and_is_counted_once():
