@@ -15,7 +15,7 @@ REASONS = {
     "home-on-arrival": "it had no cache of its own and got the one that suits all best",
     "move-aggressor": "its misses hurt a neighbour, so it goes to another cache",
     "move-victim": "neighbours hurt it, so it goes to another cache",
-    "separate-on-hot-node": "it uses memory heavily, and less hurt is predicted with it elsewhere",
+    "separate-on-hot-node": "it loads a hot node heavily; less hurt is predicted with it elsewhere",
     "rearrange-predicted-hurt": "less hurt is predicted on the whole with it elsewhere",
     "swap-places": "no place was free, so two servers change places",
     "bring-memory-and-cpus-together": "its memory and its CPUs were on different nodes",

@@ -7,7 +7,7 @@ somebody else does, so several steps are planned on the outlook and wanted toget
 measured afterwards judges them, like any other action.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, islice
 
@@ -24,7 +24,7 @@ from nova_vp.core.candidate import (
     within_allotment,
 )
 from nova_vp.core.cost import price
-from nova_vp.core.decided import Kind, Reason, Rung, Setting, Want
+from nova_vp.core.decided import Kind, NodeView, Reason, Rung, Setting, Want
 from nova_vp.core.host import Host, Seat, cpus_of
 from nova_vp.core.knobs import Knob
 from nova_vp.core.ladder import VP
@@ -75,14 +75,19 @@ class Plan:
 
 
 def rearrange(
-    host: Host, outlook: Outlook, memory: Memory, now_s: float, policy: Policy
+    host: Host,
+    outlook: Outlook,
+    memory: Memory,
+    nodes: Iterable[NodeView],
+    now_s: float,
+    policy: Policy,
 ) -> Iterator[Want]:
     """The best plan that was found, if any brings enough."""
     if not any(outlook.loss(uuid) > policy.felt_loss_ratio for uuid in host.undisturbed):
         return
     plan = _best_plan(_search(host, outlook, memory, now_s, policy))
     if plan is not None and not _has_failed(plan, memory, now_s):
-        yield _want(host, plan)
+        yield _want(host, plan, frozenset(one.node for one in nodes if one.is_hot))
 
 
 def is_due(host: Host, memory: Memory, now_s: float, policy: Policy) -> bool:
@@ -306,7 +311,7 @@ def _merged(old: Spot | None, new: Spot, candidate: Candidate) -> Spot:
     return new
 
 
-def _want(host: Host, plan: Plan) -> Want:
+def _want(host: Host, plan: Plan, hot_nodes: frozenset[int]) -> Want:
     settings = within_allotment(host, plan.settings.values())
     main = max(plan.spots, key=lambda uuid: (plan.gain.by_guest[uuid], uuid))
     seat = plan.seats.get(main, host.domains_of[main])
@@ -315,15 +320,18 @@ def _want(host: Host, plan: Plan) -> Want:
         guest_uuid=main,
         settings=settings,
         domain_ids=tuple(d.id for d in seat),
-        reason=_why(host, plan),
+        reason=_why(host, plan, hot_nodes),
         hurt=hurt_of(plan.spots, plan.gain),
         rung=Rung.MOVE if len(plan.spots) == 1 else Rung.SWAP,
         evidence={"predicted_gain_ratio": plan.gain.total, "guests": float(len(plan.spots))},
     )
 
 
-def _why(host: Host, plan: Plan) -> Reason:
-    moved = [uuid for uuid, knob in plan.settings if knob is Knob.MEMORY]
-    profiles = (host.undisturbed.get(uuid) for uuid in moved)
-    is_state_8 = any(profile and profile.state.number == 8 for profile in profiles)
-    return Reason.SEPARATE if is_state_8 else Reason.REARRANGE
+def _why(host: Host, plan: Plan, hot_nodes: frozenset[int]) -> Reason:
+    """The thesis's separation where memory of a State-8 VP leaves a hot node."""
+    for uuid, knob in plan.settings:
+        profile = host.undisturbed.get(uuid)
+        is_state_8 = profile is not None and profile.state.number == 8
+        if knob is Knob.MEMORY and is_state_8 and host.memory_of(uuid).keys() & hot_nodes:
+            return Reason.SEPARATE
+    return Reason.REARRANGE

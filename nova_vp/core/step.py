@@ -63,7 +63,7 @@ def step(memory: Memory, picture: Picture, policy: Policy) -> tuple[Memory, Deci
     memory, undo = effect.judge(memory, verdicts, picture, policy)
     memory = watch_repercussions(memory, picture.at_s, policy)
     is_look_due = is_due(host, memory, picture.at_s, policy)
-    wanted = controllers(host, memory, picture, policy, is_look_due)
+    wanted = controllers(host, memory, nodes, picture, policy, is_look_due)
     wants = (*revoked, *undo, *wanted, *lost_settings(picture))
     owned, outranked = arbitrate(wants)
     paced, held = pace(owned, memory, picture.at_s, policy)
@@ -87,7 +87,12 @@ def step(memory: Memory, picture: Picture, policy: Policy) -> tuple[Memory, Deci
 
 
 def controllers(
-    host: Host, memory: Memory, picture: Picture, policy: Policy, is_look_due: bool
+    host: Host,
+    memory: Memory,
+    nodes: tuple[NodeView, ...],
+    picture: Picture,
+    policy: Policy,
+    is_look_due: bool,
 ) -> Iterator[Want]:
     """What each controller would like; they do not know of each other."""
     now_s, wanted = picture.at_s, policy.controllers
@@ -98,7 +103,7 @@ def controllers(
         if Controller.VP in wanted:
             yield from mitigation(host, outlook, memory, now_s, policy)
         if looks:
-            yield from rearrange(host, outlook, memory, now_s, policy)
+            yield from rearrange(host, outlook, memory, nodes, now_s, policy)
         if Controller.MERLIN in wanted:
             yield from demands(host, outlook, memory, now_s, policy)
     yield from keep_caps(host, memory, picture, policy)

@@ -426,6 +426,15 @@ def test_state_8_vps_of_a_hot_node_are_separated_with_vcpus_and_memory():
     assert not any(node.is_hot for node in rest[-1].nodes)
 
 
+def test_a_state_8_vp_that_leaves_no_hot_node_is_not_separated_but_rearranged():
+    """Its memory was far from it from the first second."""
+    host = Host(nodes_of(0, 1), replace(POLICY, rearrange_after_s=10.0), knobs=ALL_KNOBS)
+    bound = frozenset({0, 1})
+    host.add("vp", replace(STORM, cores=0.5), cpus={0, 1}, node=1, allowed_cpus=bound)
+    host.until(Reason.REARRANGE)
+    assert host.nodes("vp") == {0}
+
+
 def test_with_one_node_nobody_can_be_separated():
     host = eights({0, 1}, {2, 3}, topology=nodes_of(0, 0))
     assert not any(d.actions for d in host.ticks(60))
