@@ -34,7 +34,7 @@ from nova_vp.core.model import (
 )
 from vp_agent.facts import HostFacts
 
-SAMPLE = Sample(1.0, 1.0, 1e9, 1.2, 10.123456789, 5.0, 0.5, 1e6, 2e6, 0.1, 2.5, 1.0)
+SAMPLE = Sample(1.0, 1.0, 1e9, 1.2, 10.123456789, 5.0, 0.5, 1e6, 2e6, 0.1, 2.5, 1.0, 1.0)
 PROFILE = Profile(State.from_number(1), Sensitivity(cache=True), 50.0, 5.0, 0.1, 1.0, 1e9, 5e6, 5e7)
 
 
