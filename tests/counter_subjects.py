@@ -17,9 +17,10 @@ import libvirt
 from nova_vp.core.model import Reading
 from tests.counters_worker import CountersProcess
 from tests.domain_xml import a_domain
-from tests.libvirt_host import LibvirtHost, wait_until
+from tests.libvirt_host import LibvirtHost
 from tests.perf_shim import PerfShim
 from tests.vpmu_file import VpmuFile
+from tests.waiting import wait_until
 from vp_agent.drivers.base import VcpuThreads
 from vp_agent.drivers.counters import CounterSettings
 from vp_agent.drivers.counters_fake import FakeCounters, VcpuCounts
@@ -235,7 +236,7 @@ class LibvirtSubject:
         then keeps its task_clock, our driver's witness, without the vCPU threads."""
         guest = self.add_guest(2)
         self.restart_libvirtd()
-        wait_until("libvirtd counts again", lambda: self._perf_stats(guest))
+        wait_until(lambda: self._perf_stats(guest), "libvirtd counts again")
         return guest
 
     def restart_libvirtd(self) -> None:
@@ -244,7 +245,7 @@ class LibvirtSubject:
 
     def wait_until_known(self, guest: VcpuThreads) -> None:
         """A restarted libvirtd answers before it has found its guests again."""
-        wait_until("libvirtd knows the guest", lambda: self._perf_stats(guest) is not None)
+        wait_until(lambda: self._perf_stats(guest) is not None, "libvirtd knows the guest")
 
     def _perf_stats(self, guest: VcpuThreads) -> Mapping[str, int] | None:
         connection = self.host.connect()

@@ -11,14 +11,14 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 import uuid as uuids
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import libvirt
 
 from devstack.lab import topology
+from tests.waiting import wait_until
 
 # Without a handler every expected error is printed.
 libvirt.registerErrorHandler(lambda *_: None, None)
@@ -57,14 +57,6 @@ def missing_for_libvirt() -> str | None:
     if not any(Path("/sys/fs/cgroup", one).exists() for one in _CGROUP_SIGNS):
         return "a private libvirtd needs cgroups: unified, or version 1 hierarchies"
     return None
-
-
-def wait_until(what: str, holds: Callable[[], object], within_s: float = 20.0) -> None:
-    """Polls until `holds()` is true; AssertionError naming `what` after the deadline."""
-    deadline = time.monotonic() + within_s
-    while not holds():
-        assert time.monotonic() < deadline, f"not within {within_s} s: {what}"
-        time.sleep(0.02)
 
 
 class LibvirtHost:
@@ -137,7 +129,7 @@ class LibvirtHost:
         for pid_file in self.run_directory.glob("instance-*.pid"):
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
                 os.kill(int(pid_file.read_text()), signal.SIGKILL)
-        wait_until("every guest is gone", lambda: not connection.listAllDomains(_ACTIVE))
+        wait_until(lambda: not connection.listAllDomains(_ACTIVE), "every guest is gone")
         for domain in connection.listAllDomains():
             domain.undefine()
 
@@ -159,7 +151,7 @@ class LibvirtHost:
         """Guests go on; the socket is gone when this returns."""
         pid = self.libvirtd_pid()
         os.kill(pid, signal.SIGTERM)
-        wait_until("libvirtd is gone", lambda: not Path(f"/proc/{pid}").exists())
+        wait_until(lambda: not Path(f"/proc/{pid}").exists(), "libvirtd is gone")
 
     def start_libvirtd(self) -> None:
         assert self._init is not None
@@ -178,7 +170,7 @@ class LibvirtHost:
         return True
 
     def _wait_for_libvirtd(self) -> None:
-        wait_until(f"libvirtd answers (see {self.folder}/log)", self.is_answering)
+        wait_until(self.is_answering, f"libvirtd answers (see {self.folder}/log)")
 
     def _write_files(self) -> None:
         for name in ("etc/qemu/networks", "etc/hooks", "lib/qemu", "cache/qemu", "log/qemu", "run"):

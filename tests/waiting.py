@@ -10,6 +10,6 @@ def wait_until(condition: Callable[[], Any], what: str, deadline_s: float = 20.0
     """The first true value of `condition`, polled."""
     end_s = time.monotonic() + deadline_s
     while not (value := condition()):
-        assert time.monotonic() < end_s, f"waited {deadline_s:.0f} s for {what}"
+        assert time.monotonic() < end_s, f"not within {deadline_s:.0f} s: {what}"
         time.sleep(0.01)
     return value

@@ -20,7 +20,8 @@ import pytest
 from nova_vp.core.knobs import NO_QUOTA, Quota
 from tests.domain_xml import a_domain, write_halting
 from tests.killable_agent import CAP, Agents, Death
-from tests.libvirt_host import LibvirtHost, missing_for_libvirt, wait_until
+from tests.libvirt_host import LibvirtHost, missing_for_libvirt
+from tests.waiting import wait_until
 from vp_agent.drivers.cgroups import cpu_group, read_quota
 from vp_agent.drivers.journal_entry import NAMESPACE
 from vp_agent.drivers.vcpu_threads import read_emulator_affinity, read_tids
@@ -224,8 +225,8 @@ class Operator:
             return
         runs = self._runs()
         pid = self.start(homing="never")
-        wait_until("it runs, and heeds signals", lambda: self._runs() > runs)
-        wait_until("the restarted agent has undone it", guest.is_original)
+        wait_until(lambda: self._runs() > runs, "it runs, and heeds signals")
+        wait_until(guest.is_original, "the restarted agent has undone it")
         assert self.stop(pid) == 0, self.log.read_text()
 
 
@@ -272,7 +273,7 @@ def test_killed_while_placing(operator: Operator, guest: Guest, death: Death):
 def test_killed_while_undoing(operator: Operator, guest: Guest, death: Death):
     for remedy in REMEDIES:
         pid = operator.start()
-        wait_until("homed", guest.is_homed)
+        wait_until(guest.is_homed, "homed")
         os.kill(pid, signal.SIGKILL)
         operator.wait(pid)
         assert operator.release(death=death) == -signal.SIGKILL
@@ -292,7 +293,7 @@ def test_killed_while_capping(operator: Operator, guest: Guest, death: Death):
 def test_killed_while_lifting_a_cap(operator: Operator, guest: Guest, death: Death):
     for remedy in REMEDIES:
         pid = operator.start(lease_s=LONG_S)
-        wait_until("homed and capped", guest.is_capped)
+        wait_until(guest.is_capped, "homed and capped")
         os.kill(pid, signal.SIGKILL)
         operator.wait(pid)
         assert operator.release(death=death) == -signal.SIGKILL
@@ -303,26 +304,26 @@ def test_killed_while_lifting_a_cap(operator: Operator, guest: Guest, death: Dea
 def test_of_a_hung_agent_the_cap_goes_with_its_lease(operator: Operator, guest: Guest):
     """Its heart has stopped, but not for long: where it put vCPUs they stay."""
     pid = operator.start(lease_s=1.0)
-    wait_until("homed and capped", guest.is_capped)
+    wait_until(guest.is_capped, "homed and capped")
     os.kill(pid, signal.SIGSTOP)
 
     def is_lifted() -> bool:
         assert operator.release("--expired") == 0, operator.log.read_text()
         return guest.quotas() == {NO_QUOTA}
 
-    wait_until("the lease is over", is_lifted)
+    wait_until(is_lifted, "the lease is over")
     assert guest.is_homed()
     os.kill(pid, signal.SIGCONT)
-    wait_until("capped again", guest.is_capped)
+    wait_until(guest.is_capped, "capped again")
     assert operator.stop(pid) == 0, operator.log.read_text()
     guest.check_original("stop")
 
 
 def test_a_living_agent_renews_its_leases(operator: Operator, guest: Guest):
     pid = operator.start(lease_s=1.0)
-    wait_until("homed and capped", guest.is_capped)
+    wait_until(guest.is_capped, "homed and capped")
     first = guest.leases()
-    wait_until("renewed twice", lambda: guest.leases() >= first + 2.0)
+    wait_until(lambda: guest.leases() >= first + 2.0, "renewed twice")
     assert guest.is_capped()
     assert operator.release("--expired") == 0
     assert guest.is_capped()
@@ -333,7 +334,7 @@ def test_a_living_agent_renews_its_leases(operator: Operator, guest: Guest):
 @pytest.mark.parametrize("death", [Death(when, "restore") for when in BEFORE_AFTER], ids=str)
 def test_killed_while_it_stops(operator: Operator, guest: Guest, death: Death):
     pid = operator.start(death=death)
-    wait_until("homed", guest.is_homed)
+    wait_until(guest.is_homed, "homed")
     assert operator.stop(pid) == -signal.SIGKILL
     operator.remedy("release --expired", guest)
     guest.check_original("release --expired")
@@ -343,8 +344,8 @@ def test_stopped_it_gives_every_guest_back(operator, guest, two_domain_host):
     firmware = two_domain_host.folder / "halting.bin"
     guests = [guest, Guest(two_domain_host, "instance-00000002", firmware)]
     pid = operator.start()
-    wait_until("both homed", lambda: all(g.affinities() != (BOTH, BOTH) for g in guests))
-    wait_until("and journalled", lambda: all(g.has_journal() for g in guests))
+    wait_until(lambda: all(g.affinities() != (BOTH, BOTH) for g in guests), "both homed")
+    wait_until(lambda: all(g.has_journal() for g in guests), "and journalled")
     assert operator.stop(pid) == 0
     for each in guests:
         each.check_original("stop")
@@ -352,11 +353,11 @@ def test_stopped_it_gives_every_guest_back(operator, guest, two_domain_host):
 
 def test_a_restart_of_libvirtd_loses_nothing(operator, guest, two_domain_host):
     pid = operator.start()
-    wait_until("homed", guest.is_homed)
+    wait_until(guest.is_homed, "homed")
     two_domain_host.stop_libvirtd()
-    wait_until("it notices", lambda: "libvirt does not answer" in operator.log.read_text())
+    wait_until(lambda: "libvirt does not answer" in operator.log.read_text(), "it notices")
     two_domain_host.start_libvirtd()
-    wait_until("it goes on", lambda: "libvirt answers again" in operator.log.read_text())
+    wait_until(lambda: "libvirt answers again" in operator.log.read_text(), "it goes on")
     assert guest.is_homed()
     assert operator.stop(pid) == 0
     guest.check_original("stop")
@@ -364,19 +365,19 @@ def test_a_restart_of_libvirtd_loses_nothing(operator, guest, two_domain_host):
 
 def test_a_guest_that_is_started_anew_is_homed_anew_and_given_back(operator, guest):
     pid = operator.start()
-    wait_until("homed", guest.is_homed)
+    wait_until(guest.is_homed, "homed")
     os.kill(pid, signal.SIGSTOP)  # Else it may be faster than the look at what it finds.
     guest.start_anew()
     guest.original = guest.snapshot()
     os.kill(pid, signal.SIGCONT)
-    wait_until("homed anew", guest.is_homed)
+    wait_until(guest.is_homed, "homed anew")
     assert operator.stop(pid) == 0
     guest.check_original("stop")
 
 
 def test_a_suspended_guest_keeps_its_home_and_is_given_back(operator, guest):
     pid = operator.start()
-    wait_until("homed", guest.is_homed)
+    wait_until(guest.is_homed, "homed")
     guest.suspend()
     guest.resume()
     assert guest.is_homed()

@@ -9,8 +9,9 @@ import pytest
 
 from tests.counter_subjects import ALL_EVENTS, LibvirtSubject, PerfSubject, new_threads
 from tests.counters_worker import CountersProcess
-from tests.libvirt_host import LibvirtHost, wait_until
+from tests.libvirt_host import LibvirtHost
 from tests.perf_shim import PerfShim
+from tests.waiting import wait_until
 from vp_agent.drivers.base import CountersUnavailable
 from vp_agent.drivers.counters_fake import VcpuCounts
 
@@ -202,7 +203,7 @@ def test_a_libvirtd_that_is_away_costs_the_sample_only(counting_libvirt: Libvirt
     counting_libvirt.wait_until_known(guest)
     read = counting_libvirt.driver.read
     # The first sample may be the one that finds the old connection broken.
-    wait_until("the guest is read again", lambda: guest.guest_uuid in read([guest]))
+    wait_until(lambda: guest.guest_uuid in read([guest]), "the guest is read again")
     now = read([guest])[guest.guest_uuid]
     assert now.generation == before.generation or now.instructions < before.instructions
 

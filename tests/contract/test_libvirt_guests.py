@@ -19,7 +19,7 @@ from nova_vp.core.knobs import NO_QUOTA, Applied, Held, Knob, Quota
 from nova_vp.core.model import Isolation, Unmanaged
 from tests.domain_xml import PROJECT_ID, nova_metadata
 from tests.host_subjects import LibvirtSubject, an_applied, cap, place, restore
-from tests.libvirt_host import wait_until
+from tests.waiting import wait_until
 from vp_agent.drivers import actuator_kernel
 from vp_agent.drivers.actuator_libvirt import LibvirtActuator
 from vp_agent.drivers.base import ApplyFailed, HostUnavailable
@@ -103,10 +103,10 @@ def test_a_pin_by_an_operator_makes_the_guest_foreign_until_it_is_neutral_again(
     uuid = subject.boot()
     assert the_guest(subject).unmanaged is None
     pin_by_hand(subject, uuid, CORNER)
-    wait_until("seen", lambda: the_guest(subject).unmanaged is Unmanaged.FOREIGN_CHANGE)
+    wait_until(lambda: the_guest(subject).unmanaged is Unmanaged.FOREIGN_CHANGE, "seen")
     assert "virsh vcpupin" in the_guest(subject).unmanaged_detail
     pin_by_hand(subject, uuid, BOTH)
-    wait_until("handed back", lambda: the_guest(subject).unmanaged is None)
+    wait_until(lambda: the_guest(subject).unmanaged is None, "handed back")
 
 
 @pytest.mark.parametrize("is_placed", [False, True])
@@ -131,7 +131,7 @@ def test_hostile_metadata_asks_for_novas_bound_and_can_be_dropped(subject):
         uuid,
         "<applied epoch='3'><held knob='placement' value='0-9999999999'/><y/></applied>",
     )
-    wait_until("seen", lambda: subject.guests.read() and subject.journal.read())
+    wait_until(lambda: subject.guests.read() and subject.journal.read(), "seen")
     entry = subject.journal.read()[uuid]
     assert entry == unreadable(uuid, Given(CORNER, NO_QUOTA))
     restore(subject.actuator, entry)
@@ -248,7 +248,7 @@ def test_a_vcpu_plugged_in_later_shows_that_the_cap_is_not_whole(subject):
     assert the_guest(subject).quota == HALF
     subject.domain(uuid).setVcpus(3)
     subject.domains.forget(uuid)
-    wait_until("it is seen", lambda: the_guest(subject).vcpus == 3)
+    wait_until(lambda: the_guest(subject).vcpus == 3, "it is seen")
     assert the_guest(subject).quota == NO_QUOTA
     cap(subject.actuator, uuid, HALF)
     assert the_guest(subject).quota == HALF
@@ -295,7 +295,7 @@ def test_a_libvirtd_that_hangs_holds_nobody_for_ever(subject):
         with contextlib.suppress(HostUnavailable):
             return [guest.uuid for guest in guests.read()] == [uuid]
 
-    wait_until("the guest is read again", is_read_again)
+    wait_until(is_read_again, "the guest is read again")
     connection.close()
 
 

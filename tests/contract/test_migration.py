@@ -17,7 +17,8 @@ import vp_agent
 from nova_vp.core.knobs import NO_QUOTA, Knob, Quota
 from nova_vp.core.model import Unmanaged
 from tests.host_subjects import LibvirtSubject, a_cap, an_applied, cap, place
-from tests.libvirt_host import LibvirtHost, wait_until
+from tests.libvirt_host import LibvirtHost
+from tests.waiting import wait_until
 from vp_agent.drivers.base import ApplyFailed
 from vp_agent.drivers.journal_entry import NAMESPACE
 from vp_agent.hands import Hands
@@ -195,13 +196,13 @@ def test_a_guest_under_migration_is_watched_and_not_touched(libvirt_host, destin
     thread.start()
     try:
         for side in (there, source):
-            wait_until("the migration is seen", lambda side=side: is_migrating(side))
+            wait_until(lambda side=side: is_migrating(side), "the migration is seen")
             with pytest.raises(ApplyFailed, match="libvirt job"):
                 side.journal.write(an_applied(uuid, CORNER, BOTH))
     finally:
         thread.join()
     assert source.guests.read() == ()
-    wait_until("it has arrived", lambda: not is_migrating(there))
+    wait_until(lambda: not is_migrating(there), "it has arrived")
     assert [guest.unmanaged for guest in there.guests.read()] == [None]
     source.close()
     there.close()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.libvirt_host import wait_until
+from tests.waiting import wait_until
 from vp_agent.drivers.perf_event import CYCLES, Event, ThreadGroup
 
 CLOCKS = (
@@ -46,7 +46,7 @@ def end(thread: threading.Thread) -> int:
     thread.join()
     tid = thread.native_id
     assert tid is not None
-    wait_until("the thread is gone", lambda: not Path(f"/proc/self/task/{tid}").exists())
+    wait_until(lambda: not Path(f"/proc/self/task/{tid}").exists(), "the thread is gone")
     return tid
 
 

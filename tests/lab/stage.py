@@ -28,8 +28,10 @@ STREAM, CHASE = "work=stream:8192", "work=chase:384"
 IMPATIENT = """
 [policy]
 controllers = vp
-escalate_after_s = 4
+escalate_after_s = 9
 """
+"""As soon as who was let loose is known for what it does: what changes without a suspect is taken
+for a VP's own work after seven samples, and where it may go is judged by that."""
 BUDGETS = """
 escalation_poll_s = 0.5
 escalation_hold_s = 0
