@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Results for people and for programs: JSON, tables, pictures. Nothing is computed here."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -9,7 +9,7 @@ from rich.table import Table
 
 from vp_sim.apps import Row
 from vp_sim.compare import Comparison, Results
-from vp_sim.measure import OfPolicy
+from vp_sim.measure import OfApplication, OfPolicy
 from vp_sim.timeline import Timeline
 
 DIGITS = 4
@@ -63,19 +63,32 @@ def show_comparison(screen: Console, mix_name: str, comparison: Comparison) -> N
             f"{result.pe:.3f}",
         )
     screen.print(table)
-    screen.print(_applications(comparison.nominal))
+    screen.print(
+        _by_application(
+            "Degradation by application: median / worst, against its best baseline run",
+            comparison.nominal,
+            lambda app: f"{app.median:.1%} / {app.worst:.1%}",
+        )
+    )
+    screen.print(
+        _by_application(
+            "Degradation by application: median, against running alone",
+            comparison.nominal,
+            lambda app: f"{app.vs_solo:.1%}",
+        )
+    )
     if comparison.draws:
         screen.print(_draws(comparison.draws))
 
 
-def _applications(results: Results) -> Table:
-    table = Table(title="Degradation by application: median / worst, against its best baseline run")
+def _by_application(title: str, results: Results, text: Callable[[OfApplication], str]) -> Table:
+    table = Table(title=title)
     table.add_column("application", no_wrap=True)
     for name in results:
         table.add_column(name, justify="right", overflow="fold")
     for name in next(iter(results.values())).applications:
         apps = [result.applications[name] for result in results.values()]
-        table.add_row(name, *(f"{app.median:.1%} / {app.worst:.1%}" for app in apps))
+        table.add_row(name, *map(text, apps))
     return table
 
 

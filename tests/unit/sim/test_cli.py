@@ -55,6 +55,18 @@ def test_compare_prints_json_alone_on_stdout(mix_file, capsys):
     assert len(shown["draws"]) == 2
 
 
+def test_compare_tells_people_what_even_the_best_run_lost(mix_file, capsys):
+    words = ["compare", "--mix", str(mix_file), "--policies", "llc", "--runs", "2"]
+    assert main([*words, "--json"]) == 0
+    policies = json.loads(capsys.readouterr().out)["policies"]
+    assert main(words) == 0
+    told = capsys.readouterr().out
+    lost = [policies[name]["applications"]["mine-1"]["vs_solo"] for name in ("baseline", "llc")]
+    assert min(lost) > 0.001
+    rows = [line.replace("│", " ").split() for line in told.splitlines()]
+    assert ["mine-1", *(f"{loss:.1%}" for loss in lost)] in rows
+
+
 def test_compare_and_run_draw_what_they_found(mix_file, tmp_path, capsys):
     picture, timeline = tmp_path / "bars.png", tmp_path / "lines.png"
     arguments = ["--mix", str(mix_file), "--plot"]
