@@ -74,6 +74,7 @@ rates = st.sampled_from([COMPUTE, CHASE, CHASE_HURT, STREAM]) | st.builds(
     mpki=st.sampled_from([0.0, 1.0, 60.0]),
     cpi=st.sampled_from([0.0, 1.0, 14.0]),
     cores=st.sampled_from([0.0, 0.3, 4.0]),
+    busy_vcpus=st.sampled_from([0, 1]),
 )
 COUNTS = ("instructions", "cycles", "llc_references", "llc_misses", "llc_misses_remote")
 
@@ -141,8 +142,10 @@ class Story:
 
     def count_nonsense(self, name: str) -> None:
         uuid, value = uuid_of(name), self.draw(st.sampled_from([0, 1, 2**63, 2**64 - 1]))
-        what = self.draw(st.sampled_from(COUNTS))
-        self.host.counts[uuid] = self.host.counts[uuid]._replace(**{what: value})
+        what = self.draw(st.sampled_from((*COUNTS, "vcpu_cycles")))
+        known = self.host.counts[uuid]
+        told = (value, *known.vcpu_cycles[1:]) if what == "vcpu_cycles" else value
+        self.host.counts[uuid] = known._replace(**{what: told})
 
     def take_a_cpu_offline(self, _name: str) -> None:
         gone = self.cpus()[-1]
