@@ -86,7 +86,7 @@ def rearrange(
     if not any(outlook.loss(uuid) > policy.felt_loss_ratio for uuid in host.undisturbed):
         return
     plan = _best_plan(_search(host, outlook, memory, now_s, policy))
-    if plan is not None and not _has_failed(plan, memory, now_s):
+    if plan is not None:
         yield _want(host, plan, frozenset(one.node for one in nodes if one.is_hot))
 
 
@@ -159,8 +159,12 @@ def _may_go(search: Search, guest: Guest, seat: Seat) -> bool:
     return not (moved_lately(vp, now_s, policy) or left_lately(vp, cpus, now_s, policy))
 
 
-def _has_failed(plan: Plan, memory: Memory, now_s: float) -> bool:
-    return memory.failed_plans.get(signature(plan.settings.values()), now_s) > now_s
+def _has_failed(search: Search, plan: Plan) -> bool:
+    """It was made lately and brought nothing: the next best one is sought."""
+    failed = search.memory.failed_plans
+    if not failed:
+        return False
+    return failed.get(signature(plan.settings.values()), search.now_s) > search.now_s
 
 
 def _best_plan(search: Search) -> Plan | None:
@@ -176,7 +180,8 @@ def _best_plan(search: Search) -> Plan | None:
             for step in islice(_steps(search, plan, unit), budget):
                 budget -= 1
                 longer = _extended(search, plan, step)
-                if longer is not None and longer.worth > (best.worth if best else 0.0) + LEAST_STEP:
+                least = (best.worth if best else 0.0) + LEAST_STEP
+                if longer is not None and longer.worth > least and not _has_failed(search, longer):
                     best = longer
             plan = best
         passes, is_longer = passes - 1, plan is not before

@@ -5,6 +5,7 @@ The physics are the tests' own (`memory_system`): a node that serves more than i
 who keep memory there wait, and memory on another node is farther away.
 """
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from nova_vp.core.decided import Action, Kind, Reason, Rejection, Result, Rung
 from nova_vp.core.host import see
 from nova_vp.core.knobs import Knob
+from nova_vp.core.memory import signature
 from nova_vp.core.model import Homing, Limits, MemoryMove, Policy, State, Unmanaged
 from nova_vp.core.outlook import spot_of
 from tests.unit.core.build import (
@@ -424,6 +426,14 @@ def test_state_8_vps_of_a_hot_node_are_separated_with_vcpus_and_memory():
     rest = host.ticks(60)
     assert [a for d in rest for a in d.actions] == []
     assert not any(node.is_hot for node in rest[-1].nodes)
+
+
+def test_a_plan_that_failed_lately_does_not_stand_in_the_way_of_the_next_best():
+    places, topology = [{0, 1}] * 4, nodes_of(0, 1, 2, 3)
+    failed = signature(eights(*places, topology=topology).until(Reason.SEPARATE).changes)
+    host = eights(*places, topology=topology)
+    host.memory = replace(host.memory, failed_plans={failed: math.inf})
+    assert signature(host.until(Reason.SEPARATE).changes) != failed
 
 
 def test_a_state_8_vp_that_leaves_no_hot_node_is_not_separated_but_rearranged():
