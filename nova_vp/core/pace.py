@@ -63,6 +63,19 @@ def _why_not(
     return Rejection.BUDGET if spent >= policy.moves_per_minute else None
 
 
+def may_turn(setting: Setting, memory: Memory, now_s: float, policy: Policy) -> bool:
+    """Whether what must prove itself may want this now, the budget apart: a plan of several steps
+    waits as a whole if one of them may not."""
+    vp = memory.vps[setting.guest_uuid]
+    until_s = memory.held_off.get((setting.guest_uuid, setting.knob), now_s)
+    return not (
+        until_s > now_s
+        or (setting.knob in _MOVING and moved_lately(vp, now_s, policy))
+        or _was_refused_lately(setting, vp, now_s, policy)
+        or _goes_back(setting, vp, now_s, policy)
+    )
+
+
 def _is_held_off(want: Want, memory: Memory, now_s: float) -> bool:
     held_off = memory.held_off
     return any(held_off.get((s.guest_uuid, s.knob), now_s) > now_s for s in want.settings)

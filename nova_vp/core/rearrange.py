@@ -31,7 +31,7 @@ from nova_vp.core.ladder import VP
 from nova_vp.core.memory import Memory, signature
 from nova_vp.core.model import Guest, Incomplete, Policy
 from nova_vp.core.outlook import Gain, Outlook, Spot
-from nova_vp.core.pace import left_lately, moved_lately
+from nova_vp.core.pace import may_turn
 
 PASSES = 4
 LEAST_CROWD = 1e-6
@@ -149,14 +149,13 @@ def _vcpus_per_cpu(host: Host) -> Mapping[int, float] | None:
 def _open_seats(search: Search, unit: Sequence[Guest]) -> Iterator[Seat]:
     """Those it may go to now: not back, not too soon."""
     for seat in seats_of(search.host, unit):
-        if all(_may_go(search, guest, seat) for guest in unit):
+        moves = (Setting(g.uuid, Knob.PLACEMENT, (cpus_of(seat, g),)) for g in unit)
+        if all(_may_turn(search, setting) for setting in moves):
             yield seat
 
 
-def _may_go(search: Search, guest: Guest, seat: Seat) -> bool:
-    vp, now_s, policy = search.memory.vps[guest.uuid], search.now_s, search.policy
-    cpus = cpus_of(seat, guest)
-    return not (moved_lately(vp, now_s, policy) or left_lately(vp, cpus, now_s, policy))
+def _may_turn(search: Search, setting: Setting) -> bool:
+    return may_turn(setting, search.memory, search.now_s, search.policy)
 
 
 def _has_failed(search: Search, plan: Plan) -> bool:
@@ -241,7 +240,10 @@ def _homeward(host: Host, unit: Sequence[Guest], seat: Seat) -> Iterator[Candida
 
 
 def _extended(search: Search, plan: Plan | None, step: Sequence[Candidate]) -> Plan | None:
-    """The plan with one more step; None if somebody would pay for it, or lose the CPU it has."""
+    """The plan with one more step; None if that must wait, or if somebody would pay for it or lose
+    the CPU it has."""
+    if not all(_may_turn(search, setting) for candidate in step for setting in candidate.settings):
+        return None
     settings = dict(plan.settings) if plan else {}
     spots = dict(plan.spots) if plan else {}
     seats = dict(plan.seats) if plan else {}

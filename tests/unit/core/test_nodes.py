@@ -436,6 +436,17 @@ def test_a_plan_that_failed_lately_does_not_stand_in_the_way_of_the_next_best():
     assert signature(host.until(Reason.SEPARATE).changes) != failed
 
 
+def test_what_may_not_go_back_yet_does_not_hold_up_the_others():
+    host = eights({0, 1}, {0, 1}, {0, 1}, {0, 1}, topology=nodes_of(0, 1, 2, 3))
+    host.tick()
+    left = ((frozenset({1, 2, 3}), host.now_s),)
+    stays = host.memory.vps[uuid_of("vp1")]._replace(left_nodes=left)
+    host.memory = replace(host.memory, vps={**host.memory.vps, stays.guest_uuid: stays})
+    changes = {(c.guest_uuid, c.knob) for c in host.until(Reason.SEPARATE).changes}
+    assert (uuid_of("vp0"), Knob.MEMORY) in changes or (uuid_of("vp2"), Knob.MEMORY) in changes
+    assert (uuid_of("vp1"), Knob.MEMORY) not in changes
+
+
 def test_a_state_8_vp_that_leaves_no_hot_node_is_not_separated_but_rearranged():
     """Its memory was far from it from the first second."""
     host = Host(nodes_of(0, 1), replace(POLICY, rearrange_after_s=10.0), knobs=ALL_KNOBS)
