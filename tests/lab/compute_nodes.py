@@ -59,6 +59,24 @@ def wait_until_up(connection, *hosts: str) -> None:
         wait_until_usable(connection, host)
 
 
+def wait_until_heard_again(connection, *hosts: str) -> None:
+    """Until each nova-compute has told Nova anew that it lives. One whose report died with the
+    broker is thought to be up for a minute more, and may be held by that report for longer."""
+    before = {host: _heard_at(connection, host) for host in hosts}
+    for host in hosts:
+        cloud.wait_for(
+            lambda host=host: _heard_at(connection, host) != before[host],
+            f"nova-compute of {host} to be heard again",
+            deadline_s=UPDATE_DEADLINE_S,
+            interval_s=0.5,
+        )
+
+
+def _heard_at(connection, host: str) -> str:
+    [service] = connection.compute.services(binary="nova-compute", host=host)
+    return service.updated_at
+
+
 def wait_until_usable(connection, host: str) -> None:
     cloud.wait_for(
         lambda: _is_up(connection, host),

@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from devstack.lab import cloud, settings
 from devstack.lab.host import Host
-from tests.lab.compute_nodes import wait_until_up
+from tests.lab.compute_nodes import wait_until_heard_again, wait_until_up
 from tests.lab.hosts import HOSTS, wait_until_measured
 from tests.lab.operators import CONTROLLER_CONF, host_conf, reconfigured, vp_api
 from tests.promql import ETC, queries, selectors
@@ -119,6 +119,7 @@ def test_health_follows_the_broker(served, admin):
     finally:
         cloud.start("rabbitmq")
     cloud.wait_for(bus_is("pass"), "the bus to be well again", deadline_s=120)
+    wait_until_heard_again(admin, *HOSTS)
     wait_until_up(admin, *HOSTS)
 
 
