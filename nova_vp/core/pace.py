@@ -43,7 +43,9 @@ def _why_not(
 ) -> Rejection | None:
     if want.reason in _UNDOING:
         return None
-    if want.reason not in _SETTLING and _is_held_off(want, memory, now_s):
+    if want.reason not in _SETTLING and any(
+        _is_held_off(setting, memory, now_s) for setting in want.settings
+    ):
         return Rejection.REVOKED
     moving = {s.guest_uuid for s in want.settings if s.knob in _MOVING}
     if any(moved_lately(memory.vps[uuid], now_s, policy) for uuid in moving):
@@ -67,18 +69,16 @@ def may_turn(setting: Setting, memory: Memory, now_s: float, policy: Policy) -> 
     """Whether what must prove itself may want this now, the budget apart: a plan of several steps
     waits as a whole if one of them may not."""
     vp = memory.vps[setting.guest_uuid]
-    until_s = memory.held_off.get((setting.guest_uuid, setting.knob), now_s)
     return not (
-        until_s > now_s
+        _is_held_off(setting, memory, now_s)
         or (setting.knob in _MOVING and moved_lately(vp, now_s, policy))
         or _was_refused_lately(setting, vp, now_s, policy)
         or _goes_back(setting, vp, now_s, policy)
     )
 
 
-def _is_held_off(want: Want, memory: Memory, now_s: float) -> bool:
-    held_off = memory.held_off
-    return any(held_off.get((s.guest_uuid, s.knob), now_s) > now_s for s in want.settings)
+def _is_held_off(setting: Setting, memory: Memory, now_s: float) -> bool:
+    return memory.held_off.get((setting.guest_uuid, setting.knob), now_s) > now_s
 
 
 def _was_refused_lately(setting: Setting, vp: Tracked, now_s: float, policy: Policy) -> bool:

@@ -242,7 +242,7 @@ def _homeward(host: Host, unit: Sequence[Guest], seat: Seat) -> Iterator[Candida
 def _extended(search: Search, plan: Plan | None, step: Sequence[Candidate]) -> Plan | None:
     """The plan with one more step; None if that must wait, or if somebody would pay for it or lose
     the CPU it has."""
-    if not all(_may_turn(search, setting) for candidate in step for setting in candidate.settings):
+    if not all(_may_turn(search, setting) for setting in _memory_of(step)):
         return None
     settings = dict(plan.settings) if plan else {}
     spots = dict(plan.spots) if plan else {}
@@ -309,6 +309,12 @@ def _is_bearable(gain: Gain, policy: Policy) -> bool:
         return False
     helped = [gain.losses[u] + won for u, won in gain.by_guest.items() if won >= 2 * dearest]
     return all(gain.losses[uuid] < max(helped, default=0.0) for uuid in payers)
+
+
+def _memory_of(step: Sequence[Candidate]) -> Iterator[Setting]:
+    """Where it sends memory; whether the places are open was asked once, for `Search.places`."""
+    for candidate in step:
+        yield from (setting for setting in candidate.settings if setting.knob is Knob.MEMORY)
 
 
 def _merged(old: Spot | None, new: Spot, candidate: Candidate) -> Spot:
