@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from nova_vp import words
-from nova_vp.core.classify import FACTOR_BORDERS, state_seen
-from nova_vp.core.model import FactorClass, Intensity, Policy, State
+from nova_vp.core.model.states import FACTOR_BORDERS, state_seen
+from nova_vp.core.types.policy import Policy
+from nova_vp.core.types.sample import FactorClass, Intensity, State
 from nova_vp.db.escalation_status import Status
 
 WIDTH = 100

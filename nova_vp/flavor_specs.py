@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nova_vp.core.model import Isolation
+from nova_vp.core.types.guest import Isolation
 
 NAMESPACE = "vp:"
 DEFAULT_CAP_FLOOR_RATIO = 0.5

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether a neighbour hurts a server, by what its host found of it: one answer for all who tell."""
 
-from nova_vp.core.decided import Kind
+from nova_vp.core.types.detection import Kind
 
 NOBODYS_DOING = frozenset({Kind.CPU.value, Kind.REMOTE.value})
 """It wants more CPU than it was given, or lies apart from its memory: no neighbour does that."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from nova_vp import wire
-from nova_vp.core.model import Mode, tightest
+from nova_vp.core.types.policy import Mode, tightest
 
 LEAST_WEIGHT = 0.1
 """What priority 0 weighs; the others weigh as much as they say, a flavor's default 1."""

@@ -11,10 +11,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from nova_vp.core.decided import Action, Decision, Escalation, Kind, Outcome, Reason, Result
-from nova_vp.core.knobs import Knob, Value
-from nova_vp.core.memory import Memory, confirm
-from nova_vp.core.model import Guest, Picture, Policy, Reading
+from nova_vp.core.pipeline.confirm import confirm
+from nova_vp.core.types.action import Action, Outcome, Result
+from nova_vp.core.types.decision import Decision, Escalation
+from nova_vp.core.types.detection import Kind
+from nova_vp.core.types.guest import Guest
+from nova_vp.core.types.knob import Knob, Value
+from nova_vp.core.types.picture import Picture
+from nova_vp.core.types.policy import Policy
+from nova_vp.core.types.reason import Reason
+from nova_vp.core.types.sample import Reading
+from nova_vp.core.types.state import Memory
 from nova_vp.values import Json, Malformed, record_of
 
 VERSION = 1

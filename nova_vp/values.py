@@ -13,7 +13,7 @@ import typing
 from collections.abc import Callable, Container, Mapping
 from typing import Any, NamedTuple, cast
 
-from nova_vp.core.knobs import Cpus, Knob, Partition, Quota, Shares, Value
+from nova_vp.core.types.knob import Cpus, Knob, Partition, Quota, Shares, Value
 
 Json = Any
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an operator reads for each code of a decision: tables, one plain phrase per code.
 
-Programs read the codes, which `nova_vp/core/decided.py` defines; a test finds those without words.
+Programs read the codes, which `nova_vp/core/types` defines; a test finds those without words.
 A code in no table, of an agent newer than the reader, is told as it is. What tenants read is in
 `vp_api/views/tenant.py`.
 """
@@ -9,7 +9,8 @@ A code in no table, of an agent newer than the reader, is told as it is. What te
 from collections.abc import Mapping
 from typing import Any
 
-from nova_vp.core.decided import TRIED, Result
+from nova_vp.core.types.action import Result
+from nova_vp.core.types.reason import TRIED
 
 REASONS = {
     "home-on-arrival": "it had no cache of its own and got the one that suits all best",

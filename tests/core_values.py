@@ -10,7 +10,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from nova_vp.core.model import Guest, Picture, Reading
+from nova_vp.core.types.guest import Guest
+from nova_vp.core.types.picture import Picture
+from nova_vp.core.types.sample import Reading
 
 _FEW = 3
 

@@ -14,7 +14,7 @@ from typing import ClassVar, Protocol
 
 import libvirt
 
-from nova_vp.core.model import Reading
+from nova_vp.core.types.sample import Reading
 from tests.counters_worker import CountersProcess
 from tests.domain_xml import a_domain
 from tests.libvirt_host import LibvirtHost

@@ -16,7 +16,7 @@ from typing import Any
 
 import libvirt
 
-from nova_vp.core.model import Reading
+from nova_vp.core.types.sample import Reading
 from vp_agent.drivers import base
 from vp_agent.drivers.base import CountersDriver, VcpuThreads
 from vp_agent.drivers.counters import CounterSettings, open_counters

@@ -3,35 +3,16 @@
 
 from typing import Any
 
-from nova_vp.core.decided import (
-    Action,
-    Alternative,
-    Change,
-    Decision,
-    Detection,
-    DomainView,
-    Escalation,
-    Hurt,
-    Kind,
-    NodeView,
-    Outcome,
-    Reason,
-    Rejection,
-    Result,
-    Rung,
-    Suspect,
-    VpView,
-)
-from nova_vp.core.knobs import Knob
-from nova_vp.core.model import (
-    Guest,
-    LlcDomain,
-    Mode,
-    Profile,
-    Sample,
-    Sensitivity,
-    State,
-)
+from nova_vp.core.types.action import Action, Change, Outcome, Result
+from nova_vp.core.types.decision import Decision, DomainView, Escalation, NodeView, VpView
+from nova_vp.core.types.detection import Detection, Kind, Suspect
+from nova_vp.core.types.guest import Guest
+from nova_vp.core.types.knob import Knob
+from nova_vp.core.types.policy import Mode
+from nova_vp.core.types.reason import Reason, Rejection, Rung
+from nova_vp.core.types.sample import Profile, Sample, Sensitivity, State
+from nova_vp.core.types.topology import LlcDomain
+from nova_vp.core.types.want import Alternative, Hurt
 from vp_agent.facts import HostFacts
 
 SAMPLE = Sample(1.0, 1.0, 1e9, 1.2, 10.123456789, 5.0, 0.5, 1e6, 2e6, 0.1, 2.5, 1.0, 1.0)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import libvirt
 
-from nova_vp.core.knobs import NO_QUOTA, Applied, Cpus, Held, Knob, Quota, all_cpus
+from nova_vp.core.types.knob import NO_QUOTA, Applied, Cpus, Held, Knob, Quota, all_cpus
 from tests.domain_xml import a_domain, nova_metadata
 from tests.libvirt_host import LibvirtHost
 from vp_agent.drivers import actuator_kernel

@@ -20,10 +20,15 @@ from typing import Any
 import libvirt
 from stevedore import ExtensionManager
 
-from nova_vp.core.decided import Action, Change, Decision, Hurt, Reason
-from nova_vp.core.knobs import NO_QUOTA, Knob, Quota
-from nova_vp.core.memory import Memory
-from nova_vp.core.model import Guest, Picture, Policy
+from nova_vp.core.types.action import Action, Change
+from nova_vp.core.types.decision import Decision
+from nova_vp.core.types.guest import Guest
+from nova_vp.core.types.knob import NO_QUOTA, Knob, Quota
+from nova_vp.core.types.picture import Picture
+from nova_vp.core.types.policy import Policy
+from nova_vp.core.types.reason import Reason
+from nova_vp.core.types.state import Memory
+from nova_vp.core.types.want import Hurt
 from vp_agent import main as agent
 from vp_agent import tick, wiring
 

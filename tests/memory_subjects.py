@@ -16,8 +16,9 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Protocol
 
-from nova_vp.core.knobs import Held, Knob, Shares
-from nova_vp.core.model import Guest, LlcDomain, MemoryMove, Topology
+from nova_vp.core.types.guest import Guest, MemoryMove
+from nova_vp.core.types.knob import Held, Knob, Shares
+from nova_vp.core.types.topology import LlcDomain, Topology
 from tests.waiting import wait_until
 from vp_agent.drivers import guest_pages
 from vp_agent.drivers.base import GuestGone, MemoryMover

@@ -5,7 +5,7 @@ import itertools
 from pathlib import Path
 from typing import Any, Protocol
 
-from nova_vp.core.knobs import Held, Knob, Partition
+from nova_vp.core.types.knob import Held, Knob, Partition
 from tests.resctrl_tree import ResctrlTree
 from vp_agent.drivers.base import GuestGone
 from vp_agent.drivers.fake import FakeHost

@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nova_vp import wire
-from nova_vp.core.decided import Decision
-from nova_vp.core.knobs import Knob
-from nova_vp.core.memory import Memory
-from nova_vp.core.model import Limits, Mode, Picture, Policy
 from nova_vp.core.step import step
+from nova_vp.core.types.decision import Decision
+from nova_vp.core.types.knob import Knob
+from nova_vp.core.types.picture import Picture
+from nova_vp.core.types.policy import Mode, Policy
+from nova_vp.core.types.state import Memory
+from nova_vp.core.types.topology import Limits
 from vp_agent.drivers.base import CountersDriver, GuestsDriver, Journal
 from vp_agent.facts import HostFacts
 from vp_agent.report import report

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from typing import Protocol, runtime_checkable
 
-from nova_vp.core.model import Limits, Topology
-from nova_vp.core.predict import LIMIT_LOAD
+from nova_vp.core.model.predict import LIMIT_LOAD
+from nova_vp.core.types.topology import Limits, Topology
 from vp_agent.bench import Bench
 from vp_agent.memory_load import LINE_BYTES
 

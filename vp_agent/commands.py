@@ -4,7 +4,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from nova_vp.core.model import Mode
+from nova_vp.core.types.policy import Mode
 
 
 class UnknownAction(Exception):

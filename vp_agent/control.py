@@ -10,10 +10,11 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from nova_vp.core.decided import Action, Decision, Outcome
-from nova_vp.core.model import Mode
-from nova_vp.core.revoke import done, standing
-from nova_vp.core.step import mode_of
+from nova_vp.core.pipeline.permit import mode_of
+from nova_vp.core.pipeline.revert import done, standing
+from nova_vp.core.types.action import Action, Outcome
+from nova_vp.core.types.decision import Decision
+from nova_vp.core.types.policy import Mode
 from vp_agent.commands import NotAdvising, NotInForce, UnknownAction
 from vp_agent.orders import OrderBook
 from vp_agent.state import StateFolder

@@ -9,9 +9,9 @@ import math
 from typing import Any
 
 from nova_vp import wire
-from nova_vp.core.decided import Decision, DomainView, VpView
-from nova_vp.core.model import Isolation
-from nova_vp.core.predict import newcomer_class
+from nova_vp.core.model.predict import newcomer_class
+from nova_vp.core.types.decision import Decision, DomainView, VpView
+from nova_vp.core.types.guest import Isolation
 from vp_agent.facts import HostFacts, head
 
 

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from nova_vp import wire
-from nova_vp.core.decided import Decision, Escalation, Migrant, VpView
-from nova_vp.core.model import Guest, Mode, Unmanaged, tightest
+from nova_vp.core.types.decision import Decision, Escalation, Migrant, VpView
+from nova_vp.core.types.guest import Guest, Unmanaged
+from nova_vp.core.types.policy import Mode, tightest
 from vp_agent.facts import HostFacts
 from vp_agent.report import alternative, evidence, number, sensitivity
 

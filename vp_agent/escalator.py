@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from nova_vp import failpoints, wire
-from nova_vp.core.decided import Decision, Escalation
+from nova_vp.core.types.decision import Decision, Escalation
 from vp_agent import escalation
 from vp_agent.facts import HostFacts
 from vp_agent.outbox import Entry, Outbox, id_of

@@ -8,7 +8,7 @@ from typing import Any
 from oslo_config import cfg
 
 from nova_vp import words
-from nova_vp.core.model import Mode, tightest
+from nova_vp.core.types.policy import Mode, tightest
 from nova_vp.explain import Case, Reader, explain, harming
 from nova_vp.harm import is_hurt
 from vp_agent.local import Refused, RunFolder, ask

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nova_vp import wire
-from nova_vp.core.decided import Decision
-from nova_vp.core.knobs import Knob
+from nova_vp.core.types.decision import Decision
+from nova_vp.core.types.knob import Knob
 from vp_agent.orders import NEVER_TOLD, Told
 
 

@@ -9,9 +9,9 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
-from nova_vp.core.decided import Action, Change, Outcome, Result
-from nova_vp.core.knobs import Applied, Held, Knob, Value
-from nova_vp.core.model import MemoryMove
+from nova_vp.core.types.action import Action, Change, Outcome, Result
+from nova_vp.core.types.guest import MemoryMove
+from nova_vp.core.types.knob import Applied, Held, Knob, Value
 from vp_agent.drivers.base import Actuator, ApplyFailed, DriverError, GuestGone, Journal
 
 LOG = logging.getLogger(__name__)

@@ -11,8 +11,11 @@ from collections.abc import Callable, Iterable, Iterator
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from nova_vp.core.decided import Decision, Kind
-from nova_vp.core.model import Incomplete, Mode, Sample, Unmanaged
+from nova_vp.core.types.decision import Decision
+from nova_vp.core.types.detection import Kind
+from nova_vp.core.types.guest import Unmanaged
+from nova_vp.core.types.policy import Mode
+from nova_vp.core.types.sample import Incomplete, Sample
 from nova_vp.harm import is_hurt
 from vp_agent.facts import HostFacts
 

@@ -7,7 +7,7 @@ Pure, and for people: no program reads it back.
 from collections.abc import Iterable
 from typing import cast
 
-from nova_vp.core.knobs import Cpus, Knob, Partition, Quota, Shares, Value
+from nova_vp.core.types.knob import Cpus, Knob, Partition, Quota, Shares, Value
 from nova_vp.cpuset import format_cpus
 
 LONGEST = 255

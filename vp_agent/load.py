@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from nova_vp.core.decided import Decision
-from nova_vp.core.model import Incomplete
+from nova_vp.core.types.decision import Decision
+from nova_vp.core.types.sample import Incomplete
 from nova_vp.run_folder import Load, NodeLoad, boot_clock_s, forget_load, write_load
 from vp_agent.memory_load import LINE_BYTES
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from nova_vp.core.model import Mode
+from nova_vp.core.types.policy import Mode
 from nova_vp.run_folder import LOCK
 from vp_agent import order_log
 from vp_agent.commands import CannotOrder, NotAdvising, NotInForce, UnknownAction
@@ -34,7 +34,6 @@ ASKED_S = 60.0
 """For so long after the libvirt hook asked for a look, who arrives may not be there to be seen."""
 _QUESTIONS = frozenset({"status"})
 """They change nothing, and are asked every second."""
-
 
 _REFUSALS = (CannotOrder, CannotRecord, NotAdvising, NotInForce, UnknownAction, OSError)
 """What is told with its message alone."""

@@ -16,7 +16,7 @@ from oslo_service import backend
 
 from nova_vp import conf as options
 from nova_vp import signals, wire
-from nova_vp.core.model import Mode
+from nova_vp.core.types.policy import Mode
 from nova_vp.quietly import quietly
 from nova_vp.reload import Reloader
 from nova_vp.view import NoTerminal

@@ -15,7 +15,10 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessColl
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from nova_vp.core.decided import Decision, Kind, Outcome, Reason, Result
+from nova_vp.core.types.action import Outcome, Result
+from nova_vp.core.types.decision import Decision
+from nova_vp.core.types.detection import Kind
+from nova_vp.core.types.reason import Reason
 from nova_vp.labelled import Labelled
 from vp_agent import host_series
 from vp_agent.facts import HostFacts

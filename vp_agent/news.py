@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What counts as news: a difference between two decisions that is worth a message at once."""
 
-from nova_vp.core.decided import Decision, DomainView, Kind, Result, VpView
+from nova_vp.core.types.action import Result
+from nova_vp.core.types.decision import Decision, DomainView, VpView
+from nova_vp.core.types.detection import Kind
 
 NEWS_RATIO = 0.02
 """A predicted loss that moved by less is no news."""

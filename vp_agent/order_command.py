@@ -12,7 +12,7 @@ from typing import Any
 from oslo_config import cfg
 
 from nova_vp import wire
-from nova_vp.core.model import Mode
+from nova_vp.core.types.policy import Mode
 from vp_agent.local import RunFolder, ask
 
 AS_HOST, AS_FLAVOR = "host", "flavor"

@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 from nova_vp import wire
-from nova_vp.core.model import Mode
+from nova_vp.core.types.policy import Mode
 from nova_vp.shape import Misshapen, Shape
 from vp_agent.commands import CannotOrder
 from vp_agent.orders import OrderBook

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from nova_vp import wire
-from nova_vp.core.model import Guest, Mode, Unmanaged
+from nova_vp.core.types.guest import Guest, Unmanaged
+from nova_vp.core.types.policy import Mode
 from nova_vp.ordered import NOTHING, Ordered, orders_text, read_orders
 from vp_agent.commands import CannotOrder
 from vp_agent.state import StateFolder

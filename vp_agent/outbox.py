@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from nova_vp import wire
-from nova_vp.core.decided import Kind
+from nova_vp.core.types.detection import Kind
 
 LOG = logging.getLogger(__name__)
 NAMESPACE = uuids.UUID("5b7a9d4e-5a0c-5d0e-9a53-0f5e6c1d2b3a")

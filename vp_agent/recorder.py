@@ -15,9 +15,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from nova_vp.core.decided import Decision, Outcome
-from nova_vp.core.memory import Memory
-from nova_vp.core.model import Picture, Policy
+from nova_vp.core.types.action import Outcome
+from nova_vp.core.types.decision import Decision
+from nova_vp.core.types.picture import Picture
+from nova_vp.core.types.policy import Policy
+from nova_vp.core.types.state import Memory
 from nova_vp.recording import VERSION_KEY, Header, LineWriter, Tick, answered, told
 
 LOG = logging.getLogger(__name__)

@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from nova_vp.core.knobs import Applied
-from nova_vp.core.model import Unmanaged
+from nova_vp.core.types.guest import Unmanaged
+from nova_vp.core.types.knob import Applied
 from vp_agent.drivers.base import GuestsDriver, Journal
 from vp_agent.hands import Hands, over
 from vp_agent.local import AlreadyRunning, RunFolder, ask

@@ -11,22 +11,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nova_vp import wire
-from nova_vp.core.decided import (
-    Action,
-    Alternative,
-    Change,
-    Decision,
-    Detection,
-    DomainView,
-    Escalation,
-    Hurt,
-    NodeView,
-    Outcome,
-    Rung,
-    VpView,
-)
-from nova_vp.core.knobs import Knob
-from nova_vp.core.model import Guest, MemoryMove, Sample, Sensitivity
+from nova_vp.core.types.action import Action, Change, Outcome
+from nova_vp.core.types.decision import Decision, DomainView, Escalation, NodeView, VpView
+from nova_vp.core.types.detection import Detection
+from nova_vp.core.types.guest import Guest, MemoryMove
+from nova_vp.core.types.knob import Knob
+from nova_vp.core.types.reason import Rung
+from nova_vp.core.types.sample import Sample, Sensitivity
+from nova_vp.core.types.want import Alternative, Hurt
 from vp_agent.facts import HostFacts, head
 from vp_agent.knob_text import cpu_list, knob_text
 

@@ -18,14 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from nova_vp import wire
-from nova_vp.core.memory import Memory
-from nova_vp.core.model import (
-    Limits,
-    Mode,
-    Profile,
-    Sensitivity,
-    State,
-)
+from nova_vp.core.types.policy import Mode
+from nova_vp.core.types.sample import Profile, Sensitivity, State
+from nova_vp.core.types.state import Memory
+from nova_vp.core.types.topology import Limits
 from vp_agent.order_log import printable
 
 LOG = logging.getLogger(__name__)

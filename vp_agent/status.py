@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from nova_vp import words
-from nova_vp.core.knobs import Knob
+from nova_vp.core.types.knob import Knob
 from vp_agent.limits_text import limits_line
 
 _COLUMNS = ("SERVER", "CPUS", "STATE", "MF", "MPKI", "HURT", "NOTE")

@@ -4,8 +4,10 @@
 import logging
 from collections.abc import Iterable
 
-from nova_vp.core.decided import Change, Decision, Detection, Kind, Outcome, Result
-from nova_vp.core.knobs import Knob
+from nova_vp.core.types.action import Change, Outcome, Result
+from nova_vp.core.types.decision import Decision
+from nova_vp.core.types.detection import Detection, Kind
+from nova_vp.core.types.knob import Knob
 from vp_agent.knob_text import knob_text
 
 LOG = logging.getLogger(__name__)

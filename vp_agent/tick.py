@@ -12,12 +12,17 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from nova_vp.core.decided import Decision, Outcome
-from nova_vp.core.knobs import Applied, Held, Knob
-from nova_vp.core.memory import Memory, confirm
-from nova_vp.core.model import Guest, Limits, Picture, Policy, Unmanaged
-from nova_vp.core.revoke import note_given_back
+from nova_vp.core.pipeline.confirm import confirm
+from nova_vp.core.pipeline.revert import note_given_back
 from nova_vp.core.step import step
+from nova_vp.core.types.action import Outcome
+from nova_vp.core.types.decision import Decision
+from nova_vp.core.types.guest import Guest, Unmanaged
+from nova_vp.core.types.knob import Applied, Held, Knob
+from nova_vp.core.types.picture import Picture
+from nova_vp.core.types.policy import Policy
+from nova_vp.core.types.state import Memory
+from nova_vp.core.types.topology import Limits
 from vp_agent.control import Control
 from vp_agent.drivers.base import (
     CountersDriver,

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 from nova_vp import words
-from nova_vp.core.model import State
+from nova_vp.core.types.sample import State
 from nova_vp.view import Column, Row, View
 from vp_agent.status import footers, hurt, names_of, note, proposal
 

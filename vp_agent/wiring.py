@@ -16,9 +16,10 @@ from stevedore.exception import NoMatches
 
 from nova_vp import wire
 from nova_vp.conf.policy import policy_from
-from nova_vp.core.knobs import Knob
-from nova_vp.core.memory import Memory
-from nova_vp.core.model import Homing, Limits, Mode, Policy
+from nova_vp.core.types.knob import Knob
+from nova_vp.core.types.policy import Homing, Mode, Policy
+from nova_vp.core.types.state import Memory
+from nova_vp.core.types.topology import Limits
 from vp_agent.alone import Alone, Watched
 from vp_agent.control import Control
 from vp_agent.drivers.base import Actuator, CountersDriver, GuestsDriver, MemoryMover

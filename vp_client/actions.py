@@ -7,7 +7,7 @@ from typing import Any
 
 from osc_lib.command import command
 
-from nova_vp.core.decided import Result
+from nova_vp.core.types.action import Result
 from vp_client import arguments, columns, words
 from vp_client.client import Client, Told
 from vp_client.columns import Cell

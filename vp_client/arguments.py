@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from nova_vp import iso
-from nova_vp.core.model import Mode
+from nova_vp.core.types.policy import Mode
 from vp_client.errors import VpError
 
 MODES = tuple(mode.value for mode in Mode)

@@ -12,7 +12,7 @@ from typing import Any
 
 from osc_lib.command import command
 
-from nova_vp.core.model import Mode, tightest
+from nova_vp.core.types.policy import Mode, tightest
 from nova_vp.explain import Case, Reader, explain, harming
 from nova_vp.words import is_judged, outcome, result
 from vp_client import words

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nova_vp.core.knobs import Knob
-from nova_vp.core.model import Mode
+from nova_vp.core.types.knob import Knob
+from nova_vp.core.types.policy import Mode
 
 NO_COUNTERS = "none"
 

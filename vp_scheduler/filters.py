@@ -12,7 +12,7 @@ import nova.conf
 from nova.scheduler import filters
 from nova.scheduler.utils import request_is_rebuild
 
-from nova_vp.core.model import Isolation
+from nova_vp.core.types.guest import Isolation
 from vp_scheduler import shared
 from vp_scheduler.host_digest import Loss, Place
 from vp_scheduler.placement import MAX_TOLD, Placement, tell

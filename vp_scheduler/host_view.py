@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 from nova_vp import wire
-from nova_vp.core.model import Policy
+from nova_vp.core.types.policy import Policy
 from vp_scheduler.host_digest import HostDigest, read_digest
 from vp_scheduler.learned import Learned
 from vp_scheduler.refusals import KnownHosts, Unwelcome

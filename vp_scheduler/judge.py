@@ -2,8 +2,9 @@
 """What a request would meet on a host, from the host's digest alone; pure, shared by filter and
 weigher.
 
-Where the host homes its VPs, the LLC domain is foretold by the rule the agent homes by
-(`nova_vp.core.home`): CPU first, then the cache. Where guests float, the worst domain counts.
+Where the host places its VPs on arrival, the LLC domain is predicted by the rule of the agent
+(`nova_vp/core/controllers/initial_placement`): CPU first, then the cache. Where guests float, the
+worst domain counts.
 Servers on their way, which the digest does not know, are seated first and by the same rule.
 """
 
@@ -12,8 +13,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from nova_vp.core.model import Policy
-from nova_vp.core.predict import FALLBACK_CLOCK_HZ, newcomers, predict
+from nova_vp.core.model.predict import FALLBACK_CLOCK_HZ, newcomers, predict
+from nova_vp.core.types.policy import Policy
 from vp_scheduler.host_digest import HostDigest, Loss, Place, orders_of
 from vp_scheduler.kin import Kin
 from vp_scheduler.width import busy_vcpus, loss_made, losses_made, wide_loss

@@ -10,8 +10,8 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from nova_vp import wire
-from nova_vp.core.model import Policy
-from nova_vp.core.predict import FALLBACK_CLOCK_HZ, newcomers
+from nova_vp.core.model.predict import FALLBACK_CLOCK_HZ, newcomers
+from nova_vp.core.types.policy import Policy
 from vp_scheduler.host_digest import HostDigest, Loss
 
 _CLASSES = newcomers(FALLBACK_CLOCK_HZ, Policy())

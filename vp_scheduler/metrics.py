@@ -15,7 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from nova_vp.core.model import Mode
+from nova_vp.core.types.policy import Mode
 from nova_vp.db.escalation_status import FINAL, Status
 from nova_vp.db.survey import HostKind, Survey
 from nova_vp.health import Check, Health, bus_check, database_check

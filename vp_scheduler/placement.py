@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nova_vp import flavor_specs, wire
-from nova_vp.core.model import Isolation
+from nova_vp.core.types.guest import Isolation
 from nova_vp.flavor_specs import FlavorSpec
 from vp_scheduler.host_digest import HostDigest, Loss, Place
 from vp_scheduler.host_view import HostView

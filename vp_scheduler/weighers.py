@@ -13,7 +13,7 @@ from typing import Any
 import nova.conf
 from nova.scheduler import utils, weights
 
-from nova_vp.core.model import Isolation
+from nova_vp.core.types.guest import Isolation
 from vp_scheduler import shared
 from vp_scheduler.host_digest import Loss, Place
 from vp_scheduler.placement import MAX_TOLD, Placement, tell

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from nova_vp.core.knobs import Partition, Quota, Value
+from nova_vp.core.types.knob import Partition, Quota, Value
 from nova_vp.cpuset import format_cpus
 from nova_vp.recording import Made, Section, Told
 from vp_sim.recorded import Wish

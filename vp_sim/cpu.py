@@ -8,7 +8,7 @@ overloaded by their threads. CPUs that the same guests may use are one cell.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from nova_vp.core.model import Topology
+from nova_vp.core.types.topology import Topology
 
 SPREAD_ROUNDS = 40
 LEAST_CORES = 1e-3

@@ -8,8 +8,8 @@ one back. They differ in where the next core comes from, and in what moves with 
 from collections.abc import Iterable
 from typing import Protocol
 
-from nova_vp.core.knobs import Knob
-from nova_vp.core.model import LlcDomain, Topology
+from nova_vp.core.types.knob import Knob
+from nova_vp.core.types.topology import LlcDomain, Topology
 from vp_sim.look import Look, Seen
 from vp_sim.seams import Seams, turn
 

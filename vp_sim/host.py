@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from nova_vp.core.knobs import NO_QUOTA, Cpus, Quota, Shares, all_cpus
+from nova_vp.core.types.knob import NO_QUOTA, Cpus, Quota, Shares, all_cpus
 from vp_sim.apps import App
 from vp_sim.contention import Contention, Pace
 from vp_sim.cpu import Scheduler, Wish

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from nova_vp.core.model import LlcDomain
+from nova_vp.core.types.topology import LlcDomain
 from vp_sim.apps import App, Phase
 from vp_sim.contention import Contention
 from vp_sim.loads import Load

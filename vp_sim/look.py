@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from nova_vp.core.model import Guest, Reading
+from nova_vp.core.types.guest import Guest
+from nova_vp.core.types.sample import Reading
 from vp_sim.seams import Seams
 
 KILO = 1000.0

@@ -9,7 +9,7 @@ import enum
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from nova_vp.core.model import LlcDomain, Topology
+from nova_vp.core.types.topology import LlcDomain, Topology
 from vp_sim.figures import Draw, Figure, estimated, nominal, printed, public
 
 LINE_BYTES = 64

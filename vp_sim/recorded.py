@@ -10,9 +10,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, cast
 
-from nova_vp.core.knobs import Applied, Cpus, Held, Knob, Partition, Quota, Shares, Value, all_cpus
-from nova_vp.core.model import Guest, Limits, MemoryMove, Picture, Reading, Topology
-from nova_vp.core.plan import value_now
+from nova_vp.core.pipeline.plan import value_now
+from nova_vp.core.types.guest import Guest, MemoryMove
+from nova_vp.core.types.knob import (
+    Applied,
+    Cpus,
+    Held,
+    Knob,
+    Partition,
+    Quota,
+    Shares,
+    Value,
+    all_cpus,
+)
+from nova_vp.core.types.picture import Picture
+from nova_vp.core.types.sample import Reading
+from nova_vp.core.types.topology import Limits, Topology
 from vp_agent.drivers.base import Actuator, ApplyFailed, GuestGone, VcpuThreads
 
 

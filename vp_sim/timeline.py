@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple
 
-from nova_vp.core.decided import Decision, Reason
+from nova_vp.core.types.decision import Decision
+from nova_vp.core.types.reason import Reason
 from nova_vp.cpuset import format_cpus
 from nova_vp.recording import Made, Told, told
 from vp_sim.host import SimGuest, SimHost

@@ -4,7 +4,8 @@
 from oslo_config import cfg
 
 from nova_vp.conf.listening import metrics_opts
-from nova_vp.core.model import Limits, Mode
+from nova_vp.core.types.policy import Mode
+from nova_vp.core.types.topology import Limits
 
 AGENT = "agent"
 

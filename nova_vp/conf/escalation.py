@@ -8,7 +8,7 @@ from oslo_config import cfg
 
 from nova_vp.conf import scheduler
 from nova_vp.conf.spans import LONGEST_S
-from nova_vp.core.model import Mode
+from nova_vp.core.types.policy import Mode
 
 OPTS = [
     cfg.StrOpt(

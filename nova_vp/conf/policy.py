@@ -7,7 +7,7 @@ from typing import Any
 
 from oslo_config import cfg, types
 
-from nova_vp.core.model import Controller, Homing, Policy
+from nova_vp.core.types.policy import Controller, Homing, Policy
 
 POLICY = "policy"
 

@@ -31,10 +31,8 @@ NAME = String(255).with_variant(mysql.VARCHAR(255, collation="utf8mb4_bin"), "my
 """Otherwise MySQL would take `VP1` for `vp1`, and one report that can never be stored would keep
 those of all hosts waiting."""
 
-
 PROJECT = String(64).with_variant(mysql.VARCHAR(64, collation="utf8mb4_bin"), "mysql", "mariadb")
 """Who owns a row: no two projects are alike."""
-
 
 TABLE = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4"}
 

@@ -16,7 +16,7 @@ from oslo_config import cfg
 from sqlalchemy import case, select, update
 from sqlalchemy.orm import Session
 
-from nova_vp.core.model import Mode
+from nova_vp.core.types.policy import Mode
 from nova_vp.db.again import after_conflict
 from nova_vp.db.facade import Context, open_facade
 from nova_vp.db.models import OrdersGate, ServerOrdersRow

@@ -35,7 +35,7 @@ class VpMinute(NamedTuple):
     project_id: str
     state: int | None
     interference: str | None
-    """What it suffered from, if it did (`nova_vp.core.decided.Kind`)."""
+    """What it suffered from, if it did (`nova_vp.core.types.detection.Kind`)."""
     metrics: Mapping[str, float]
     """By the names of METRICS; empty if it was not measured."""
 

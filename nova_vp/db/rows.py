@@ -13,8 +13,8 @@ from hashlib import blake2b
 from typing import Any
 from zlib import crc32
 
-from nova_vp.core.model import State
-from nova_vp.core.predict import newcomer_class
+from nova_vp.core.model.predict import newcomer_class
+from nova_vp.core.types.sample import State
 from nova_vp.db.moments import minute_of, naive_utc
 from nova_vp.db.packing import pack
 from nova_vp.db.texts import storable

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from nova_vp.core.decided import Kind
+from nova_vp.core.types.detection import Kind
 from nova_vp.shape import nullable
 
 VERSION = 1

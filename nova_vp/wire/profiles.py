@@ -26,4 +26,4 @@ PROFILES_SCHEMA = object_of(
 )
 """What servers of a flavor and an image were measured to be like, for those nobody has measured.
 `learned`: flavor name, image UUID (empty: servers that boot from a volume), newcomer class
-(`nova_vp.core.predict.newcomer_class`). `sent`: seconds since the Unix epoch by the sender."""
+(`nova_vp.core.model.predict.newcomer_class`). `sent`: the sender's seconds since the Unix epoch."""

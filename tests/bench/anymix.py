@@ -19,9 +19,10 @@ from random import Random
 from statistics import median, quantiles
 from typing import NamedTuple
 
-from nova_vp.core.decided import Action, Reason
-from nova_vp.core.knobs import Knob
-from nova_vp.core.model import Policy as CorePolicy
+from nova_vp.core.types.action import Action
+from nova_vp.core.types.knob import Knob
+from nova_vp.core.types.policy import Policy as CorePolicy
+from nova_vp.core.types.reason import Reason
 from tests.bench.harness import Benchmark, Numbers, progress, show
 from tests.bench.placements import Measure, best_static
 from vp_sim.anymix import PREFIX, any_mix

@@ -10,8 +10,8 @@ emulated CPUs are many times slower.
 import sys
 import time
 
-from nova_vp.core.knobs import Held, Knob
-from nova_vp.core.model import MemoryMove
+from nova_vp.core.types.guest import MemoryMove
+from nova_vp.core.types.knob import Held, Knob
 from tests.bench.harness import Benchmark, Numbers, command_line, progress
 from tests.memory_subjects import a_writer
 from vp_agent.drivers import guest_pages

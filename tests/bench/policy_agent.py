@@ -17,8 +17,8 @@ from typing import NamedTuple
 from oslo_config import cfg
 
 from nova_vp import conf as options
-from nova_vp.core.knobs import Knob, Value
-from nova_vp.core.model import MemoryMove
+from nova_vp.core.types.guest import MemoryMove
+from nova_vp.core.types.knob import Knob, Value
 from vp_agent import wiring
 from vp_agent.drivers.base import Actuator, CountersDriver, GuestsDriver, Journal
 from vp_sim.policies import find

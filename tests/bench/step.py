@@ -12,10 +12,11 @@ import sys
 import time
 from dataclasses import dataclass, field
 
-from nova_vp.core.decided import Decision
-from nova_vp.core.memory import confirm
-from nova_vp.core.model import Limits, Policy
+from nova_vp.core.pipeline.confirm import confirm
 from nova_vp.core.step import step
+from nova_vp.core.types.decision import Decision
+from nova_vp.core.types.policy import Policy
+from nova_vp.core.types.topology import Limits
 from tests.bench.agent import percentile
 from tests.bench.harness import Benchmark, Numbers, command_line
 from tests.unit.core.build import (

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from nova_vp.core.knobs import NO_QUOTA, Knob, Quota
+from nova_vp.core.types.knob import NO_QUOTA, Knob, Quota
 from tests.host_subjects import a_cap, an_applied, cap, place, placement, restore
 from vp_agent.drivers.base import ApplyFailed, GuestGone
 

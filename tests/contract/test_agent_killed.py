@@ -17,7 +17,7 @@ from pathlib import Path
 import libvirt
 import pytest
 
-from nova_vp.core.knobs import NO_QUOTA, Quota
+from nova_vp.core.types.knob import NO_QUOTA, Quota
 from tests.domain_xml import a_domain, write_halting
 from tests.killable_agent import CAP, Agents, Death
 from tests.libvirt_host import LibvirtHost, missing_for_libvirt

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from nova_vp.core.knobs import NO_QUOTA, Knob, Quota
+from nova_vp.core.types.knob import NO_QUOTA, Knob, Quota
 from tests.domain_xml import a_domain
 from tests.host_subjects import LibvirtSubject, a_cap, an_applied, cap, place
 from tests.libvirt_host import LibvirtHost

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from nova_vp.core.decided import Reason
+from nova_vp.core.types.reason import Reason
 from tests.bench.paced_agent import PRODUCT, agent_report, an_agent, calibrate
 from tests.bench.paced_guests import Measured, PacedGuest, PacedHost
 from tests.libvirt_host import missing_for_libvirt

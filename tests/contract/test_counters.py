@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from nova_vp.core.model import Reading
+from nova_vp.core.types.sample import Reading
 from tests.counter_subjects import FakeSubject, LibvirtSubject, PerfSubject, Subject, VpmuSubject
 from tests.libvirt_host import LibvirtHost
 from tests.perf_shim import PerfShim

@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from nova_vp.core.knobs import Knob
+from nova_vp.core.types.knob import Knob
 from tests.memory_subjects import a_writer, numa_maps
 from vp_agent.drivers import guest_pages
 from vp_agent.drivers.base import ApplyFailed

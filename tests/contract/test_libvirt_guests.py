@@ -15,8 +15,8 @@ from pathlib import Path
 import libvirt
 import pytest
 
-from nova_vp.core.knobs import NO_QUOTA, Applied, Held, Knob, Quota
-from nova_vp.core.model import Isolation, Unmanaged
+from nova_vp.core.types.guest import Isolation, Unmanaged
+from nova_vp.core.types.knob import NO_QUOTA, Applied, Held, Knob, Quota
 from tests.domain_xml import PROJECT_ID, nova_metadata
 from tests.host_subjects import LibvirtSubject, an_applied, cap, place, restore
 from tests.waiting import wait_until

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from nova_vp.core.knobs import Knob
-from nova_vp.core.model import Unmanaged
+from nova_vp.core.types.guest import Unmanaged
+from nova_vp.core.types.knob import Knob
 from tests.memory_subjects import (
     KIB,
     FakeSubject,

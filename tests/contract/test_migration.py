@@ -14,8 +14,8 @@ import libvirt
 import pytest
 
 import vp_agent
-from nova_vp.core.knobs import NO_QUOTA, Knob, Quota
-from nova_vp.core.model import Unmanaged
+from nova_vp.core.types.guest import Unmanaged
+from nova_vp.core.types.knob import NO_QUOTA, Knob, Quota
 from tests.host_subjects import LibvirtSubject, a_cap, an_applied, cap, place
 from tests.libvirt_host import LibvirtHost
 from tests.waiting import wait_until

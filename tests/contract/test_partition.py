@@ -3,7 +3,7 @@
 
 import pytest
 
-from nova_vp.core.knobs import Knob, Partition
+from nova_vp.core.types.knob import Knob, Partition
 from tests.partition_subjects import FakeSubject, ResctrlSubject, give_back, hold, seen
 from vp_agent.drivers.base import ApplyFailed, GuestGone
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from nova_vp import wire
-from nova_vp.core.model import Guest, Mode
+from nova_vp.core.types.guest import Guest
+from nova_vp.core.types.policy import Mode
 from nova_vp.ordered import NOTHING, orders_text
 from tests.decisions import a_decision, a_guest, an_action, an_eventful_view
 from tests.fuzz import seeds

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from nova_vp import wire
-from nova_vp.core.decided import Decision
-from nova_vp.core.knobs import Knob
-from nova_vp.core.memory import Memory
-from nova_vp.core.model import Mode
+from nova_vp.core.types.decision import Decision
+from nova_vp.core.types.knob import Knob
+from nova_vp.core.types.policy import Mode
+from nova_vp.core.types.state import Memory
 from tests.decisions import facts
 from tests.fuzz.oracle import Wrong, expect
 from tests.unit.core.build import CHASE, COMPUTE, STREAM, Host, nodes_of, uuid_of

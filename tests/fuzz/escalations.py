@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from nova_vp import wire
-from nova_vp.core.model import Mode
+from nova_vp.core.types.policy import Mode
 from nova_vp.db.escalation_status import Status
 from nova_vp.db.escalations import Ledger
 from nova_vp.db.models import EscalationRow, MigrationRow

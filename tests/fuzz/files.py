@@ -15,7 +15,8 @@ from oslo_config import cfg
 from nova_vp import conf as options
 from nova_vp import recording
 from nova_vp.conf import policy
-from nova_vp.core.model import Mode, Profile
+from nova_vp.core.types.policy import Mode
+from nova_vp.core.types.sample import Profile
 from nova_vp.recording import Header, LineWriter, NotARecording, Section, Tick, answered, told
 from tests.decisions import PROFILE
 from tests.fuzz import seeds

@@ -19,8 +19,8 @@ from xml.parsers.expat import ExpatError
 from xml.sax.saxutils import escape, quoteattr
 
 from nova_vp import flavor_specs
-from nova_vp.core.knobs import Applied, Held, Knob, Partition, Quota
-from nova_vp.core.model import Reading
+from nova_vp.core.types.knob import Applied, Held, Knob, Partition, Quota
+from nova_vp.core.types.sample import Reading
 from nova_vp.cpuset import parse_cpus
 from tests.domain_xml import a_domain, nova_metadata
 from tests.fuzz.core import GUESTS, a_host, live, with_guest

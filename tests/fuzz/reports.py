@@ -13,7 +13,7 @@ from typing import Any
 import jsonschema
 
 from nova_vp import wire
-from nova_vp.core.model import Mode
+from nova_vp.core.types.policy import Mode
 from nova_vp.db.models import ActionServer, History, Host, Profile, StoredAction
 from nova_vp.db.orders import OrderBook
 from nova_vp.db.packing import unpack, unpack_text

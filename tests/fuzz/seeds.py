@@ -6,8 +6,9 @@ from functools import cache
 from typing import Any
 
 from nova_vp import wire
-from nova_vp.core.knobs import Knob
-from nova_vp.core.model import MemoryMove, Mode
+from nova_vp.core.types.guest import MemoryMove
+from nova_vp.core.types.knob import Knob
+from nova_vp.core.types.policy import Mode
 from nova_vp.ordered import NOTHING, Ordered
 from tests.decisions import (
     a_decision,

@@ -11,8 +11,10 @@ import time
 from oslo_config import cfg
 
 from nova_vp import conf as options
-from nova_vp.core.decided import Action, Change, Hurt, Reason
-from nova_vp.core.knobs import Cpus, Knob, Quota, Value
+from nova_vp.core.types.action import Action, Change
+from nova_vp.core.types.knob import Cpus, Knob, Quota, Value
+from nova_vp.core.types.reason import Reason
+from nova_vp.core.types.want import Hurt
 from vp_agent import wiring
 from vp_agent.hands import Hands
 from vp_agent.state import StateFolder

@@ -13,7 +13,7 @@ import pytest
 from oslo_config import cfg
 
 from nova_vp import conf as options
-from nova_vp.core.knobs import Applied, Held, Knob
+from nova_vp.core.types.knob import Applied, Held, Knob
 from tests.domain_xml import a_domain
 from tests.memory_subjects import over
 from tests.numa.writer import MEMORY_MIB, WriterGuest

@@ -5,9 +5,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from nova_vp.core.decided import Decision, Outcome
-from nova_vp.core.memory import Memory
-from nova_vp.core.model import Mode, Policy
+from nova_vp.core.types.action import Outcome
+from nova_vp.core.types.decision import Decision
+from nova_vp.core.types.policy import Mode, Policy
+from nova_vp.core.types.state import Memory
 from tests.unit.core.build import CHASE, CHASE_HURT, COMPUTE, STREAM, Rates
 from vp_agent.control import Control
 from vp_agent.drivers.counters_fake import FakeCounters, VcpuCounts

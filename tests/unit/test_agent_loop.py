@@ -11,8 +11,10 @@ from dataclasses import replace
 
 import pytest
 
-from nova_vp.core.decided import Reason, Result
-from nova_vp.core.model import Homing, Mode, Policy, Unmanaged
+from nova_vp.core.types.action import Result
+from nova_vp.core.types.guest import Unmanaged
+from nova_vp.core.types.policy import Homing, Mode, Policy
+from nova_vp.core.types.reason import Reason
 from tests.decisions import PROFILE
 from tests.host_subjects import an_applied
 from tests.unit.agent_host import World, a_hurt_pair

@@ -8,9 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from nova_vp.core.decided import Action, Change, Hurt, Reason, Result
-from nova_vp.core.knobs import Applied, Held, Knob
-from nova_vp.core.model import Unmanaged
+from nova_vp.core.types.action import Action, Change, Result
+from nova_vp.core.types.guest import Unmanaged
+from nova_vp.core.types.knob import Applied, Held, Knob
+from nova_vp.core.types.reason import Reason
+from nova_vp.core.types.want import Hurt
 from tests.unit.agent_host import World
 from tests.unit.core.build import COMPUTE
 from vp_agent.drivers.fake import FakeJournal

@@ -15,9 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nova_vp import wire
-from nova_vp.core.decided import Reason, Result
-from nova_vp.core.knobs import Applied, Held, Knob
-from nova_vp.core.model import Homing, Mode, Policy, Unmanaged
+from nova_vp.core.types.action import Result
+from nova_vp.core.types.guest import Unmanaged
+from nova_vp.core.types.knob import Applied, Held, Knob
+from nova_vp.core.types.policy import Homing, Mode, Policy
+from nova_vp.core.types.reason import Reason
 from nova_vp.ordered import NOTHING, Ordered, orders_text, read_orders
 from tests.decisions import facts
 from tests.unit.agent_host import World, a_hurt_pair

@@ -3,7 +3,7 @@
 
 import pytest
 
-from nova_vp.core.decided import Kind
+from nova_vp.core.types.detection import Kind
 from vp_agent.status import render
 
 SERVER = "4a808665-1327-49bd-af0b-797dacb54d5d"

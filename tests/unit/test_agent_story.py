@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from nova_vp.core.decided import Change, Decision, Kind, Outcome, Result
-from nova_vp.core.knobs import NO_QUOTA, Knob, Quota
-from nova_vp.core.model import MemoryMove
+from nova_vp.core.types.action import Change, Outcome, Result
+from nova_vp.core.types.decision import Decision
+from nova_vp.core.types.detection import Kind
+from nova_vp.core.types.guest import MemoryMove
+from nova_vp.core.types.knob import NO_QUOTA, Knob, Quota
 from tests.decisions import a_decision, a_detection, a_node, an_action, an_escalation, uuid_of
 from vp_agent.story import Story
 

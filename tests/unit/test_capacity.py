@@ -8,8 +8,8 @@ import pytest
 from oslo_config import cfg
 
 from nova_vp import conf as options
-from nova_vp.core.model import Limits, LlcDomain, Topology
-from nova_vp.core.predict import queueing_ratio
+from nova_vp.core.model.predict import queueing_ratio
+from nova_vp.core.types.topology import Limits, LlcDomain, Topology
 from tests.vpmu_file import make_controller
 from vp_agent import bench, calibrate, wiring
 from vp_agent.capacity import (

@@ -9,11 +9,14 @@ from pathlib import Path
 import pytest
 
 from nova_vp import flavor_specs
-from nova_vp.core import cap, cost, mitigate
-from nova_vp.core.arbitrate import arbitrate
-from nova_vp.core.decided import TRIED, Hurt, Kind, Reason, Rung, Setting, Want
-from nova_vp.core.knobs import Knob
-from nova_vp.core.model import Controller, Policy
+from nova_vp.core.controllers.vp import controller
+from nova_vp.core.model import cost, cpu_cap
+from nova_vp.core.pipeline.arbitrate import arbitrate
+from nova_vp.core.types.detection import Kind
+from nova_vp.core.types.knob import Knob
+from nova_vp.core.types.policy import Controller, Policy
+from nova_vp.core.types.reason import TRIED, Reason, Rung
+from nova_vp.core.types.want import Hurt, Setting, Want
 from vp_agent.drivers.guest_pages import CHUNK_PAGES
 
 PAGE = (Path(__file__).parents[2] / "doc/source/architecture/decisions.md").read_text()
@@ -49,7 +52,7 @@ def test_every_rung_is_explained() -> None:
 def test_every_knob_has_its_row_and_the_lease_that_the_plan_gives_it() -> None:
     text = section("One owner per knob").split("Of several wants")[0]
     leases = {codes(row[0])[0]: row[3] for row in rows(text)[1:]}
-    leased = {knob.value: "no" for knob in Knob} | {Knob.CPU_CAP.value: f"{cap.LEASE_S:.0f} s"}
+    leased = {knob.value: "no" for knob in Knob} | {Knob.CPU_CAP.value: f"{cpu_cap.LEASE_S:.0f} s"}
     assert leases == leased
     assert {one.value for one in Controller} <= set(codes(text))
 
@@ -95,14 +98,14 @@ def test_every_number_of_the_policy_is_its_default() -> None:
 
 def test_numbers_that_are_no_options_are_those_of_the_code() -> None:
     caps = section("Caps")
-    assert f"| {cap.CAP_STEP:.0%}".replace("%", " %") in caps
+    assert f"| {cpu_cap.CAP_STEP:.0%}".replace("%", " %") in caps
     assert f"{flavor_specs.DEFAULT_CAP_FLOOR_RATIO:.0%} by".replace("%", " %") in caps
-    assert f"| {cap.LEASE_S:.0f} s," in caps
+    assert f"| {cpu_cap.LEASE_S:.0f} s," in caps
     memory = section("Memory moves")
     assert f"| {CHUNK_PAGES} pages |" in memory
     assert f"for {cost.PRICED_S:.0f} s of copying" in memory
     assert f"{cost.COPY_NS_PER_PAGE:.0f} ns per page" in memory
-    assert (mitigate.AT_ONCE == 2) is ("two in a tick" in section("The ladder"))
+    assert (controller.AT_ONCE == 2) is ("two in a tick" in section("The ladder"))
 
 
 def test_what_is_off_by_default_is_said_to_be() -> None:

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from nova_vp import wire
-from nova_vp.core.decided import Kind
-from nova_vp.core.model import Mode
+from nova_vp.core.types.detection import Kind
+from nova_vp.core.types.policy import Mode
 from nova_vp.db.rows import UNKNOWN, rows_of
 from nova_vp.explain import LABEL, WIDTH, Case, Reader, explain
 from tests.decisions import a_decision, a_detection, a_view, facts, uuid_of

@@ -3,7 +3,7 @@
 
 import pytest
 
-from nova_vp.core.knobs import NO_QUOTA, Knob, Partition, Quota, Value
+from nova_vp.core.types.knob import NO_QUOTA, Knob, Partition, Quota, Value
 from vp_agent.knob_text import LONGEST, cpu_list, knob_text
 
 LOW, HIGH = frozenset({0, 1}), frozenset({2, 3})

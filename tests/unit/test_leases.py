@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from nova_vp.core.decided import Change, Result
-from nova_vp.core.knobs import NO_QUOTA, Applied, Held, Knob, Quota
-from nova_vp.core.model import Unmanaged
+from nova_vp.core.types.action import Change, Result
+from nova_vp.core.types.guest import Unmanaged
+from nova_vp.core.types.knob import NO_QUOTA, Applied, Held, Knob, Quota
 from tests.decisions import an_action
 from tests.unit.agent_host import World
 from tests.unit.core.build import COMPUTE

@@ -10,8 +10,9 @@ from pathlib import Path
 import oslo_messaging
 import pytest
 
-from nova_vp.core.knobs import Held, Knob
-from nova_vp.core.model import Homing, Policy, Unmanaged
+from nova_vp.core.types.guest import Unmanaged
+from nova_vp.core.types.knob import Held, Knob
+from nova_vp.core.types.policy import Homing, Policy
 from nova_vp.wire import AGENT_BUSY, BadMessage
 from tests.messages import NothingToSay
 from tests.unit.agent_host import World

@@ -16,9 +16,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nova_vp.core.decided import Reason
-from nova_vp.core.knobs import Knob, Partition, Quota
-from nova_vp.core.model import Controller, Homing, Limits, Mode, Policy
+from nova_vp.core.types.knob import Knob, Partition, Quota
+from nova_vp.core.types.policy import Controller, Homing, Mode, Policy
+from nova_vp.core.types.reason import Reason
+from nova_vp.core.types.topology import Limits
 from nova_vp.recording import read
 from tests.unit.agent_host import World, a_hurt_pair
 from tests.unit.core.build import CHASE, CHASE_HURT, COMPUTE, STREAM

@@ -9,9 +9,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nova_vp.core.knobs import Knob, Partition, Quota, Value
-from nova_vp.core.memory import Memory
-from nova_vp.core.model import Guest, LlcDomain, Mode, Picture, Policy, Reading, Topology
+from nova_vp.core.types.guest import Guest
+from nova_vp.core.types.knob import Knob, Partition, Quota, Value
+from nova_vp.core.types.picture import Picture
+from nova_vp.core.types.policy import Mode, Policy
+from nova_vp.core.types.sample import Reading
+from nova_vp.core.types.state import Memory
+from nova_vp.core.types.topology import LlcDomain, Topology
 from nova_vp.recording import (
     VERSION_KEY,
     Header,

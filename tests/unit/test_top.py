@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from nova_vp import screen, wire
-from nova_vp.core.memory import Memory
-from nova_vp.core.model import Mode
+from nova_vp.core.types.policy import Mode
+from nova_vp.core.types.state import Memory
 from tests.terminal import ENDED, Terminal, missing_for_terminal
 from tests.unit.agent_host import World, a_hurt_pair
 from tests.unit.core.build import COMPUTE, STREAM

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 import pytest
 
 from nova_vp import words
-from nova_vp.core.decided import Kind, Reason, Rejection, Result, Rung
-from nova_vp.core.model import Incomplete
+from nova_vp.core.types.action import Result
+from nova_vp.core.types.detection import Kind
+from nova_vp.core.types.reason import Reason, Rejection, Rung
+from nova_vp.core.types.sample import Incomplete
 
 TABLES = [
     ("REASONS", Reason),

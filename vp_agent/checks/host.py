@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
-from nova_vp.core.model import Unmanaged
+from nova_vp.core.types.guest import Unmanaged
 from vp_agent.checks.finding import Finding, failure, ok, warning
 from vp_agent.drivers.base import GuestsDriver
 from vp_agent.drivers.connection import Connection

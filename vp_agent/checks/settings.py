@@ -12,7 +12,7 @@ from oslo_config import cfg
 
 from nova_vp import conf as options
 from nova_vp import wire
-from nova_vp.core.model import Topology
+from nova_vp.core.types.topology import Topology
 from nova_vp.cpuset import parse_cpus
 from vp_agent.checks.finding import Finding, failure, ok, warning
 

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable
 from typing import cast
 
-from nova_vp.core.knobs import Cpus, Held, Knob, Quota, Value, all_cpus
+from nova_vp.core.types.knob import Cpus, Held, Knob, Quota, Value, all_cpus
 from nova_vp.cpuset import format_cpus
 from vp_agent.drivers import cgroups, vcpu_threads
 from vp_agent.drivers.base import ApplyFailed, GuestGone

@@ -7,7 +7,7 @@ They also stay in the XML and travel with a live migration, so every host needs 
 
 from typing import cast
 
-from nova_vp.core.knobs import Cpus, Held, Knob, Quota, Value, all_cpus
+from nova_vp.core.types.knob import Cpus, Held, Knob, Quota, Value, all_cpus
 from nova_vp.cpuset import format_cpus
 from vp_agent.drivers.base import ApplyFailed
 from vp_agent.drivers.domains import Domains

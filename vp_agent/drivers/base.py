@@ -8,9 +8,12 @@ the same contract suite. Drivers translate libvirt, kernel and text once, here a
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
 
-from nova_vp.core.decided import Decision, Outcome
-from nova_vp.core.knobs import Applied, Held, Knob, Value
-from nova_vp.core.model import Guest, MemoryMove, Reading, Topology
+from nova_vp.core.types.action import Outcome
+from nova_vp.core.types.decision import Decision
+from nova_vp.core.types.guest import Guest, MemoryMove
+from nova_vp.core.types.knob import Applied, Held, Knob, Value
+from nova_vp.core.types.sample import Reading
+from nova_vp.core.types.topology import Topology
 
 
 class DriverError(Exception):

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple, Protocol
 from oslo_config import cfg
 
 from nova_vp import wire
-from nova_vp.core.decided import Decision, Outcome
+from nova_vp.core.types.action import Outcome
+from nova_vp.core.types.decision import Decision
 from vp_agent.digest import digest
 from vp_agent.facts import HostFacts
 from vp_agent.news import is_news

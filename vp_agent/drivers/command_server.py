@@ -12,7 +12,7 @@ import oslo_messaging
 from oslo_config import cfg
 
 from nova_vp import rpcapi, rpcserver, wire
-from nova_vp.core.model import Mode
+from nova_vp.core.types.policy import Mode
 from vp_agent import order_log
 from vp_agent.commands import (
     Commands,

@@ -8,7 +8,7 @@ passes the same contract suite.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from nova_vp.core.model import Reading
+from nova_vp.core.types.sample import Reading
 from vp_agent.drivers.base import VcpuThreads
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import libvirt
 
-from nova_vp.core.model import Reading
+from nova_vp.core.types.sample import Reading
 from vp_agent.drivers import perf_event
 from vp_agent.drivers.base import CountersUnavailable, HostUnavailable, VcpuThreads
 from vp_agent.drivers.counters import CounterSettings

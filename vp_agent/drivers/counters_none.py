@@ -7,7 +7,7 @@ sees why, instead of an agent that does not start.
 
 from collections.abc import Iterable, Mapping
 
-from nova_vp.core.model import Reading
+from nova_vp.core.types.sample import Reading
 from vp_agent.drivers.base import VcpuThreads
 
 

@@ -10,7 +10,7 @@ import errno
 import os
 from collections.abc import Iterable, Mapping
 
-from nova_vp.core.model import Reading
+from nova_vp.core.types.sample import Reading
 from vp_agent.drivers import perf_event
 from vp_agent.drivers.base import CountersUnavailable, VcpuThreads
 from vp_agent.drivers.counters import CounterSettings

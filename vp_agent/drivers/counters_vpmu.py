@@ -13,7 +13,7 @@ import struct
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from nova_vp.core.model import Reading
+from nova_vp.core.types.sample import Reading
 from vp_agent.drivers.base import CountersUnavailable, VcpuThreads
 from vp_agent.drivers.counters import CounterSettings
 

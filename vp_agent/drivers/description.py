@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from nova_vp.core.knobs import NO_QUOTA, Applied, Cpus, Knob, Quota
-from nova_vp.core.model import Unmanaged
+from nova_vp.core.types.guest import Unmanaged
+from nova_vp.core.types.knob import NO_QUOTA, Applied, Cpus, Knob, Quota
 from nova_vp.cpuset import format_cpus, parse_cpus
 from nova_vp.flavor_specs import FlavorSpec, InvalidFlavorSpec, parse
 from vp_agent.drivers import journal_entry

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 import libvirt
 
-from nova_vp.core.knobs import Applied
-from nova_vp.core.model import Guest, Topology
+from nova_vp.core.types.guest import Guest
+from nova_vp.core.types.knob import Applied
+from nova_vp.core.types.topology import Topology
 from vp_agent.drivers.base import ApplyFailed, GuestGone, HostUnavailable, VcpuThreads
 from vp_agent.drivers.connection import Connection
 from vp_agent.drivers.description import Description, parse_description

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
-from nova_vp.core.knobs import Applied, Cpus, Held, Knob, Quota, Value, all_cpus
-from nova_vp.core.model import Guest, LlcDomain, Topology
+from nova_vp.core.types.guest import Guest
+from nova_vp.core.types.knob import Applied, Cpus, Held, Knob, Quota, Value, all_cpus
+from nova_vp.core.types.topology import LlcDomain, Topology
 from nova_vp.cpuset import format_cpus
 from vp_agent.drivers.base import ApplyFailed, GuestGone, HostUnavailable, VcpuThreads
 

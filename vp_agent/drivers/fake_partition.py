@@ -7,7 +7,7 @@ Like resctrl's groups, what holds a guest back is bound to its threads and outli
 from dataclasses import dataclass, field
 from typing import cast
 
-from nova_vp.core.knobs import Held, Knob, Partition, Value
+from nova_vp.core.types.knob import Held, Knob, Partition, Value
 from vp_agent.drivers.base import ApplyFailed, GuestGone
 from vp_agent.drivers.fake import FakeHost
 

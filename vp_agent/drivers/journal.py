@@ -11,7 +11,7 @@ from typing import Any
 
 import libvirt
 
-from nova_vp.core.knobs import Applied
+from nova_vp.core.types.knob import Applied
 from vp_agent.drivers.base import ApplyFailed, GuestGone
 from vp_agent.drivers.domains import Domains
 from vp_agent.drivers.journal_entry import NAMESPACE, PREFIX, format_entry

@@ -10,7 +10,7 @@ import xml.etree.ElementTree as ET
 from typing import NamedTuple, cast
 from xml.sax.saxutils import quoteattr
 
-from nova_vp.core.knobs import (
+from nova_vp.core.types.knob import (
     UNLIMITED_US,
     Applied,
     Cpus,

@@ -5,8 +5,9 @@ What libvirt says comes from `Domains`; where the vCPU threads may run is read b
 in every tick, since that is what truly holds, whoever set it.
 """
 
-from nova_vp.core.knobs import Cpus, Knob, all_cpus
-from nova_vp.core.model import Guest, Topology, Unmanaged
+from nova_vp.core.types.guest import Guest, Unmanaged
+from nova_vp.core.types.knob import Cpus, Knob, all_cpus
+from nova_vp.core.types.topology import Topology
 from vp_agent.drivers.base import VcpuThreads
 from vp_agent.drivers.description import Obstacle
 from vp_agent.drivers.domains import Domain, Domains, Running

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
-from nova_vp.core.knobs import Held, Knob, Shares, Value
-from nova_vp.core.model import Guest, MemoryMove, Unmanaged
+from nova_vp.core.types.guest import Guest, MemoryMove, Unmanaged
+from nova_vp.core.types.knob import Held, Knob, Shares, Value
 from vp_agent.drivers.base import ApplyFailed, GuestGone
 from vp_agent.drivers.fake import FakeHost
 from vp_agent.drivers.guest_pages import CHUNK_PAGES, PAGE_KIB

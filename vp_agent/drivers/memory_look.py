@@ -9,8 +9,8 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from nova_vp.core.knobs import Shares
-from nova_vp.core.model import Guest
+from nova_vp.core.types.guest import Guest
+from nova_vp.core.types.knob import Shares
 from vp_agent.drivers.base import ApplyFailed, GuestGone
 from vp_agent.drivers.guest_pages import Look
 from vp_agent.drivers.memory_move import Pages

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from nova_vp.core.knobs import Shares
-from nova_vp.core.model import MemoryMove
+from nova_vp.core.types.guest import MemoryMove
+from nova_vp.core.types.knob import Shares
 from vp_agent.drivers.guest_pages import CHUNK_PAGES, PAGE_BYTES, PAGE_KIB, Flow, Look, Moved
 from vp_agent.drivers.vcpu_threads import Process
 

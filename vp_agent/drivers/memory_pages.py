@@ -13,8 +13,8 @@ import time
 from collections.abc import Mapping
 from typing import cast
 
-from nova_vp.core.knobs import Held, Knob, Shares, Value
-from nova_vp.core.model import Guest, MemoryMove, Unmanaged
+from nova_vp.core.types.guest import Guest, MemoryMove, Unmanaged
+from nova_vp.core.types.knob import Held, Knob, Shares, Value
 from vp_agent.drivers import guest_pages
 from vp_agent.drivers.base import ApplyFailed, GuestGone, MemoryMover
 from vp_agent.drivers.capabilities import CAP_SYS_PTRACE, has_capability

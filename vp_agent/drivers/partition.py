@@ -13,8 +13,9 @@ from typing import Protocol, cast
 from stevedore import DriverManager, ExtensionManager
 from stevedore.exception import NoMatches
 
-from nova_vp.core.knobs import Held, Knob, Partition, Value
-from nova_vp.core.model import Guest, Topology
+from nova_vp.core.types.guest import Guest
+from nova_vp.core.types.knob import Held, Knob, Partition, Value
+from nova_vp.core.types.topology import Topology
 from vp_agent.drivers.base import (
     Actuator,
     ApplyFailed,

@@ -9,7 +9,7 @@ from typing import Any
 
 import libvirt
 
-from nova_vp.core.knobs import Cpus, all_cpus
+from nova_vp.core.types.knob import Cpus, all_cpus
 from vp_agent.drivers.description import Description
 from vp_agent.drivers.domains import Domains
 

@@ -2,7 +2,7 @@
 """What both actuators do alike: read a guest's placement back, refuse what is beyond its bound,
 and find what to restore."""
 
-from nova_vp.core.knobs import Cpus
+from nova_vp.core.types.knob import Cpus
 from nova_vp.cpuset import format_cpus
 from vp_agent.drivers.base import ApplyFailed, GuestGone
 from vp_agent.drivers.description import Description

@@ -15,7 +15,7 @@ from typing import Protocol, cast
 
 from oslo_config import cfg
 
-from nova_vp.core.knobs import Held, Knob, Partition, Value
+from nova_vp.core.types.knob import Held, Knob, Partition, Value
 from vp_agent.drivers.base import ApplyFailed, GuestGone
 from vp_agent.drivers.domains import Domains
 from vp_agent.drivers.partition import PartitionUnavailable

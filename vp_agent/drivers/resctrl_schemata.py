@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from nova_vp.core.knobs import Partition
+from nova_vp.core.types.knob import Partition
 
 Read = Callable[[str], str]
 """A file below resctrl's root by its relative path; raises FileNotFoundError."""

@@ -10,7 +10,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from nova_vp.core.model import LlcDomain, Topology
+from nova_vp.core.types.topology import LlcDomain, Topology
 from nova_vp.cpuset import parse_cpus
 
 SYSFS_CPU = Path("/sys/devices/system/cpu")

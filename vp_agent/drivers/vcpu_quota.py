@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, cast
 
-from nova_vp.core.knobs import NO_QUOTA, Knob, Quota
+from nova_vp.core.types.knob import NO_QUOTA, Knob, Quota
 from vp_agent.drivers.base import ApplyFailed, GuestGone
 from vp_agent.drivers.cgroups import CpuGroup, NoCpuGroup, cpu_group, read_quota, writing_order
 from vp_agent.drivers.description import Description

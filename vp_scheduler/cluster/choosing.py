@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nova_vp import failpoints
-from nova_vp.core.model import Mode
+from nova_vp.core.types.policy import Mode
 from nova_vp.db.escalation_status import Status
 from nova_vp.db.escalations import Attempt, Escalation
 from vp_scheduler.cluster.choose import Candidate, choose

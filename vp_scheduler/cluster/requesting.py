@@ -8,7 +8,7 @@ second asks Nova before it asks again.
 import logging
 
 from nova_vp import failpoints, rpcapi
-from nova_vp.core.model import Mode
+from nova_vp.core.types.policy import Mode
 from nova_vp.db.escalation_status import Status
 from nova_vp.db.escalations import Escalation
 from vp_scheduler.cluster.agents import AgentAway

@@ -14,7 +14,7 @@ import oslo_messaging
 from oslo_config import cfg
 
 from nova_vp import failpoints, rpcapi, rpcserver, wire
-from nova_vp.core.model import Mode
+from nova_vp.core.types.policy import Mode
 from nova_vp.db.escalations import Ledger
 from nova_vp.db.queries import ERRORS
 from vp_scheduler.cluster import session, settings

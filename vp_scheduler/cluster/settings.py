@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from oslo_config import cfg
 
-from nova_vp.core.model import Mode
+from nova_vp.core.types.policy import Mode
 from nova_vp.db.escalations import Budgets
 from vp_scheduler.cluster.choose import Terms
 

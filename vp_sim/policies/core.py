@@ -7,10 +7,12 @@ The picture is made of what the seams give and the actions pass the agent's own 
 
 from random import Random
 
-from nova_vp.core.decided import Decision
-from nova_vp.core.memory import Memory, confirm
-from nova_vp.core.model import Controller, Mode, Picture, Policy
+from nova_vp.core.pipeline.confirm import confirm
 from nova_vp.core.step import step
+from nova_vp.core.types.decision import Decision
+from nova_vp.core.types.picture import Picture
+from nova_vp.core.types.policy import Controller, Mode, Policy
+from nova_vp.core.types.state import Memory
 from vp_agent.hands import Hands
 from vp_sim.seams import Seams
 

@@ -11,8 +11,8 @@ from math import sqrt
 from random import Random
 from statistics import fmean
 
-from nova_vp.core.knobs import Knob
-from nova_vp.core.model import LlcDomain, Topology
+from nova_vp.core.types.knob import Knob
+from nova_vp.core.types.topology import LlcDomain, Topology
 from vp_sim.look import Look, Seen
 from vp_sim.seams import Seams, turn
 

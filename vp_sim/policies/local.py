@@ -7,7 +7,7 @@ core is taken elsewhere, and the memory always follows.
 
 from random import Random
 
-from nova_vp.core.knobs import Knob
+from nova_vp.core.types.knob import Knob
 from vp_sim.elastic import Elastic, Free
 from vp_sim.look import Seen
 from vp_sim.seams import Seams, turn

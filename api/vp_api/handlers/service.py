@@ -7,7 +7,7 @@ from oslo_config import cfg
 
 from nova_vp import health
 from nova_vp.conf import escalation, policy
-from nova_vp.core.model import Mode
+from nova_vp.core.types.policy import Mode
 from nova_vp.db.filters import HostFilter
 from nova_vp.db.queries import ERRORS
 from nova_vp.health import Check, Status

@@ -7,8 +7,9 @@ A schema with a title stands in the OpenAPI document under that name.
 from collections.abc import Mapping
 from typing import Any
 
-from nova_vp.core.decided import Kind
-from nova_vp.core.model import Isolation, Mode
+from nova_vp.core.types.detection import Kind
+from nova_vp.core.types.guest import Isolation
+from nova_vp.core.types.policy import Mode
 
 Schema = dict[str, Any]
 

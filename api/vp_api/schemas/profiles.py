@@ -4,7 +4,7 @@
 from vp_api.schemas.base import COUNT, NAME, TEXT, list_of, obj, page_of, pages, sort
 
 VP_CLASS = {"type": "integer", "minimum": 0, "maximum": 8}
-"""As which newcomer it counts (`nova_vp.core.predict.newcomer_class`)."""
+"""As which newcomer it counts (`nova_vp.core.model.predict.newcomer_class`)."""
 PROFILE = obj(
     {
         "id": TEXT,

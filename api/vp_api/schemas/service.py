@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Answers of /v1/policies and /v1/health."""
 
-from nova_vp.core.model import Mode
+from nova_vp.core.types.policy import Mode
 from nova_vp.health import Status
 from vp_api.schemas.base import COUNT, TEXT, YES_NO, enum, list_of, obj
 

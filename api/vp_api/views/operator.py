@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from nova_vp import words
-from nova_vp.core.decided import Rung
+from nova_vp.core.types.reason import Rung
 from nova_vp.db.browse import ActionRecord, HostSummary, VpHead
 from nova_vp.db.orders import ServerOrders
 from nova_vp.db.queries import HostRecord

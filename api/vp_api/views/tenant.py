@@ -8,8 +8,8 @@ pass through tables of known words. Nothing names a host, a neighbour, a CPU or 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from nova_vp.core.decided import Result
-from nova_vp.core.model import Isolation, Unmanaged
+from nova_vp.core.types.action import Result
+from nova_vp.core.types.guest import Isolation, Unmanaged
 from nova_vp.db.browse import VpAt, VpHead
 from nova_vp.db.orders import ServerOrders
 from nova_vp.harm import is_hurt

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
-from nova_vp.core.model import FactorClass, State
+from nova_vp.core.types.sample import FactorClass, State
 from nova_vp.iso import write
 
 FACTOR_WORDS = {

@@ -11,8 +11,8 @@ from oslo_config import cfg
 
 from nova_vp import conf as options
 from nova_vp import rpcapi, wire
-from nova_vp.core.decided import Kind
-from nova_vp.core.model import Mode
+from nova_vp.core.types.detection import Kind
+from nova_vp.core.types.policy import Mode
 from tests.decisions import uuid_of
 from tests.escalations import FakeAgents
 from tests.messages import NothingToSay

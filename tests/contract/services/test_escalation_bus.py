@@ -14,8 +14,9 @@ from oslo_config import cfg
 
 from nova_vp import conf as options
 from nova_vp import rpcapi, rpcserver, wire
-from nova_vp.core.decided import Decision, Kind, Migrant, Role
-from nova_vp.core.model import Mode
+from nova_vp.core.types.decision import Decision, Migrant, Role
+from nova_vp.core.types.detection import Kind
+from nova_vp.core.types.policy import Mode
 from tests.decisions import a_decision, a_detection, a_view, an_escalation, facts, uuid_of
 from tests.messages import NothingToSay
 from tests.rabbitmq import RabbitMQ

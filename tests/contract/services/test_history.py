@@ -10,8 +10,9 @@ import pytest
 from oslo_config import cfg
 
 from nova_vp import wire
-from nova_vp.core.decided import Kind, Outcome, Result
-from nova_vp.core.model import Sensitivity
+from nova_vp.core.types.action import Outcome, Result
+from nova_vp.core.types.detection import Kind
+from nova_vp.core.types.sample import Sensitivity
 from nova_vp.db.browse import ActionRecord, Browser
 from nova_vp.db.filters import ActionFilter, Span
 from nova_vp.db.paging import Page

@@ -8,7 +8,7 @@ from oslo_config import cfg
 from sqlalchemy import func, select
 
 from nova_vp import manage
-from nova_vp.core.decided import Outcome, Result
+from nova_vp.core.types.action import Outcome, Result
 from nova_vp.db import schema
 from nova_vp.db.models import ActionServer, History, Host, Profile, Stay, StoredAction, VpRow
 from nova_vp.db.purge import Before, purge

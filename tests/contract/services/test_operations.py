@@ -27,7 +27,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from nova_vp import conf as options
 from nova_vp import rpcapi, rpcserver
 from nova_vp.conf import database
-from nova_vp.core.model import Mode
+from nova_vp.core.types.policy import Mode
 from nova_vp.db import schema
 from nova_vp.db.queries import Store
 from tests.connections import end_connections

@@ -19,7 +19,7 @@ from oslo_config import cfg
 from nova_vp import conf as options
 from nova_vp import rpcapi, wire
 from nova_vp.conf import database
-from nova_vp.core.model import Mode
+from nova_vp.core.types.policy import Mode
 from nova_vp.db.orders import OrderBook
 from nova_vp.db.queries import Store
 from nova_vp.ordered import NOTHING, Ordered

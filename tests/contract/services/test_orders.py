@@ -10,7 +10,7 @@ import pytest
 from oslo_config import cfg
 
 from nova_vp import wire
-from nova_vp.core.model import Mode
+from nova_vp.core.types.policy import Mode
 from nova_vp.db import schema
 from nova_vp.db.models import ServerOrdersRow
 from nova_vp.db.orders import NEVER_WRITTEN, ChangedMeanwhile, OrderBook, ServerOrders

@@ -18,8 +18,8 @@ import oslo_messaging
 import pytest
 
 from nova_vp import wire
-from nova_vp.core.decided import Reason
-from nova_vp.core.model import Unmanaged
+from nova_vp.core.types.guest import Unmanaged
+from nova_vp.core.types.reason import Reason
 from tests.unit.api import cloud
 from tests.unit.api.client import LATEST, Api, Persona
 from vp_api.routes import PUBLIC, ROUTES

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from nova import exception
 from nova.api.validation.extra_specs import base, validators
 
-from nova_vp.core.model import Isolation
+from nova_vp.core.types.guest import Isolation
 from nova_vp.flavor_specs import SPECS, FlavorSpec, InvalidFlavorSpec, parse
 
 pytestmark = pytest.mark.nova

@@ -11,23 +11,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
-from nova_vp.core.decided import Action, Change, Decision, Outcome, Reason, Result
-from nova_vp.core.knobs import Applied, Held, Knob
-from nova_vp.core.memory import Memory, confirm
-from nova_vp.core.model import (
-    Guest,
-    Isolation,
-    Limits,
-    LlcDomain,
-    MemoryMove,
-    Mode,
-    Picture,
-    Policy,
-    Reading,
-    Topology,
-    Unmanaged,
-)
+from nova_vp.core.pipeline.confirm import confirm
 from nova_vp.core.step import step
+from nova_vp.core.types.action import Action, Change, Outcome, Result
+from nova_vp.core.types.decision import Decision
+from nova_vp.core.types.guest import Guest, Isolation, MemoryMove, Unmanaged
+from nova_vp.core.types.knob import Applied, Held, Knob
+from nova_vp.core.types.picture import Picture
+from nova_vp.core.types.policy import Mode, Policy
+from nova_vp.core.types.reason import Reason
+from nova_vp.core.types.sample import Reading
+from nova_vp.core.types.state import Memory
+from nova_vp.core.types.topology import Limits, LlcDomain, Topology
 
 MILLION = 1e6
 

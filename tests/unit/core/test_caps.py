@@ -9,10 +9,12 @@ from itertools import pairwise
 
 import pytest
 
-from nova_vp.core.arbitrate import arbitrate
-from nova_vp.core.decided import Hurt, Reason, Rejection, Rung, Setting, Want
-from nova_vp.core.knobs import NO_QUOTA, Knob, Quota
-from nova_vp.core.model import Homing, Mode, Policy, Unmanaged
+from nova_vp.core.pipeline.arbitrate import arbitrate
+from nova_vp.core.types.guest import Unmanaged
+from nova_vp.core.types.knob import NO_QUOTA, Knob, Quota
+from nova_vp.core.types.policy import Homing, Mode, Policy
+from nova_vp.core.types.reason import Reason, Rejection, Rung
+from nova_vp.core.types.want import Hurt, Setting, Want
 from tests.unit.core.build import (
     ALL_KNOBS,
     CHASE,

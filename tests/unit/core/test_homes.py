@@ -3,9 +3,12 @@
 
 import pytest
 
-from nova_vp.core.decided import Kind, Reason
-from nova_vp.core.knobs import Knob
-from nova_vp.core.model import Homing, LlcDomain, Policy, Topology, Unmanaged
+from nova_vp.core.types.detection import Kind
+from nova_vp.core.types.guest import Unmanaged
+from nova_vp.core.types.knob import Knob
+from nova_vp.core.types.policy import Homing, Policy
+from nova_vp.core.types.reason import Reason
+from nova_vp.core.types.topology import LlcDomain, Topology
 from tests.unit.core.build import (
     ALL_KNOBS,
     CHASE,

@@ -5,9 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from nova_vp.core.decided import Kind, Reason, Rejection, Result, Rung
-from nova_vp.core.knobs import Knob
-from nova_vp.core.model import Controller, Homing, Limits, Policy
+from nova_vp.core.types.action import Result
+from nova_vp.core.types.detection import Kind
+from nova_vp.core.types.knob import Knob
+from nova_vp.core.types.policy import Controller, Homing, Policy
+from nova_vp.core.types.reason import Reason, Rejection, Rung
+from nova_vp.core.types.topology import Limits
 from tests.unit.core.build import (
     ALL_KNOBS,
     CHASE,

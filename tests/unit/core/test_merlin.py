@@ -9,13 +9,15 @@ from itertools import pairwise
 
 import pytest
 
-from nova_vp.core.candidate import has_room, unit_of, within_allotment
-from nova_vp.core.decided import Reason, Rejection, Rung, Setting
-from nova_vp.core.grow import Arbiter, local_cpus
-from nova_vp.core.host import see
-from nova_vp.core.knobs import Knob
-from nova_vp.core.model import Controller, Homing, Policy, Unmanaged
-from nova_vp.core.outlook import Outlook
+from nova_vp.core.controllers.merlin.rungs import Arbiter, local_cpus
+from nova_vp.core.model.candidate import has_room, unit_of, within_allotment
+from nova_vp.core.model.host import see
+from nova_vp.core.model.what_if import Outlook
+from nova_vp.core.types.guest import Unmanaged
+from nova_vp.core.types.knob import Knob
+from nova_vp.core.types.policy import Controller, Homing, Policy
+from nova_vp.core.types.reason import Reason, Rejection, Rung
+from nova_vp.core.types.want import Setting
 from tests.unit.core.build import (
     ALL_KNOBS,
     CHASE,

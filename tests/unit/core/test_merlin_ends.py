@@ -3,10 +3,11 @@
 
 from dataclasses import replace
 
-from nova_vp.core.decided import Kind, Reason, Rung
-from nova_vp.core.knobs import Applied, Held, Knob, Quota
-from nova_vp.core.memory import Cap
-from nova_vp.core.model import Controller, Homing, Policy
+from nova_vp.core.types.detection import Kind
+from nova_vp.core.types.knob import Applied, Held, Knob, Quota
+from nova_vp.core.types.policy import Controller, Homing, Policy
+from nova_vp.core.types.reason import Reason, Rung
+from nova_vp.core.types.state import Cap
 from tests.unit.core.build import ALL_KNOBS, COMPUTE, Host, Rates, nodes_of, uuid_of
 
 POLICY = Policy(home_on_arrival=Homing.NEVER, controllers=frozenset({Controller.MERLIN}))

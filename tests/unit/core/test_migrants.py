@@ -5,9 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from nova_vp.core import migrants
-from nova_vp.core.decided import Escalation, Kind, Migrant, Role
-from nova_vp.core.model import Controller, Homing, Limits, Policy, Topology, Unmanaged
+from nova_vp.core.escalation import candidates
+from nova_vp.core.types.decision import Escalation, Migrant, Role
+from nova_vp.core.types.detection import Kind
+from nova_vp.core.types.guest import Unmanaged
+from nova_vp.core.types.policy import Controller, Homing, Policy
+from nova_vp.core.types.topology import Limits, Topology
 from tests.unit.core.build import (
     ALL_KNOBS,
     CHASE,
@@ -78,7 +81,7 @@ def test_all_are_weighed_by_the_time_the_cluster_is_told():
 
 
 def test_before_all_are_weighed_nobody_is_named(monkeypatch):
-    monkeypatch.setattr("nova_vp.core.escalate.AHEAD", 1.0)
+    monkeypatch.setattr("nova_vp.core.escalation.escalate.AHEAD", 1.0)
     host = breaks_out(a_storm())
     decisions = host.ticks(60)
     candidates = [one.candidates for d in decisions for one in d.escalations]
@@ -88,7 +91,7 @@ def test_before_all_are_weighed_nobody_is_named(monkeypatch):
 
 def test_without_a_look_no_candidates_are_known(monkeypatch):
     """An escalation of this tick, that another one's look kept waiting."""
-    monkeypatch.setattr("nova_vp.core.escalate.AHEAD", 1.0)
+    monkeypatch.setattr("nova_vp.core.escalation.escalate.AHEAD", 1.0)
     host = a_storm()
     host.add("victim2", CHASE, cpus={0, 1, 2, 3}, node=0)
     breaks_out(host)
@@ -159,7 +162,7 @@ def test_who_was_tried_in_vain_takes_nothing_along():
 
 
 def test_where_the_model_sees_no_loss_the_load_is_shared_out(monkeypatch):
-    monkeypatch.setattr(migrants, "PREDICTED", 2.0)
+    monkeypatch.setattr(candidates, "PREDICTED", 2.0)
     host = breaks_out(a_full_neighbour_domain())
     found = by_name(host, told(host))
     assert found["storm"].relief_ratio == pytest.approx(LOSS)

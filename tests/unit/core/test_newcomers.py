@@ -3,8 +3,10 @@
 
 import pytest
 
-from nova_vp.core.model import Isolation, Policy, State
-from nova_vp.core.predict import newcomer_class, newcomers, predict, resident, typical
+from nova_vp.core.model.predict import newcomer_class, newcomers, predict, resident, typical
+from nova_vp.core.types.guest import Isolation
+from nova_vp.core.types.policy import Policy
+from nova_vp.core.types.sample import State
 
 CLOCK_HZ = 2e9
 POLICY = Policy()

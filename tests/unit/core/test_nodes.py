@@ -10,12 +10,17 @@ from dataclasses import replace
 
 import pytest
 
-from nova_vp.core.decided import Action, Kind, Reason, Rejection, Result, Rung
-from nova_vp.core.host import see
-from nova_vp.core.knobs import Knob
-from nova_vp.core.memory import signature
-from nova_vp.core.model import Homing, Limits, MemoryMove, Policy, State, Unmanaged
-from nova_vp.core.outlook import spot_of
+from nova_vp.core.model.holds import signature
+from nova_vp.core.model.host import see
+from nova_vp.core.model.what_if import spot_of
+from nova_vp.core.types.action import Action, Result
+from nova_vp.core.types.detection import Kind
+from nova_vp.core.types.guest import MemoryMove, Unmanaged
+from nova_vp.core.types.knob import Knob
+from nova_vp.core.types.policy import Homing, Policy
+from nova_vp.core.types.reason import Reason, Rejection, Rung
+from nova_vp.core.types.sample import State
+from nova_vp.core.types.topology import Limits
 from tests.unit.core.build import (
     ALL_KNOBS,
     CHASE,

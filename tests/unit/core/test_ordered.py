@@ -5,10 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from nova_vp.core.decided import Reason, Rejection, Result
-from nova_vp.core.knobs import NO_QUOTA, Knob
-from nova_vp.core.model import Homing, Mode, Policy, Unmanaged, tightest
-from nova_vp.core.pace import pace
+from nova_vp.core.pipeline.rate_limit import pace
+from nova_vp.core.types.action import Result
+from nova_vp.core.types.guest import Unmanaged
+from nova_vp.core.types.knob import NO_QUOTA, Knob
+from nova_vp.core.types.policy import Homing, Mode, Policy, tightest
+from nova_vp.core.types.reason import Reason, Rejection
 from tests.unit.core.build import (
     CHASE,
     CHASE_HURT,

@@ -3,8 +3,10 @@
 
 import pytest
 
-from nova_vp.core.decided import Outcome, Reason, Result
-from nova_vp.core.model import Homing, Mode, Policy, Unmanaged
+from nova_vp.core.types.action import Outcome, Result
+from nova_vp.core.types.guest import Unmanaged
+from nova_vp.core.types.policy import Homing, Mode, Policy
+from nova_vp.core.types.reason import Reason
 from tests.unit.core.build import CHASE, COMPUTE, Host, uuid_of
 from tests.unit.core.test_ordered import NEIGHBOUR, a_hurt_pair, revoke
 

@@ -3,7 +3,7 @@
 
 from dataclasses import replace
 
-from nova_vp.core.model import Homing, Policy
+from nova_vp.core.types.policy import Homing, Policy
 from tests.unit.core.build import CHASE, CHASE_HURT, COMPUTE, STREAM, Host, uuid_of
 
 NO_HOMING = Policy(home_on_arrival=Homing.NEVER)

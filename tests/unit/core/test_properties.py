@@ -11,24 +11,18 @@ from dataclasses import dataclass, field, replace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nova_vp.core.decided import TRIED, Action, Change, Decision, Reason, Setting, Want
-from nova_vp.core.knobs import Knob, Partition, Quota, all_cpus
-from nova_vp.core.memory import BUDGET_S, Memory
-from nova_vp.core.model import (
-    Controller,
-    Guest,
-    Homing,
-    Isolation,
-    Limits,
-    LlcDomain,
-    Mode,
-    Picture,
-    Policy,
-    Topology,
-    Unmanaged,
-)
-from nova_vp.core.plan import plan
+from nova_vp.core.pipeline.plan import plan
 from nova_vp.core.step import step
+from nova_vp.core.types.action import Action, Change
+from nova_vp.core.types.decision import Decision
+from nova_vp.core.types.guest import Guest, Isolation, Unmanaged
+from nova_vp.core.types.knob import Knob, Partition, Quota, all_cpus
+from nova_vp.core.types.picture import Picture
+from nova_vp.core.types.policy import Controller, Homing, Mode, Policy
+from nova_vp.core.types.reason import TRIED, Reason
+from nova_vp.core.types.state import BUDGET_S, Memory
+from nova_vp.core.types.topology import Limits, LlcDomain, Topology
+from nova_vp.core.types.want import Setting, Want
 from tests.unit.core.build import CHASE, CHASE_HURT, COMPUTE, STREAM, Host, Rates, uuid_of
 
 MOVING = frozenset({Knob.PLACEMENT, Knob.MEMORY})

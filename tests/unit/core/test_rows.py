@@ -5,32 +5,19 @@ from dataclasses import replace
 
 import pytest
 
-from nova_vp.core.decided import (
-    Alternative,
-    Hurt,
-    Kind,
-    Reason,
-    Rejection,
-    Rung,
-    Setting,
-    Want,
-)
-from nova_vp.core.escalate import escalations
-from nova_vp.core.knobs import Applied, Held, Knob, Partition
-from nova_vp.core.memory import Memory, Tracked
-from nova_vp.core.model import (
-    Controller,
-    Homing,
-    Limits,
-    LlcDomain,
-    Policy,
-    State,
-    Topology,
-    Unmanaged,
-)
-from nova_vp.core.outlook import Gain
-from nova_vp.core.pace import pace
-from nova_vp.core.rearrange import _is_bearable
+from nova_vp.core.controllers.rebalance.controller import _is_bearable
+from nova_vp.core.escalation.escalate import escalations
+from nova_vp.core.model.what_if import Gain
+from nova_vp.core.pipeline.rate_limit import pace
+from nova_vp.core.types.detection import Kind
+from nova_vp.core.types.guest import Unmanaged
+from nova_vp.core.types.knob import Applied, Held, Knob, Partition
+from nova_vp.core.types.policy import Controller, Homing, Policy
+from nova_vp.core.types.reason import Reason, Rejection, Rung
+from nova_vp.core.types.sample import State
+from nova_vp.core.types.state import Memory, Tracked
+from nova_vp.core.types.topology import Limits, LlcDomain, Topology
+from nova_vp.core.types.want import Alternative, Hurt, Setting, Want
 from tests.unit.core.build import (
     ALL_KNOBS,
     CHASE,

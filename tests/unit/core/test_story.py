@@ -5,25 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from nova_vp.core.decided import (
-    Outcome,
-    Reason,
-    Rejection,
-    Result,
-)
-from nova_vp.core.knobs import Applied
-from nova_vp.core.memory import confirm
-from nova_vp.core.model import (
-    Homing,
-    Incomplete,
-    Isolation,
-    LlcDomain,
-    Mode,
-    Policy,
-    State,
-    Topology,
-    Unmanaged,
-)
+from nova_vp.core.pipeline.confirm import confirm
+from nova_vp.core.types.action import Outcome, Result
+from nova_vp.core.types.guest import Isolation, Unmanaged
+from nova_vp.core.types.knob import Applied
+from nova_vp.core.types.policy import Homing, Mode, Policy
+from nova_vp.core.types.reason import Reason, Rejection
+from nova_vp.core.types.sample import Incomplete, State
+from nova_vp.core.types.topology import LlcDomain, Topology
 from tests.unit.core.build import (
     CHASE,
     CHASE_HURT,

@@ -8,12 +8,9 @@ import pytest
 from stevedore import ExtensionManager
 
 from nova_vp import flavor_specs
-from nova_vp.core.model import (
-    Homing,
-    Incomplete,
-    Mode,
-    Unmanaged,
-)
+from nova_vp.core.types.guest import Unmanaged
+from nova_vp.core.types.policy import Homing, Mode
+from nova_vp.core.types.sample import Incomplete
 from tests.install.__main__ import PLACES
 from tests.install.guide import sections
 from tests.unit.docs.pages import ALL, DOC, PAGES, ROOT

@@ -3,8 +3,8 @@
 
 import pytest
 
-from nova_vp.core.knobs import NO_QUOTA, Applied, Held, Knob, Partition, Quota
-from nova_vp.core.model import Isolation, Unmanaged
+from nova_vp.core.types.guest import Isolation, Unmanaged
+from nova_vp.core.types.knob import NO_QUOTA, Applied, Held, Knob, Partition, Quota
 from nova_vp.cpuset import format_cpus
 from nova_vp.flavor_specs import FlavorSpec
 from tests.domain_xml import PROJECT_ID, a_domain, nova_metadata

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from nova_vp.core.knobs import Knob
+from nova_vp.core.types.knob import Knob
 from tests.memory_subjects import KIB, FakePages, PagesSubject, over
 from vp_agent.drivers.guest_pages import PAGE_BYTES, PAGE_KIB, Flow, choose
 from vp_agent.drivers.memory_move import Move, chunks, flows_between

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nova_vp.core.knobs import Knob, Partition
+from nova_vp.core.types.knob import Knob, Partition
 from tests.partition_subjects import ResctrlSubject, give_back, hold, seen
 from vp_agent.drivers.base import ApplyFailed, GuestGone
 from vp_agent.drivers.fake import FakeGuests, FakeHost

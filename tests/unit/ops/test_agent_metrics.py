@@ -8,8 +8,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 
-from nova_vp.core.decided import Kind, Reason, Result
-from nova_vp.core.model import Homing, Mode, Policy
+from nova_vp.core.types.action import Result
+from nova_vp.core.types.detection import Kind
+from nova_vp.core.types.policy import Homing, Mode, Policy
+from nova_vp.core.types.reason import Reason
 from tests.decisions import (
     a_decision,
     a_detection,

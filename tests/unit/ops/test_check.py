@@ -12,7 +12,8 @@ import pytest
 from oslo_config import cfg
 
 from nova_vp import conf as options
-from nova_vp.core.model import LlcDomain, Topology, Unmanaged
+from nova_vp.core.types.guest import Unmanaged
+from nova_vp.core.types.topology import LlcDomain, Topology
 from vp_agent import check
 from vp_agent.checks import host, means, settings
 from vp_agent.checks.finding import Finding, Level, looked

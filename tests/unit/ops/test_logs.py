@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from nova_vp.core.model import Mode
+from nova_vp.core.types.policy import Mode
 from vp_agent import order_log
 from vp_agent.control import Control
 from vp_agent.drivers.command_server import Endpoint, MigrationEndpoint

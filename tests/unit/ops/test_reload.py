@@ -12,8 +12,9 @@ from oslo_config import cfg
 from nova_vp import conf as options
 from nova_vp import signals
 from nova_vp.conf.policy import policy_from
-from nova_vp.core.decided import Reason
-from nova_vp.core.model import Homing, Limits, Policy
+from nova_vp.core.types.policy import Homing, Policy
+from nova_vp.core.types.reason import Reason
+from nova_vp.core.types.topology import Limits
 from nova_vp.reload import Reloader
 from tests.unit.agent_host import World
 from tests.unit.core.build import CHASE

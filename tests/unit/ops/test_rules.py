@@ -9,7 +9,7 @@ from pathlib import Path
 import promql_parser
 import pytest
 
-from nova_vp.core.decided import Outcome, Result
+from nova_vp.core.types.action import Outcome, Result
 from tests.decisions import a_decision, a_detection, a_node, a_view, an_action, facts, uuid_of
 from tests.promql import DASHBOARD, alerts, parts, queries, selectors
 from tests.unit.ops import test_agent_metrics as agent

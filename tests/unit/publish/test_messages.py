@@ -11,9 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nova_vp import wire
-from nova_vp.core.decided import Alternative, Change, Kind, Rejection, Rung
-from nova_vp.core.knobs import NO_QUOTA, Knob, Quota
-from nova_vp.core.model import Isolation, MemoryMove, Mode, Sensitivity, State, Unmanaged
+from nova_vp.core.types.action import Change
+from nova_vp.core.types.detection import Kind
+from nova_vp.core.types.guest import Isolation, MemoryMove, Unmanaged
+from nova_vp.core.types.knob import NO_QUOTA, Knob, Quota
+from nova_vp.core.types.policy import Mode
+from nova_vp.core.types.reason import Rejection, Rung
+from nova_vp.core.types.sample import Sensitivity, State
+from nova_vp.core.types.want import Alternative
 from tests.decisions import (
     PROFILE,
     SAMPLE,

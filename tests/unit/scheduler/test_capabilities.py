@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from nova_vp import wire
-from nova_vp.core.knobs import Knob
+from nova_vp.core.types.knob import Knob
 from tests.unit.agent_host import World
 from vp_agent.drivers.fake import FakeActuator, FakeGuests, FakeHost, FakeJournal
 from vp_agent.drivers.memory_fake import FakeMover

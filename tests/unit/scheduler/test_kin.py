@@ -4,8 +4,8 @@
 import pytest
 
 from nova_vp import wire
-from nova_vp.core.model import Policy
-from nova_vp.core.predict import FALLBACK_CLOCK_HZ, newcomers, predict
+from nova_vp.core.model.predict import FALLBACK_CLOCK_HZ, newcomers, predict
+from nova_vp.core.types.policy import Policy
 from tests.messages import a_digest, a_domain, digest_text
 from tests.unit.scheduler.cloud import UUID, Cloud, a_host, a_request
 from tests.unit.scheduler.test_newcomers import a_group

@@ -14,7 +14,7 @@ import pytest
 from oslo_config import cfg
 
 from nova_vp.conf import database
-from nova_vp.core.model import Mode
+from nova_vp.core.types.policy import Mode
 from nova_vp.db import schema
 from nova_vp.db.orders import OrderBook
 from nova_vp.ordered import NOTHING, Ordered, read_orders

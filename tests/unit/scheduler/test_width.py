@@ -5,8 +5,8 @@ from itertools import product
 
 import pytest
 
-from nova_vp.core.model import Policy
-from nova_vp.core.predict import FALLBACK_CLOCK_HZ, Resident, newcomers, predict, tabulate
+from nova_vp.core.model.predict import FALLBACK_CLOCK_HZ, Resident, newcomers, predict, tabulate
+from nova_vp.core.types.policy import Policy
 from tests.messages import a_digest
 from vp_scheduler.host_digest import HostDigest, Loss, read_digest
 from vp_scheduler.judge import Ask, judge

@@ -8,9 +8,11 @@ import itertools
 
 import pytest
 
-from nova_vp.core.decided import Action, Change, Hurt, Reason
-from nova_vp.core.knobs import Knob
-from nova_vp.core.model import Policy
+from nova_vp.core.types.action import Action, Change
+from nova_vp.core.types.knob import Knob
+from nova_vp.core.types.policy import Policy
+from nova_vp.core.types.reason import Reason
+from nova_vp.core.types.want import Hurt
 from tests.bench.anymix import moved_twice, numbers_of, trial
 from tests.bench.placements import Measure, best_static
 from vp_sim.anymix import any_mix

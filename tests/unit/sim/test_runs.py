@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from nova_vp.core.knobs import Knob, Quota
+from nova_vp.core.types.knob import Knob, Quota
 from vp_sim.apps import Phase
 from vp_sim.host import moved_vcpus
 from vp_sim.jobs import JOB_S

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Creation (thesis 2.2): CPU and memory of a new VP from one node, its vCPUs in one LLC domain.
+
+The servers of one VP go to the same place while it has room. `vp:memory_split` spreads a guest's
+memory over several nodes by percentage instead. Nothing here moves who already has a home.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from nova_vp.core.model.candidate import may_move_memory
+from nova_vp.core.model.host import Host, Seat, cpus_of
+from nova_vp.core.model.predict import predict
+from nova_vp.core.types.guest import Guest
+from nova_vp.core.types.knob import Knob, Shares
+from nova_vp.core.types.policy import Homing, Mode, Policy
+from nova_vp.core.types.reason import Reason, Rejection
+from nova_vp.core.types.want import Alternative, Hurt, Setting, Want
+
+HOME = "home"
+
+
+@dataclass(frozen=True, slots=True)
+class _Arrivals:
+    """Those that get a home in this tick, and what they took so far."""
+
+    unsettled: frozenset[str]
+    taken_vcpus: dict[int, float] = field(default_factory=dict)
+    """By domain id."""
+    seat_of_vp: dict[str, Seat] = field(default_factory=dict)
+
+
+def homing(host: Host, mode: Mode, policy: Policy) -> Iterator[Want]:
+    """One LLC domain for each guest that has none of its own yet.
+
+    CPU first, then the cache: among the seats that keep vCPUs evenly spread, the one where least
+    is lost; losses up to `strict_max_hurt_ratio` count as none. In `advise` it is proposed like
+    anything else, since VPs that float share every cache and cannot be told apart.
+    """
+    if policy.home_on_arrival is Homing.NEVER:
+        return
+    if policy.home_on_arrival is Homing.ENFORCE and mode is Mode.OBSERVE:
+        return
+    homeless = [
+        guest
+        for uuid, guest in host.guests.items()
+        if guest.is_running and not guest.unmanaged and not _has_a_home(host, uuid)
+    ]
+    # The widest first: the narrow ones even out what the wide ones leave.
+    homeless.sort(key=lambda guest: -guest.vcpus)
+    arrivals = _Arrivals(frozenset(guest.uuid for guest in homeless))
+    for guest in homeless:
+        want = _home(host, guest, arrivals, policy)
+        if want is not None:
+            for domain_id in want.domain_ids:
+                taken = arrivals.taken_vcpus.get(domain_id, 0)
+                arrivals.taken_vcpus[domain_id] = taken + guest.vcpus / len(want.domain_ids)
+            yield want
+
+
+def _has_a_home(host: Host, uuid: str) -> bool:
+    """Once homed it stays: balancing later arrivals is no reason to move anybody."""
+    return host.vps[uuid].is_homed or len(host.domains_of[uuid]) == 1
+
+
+def _home(host: Host, guest: Guest, arrivals: _Arrivals, policy: Policy) -> Want | None:
+    all_seats = host.seats(guest)
+    if len(all_seats) < 2:
+        return None
+
+    def load(seat: Seat) -> float:
+        taken = sum(arrivals.taken_vcpus.get(d.id, 0) for d in seat)
+        settled = host.allocated_vcpus(seat, arrivals.unsettled) + taken
+        return (settled + guest.vcpus) / len(cpus_of(seat, guest))
+
+    vcpus_in_all = sum(g.vcpus for g in host.guests.values())
+    fair = math.ceil(vcpus_in_all / len(host.topology.cpus))
+    roomy = [seat for seat in all_seats if load(seat) <= fair] or [min(all_seats, key=load)]
+    hurts = {
+        seat: _hurt_in(host, guest.uuid, seat, arrivals.unsettled, policy) for seat in all_seats
+    }
+    siblings = _seats_of_its_vp(host, guest, arrivals)
+
+    def rank(seat: Seat) -> tuple[bool, float, float, int]:
+        worst = hurts[seat].worst_ratio
+        felt = worst if worst > policy.strict_max_hurt_ratio else 0.0
+        return (seat not in siblings, felt, load(seat), seat[0].id)
+
+    best = min(roomy, key=rank)
+    arrivals.seat_of_vp.setdefault(guest.vp_id, best)
+    rejected = tuple(
+        Alternative(
+            guest.uuid,
+            seat[0].id,
+            Rejection.NOT_BEST if seat in roomy else Rejection.MORE_CROWDED,
+            hurts[seat],
+        )
+        for seat in all_seats
+        if seat != best
+    )
+    return Want(
+        controller=HOME,
+        guest_uuid=guest.uuid,
+        settings=(
+            Setting(guest.uuid, Knob.PLACEMENT, (cpus_of(best, guest),)),
+            *_memory(host, guest, best),
+        ),
+        domain_ids=tuple(d.id for d in best),
+        reason=Reason.HOME,
+        hurt=hurts[best],
+        rejected=rejected,
+    )
+
+
+def _seats_of_its_vp(host: Host, guest: Guest, arrivals: _Arrivals) -> set[Seat]:
+    """Where other servers of the same VP live, or will."""
+    found = {
+        host.domains_of[one.uuid]
+        for one in host.guests.values()
+        if one.vp_id == guest.vp_id and one.uuid != guest.uuid and _has_a_home(host, one.uuid)
+    }
+    planned = arrivals.seat_of_vp.get(guest.vp_id)
+    return found | ({planned} if planned else set())
+
+
+def _memory(host: Host, guest: Guest, seat: Seat) -> tuple[Setting, ...]:
+    """Only where a flavor splits it: the kernel gives a newcomer memory where it runs."""
+    split = split_over(host, guest, seat[0].node)
+    if not split or not may_move_memory(host, guest):
+        return ()
+    return (Setting(guest.uuid, Knob.MEMORY, split),)
+
+
+def split_over(host: Host, guest: Guest, home: int) -> Shares:
+    """`vp:memory_split` on this host: the first share at home, the others on the nodes that are
+    nearest to it. Empty if the host has fewer nodes than the flavor names."""
+    distance: Mapping[int, int] = {
+        there: far for here, there, far in host.topology.distances if here == home
+    }
+    nodes = sorted(
+        host.topology.nodes, key=lambda node: (node != home, distance.get(node, 0), node)
+    )
+    shares = [share for _, share in guest.memory_split]
+    if len(shares) > len(nodes):
+        return ()
+    return tuple(sorted(zip(nodes, shares, strict=False)))
+
+
+def _hurt_in(host: Host, uuid: str, seat: Seat, without: frozenset[str], policy: Policy) -> Hurt:
+    return predict(host.resident(uuid, policy), host.residents(seat, policy, without | {uuid}))

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Merlin's ladder (thesis 3.1): every way to give a VP one CPU more, each rung a function.
+
+A cap of its own raised, a CPU at home, a CPU elsewhere, changing places, a move with memory. For
+one VP alone, or for all of its application set S. Nothing here compares: `merlin` chooses.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+from nova_vp.core.model.candidate import (
+    FREE_CPU,
+    Candidate,
+    is_memory_movable,
+    needs_local_memory,
+    swap,
+    swap_has_room,
+    unit_of,
+    within_allotment,
+)
+from nova_vp.core.model.cpu_cap import CAP_STEP, capped
+from nova_vp.core.model.holds import left_lately
+from nova_vp.core.model.host import Host
+from nova_vp.core.model.what_if import Outlook, Spot
+from nova_vp.core.types.guest import Guest
+from nova_vp.core.types.knob import Cpus, Knob, all_cpus
+from nova_vp.core.types.policy import Policy
+from nova_vp.core.types.reason import Rung
+from nova_vp.core.types.state import Cap, Demand
+from nova_vp.core.types.topology import LlcDomain
+from nova_vp.core.types.want import Setting
+
+
+@dataclass(frozen=True, slots=True)
+class Arbiter:
+    """What one choice is made from."""
+
+    host: Host
+    outlook: Outlook
+    policy: Policy
+    caps: Mapping[str, Cap]
+    taken: frozenset[int]
+    """CPUs that others get in this tick."""
+    now_s: float
+
+    def may_go(self, guest_uuid: str, cpus: frozenset[int]) -> bool:
+        """Not back to where it was taken away lately."""
+        return not left_lately(self.host.vps[guest_uuid], cpus, self.now_s, self.policy)
+
+
+def _free_cpus(arbiter: Arbiter, guest: Guest, domain: LlcDomain) -> list[int]:
+    """CPUs of a domain that it may use and nobody else does, the idlest first."""
+    host = arbiter.host
+    usable = (domain.cpus & guest.allowed_cpus) - guest.placement - arbiter.taken
+    free = [
+        cpu
+        for cpu in usable
+        if host.claim(cpu) <= FREE_CPU and arbiter.may_go(guest.uuid, frozenset((cpu,)))
+    ]
+    return sorted(free, key=lambda cpu: (host.claim(cpu), cpu))
+
+
+def _grown(
+    host: Host, guest: Guest, cpu: int, rung: Rung, instead_of: Collection[int] = ()
+) -> Candidate:
+    """The guest with one CPU more, or with this one instead of those that hurt somebody; a CPU
+    elsewhere makes its memory partly remote."""
+    cpus = guest.placement.difference(instead_of) | {cpu}
+    domains = tuple(d for d in host.topology.domains if d.cpus & cpus)
+    size = min(guest.vcpus, len(cpus))
+    return Candidate(
+        rung=rung,
+        guest_uuid=guest.uuid,
+        seat=tuple(d for d in domains if cpu in d.cpus),
+        settings=(Setting(guest.uuid, Knob.PLACEMENT, (cpus,)),),
+        spots={
+            guest.uuid: Spot(
+                domains={d.id: len(d.cpus & cpus) / len(cpus) for d in domains},
+                memory=host.memory_due(guest.uuid),
+                speed=size / min(guest.vcpus, len(guest.placement)),
+            )
+        },
+    )
+
+
+def home_domains(host: Host, guest: Guest) -> tuple[LlcDomain, ...]:
+    """LLC domains of its home node: where most of its vCPUs are (thesis 3.1)."""
+    weights: dict[int, float] = {}
+    for domain in host.domains_of[guest.uuid]:
+        weights[domain.node] = weights.get(domain.node, 0.0) + host.share(guest.uuid, domain)
+    home = max(weights, key=lambda node: (weights[node], -node))
+    return tuple(d for d in host.topology.domains if d.node == home)
+
+
+def raised_cap(arbiter: Arbiter, guest: Guest) -> Iterator[Candidate]:
+    """Its own cap by one step, unless the one that it was capped for is hurt now."""
+    cap = arbiter.caps.get(guest.uuid)
+    victim = arbiter.host.vps.get(cap.victim_uuid) if cap else None
+    if cap is None or Knob.CPU_CAP not in arbiter.host.knobs or (victim and victim.detection):
+        return
+    ratio = min(1.0, round(cap.ratio + CAP_STEP, 6))
+    spot = arbiter.outlook.spots[guest.uuid]
+    yield Candidate(
+        rung=Rung.RAISE_CAP,
+        guest_uuid=guest.uuid,
+        seat=arbiter.host.domains_of[guest.uuid],
+        settings=(capped(guest, cap.original, ratio),),
+        spots={guest.uuid: spot._replace(speed=ratio / cap.ratio)},
+    )
+
+
+def local_cpus(arbiter: Arbiter, guest: Guest) -> Iterator[Candidate]:
+    for domain in home_domains(arbiter.host, guest):
+        for cpu in _free_cpus(arbiter, guest, domain)[:1]:
+            yield _grown(arbiter.host, guest, cpu, Rung.LOCAL_CPU)
+
+
+def remote_cpus(
+    arbiter: Arbiter, members: Sequence[Guest], asker: Guest, demand: Demand
+) -> Iterator[Candidate]:
+    """The asker takes a CPU of another node. With others hurt, only who is insensitive to memory
+    leaves it: the asker, for the CPU that hurt; or a member of S altogether, to make room (thesis
+    3.2.3)."""
+    host = arbiter.host
+    home = {d.id for d in home_domains(host, asker)}
+    is_reassessed = len(members) > 1
+    if not is_reassessed or not needs_local_memory(host, (asker,)):
+        for domain in host.topology.domains:
+            free = () if domain.id in home else _free_cpus(arbiter, asker, domain)[:1]
+            for cpu in free:
+                instead_of = demand.granted if demand.hurt else ()
+                yield _grown(host, asker, cpu, Rung.REMOTE_CPU, instead_of)
+    if is_reassessed:
+        for guest in members:
+            if not needs_local_memory(host, (guest,)) and not guest.unmanaged:
+                yield from _moved_whole(arbiter, guest, with_memory=False)
+
+
+def _moved_whole(arbiter: Arbiter, guest: Guest, with_memory: bool) -> Iterator[Candidate]:
+    """All of a member onto free CPUs of another domain, as many as it has and one more."""
+    host = arbiter.host
+    here = {d.id for d in host.domains_of[guest.uuid]}
+    for domain in host.topology.domains:
+        free = _free_cpus(arbiter, guest, domain)
+        size = min(len(guest.placement), guest.vcpus)
+        if domain.id in here or len(free) < size:
+            continue
+        cpus = frozenset(free[: min(size + 1, guest.vcpus)])
+        follows = with_memory and is_memory_movable(host, guest, domain.node)
+        settings = [Setting(guest.uuid, Knob.PLACEMENT, (cpus,))]
+        if follows:
+            settings.append(Setting(guest.uuid, Knob.MEMORY, ((domain.node, 1.0),)))
+        yield Candidate(
+            rung=Rung.MOVE_WITH_MEMORY if follows else Rung.MOVE,
+            guest_uuid=guest.uuid,
+            seat=(domain,),
+            settings=tuple(settings),
+            spots={
+                guest.uuid: Spot(
+                    domains={domain.id: 1.0},
+                    memory={domain.node: 1.0} if follows else host.memory_due(guest.uuid),
+                    speed=len(cpus) / size,
+                )
+            },
+        )
+
+
+def swaps(arbiter: Arbiter, members: Sequence[Guest]) -> Iterator[Candidate]:
+    """No CPU is free elsewhere, and somebody is hurt: a member of S with somebody there, neither of
+    them sensitive to memory. It brings nobody a CPU, so that it is nothing for who asks alone."""
+    host, taken = arbiter.host, arbiter.taken
+    if len(members) == 1:
+        return
+    local = {guest.uuid for guest in members}
+    for guest in members:
+        for uuid, other in host.guests.items():
+            if uuid in local or guest.unmanaged or other.unmanaged:
+                continue
+            if guest.vp_id == other.vp_id:
+                continue
+            if host.domains_of[uuid] == host.domains_of[guest.uuid]:
+                continue
+            if needs_local_memory(host, (other,)) or needs_local_memory(host, (guest,)):
+                continue
+            one, two = unit_of(host, guest.uuid), unit_of(host, uuid)
+            if swap_has_room(host, one, two, taken):
+                change = swap(host, one, two, follow=False)
+                settings = within_allotment(host, change.settings, taken)
+                goes = {s.guest_uuid: all_cpus(cast(Cpus, s.value)) for s in settings}
+                if all(arbiter.may_go(uuid, cpus) for uuid, cpus in goes.items()):
+                    yield replace(change, settings=settings)
+
+
+def moves_with_memory(arbiter: Arbiter, members: Sequence[Guest]) -> Iterator[Candidate]:
+    """Nobody in S may leave its memory: the smaller footprint goes, and takes it along."""
+    for guest in sorted(members, key=lambda one: one.memory_kib):
+        if not guest.unmanaged:
+            yield from _moved_whole(arbiter, guest, with_memory=True)

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When a setting may be changed again: holds between moves, no way back, no failed change twice."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar, cast
+
+from nova_vp.core.types.action import Change, Result
+from nova_vp.core.types.knob import Cpus, Knob, Value, all_cpus, nodes_of
+from nova_vp.core.types.policy import Policy
+from nova_vp.core.types.state import Memory, Tracked
+from nova_vp.core.types.want import Setting
+
+FIRST_WAIT_S = 30.0
+
+MOST_DOUBLINGS = 4
+"""Of the wait after a look for a better arrangement that brought nothing."""
+
+
+def signature(settings: Iterable[Setting | Change]) -> int:
+    """What makes two rearrangements the same one."""
+    return hash(frozenset((s.guest_uuid, s.knob, _target(s)) for s in settings))
+
+
+def _target(setting: Setting | Change) -> Value:
+    return setting.value if isinstance(setting, Setting) else setting.to
+
+
+def put_off(memory: Memory, now_s: float) -> Memory:
+    """The next look for a better arrangement is farther away, until one of them brings some."""
+    wait_s = FIRST_WAIT_S * 2.0 ** min(memory.fruitless_looks, MOST_DOUBLINGS)
+    looks = memory.fruitless_looks + 1
+    return replace(memory, rearrange_at_s=now_s + wait_s, fruitless_looks=looks)
+
+
+_One = TypeVar("_One")
+
+
+MOVING = frozenset({Knob.PLACEMENT, Knob.MEMORY})
+
+
+def may_turn(setting: Setting, memory: Memory, now_s: float, policy: Policy) -> bool:
+    """Whether what must prove itself may want this now, the budget apart: a plan of several steps
+    waits as a whole if one of them may not."""
+    vp = memory.vps[setting.guest_uuid]
+    return not (
+        is_held_off(setting, memory, now_s)
+        or (setting.knob in MOVING and moved_lately(vp, now_s, policy))
+        or was_refused_lately(setting, vp, now_s, policy)
+        or goes_back(setting, vp, now_s, policy)
+    )
+
+
+def is_held_off(setting: Setting, memory: Memory, now_s: float) -> bool:
+    return memory.held_off.get((setting.guest_uuid, setting.knob), now_s) > now_s
+
+
+def was_refused_lately(setting: Setting, vp: Tracked, now_s: float, policy: Policy) -> bool:
+    """By the host, that will do the same a second later."""
+    return any(
+        outcome.result is Result.FAILED
+        and now_s - outcome.at_s < policy.move_hold_s
+        and any(
+            c.guest_uuid == vp.guest_uuid and c.knob is setting.knob for c in outcome.action.changes
+        )
+        for outcome in vp.history
+    )
+
+
+def goes_back(setting: Setting, vp: Tracked, now_s: float, policy: Policy) -> bool:
+    if setting.knob is Knob.PLACEMENT:
+        return left_lately(vp, all_cpus(cast(Cpus, setting.value)), now_s, policy)
+    if setting.knob is Knob.MEMORY:
+        return _is_among(vp.left_nodes, nodes_of(setting.value), now_s, policy)
+    return False
+
+
+def in_turn(found: Sequence[_One], at_once: int, now_s: float, interval_s: float) -> Sequence[_One]:
+    """Of many so many in each tick, whatever the seconds between two of them."""
+    if len(found) <= at_once:
+        return found
+    first = int(now_s / max(1, round(interval_s))) * at_once % len(found)
+    return (*found, *found)[first : first + at_once]
+
+
+def moved_lately(vp: Tracked, now_s: float, policy: Policy) -> bool:
+    return vp.moved_at_s is not None and now_s - vp.moved_at_s < policy.move_hold_s
+
+
+def left_lately(vp: Tracked, cpus: frozenset[int], now_s: float, policy: Policy) -> bool:
+    """It was taken away from some of these CPUs, and may not go back yet."""
+    return _is_among(vp.left, cpus, now_s, policy)
+
+
+def _is_among(
+    left: Iterable[tuple[frozenset[int], float]], ids: frozenset[int], now_s: float, policy: Policy
+) -> bool:
+    return any(gone & ids and now_s - at_s < policy.reverse_hold_s for gone, at_s in left)
+
+
+_Key = TypeVar("_Key")
+
+
+def alive(until_s: Mapping[_Key, float], now_s: float) -> dict[_Key, float]:
+    return {key: end_s for key, end_s in until_s.items() if end_s > now_s}

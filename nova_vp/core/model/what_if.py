@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What everybody would lose if some guests lived elsewhere: `predict` for a whole host.
+
+Caches, memory controllers, links, remote latency and CPU in one number per guest, the share of its
+performance that is lost. Controllers compare candidates with it; nothing here chooses.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from nova_vp.core.model.host import Host
+from nova_vp.core.model.predict import (
+    LOST_MISSES,
+    Resident,
+    evicted_ratio,
+    loss_ratio,
+    queueing_ratio,
+)
+from nova_vp.core.types.policy import Policy
+from nova_vp.core.types.sample import Sample
+from nova_vp.core.types.topology import Limits, LlcDomain
+
+Route = tuple[int, int]
+"""(node of the CPU, node of the memory): a controller if they are the same, else a link."""
+
+PRECISION = 0.03
+"""Of a latency, as a share of it."""
+UNTOLD_RATIO = 0.02
+"""Of its cycles per instruction that a VP must be foretold to lose to its neighbours, before what
+it misses tells whether that is true."""
+TOLD_TIMES = 3.0
+"""The eviction that is expected where a VP is now: so far its misses tell of other places too. A
+breeze tells nothing of a storm."""
+
+
+class Spot(NamedTuple):
+    """Where one guest lives."""
+
+    domains: Mapping[int, float]
+    """Share of its vCPUs by LLC domain."""
+    memory: Mapping[int, float]
+    """Share of its memory by node."""
+    speed: float = 1.0
+    """Share that a cap leaves of the CPU it uses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """What a candidate would change, by guest: loss before minus loss after, positive is good."""
+
+    by_guest: Mapping[str, float]
+    total: float
+    """Weighted by priority."""
+    utility: float
+    """The same in logarithms of performance: who has little left gains most by a little more."""
+    worst: float
+    """Of those who would lose, the one that loses most; 0 if nobody does. Never positive."""
+    losses: Mapping[str, float]
+    """After it, of all who are concerned."""
+
+
+class _Known(NamedTuple):
+    """What a VP's misses tell of evictions."""
+
+    trust: float
+    up_to: float
+    """Of larger ones they tell nothing."""
+
+
+class Outlook:
+    """One host at one tick, with everybody where they are; `gain_of` asks what if."""
+
+    def __init__(self, host: Host, limits: Limits, policy: Policy) -> None:
+        self._limits = limits
+        self._node_of = {d.id: d.node for d in host.topology.domains}
+        self._cpus = {d.id: len(d.cpus) for d in host.topology.domains}
+        self._cores = {uuid: host.wanted_cores(uuid) for uuid in host.guests}
+        self._weights = {uuid: guest.priority for uuid, guest in host.guests.items()}
+        self.residents = {uuid: host.resident(uuid, policy) for uuid in host.guests}
+        self._alone = {
+            uuid: queueing_ratio(one.misses_per_s, limits.node_misses_per_s)
+            for uuid, one in self.residents.items()
+        }
+        """Latency of memory that serves this guest alone, over one that is idle."""
+        self._samples = {uuid: vp.sample for uuid, vp in host.vps.items() if not vp.incomplete}
+        self._penalty = policy.miss_penalty_cycles / 1000
+        self.spots = {uuid: spot_of(host, uuid) for uuid in host.guests}
+        self._members: dict[int, set[str]] = {d.id: set() for d in host.topology.domains}
+        self._pressure = dict.fromkeys(self._node_of, 0.0)
+        self._used = dict.fromkeys(self._node_of, 0.0)
+        self._lodgers: dict[int, set[str]] = {}
+        self._at = dict(self.spots)
+        """Where everybody is in what is asked about."""
+        self._queues: dict[Route, float] = {}
+        """Latency of each controller and link, over an idle one, as it is now."""
+        for uuid in host.guests:
+            self._enter(uuid, self.spots[uuid], 1.0)
+            for node in self.spots[uuid].memory:
+                self._lodgers.setdefault(node, set()).add(uuid)
+        self._losses: dict[str, float] = {}
+        self._known: dict[str, _Known] = {}
+
+    def loss(self, uuid: str) -> float:
+        """Share of its performance that a guest loses where everybody is now."""
+        if uuid not in self._losses:
+            self._losses[uuid] = self._loss(uuid, self._now())
+        return self._losses[uuid]
+
+    def _believed(self, one: Resident, evicted: float) -> float:
+        """What can be true of an eviction that the model expects: what a VP lost to its neighbours
+        is not more than what it misses now. Beside quiet neighbours, where nothing is expected,
+        nothing is learned, and beside a few only of a few."""
+        known = self._known.get(one.guest_uuid)
+        if known is None:
+            known = self._learned(one, self._samples.get(one.guest_uuid))
+            self._known[one.guest_uuid] = known
+        if evicted <= known.up_to:
+            return known.trust * evicted
+        return evicted - (1 - known.trust) * known.up_to
+
+    def _learned(self, one: Resident, sample: Sample | None) -> _Known:
+        evicted = self._evicted(one, self.spots[one.guest_uuid])
+        expected_cpi = one.hit_value_cpi * evicted
+        if sample is None or expected_cpi <= UNTOLD_RATIO * one.cpi:
+            return _Known(1.0, 0.0)
+        felt_cpi = LOST_MISSES * sample.mpki * self._penalty
+        return _Known(min(1.0, felt_cpi / expected_cpi), TOLD_TIMES * evicted)
+
+    def _others(self, one: Resident, domain: int, share: float) -> float:
+        return max(self._pressure[domain] - one.pressure_per_s * share, 0.0)
+
+    def gain_of(self, spots: Mapping[str, Spot]) -> Gain:
+        """What these guests' new places would bring, to them and to all they meet."""
+        concerned = set(spots)
+        for uuid, spot in spots.items():
+            for one in (self.spots[uuid], spot):
+                concerned |= self._met(one)
+        before = {uuid: self.loss(uuid) for uuid in concerned}  # And whom to trust, as it is now.
+        after = self._losses_with(spots, concerned)
+        by_guest = {uuid: before[uuid] - after[uuid] for uuid in concerned}
+        return Gain(
+            by_guest=by_guest,
+            total=sum(self._weights[uuid] * gain for uuid, gain in by_guest.items()),
+            utility=sum(
+                self._weights[uuid] * math.log(_kept(after[uuid]) / _kept(before[uuid]))
+                for uuid in concerned
+            ),
+            worst=min([0.0, *by_guest.values()]),
+            losses=after,
+        )
+
+    def _now(self) -> Mapping[Route, float]:
+        if not self._queues:
+            self._queues = self._solve(self._routes())
+        return self._queues
+
+    def _losses_with(self, spots: Mapping[str, Spot], concerned: Iterable[str]) -> dict[str, float]:
+        """As it would be; the sums are put back as they were."""
+        for uuid, spot in spots.items():
+            self._move(uuid, spot)
+        queues = self._solve(self._routes())
+        after = {uuid: self._loss(uuid, queues) for uuid in concerned}
+        for uuid in spots:
+            self._move(uuid, self.spots[uuid])
+        return after
+
+    def _met(self, spot: Spot) -> set[str]:
+        met: set[str] = set()
+        for domain in spot.domains:
+            met |= self._members[domain]
+        if self._limits.node_misses_per_s:
+            for node in spot.memory:
+                met |= self._lodgers.get(node, set())
+        return met
+
+    def _move(self, uuid: str, spot: Spot) -> None:
+        self._enter(uuid, self._at[uuid], -1.0)
+        self._at[uuid] = spot
+        self._enter(uuid, spot, 1.0)
+
+    def _enter(self, uuid: str, spot: Spot, sign: float) -> None:
+        one = self.residents[uuid]
+        for domain, share in spot.domains.items():
+            self._pressure[domain] += sign * share * spot.speed * one.pressure_per_s
+            self._used[domain] += sign * share * spot.speed * self._cores[uuid]
+            (self._members[domain].add if sign > 0 else self._members[domain].discard)(uuid)
+
+    def _routes(self) -> dict[Route, list[tuple[str, float]]]:
+        """Who uses which controller and link, by the share of its misses that go there."""
+        routes: dict[Route, list[tuple[str, float]]] = {}
+        if not self._limits.node_misses_per_s:
+            return routes
+        for uuid, spot in self._at.items():
+            for node, share in spot.memory.items():
+                routes.setdefault((node, node), []).append((uuid, share))
+                for domain, part in spot.domains.items():
+                    if self._node_of[domain] != node:
+                        link = (self._node_of[domain], node)
+                        routes.setdefault(link, []).append((uuid, share * part))
+        return routes
+
+    def _solve(self, routes: Mapping[Route, Sequence[tuple[str, float]]]) -> dict[Route, float]:
+        """The latency at which those who are slowed by it make just the load that causes it: a busy
+        controller slows those who fill it."""
+        return {route: self._latency(route, users) for route, users in routes.items()}
+
+    def _latency(self, route: Route, users: Sequence[tuple[str, float]]) -> float:
+        limits = self._limits
+        limit = limits.node_misses_per_s if route[0] == route[1] else limits.link_misses_per_s
+        if limit is None:
+            return 1.0
+        flows = [self._flow(uuid, share) for uuid, share in users]
+        low = 1.0
+        high = queueing_ratio(sum(misses for misses, _, _ in flows), limit)
+        while high - low > PRECISION * low:
+            middle = (low + high) / 2
+            load = 0.0
+            for misses, cpi, stall in flows:
+                load += misses * cpi / (cpi + stall * (middle - 1))
+            if queueing_ratio(load, limit) > middle:
+                low = middle
+            else:
+                high = middle
+        return (low + high) / 2
+
+    def _flow(self, uuid: str, share: float) -> tuple[float, float, float]:
+        """(misses per second through here, cycles per instruction, those that wait for here), as
+        the caches leave it and were memory idle."""
+        one, spot = self.residents[uuid], self._at[uuid]
+        # Most have nothing in the cache to lose.
+        lost = self._believed(one, self._evicted(one, spot)) if one.hit_value_cpi else 0.0
+        stall = one.miss_cpi / self._alone[uuid] + lost * one.hit_value_cpi
+        cpi = one.cpi - one.miss_cpi + stall
+        misses = (one.misses_per_s + lost * one.hits_per_s) * one.cpi / cpi
+        return (misses * share * spot.speed, cpi, stall * share)
+
+    def _evicted(self, one: Resident, spot: Spot) -> float:
+        evicted = 0.0
+        for domain, share in spot.domains.items():
+            others = self._others(one, domain, share * spot.speed)
+            evicted += share * evicted_ratio(one.references_per_s, others)
+        return evicted
+
+    def _loss(self, uuid: str, queues: Mapping[Route, float]) -> float:
+        one, spot = self.residents[uuid], self._at[uuid]
+        memory_ratio = self._memory_ratio(one, spot, queues)
+        speed = 0.0
+        for domain, share in spot.domains.items():
+            others = self._others(one, domain, share * spot.speed)
+            evicted = self._believed(one, evicted_ratio(one.references_per_s, others))
+            kept = 1 - loss_ratio(one, evicted, memory_ratio)
+            used = self._used[domain]
+            room = min(1.0, self._cpus[domain] / used) if used > 0 else 1.0
+            speed += share * kept * room
+        return 1 - speed * spot.speed
+
+    def _memory_ratio(self, one: Resident, spot: Spot, queues: Mapping[Route, float]) -> float:
+        limits = self._limits
+        ratio = 0.0
+        for node, share in spot.memory.items():
+            queueing = queues.get((node, node), 1.0)
+            for domain, part in spot.domains.items():
+                here = self._node_of[domain]
+                if here == node:
+                    ratio += share * part * queueing
+                    continue
+                crossing = queues.get((here, node), 1.0)
+                ratio += share * part * (queueing + limits.remote_penalty_ratio * crossing - 1)
+        return ratio / self._alone[one.guest_uuid]
+
+
+def spot_of(host: Host, uuid: str) -> Spot:
+    """Where it lives now."""
+    domains = {d.id: host.share(uuid, d) for d in host.domains_of[uuid]}
+    return Spot(domains=domains, memory=host.memory_due(uuid), speed=1.0)
+
+
+def _kept(loss: float) -> float:
+    """Performance left; nobody is taken to stand quite still."""
+    return max(1 - loss, 0.01)
+
+
+def seated(seat: tuple[LlcDomain, ...]) -> dict[int, float]:
+    """A guest spread evenly over its seat, CPU by CPU."""
+    cpus = sum(len(d.cpus) for d in seat)
+    return {d.id: len(d.cpus) / cpus for d in seat}

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Undoing one action because a person says so: what of it still stands goes back.
+
+It goes the way of what did not help, and is held off as long; what was found before it comes back,
+not what Nova gave, so that an earlier action of ours stands again. Where a person wants a whole
+server left alone, the agent has given it back already, and here that is noted.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from nova_vp.core.model.holds import alive
+from nova_vp.core.pipeline.confirm import note_outcome
+from nova_vp.core.pipeline.plan import differs, value_now
+from nova_vp.core.pipeline.verify import not_again, undoing, value_before
+from nova_vp.core.types.action import Action, Change, Outcome, Result
+from nova_vp.core.types.guest import Guest, MemoryMove, Unmanaged
+from nova_vp.core.types.picture import Picture
+from nova_vp.core.types.policy import Policy
+from nova_vp.core.types.reason import Reason
+from nova_vp.core.types.state import Memory
+from nova_vp.core.types.want import Setting, Want
+
+_REACHABLE = (None, Unmanaged.ORDERED_OBSERVE)
+"""On any other guest nothing of ours stands, or nothing can be changed now."""
+_OVER = (Result.INEFFECTIVE, Result.UNDONE)
+
+
+def revoke(memory: Memory, picture: Picture, policy: Policy) -> tuple[Memory, tuple[Want, ...]]:
+    """Memory that will not have them done again at once, and the wants to undo them."""
+    wants: list[Want] = []
+    if not picture.revoked:
+        return memory, ()
+    guests = {guest.uuid: guest for guest in picture.guests}
+    known = done(outcome for vp in memory.vps.values() for outcome in vp.history)
+    for action_id in sorted(picture.revoked & known.keys()):
+        action = known[action_id].action
+        settings = tuple(standing(action, guests, picture.memory_moves))
+        if settings:
+            mover = action.guest_uuid if action.guest_uuid in guests else settings[0].guest_uuid
+            wants.append(undoing(action, guests[mover], settings, Reason.REVOKED, picture))
+            memory = _held_off(memory, known[action_id], settings, picture.at_s, policy)
+    return memory, tuple(wants)
+
+
+def done(outcomes: Iterable[Outcome]) -> dict[str, Outcome]:
+    """By id; those that failed never were."""
+    return {o.action.id: o for o in outcomes if o.result is not Result.FAILED}
+
+
+def standing(
+    action: Action, guests: Mapping[str, Guest], moves: Mapping[str, MemoryMove]
+) -> Iterator[Setting]:
+    """What would undo it. Nothing: it is over, or is itself an undoing."""
+    for change in () if action.is_undo else action.changes:
+        guest = guests.get(change.guest_uuid)
+        if guest and guest.unmanaged in _REACHABLE and _stands(change, guest, moves):
+            was = change.original if change.now == change.to else value_before(change, guest)
+            yield Setting(guest.uuid, change.knob, was)
+
+
+def _stands(change: Change, guest: Guest, moves: Mapping[str, MemoryMove]) -> bool:
+    if change.is_restoring:
+        return False
+    move = moves.get(guest.uuid)
+    is_under_way = move is not None and not move.is_over and move.to == change.to
+    return is_under_way or not differs(change.to, value_now(guest, change.knob))
+
+
+def _held_off(
+    memory: Memory, outcome: Outcome, settings: Iterable[Setting], now_s: float, policy: Policy
+) -> Memory:
+    memory = not_again(_noted(memory, outcome, now_s), outcome.action, now_s, policy)
+    until_s = now_s + policy.reverse_hold_s
+    knobs = {(setting.guest_uuid, setting.knob): until_s for setting in settings}
+    return replace(memory, held_off={**alive(memory.held_off, now_s), **knobs})
+
+
+def _noted(memory: Memory, outcome: Outcome, now_s: float) -> Memory:
+    """Undone, and not judged any more."""
+    memory = note_outcome(memory, replace(outcome, result=Result.UNDONE, settled_s=now_s))
+    pending = tuple(one for one in memory.pending if one.action.id != outcome.action.id)
+    return replace(memory, pending=pending)
+
+
+def note_left_alone(memory: Memory, picture: Picture) -> Memory:
+    """Servers that somebody ordered to be left alone, once nothing of ours is on them."""
+    uuids = [
+        guest.uuid
+        for guest in picture.guests
+        if guest.unmanaged is Unmanaged.ORDERED_OUT and not _is_held(guest, picture)
+    ]
+    return note_given_back(memory, uuids, picture.at_s)
+
+
+def _is_held(guest: Guest, picture: Picture) -> bool:
+    applied = picture.applied.get(guest.uuid)
+    return applied is not None and any(held.value != held.original for held in applied.held)
+
+
+def note_given_back(memory: Memory, uuids: Iterable[str], now_s: float) -> Memory:
+    """By order these have their own values again: what stood last for each knob was undone."""
+    for uuid in uuids:
+        for outcome in _stood(memory.vps[uuid].history, uuid):
+            memory = _noted(memory, outcome, now_s)
+    return memory
+
+
+def _stood(history: Iterable[Outcome], uuid: str) -> Collection[Outcome]:
+    last = {
+        change.knob: (outcome, change)
+        for outcome in done(history).values()
+        for change in outcome.action.changes
+        if change.guest_uuid == uuid
+    }
+    return {
+        outcome.action.id: outcome
+        for outcome, change in last.values()
+        if not (outcome.action.is_undo or change.is_restoring or outcome.result in _OVER)
+    }.values()

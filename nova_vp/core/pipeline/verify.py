@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Did it help? Each action must prove itself by what is measured afterwards, or it is undone.
+
+A victim that is well again ends the matter. Otherwise cycles per instruction of all whose work did
+not change are compared with those before: less on the whole is a success.
+What fails goes back, acquits the guest that was moved or those that were capped, and is not tried
+again for this victim.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import cast
+
+from nova_vp.core.model.holds import alive, put_off, signature
+from nova_vp.core.pipeline.confirm import note_outcome
+from nova_vp.core.signals.detect_cache import Verdict
+from nova_vp.core.types.action import Action, Change, Outcome, Result
+from nova_vp.core.types.guest import Guest
+from nova_vp.core.types.knob import Cpus, Knob, Value, all_cpus
+from nova_vp.core.types.picture import Picture
+from nova_vp.core.types.policy import Policy
+from nova_vp.core.types.reason import Reason
+from nova_vp.core.types.state import Memory, Pace, Pending
+from nova_vp.core.types.want import Setting, Want
+
+_WELL = frozenset({Verdict.UNDISTURBED, Verdict.RECOVERED})
+
+
+def judge(
+    memory: Memory, verdicts: Mapping[str, Verdict], picture: Picture, policy: Policy
+) -> tuple[Memory, tuple[Want, ...]]:
+    """Memory with the verdicts on what was applied, and the wants to undo what did not help."""
+    if not memory.pending:
+        return memory, ()
+    still: list[Pending] = []
+    undo: list[Want] = []
+    for pending in memory.pending:
+        result = _result(memory, pending, verdicts, picture, policy)
+        if result is Result.APPLIED:
+            still.append(pending)
+        elif result is Result.MENDED:
+            memory = _succeeded(memory, pending, picture.at_s)
+        elif result is Result.INEFFECTIVE:
+            memory = _failed(memory, pending, picture.at_s, policy)
+            undo.extend(_undo(pending, picture))
+        else:
+            memory = _settled(memory, pending, Result.UNJUDGED, picture.at_s)
+    return replace(memory, pending=tuple(still)), tuple(undo)
+
+
+def _result(
+    memory: Memory,
+    pending: Pending,
+    verdicts: Mapping[str, Verdict],
+    picture: Picture,
+    policy: Policy,
+) -> Result | None:
+    """APPLIED while it is still to be judged; None if it cannot be."""
+    action = pending.action
+    age_s = picture.at_s - pending.since_s
+    victim = action.victim_uuid
+    if victim is not None and victim not in verdicts:
+        return None
+    verdict = verdicts.get(victim) if victim else None
+    if verdict in _WELL:
+        return Result.MENDED
+    if any(change.guest_uuid in picture.memory_moves for change in action.changes):
+        return Result.APPLIED  # Copying disturbs what is to be judged.
+    if verdict is Verdict.OWN_DOING:
+        return Result.INEFFECTIVE
+    if age_s <= policy.effect_window_s:
+        return Result.APPLIED
+    is_hurt = victim is not None and verdict is Verdict.HURT
+    measured = (_on_victim if is_hurt else _measured_gain)(memory, pending, policy)
+    if measured is None and age_s <= 2 * policy.effect_window_s:
+        return Result.APPLIED
+    return Result.INEFFECTIVE if measured is None and is_hurt else measured
+
+
+def _on_victim(memory: Memory, pending: Pending, policy: Policy) -> Result | None:
+    """A cap may need several steps: each must show on the victim. A move must mend it."""
+    if pending.action.reason is not Reason.CAP:
+        return Result.INEFFECTIVE
+    victim = cast(str, pending.action.victim_uuid)
+    before = pending.before.get(victim)
+    gain = _gain(before, memory.vps[victim].pace, policy) if before else None
+    if gain is None:
+        return None
+    return Result.MENDED if gain > policy.noise_ratio else Result.INEFFECTIVE
+
+
+def _measured_gain(memory: Memory, pending: Pending, policy: Policy) -> Result | None:
+    """By all guests whose work stayed the same: on the whole a gain, as the plan was made by."""
+    victim = pending.action.victim_uuid
+    settled = policy.settle_samples
+    gains = [
+        gain
+        for uuid, before in pending.before.items()
+        if uuid in memory.vps
+        # A victim is helped at once: there may be one sample of its hurt.
+        and before.samples >= (1 if uuid == victim else settled)
+        and (gain := _gain(before, memory.vps[uuid].pace, policy)) is not None
+    ]
+    if not gains:
+        return None
+    return Result.INEFFECTIVE if sum(gains) < policy.noise_ratio else Result.MENDED
+
+
+def _gain(before: Pace, now: Pace, policy: Policy) -> float | None:
+    """Performance won, as the logarithm of its ratio; None where too little was seen since or the
+    VP does other work."""
+    if now.samples < policy.settle_samples:
+        return None
+    if abs(now.l2_mpki - before.l2_mpki) > policy.l2_hold_ratio * before.l2_mpki:
+        return None
+    return math.log(before.cpi / now.cpi)
+
+
+def _settled(memory: Memory, pending: Pending, result: Result, now_s: float) -> Memory:
+    outcome = Outcome(pending.action, result, pending.since_s, settled_s=now_s)
+    return note_outcome(memory, outcome)
+
+
+def _succeeded(memory: Memory, pending: Pending, now_s: float) -> Memory:
+    memory = _settled(memory, pending, Result.MENDED, now_s)
+    return memory if pending.action.victim_uuid else replace(memory, fruitless_looks=0)
+
+
+def _failed(memory: Memory, pending: Pending, now_s: float, policy: Policy) -> Memory:
+    memory = _settled(memory, pending, Result.INEFFECTIVE, now_s)
+    return not_again(memory, pending.action, now_s, policy)
+
+
+def not_again(memory: Memory, action: Action, now_s: float, policy: Policy) -> Memory:
+    """The controllers look for something else to help that victim, for the hold time."""
+    until_s = now_s + policy.reverse_hold_s
+    if action.victim_uuid is None:
+        plans = {**alive(memory.failed_plans, now_s), signature(action.changes): until_s}
+        return replace(put_off(memory, now_s), failed_plans=plans)
+    capped = {change.guest_uuid for change in action.changes if change.knob is Knob.CPU_CAP}
+    failed = {(action.victim_uuid, uuid) for uuid in capped | {action.guest_uuid}}
+    acquitted = {**alive(memory.acquitted, now_s), **dict.fromkeys(failed, until_s)}
+    done = (action.victim_uuid, signature(action.changes))
+    in_vain = {**alive(memory.in_vain, now_s), done: until_s}
+    return replace(memory, acquitted=acquitted, in_vain=in_vain)
+
+
+def _undo(pending: Pending, picture: Picture) -> tuple[Want, ...]:
+    action = pending.action
+    guests = {guest.uuid: guest for guest in picture.guests if not guest.unmanaged}
+    settings = tuple(
+        Setting(change.guest_uuid, change.knob, value_before(change, guests[change.guest_uuid]))
+        for change in action.changes
+        if change.guest_uuid in guests
+    )
+    if action.guest_uuid not in guests or not settings:
+        return ()
+    return (undoing(action, guests[action.guest_uuid], settings, Reason.INEFFECTIVE, picture),)
+
+
+def undoing(
+    action: Action,
+    guest: Guest,
+    settings: tuple[Setting, ...],
+    reason: Reason,
+    picture: Picture,
+) -> Want:
+    """`guest`: whom it is mainly about."""
+    main = next(
+        (s for s in settings if s.guest_uuid == guest.uuid and s.knob is Knob.PLACEMENT),
+        None,
+    )
+    cpus = all_cpus(cast(Cpus, main.value)) if main else guest.placement
+    return Want(
+        controller=action.controller,
+        guest_uuid=guest.uuid,
+        settings=settings,
+        domain_ids=tuple(d.id for d in picture.topology.domains if d.cpus & cpus),
+        reason=reason,
+        hurt=action.hurt,
+    )
+
+
+def value_before(change: Change, guest: Guest) -> Value:
+    """What stood there before the action. The bound may have changed meanwhile: a CPU is gone."""
+    if change.knob is not Knob.PLACEMENT:
+        return change.now
+    cpus: Cpus = tuple(one & guest.allowed_cpus for one in cast(Cpus, change.now))
+    return cpus if all(cpus) else (guest.allowed_cpus,)

@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Interference beyond the cache: memory controllers, links, and memory that is far away.
+
+The memory factor does not show it (thesis 2.1.3): cycles per instruction rise while memory factor
+and L2 misses hold. CPI is only the complementary signal, so a VP counts as hurt here only if it is
+sensitive at that point and the point itself is measured to be loaded, or its memory is remote.
+"""
+
+from collections.abc import Callable, Mapping
+
+from nova_vp.core.model.host import Host
+from nova_vp.core.model.predict import queueing_ratio
+from nova_vp.core.signals.detect_cache import Found, Verdict
+from nova_vp.core.types.decision import NodeView
+from nova_vp.core.types.detection import Detection, Kind, Suspect
+from nova_vp.core.types.picture import Picture
+from nova_vp.core.types.policy import Policy
+from nova_vp.core.types.sample import Profile
+from nova_vp.core.types.state import Tracked
+from nova_vp.core.types.topology import Limits
+
+REMOTE_SHARE = 0.25
+"""Share of a VP's memory on other nodes from which on it is called remote."""
+
+
+def node_views(host: Host, limits: Limits, policy: Policy) -> tuple[NodeView, ...]:
+    """Every node's load by the VPs whose memory lies there, wherever they run."""
+    misses = dict.fromkeys(host.topology.nodes, 0.0)
+    mpki = dict.fromkeys(host.topology.nodes, 0.0)
+    for uuid, vp in host.vps.items():
+        if vp.sample is None or vp.incomplete is not None:
+            continue
+        for node, share in host.memory_of(uuid).items():
+            misses[node] = misses.get(node, 0.0) + share * vp.sample.misses_per_s
+            mpki[node] = mpki.get(node, 0.0) + share * vp.sample.mpki
+    limit = limits.node_misses_per_s
+    return tuple(
+        NodeView(
+            node=node,
+            misses_per_s=misses[node],
+            mpki=mpki[node],
+            limit_misses_per_s=limit,
+            is_hot=_is_over(misses[node], mpki[node], limit, policy),
+        )
+        for node in sorted(misses)
+    )
+
+
+def _is_over(
+    misses_per_s: float,
+    mpki: float,
+    limit_misses_per_s: float | None,
+    policy: Policy,
+    share: float = 1.0,
+) -> bool:
+    """Whether a node carries more than this share of its limit."""
+    if policy.hot_node_by_mpki:
+        return mpki > share * policy.hot_node_mpki
+    return limit_misses_per_s is not None and misses_per_s > share * limit_misses_per_s
+
+
+def links(host: Host) -> Mapping[tuple[int, int], float]:
+    """LLC misses per second from one node's CPUs to another node's memory."""
+    traffic: dict[tuple[int, int], float] = {}
+    for uuid, vp in host.vps.items():
+        if vp.sample is None or vp.incomplete is not None:
+            continue
+        for node, share in host.memory_of(uuid).items():
+            for domain in host.domains_of[uuid]:
+                if domain.node != node:
+                    link = (domain.node, node)
+                    part = share * host.share(uuid, domain)
+                    traffic[link] = traffic.get(link, 0.0) + part * vp.sample.misses_per_s
+    return traffic
+
+
+def is_slowed(vp: Tracked, before: Profile, policy: Policy) -> bool:
+    """Cycles per instruction up, while memory factor and L2 misses hold."""
+    pace = vp.pace
+    if pace.samples < policy.dwell_samples:
+        return False
+    return _is_slower(vp, before, pace.cpi, pace.l2_mpki, policy)
+
+
+def _is_slow_now(vp: Tracked, before: Profile, policy: Policy) -> bool:
+    sample = vp.sample
+    return sample is not None and _is_slower(vp, before, sample.cpi, sample.l2_mpki, policy)
+
+
+def _is_slower(vp: Tracked, before: Profile, cpi: float, l2_mpki: float, policy: Policy) -> bool:
+    if vp.state is None or vp.state.factor > before.state.factor:
+        return False
+    l2_holds = abs(l2_mpki - before.l2_mpki) <= policy.l2_hold_ratio * before.l2_mpki
+    return l2_holds and cpi > before.cpi * (1 + policy.cpi_rise_ratio)
+
+
+def _loaded_point(
+    vp: Tracked, host: Host, nodes: tuple[NodeView, ...], picture: Picture, policy: Policy
+) -> tuple[Kind, tuple[Suspect, ...]] | None:
+    """A hot controller, else a hot link, else distance, that this VP's misses go through. Who was
+    found to be hurt there is hurt until the load is well below the limit."""
+    memory = host.memory_of(vp.guest_uuid)
+    known = vp.detection.kind if vp.detection else None
+    share = 1 - policy.hysteresis_ratio if known is Kind.CONTROLLER else 1.0
+    hot = [
+        view.node
+        for view in nodes
+        if memory.get(view.node, 0.0) > 0
+        and _is_over(view.misses_per_s, view.mpki, view.limit_misses_per_s, policy, share)
+    ]
+    if hot:
+        return Kind.CONTROLLER, _users(host, vp, max(hot, key=lambda one: memory[one]))
+    share = 1 - policy.hysteresis_ratio if known is Kind.LINK else 1.0
+    crossed = _hot_links(host, vp.guest_uuid, picture.limits, share)
+    if crossed:
+        return Kind.LINK, _crossers(host, vp, crossed)
+    if _remote_share(host, vp.guest_uuid) >= REMOTE_SHARE:
+        return Kind.REMOTE, ()
+    return None
+
+
+def _detection(
+    vp: Tracked,
+    before: Profile,
+    host: Host,
+    picture: Picture,
+    kind: Kind,
+    suspects: tuple[Suspect, ...],
+) -> Detection:
+    assert vp.sample is not None
+    assert vp.state is not None
+    known = vp.detection if vp.detection and vp.detection.kind is kind else None
+    domains = host.domains_of[vp.guest_uuid]
+    return Detection(
+        victim_uuid=vp.guest_uuid,
+        kind=kind,
+        domain_id=domains[0].id if domains else 0,
+        since_s=known.since_s if known else picture.at_s,
+        before=before,
+        now=vp.sample._replace(cpi=vp.pace.cpi),
+        state_now=vp.state,
+        suspects=suspects,
+    )
+
+
+def _users(host: Host, victim: Tracked, node: int) -> tuple[Suspect, ...]:
+    """Who else loads this node's controller, the heaviest first."""
+    return _ranked(host, victim, lambda uuid: host.memory_of(uuid).get(node, 0.0))
+
+
+def _crossers(host: Host, victim: Tracked, crossed: set[tuple[int, int]]) -> tuple[Suspect, ...]:
+    return _ranked(host, victim, lambda uuid: _share_of_links(host, uuid, crossed))
+
+
+def _ranked(host: Host, victim: Tracked, share_of: Callable[[str], float]) -> tuple[Suspect, ...]:
+    own_vp = host.guests[victim.guest_uuid].vp_id
+    loads = {
+        uuid: share_of(uuid) * vp.sample.misses_per_s
+        for uuid, vp in host.vps.items()
+        if vp.sample is not None and host.guests[uuid].vp_id != own_vp
+    }
+    least = 0.1 * sum(loads.values())
+    found = [
+        Suspect(uuid, pressure_per_s=load, rise_per_s=load)
+        for uuid, load in loads.items()
+        if load > 0 and load >= least
+    ]
+    return tuple(sorted(found, key=lambda one: (-one.pressure_per_s, one.guest_uuid)))
+
+
+def _share_of_links(host: Host, uuid: str, crossed: set[tuple[int, int]]) -> float:
+    return sum(
+        share * host.share(uuid, domain)
+        for node, share in host.memory_of(uuid).items()
+        for domain in host.domains_of[uuid]
+        if (domain.node, node) in crossed
+    )
+
+
+def _hot_links(host: Host, uuid: str, limits: Limits, share: float) -> set[tuple[int, int]]:
+    limit = limits.link_misses_per_s
+    if limit is None:
+        return set()
+    hot = {link for link, load in links(host).items() if load > share * limit}
+    return {link for link in hot if _share_of_links(host, uuid, {link}) > 0}
+
+
+def _remote_share(host: Host, uuid: str) -> float:
+    here = {domain.node for domain in host.domains_of[uuid]}
+    return sum(share for node, share in host.memory_of(uuid).items() if node not in here)
+
+
+def look_beyond_cache(
+    found: Found,
+    vp: Tracked,
+    before: Profile | None,
+    host: Host,
+    nodes: tuple[NodeView, ...],
+    picture: Picture,
+    policy: Policy,
+    is_on_trial: bool = False,
+) -> Found:
+    """What the cache test left: hurt at a controller, a link or by distance, or truly well.
+
+    `before` stays as it was while the VP is slow at a loaded point: what it is when nobody hurts it
+    must not become what it is now. With a mitigation on trial, a point that is not loaded any more
+    proves nothing: until the VP is seen to be as fast as before, its detection stays open.
+    """
+    if found.verdict not in (Verdict.UNDISTURBED, Verdict.RECOVERED, Verdict.OWN_DOING):
+        return found
+    if before is None or not before.sensitivity.memory:
+        return found
+    slow = is_slowed(vp, before, policy)
+    point = None
+    if slow or _is_slow_now(vp, before, policy):
+        point = _loaded_point(vp, host, nodes, picture, policy)
+    if point is None or not slow:
+        return _not_hurt(found, vp, before, policy, point is not None, is_on_trial)
+    samples = vp.slowed_samples + 1
+    slowed = found.vp._replace(slowed_samples=samples)
+    if samples < policy.dwell_samples and vp.detection is None:
+        return Found(slowed, before, Verdict.UNKNOWN)
+    detection = _detection(vp, before, host, picture, *point)
+    return Found(slowed._replace(detection=detection), before, Verdict.HURT)
+
+
+def _not_hurt(
+    found: Found,
+    vp: Tracked,
+    before: Profile,
+    policy: Policy,
+    is_slow_at_loaded_point: bool,
+    is_on_trial: bool,
+) -> Found:
+    well = found.vp._replace(slowed_samples=0) if found.vp.slowed_samples else found.vp
+    proven = vp.pace.samples >= policy.settle_samples and not is_slowed(vp, before, policy)
+    if is_on_trial and vp.detection and vp.detection.kind is not Kind.CACHE and not proven:
+        return Found(well._replace(detection=vp.detection), before, Verdict.UNKNOWN)
+    if is_slow_at_loaded_point:
+        return Found(well, before, found.verdict)
+    return found if well is found.vp else found._replace(vp=well)
+
+
+def memory_ratio(host: Host, uuid: str, queues: Mapping[int, float], limits: Limits) -> float:
+    """Latency of a guest's memory as it is loaded now, over local memory that serves it alone."""
+    sample, memory = host.vps[uuid].sample, host.memory_of(uuid)
+    is_known = memory and (limits.node_misses_per_s or host.guests[uuid].memory_by_node)
+    if sample is None or not is_known:
+        return 1.0
+    ratio = 0.0
+    local = host.cpus_by_node(uuid)
+    for node, share in memory.items():
+        far = (1 - local.get(node, 0.0)) * (limits.remote_penalty_ratio - 1)
+        ratio += share * (queues.get(node, 1.0) + far)
+    return ratio / queueing_ratio(sample.misses_per_s, limits.node_misses_per_s)

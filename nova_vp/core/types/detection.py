@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who is degraded, where, and by whom."""
+
+import enum
+from dataclasses import dataclass
+
+from nova_vp.core.types.sample import Profile, Sample, State
+
+
+class Kind(enum.Enum):
+    """Where the interference happens."""
+
+    CACHE = "cache"
+    CONTROLLER = "memory-controller"
+    LINK = "interconnect"
+    REMOTE = "remote-latency"
+    CPU = "cpu"
+    """No interference: it wants more CPU than it was allotted (Merlin)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    guest_uuid: str
+    pressure_per_s: float
+    """LLC misses per second now."""
+    rise_per_s: float
+    """Against the moment the victim was last undisturbed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Detection:
+    """One VP is being hurt: by whom, and the numbers that say so."""
+
+    victim_uuid: str
+    kind: Kind
+    domain_id: int
+    since_s: float
+    before: Profile
+    now: Sample
+    state_now: State
+    suspects: tuple[Suspect, ...]
+    """Guilty ones only, the worst first."""
+
+    @property
+    def measured_loss_ratio(self) -> float:
+        """What the victim loses now, from its cycles per instruction before and during."""
+        return max(0.0, 1 - self.before.cpi / self.now.cpi) if self.now.cpi else 0.0

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One server as libvirt and Nova's metadata describe it."""
+
+import enum
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from nova_vp.core.types.knob import (
+    NO_PARTITION,
+    NO_QUOTA,
+    Cpus,
+    Partition,
+    Quota,
+    Shares,
+)
+from nova_vp.core.types.policy import Mode
+
+
+class Isolation(enum.Enum):
+    """`vp:isolation`: what the flavor asks for."""
+
+    NONE = "none"
+    SOFT = "soft"
+    STRICT = "strict"
+
+
+class Unmanaged(enum.Enum):
+    """Why a guest is watched but never touched (it can still be victim or aggressor)."""
+
+    NUMA_TOPOLOGY = "numa-topology"
+    DEDICATED_CPUS = "dedicated-cpus"
+    HUGEPAGES = "hugepages"
+    REALTIME = "realtime"
+    OPTED_OUT = "vp:manage=no"
+    INVALID_SPEC = "invalid-vp-spec"
+    NOT_NOVA = "no-nova-metadata"
+    MIGRATING = "migrating"
+    FOREIGN_CHANGE = "changed-by-somebody-else"
+    LEAVING = "about-to-be-migrated"
+    """The cluster ordered it, so we let go of it beforehand."""
+    ORDERED_OUT = "opted-out"
+    """Somebody ordered it for this server; what was set on it is undone."""
+    ORDERED_OBSERVE = "ordered-observe"
+    """Somebody ordered mode observe for this server, on a host that may do more."""
+    AWAITING_ORDERS = "awaiting-orders"
+    """It has just arrived, and nobody has said yet whether it may be touched."""
+
+
+@lru_cache(maxsize=1024)
+def _shares(memory_by_node: tuple[tuple[int, int], ...]) -> Shares:
+    """Asked for in every tick, while memory seldom moves."""
+    total = sum(kib for _, kib in memory_by_node)
+    return tuple((node, kib / total) for node, kib in memory_by_node if kib)
+
+
+class Guest(NamedTuple):
+    """One running or paused server as libvirt and Nova's metadata describe it."""
+
+    uuid: str
+    domain_name: str
+    name: str
+    project_id: str
+    flavor: str
+    vcpus: int
+    memory_kib: int
+    allowed_cpus: frozenset[int]
+    """Nova's bound: `<vcpu cpuset>`, or every CPU of the host."""
+    placement: frozenset[int]
+    """Where any of its vCPU threads may run now, read back from the host."""
+    cpu_time_ns: int
+    generation: str
+    """Changes whenever the vCPU threads are new ones: boot, soft reboot, arrival."""
+    is_running: bool = True
+    isolation: Isolation = Isolation.NONE
+    unmanaged: Unmanaged | None = None
+    unmanaged_detail: str = ""
+    """For people: which key and value, and what is allowed."""
+    vcpu_placement: Cpus = ()
+    """By vCPU, where they may not all run alike; empty: each runs wherever any does."""
+    group: str = ""
+    """`vp:group`: servers of one project that say the same are one VP."""
+    priority: float = 1.0
+    """`vp:priority`: its weight where demands conflict."""
+    cap_floor_ratio: float | None = None
+    """Least share of each vCPU that a cap must leave it; None: it is never capped."""
+    quota: Quota = NO_QUOTA
+    """Read back from the host."""
+    memory_split: Shares = ()
+    """`vp:memory_split`: shares over as many nodes, to be given at creation; empty: one node."""
+    memory_by_node: tuple[tuple[int, int], ...] = ()
+    """(node, KiB that lie there now); empty where it was not read."""
+    partition: Partition = NO_PARTITION
+    """Read back from the host."""
+    memory_obstacle: str = ""
+    """Why its memory cannot be moved (huge pages, locked, VFIO), for people."""
+    migration_obstacle: str = ""
+    """Why it cannot be moved to another host, for people."""
+    image: str = ""
+    """UUID of the image that it was booted from; empty: from none, or nobody says."""
+    mode: Mode | None = None
+    """Ordered for it alone: the tighter one of this and the host's holds."""
+
+    @property
+    def vp_id(self) -> str:
+        """One application's servers: a lone server is its own VP."""
+        return f"{self.project_id}/{self.group}" if self.group else self.uuid
+
+    @property
+    def cpus(self) -> Cpus:
+        """Its placement as a knob has it."""
+        return self.vcpu_placement or (self.placement,)
+
+    @property
+    def memory_shares(self) -> Shares:
+        return _shares(self.memory_by_node)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryMove:
+    """One guest's memory on its way between nodes."""
+
+    guest_uuid: str
+    to: Shares
+    moved_kib: int
+    left_kib: int
+    is_over: bool = False
+    problem: str = ""
+    """Why it ended early; empty: it did not."""
+    kib_per_s: float = 0.0
+    """While it copies, the waits of its pace apart; 0 until it has copied."""

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can be turned on one guest, in which values, and what our journal says we turned.
+
+One knob, one value type; a want, an action, a journal entry and an actuator all speak in these.
+Nothing here decides.
+"""
+
+import enum
+from dataclasses import dataclass
+from typing import NamedTuple, cast
+
+
+class Knob(enum.Enum):
+    PLACEMENT = "placement"
+    """Which CPUs the vCPU threads may run on; the emulator threads follow."""
+    CPU_CAP = "cpu-cap"
+    """How much of a CPU each vCPU may use."""
+    MEMORY = "memory"
+    """On which NUMA nodes its memory lies."""
+    PARTITION = "partition"
+    """Which share of the LLC it may fill, and of the memory bandwidth it may use."""
+
+
+Cpus = tuple[frozenset[int], ...]
+"""PLACEMENT: one set for all vCPUs alike, or one set per vCPU, in the order of the vCPUs."""
+
+UNLIMITED_US = -1
+
+
+class Quota(NamedTuple):
+    """CPU_CAP: CPU time of each vCPU per period, as the cgroup's CFS bandwidth control has it."""
+
+    quota_us: int = UNLIMITED_US
+    period_us: int = 100_000
+
+    @property
+    def cores(self) -> float:
+        """Of each vCPU; 1.0 where nothing limits it."""
+        return 1.0 if self.quota_us < 0 else self.quota_us / self.period_us
+
+
+NO_QUOTA = Quota()
+
+Shares = tuple[tuple[int, float], ...]
+"""MEMORY: (node, share of the guest's pages), by node; the shares add up to 1."""
+
+
+class Partition(NamedTuple):
+    """PARTITION: both 1.0 where nothing limits it."""
+
+    llc_ratio: float = 1.0
+    bandwidth_ratio: float = 1.0
+
+
+NO_PARTITION = Partition()
+
+Value = Cpus | Quota | Shares | Partition
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One knob of one guest in our hands."""
+
+    knob: Knob
+    value: Value
+    original: Value
+    """What stood there before us, and what undo restores exactly."""
+    controller: str
+    action_id: str
+    until_s: float | None = None
+    """Monotonic end of the lease; None: for as long as the agent lives."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What our journal says we hold of one guest."""
+
+    guest_uuid: str
+    epoch: int
+    """Which agent run wrote it; another run's entry (crash, migration) is undone on sight."""
+    held: tuple[Held, ...] = ()
+
+    def of(self, knob: Knob) -> Held | None:
+        for held in self.held:  # Asked several times for every guest in every tick.
+            if held.knob is knob:
+                return held
+        return None
+
+    def without(self, knob: Knob) -> "Applied":
+        return Applied(
+            self.guest_uuid, self.epoch, tuple(held for held in self.held if held.knob is not knob)
+        )
+
+    def holding(self, held: Held) -> "Applied":
+        """With this knob held as given, whatever was held of it before."""
+        return Applied(self.guest_uuid, self.epoch, (*self.without(held.knob).held, held))
+
+
+def all_cpus(cpus: Cpus) -> frozenset[int]:
+    """Where any of the vCPUs may run."""
+    return cpus[0] if len(cpus) == 1 else frozenset().union(*cpus)
+
+
+def nodes_of(value: Value, at_least: float = 0.0) -> frozenset[int]:
+    """Where a MEMORY value has at least such a share."""
+    return frozenset(node for node, share in cast(Shares, value) if share >= at_least)

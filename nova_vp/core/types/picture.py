@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything that one tick decides from."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from nova_vp.core.types.guest import Guest, MemoryMove
+from nova_vp.core.types.knob import (
+    Applied,
+    Knob,
+)
+from nova_vp.core.types.policy import Mode
+from nova_vp.core.types.sample import Reading
+from nova_vp.core.types.topology import NO_LIMITS, Limits, Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """Everything one tick decides from. Nobody fetches more halfway."""
+
+    at_s: float
+    """Monotonic."""
+    mode: Mode
+    topology: Topology
+    guests: tuple[Guest, ...]
+    readings: Mapping[str, Reading]
+    """By guest UUID; a guest that could not be read is absent."""
+    applied: Mapping[str, Applied]
+    """By guest UUID."""
+    approved: frozenset[str] = frozenset()
+    """Ids of proposals that an operator told us to apply."""
+    revoked: frozenset[str] = frozenset()
+    """Ids of actions that an operator told us to undo."""
+    knobs: frozenset[Knob] = frozenset({Knob.PLACEMENT})
+    """What the actuators of this host can turn."""
+    memory_moves: Mapping[str, MemoryMove] = field(default_factory=dict)
+    """By guest UUID: moves under way, and those that ended since the last tick."""
+    limits: Limits = NO_LIMITS
+    epoch: int = 0
+    """Of the run of the agent that sees it."""

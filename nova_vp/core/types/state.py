@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the core remembers from one tick to the next: a value handed in and handed back.
+
+Nothing here decides. `pipeline.confirm` is the one way in which the world answers a decision.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from nova_vp.core.types.action import Action, Outcome
+from nova_vp.core.types.decision import DomainView
+from nova_vp.core.types.detection import Detection
+from nova_vp.core.types.knob import Knob, Quota
+from nova_vp.core.types.sample import Incomplete, Profile, Reading, Sample, State
+
+HISTORY = 8
+"""Outcomes kept per VP, for the report."""
+
+BUDGET_S = 60.0
+"""The span that the budget of moves is counted over."""
+
+
+class Pace(NamedTuple):
+    """Means of one VP since everybody's place last changed: what a change is measured by."""
+
+    since_s: float = 0.0
+    samples: int = 0
+    cpi: float = 0.0
+    l2_mpki: float = 0.0
+
+
+class Tracked(NamedTuple):
+    """One VP between two ticks."""
+
+    guest_uuid: str
+    generation: str = ""
+    reading: Reading | None = None
+    read_at_s: float = 0.0
+    cpu_time_ns: int = 0
+    sample: Sample | None = None
+    incomplete: Incomplete | None = Incomplete.FIRST
+    state: State | None = None
+    since_s: float | None = None
+    candidate: State | None = None
+    candidate_samples: int = 0
+    detection: Detection | None = None
+    suspected_at_s: float = 0.0
+    """When the running detection last had a suspect."""
+    is_homed: bool = False
+    moved_at_s: float | None = None
+    left: tuple[tuple[frozenset[int], float], ...] = ()
+    """CPU sets that a mitigation took it away from, and when."""
+    left_nodes: tuple[tuple[frozenset[int], float], ...] = ()
+    """Nodes that a mitigation took its memory away from, and when."""
+    history: tuple[Outcome, ...] = ()
+    pace: Pace = Pace()
+    peak_cores: float = 0.0
+    """The most CPU that it used lately."""
+    busiest_cores: float = 0.0
+    """The most that one of its vCPUs used lately."""
+    seen_at_s: float = 0.0
+    """When it had a complete sample last."""
+    samples_seen: int = 0
+    """Complete ones since it started, as far as that matters."""
+    slowed_samples: int = 0
+    """In a row, in which it was hurt beyond the cache."""
+    unexplained_samples: int = 0
+    """In a row, in which it looked hurt and nobody could be blamed."""
+    actions_done: int = 0
+    """On it so far: the like of one, done again, is another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """An action that was applied and must still prove itself."""
+
+    action: Action
+    since_s: float
+    before: Mapping[str, Pace]
+    """By guest UUID, as it was when the action was decided."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cap:
+    """A CPU cap that stands on one guest."""
+
+    ratio: float
+    """Of what Nova gave it."""
+    original: Quota
+    controller: str
+    victim_uuid: str
+    changed_at_s: float
+    lifted_at_s: float | None
+    """When it was last raised or lifted before it was put back; None: this is no coming back."""
+    busiest_cores: float
+    """The most CPU that one vCPU of it used lately when the first of its steps was taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What became of one VP's demand for CPU (Merlin, thesis 3.2.3)."""
+
+    acted_at_s: float = -math.inf
+    application_set: frozenset[str] = frozenset()
+    """S: those that its allocations hurt so far."""
+    corunners: frozenset[str] = frozenset()
+    """Who shared a cache with it when the last one was made."""
+    hurt: frozenset[str] = frozenset()
+    """Who got worse in its repercussion interval."""
+    last: str = ""
+    """The reconfiguration that was made last."""
+    granted: frozenset[int] = frozenset()
+    """CPUs that it gave the one that asked."""
+    tried: frozenset[str] = frozenset()
+    """Reconfigurations made for this demand that hurt somebody: not made again."""
+
+
+class Trial(NamedTuple):
+    """A few what-ifs of one tick: these leave, one at a time; or, with a mover, it moves to those
+    domains, into the room that one of theirs leaves."""
+
+    leavers: tuple[str, ...]
+    mover: str = ""
+    domain_ids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Weighing:
+    """Who could leave the host for one escalation's sake: worked out over some ticks."""
+
+    begun_s: float
+    todo: tuple[Trial, ...]
+    found: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """By guest that leaves: what the victim and what all others regain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    vps: Mapping[str, Tracked] = field(default_factory=dict)
+    undisturbed: Mapping[str, Profile] = field(default_factory=dict)
+    """Each VP in its last undisturbed state, by guest UUID. Beside `vps`, since it is the one
+    thing that changes in every tick of a quiet host."""
+    profiles: Mapping[str, Profile] = field(default_factory=dict)
+    """Undisturbed profiles known from before this agent's start, by guest UUID."""
+    pending: tuple[Pending, ...] = ()
+    acquitted: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """(victim, suspect) whose separation mended nothing, until when it is not tried again."""
+    in_vain: Mapping[tuple[str, int], float] = field(default_factory=dict)
+    """(victim, `signature` of what was done for it) that mended nothing, until when."""
+    caps: Mapping[str, Cap] = field(default_factory=dict)
+    """By capped guest."""
+    lifted_at_s: Mapping[str, float] = field(default_factory=dict)
+    """By guest: when its cap was last raised or lifted."""
+    copy_kib_per_s: float | None = None
+    """How fast this host copied memory last; None: it never did."""
+    placed_at_s: float = 0.0
+    """When anybody's place, memory or cap last changed."""
+    rearrange_at_s: float = 0.0
+    """Not before that is a better arrangement sought: each fruitless look doubles the wait."""
+    fruitless_looks: int = 0
+    failed_plans: Mapping[int, float] = field(default_factory=dict)
+    """Signatures of rearrangements that brought nothing, until when they are not made again."""
+    demands: Mapping[str, Demand] = field(default_factory=dict)
+    """Merlin's application sets, by the guest that asked for more CPU."""
+    unmet_since_s: Mapping[str, float] = field(default_factory=dict)
+    """By guest: since when its demand for CPU finds no rung that could meet it."""
+    weighings: Mapping[str, Weighing] = field(default_factory=dict)
+    """By id of the escalation that stands, or soon will."""
+    moves_at_s: tuple[float, ...] = ()
+    held_off: Mapping[tuple[str, Knob], float] = field(default_factory=dict)
+    """By guest: what somebody had undone, until when it is not turned anew."""
+    foreign: Mapping[str, str] = field(default_factory=dict)
+    """Guests whose placement somebody else took over, with the generation it was seen in."""
+    domains: tuple[DomainView, ...] = ()
+    domains_at_s: float = 0.0
+    domains_key: int = 0
+    """What the domain views were made from, so that an unchanged host reuses them."""
