@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy import Engine, insert
 
 from nova_vp import wire
+from nova_vp.db.mapping import ReportRows, rows_of
 from nova_vp.db.models import (
     ActionServer,
     Base,
@@ -23,9 +24,8 @@ from nova_vp.db.models import (
     StoredAction,
     VpRow,
 )
-from nova_vp.db.packing import pack
-from nova_vp.db.queries import NewReport
-from nova_vp.db.rows import ReportRows, rows_of
+from nova_vp.db.report_store import NewReport
+from nova_vp.db.serialization import pack
 from tests.unit.api import cloud
 
 ROWS_AT_ONCE = 1000

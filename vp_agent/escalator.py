@@ -14,8 +14,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from nova_vp import failpoints, wire
+from nova_vp import wire
 from nova_vp.core.types.decision import Decision, Escalation
+from nova_vp.service import failpoints
 from vp_agent import escalation
 from vp_agent.facts import HostFacts
 from vp_agent.outbox import Entry, Outbox, id_of

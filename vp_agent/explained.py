@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`vp-agent explain`: a server of the running agent's report, as a case of `nova_vp/explain.py`."""
+"""`vp-agent explain`: a server of the running agent's report, told by `nova_vp/cli/explain.py`."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -7,10 +7,10 @@ from typing import Any
 
 from oslo_config import cfg
 
-from nova_vp import words
+from nova_vp.cli import labels
+from nova_vp.cli.explain import Case, Reader, explain, harming
 from nova_vp.core.types.policy import Mode, tightest
-from nova_vp.explain import Case, Reader, explain, harming
-from nova_vp.harm import is_hurt
+from nova_vp.interference import is_hurt
 from vp_agent.local import Refused, RunFolder, ask
 from vp_agent.status import names_of, proposal
 
@@ -61,7 +61,7 @@ def case_of(report: Report, server: str) -> Case:
             for one in report["proposals"]
             if vp["uuid"] in {one["uuid"], one["victim"], one["on_behalf_of"]}
         },
-        is_judged=any(map(words.is_judged, vp["actions"])),
+        is_judged=any(map(labels.is_judged, vp["actions"])),
         escalations={one["id"]: "" for one in report["escalations"] if one["victim"] == vp["uuid"]},
         mode=tightest(Mode(report["mode"]), Mode(ordered.get("mode", report["mode"]))).value,
     )
@@ -79,7 +79,7 @@ def _find(report: Report, server: str) -> Mapping[str, Any]:
 
 
 def _harm(found: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[str]:
-    yield f"Yes, since {_time(found['since'])}: {words.kind(found['kind'])}."
+    yield f"Yes, since {_time(found['since'])}: {labels.kind(found['kind'])}."
     for suspect in found["suspects"]:
         who, rise = names.get(suspect["uuid"], suspect["uuid"]), suspect["rise_per_s"]
         yield f"Guilty: {who}, {rise / 1e6:.3g} M misses/s more than before."
@@ -89,17 +89,17 @@ def _hurts(report: Report, uuid: str) -> Iterator[str]:
     for other in report["vps"]:
         found = other["interference"]
         if found and uuid in [suspect["uuid"] for suspect in found["suspects"]]:
-            yield harming(other["name"], _time(found["since"]), words.kind(found["kind"]))
+            yield harming(other["name"], _time(found["since"]), labels.kind(found["kind"]))
 
 
 def _refused(found: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[str]:
     for one in found["refused"]:
-        told = words.refusal(one["rung"], one["why"])
+        told = labels.refusal(one["rung"], one["why"])
         yield f"{names.get(one['uuid'], one['uuid'])}, {told}"
 
 
 def _deed(action: Mapping[str, Any], names: Mapping[str, str]) -> str:
-    return f"{_time(action['at'])} {proposal(action, names)}: {words.outcome(action)}."
+    return f"{_time(action['at'])} {proposal(action, names)}: {labels.outcome(action)}."
 
 
 def _time(seconds: float | None) -> str:

@@ -16,7 +16,7 @@ from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.sample import Incomplete, Sample
-from nova_vp.harm import is_hurt
+from nova_vp.interference import is_hurt
 from vp_agent.facts import HostFacts
 
 UNKNOWN = "unknown"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.sample import Incomplete
-from nova_vp.run_folder import Load, NodeLoad, boot_clock_s, forget_load, write_load
+from nova_vp.service.run_dir import Load, NodeLoad, boot_clock_s, forget_load, write_load
 from vp_agent.memory_load import LINE_BYTES
 
 LOG = logging.getLogger(__name__)

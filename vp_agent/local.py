@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from nova_vp.core.types.policy import Mode
-from nova_vp.run_folder import LOCK
+from nova_vp.service.run_dir import LOCK
 from vp_agent import order_log
 from vp_agent.commands import CannotOrder, NotAdvising, NotInForce, UnknownAction
 from vp_agent.control import RELEASE_TIMEOUT_S, Control

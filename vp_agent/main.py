@@ -15,11 +15,12 @@ from oslo_log import log
 from oslo_service import backend
 
 from nova_vp import conf as options
-from nova_vp import signals, wire
+from nova_vp import wire
+from nova_vp.cli.exit_status import quietly
+from nova_vp.cli.live_view import NoTerminal
 from nova_vp.core.types.policy import Mode
-from nova_vp.quietly import quietly
-from nova_vp.reload import Reloader
-from nova_vp.view import NoTerminal
+from nova_vp.service import lifecycle
+from nova_vp.service.lifecycle import Reloader
 from vp_agent import calibrate, check, explained, order_command, top, wiring
 from vp_agent.capacity import CannotCalibrate
 from vp_agent.drivers.base import CountersDriver, CountersUnavailable, DriverError
@@ -37,7 +38,7 @@ from vp_agent.state import StateFolder
 from vp_agent.status import render
 
 if TYPE_CHECKING:
-    from nova_vp.exposition import Exposition
+    from nova_vp.service.metrics_server import Exposition
     from vp_agent.drivers.command_server import CommandServer
     from vp_agent.metrics import Tally
 
@@ -180,7 +181,7 @@ def _listen(
         signal.SIGINT: stop.set,
         signal.SIGHUP: lambda: None,  # What the files say has only just been read.
     }
-    signals.listen(calls)
+    lifecycle.listen(calls)
     if conf.command.lifeline:
         stop_with_parent(stop)
     return calls

@@ -19,7 +19,7 @@ from nova_vp.core.types.action import Outcome, Result
 from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.reason import Reason
-from nova_vp.labelled import Labelled
+from nova_vp.service.metric_labels import Labelled
 from vp_agent import host_series
 from vp_agent.facts import HostFacts
 

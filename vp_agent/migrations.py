@@ -11,8 +11,8 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from nova_vp import failpoints
 from nova_vp.core.types.guest import Guest, Unmanaged
+from nova_vp.service import failpoints
 from nova_vp.wire import AGENT_BUSY, NO_LONGER_HURT
 from vp_agent.commands import Prepared
 

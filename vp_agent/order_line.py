@@ -9,7 +9,7 @@ from typing import Any
 
 from nova_vp import wire
 from nova_vp.core.types.policy import Mode
-from nova_vp.shape import Misshapen, Shape
+from nova_vp.wire.validation import Misshapen, Shape
 from vp_agent.commands import CannotOrder
 from vp_agent.orders import OrderBook
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from nova_vp import wire
 from nova_vp.core.types.guest import Guest, Unmanaged
 from nova_vp.core.types.policy import Mode
-from nova_vp.ordered import NOTHING, Ordered, orders_text, read_orders
+from nova_vp.server_override import NOTHING, Ordered, orders_text, read_orders
 from vp_agent.commands import CannotOrder
 from vp_agent.state import StateFolder
 

@@ -2,7 +2,7 @@
 """Recording on this host: from ticks to a file, on a thread of its own.
 
 The tick hands over values and goes on. A disk that is full, slow or gone ends the recording, with
-words, and never a tick. What the lines hold is `nova_vp.recording`'s.
+words, and never a tick. What the lines hold is `nova_vp.recording.file_format`'s.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.state import Memory
-from nova_vp.recording import VERSION_KEY, Header, LineWriter, Tick, answered, told
+from nova_vp.recording.file_format import VERSION_KEY, Header, LineWriter, Tick, answered, told
 
 LOG = logging.getLogger(__name__)
 WAITING_TICKS = 64

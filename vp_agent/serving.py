@@ -10,8 +10,8 @@ from collections.abc import Callable
 import oslo_messaging
 from oslo_config import cfg
 
-from nova_vp.broker_probe import BrokerProbe, brokers
-from nova_vp.exposition import Exposition, expose
+from nova_vp.service.broker_probe import BrokerProbe, brokers
+from nova_vp.service.metrics_server import Exposition, expose
 from vp_agent.metrics import Sources, Tally, registry_of
 from vp_agent.wellness import Wellness
 from vp_agent.wiring import Built, host_name

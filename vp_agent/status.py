@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from nova_vp import words
+from nova_vp.cli import labels
 from nova_vp.core.types.knob import Knob
 from vp_agent.limits_text import limits_line
 
@@ -72,7 +72,7 @@ def _escalations(report: Mapping[str, Any]) -> Iterable[str]:
     for one in report["escalations"]:
         yield (
             f"nothing on this host helps {_server(names, one['victim'])} ({one['id']}): "
-            f"{words.kind(one['kind'])}"
+            f"{labels.kind(one['kind'])}"
         )
 
 
@@ -87,7 +87,7 @@ def _proposals(report: Mapping[str, Any]) -> Iterable[str]:
 def proposal(action: Mapping[str, Any], names: Mapping[str, str]) -> str:
     """What would be turned, and why."""
     changes = "; ".join(_change(change, names) for change in action["changes"])
-    return f"{changes}: {words.reason(action['reason'])}"
+    return f"{changes}: {labels.reason(action['reason'])}"
 
 
 def _change(change: Mapping[str, Any], names: Mapping[str, str]) -> str:
@@ -123,7 +123,7 @@ def _vp(vp: Mapping[str, Any]) -> tuple[str, ...]:
 def hurt(vp: Mapping[str, Any]) -> str:
     """Where; of a server that was never measured long enough nobody knows."""
     if vp["interference"]:
-        return words.POINTS[vp["interference"]["kind"]]
+        return labels.POINTS[vp["interference"]["kind"]]
     return "?" if vp["state"] is None else "no"
 
 

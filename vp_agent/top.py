@@ -15,8 +15,8 @@ from typing import Any, Protocol
 
 from oslo_config import cfg
 
-from nova_vp import live
-from nova_vp.run_folder import is_agent_running
+from nova_vp.cli import live_view
+from nova_vp.service.run_dir import is_agent_running
 from vp_agent import wiring
 from vp_agent.alone import Alone
 from vp_agent.drivers.base import HostUnavailable
@@ -47,7 +47,7 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument("--once", action="store_true", help="one table, or line of JSON")
     parser.add_argument(
         "--interval",
-        type=live.interval_s(MIN_INTERVAL_S, MAX_INTERVAL_S),
+        type=live_view.interval_s(MIN_INTERVAL_S, MAX_INTERVAL_S),
         default=1.0,
         metavar="SECONDS",
         help=f"between looks, {MIN_INTERVAL_S:g} to {MAX_INTERVAL_S:g}; default: 1",
@@ -68,9 +68,9 @@ def run(conf: cfg.ConfigOpts) -> int:
 
 
 def _watch(source: Source, interval_s: float) -> None:
-    from nova_vp import screen  # Late: rich would stay in an agent that runs.
+    from nova_vp.cli import screen  # Late: rich would stay in an agent that runs.
 
-    look = live.kept(source.look, view, (NoAgent, HostUnavailable))
+    look = live_view.kept(source.look, view, (NoAgent, HostUnavailable))
     logging.disable()
     screen.watch(look, interval_s)
 
@@ -93,7 +93,7 @@ def _tell(report: Report, form: str) -> None:
     if form == "json":
         print(json.dumps(report))
     else:
-        from nova_vp import screen
+        from nova_vp.cli import screen
 
         screen.print_once(view(report))
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from nova_vp import words
+from nova_vp.cli import labels
+from nova_vp.cli.live_view import Column, Row, View
 from nova_vp.core.types.sample import State
-from nova_vp.view import Column, Row, View
 from vp_agent.status import footers, hurt, names_of, note, proposal
 
 Report = Mapping[str, Any]
@@ -133,7 +133,7 @@ def _state(number: int | None) -> str:
 def _suspects(found: Mapping[str, Any], names: Mapping[str, str]) -> str:
     """The guiltiest first."""
     guilty = [names.get(one["uuid"], one["uuid"]) for one in found["suspects"]]
-    return f"by {', '.join(guilty)}" if guilty else words.kind(found["kind"])
+    return f"by {', '.join(guilty)}" if guilty else labels.kind(found["kind"])
 
 
 def _count(per_s: float) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from nova_vp import wire
-from nova_vp.health import Check, Health, Status, bus_check
+from nova_vp.service.health import Check, Health, Status, bus_check
 from vp_agent.facts import HostFacts
 from vp_agent.load import NO_COUNTERS
 from vp_agent.metrics import Sources

@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from nova_vp import iso
+from nova_vp import timestamps
 from nova_vp.core.types.policy import Mode
 from vp_client.errors import VpError
 
@@ -44,9 +44,9 @@ def span_of(parsed_args: argparse.Namespace) -> dict[str, Any]:
     if parsed_args.last:
         if begin:
             raise VpError("Give --last or --begin, not both.")
-        until = iso.read(end) if end else datetime.now(UTC)
+        until = timestamps.read(end) if end else datetime.now(UTC)
         try:
-            begin = iso.write(until - parsed_args.last)
+            begin = timestamps.write(until - parsed_args.last)
         except OverflowError as exc:
             raise VpError("Give a shorter --last: no calendar goes back so far.") from exc
     return {"begin": begin, "end": end}
@@ -54,9 +54,9 @@ def span_of(parsed_args: argparse.Namespace) -> dict[str, Any]:
 
 def _moment(text: str) -> str:
     """As the API takes it: a day, a minute or a second, UTC."""
-    for form in (iso.FORMAT, "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d"):
+    for form in (timestamps.FORMAT, "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d"):
         try:
-            return iso.write(datetime.strptime(text, form).replace(tzinfo=UTC))
+            return timestamps.write(datetime.strptime(text, form).replace(tzinfo=UTC))
         except ValueError:
             continue
     raise argparse.ArgumentTypeError(f"{text!r} is no time like 2026-01-02T03:04:05Z (UTC)")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`openstack vp explain`: what the API tells its caller of one server, in plain words.
 
-The words are `nova_vp/explain.py`'s, which `vp-agent explain` shares. A tenant's case is made of
-the tenant's answers alone: there is nothing of a neighbour in them.
+The sentences are those of `nova_vp/cli/explain.py`, as in `vp-agent explain`. A tenant's case
+is made of the tenant's answers alone: there is nothing of a neighbour in them.
 """
 
 import argparse
@@ -12,9 +12,9 @@ from typing import Any
 
 from osc_lib.command import command
 
+from nova_vp.cli.explain import Case, Reader, explain, harming
+from nova_vp.cli.labels import is_judged, outcome, result
 from nova_vp.core.types.policy import Mode, tightest
-from nova_vp.explain import Case, Reader, explain, harming
-from nova_vp.words import is_judged, outcome, result
 from vp_client import words
 from vp_client.asked import asked_of_cluster
 from vp_client.client import Client

@@ -2,7 +2,7 @@
 """`openstack vp top`: the caller's servers live, whom a neighbour hurts first.
 
 Agents report what changes at once and all else about once a minute; a cloud of many servers shows
-those that matter most. The screen is `nova_vp/screen.py`'s, which `vp-agent top` shares.
+those that matter most. The screen is `nova_vp/cli/screen.py`'s, which `vp-agent top` shares.
 """
 
 import argparse
@@ -13,8 +13,9 @@ from typing import Any
 from keystoneauth1.exceptions import ClientException
 from osc_lib.command import command
 
-from nova_vp import iso, live
-from nova_vp.view import Column, Row, View
+from nova_vp import timestamps
+from nova_vp.cli import live_view
+from nova_vp.cli.live_view import Column, Row, View
 from vp_client import words
 from vp_client.client import Client
 from vp_client.errors import VpError
@@ -43,7 +44,7 @@ class Top(command.Command):
         parser.add_argument("--once", action="store_true", help="One table, and end")
         parser.add_argument(
             "--interval",
-            type=live.interval_s(MIN_INTERVAL_S, MAX_INTERVAL_S),
+            type=live_view.interval_s(MIN_INTERVAL_S, MAX_INTERVAL_S),
             default=DEFAULT_INTERVAL_S,
             metavar="<seconds>",
             help=f"Between looks, {MIN_INTERVAL_S:g} to {MAX_INTERVAL_S:g}, "
@@ -52,7 +53,7 @@ class Top(command.Command):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        from nova_vp import screen  # rich is for this command alone
+        from nova_vp.cli import screen  # rich is for this command alone
 
         client, host = client_of(self), parsed_args.host
         if parsed_args.once:
@@ -60,7 +61,7 @@ class Top(command.Command):
             return
         # Keystone's too: a live view outlasts tokens, and there may be no other for a while.
         failures = (VpError, ClientException)
-        again = live.kept(lambda: look(client, host), view, failures)
+        again = live_view.kept(lambda: look(client, host), view, failures)
         screen.watch(again, parsed_args.interval)
 
 
@@ -106,4 +107,4 @@ def _row(vp: Told, has_hosts: bool, now: datetime) -> Row:
 def _for(since: str | None, now: datetime) -> str:
     if since is None:
         return "-"
-    return words.age(max(int((now - iso.read(since)).total_seconds()), 0))
+    return words.age(max(int((now - timestamps.read(since)).total_seconds()), 0))

@@ -6,7 +6,7 @@ from typing import Any
 
 from osc_lib.command import command
 
-from nova_vp.words import POINTS, small
+from nova_vp.cli.labels import POINTS, small
 from vp_client import arguments, columns, escalation_words, words
 from vp_client.columns import Cell
 from vp_client.errors import VpError

@@ -9,8 +9,8 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from nova_vp.cli.labels import POINTS, small
 from nova_vp.core.types.sample import State
-from nova_vp.words import POINTS, small
 
 Told = Mapping[str, Any]
 

@@ -13,7 +13,7 @@ import oslo_messaging
 from oslo_config import cfg
 
 from nova_vp import rpcapi
-from nova_vp.db.queries import ERRORS, HostHead
+from nova_vp.db.report_store import ERRORS, HostHead
 from vp_scheduler import spread
 from vp_scheduler.on_demand import OnDemand
 

@@ -7,7 +7,7 @@ Bounded by hosts and bytes, so that a database that is away costs history, not m
 import threading
 from collections import OrderedDict
 
-from nova_vp.db.queries import NewReport
+from nova_vp.db.report_store import NewReport
 
 MAX_HOSTS = 20_000
 MAX_BYTES = 256 * 1024 * 1024

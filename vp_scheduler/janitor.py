@@ -11,7 +11,7 @@ from typing import Protocol
 from oslo_config import cfg
 
 from nova_vp.db.purge import Before, Step
-from nova_vp.db.queries import ERRORS
+from nova_vp.db.report_store import ERRORS
 
 LOG = logging.getLogger(__name__)
 EVERY_S = 3600.0

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from nova_vp import wire
-from nova_vp.classes import most_common
+from nova_vp.newcomer_class import most_common
 from vp_scheduler.refusals import Unwelcome
 
 

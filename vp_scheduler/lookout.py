@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
-from nova_vp.db.queries import ERRORS
-from nova_vp.db.survey import Survey
+from nova_vp.db.report_store import ERRORS
+from nova_vp.db.stats import Survey
 
 LOG = logging.getLogger(__name__)
 EVERY_S = 10.0

@@ -14,9 +14,9 @@ from oslo_service import backend
 backend.init_backend(backend.BackendType.THREADING)
 
 from nova_vp import conf as options  # noqa: E402
-from nova_vp import signals  # noqa: E402
-from nova_vp.db.queries import Store  # noqa: E402
-from nova_vp.reload import Reloader  # noqa: E402
+from nova_vp.db.report_store import Store  # noqa: E402
+from nova_vp.service import lifecycle  # noqa: E402
+from nova_vp.service.lifecycle import Reloader  # noqa: E402
 from vp_scheduler.cluster.service import EscalationService  # noqa: E402
 from vp_scheduler.service import Service  # noqa: E402
 from vp_scheduler.traits import Traits, open_traits  # noqa: E402
@@ -40,7 +40,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         options.read(conf, sys.argv[1:] if argv is None else argv, "vp-scheduler")
         options.check(conf)
-        signals.listen(calls)
+        lifecycle.listen(calls)
         escalations = EscalationService(conf)
         store = Store(conf, keeps_history=conf.vp_scheduler.history_days > 0)
         traits = open_traits(conf, store)

@@ -17,10 +17,10 @@ from prometheus_client.registry import Collector
 
 from nova_vp.core.types.policy import Mode
 from nova_vp.db.escalation_status import FINAL, Status
-from nova_vp.db.survey import HostKind, Survey
-from nova_vp.health import Check, Health, bus_check, database_check
-from nova_vp.health import Status as HealthStatus
-from nova_vp.labelled import Labelled
+from nova_vp.db.stats import HostKind, Survey
+from nova_vp.service.health import Check, Health, bus_check, database_check
+from nova_vp.service.health import Status as HealthStatus
+from nova_vp.service.metric_labels import Labelled
 from vp_scheduler.lookout import Lookout
 from vp_scheduler.meters import Meters
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from nova_vp import wire
-from nova_vp.classes import most_common
 from nova_vp.flavor_specs import FlavorSpec
+from nova_vp.newcomer_class import most_common
 from vp_scheduler.host_digest import HostDigest
 from vp_scheduler.host_view import HostView
 from vp_scheduler.learned import Learned

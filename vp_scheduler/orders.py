@@ -17,9 +17,9 @@ import oslo_messaging
 from oslo_config import cfg
 
 from nova_vp import rpcapi, wire
-from nova_vp.db.orders import NEVER_WRITTEN, Changed
-from nova_vp.db.queries import ERRORS
-from nova_vp.ordered import NOTHING, Ordered, orders_text
+from nova_vp.db.overrides import NEVER_WRITTEN, Changed
+from nova_vp.db.report_store import ERRORS
+from nova_vp.server_override import NOTHING, Ordered, orders_text
 from vp_scheduler.inbox import MAX_HOSTS
 
 LOG = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ FAULTS = (*ERRORS, oslo_messaging.MessagingException, wire.BadMessage)
 
 
 class Ordering(Protocol):
-    """`nova_vp.db.orders.OrderBook`, as far as it is used here."""
+    """`nova_vp.db.overrides.OrderBook`, as far as it is used here."""
 
     def changed_since(self, version: int) -> Changed: ...
 

@@ -16,8 +16,8 @@ from oslo_config import cfg
 from oslo_db import exception as db_exception
 
 from nova_vp import rpcapi, rpcserver, wire
-from nova_vp.db.orders import OrderBook
-from nova_vp.db.queries import ERRORS, NewReport
+from nova_vp.db.overrides import OrderBook
+from nova_vp.db.report_store import ERRORS, NewReport
 from vp_scheduler.caller import Caller, Listing
 from vp_scheduler.inbox import Inbox
 from vp_scheduler.janitor import Janitor, Purging

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from oslo_config import cfg
 
 from nova_vp import wire
-from nova_vp.broker_probe import BrokerProbe, brokers
-from nova_vp.db.survey import Surveyor
-from nova_vp.exposition import Exposition, expose
+from nova_vp.db.stats import Surveyor
+from nova_vp.service.broker_probe import BrokerProbe, brokers
+from nova_vp.service.metrics_server import Exposition, expose
 from vp_scheduler import metrics
 from vp_scheduler.cluster.service import EscalationService
 from vp_scheduler.inbox import MAX_HOSTS

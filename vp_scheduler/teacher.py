@@ -16,8 +16,8 @@ import oslo_messaging
 from oslo_config import cfg
 
 from nova_vp import rpcapi, wire
-from nova_vp.classes import most_common
-from nova_vp.db.queries import ERRORS, ClassCount
+from nova_vp.db.report_store import ERRORS, ClassCount
+from nova_vp.newcomer_class import most_common
 from vp_scheduler.on_demand import OnDemand
 
 LOG = logging.getLogger(__name__)

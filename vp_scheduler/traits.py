@@ -19,7 +19,7 @@ from keystoneauth1 import exceptions
 from keystoneauth1.adapter import Adapter
 from oslo_config import cfg
 
-from nova_vp.db.queries import ERRORS, HostHead, HostRecord
+from nova_vp.db.report_store import ERRORS, HostHead, HostRecord
 from vp_scheduler.capabilities import OURS, Capabilities, capabilities_of, traits_of
 from vp_scheduler.cluster import session
 from vp_scheduler.cluster.session import Cloud

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from nova_vp.core.types.knob import Partition, Quota, Value
 from nova_vp.cpuset import format_cpus
-from nova_vp.recording import Made, Section, Told
+from nova_vp.recording.file_format import Made, Section, Told
 from vp_sim.recorded import Wish
 
 

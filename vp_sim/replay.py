@@ -17,7 +17,15 @@ from nova_vp.conf.policy import with_option
 from nova_vp.core.step import step
 from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.policy import Policy
-from nova_vp.recording import NotARecording, Section, Tick, Told, confirmed, read, told
+from nova_vp.recording.file_format import (
+    NotARecording,
+    Section,
+    Tick,
+    Told,
+    confirmed,
+    read,
+    told,
+)
 from vp_sim.course import Replayed, as_json, events_of, names_of, render, wished
 from vp_sim.policies import Create, UnknownPolicy, find
 from vp_sim.recorded import RecordedHost, Wish, seams_of

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.reason import Reason
 from nova_vp.cpuset import format_cpus
-from nova_vp.recording import Made, Told, told
+from nova_vp.recording.file_format import Made, Told, told
 from vp_sim.host import SimGuest, SimHost
 from vp_sim.policies import Create, Policy
 from vp_sim.run import Run, World, simulate

@@ -16,7 +16,7 @@ from oslo_log import log as logging
 from oslo_middleware import request_id
 
 from nova_vp.db.paging import BadMarker
-from nova_vp.db.queries import ERRORS as STORE_ERRORS
+from nova_vp.db.report_store import ERRORS as STORE_ERRORS
 
 LOG = logging.getLogger(__name__)
 

@@ -16,8 +16,8 @@ from typing import Any
 import webob
 import webob.dec
 
-from nova_vp.db.queries import ERRORS
-from nova_vp.health import (
+from nova_vp.db.report_store import ERRORS
+from nova_vp.service.health import (
     MEDIA_TYPE,
     Check,
     Health,

@@ -18,9 +18,9 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from nova_vp.exposition import expose
-from nova_vp.health import Look
-from nova_vp.labelled import Labelled
+from nova_vp.service.health import Look
+from nova_vp.service.metric_labels import Labelled
+from nova_vp.service.metrics_server import expose
 from vp_api.dispatch import ROUTE_KEY
 
 SEVERAL_PROCESSES = "PROMETHEUS_MULTIPROC_DIR"

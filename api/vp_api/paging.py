@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
-from nova_vp import iso
+from nova_vp import timestamps
 from nova_vp.db.filters import Span
 from nova_vp.db.paging import BadMarker, Page
 from vp_api.errors import ApiError, Code
@@ -51,7 +51,7 @@ def moment_of(call: Call, name: str) -> datetime | None:
 
 def parse_moment(text: str, name: str) -> datetime:
     try:
-        moment = iso.read(text)
+        moment = timestamps.read(text)
     except ValueError:
         moment = None
     if moment is None or not EARLIEST < moment < LATEST:
@@ -81,7 +81,7 @@ class Minutes:
         limit = call.query.get("limit", DEFAULT_LIMIT)
         self.begin = begin
         self.end = min(end, _full_minute(begin) + limit * self.every * MINUTE)
-        self.marker = iso.write(self.end) if self.end < end else None
+        self.marker = timestamps.write(self.end) if self.end < end else None
         self.whole = Span(begin, end)
 
 
@@ -117,7 +117,7 @@ class Skipping:
         count = sum(moment == last for moment in told)
         if last == self._last:
             count += self.offset
-        return f"{iso.write(last)}~{count}"
+        return f"{timestamps.write(last)}~{count}"
 
 
 def _next(call: Call, marker: str) -> str:

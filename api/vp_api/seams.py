@@ -14,9 +14,9 @@ from typing import Protocol
 from oslo_config import cfg
 
 from nova_vp.conf import database
-from nova_vp.db.browse import Browser
 from nova_vp.db.escalations import Ledger
-from nova_vp.db.orders import OrderBook
+from nova_vp.db.overrides import OrderBook
+from nova_vp.db.read_api import Browser
 from vp_api.policy import Policy
 
 TELLERS = 4

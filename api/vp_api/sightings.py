@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from nova_vp.db.browse import VpHead
-from nova_vp.db.queries import HostRecord
-from nova_vp.harm import is_hurt
+from nova_vp.db.read_api import VpHead
+from nova_vp.db.report_store import HostRecord
+from nova_vp.interference import is_hurt
 
 STALE_AFTER_S = 180
 

@@ -15,8 +15,8 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from nova_vp import conf as options
-from nova_vp.broker_probe import BrokerProbe, brokers
 from nova_vp.rpcapi import AgentAPI, open_transport
+from nova_vp.service.broker_probe import BrokerProbe, brokers
 from vp_api import deploy
 from vp_api.seams import Stored
 

@@ -19,9 +19,9 @@ from nova.objects.fields import MonitorMetricType
 from nova.objects.monitor_metric import MonitorMetric, MonitorMetricList
 from oslo_utils import timeutils
 
-from nova_vp.compute.keeper import Keeper
+from nova_vp.compute.agent_supervisor import Keeper
 from nova_vp.conf import compute
-from nova_vp.run_folder import Load, NoLoad, read_load
+from nova_vp.service.run_dir import Load, NoLoad, read_load
 
 LOG = logging.getLogger(__name__)
 BYTES_PER_MB = 1_000_000

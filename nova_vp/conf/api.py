@@ -3,7 +3,7 @@
 
 from oslo_config import cfg
 
-from nova_vp.conf.listening import metrics_opts
+from nova_vp.conf.common import metrics_opts
 
 GROUP = "vp_api"
 

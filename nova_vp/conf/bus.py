@@ -3,7 +3,7 @@
 
 from oslo_config import cfg
 
-from nova_vp.conf.spans import LONGEST_S
+from nova_vp.conf.common import LONGEST_S
 
 GROUP = "bus"
 

@@ -7,7 +7,7 @@ A module of its own, since the filter and the weigher, which read that group too
 from oslo_config import cfg
 
 from nova_vp.conf import scheduler
-from nova_vp.conf.spans import LONGEST_S
+from nova_vp.conf.common import LONGEST_S
 from nova_vp.core.types.policy import Mode
 
 OPTS = [

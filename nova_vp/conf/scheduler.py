@@ -8,8 +8,7 @@ import enum
 
 from oslo_config import cfg
 
-from nova_vp.conf.listening import metrics_opts
-from nova_vp.conf.spans import LONGEST_S
+from nova_vp.conf.common import LONGEST_S, metrics_opts
 
 GROUP = "vp_scheduler"
 

@@ -51,7 +51,7 @@ class Host(Base):
     received_at: Mapped[datetime] = mapped_column(DateTime)
     """UTC, by the clock of the vp-scheduler that stored it."""
     packed: Mapped[bytes] = mapped_column(LONG_BYTES)
-    """The report as it came, compressed: see `nova_vp.db.packing`."""
+    """The report as it came, compressed: see `nova_vp.db.serialization`."""
     counters: Mapped[str] = mapped_column(LONG_TEXT)
     """What the report says of them, JSON: lists of hosts show it, and unpack no report."""
     vps_count: Mapped[int] = mapped_column(BigInteger)
@@ -102,7 +102,7 @@ class VpRow(Base):
 
 
 class History(Base):
-    """What a host's VPs did in one minute, packed: see `nova_vp.db.packing`."""
+    """What a host's VPs did in one minute, packed: see `nova_vp.db.serialization`."""
 
     __tablename__ = "history"
 

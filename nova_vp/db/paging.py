@@ -13,7 +13,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from sqlalchemy import Integer, and_, bindparam, or_
 
-from nova_vp.db.moments import naive_utc
+from nova_vp.db.column_types import naive_utc
 
 Item = TypeVar("Item")
 MAX_INTEGER = 2**62

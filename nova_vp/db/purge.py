@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine, and_, delete, false, or_, select
 
-from nova_vp.db.again import after_deadlock
+from nova_vp.db.column_types import naive_utc
 from nova_vp.db.models import (
     ActionServer,
     EscalationRow,
@@ -25,7 +25,7 @@ from nova_vp.db.models import (
     StoredAction,
     VpRow,
 )
-from nova_vp.db.moments import naive_utc
+from nova_vp.db.retry import after_deadlock
 from nova_vp.db.sqlite import write_first
 
 STEP_ROWS = 2000

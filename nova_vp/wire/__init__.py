@@ -8,6 +8,7 @@ and carries an id instead. Receivers validate shape and size before use. A modul
 whoever sends or receives takes what it needs from here.
 """
 
+from nova_vp.wire.codec import EXPIRE_S, compact, decode, encode
 from nova_vp.wire.digest import DIGEST_BYTES, DIGEST_SCHEMA, DIGEST_TOPIC, MAX_DIGEST_BYTES
 from nova_vp.wire.errors import BadMessage
 from nova_vp.wire.escalation import (
@@ -18,17 +19,7 @@ from nova_vp.wire.escalation import (
     MAX_ESCALATION_BYTES,
     NO_LONGER_HURT,
 )
-from nova_vp.wire.fields import (
-    MAX_PRIORITY,
-    MAX_SERVERS,
-    MOST_COUNT,
-    MOST_NUMBER,
-    PREDICT_CLASSES,
-    UNKNOWN_CLASS,
-    VERSION,
-    is_host_name,
-)
-from nova_vp.wire.marks import (
+from nova_vp.wire.fingerprints import (
     MARK_BYTES,
     NOWHERE,
     SEVERAL,
@@ -44,11 +35,20 @@ from nova_vp.wire.marks import (
     unpack_known,
     unpack_seats,
 )
-from nova_vp.wire.orders import MAX_ORDERS_BYTES, ORDERS, ORDERS_SCHEMA
+from nova_vp.wire.overrides import MAX_ORDERS_BYTES, ORDERS, ORDERS_SCHEMA
 from nova_vp.wire.profiles import MAX_LEARNED, MAX_PROFILES_BYTES, PROFILES, PROFILES_SCHEMA
 from nova_vp.wire.report import MAX_REPORT_BYTES, REPORT_SCHEMA, REPORT_TOPIC
-from nova_vp.wire.sequence import Order, order_of
-from nova_vp.wire.text import EXPIRE_S, compact, decode, encode
+from nova_vp.wire.schema_types import (
+    MAX_PRIORITY,
+    MAX_SERVERS,
+    MOST_COUNT,
+    MOST_NUMBER,
+    PREDICT_CLASSES,
+    UNKNOWN_CLASS,
+    VERSION,
+    is_host_name,
+)
+from nova_vp.wire.version import Order, order_of
 
 AGENT_TOPIC = "vp_agent"
 

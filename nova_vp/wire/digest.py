@@ -4,7 +4,7 @@
 It stays small; what does not decide a placement is left out.
 """
 
-from nova_vp.wire.fields import COUNT, HEAD, PREDICT_CLASSES, list_of, object_of
+from nova_vp.wire.schema_types import COUNT, HEAD, PREDICT_CLASSES, list_of, object_of
 
 DIGEST_TOPIC = "vp_digest"
 DIGEST_BYTES = 1024

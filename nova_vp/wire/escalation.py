@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The escalation: an agent asks the cluster for help, and which guests may be moved."""
 
-from nova_vp.shape import nullable
-from nova_vp.wire.fields import (
+from nova_vp.wire.schema_types import (
     ALTERNATIVE,
     COUNT,
     EVIDENCE,
@@ -19,6 +18,7 @@ from nova_vp.wire.fields import (
     list_of,
     object_of,
 )
+from nova_vp.wire.validation import nullable
 
 ESCALATION_TOPIC = "vp_escalation"
 MAX_ESCALATION_BYTES = 256 * 1024

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The learned profiles: what servers nobody has measured are taken to be like."""
 
-from nova_vp.wire.fields import NUMBER, TEXT, VERSION, list_of, object_of
+from nova_vp.wire.schema_types import NUMBER, TEXT, VERSION, list_of, object_of
 
 PROFILES = "vp_profiles"
 """No topic of its own: it goes where the digests go."""

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report, which operators and tenants are shown: all that an agent knows of its host."""
 
-from nova_vp.shape import nullable
-from nova_vp.wire.fields import (
+from nova_vp.wire.schema_types import (
     ALTERNATIVE,
     COUNT,
     EVIDENCE,
@@ -19,6 +18,7 @@ from nova_vp.wire.fields import (
     list_of,
     object_of,
 )
+from nova_vp.wire.validation import nullable
 
 REPORT_TOPIC = "vp_report"
 MAX_REPORT_BYTES = 1024 * 1024

@@ -23,7 +23,7 @@ from oslo_config import cfg
 from nova_vp import conf as options
 from nova_vp.conf import database
 from nova_vp.db import schema
-from nova_vp.db.queries import Store
+from nova_vp.db.report_store import Store
 from tests.bench.harness import Benchmark, Numbers, command_line, progress
 from tests.bench.live_counters import LiveCounters, LiveGuest, Work
 from tests.bench.usage import children, cpu_s, peak_mib

@@ -31,9 +31,9 @@ from sqlalchemy import create_engine, text
 
 import vp_api  # noqa: F401  (first: it chooses threads before oslo.messaging is imported)
 from nova_vp.db import schema
-from nova_vp.db.browse import Browser
 from nova_vp.db.filters import HostFilter, Span, VpFilter
 from nova_vp.db.paging import Page
+from nova_vp.db.read_api import Browser
 from tests.bench.api_services import Services, Token, make_member, running, token
 from tests.bench.harness import Benchmark, Numbers, progress, show
 from tests.bench.usage import cpu_s

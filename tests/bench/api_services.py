@@ -19,7 +19,7 @@ import requests
 from cryptography.fernet import Fernet
 from oslo_config import cfg
 
-from nova_vp import manage
+from nova_vp.cmd import manage
 from tests.bench.harness import progress
 from tests.mariadb import MariaDB
 from tests.waiting import wait_until

@@ -24,7 +24,8 @@ from oslo_config import cfg
 from sqlalchemy import func, select
 from sqlalchemy.engine import Engine
 
-from nova_vp import manage, wire
+from nova_vp import wire
+from nova_vp.cmd import manage
 from nova_vp.db import schema
 from nova_vp.db.models import History, Host, Profile, StoredAction
 from tests.bench.harness import Benchmark, Numbers, progress, show

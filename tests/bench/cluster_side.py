@@ -21,7 +21,7 @@ backend.init_backend(backend.BackendType.THREADING)
 from oslo_config import cfg  # noqa: E402
 
 from nova_vp import conf as options  # noqa: E402
-from nova_vp.db.queries import NewReport, Store  # noqa: E402
+from nova_vp.db.report_store import NewReport, Store  # noqa: E402
 from vp_scheduler import main as vp_scheduler  # noqa: E402
 from vp_scheduler.host_view import HostView  # noqa: E402
 from vp_scheduler.listener import DigestListener  # noqa: E402

@@ -26,7 +26,7 @@ from oslo_config import cfg  # noqa: E402
 from nova_vp import conf as options  # noqa: E402
 from nova_vp import wire  # noqa: E402
 from nova_vp.core.types.action import Outcome, Result  # noqa: E402
-from nova_vp.ordered import NOTHING  # noqa: E402
+from nova_vp.server_override import NOTHING  # noqa: E402
 from tests.decisions import a_decision, a_view, an_action, facts, uuid_of  # noqa: E402
 from vp_agent.digest import digest  # noqa: E402
 from vp_agent.drivers.bus import BusSender, Sender  # noqa: E402

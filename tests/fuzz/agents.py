@@ -14,7 +14,7 @@ from typing import Any
 from nova_vp import wire
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.policy import Mode
-from nova_vp.ordered import NOTHING, orders_text
+from nova_vp.server_override import NOTHING, orders_text
 from tests.decisions import a_decision, a_guest, an_action, an_eventful_view
 from tests.fuzz import seeds
 from tests.fuzz.dice import UUIDS, Dice
@@ -126,7 +126,7 @@ class AgentBus:
         for uuid in UUIDS:
             held = self._migrations.mark((a_guest(1, uuid=uuid),), NOW_S + MOST_HOLD_S + 1)
             expect(held[0].unmanaged is None, f"{uuid} is held for ever")
-        good = orders_text(wire.fields.COUNT["maximum"], {UUIDS[3]: NOTHING})
+        good = orders_text(wire.schema_types.COUNT["maximum"], {UUIDS[3]: NOTHING})
         expect(self.take(["set_orders", {"text": good}, {}]) == ACCEPTED, "good orders are refused")
         expect(UUIDS[3] in self._control.servers.told.servers, "good orders are not kept")
 

@@ -13,11 +13,19 @@ from typing import Any
 from oslo_config import cfg
 
 from nova_vp import conf as options
-from nova_vp import recording
 from nova_vp.conf import policy
 from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.sample import Profile
-from nova_vp.recording import Header, LineWriter, NotARecording, Section, Tick, answered, told
+from nova_vp.recording.file_format import (
+    Header,
+    LineWriter,
+    NotARecording,
+    Section,
+    Tick,
+    answered,
+    read,
+    told,
+)
 from tests.decisions import PROFILE
 from tests.fuzz import seeds
 from tests.fuzz.core import a_host, live, remembering
@@ -168,7 +176,7 @@ class Recordings:
 
     def take(self, payload: Any) -> str:
         try:
-            sections = list(recording.read(payload.splitlines(keepends=True)))
+            sections = list(read(payload.splitlines(keepends=True)))
         except NotARecording:
             return REFUSED
         for section in sections:
@@ -183,7 +191,7 @@ def _check_section(section: Section) -> None:
     """Written again it says the same."""
     writer = LineWriter()
     lines = [writer.header(section.header), *map(writer.tick, section.ticks)]
-    (again,) = recording.read(lines)
+    (again,) = read(lines)
     back = LineWriter()
     expect(lines == [back.header(again.header), *map(back.tick, again.ticks)], "it reads otherwise")
 

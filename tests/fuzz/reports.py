@@ -15,10 +15,10 @@ import jsonschema
 from nova_vp import wire
 from nova_vp.core.types.policy import Mode
 from nova_vp.db.models import ActionServer, History, Host, Profile, StoredAction
-from nova_vp.db.orders import OrderBook
-from nova_vp.db.packing import unpack, unpack_text
-from nova_vp.db.queries import Store
-from nova_vp.ordered import read_orders
+from nova_vp.db.overrides import OrderBook
+from nova_vp.db.report_store import Store
+from nova_vp.db.serialization import unpack, unpack_text
+from nova_vp.server_override import read_orders
 from tests.fuzz import seeds
 from tests.fuzz.database import Database, Rows, check_change
 from tests.fuzz.dice import HOSTS, UUIDS, Dice

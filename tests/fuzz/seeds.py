@@ -9,7 +9,7 @@ from nova_vp import wire
 from nova_vp.core.types.guest import MemoryMove
 from nova_vp.core.types.knob import Knob
 from nova_vp.core.types.policy import Mode
-from nova_vp.ordered import NOTHING, Ordered
+from nova_vp.server_override import NOTHING, Ordered
 from tests.decisions import (
     a_decision,
     a_node,

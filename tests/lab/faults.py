@@ -22,7 +22,7 @@ from typing import Any
 from devstack.lab import cloud, processes, settings
 from devstack.lab.processes import CONTROLLER, Address
 from devstack.lab.supervise import Service, write_atomically
-from nova_vp.failpoints import VARIABLE
+from nova_vp.service.failpoints import VARIABLE
 from tests.lab.compute_nodes import wait_until_usable
 from tests.lab.held import Given, Held, leftovers, orphans
 from tests.lab.hosts import set_mode

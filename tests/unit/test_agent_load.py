@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nova_vp.run_folder import LOAD, Load, NoLoad, is_agent_running, read_load
+from nova_vp.service.run_dir import LOAD, Load, NoLoad, is_agent_running, read_load
 from tests.unit.agent_host import World
 from tests.unit.core.build import COMPUTE, STREAM
 from vp_agent.drivers.counters_none import NoCounters

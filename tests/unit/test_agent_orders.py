@@ -20,7 +20,7 @@ from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.knob import Applied, Held, Knob
 from nova_vp.core.types.policy import Homing, Mode, Policy
 from nova_vp.core.types.reason import Reason
-from nova_vp.ordered import NOTHING, Ordered, orders_text, read_orders
+from nova_vp.server_override import NOTHING, Ordered, orders_text, read_orders
 from tests.decisions import facts
 from tests.unit.agent_host import World, a_hurt_pair
 from tests.unit.core.build import CHASE, COMPUTE

@@ -13,7 +13,8 @@ import pytest
 from oslo_config import cfg
 
 from nova_vp import conf as options
-from nova_vp import manage, quietly
+from nova_vp.cli import exit_status
+from nova_vp.cmd import manage
 from nova_vp.conf import database
 
 WRONG = [
@@ -197,15 +198,15 @@ def test_who_reads_only_the_beginning_is_told_of_no_failure(tmp_path: Path, comm
     os.close(reading)
     with open(writing, "wb") as gone:
         done = ran(program, file, *words, stdout=gone)
-    assert (done.returncode, done.stderr) == (quietly.PIPE_CLOSED, "")
+    assert (done.returncode, done.stderr) == (exit_status.PIPE_CLOSED, "")
 
 
 def test_ctrl_c_is_no_failure() -> None:
     def stopped() -> int:
         raise KeyboardInterrupt
 
-    assert quietly.quietly(stopped) == quietly.INTERRUPTED
-    assert quietly.quietly(lambda: 3) == 3
+    assert exit_status.quietly(stopped) == exit_status.INTERRUPTED
+    assert exit_status.quietly(lambda: 3) == 3
 
 
 def test_another_pipe_that_breaks_is_told() -> None:
@@ -213,4 +214,4 @@ def test_another_pipe_that_breaks_is_told() -> None:
         raise BrokenPipeError
 
     with pytest.raises(BrokenPipeError):
-        quietly.quietly(broken)
+        exit_status.quietly(broken)

@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
-from nova_vp import failpoints, wire
+from nova_vp import wire
 from nova_vp.core.types.decision import Decision, Escalation, Migrant, Role
 from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.policy import Homing, Mode, Policy
+from nova_vp.service import failpoints
 from tests.decisions import a_decision, a_detection, a_guest, a_view, an_escalation, facts, uuid_of
 from tests.unit.agent_host import World, a_hurt_pair
 from tests.waiting import wait_until

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 import pytest
 
 from nova_vp import wire
+from nova_vp.cli.explain import LABEL, WIDTH, Case, Reader, explain
 from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.policy import Mode
-from nova_vp.db.rows import UNKNOWN, rows_of
-from nova_vp.explain import LABEL, WIDTH, Case, Reader, explain
+from nova_vp.db.mapping import UNKNOWN, rows_of
 from tests.decisions import a_decision, a_detection, a_view, facts, uuid_of
 from tests.unit.agent_host import World, a_hurt_pair
 from vp_agent.explained import UnknownServer, case_of

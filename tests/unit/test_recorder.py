@@ -20,7 +20,7 @@ from nova_vp.core.types.knob import Knob, Partition, Quota
 from nova_vp.core.types.policy import Controller, Homing, Mode, Policy
 from nova_vp.core.types.reason import Reason
 from nova_vp.core.types.topology import Limits
-from nova_vp.recording import read
+from nova_vp.recording.file_format import read
 from tests.unit.agent_host import World, a_hurt_pair
 from tests.unit.core.build import CHASE, CHASE_HURT, COMPUTE, STREAM
 from vp_agent.drivers.base import ApplyFailed, GuestGone, HostUnavailable

@@ -16,7 +16,8 @@ from nova_vp.core.types.policy import Mode, Policy
 from nova_vp.core.types.sample import Reading
 from nova_vp.core.types.state import Memory
 from nova_vp.core.types.topology import LlcDomain, Topology
-from nova_vp.recording import (
+from nova_vp.recording.codec import Malformed, codec_of, record_of
+from nova_vp.recording.file_format import (
     VERSION_KEY,
     Header,
     LineWriter,
@@ -26,7 +27,6 @@ from nova_vp.recording import (
     Told,
     read,
 )
-from nova_vp.values import Malformed, codec_of, record_of
 from tests.core_values import values_of
 
 SLOW_TO_DRAW = settings(

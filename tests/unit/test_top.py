@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from nova_vp import screen, wire
+from nova_vp import wire
+from nova_vp.cli import screen
 from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.state import Memory
 from tests.terminal import ENDED, Terminal, missing_for_terminal

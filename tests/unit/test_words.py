@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from nova_vp import words
+from nova_vp.cli import labels
 from nova_vp.core.types.action import Result
 from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.reason import Reason, Rejection, Rung
@@ -24,16 +24,16 @@ TABLES = [
 
 @pytest.mark.parametrize(("name", "codes"), TABLES)
 def test_every_code_has_words(name: str, codes: type[enum.Enum]) -> None:
-    table: Mapping[str, str] = getattr(words, name)
+    table: Mapping[str, str] = getattr(labels, name)
     missing = {code.value for code in codes} - set(table)
-    assert not missing, f"write these into nova_vp/words.py, {name}: {sorted(missing)}"
+    assert not missing, f"write these into nova_vp/cli/labels.py, {name}: {sorted(missing)}"
     unused = set(table) - {code.value for code in codes}
     assert not unused, f"nobody says these, take them out of {name}: {sorted(unused)}"
 
 
 @pytest.mark.parametrize("name", [name for name, _ in TABLES])
 def test_words_are_one_short_phrase_each_and_differ(name: str) -> None:
-    told = list(getattr(words, name).values())
+    told = list(getattr(labels, name).values())
     assert len(set(told)) == len(told)
     for phrase in told:
         assert len(phrase) <= 80
@@ -42,13 +42,13 @@ def test_words_are_one_short_phrase_each_and_differ(name: str) -> None:
 
 
 def test_codes_of_a_newer_agent_are_told_as_they_are() -> None:
-    assert words.reason("new-reason") == "new-reason"
-    assert words.kind("new-kind") == "new-kind"
-    assert words.refusal("new-rung", "new-why") == "new-rung: new-why"
+    assert labels.reason("new-reason") == "new-reason"
+    assert labels.kind("new-kind") == "new-kind"
+    assert labels.refusal("new-rung", "new-why") == "new-rung: new-why"
 
 
 def test_a_refusal_names_what_was_refused_and_why() -> None:
-    told = words.refusal(Rung.MOVE.value, Rejection.NO_FREE_CPU.value)
+    told = labels.refusal(Rung.MOVE.value, Rejection.NO_FREE_CPU.value)
     assert told == "moving its vCPUs: no CPU is free there"
 
 
@@ -64,5 +64,5 @@ def test_only_what_must_prove_itself_is_being_judged(reason: str, said: str) -> 
     applied, mended = (
         {"result": one.value, "reason": reason} for one in (Result.APPLIED, Result.MENDED)
     )
-    assert words.outcome(applied) == said
-    assert words.outcome(mended) == words.RESULTS["mended"]
+    assert labels.outcome(applied) == said
+    assert labels.outcome(mended) == labels.RESULTS["mended"]

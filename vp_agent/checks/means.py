@@ -9,7 +9,7 @@ from pathlib import Path
 
 from oslo_config import cfg
 
-from nova_vp.run_folder import is_agent_running
+from nova_vp.service.run_dir import is_agent_running
 from vp_agent.checks.finding import Finding, failure, ok, warning
 from vp_agent.drivers import cgroups
 from vp_agent.drivers.base import CountersUnavailable, GuestsDriver

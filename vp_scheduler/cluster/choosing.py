@@ -8,10 +8,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from nova_vp import failpoints
 from nova_vp.core.types.policy import Mode
 from nova_vp.db.escalation_status import Status
 from nova_vp.db.escalations import Attempt, Escalation
+from nova_vp.service import failpoints
 from vp_scheduler.cluster.choose import Candidate, choose
 from vp_scheduler.cluster.desk import Desk, tell
 from vp_scheduler.cluster.reading import (

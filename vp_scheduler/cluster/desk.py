@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from nova_vp import failpoints
 from nova_vp.db.escalation_status import Status
 from nova_vp.db.escalations import Attempt, Escalation, Ledger
+from nova_vp.service import failpoints
 from vp_scheduler.cluster.agents import Agents
 from vp_scheduler.cluster.clock import Clock, Since
 from vp_scheduler.cluster.nova import Nova, Server, ServerGone

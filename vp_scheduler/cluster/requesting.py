@@ -7,10 +7,11 @@ second asks Nova before it asks again.
 
 import logging
 
-from nova_vp import failpoints, rpcapi
+from nova_vp import rpcapi
 from nova_vp.core.types.policy import Mode
 from nova_vp.db.escalation_status import Status
 from nova_vp.db.escalations import Escalation
+from nova_vp.service import failpoints
 from vp_scheduler.cluster.agents import AgentAway
 from vp_scheduler.cluster.desk import Desk
 from vp_scheduler.cluster.nova import NotAllowed, NovaAway, NovaConflict, NovaRefused, ServerGone

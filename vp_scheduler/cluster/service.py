@@ -13,10 +13,11 @@ from typing import Any, Protocol
 import oslo_messaging
 from oslo_config import cfg
 
-from nova_vp import failpoints, rpcapi, rpcserver, wire
+from nova_vp import rpcapi, rpcserver, wire
 from nova_vp.core.types.policy import Mode
 from nova_vp.db.escalations import Ledger
-from nova_vp.db.queries import ERRORS
+from nova_vp.db.report_store import ERRORS
+from nova_vp.service import failpoints
 from vp_scheduler.cluster import session, settings
 from vp_scheduler.cluster.agents import BusAgents
 from vp_scheduler.cluster.clock import Clock

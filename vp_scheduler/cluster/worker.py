@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from nova_vp.db.escalations import Escalation, Ledger, LostClaim, Waiting
-from nova_vp.db.queries import ERRORS
+from nova_vp.db.report_store import ERRORS
 from vp_scheduler.cluster.clock import Clock
 
 LOG = logging.getLogger(__name__)

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from oslo_log import log as logging
 
-from nova_vp.db.browse import ActionRecord
 from nova_vp.db.filters import ActionFilter
+from nova_vp.db.read_api import ActionRecord
 from vp_api import paging
 from vp_api.agents import telling
 from vp_api.errors import ApiError, Code

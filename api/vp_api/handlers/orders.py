@@ -10,7 +10,7 @@ from typing import Any
 from oslo_log import log as logging
 
 from nova_vp.core.types.policy import Mode
-from nova_vp.db.orders import NEVER_WRITTEN, ChangedMeanwhile, ServerOrders
+from nova_vp.db.overrides import NEVER_WRITTEN, ChangedMeanwhile, ServerOrders
 from vp_api.agents import telling
 from vp_api.errors import ApiError, Code
 from vp_api.handlers.vps import find

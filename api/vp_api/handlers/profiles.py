@@ -4,9 +4,9 @@
 import base64
 import binascii
 
-from nova_vp.classes import most_common
-from nova_vp.db.browse import ClassesOf
 from nova_vp.db.paging import Page
+from nova_vp.db.read_api import ClassesOf
+from nova_vp.newcomer_class import most_common
 from vp_api import paging
 from vp_api.errors import ApiError, Code
 from vp_api.operation import Answer, Call

@@ -5,12 +5,12 @@ from typing import Any
 
 from oslo_config import cfg
 
-from nova_vp import health
 from nova_vp.conf import escalation, policy
 from nova_vp.core.types.policy import Mode
 from nova_vp.db.filters import HostFilter
-from nova_vp.db.queries import ERRORS
-from nova_vp.health import Check, Status
+from nova_vp.db.report_store import ERRORS
+from nova_vp.service import health
+from nova_vp.service.health import Check, Status
 from vp_api.operation import Answer, Call
 from vp_api.sightings import fresh_since
 

@@ -4,9 +4,9 @@
 A server of somebody else and one that does not exist are answered alike.
 """
 
-from nova_vp.db.browse import VpHead
 from nova_vp.db.filters import VpFilter
 from nova_vp.db.paging import Listed, Page
+from nova_vp.db.read_api import VpHead
 from vp_api import paging
 from vp_api.errors import ApiError, Code
 from vp_api.operation import Answer, Call

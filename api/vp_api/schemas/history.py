@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Queries and answers of what hosts and servers did over time."""
 
-from nova_vp.db.packing import METRICS
+from nova_vp.db.serialization import METRICS
 from vp_api.schemas.base import (
     COUNT,
     KIND,

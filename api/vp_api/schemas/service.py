@@ -2,7 +2,7 @@
 """Answers of /v1/policies and /v1/health."""
 
 from nova_vp.core.types.policy import Mode
-from nova_vp.health import Status
+from nova_vp.service.health import Status
 from vp_api.schemas.base import COUNT, TEXT, YES_NO, enum, list_of, obj
 
 VALUE: dict[str, object] = {}

@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from nova_vp.db.packing import METRICS
+from nova_vp.db.serialization import METRICS
 from vp_api.schemas import actions
 from vp_api.schemas.base import (
     COUNT,

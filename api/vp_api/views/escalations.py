@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from nova_vp import words
+from nova_vp.cli import labels
 from nova_vp.db.escalations import Attempt, Escalation
 from vp_api.views import operator, values
 
@@ -21,7 +21,7 @@ def summary(one: Escalation) -> dict[str, Any]:
         "victim": operator.server(_names(message), message["victim"]),
         "project_id": one.project_id,
         "kind": message["kind"],
-        "meaning": words.kind(message["kind"]),
+        "meaning": labels.kind(message["kind"]),
         **{name: _iso(getattr(one, name)) for name in MOMENTS},
         "accepted_by": one.accepted_by,
     }

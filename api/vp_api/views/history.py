@@ -3,9 +3,9 @@
 
 from typing import Any
 
-from nova_vp.db.browse import HostAt, VpAt
-from nova_vp.db.packing import VpMinute
-from nova_vp.harm import is_hurt
+from nova_vp.db.read_api import HostAt, VpAt
+from nova_vp.db.serialization import VpMinute
+from nova_vp.interference import is_hurt
 from vp_api.views import values
 
 

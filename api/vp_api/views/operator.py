@@ -8,12 +8,12 @@ empty or null. Nothing here may be given to a tenant; `tenant.py` is the only ot
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from nova_vp import words
+from nova_vp.cli import labels
 from nova_vp.core.types.reason import Rung
-from nova_vp.db.browse import ActionRecord, HostSummary, VpHead
-from nova_vp.db.orders import ServerOrders
-from nova_vp.db.queries import HostRecord
-from nova_vp.db.rows import NAMES, concerned
+from nova_vp.db.mapping import NAMES, concerned
+from nova_vp.db.overrides import ServerOrders
+from nova_vp.db.read_api import ActionRecord, HostSummary, VpHead
+from nova_vp.db.report_store import HostRecord
 from vp_api.sightings import Age, Sighting
 from vp_api.views import values
 
@@ -76,7 +76,7 @@ def _contention(sightings: Iterable[Sighting]) -> list[dict[str, Any]]:
             who = {"server_id": sighting.server_id, "name": sighting.vp["name"]}
             hurt.setdefault(found["kind"], []).append(who)
     return [
-        {"kind": kind, "meaning": words.kind(kind), "servers": hurt[kind]} for kind in sorted(hurt)
+        {"kind": kind, "meaning": labels.kind(kind), "servers": hurt[kind]} for kind in sorted(hurt)
     ]
 
 
@@ -231,7 +231,7 @@ def _interference(vp: Mapping[str, Any], names: Names) -> dict[str, Any] | None:
     ]
     return {
         "kind": found["kind"],
-        "meaning": words.kind(found["kind"]),
+        "meaning": labels.kind(found["kind"]),
         "since": values.iso(found["since"]),
         "suspects": suspects,
         "refused": [alternative(other, names) for other in found["refused"]],
@@ -249,7 +249,7 @@ def _action(action: Mapping[str, Any], names: Names) -> dict[str, Any]:
         "victim": None if victim is None else server(names, victim),
         "on_behalf_of": None if asker is None else server(names, asker),
         "reason": action["reason"],
-        "meaning": words.reason(action["reason"]),
+        "meaning": labels.reason(action["reason"]),
         "rung": action.get("rung"),
         "result": action["result"],
         "detail": action["detail"],
@@ -285,7 +285,7 @@ def _escalation(one: Mapping[str, Any], names: Names) -> dict[str, Any]:
         "since": values.iso(one["since"]),
         "victim": server(names, one["victim"]),
         "kind": one["kind"],
-        "meaning": words.kind(one["kind"]),
+        "meaning": labels.kind(one["kind"]),
         "evidence": one["evidence"],
         "rejected": [alternative(other, names) for other in one["rejected"]],
     }
@@ -298,7 +298,7 @@ def alternative(other: Mapping[str, Any], names: Names) -> dict[str, Any]:
         "domain": other["domain"],
         "rung": rung,
         "why": other["why"],
-        "meaning": words.refusal(rung, other["why"]),
+        "meaning": labels.refusal(rung, other["why"]),
         "hurt_ratio": other["hurt_ratio"],
     }
 

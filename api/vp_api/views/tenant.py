@@ -10,9 +10,9 @@ from typing import Any
 
 from nova_vp.core.types.action import Result
 from nova_vp.core.types.guest import Isolation, Unmanaged
-from nova_vp.db.browse import VpAt, VpHead
-from nova_vp.db.orders import ServerOrders
-from nova_vp.harm import is_hurt
+from nova_vp.db.overrides import ServerOrders
+from nova_vp.db.read_api import VpAt, VpHead
+from nova_vp.interference import is_hurt
 from vp_api.schemas.history import TENANT_METRICS
 from vp_api.sightings import Age, Sighting
 from vp_api.views import values

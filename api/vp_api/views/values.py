@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from nova_vp.core.types.sample import FactorClass, State
-from nova_vp.iso import write
+from nova_vp.timestamps import write
 
 FACTOR_WORDS = {
     FactorClass.LOW: "mf<0.25",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from oslo_config import cfg
 
-from nova_vp.db.queries import Store
+from nova_vp.db.report_store import Store
 from tests.connections import end_connections, end_listeners, look_up_often
 from tests.mariadb import MariaDB
 from tests.postgresql import PostgreSQL

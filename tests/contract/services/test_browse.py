@@ -11,11 +11,11 @@ import pytest
 from oslo_config import cfg
 
 from nova_vp import wire
-from nova_vp.db import questions, schema
-from nova_vp.db.browse import Browser
+from nova_vp.db import schema, statements
 from nova_vp.db.filters import ActionFilter, HostFilter, Span, VpFilter
 from nova_vp.db.paging import BadMarker, Listed, Page
-from nova_vp.db.queries import NewReport, Store
+from nova_vp.db.read_api import Browser
+from nova_vp.db.report_store import NewReport, Store
 from tests import stored_cloud
 from tests.plans import asked, count_rows, whole_reads
 from tests.unit.api import cloud
@@ -68,14 +68,14 @@ def whole(read: Any, key: str, limit: int, is_descending: bool) -> list[Any]:
 
 
 def test_every_sorting_of_servers_and_hosts_in_pages(browser: Browser) -> None:
-    for key in questions.VPS.sorts:
+    for key in statements.VPS.sorts:
         for way in (False, True):
             found = whole(lambda page: browser.list_vps(VpFilter(), page), key, 13, way)
             assert len({vp.uuid for vp in found}) == len(found) == HOSTS * VPS
             name = {"server_id": "uuid"}.get(key, key)
             told = [(getattr(vp, name), vp.uuid) for vp in found]
             assert told == sorted(told, reverse=way)
-    for key in questions.HOSTS.sorts:
+    for key in statements.HOSTS.sorts:
         found = whole(lambda page: browser.list_hosts(HostFilter(), page), key, 5, False)
         assert len({host.host for host in found}) == HOSTS
 
@@ -161,10 +161,10 @@ def ask_everything(browser: Browser) -> None:
 
 def ask_in_pages(browser: Browser) -> None:
     """The first page, and one in the middle of the other way round."""
-    for key in questions.VPS.sorts:
+    for key in statements.VPS.sorts:
         marker = browser.list_vps(VpFilter(), Page(key, limit=10)).marker
         browser.list_vps(VpFilter(), Page(key, True, 10, marker))
-    for key in questions.HOSTS.sorts:
+    for key in statements.HOSTS.sorts:
         marker = browser.list_hosts(HostFilter(), Page(key, limit=10)).marker
         browser.list_hosts(HostFilter(), Page(key, True, 10, marker))
     for wanted in (

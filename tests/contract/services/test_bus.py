@@ -14,7 +14,7 @@ from nova_vp import conf as options
 from nova_vp import rpcapi, wire
 from nova_vp.conf import database
 from nova_vp.core.types.policy import Mode
-from nova_vp.db.queries import Store
+from nova_vp.db.report_store import Store
 from tests.decisions import a_decision, a_view, facts
 from tests.messages import NothingToSay, digest_text, report_text
 from tests.rabbitmq import RabbitMQ, free_port

@@ -16,7 +16,8 @@ import pytest
 from oslo_config import cfg
 
 from nova_vp import conf as options
-from nova_vp import manage, rpcapi, wire
+from nova_vp import rpcapi, wire
+from nova_vp.cmd import manage
 from nova_vp.db.escalation_status import Status
 from nova_vp.db.escalations import Escalation, Ledger
 from tests.escalations import FakeAgents, HandClock, World, a_world

@@ -9,9 +9,9 @@ from typing import Any
 from oslo_config import cfg
 
 from nova_vp import wire
-from nova_vp.db.browse import Browser
 from nova_vp.db.escalations import Ledger
-from nova_vp.db.queries import NewReport, Store
+from nova_vp.db.read_api import Browser
+from nova_vp.db.report_store import NewReport, Store
 from tests.fuzz import seeds
 from tests.fuzz.dice import Dice
 

@@ -13,10 +13,10 @@ from nova_vp import wire
 from nova_vp.core.types.action import Outcome, Result
 from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.sample import Sensitivity
-from nova_vp.db.browse import ActionRecord, Browser
 from nova_vp.db.filters import ActionFilter, Span
 from nova_vp.db.paging import Page
-from nova_vp.db.queries import ClassCount, NewReport, Store
+from nova_vp.db.read_api import ActionRecord, Browser
+from nova_vp.db.report_store import ClassCount, NewReport, Store
 from tests.decisions import a_decision, a_detection, a_guest, a_view, an_action, facts, uuid_of
 from vp_agent.report import report
 

@@ -7,12 +7,12 @@ import pytest
 from oslo_config import cfg
 from sqlalchemy import func, select
 
-from nova_vp import manage
+from nova_vp.cmd import manage
 from nova_vp.core.types.action import Outcome, Result
 from nova_vp.db import schema
 from nova_vp.db.models import ActionServer, History, Host, Profile, Stay, StoredAction, VpRow
 from nova_vp.db.purge import Before, purge
-from nova_vp.db.queries import Store
+from nova_vp.db.report_store import Store
 from tests.contract.services.test_history import Clock
 from tests.decisions import a_view, an_action
 

@@ -29,7 +29,7 @@ from nova_vp import rpcapi, rpcserver
 from nova_vp.conf import database
 from nova_vp.core.types.policy import Mode
 from nova_vp.db import schema
-from nova_vp.db.queries import Store
+from nova_vp.db.report_store import Store
 from tests.connections import end_connections
 from tests.messages import report_text
 from tests.rabbitmq import RabbitMQ, free_port

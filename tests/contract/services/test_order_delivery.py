@@ -20,9 +20,9 @@ from nova_vp import conf as options
 from nova_vp import rpcapi, wire
 from nova_vp.conf import database
 from nova_vp.core.types.policy import Mode
-from nova_vp.db.orders import OrderBook
-from nova_vp.db.queries import Store
-from nova_vp.ordered import NOTHING, Ordered
+from nova_vp.db.overrides import OrderBook
+from nova_vp.db.report_store import Store
+from nova_vp.server_override import NOTHING, Ordered
 from tests.decisions import a_decision, a_view, facts, uuid_of
 from tests.rabbitmq import RabbitMQ
 from tests.waiting import wait_until

@@ -13,7 +13,7 @@ from nova_vp import wire
 from nova_vp.core.types.policy import Mode
 from nova_vp.db import schema
 from nova_vp.db.models import ServerOrdersRow
-from nova_vp.db.orders import NEVER_WRITTEN, ChangedMeanwhile, OrderBook, ServerOrders
+from nova_vp.db.overrides import NEVER_WRITTEN, ChangedMeanwhile, OrderBook, ServerOrders
 from nova_vp.db.purge import Before, Step, purge
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from oslo_config import cfg
 
-from nova_vp import manage
+from nova_vp.cmd import manage
 from nova_vp.conf import scheduler
 from nova_vp.conf.database import register_opts
-from nova_vp.db.queries import Store
+from nova_vp.db.report_store import Store
 from nova_vp.wire import Order
 from tests.contract.services.test_history import Clock
 from tests.decisions import a_view

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from nova_vp import status
+from nova_vp.cmd import status
 from nova_vp.db import schema
-from nova_vp.db.queries import Store
+from nova_vp.db.report_store import Store
 from tests.contract.services.test_history import Clock
 from tests.rabbitmq import RabbitMQ, free_port
 

@@ -16,7 +16,7 @@ from nova_vp.conf import database
 from nova_vp.db import schema
 from nova_vp.db.escalation_status import Status
 from nova_vp.db.escalations import Ledger
-from nova_vp.db.queries import HostRecord, NewReport, Store
+from nova_vp.db.report_store import HostRecord, NewReport, Store
 from tests.unit.api import cloud
 from vp_api.seams import Stored
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import requests
 
 from nova_vp.db import schema
-from nova_vp.db.queries import NewReport, Store
+from nova_vp.db.report_store import NewReport, Store
 from nova_vp.wire import order_of
 from tests.keystone import Keystone
 from tests.loopback import served

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from oslo_config import cfg
 
-from nova_vp import manage
+from nova_vp.cmd import manage
 from nova_vp.db.escalation_status import Status
 from nova_vp.db.escalations import Attempt, Budgets, Escalation, Ledger
 from tests.messages import escalation_text

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from oslo_config import cfg
 
-from nova_vp import manage
+from nova_vp.cmd import manage
 from nova_vp.db.escalations import Escalation, Ledger, LostClaim, Waiting
 from tests.escalations import NOON, HandClock
 from tests.waiting import wait_until

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from nova_vp.compute import keeper
-from nova_vp.compute.keeper import Keeper
-from nova_vp.run_folder import is_agent_running
+from nova_vp.compute import agent_supervisor
+from nova_vp.compute.agent_supervisor import Keeper
+from nova_vp.service.run_dir import is_agent_running
 from tests.waiting import wait_until
 from vp_agent.local import RunFolder
 
@@ -40,7 +40,7 @@ with folder.locked():
 PARENT = """
 import sys, time
 from pathlib import Path
-from nova_vp.compute.keeper import Keeper
+from nova_vp.compute.agent_supervisor import Keeper
 Keeper(sys.argv[1], Path(sys.argv[2])).start()
 time.sleep(600)
 """
@@ -48,9 +48,9 @@ time.sleep(600)
 
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeper, "POLL_S", 0.02)
-    monkeypatch.setattr(keeper, "LOOK_AGAIN_S", 0.02)
-    monkeypatch.setattr(keeper, "BACK_OFF_S", (0.02, 0.08))
+    monkeypatch.setattr(agent_supervisor, "POLL_S", 0.02)
+    monkeypatch.setattr(agent_supervisor, "LOOK_AGAIN_S", 0.02)
+    monkeypatch.setattr(agent_supervisor, "BACK_OFF_S", (0.02, 0.08))
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def test_an_agent_of_somebody_else_is_left_alone_and_followed_by_ours(
         looks.append(is_agent_running(folder))
         return looks[-1]
 
-    monkeypatch.setattr(keeper, "is_agent_running", look)
+    monkeypatch.setattr(agent_supervisor, "is_agent_running", look)
     one = Keeper(command, tmp_path)
     with RunFolder(str(tmp_path)).locked():
         one.start()
@@ -150,7 +150,7 @@ def test_what_does_not_run_is_tried_again_at_growing_intervals(
 def test_pauses_double_up_to_a_bound_and_begin_anew_after_a_steady_run(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(keeper, "BACK_OFF_S", (1.0, 8.0))
+    monkeypatch.setattr(agent_supervisor, "BACK_OFF_S", (1.0, 8.0))
     one = Keeper("false", tmp_path)
     assert [one._back_off("ended", 0.1) for _ in range(5)] == [1, 2, 4, 8, 8]
-    assert [one._back_off("ended", ran) for ran in (keeper.STEADY_S, 0.1)] == [1, 2]
+    assert [one._back_off("ended", ran) for ran in (agent_supervisor.STEADY_S, 0.1)] == [1, 2]

@@ -21,7 +21,7 @@ from oslo_messaging.notify import _impl_test as heard
 from oslo_serialization import jsonutils
 
 from nova_vp.conf import compute
-from nova_vp.run_folder import LOAD, STALE_AFTER_S, Load, NodeLoad, boot_clock_s, write_load
+from nova_vp.service.run_dir import LOAD, STALE_AFTER_S, Load, NodeLoad, boot_clock_s, write_load
 
 pytestmark = pytest.mark.nova
 CURRENT, MAX = "numa.membw.current", "numa.membw.max"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from nova_vp import manage
+from nova_vp.cmd import manage
 from tests.unit.docs.pages import PAGES, inline, typed
 from vp_agent import main as agent
 from vp_sim import cli as sim

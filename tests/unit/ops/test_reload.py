@@ -10,12 +10,12 @@ import pytest
 from oslo_config import cfg
 
 from nova_vp import conf as options
-from nova_vp import signals
 from nova_vp.conf.policy import policy_from
 from nova_vp.core.types.policy import Homing, Policy
 from nova_vp.core.types.reason import Reason
 from nova_vp.core.types.topology import Limits
-from nova_vp.reload import Reloader
+from nova_vp.service import lifecycle
+from nova_vp.service.lifecycle import Reloader
 from tests.unit.agent_host import World
 from tests.unit.core.build import CHASE
 from tests.waiting import wait_until
@@ -26,7 +26,7 @@ def listening() -> Iterator[dict[signal.Signals, object]]:
     """What is called for which signal, until the test ends."""
     calls: dict[signal.Signals, object] = {signal.SIGUSR1: lambda: None, signal.SIGUSR2: None}
     before = {number: signal.getsignal(number) for number in calls}
-    signals.listen(calls)
+    lifecycle.listen(calls)
     yield calls
     signal.set_wakeup_fd(-1)
     for number, handler in before.items():

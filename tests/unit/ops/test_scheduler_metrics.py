@@ -8,8 +8,8 @@ import pytest
 from oslo_db import exception as db_exception
 
 from nova_vp.db.escalation_status import FINAL, Status
-from nova_vp.db.survey import HostKind, Survey
-from nova_vp.health import Status as HealthStatus
+from nova_vp.db.stats import HostKind, Survey
+from nova_vp.service.health import Status as HealthStatus
 from tests.unit.scheduler.test_service import MemoryStore, a_new_report
 from tests.waiting import wait_until
 from vp_scheduler import metrics

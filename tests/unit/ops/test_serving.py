@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
-from nova_vp import exposition
-from nova_vp.broker_probe import BrokerProbe
-from nova_vp.exposition import Exposition, expose
-from nova_vp.health import Check, Health, Status, bus_check, database_check, document
+from nova_vp.service import metrics_server
+from nova_vp.service.broker_probe import BrokerProbe
+from nova_vp.service.health import Check, Health, Status, bus_check, database_check, document
+from nova_vp.service.metrics_server import Exposition, expose
 from tests.decisions import a_decision, facts
 from tests.unit.ops.test_agent_metrics import sources
 from vp_agent.wellness import Wellness
@@ -84,7 +84,7 @@ def test_a_port_that_is_taken_does_not_keep_the_process_from_running(served, cap
 
 
 def test_port_0_serves_nothing():
-    assert expose("127.0.0.1", exposition.OFF, CollectorRegistry(), lambda: WELL, "") is None
+    assert expose("127.0.0.1", metrics_server.OFF, CollectorRegistry(), lambda: WELL, "") is None
 
 
 def test_it_listens_on_ipv6_too():

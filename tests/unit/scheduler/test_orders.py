@@ -16,8 +16,8 @@ from oslo_config import cfg
 from nova_vp.conf import database
 from nova_vp.core.types.policy import Mode
 from nova_vp.db import schema
-from nova_vp.db.orders import OrderBook
-from nova_vp.ordered import NOTHING, Ordered, read_orders
+from nova_vp.db.overrides import OrderBook
+from nova_vp.server_override import NOTHING, Ordered, read_orders
 from tests.messages import a_report
 from tests.waiting import wait_until
 from vp_scheduler.orders import OrderTeller

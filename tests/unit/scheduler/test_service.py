@@ -9,7 +9,7 @@ import pytest
 from oslo_db import exception as db_exception
 
 from nova_vp import wire
-from nova_vp.db.queries import NewReport
+from nova_vp.db.report_store import NewReport
 from tests.messages import report_text
 from tests.waiting import wait_until
 from vp_scheduler import service, spread

@@ -4,7 +4,7 @@
 import pytest
 
 from nova_vp import wire
-from nova_vp.db.queries import ClassCount
+from nova_vp.db.report_store import ClassCount
 from vp_scheduler.teacher import learn
 
 

@@ -13,16 +13,16 @@ from typing import Any, NamedTuple
 from oslo_config import cfg
 from sqlalchemy import func, select
 
-from nova_vp.db import questions
+from nova_vp.db import statements
+from nova_vp.db.column_types import DAY_MINUTES, aware_at, aware_utc, minute_of, naive_utc
 from nova_vp.db.escalations import Escalation, escalation_of
 from nova_vp.db.facade import Context, open_facade
 from nova_vp.db.filters import ActionFilter, HostFilter, Span, VpFilter, given
+from nova_vp.db.mapping import UNKNOWN
 from nova_vp.db.models import Host
-from nova_vp.db.moments import DAY_MINUTES, aware_at, aware_utc, minute_of, naive_utc
-from nova_vp.db.packing import HostMinute, VpMinute, unpack
 from nova_vp.db.paging import Listed, Page, bound
-from nova_vp.db.queries import ClassCount, HostRecord, record_of
-from nova_vp.db.rows import UNKNOWN
+from nova_vp.db.report_store import ClassCount, HostRecord, record_of
+from nova_vp.db.serialization import HostMinute, VpMinute, unpack
 
 STAYS_ROUND = timedelta(days=1)
 """How far the end of a stay may lie behind what was true."""
@@ -106,34 +106,34 @@ class Browser:
 
     def reach(self) -> None:
         """Raises `queries.ERRORS` if the database does not answer or lacks our tables."""
-        self._rows(questions.ANY_HOST, {})
+        self._rows(statements.ANY_HOST, {})
 
     # VPs
 
     def list_vps(self, wanted: VpFilter, page: Page) -> Listed[VpHead]:
         """Of hosts that claim the same VP the one that was heard last."""
-        found = questions.VPS.read(self._rows, given(wanted), page)
+        found = statements.VPS.read(self._rows, given(wanted), page)
         return Listed([_vp_head(row) for row in found.items], found.marker)
 
     def find_vp(self, uuid: str) -> HostRecord | None:
         """The latest report of the host that has it; of several the one that was heard last."""
-        rows = self._rows(questions.HOST_OF_VP, {"uuid": uuid.lower()})
+        rows = self._rows(statements.HOST_OF_VP, {"uuid": uuid.lower()})
         return record_of(rows[0]) if rows else None
 
     # hosts
 
     def list_hosts(self, wanted: HostFilter, page: Page) -> Listed[HostSummary]:
-        found = questions.HOSTS.read(self._rows, given(wanted), page)
+        found = statements.HOSTS.read(self._rows, given(wanted), page)
         return Listed([_host_summary(row) for row in found.items], found.marker)
 
     def get_host(self, name: str) -> HostRecord | None:
-        rows = self._rows(questions.HOST, {"name": name})
+        rows = self._rows(statements.HOST, {"name": name})
         return record_of(rows[0]) if rows else None
 
     def count_hosts(self, wanted: HostFilter) -> int:
         values = bound(given(wanted))
         query = select(func.count()).select_from(Host.__table__)
-        return int(self._rows(query.where(*questions.HOSTS.conditions(values)), values)[0][0])
+        return int(self._rows(query.where(*statements.HOSTS.conditions(values)), values)[0][0])
 
     # history
 
@@ -149,7 +149,7 @@ class Browser:
         values: dict[str, Any] = {"host": host, "every": every}
         for number, (day, first, last) in enumerate(days):
             values |= {f"day_{number}": day, f"first_{number}": first, f"last_{number}": last}
-        rows = self._rows(questions.minutes(len(days), every > 1), values)
+        rows = self._rows(statements.minutes(len(days), every > 1), values)
         return [(aware_at(day, minute), packed) for day, minute, packed in rows]
 
     def vp_history(self, uuid: str, begin: datetime, end: datetime, every: int) -> list[VpAt]:
@@ -165,19 +165,19 @@ class Browser:
 
     def owners_of(self, uuid: str) -> set[str]:
         """Projects that it was seen to belong to; empty: it was never seen."""
-        rows = self._rows(questions.OWNERS, {"uuid": uuid.lower()})
+        rows = self._rows(statements.OWNERS, {"uuid": uuid.lower()})
         return {project_id for (project_id,) in rows}
 
     def _stayed(self, uuid: str, begin: datetime, end: datetime) -> list[str]:
         span = {"begin": naive_utc(begin - STAYS_ROUND), "end": naive_utc(end)}
-        return [host for (host,) in self._rows(questions.STAYED, {"uuid": uuid, **span})]
+        return [host for (host,) in self._rows(statements.STAYED, {"uuid": uuid, **span})]
 
     # actions
 
     def list_actions(self, wanted: ActionFilter, page: Page) -> Listed[ActionRecord]:
         uuid = wanted.uuid and wanted.uuid.lower()
         values = {**given(wanted), **given(wanted.span), "span": None, "uuid": uuid}
-        found = questions.ACTIONS.read(self._rows, values, page)
+        found = statements.ACTIONS.read(self._rows, values, page)
         return Listed([_action(row) for row in found.items], found.marker)
 
     def vp_actions(
@@ -188,20 +188,20 @@ class Browser:
         `project_id`: only what was done, and while it belonged to that project.
         """
         values = bound({**given(span), "project_id": project_id})
-        question = questions.actions_of_vp(frozenset(values))
+        question = statements.actions_of_vp(frozenset(values))
         values |= {"uuid": uuid.lower(), "offset": offset, "limit": limit}
         return [_action(row) for row in self._rows(question, values)]
 
     def find_actions(self, id: str, host: str | None) -> list[ActionRecord]:
         """More than one: what one host calls an action, another may call one of its own."""
         wanted = {"id": id, "host": host}
-        rows = questions.ACTIONS.read(self._rows, wanted, Page("host")).items
+        rows = statements.ACTIONS.read(self._rows, wanted, Page("host")).items
         return [_action(row) for row in rows]
 
     def names_of(self, uuids: Sequence[str]) -> dict[str, str]:
         """By UUID in lower case, of servers that run: as the host says that was heard last."""
         wanted = sorted({uuid.lower() for uuid in uuids})
-        rows = self._rows(questions.NAMES, {"uuids": wanted}) if wanted else []
+        rows = self._rows(statements.NAMES, {"uuids": wanted}) if wanted else []
         return {uuid: name for uuid, name in rows}
 
     # escalations
@@ -211,16 +211,16 @@ class Browser:
     ) -> Listed[Escalation]:
         """Without their attempts."""
         wanted = {"host": host, "status": status}
-        found = questions.ESCALATIONS.read(self._rows, wanted, page)
+        found = statements.ESCALATIONS.read(self._rows, wanted, page)
         return Listed([escalation_of(row) for row in found.items], found.marker)
 
     # profiles
 
     def list_profiles(self, flavor: str | None, image: str | None, page: Page) -> Listed[ClassesOf]:
         """By flavor and image."""
-        found = questions.PROFILES.read(self._rows, {"flavor": flavor, "image": image}, page)
+        found = statements.PROFILES.read(self._rows, {"flavor": flavor, "image": image}, page)
         flavors = sorted({flavor for flavor, _ in found.items})
-        rows = self._rows(questions.CLASSES, {"flavors": flavors}) if flavors else []
+        rows = self._rows(statements.CLASSES, {"flavors": flavors}) if flavors else []
         counts = [ClassCount(*row) for row in rows]
         return Listed(
             [_classes_of(flavor, image, counts) for flavor, image in found.items], found.marker

@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 
 from nova_vp.wire.errors import BadMessage
-from nova_vp.wire.fields import UNKNOWN_CLASS
+from nova_vp.wire.schema_types import UNKNOWN_CLASS
 
 MARK_BYTES = 2
 NOWHERE, SEVERAL = 126, 127

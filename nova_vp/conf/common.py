@@ -23,3 +23,7 @@ def metrics_opts() -> list[cfg.Opt]:
             "asked for.",
         ),
     ]
+
+
+LONGEST_S = 366 * 86400.0
+"""More is never meant, and neither calendars nor locks take what is much more."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nova_vp.core.types.detection import Kind
-from nova_vp.shape import nullable
+from nova_vp.wire.validation import nullable
 
 VERSION = 1
 MAX_SERVERS = 4096
@@ -76,7 +76,7 @@ ORDERED = object_of(
         "priority": {"type": "integer", "minimum": 0, "maximum": MAX_PRIORITY},
     },
 )
-"""What is not ordered is absent: see `nova_vp.ordered`."""
+"""What is not ordered is absent: see `nova_vp.wire.overrides`."""
 IMAGE = {"type": "string", "pattern": r"\A[0-9a-fA-F-]{0,36}\Z"}
 """Empty: it was booted from a volume, or Nova's metadata does not say."""
 SENSITIVITY = list_of({"enum": ["cache", "memory", "remote-latency"]}, 3)

@@ -6,14 +6,14 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from nova_vp.shape import Misshapen, Shape
 from nova_vp.wire.digest import DIGEST_SCHEMA, DIGEST_TOPIC, MAX_DIGEST_BYTES
 from nova_vp.wire.errors import BadMessage
 from nova_vp.wire.escalation import ESCALATION_SCHEMA, ESCALATION_TOPIC, MAX_ESCALATION_BYTES
-from nova_vp.wire.fields import MOST_COUNT
-from nova_vp.wire.orders import MAX_ORDERS_BYTES, ORDERS, ORDERS_SCHEMA
+from nova_vp.wire.overrides import MAX_ORDERS_BYTES, ORDERS, ORDERS_SCHEMA
 from nova_vp.wire.profiles import MAX_PROFILES_BYTES, PROFILES, PROFILES_SCHEMA
 from nova_vp.wire.report import MAX_REPORT_BYTES, REPORT_SCHEMA, REPORT_TOPIC
+from nova_vp.wire.schema_types import MOST_COUNT
+from nova_vp.wire.validation import Misshapen, Shape
 
 EXPIRE_S = 180
 """A message this old is no news: the broker drops it (`etc/nova-vp/rabbitmq-policies.json`)."""

@@ -20,7 +20,7 @@ from wsgiref.types import StartResponse, WSGIApplication
 from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.exposition import ThreadingWSGIServer
 
-from nova_vp.health import MEDIA_TYPE, Look, document
+from nova_vp.service.health import MEDIA_TYPE, Look, document
 
 LOG = logging.getLogger(__name__)
 CLIENT_TIMEOUT_S = 5.0

@@ -20,7 +20,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from nova_vp.view import NoTerminal, Row, View
+from nova_vp.cli.live_view import NoTerminal, Row, View
 
 WIDTH = 100
 """Every view fits into it."""

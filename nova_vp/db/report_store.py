@@ -20,14 +20,14 @@ from sqlalchemy import delete, func, insert, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from nova_vp.db.again import after_conflict
+from nova_vp.db.column_types import aware_utc, naive_utc
+from nova_vp.db.dedup_cache import Known
 from nova_vp.db.facade import Context, open_facade
-from nova_vp.db.known import Known
+from nova_vp.db.mapping import ReportRows, Row, history_row, rows_of
 from nova_vp.db.models import ActionServer, History, Host, Profile, Stay, StoredAction, VpRow
-from nova_vp.db.moments import aware_utc, naive_utc
-from nova_vp.db.packing import pack_text, unpack_text
 from nova_vp.db.purge import Before, Step, purge
-from nova_vp.db.rows import ReportRows, Row, history_row, rows_of
+from nova_vp.db.retry import after_conflict
+from nova_vp.db.serialization import pack_text, unpack_text
 from nova_vp.db.sqlite import write_first
 from nova_vp.db.upsert import upsert
 from nova_vp.wire import EXPIRE_S, Order, compact

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `nova_vp.db.browse` asks of the database, put together once; nothing here runs it.
+"""What `nova_vp.db.read_api` asks of the database, put together once; nothing here runs it.
 
 By tables, not by way of the ORM, and with parameters: to put such a question together would take
 longer than to answer it. Every one is answered from a range of an index, however large the cloud.
@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlalchemy import Integer, and_, bindparam, exists, func, or_, select
 
+from nova_vp.db.mapping import PROPOSED
 from nova_vp.db.models import (
     ActionServer,
     EscalationRow,
@@ -21,7 +22,6 @@ from nova_vp.db.models import (
     VpRow,
 )
 from nova_vp.db.paging import Pages
-from nova_vp.db.rows import PROPOSED
 
 _vp, _host, _history = VpRow.__table__.c, Host.__table__.c, History.__table__.c
 _stay, _profile = Stay.__table__.c, Profile.__table__.c

@@ -17,12 +17,12 @@ from sqlalchemy import case, select, update
 from sqlalchemy.orm import Session
 
 from nova_vp.core.types.policy import Mode
-from nova_vp.db.again import after_conflict
+from nova_vp.db.column_types import aware_utc, naive_utc
 from nova_vp.db.facade import Context, open_facade
 from nova_vp.db.models import OrdersGate, ServerOrdersRow
-from nova_vp.db.moments import aware_utc, naive_utc
+from nova_vp.db.retry import after_conflict
 from nova_vp.db.upsert import upsert
-from nova_vp.ordered import NOTHING, Ordered, orders_text
+from nova_vp.server_override import NOTHING, Ordered, orders_text
 
 NEVER_WRITTEN = 0
 """The version of a server of which nothing is ordered."""

@@ -28,3 +28,9 @@ def minute_of(moment: datetime) -> int:
 def aware_at(day: date, minute: int) -> datetime:
     """When that minute of that day began."""
     return datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(minutes=minute)
+
+
+def storable(text: str) -> str:
+    """JSON can say characters that databases refuse, and what can never be stored would be tried
+    for ever, or keep what belongs to others waiting."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "?")

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from nova_vp.run_folder import is_agent_running
+from nova_vp.service.run_dir import is_agent_running
 
 LOG = logging.getLogger(__name__)
 LIFELINE = "--lifeline"

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What people have ordered of single servers, as an agent is told."""
 
-from nova_vp.wire.fields import COUNT, MAX_SERVERS, ORDERED, UUID, VERSION, list_of, object_of
+from nova_vp.wire.schema_types import COUNT, MAX_SERVERS, ORDERED, UUID, VERSION, list_of, object_of
 
 ORDERS = "vp_orders"
 """No topic of its own: an agent is told by `rpcapi.AgentAPI.set_orders`."""
+
 MAX_ORDERS_BYTES = 1024 * 1024
 
 ORDERS_SCHEMA = object_of(

@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from nova_vp import words
+from nova_vp.cli import labels
 from nova_vp.core.model.states import FACTOR_BORDERS, state_seen
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.sample import FactorClass, Intensity, State
@@ -116,9 +116,9 @@ def _measured(case: Case) -> Iterator[str]:
         yield "Nothing is measured of it now."
         return
     yield (
-        f"It uses the time of {words.small(metrics['cpu_cores'])} CPUs and "
-        f"{words.small(metrics['cpi'])} cycles for an instruction. Of 1000 instructions "
-        f"{words.small(metrics['mpki'])} miss the last-level cache (MPKI): "
+        f"It uses the time of {labels.small(metrics['cpu_cores'])} CPUs and "
+        f"{labels.small(metrics['cpi'])} cycles for an instruction. Of 1000 instructions "
+        f"{labels.small(metrics['mpki'])} miss the last-level cache (MPKI): "
         f"{metrics['memory_factor']:.0%} of those that look there (memory factor)."
     )
     if metrics.get("remote_ratio", 0) >= 0.01:
@@ -144,7 +144,7 @@ SENSITIVITIES = {
 
 def _state(case: Case) -> Iterator[str]:
     if case.state is None:
-        why = words.INCOMPLETES.get(case.incomplete, case.incomplete)
+        why = labels.INCOMPLETES.get(case.incomplete, case.incomplete)
         yield f"Not known{f': {why}' if why else ''}."
     else:
         known = State.from_number(case.state)

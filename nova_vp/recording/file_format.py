@@ -22,7 +22,7 @@ from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.reason import Reason
 from nova_vp.core.types.sample import Reading
 from nova_vp.core.types.state import Memory
-from nova_vp.values import Json, Malformed, record_of
+from nova_vp.recording.codec import Json, Malformed, record_of
 
 VERSION = 1
 VERSION_KEY = "nova-vp-recording"

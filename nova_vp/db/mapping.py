@@ -15,10 +15,9 @@ from zlib import crc32
 
 from nova_vp.core.model.predict import newcomer_class
 from nova_vp.core.types.sample import State
-from nova_vp.db.moments import minute_of, naive_utc
-from nova_vp.db.packing import pack
-from nova_vp.db.texts import storable
-from nova_vp.harm import is_hurt
+from nova_vp.db.column_types import minute_of, naive_utc, storable
+from nova_vp.db.serialization import pack
+from nova_vp.interference import is_hurt
 from nova_vp.wire import compact
 
 HOUR_S = 3600

@@ -13,9 +13,9 @@ from typing import NamedTuple
 from oslo_config import cfg
 from sqlalchemy import func, select
 
+from nova_vp.db.column_types import naive_utc
 from nova_vp.db.facade import Context, open_facade
 from nova_vp.db.models import EscalationRow, Host
-from nova_vp.db.moments import naive_utc
 
 SETTLED_WITHIN = timedelta(days=1)
 
@@ -43,7 +43,7 @@ class Surveyor:
         self._stale_after = timedelta(seconds=conf.vp_scheduler.stale_after_s)
 
     def survey(self, now: datetime) -> Survey:
-        """Raises `nova_vp.db.queries.ERRORS`."""
+        """Raises `nova_vp.db.report_store.ERRORS`."""
         is_heard = Host.received_at >= naive_utc(now - self._stale_after)
         row, count = EscalationRow, func.count()
         with self._facade.reader.using(Context()) as session:

@@ -10,12 +10,12 @@ from typing import Any
 from oslo_config import cfg
 
 from nova_vp import conf as options
-from nova_vp import manage_escalation
+from nova_vp.cli.exit_status import quietly
+from nova_vp.cmd import manage_escalation
 from nova_vp.conf import database, scheduler
 from nova_vp.db import schema
 from nova_vp.db.purge import Before
-from nova_vp.db.queries import ERRORS, Store
-from nova_vp.quietly import quietly
+from nova_vp.db.report_store import ERRORS, Store
 
 
 def main(argv: list[str] | None = None) -> int:
