@@ -13,7 +13,7 @@ from nova_vp.core.types.reason import Reason, Rejection, Rung
 from nova_vp.core.types.sample import Profile, Sample, Sensitivity, State
 from nova_vp.core.types.topology import LlcDomain
 from nova_vp.core.types.want import Alternative, Hurt
-from vp_agent.facts import HostFacts
+from vp_agent.publish.host_info import HostFacts
 
 SAMPLE = Sample(1.0, 1.0, 1e9, 1.2, 10.123456789, 5.0, 0.5, 1e6, 2e6, 0.1, 2.5, 1.0, 1.0)
 PROFILE = Profile(State.from_number(1), Sensitivity(cache=True), 50.0, 5.0, 0.1, 1.0, 1e9, 5e6, 5e7)

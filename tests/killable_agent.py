@@ -29,14 +29,12 @@ from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.reason import Reason
 from nova_vp.core.types.state import Memory
 from nova_vp.core.types.want import Hurt
-from vp_agent import main as agent
-from vp_agent import tick, wiring
+from vp_agent import wiring
+from vp_agent.cli import main as agent
 
 # Imported late by the agent; here it would be imported anew in every run.
-from vp_agent.drivers import (
-    cgroups,
-    command_server,  # noqa: F401
-)
+from vp_agent.drivers import cgroups
+from vp_agent.loop import tick
 
 ROOT = Path(__file__).parent.parent
 PLUGINS = ("vp_agent.actuators", "vp_agent.counters", "vp_agent.memory", "vp_agent.partition")

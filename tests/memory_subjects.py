@@ -25,9 +25,9 @@ from vp_agent.drivers.base import GuestGone, MemoryMover
 from vp_agent.drivers.fake import FakeHost
 from vp_agent.drivers.guest_pages import PAGE_BYTES, PAGE_KIB, Flow, Look, Moved, choose
 from vp_agent.drivers.memory_fake import FakeMover
-from vp_agent.drivers.memory_look import Ram
 from vp_agent.drivers.memory_pages import Mover
 from vp_agent.drivers.numa_nodes import SYSFS, Nodes
+from vp_agent.drivers.numa_residency import Ram
 from vp_agent.drivers.vcpu_threads import Process, read_process
 
 WRITER = Path(__file__).with_name("memory_writer.py")

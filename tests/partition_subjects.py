@@ -8,9 +8,9 @@ from typing import Any, Protocol
 from nova_vp.core.types.knob import Held, Knob, Partition
 from tests.resctrl_tree import ResctrlTree
 from vp_agent.drivers.base import GuestGone
+from vp_agent.drivers.cache_partition import PartitionActuator
 from vp_agent.drivers.fake import FakeHost
 from vp_agent.drivers.fake_partition import FakePartitions
-from vp_agent.drivers.partition import PartitionActuator
 from vp_agent.drivers.resctrl import ResctrlActuator, Threads
 from vp_agent.drivers.resctrl_groups import Groups
 from vp_agent.drivers.resctrl_schemata import parse_features

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent of one compute host. Start reading at `tick.py`."""
+"""The agent of one compute host. Start reading at `loop/tick.py`."""
 
 from oslo_service import backend
 

@@ -20,32 +20,32 @@ from nova_vp.core.types.knob import Knob
 from nova_vp.core.types.policy import Homing, Mode, Policy
 from nova_vp.core.types.state import Memory
 from nova_vp.core.types.topology import Limits
-from vp_agent.alone import Alone, Watched
-from vp_agent.control import Control
 from vp_agent.drivers.base import Actuator, CountersDriver, GuestsDriver, MemoryMover
-from vp_agent.drivers.bus import BusPublisher, BusSender
+from vp_agent.drivers.cache_partition import NONE as NO_PARTITION
+from vp_agent.drivers.cache_partition import PartitionActuator, PartitionedGuests, open_partition
 from vp_agent.drivers.connection import Connection
 from vp_agent.drivers.counters import CounterSettings, OpenedCounters, open_counters
 from vp_agent.drivers.dirty_rates import LibvirtDirtyRates
 from vp_agent.drivers.domains import Domains
-from vp_agent.drivers.escalation_bus import BusEscalations
 from vp_agent.drivers.journal import LibvirtJournal
 from vp_agent.drivers.libvirt_guests import LibvirtGuests
-from vp_agent.drivers.partition import NONE as NO_PARTITION
-from vp_agent.drivers.partition import PartitionActuator, PartitionedGuests, open_partition
-from vp_agent.escalator import Escalator
-from vp_agent.facts import HostFacts
-from vp_agent.hands import Hands
-from vp_agent.limits_text import limits_line
-from vp_agent.migrations import Migrations
-from vp_agent.outbox import Outbox
-from vp_agent.pacing import Intervals
-from vp_agent.recorder import Recorder
-from vp_agent.state import ProfileKeeper, StateFolder
-from vp_agent.tick import Agent, Cluster, OwnHost
+from vp_agent.format import limits_line
+from vp_agent.loop.command_handler import Control
+from vp_agent.loop.executor import Hands
+from vp_agent.loop.migration_holds import Migrations
+from vp_agent.loop.recorder import Recorder
+from vp_agent.loop.standalone import Alone, Watched
+from vp_agent.loop.state import ProfileKeeper, StateFolder
+from vp_agent.loop.tick import Agent, Cluster, OwnHost
+from vp_agent.publish.bus import BusPublisher, BusSender
+from vp_agent.publish.escalation_bus import BusEscalations
+from vp_agent.publish.escalator import Escalator
+from vp_agent.publish.host_info import HostFacts
+from vp_agent.publish.outbox import Outbox
+from vp_agent.publish.schedule import Intervals
 
 if TYPE_CHECKING:
-    from vp_agent.metrics import Tally
+    from vp_agent.publish.metrics import Tally
 
 LOG = logging.getLogger(__name__)
 ACTUATORS = "vp_agent.actuators"

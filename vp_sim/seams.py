@@ -14,7 +14,7 @@ from nova_vp.core.types.guest import Guest, Isolation, MemoryMove
 from nova_vp.core.types.knob import Applied, Cpus, Held, Knob, Quota, Shares, Value, all_cpus
 from nova_vp.core.types.sample import Reading
 from nova_vp.core.types.topology import Limits, Topology
-from vp_agent.capacity import Capacity
+from vp_agent.calibration.capacity import Capacity
 from vp_agent.drivers.base import Actuator, ApplyFailed, GuestGone, VcpuThreads
 from vp_sim.host import KIB, NS_PER_S, Move, SimGuest, SimHost
 from vp_sim.machine import LINE_BYTES

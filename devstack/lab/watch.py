@@ -14,7 +14,7 @@ from statistics import median
 from typing import Any
 
 from devstack.lab import cloud, settings
-from vp_agent.local import NoAgent, RunFolder, ask
+from vp_agent.loop.control_socket import NoAgent, RunFolder, ask
 
 POLL_S = 0.1
 STATUS_EVERY_S = 1.0

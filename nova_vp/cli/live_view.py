@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What one look at a host or a cloud saw, as text ready to be shown: values only.
 
-Made by who knows where it came from (`vp_agent/top_view.py`, `vp_client/top.py`), drawn by
+Made by who knows where it came from (`vp_agent/cli/top_view.py`, `vp_client/top.py`), drawn by
 `nova_vp/cli/screen.py`, which brings rich and is therefore imported late.
 """
 

@@ -16,9 +16,9 @@ from tests.bench.harness import Benchmark, Numbers, command_line, progress
 from tests.memory_subjects import a_writer
 from vp_agent.drivers import guest_pages
 from vp_agent.drivers.guest_pages import PAGE_KIB
-from vp_agent.drivers.memory_look import Ram
 from vp_agent.drivers.memory_pages import Mover
 from vp_agent.drivers.numa_nodes import Nodes
+from vp_agent.drivers.numa_residency import Ram
 
 MIB = 256
 ROUNDS = 4

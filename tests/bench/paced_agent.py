@@ -11,7 +11,7 @@ from typing import Any
 from devstack.lab.errors import LabError
 from devstack.lab.waiting import wait_for
 from tests.bench.paced_guests import PacedHost
-from vp_agent.local import NoAgent, RunFolder, ask
+from vp_agent.loop.control_socket import NoAgent, RunFolder, ask
 
 PRODUCT = "vp"
 DEADLINE_S = 30.0
@@ -38,7 +38,7 @@ def an_agent(
     config, ready = _write_config(host, mode, state, more), host.folder / "ready"
     ready.unlink(missing_ok=True)
     if policy == PRODUCT:
-        argv = ["vp_agent.main", "--config-file", str(config), "run"]
+        argv = ["vp_agent.cli.main", "--config-file", str(config), "run"]
     else:
         argv = ["tests.bench.policy_agent", policy, str(ready), str(config)]
     with (host.folder / "agent.log").open("w") as log:
@@ -64,7 +64,7 @@ def an_agent(
 def calibrate(host: PacedHost, state: str = "state") -> subprocess.CompletedProcess[str]:
     """`vp-agent calibrate`, for agents that start afterwards."""
     config = _write_config(host, "observe", state, more="")
-    argv = ["vp_agent.main", "--config-file", str(config), "calibrate"]
+    argv = ["vp_agent.cli.main", "--config-file", str(config), "calibrate"]
     command = [*host.libvirt.inside(), sys.executable, "-m", *argv]
     return subprocess.run(command, capture_output=True, text=True)
 

@@ -28,11 +28,11 @@ from nova_vp import wire  # noqa: E402
 from nova_vp.core.types.action import Outcome, Result  # noqa: E402
 from nova_vp.server_override import NOTHING  # noqa: E402
 from tests.decisions import a_decision, a_view, an_action, facts, uuid_of  # noqa: E402
-from vp_agent.digest import digest  # noqa: E402
-from vp_agent.drivers.bus import BusSender, Sender  # noqa: E402
-from vp_agent.orders import Told  # noqa: E402
-from vp_agent.pacing import JITTER_RATIO  # noqa: E402
-from vp_agent.report import report  # noqa: E402
+from vp_agent.loop.overrides import Told  # noqa: E402
+from vp_agent.publish.bus import BusSender, Sender  # noqa: E402
+from vp_agent.publish.digest import digest  # noqa: E402
+from vp_agent.publish.report import report  # noqa: E402
+from vp_agent.publish.schedule import JITTER_RATIO  # noqa: E402
 
 VPS = 20
 WITH_HISTORY = 4

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tests.bench.paced_guests import Measured
-from vp_agent.memory_load import LINE_BYTES
+from vp_agent.calibration.bench_worker import LINE_BYTES
 
 MHZ, LLC_CYCLES, LOCAL_CYCLES, REMOTE_CYCLES = 60.0, 40.0, 200.0, 280.0
 """The software PMU's defaults."""

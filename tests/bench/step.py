@@ -28,7 +28,7 @@ from tests.unit.core.build import (
     Host,
     nodes_of,
 )
-from vp_agent.tick import GARBAGE_OBJECTS
+from vp_agent.loop.tick import GARBAGE_OBJECTS
 
 VPS, VICTIMS, AGGRESSORS, VCPUS = 100, 20, 5, 4
 NODE_OF_DOMAIN = (0, 0, 1, 1, 2, 2, 3, 3)

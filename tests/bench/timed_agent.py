@@ -9,8 +9,8 @@ import sys
 import time
 from typing import Any
 
-from vp_agent import tick
-from vp_agent.main import main
+from vp_agent.cli.main import main
+from vp_agent.loop import tick
 
 step = tick.step
 

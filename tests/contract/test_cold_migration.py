@@ -13,7 +13,7 @@ from nova_vp.core.types.knob import NO_QUOTA, Knob, Quota
 from tests.domain_xml import a_domain
 from tests.host_subjects import LibvirtSubject, a_cap, an_applied, cap, place
 from tests.libvirt_host import LibvirtHost
-from vp_agent.hands import Hands
+from vp_agent.loop.executor import Hands
 
 BOTH = frozenset({0, 1})
 CORNER = frozenset({1})

@@ -15,9 +15,9 @@ from tests.memory_subjects import a_writer, numa_maps
 from vp_agent.drivers import guest_pages
 from vp_agent.drivers.base import ApplyFailed
 from vp_agent.drivers.guest_pages import PAGE_KIB, Flow
-from vp_agent.drivers.memory_look import Ram
 from vp_agent.drivers.memory_pages import Mover
 from vp_agent.drivers.numa_nodes import Nodes
+from vp_agent.drivers.numa_residency import Ram
 
 MIB = 32
 PAGES = MIB * 1024 // PAGE_KIB

@@ -19,11 +19,11 @@ from nova_vp.core.types.knob import NO_QUOTA, Knob, Quota
 from tests.host_subjects import LibvirtSubject, a_cap, an_applied, cap, place
 from tests.libvirt_host import LibvirtHost
 from tests.waiting import wait_until
+from vp_agent.cli.release import Release
 from vp_agent.drivers.base import ApplyFailed
 from vp_agent.drivers.journal_entry import NAMESPACE
-from vp_agent.hands import Hands
-from vp_agent.local import RunFolder
-from vp_agent.release import Release
+from vp_agent.loop.control_socket import RunFolder
+from vp_agent.loop.executor import Hands
 
 HOOK = Path(vp_agent.__file__).parent / "hooks/qemu.d/nova-vp"
 BOTH = frozenset({0, 1})

@@ -21,13 +21,13 @@ from tests.fuzz.dice import UUIDS, Dice
 from tests.fuzz.oracle import expect, is_finite
 from tests.fuzz.subject import ACCEPTED, REFUSED, Bus, Incoming
 from vp_agent.commands import NotAdvising, NotInForce, UnknownAction
-from vp_agent.control import Control
-from vp_agent.drivers.command_server import MAX_SPREAD_S, Endpoint, MigrationEndpoint
-from vp_agent.local import RunFolder, Server
-from vp_agent.migrations import MOST_HOLD_S, Migrations
-from vp_agent.orders import OrderBook
-from vp_agent.recorder import CannotRecord, Recorder
-from vp_agent.state import StateFolder
+from vp_agent.loop.command_handler import Control
+from vp_agent.loop.command_server import MAX_SPREAD_S, Endpoint, MigrationEndpoint
+from vp_agent.loop.control_socket import RunFolder, Server
+from vp_agent.loop.migration_holds import MOST_HOLD_S, Migrations
+from vp_agent.loop.overrides import OrderBook
+from vp_agent.loop.recorder import CannotRecord, Recorder
+from vp_agent.loop.state import StateFolder
 
 STANDING = "99999999-9999-5999-8999-999999999999"
 REQUEST = "req-11111111-1111-4111-8111-111111111111"
@@ -56,7 +56,7 @@ NOW_S = 1000.0
 
 
 class Publisher:
-    """Implements `vp_agent.drivers.command_server.Republishing`."""
+    """Implements `vp_agent.loop.command_server.Republishing`."""
 
     def republish(self, within_s: float) -> None:
         expect(is_finite(within_s) and 0 <= within_s <= MAX_SPREAD_S, f"spread over {within_s} s")

@@ -15,8 +15,8 @@ from nova_vp.core.types.state import Memory
 from tests.decisions import facts
 from tests.fuzz.oracle import Wrong, expect
 from tests.unit.core.build import CHASE, COMPUTE, STREAM, Host, nodes_of, uuid_of
-from vp_agent.digest import digest
-from vp_agent.report import report
+from vp_agent.publish.digest import digest
+from vp_agent.publish.report import report
 
 NAMES = ("a", "b", "c")
 GUESTS = tuple(map(uuid_of, NAMES))

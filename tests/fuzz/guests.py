@@ -31,7 +31,7 @@ from tests.vpmu_file import VpmuFile, make_controller
 from vp_agent.drivers.base import VcpuThreads
 from vp_agent.drivers.counters import CounterSettings
 from vp_agent.drivers.counters_vpmu import VpmuCounters
-from vp_agent.drivers.description import Description, parse_description
+from vp_agent.drivers.domain_xml import Description, parse_description
 from vp_agent.drivers.journal_entry import NEVER
 from vp_agent.drivers.resctrl_schemata import Unusable, parse_features, partition_of
 

@@ -22,8 +22,8 @@ from tests.decisions import (
 from tests.fuzz.dice import HOSTS, UUIDS, Dice, Json
 from tests.messages import a_candidate, a_digest, a_domain
 from tests.messages import an_escalation as an_escalation_message
-from vp_agent.orders import Told
-from vp_agent.report import report
+from vp_agent.loop.overrides import Told
+from vp_agent.publish.report import report
 
 LEARNED = [["m1.small", "", 3], ["m1.small", UUIDS[0], 8], ["m1.big", UUIDS[1], 0]]
 ORDERED = Ordered(Mode.ADVISE, opt_out=True, priority=3)

@@ -16,8 +16,8 @@ from nova_vp.core.types.knob import Cpus, Knob, Quota, Value
 from nova_vp.core.types.reason import Reason
 from nova_vp.core.types.want import Hurt
 from vp_agent import wiring
-from vp_agent.hands import Hands
-from vp_agent.state import StateFolder
+from vp_agent.loop.executor import Hands
+from vp_agent.loop.state import StateFolder
 
 CONFIG = "/etc/nova-vp/nova-vp.conf"
 PIN: Cpus = (frozenset({0}),)

@@ -9,8 +9,8 @@ from typing import Any
 from devstack.lab import cloud
 from devstack.lab.errors import LabError
 from devstack.lab.watch import agent_status, qemu_pid, vcpu_cpus, vcpu_threads, vp_of
-from vp_agent.local import NoAgent, RunFolder, ask
-from vp_agent.status import render
+from vp_agent.cli.status import render
+from vp_agent.loop.control_socket import NoAgent, RunFolder, ask
 
 HOSTS = ("vp1", "vp2")
 BOTH_CPUS = frozenset({0, 1})

@@ -11,7 +11,7 @@ from devstack.lab import cloud, settings
 from tests.lab.compute_nodes import metrics, nova_conf, wait_until_up
 from tests.lab.hosts import HOSTS, run_folder, wait_until_homed, wait_until_measured
 from tests.lab.operators import host_conf, reconfigured
-from vp_agent.local import NoAgent, ask
+from vp_agent.loop.control_socket import NoAgent, ask
 
 CURRENT, MAX = "numa.membw.current", "numa.membw.max"
 LIMIT_MISSES_PER_S = 2_000_000

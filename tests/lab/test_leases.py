@@ -25,8 +25,8 @@ from nova_vp.core.types.knob import NO_QUOTA, Knob, Quota
 from nova_vp.core.types.reason import Reason
 from nova_vp.core.types.want import Hurt
 from vp_agent import wiring
-from vp_agent.hands import Hands
-from vp_agent.state import StateFolder
+from vp_agent.loop.executor import Hands
+from vp_agent.loop.state import StateFolder
 
 conf = cfg.CONF
 options.register_all(conf)

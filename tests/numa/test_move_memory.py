@@ -23,7 +23,7 @@ from vp_agent.drivers.base import ApplyFailed
 from vp_agent.drivers.connection import Connection
 from vp_agent.drivers.domains import Domains
 from vp_agent.drivers.journal import LibvirtJournal
-from vp_agent.hands import Hands
+from vp_agent.loop.executor import Hands
 
 PAGES = MEMORY_MIB * 256
 CHUNK_PAGES = 1024

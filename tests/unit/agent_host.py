@@ -10,14 +10,14 @@ from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.policy import Mode, Policy
 from nova_vp.core.types.state import Memory
 from tests.unit.core.build import CHASE, CHASE_HURT, COMPUTE, STREAM, Rates
-from vp_agent.control import Control
 from vp_agent.drivers.counters_fake import FakeCounters, VcpuCounts
 from vp_agent.drivers.fake import FakeActuator, FakeGuests, FakeHost, FakeJournal
 from vp_agent.drivers.memory_fake import FakeMover
-from vp_agent.hands import Hands
-from vp_agent.recorder import Recorder
-from vp_agent.state import ProfileKeeper, StateFolder
-from vp_agent.tick import Agent, Cluster, OwnHost, Tally
+from vp_agent.loop.command_handler import Control
+from vp_agent.loop.executor import Hands
+from vp_agent.loop.recorder import Recorder
+from vp_agent.loop.state import ProfileKeeper, StateFolder
+from vp_agent.loop.tick import Agent, Cluster, OwnHost, Tally
 from vp_agent.wiring import by_knob
 
 

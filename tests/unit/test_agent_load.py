@@ -10,8 +10,8 @@ from nova_vp.service.run_dir import LOAD, Load, NoLoad, is_agent_running, read_l
 from tests.unit.agent_host import World
 from tests.unit.core.build import COMPUTE, STREAM
 from vp_agent.drivers.counters_none import NoCounters
-from vp_agent.load import MEAN_S, TELL_EVERY_S, LoadTeller
-from vp_agent.local import RunFolder
+from vp_agent.loop.control_socket import RunFolder
+from vp_agent.publish.membw_file import MEAN_S, TELL_EVERY_S, LoadTeller
 
 STREAM_BYTES_PER_S = STREAM.mips * 1e6 * STREAM.mpki / 1000 * 64
 

@@ -20,13 +20,13 @@ from tests.host_subjects import an_applied
 from tests.unit.agent_host import World, a_hurt_pair
 from tests.unit.core.build import CHASE, COMPUTE
 from tests.waiting import wait_until
+from vp_agent.cli.release import LEASE_S, Release
 from vp_agent.commands import NotAdvising, UnknownAction
 from vp_agent.drivers.base import HostUnavailable
 from vp_agent.drivers.fake import FakeActuator, FakeGuests, FakeJournal
-from vp_agent.hands import Hands
-from vp_agent.local import AlreadyRunning, NoAgent, Refused, RunFolder, Server, ask
-from vp_agent.release import LEASE_S, Release
-from vp_agent.state import StateFolder
+from vp_agent.loop.control_socket import AlreadyRunning, NoAgent, Refused, RunFolder, Server, ask
+from vp_agent.loop.executor import Hands
+from vp_agent.loop.state import StateFolder
 from vp_agent.wiring import by_knob
 
 FLOATING = Policy(home_on_arrival=Homing.NEVER)

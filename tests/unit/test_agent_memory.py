@@ -17,7 +17,7 @@ from tests.unit.agent_host import World
 from tests.unit.core.build import COMPUTE
 from vp_agent.drivers.fake import FakeJournal
 from vp_agent.drivers.memory_fake import CHUNK_KIB
-from vp_agent.hands import Hands
+from vp_agent.loop.executor import Hands
 from vp_agent.wiring import by_knob
 
 CHUNKS = 8

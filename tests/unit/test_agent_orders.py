@@ -24,12 +24,13 @@ from nova_vp.server_override import NOTHING, Ordered, orders_text, read_orders
 from tests.decisions import facts
 from tests.unit.agent_host import World, a_hurt_pair
 from tests.unit.core.build import CHASE, COMPUTE
-from vp_agent import local, main
+from vp_agent.cli import main
 from vp_agent.commands import CannotOrder, NotAdvising, NotInForce, UnknownAction
-from vp_agent.local import Refused, RunFolder, Server, ask
-from vp_agent.orders import CLOUD, UNTOLD_S, OrderBook
-from vp_agent.report import report
-from vp_agent.state import StateFolder
+from vp_agent.loop import control_socket
+from vp_agent.loop.control_socket import Refused, RunFolder, Server, ask
+from vp_agent.loop.overrides import CLOUD, UNTOLD_S, OrderBook
+from vp_agent.loop.state import StateFolder
+from vp_agent.publish.report import report
 
 
 def json_line(order: object) -> bytes:
@@ -409,7 +410,7 @@ def test_whatever_is_sent_is_taken_whole_and_kept_or_refused(text: object) -> No
 @given(line=st.binary(max_size=80) | st.dictionaries(st.text(), st.text()).map(json_line))
 def test_whatever_is_written_into_the_socket_is_answered(line: bytes) -> None:
     answers = {"status": lambda value: {"mode": value}}
-    assert local._answer(answers, line).keys() in ({"ok"}, {"error"})
+    assert control_socket._answer(answers, line).keys() in ({"ok"}, {"error"})
 
 
 # Orders of this host
@@ -545,7 +546,9 @@ def test_a_fault_of_the_agent_is_not_blamed_on_who_asked(world: World, caplog) -
             ask(folder, "status")
         assert "Traceback" in caplog.text
         for line in (b"{}\n", b"7\n", b'{"do": ["status"]}\n', b"[" * 4000 + b"\n"):
-            assert "known orders: status" in local._answer({"status": broken}, line)["error"]
+            assert (
+                "known orders: status" in control_socket._answer({"status": broken}, line)["error"]
+            )
 
 
 # Undo

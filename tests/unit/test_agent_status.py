@@ -4,7 +4,7 @@
 import pytest
 
 from nova_vp.core.types.detection import Kind
-from vp_agent.status import render
+from vp_agent.cli.status import render
 
 SERVER = "4a808665-1327-49bd-af0b-797dacb54d5d"
 

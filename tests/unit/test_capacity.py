@@ -11,8 +11,9 @@ from nova_vp import conf as options
 from nova_vp.core.model.predict import queueing_ratio
 from nova_vp.core.types.topology import Limits, LlcDomain, Topology
 from tests.vpmu_file import make_controller
-from vp_agent import bench, calibrate, wiring
-from vp_agent.capacity import (
+from vp_agent import wiring
+from vp_agent.calibration import bench
+from vp_agent.calibration.capacity import (
     BUDGET_S,
     KNEE_RATIO,
     CannotCalibrate,
@@ -20,12 +21,13 @@ from vp_agent.capacity import (
     measured,
     modelled,
 )
+from vp_agent.cli import calibrate
 from vp_agent.drivers.counters import CounterSettings
 from vp_agent.drivers.counters_none import NoCounters
 from vp_agent.drivers.counters_vpmu import VpmuCounters
 from vp_agent.drivers.fake import FakeGuests, FakeHost
-from vp_agent.limits_text import limits_line
-from vp_agent.state import Calibration, StateFolder
+from vp_agent.format import limits_line
+from vp_agent.loop.state import Calibration, StateFolder
 
 GB = 1e9
 

@@ -22,11 +22,11 @@ from nova_vp.service import failpoints
 from tests.decisions import a_decision, a_detection, a_guest, a_view, an_escalation, facts, uuid_of
 from tests.unit.agent_host import World, a_hurt_pair
 from tests.waiting import wait_until
-from vp_agent import escalation, escalator, outbox
-from vp_agent.escalator import Escalator
-from vp_agent.migrations import Migrations
-from vp_agent.outbox import AGAIN_S, GRACE_S, INHERIT_S, MOST, Outbox, id_of
-from vp_agent.tick import Cluster as Agents
+from vp_agent.loop.migration_holds import Migrations
+from vp_agent.loop.tick import Cluster as Agents
+from vp_agent.publish import escalation_message, escalator, outbox
+from vp_agent.publish.escalator import Escalator
+from vp_agent.publish.outbox import AGAIN_S, GRACE_S, INHERIT_S, MOST, Outbox, id_of
 
 CANDIDATES = (
     Migrant(uuid_of(1), Role.VICTIM, 0.3, 0.1),
@@ -469,12 +469,12 @@ def test_stopping_ends_the_thread_and_closes_the_bus(scene: Scene) -> None:
     ],
 )
 def test_whom_nobody_may_move_is_said(fields: dict[str, Any], named: str) -> None:
-    assert escalation.obstacle(a_guest(**fields), Mode.ENFORCE) == named
+    assert escalation_message.obstacle(a_guest(**fields), Mode.ENFORCE) == named
 
 
 def test_who_left_meanwhile_is_no_candidate() -> None:
     one = an_escalation(candidates=CANDIDATES)
-    told = escalation.message(one, uuid_of(9), a_decision(a_view(2)), facts(), 1, {})
+    told = escalation_message.message(one, uuid_of(9), a_decision(a_view(2)), facts(), 1, {})
     assert [candidate["uuid"] for candidate in told["candidates"]] == [uuid_of(2)]
     wire.decode(wire.ESCALATION_TOPIC, wire.encode(wire.ESCALATION_TOPIC, told))
 

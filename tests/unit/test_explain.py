@@ -13,9 +13,9 @@ from nova_vp.core.types.policy import Mode
 from nova_vp.db.mapping import UNKNOWN, rows_of
 from tests.decisions import a_decision, a_detection, a_view, facts, uuid_of
 from tests.unit.agent_host import World, a_hurt_pair
-from vp_agent.explained import UnknownServer, case_of
-from vp_agent.facts import HostFacts
-from vp_agent.report import report
+from vp_agent.cli.explain import UnknownServer, case_of
+from vp_agent.publish.host_info import HostFacts
+from vp_agent.publish.report import report
 
 VICTIM = "server-2"
 METRICS = {"cpu_cores": 1.0, "cpi": 2.5, "mpki": 20.5, "memory_factor": 0.68}

@@ -78,7 +78,12 @@ def test_the_core_calls_nothing_that_reaches_out():
 
 
 def test_the_drivers_do_not_know_the_tick():
-    upward = {"vp_agent.tick", "vp_agent.main", "vp_agent.hands", "vp_agent.control"}
+    upward = {
+        "vp_agent.loop.tick",
+        "vp_agent.cli.main",
+        "vp_agent.loop.executor",
+        "vp_agent.loop.command_handler",
+    }
     for path in modules("vp_agent/drivers"):
         assert not imports_of(path) & upward, f"{path.relative_to(ROOT)} imports the tick"
 

@@ -4,7 +4,7 @@
 import pytest
 
 from nova_vp.core.types.knob import NO_QUOTA, Knob, Partition, Quota, Value
-from vp_agent.knob_text import LONGEST, cpu_list, knob_text
+from vp_agent.format import LONGEST, cpu_list, knob_text
 
 LOW, HIGH = frozenset({0, 1}), frozenset({2, 3})
 

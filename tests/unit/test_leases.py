@@ -12,11 +12,11 @@ from nova_vp.core.types.knob import NO_QUOTA, Applied, Held, Knob, Quota
 from tests.decisions import an_action
 from tests.unit.agent_host import World
 from tests.unit.core.build import COMPUTE
-from vp_agent import local
+from vp_agent.cli.release import Release
 from vp_agent.drivers.fake import FakeActuator, FakeGuests, FakeHost, FakeJournal
-from vp_agent.hands import Hands, over
-from vp_agent.local import RunFolder
-from vp_agent.release import Release
+from vp_agent.loop import control_socket
+from vp_agent.loop.control_socket import RunFolder
+from vp_agent.loop.executor import Hands, over
 from vp_agent.wiring import by_knob
 
 CAP = Quota(90_000, 100_000)
@@ -217,6 +217,6 @@ def test_who_the_hook_saw_coming_may_not_be_there_yet(host, hands, tmp_path, mon
     folder = RunFolder(str(tmp_path))
     released(host, hands, folder)
     assert beat.exists()
-    monkeypatch.setattr(local, "ASKED_S", 0.0)
+    monkeypatch.setattr(control_socket, "ASKED_S", 0.0)
     released(host, hands, folder)
     assert not beat.exists()

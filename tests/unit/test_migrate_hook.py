@@ -9,7 +9,7 @@ import pytest
 
 import vp_agent
 from tests.domain_xml import NOVA_NS, a_domain, nova_metadata
-from vp_agent.local import RunFolder
+from vp_agent.loop.control_socket import RunFolder
 
 HOOK = Path(vp_agent.__file__).parent / "hooks/qemu.d/nova-vp"
 PINNED = "<cputune><vcpupin vcpu='0' cpuset='1'/><vcpupin vcpu='1' cpuset='1'/></cputune>"

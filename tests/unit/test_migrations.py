@@ -18,14 +18,14 @@ from tests.messages import NothingToSay
 from tests.unit.agent_host import World
 from tests.unit.core.build import CHASE, COMPUTE
 from tests.waiting import wait_until
-from vp_agent import migrations as module
 from vp_agent.commands import Prepared
 from vp_agent.drivers.base import HostUnavailable
-from vp_agent.drivers.command_server import Endpoint, MigrationEndpoint
-from vp_agent.escalator import Escalator
-from vp_agent.migrations import Migrations
-from vp_agent.outbox import Outbox
-from vp_agent.tick import Cluster
+from vp_agent.loop import migration_holds as module
+from vp_agent.loop.command_server import Endpoint, MigrationEndpoint
+from vp_agent.loop.migration_holds import Migrations
+from vp_agent.loop.tick import Cluster
+from vp_agent.publish.escalator import Escalator
+from vp_agent.publish.outbox import Outbox
 
 ESCALATION = "99999999-9999-5999-8999-999999999999"
 

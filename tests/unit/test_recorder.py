@@ -24,8 +24,8 @@ from nova_vp.recording.file_format import read
 from tests.unit.agent_host import World, a_hurt_pair
 from tests.unit.core.build import CHASE, CHASE_HURT, COMPUTE, STREAM
 from vp_agent.drivers.base import ApplyFailed, GuestGone, HostUnavailable
-from vp_agent.local import Refused, RunFolder, Server, ask
-from vp_agent.recorder import WAITING_TICKS, CannotRecord, Seen, _Writer
+from vp_agent.loop.control_socket import Refused, RunFolder, Server, ask
+from vp_agent.loop.recorder import WAITING_TICKS, CannotRecord, Seen, _Writer
 from vp_sim import replay
 from vp_sim.course import as_json
 from vp_sim.policies import find

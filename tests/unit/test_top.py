@@ -17,13 +17,13 @@ from nova_vp.core.types.state import Memory
 from tests.terminal import ENDED, Terminal, missing_for_terminal
 from tests.unit.agent_host import World, a_hurt_pair
 from tests.unit.core.build import COMPUTE, STREAM
-from vp_agent.alone import Alone, Watched
+from vp_agent.cli.top_view import BY_ITSELF, view
 from vp_agent.drivers.base import HostUnavailable
 from vp_agent.drivers.fake import FakeGuests, FakeJournal
-from vp_agent.facts import HostFacts
-from vp_agent.local import RunFolder, Server
-from vp_agent.report import report
-from vp_agent.top_view import BY_ITSELF, view
+from vp_agent.loop.control_socket import RunFolder, Server
+from vp_agent.loop.standalone import Alone, Watched
+from vp_agent.publish.host_info import HostFacts
+from vp_agent.publish.report import report
 
 VP_AGENT = Path(sys.executable).with_name("vp-agent")
 WIDTH = 100
@@ -281,7 +281,7 @@ def test_a_live_view_needs_a_terminal(options, answering):
 
 
 def test_what_is_not_installed_is_named():
-    code = "import sys; sys.modules['libvirt'] = None; from vp_agent.start import main; main()"
+    code = "import sys; sys.modules['libvirt'] = None; from vp_agent.cli.start import main; main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert "Python's package for 'libvirt' is not installed" in done.stderr
     assert "pip install '.[agent]'" in done.stderr

@@ -22,7 +22,7 @@ from tests.messages import (
     escalation_text,
     report_text,
 )
-from vp_agent.report import report
+from vp_agent.publish.report import report
 
 TOPICS = [wire.DIGEST_TOPIC, wire.REPORT_TOPIC, wire.ESCALATION_TOPIC]
 VALID = {

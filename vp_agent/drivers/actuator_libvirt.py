@@ -9,10 +9,10 @@ from typing import cast
 
 from nova_vp.core.types.knob import Cpus, Held, Knob, Quota, Value, all_cpus
 from nova_vp.cpuset import format_cpus
+from vp_agent.drivers.actuator_common import read_placement, to_restore, together, within_bound
 from vp_agent.drivers.base import ApplyFailed
 from vp_agent.drivers.domains import Domains
-from vp_agent.drivers.pins import may_move_emulator, neutralise, pin
-from vp_agent.drivers.placement import read_placement, to_restore, together, within_bound
+from vp_agent.drivers.vcpu_pinning import may_move_emulator, neutralise, pin
 from vp_agent.drivers.vcpu_quota import (
     neutralise_quota,
     one_of,

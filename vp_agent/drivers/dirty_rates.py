@@ -24,7 +24,7 @@ _KIB = 1024
 
 
 class LibvirtDirtyRates:
-    """`vp_agent.escalator.DirtyRates`."""
+    """`vp_agent.publish.escalator.DirtyRates`."""
 
     def __init__(self, uri: str) -> None:
         self._connection = Connection(uri)

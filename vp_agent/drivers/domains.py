@@ -20,7 +20,7 @@ from nova_vp.core.types.knob import Applied
 from nova_vp.core.types.topology import Topology
 from vp_agent.drivers.base import ApplyFailed, GuestGone, HostUnavailable, VcpuThreads
 from vp_agent.drivers.connection import Connection
-from vp_agent.drivers.description import Description, parse_description
+from vp_agent.drivers.domain_xml import Description, parse_description
 from vp_agent.drivers.journal_entry import NEVER
 from vp_agent.drivers.topology import parse_topology
 from vp_agent.drivers.vcpu_threads import (

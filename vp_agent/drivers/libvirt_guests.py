@@ -8,10 +8,10 @@ in every tick, since that is what truly holds, whoever set it.
 from nova_vp.core.types.guest import Guest, Unmanaged
 from nova_vp.core.types.knob import Cpus, Knob, all_cpus
 from nova_vp.core.types.topology import Topology
+from vp_agent.drivers.actuator_common import together
 from vp_agent.drivers.base import VcpuThreads
-from vp_agent.drivers.description import Obstacle
+from vp_agent.drivers.domain_xml import Obstacle
 from vp_agent.drivers.domains import Domain, Domains, Running
-from vp_agent.drivers.placement import together
 from vp_agent.drivers.vcpu_quota import Quotas
 from vp_agent.drivers.vcpu_threads import read_affinity
 

@@ -20,7 +20,8 @@ from vp_agent.drivers.base import ApplyFailed, GuestGone, MemoryMover
 from vp_agent.drivers.capabilities import CAP_SYS_PTRACE, has_capability
 from vp_agent.drivers.domains import Domains
 from vp_agent.drivers.guest_pages import CHUNK_PAGES, PAGE_KIB, Flow, Look, Moved
-from vp_agent.drivers.memory_look import (
+from vp_agent.drivers.numa_nodes import Nodes, is_kernel_balancing
+from vp_agent.drivers.numa_residency import (
     FindRam,
     Looks,
     Ram,
@@ -29,8 +30,7 @@ from vp_agent.drivers.memory_look import (
     shares_of,
     translated,
 )
-from vp_agent.drivers.memory_move import Ended, Move, Pages, flows_between
-from vp_agent.drivers.numa_nodes import Nodes, is_kernel_balancing
+from vp_agent.drivers.page_migration import Ended, Move, Pages, flows_between
 
 LOG = logging.getLogger(__name__)
 TELL_EVERY_S = 2.0

@@ -17,8 +17,8 @@ from oslo_config import cfg
 
 from nova_vp.core.types.knob import Held, Knob, Partition, Value
 from vp_agent.drivers.base import ApplyFailed, GuestGone
+from vp_agent.drivers.cache_partition import PartitionUnavailable
 from vp_agent.drivers.domains import Domains
-from vp_agent.drivers.partition import PartitionUnavailable
 from vp_agent.drivers.resctrl_groups import Groups, name_of
 from vp_agent.drivers.resctrl_schemata import (
     Features,

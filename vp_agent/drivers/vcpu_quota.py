@@ -14,9 +14,9 @@ from typing import Any, cast
 from nova_vp.core.types.knob import NO_QUOTA, Knob, Quota
 from vp_agent.drivers.base import ApplyFailed, GuestGone
 from vp_agent.drivers.cgroups import CpuGroup, NoCpuGroup, cpu_group, read_quota, writing_order
-from vp_agent.drivers.description import Description
+from vp_agent.drivers.domain_xml import Description
 from vp_agent.drivers.domains import Domain, Domains
-from vp_agent.drivers.pins import CONFIG, LIVE
+from vp_agent.drivers.vcpu_pinning import CONFIG, LIVE
 
 SHORTEST_US = 1000
 """Of quota and period, for the kernel and for libvirt."""

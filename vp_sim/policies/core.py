@@ -2,7 +2,7 @@
 """`vp` and `merlin`: the agent's own decision core on the modelled host.
 
 The picture is made of what the seams give and the actions pass the agent's own hands, as in
-`vp_agent.tick`. Nothing here decides.
+`vp_agent.loop.tick`. Nothing here decides.
 """
 
 from random import Random
@@ -13,7 +13,7 @@ from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Controller, Mode, Policy
 from nova_vp.core.types.state import Memory
-from vp_agent.hands import Hands
+from vp_agent.loop.executor import Hands
 from vp_sim.seams import Seams
 
 EPOCH = 1

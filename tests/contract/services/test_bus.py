@@ -20,9 +20,9 @@ from tests.messages import NothingToSay, digest_text, report_text
 from tests.rabbitmq import RabbitMQ, free_port
 from tests.waiting import wait_until
 from vp_agent.commands import NotAdvising, UnknownAction
-from vp_agent.drivers.bus import BusPublisher, BusSender
-from vp_agent.drivers.command_server import CommandServer
-from vp_agent.pacing import Intervals
+from vp_agent.loop.command_server import CommandServer
+from vp_agent.publish.bus import BusPublisher, BusSender
+from vp_agent.publish.schedule import Intervals
 from vp_scheduler import spread
 from vp_scheduler.host_view import HostView
 from vp_scheduler.listener import DigestListener

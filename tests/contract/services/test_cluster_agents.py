@@ -18,9 +18,9 @@ from tests.escalations import FakeAgents
 from tests.messages import NothingToSay
 from tests.rabbitmq import RabbitMQ
 from tests.waiting import wait_until
-from vp_agent.drivers.command_server import CommandServer
-from vp_agent.migrations import Migrations
-from vp_agent.outbox import Outbox
+from vp_agent.loop.command_server import CommandServer
+from vp_agent.loop.migration_holds import Migrations
+from vp_agent.publish.outbox import Outbox
 from vp_scheduler.cluster.agents import AgentAway, Agents, BusAgents
 
 # oslo.messaging leaves its sockets to the garbage collector.

@@ -21,12 +21,12 @@ from tests.decisions import a_decision, a_detection, a_view, an_escalation, fact
 from tests.messages import NothingToSay
 from tests.rabbitmq import RabbitMQ
 from tests.waiting import wait_until
-from vp_agent.drivers.command_server import CommandServer
-from vp_agent.drivers.escalation_bus import BusEscalations
-from vp_agent.escalator import Escalator
-from vp_agent.migrations import Migrations
-from vp_agent.outbox import Outbox
-from vp_agent.state import StateFolder
+from vp_agent.loop.command_server import CommandServer
+from vp_agent.loop.migration_holds import Migrations
+from vp_agent.loop.state import StateFolder
+from vp_agent.publish.escalation_bus import BusEscalations
+from vp_agent.publish.escalator import Escalator
+from vp_agent.publish.outbox import Outbox
 
 # oslo.messaging leaves its sockets to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

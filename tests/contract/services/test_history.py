@@ -18,7 +18,7 @@ from nova_vp.db.paging import Page
 from nova_vp.db.read_api import ActionRecord, Browser
 from nova_vp.db.report_store import ClassCount, NewReport, Store
 from tests.decisions import a_decision, a_detection, a_guest, a_view, an_action, facts, uuid_of
-from vp_agent.report import report
+from vp_agent.publish.report import report
 
 NOW = datetime(2026, 11, 21, 23, 58, 30, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

@@ -34,7 +34,7 @@ from tests.connections import end_connections
 from tests.messages import report_text
 from tests.rabbitmq import RabbitMQ, free_port
 from tests.waiting import wait_until
-from vp_agent.drivers.command_server import CommandServer
+from vp_agent.loop.command_server import CommandServer
 
 # oslo.messaging leaves its sockets to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -264,7 +264,7 @@ def test_an_order_is_found_by_its_request_in_the_logs_of_both_ends(
     server = CommandServer(conf, "vp1", Commands(), Commands())
     server.start()
     wait_until(lambda: server.is_listening, "the agent to listen", DEADLINE_S)
-    caplog.set_level("INFO", "vp_agent.order_log")
+    caplog.set_level("INFO", "vp_agent.loop.request_log")
     try:
         with ClearRequestContext():
             request = RequestContext()

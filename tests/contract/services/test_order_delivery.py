@@ -27,12 +27,12 @@ from tests.decisions import a_decision, a_view, facts, uuid_of
 from tests.rabbitmq import RabbitMQ
 from tests.waiting import wait_until
 from vp_agent.commands import NotInForce, UnknownAction
-from vp_agent.control import Control
-from vp_agent.drivers import command_server
-from vp_agent.drivers.bus import BusPublisher, BusSender
-from vp_agent.drivers.command_server import CommandServer
-from vp_agent.pacing import Intervals
-from vp_agent.state import StateFolder
+from vp_agent.loop import command_server
+from vp_agent.loop.command_handler import Control
+from vp_agent.loop.command_server import CommandServer
+from vp_agent.loop.state import StateFolder
+from vp_agent.publish.bus import BusPublisher, BusSender
+from vp_agent.publish.schedule import Intervals
 from vp_scheduler.service import Service
 
 # oslo.messaging leaves its sockets to the garbage collector.

@@ -20,14 +20,14 @@ from nova_vp.compute import agent_supervisor
 from nova_vp.compute.agent_supervisor import Keeper
 from nova_vp.service.run_dir import is_agent_running
 from tests.waiting import wait_until
-from vp_agent.local import RunFolder
+from vp_agent.loop.control_socket import RunFolder
 
 pytestmark = pytest.mark.nova
 ROOT = Path(__file__).parents[3]
 AGENT = """
 import os, sys, threading
-from vp_agent.lifeline import stop_with_parent
-from vp_agent.local import RunFolder
+from vp_agent.loop.parent_watch import stop_with_parent
+from vp_agent.loop.control_socket import RunFolder
 assert sys.argv[2] == "--lifeline"
 stop = threading.Event()
 stop_with_parent(stop)

@@ -12,7 +12,7 @@ import pytest
 
 from nova_vp.cmd import manage
 from tests.unit.docs.pages import PAGES, inline, typed
-from vp_agent import main as agent
+from vp_agent.cli import main as agent
 from vp_sim import cli as sim
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")

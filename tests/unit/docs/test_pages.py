@@ -14,8 +14,8 @@ from nova_vp.core.types.sample import Incomplete
 from tests.install.__main__ import PLACES
 from tests.install.guide import sections
 from tests.unit.docs.pages import ALL, DOC, PAGES, ROOT
+from vp_agent.drivers.cache_partition import NAMESPACE as PARTITION
 from vp_agent.drivers.counters import NAMESPACE
-from vp_agent.drivers.partition import NAMESPACE as PARTITION
 from vp_agent.wiring import ACTUATORS
 from vp_api.versions import HEADER, SERVICE, VERSIONS
 

@@ -8,7 +8,7 @@ from nova_vp.core.types.knob import NO_QUOTA, Applied, Held, Knob, Partition, Qu
 from nova_vp.cpuset import format_cpus
 from nova_vp.flavor_specs import FlavorSpec
 from tests.domain_xml import PROJECT_ID, a_domain, nova_metadata
-from vp_agent.drivers.description import parse_description
+from vp_agent.drivers.domain_xml import parse_description
 from vp_agent.drivers.journal_entry import NEVER, UNREADABLE, format_entry
 
 HOST_CPUS = frozenset(range(8))

@@ -10,9 +10,9 @@ import pytest
 from nova_vp.core.types.knob import Knob
 from tests.memory_subjects import KIB, FakePages, PagesSubject, over
 from vp_agent.drivers.guest_pages import PAGE_BYTES, PAGE_KIB, Flow, choose
-from vp_agent.drivers.memory_move import Move, chunks, flows_between
 from vp_agent.drivers.memory_pages import Mover
 from vp_agent.drivers.numa_nodes import Nodes, is_kernel_balancing
+from vp_agent.drivers.page_migration import Move, chunks, flows_between
 
 NODES = (0, 1, 2)
 HUGE = 2 * 2**20

@@ -4,7 +4,7 @@
 import pytest
 
 from tests.domain_xml import a_domain
-from vp_agent.drivers.description import parse_description
+from vp_agent.drivers.domain_xml import parse_description
 
 HOST_CPUS = frozenset(range(4))
 

@@ -4,7 +4,7 @@
 import pytest
 
 from tests.domain_xml import a_domain, nova_metadata
-from vp_agent.drivers.description import Description, parse_description
+from vp_agent.drivers.domain_xml import Description, parse_description
 
 HOST_CPUS = frozenset(range(4))
 

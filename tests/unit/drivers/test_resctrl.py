@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from nova_vp.core.types.knob import Knob, Partition
 from tests.partition_subjects import ResctrlSubject, give_back, hold, seen
 from vp_agent.drivers.base import ApplyFailed, GuestGone
-from vp_agent.drivers.fake import FakeGuests, FakeHost
-from vp_agent.drivers.fake_partition import FakePartitions
-from vp_agent.drivers.partition import (
+from vp_agent.drivers.cache_partition import (
     PartitionedGuests,
     PartitionUnavailable,
     UndoOnly,
     open_partition,
 )
+from vp_agent.drivers.fake import FakeGuests, FakeHost
+from vp_agent.drivers.fake_partition import FakePartitions
 from vp_agent.drivers.resctrl import create
 from vp_agent.drivers.resctrl_groups import Groups, name_of
 from vp_agent.drivers.resctrl_schemata import Cache, Unusable, mask_of, parse_features

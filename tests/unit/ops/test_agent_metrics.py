@@ -23,7 +23,7 @@ from tests.decisions import (
 )
 from tests.unit.agent_host import World, a_hurt_pair
 from tests.unit.core.build import CHASE
-from vp_agent.metrics import Sources, Tally, registry_of
+from vp_agent.publish.metrics import Sources, Tally, registry_of
 
 HOST = "compute-17"
 LABELS = {

@@ -14,15 +14,15 @@ from oslo_config import cfg
 from nova_vp import conf as options
 from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.topology import LlcDomain, Topology
-from vp_agent import check
-from vp_agent.checks import host, means, settings
+from vp_agent.checks import host, prerequisites, settings
 from vp_agent.checks.finding import Finding, Level, looked
+from vp_agent.cli import check
 from vp_agent.drivers.base import CountersUnavailable, HostUnavailable
 from vp_agent.drivers.capabilities import CAP_DAC_OVERRIDE, CAP_SYS_NICE, CAP_SYS_PTRACE
 from vp_agent.drivers.counters import OpenedCounters
 from vp_agent.drivers.counters_fake import FakeCounters
 from vp_agent.drivers.fake import FakeGuests, FakeHost
-from vp_agent.local import RunFolder
+from vp_agent.loop.control_socket import RunFolder
 
 OK, WARNING, FAILURE = Level.OK, Level.WARNING, Level.FAILURE
 HOOK = (resources.files("vp_agent") / "hooks/qemu.d/nova-vp").read_bytes()
@@ -192,7 +192,7 @@ def opened(name="vpmu", passed_over=()):
 
 
 def test_the_counter_source_and_what_better_ones_lack(guests):
-    found = list(means.counters(opened(passed_over=("perf: no PMU. Buy one",)), guests))
+    found = list(prerequisites.counters(opened(passed_over=("perf: no PMU. Buy one",)), guests))
     assert [(one.level, one.told) for one in found] == [
         (OK, "vpmu"),
         (OK, "not used: perf: no PMU. Buy one"),
@@ -214,7 +214,7 @@ def test_sources_that_cannot_work_are_one_failure_that_says_why(guests, lines, t
     def none():
         raise CountersUnavailable("\n".join(["no counter source works:", *lines]))
 
-    found = list(means.counters(none, guests))
+    found = list(prerequisites.counters(none, guests))
     assert found == [Finding("counters", FAILURE, told, mend)]
 
 
@@ -222,7 +222,7 @@ def test_descriptors_for_every_vcpu():
     crowd = FakeHost()
     for _ in range(3):
         crowd.boot(vcpus=1_000_000)
-    assert levels(means.counters(opened("perf"), FakeGuests(crowd))) == [OK, WARNING]
+    assert levels(prerequisites.counters(opened("perf"), FakeGuests(crowd))) == [OK, WARNING]
 
 
 @pytest.mark.parametrize(
@@ -234,12 +234,12 @@ def test_descriptors_for_every_vcpu():
     ],
 )
 def test_the_rights_to_place_and_to_cap(configured, held, helpers, expected):
-    assert levels(means.rights(configured(), helpers, held.__contains__)) == expected
+    assert levels(prerequisites.rights(configured(), helpers, held.__contains__)) == expected
 
 
 def test_an_actuator_that_needs_no_rights(configured):
     conf = configured("[agent]\nactuator = libvirt\n")
-    assert levels(means.rights(conf, {}, set().__contains__)) == [OK]
+    assert levels(prerequisites.rights(conf, {}, set().__contains__)) == [OK]
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_an_actuator_that_needs_no_rights(configured):
 )
 def test_the_right_to_move_memory(configured, nodes, memory, held, helper, level):
     conf = configured(f"[agent]\nmemory = {memory}\n")
-    assert levels(means.memory(conf, nodes, helper, held.__contains__)) == [level]
+    assert levels(prerequisites.memory(conf, nodes, helper, held.__contains__)) == [level]
 
 
 @pytest.mark.parametrize(
@@ -268,7 +268,7 @@ def test_the_right_to_move_memory(configured, nodes, memory, held, helper, level
 def test_a_cache_is_divided_where_the_cpu_can(tmp_path, why_not, flags, level):
     cpuinfo = tmp_path / "cpuinfo"
     cpuinfo.write_text(f"flags : fpu {flags} vme\n")
-    assert levels(means.partition(why_not, cpuinfo)) == [level]
+    assert levels(prerequisites.partition(why_not, cpuinfo)) == [level]
 
 
 def test_folders_that_can_be_made_and_one_that_cannot(configured, tmp_path):
@@ -276,20 +276,20 @@ def test_folders_that_can_be_made_and_one_that_cannot(configured, tmp_path):
     conf = configured(
         f"[agent]\nstate_directory = {tmp_path}/a/b\nrun_directory = {tmp_path}/file/b\n"
     )
-    found = list(means.folders(conf))
+    found = list(prerequisites.folders(conf))
     assert levels(found) == [OK, FAILURE]
     assert not (tmp_path / "a").exists()
 
 
 def test_an_agent_that_runs_hangs_or_does_not(tmp_path):
     folder = RunFolder(str(tmp_path / "run"))
-    assert levels(means.running_agent(folder)) == [OK]
+    assert levels(prerequisites.running_agent(folder)) == [OK]
     with folder.locked():
         folder.beat()
-        [found] = means.running_agent(folder)
+        [found] = prerequisites.running_agent(folder)
         assert found.told == "runs"
         (tmp_path / "run/agent.alive").write_text("1.000000\n")
-        [found] = means.running_agent(folder)
+        [found] = prerequisites.running_agent(folder)
         assert found.level is FAILURE
 
 

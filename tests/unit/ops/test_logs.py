@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from nova_vp.core.types.policy import Mode
-from vp_agent import order_log
-from vp_agent.control import Control
-from vp_agent.drivers.command_server import Endpoint, MigrationEndpoint
-from vp_agent.local import RunFolder, Server
-from vp_agent.migrations import Migrations
-from vp_agent.state import StateFolder
+from vp_agent.loop import request_log
+from vp_agent.loop.command_handler import Control
+from vp_agent.loop.command_server import Endpoint, MigrationEndpoint
+from vp_agent.loop.control_socket import RunFolder, Server
+from vp_agent.loop.migration_holds import Migrations
+from vp_agent.loop.state import StateFolder
 
 ROOT = Path(__file__).parents[3]
 FOLDERS = ("vp_agent", "vp_scheduler", "nova_vp", "api/vp_api")
@@ -83,7 +83,7 @@ class Commands:
 
 @pytest.fixture
 def told(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
-    caplog.set_level(logging.INFO, "vp_agent.order_log")
+    caplog.set_level(logging.INFO, "vp_agent.loop.request_log")
     return caplog
 
 
@@ -111,7 +111,7 @@ def test_what_came_from_outside_makes_no_line_of_its_own(told) -> None:
 
 @pytest.mark.parametrize("field", ["escalation_id", "uuid", "detail"])
 def test_a_migrations_end_makes_no_line_of_its_own(caplog, field) -> None:
-    caplog.set_level(logging.INFO, "vp_agent.migrations")
+    caplog.set_level(logging.INFO, "vp_agent.loop.migration_holds")
     told = {"escalation_id": "e1", "uuid": "u1", "detail": "it is over"}
     migrations = Migrations(lambda id: True, lambda id, outcome: None)
     told[field] += "\n2026 ERROR \ud800"
@@ -130,4 +130,4 @@ def test_an_order_on_the_host_itself_is_told_and_a_question_is_not(told, tmp_pat
             client.sendall(json.dumps({"do": do, "value": value}).encode() + b"\n")
             client.makefile().readline()
     server.close()
-    assert told.messages == [f"request={order_log.LOCAL} order=mode value=enforce"]
+    assert told.messages == [f"request={request_log.LOCAL} order=mode value=enforce"]

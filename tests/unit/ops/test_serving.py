@@ -17,7 +17,7 @@ from nova_vp.service.health import Check, Health, Status, bus_check, database_ch
 from nova_vp.service.metrics_server import Exposition, expose
 from tests.decisions import a_decision, facts
 from tests.unit.ops.test_agent_metrics import sources
-from vp_agent.wellness import Wellness
+from vp_agent.publish.health import Wellness
 
 WELL = Health("h", "d", (Check("a", "b", Status.PASS, observed=1.23456, unit="s"),))
 AT = datetime(2026, 11, 21, 10, 0, 0, 999, tzinfo=UTC)

@@ -34,9 +34,9 @@ from tests.decisions import (
     facts,
     uuid_of,
 )
-from vp_agent.digest import digest
-from vp_agent.news import is_news
-from vp_agent.report import cpu_list, report
+from vp_agent.publish.change_filter import is_news
+from vp_agent.publish.digest import digest
+from vp_agent.publish.report import cpu_list, report
 
 ORDER = wire.Order(3, 7)
 A_MOVE = MemoryMove(uuid_of(2), ((1, 1.0),), moved_kib=10, left_kib=30)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from vp_agent.pacing import Intervals, Pace
+from vp_agent.publish.schedule import Intervals, Pace
 
 INTERVALS = Intervals(refresh_s=60.0, min_s=1.0)
 NEWS, NO_NEWS = True, False

@@ -11,9 +11,9 @@ import pytest
 from nova_vp import wire
 from tests.decisions import a_decision, a_view, an_eventful_view, facts
 from tests.waiting import wait_until
-from vp_agent.drivers import bus
-from vp_agent.drivers.bus import BusPublisher
-from vp_agent.pacing import Intervals
+from vp_agent.publish import bus
+from vp_agent.publish.bus import BusPublisher
+from vp_agent.publish.schedule import Intervals
 
 QUICK = Intervals(refresh_s=3600.0, min_s=0.0)
 

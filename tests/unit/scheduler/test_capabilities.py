@@ -9,11 +9,11 @@ import pytest
 from nova_vp import wire
 from nova_vp.core.types.knob import Knob
 from tests.unit.agent_host import World
+from vp_agent.drivers.cache_partition import UndoOnly
 from vp_agent.drivers.fake import FakeActuator, FakeGuests, FakeHost, FakeJournal
 from vp_agent.drivers.memory_fake import FakeMover
-from vp_agent.drivers.partition import UndoOnly
-from vp_agent.facts import HostFacts
-from vp_agent.report import report
+from vp_agent.publish.host_info import HostFacts
+from vp_agent.publish.report import report
 from vp_agent.wiring import LibvirtSide
 from vp_scheduler.capabilities import Capabilities, capabilities_of, traits_of
 

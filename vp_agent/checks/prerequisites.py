@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""By which means the agent measures, acts and is heard: sources, rights, folders, the bus."""
+
+import os
+import resource
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+
+from oslo_config import cfg
+
+from nova_vp.service.run_dir import is_agent_running
+from vp_agent.checks.finding import Finding, failure, ok, warning
+from vp_agent.cli.release import LEASE_S
+from vp_agent.drivers import cgroups
+from vp_agent.drivers.base import CountersUnavailable, GuestsDriver
+from vp_agent.drivers.capabilities import (
+    CAP_DAC_OVERRIDE,
+    CAP_SYS_NICE,
+    CAP_SYS_PTRACE,
+    has_capability,
+)
+from vp_agent.drivers.counters import OpenedCounters
+from vp_agent.loop.control_socket import RunFolder
+from vp_agent.loop.state import StateFolder
+
+LEAST_FREE_BYTES = 16 << 20
+PER_VCPU = 5
+"""Descriptors of one vCPU's counters."""
+VPMU = "vpmu"
+CPUINFO = Path("/proc/cpuinfo")
+UNIT = "give the unit AmbientCapabilities="
+Holds = Callable[[int], bool]
+
+
+def counters(open_them: Callable[[], OpenedCounters], guests: GuestsDriver) -> Iterator[Finding]:
+    try:
+        opened = open_them()
+    except CountersUnavailable as exc:
+        yield _no_source([line for line in str(exc).splitlines() if not line.endswith(":")])
+        return
+    opened.driver.close()
+    yield ok("counters", opened.driver.name)
+    for line in opened.passed_over:
+        yield ok("counters", f"not used: {line}")
+    if opened.driver.name == "perf":
+        yield from _descriptors(sum(guest.vcpus for guest in guests.read()))
+
+
+def _no_source(lines: Iterable[str]) -> Finding:
+    """One failure, however many sources lack the same; test hosts' own comes last."""
+    lacking: dict[str, list[str]] = {}
+    for line in sorted(lines, key=lambda line: line.startswith(f"{VPMU}: ")):
+        source, _, reason = line.partition(": ")
+        lacking.setdefault(reason, []).append(source)
+    told = [f"{', '.join(lacking[why])}: {why.partition('. ')[0]}" for why in lacking]
+    mends = [mend for why in lacking if (mend := why.partition(". ")[2])]
+    return failure("counters", "; ".join(told), mends[0] if mends else "see [agent] counters")
+
+
+def _descriptors(vcpus: int) -> Iterator[Finding]:
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if vcpus * PER_VCPU > most // 2:
+        told = f"{vcpus} vCPUs need up to {vcpus * PER_VCPU} descriptors, and {most} are allowed"
+        yield warning("descriptors", told, f"LimitNOFILE={4 * vcpus * PER_VCPU} in the unit")
+
+
+def rights(
+    conf: cfg.ConfigOpts, helpers: Mapping[int, str], holds: Holds = has_capability
+) -> Iterator[Finding]:
+    """`helpers`: by capability, the command that starts a privileged helper; empty: none."""
+    if conf.agent.actuator != "kernel":
+        yield ok("rights", f"actuator {conf.agent.actuator} needs none beyond libvirt's")
+        return
+    needed = {
+        CAP_SYS_NICE: ("CAP_SYS_NICE", "no server can be placed", "vp_agent_sys_nice"),
+        CAP_DAC_OVERRIDE: ("CAP_DAC_OVERRIDE", "none can be capped", "vp_agent_dac_override"),
+    }
+    for number, (name, without, group) in needed.items():
+        if holds(number):
+            yield ok("rights", f"{name} is held")
+        elif helpers.get(number):
+            yield ok("rights", f"{name} by a helper: {helpers[number]}")
+        else:
+            mend = f"{UNIT}{name}, or set [{group}] helper_command"
+            yield failure("rights", f"{name} is missing: {without}", mend)
+
+
+def cgroup() -> Iterator[Finding]:
+    try:
+        found = cgroups.mount()
+    except cgroups.NoCpuGroup as exc:
+        yield failure("cgroups", f"{exc}: no server can be capped", "mount it")
+        return
+    version = "2 (unified)" if found.is_unified else "1"
+    yield ok("cgroups", f"version {version} at {found.target}")
+
+
+def partition(why_not: str, cpuinfo: Path = CPUINFO) -> Iterator[Finding]:
+    name = "cache partitions"
+    if not why_not:
+        yield ok(name, "resctrl")
+    elif {"cat_l3", "mba"} & set(cpuinfo.read_text().split()):
+        told, _, mend = why_not.partition(". ")
+        yield warning(name, told, mend or "see Cache partitions in the operator's guide")
+    else:
+        yield ok(name, "none: this CPU cannot divide its cache")
+
+
+def memory(
+    conf: cfg.ConfigOpts, nodes: int, helper: str, holds: Holds = has_capability
+) -> Iterator[Finding]:
+    name = "memory moves"
+    if nodes < 2:
+        yield ok(name, "none: there is one NUMA node")
+    elif conf.agent.memory == "none":
+        yield ok(name, "none: [agent] memory = none")
+    elif holds(CAP_SYS_PTRACE) or helper:
+        yield ok(name, f"between {nodes} nodes")
+    else:
+        yield warning(
+            name,
+            "CAP_SYS_PTRACE is missing: memory stays where it is",
+            "install etc/nova-vp/numa.conf as a drop-in of the units, or set "
+            "[vp_agent_sys_ptrace] helper_command, or [agent] memory = none",
+        )
+
+
+def folders(conf: cfg.ConfigOpts) -> Iterator[Finding]:
+    for option in ("state_directory", "run_directory"):
+        yield _folder(f"[agent] {option}", Path(conf.agent[option]))
+
+
+def _folder(option: str, folder: Path) -> Finding:
+    there = folder
+    while not there.exists():
+        there = there.parent
+    if not os.access(there, os.W_OK | os.X_OK):
+        mend = f"chown it to the agent's user, or set {option} to a folder of that user's"
+        return failure("folders", f"{there} cannot be written", mend)
+    free = shutil.disk_usage(there).free
+    if free < LEAST_FREE_BYTES:
+        return failure("folders", f"{there} has {free >> 10} KiB left", "make room there")
+    return ok("folders", f"{folder} can be written" if folder == there else f"{folder} can be made")
+
+
+def calibration(conf: cfg.ConfigOpts) -> Iterator[Finding]:
+    folder = Path(conf.agent.state_directory)
+    is_known = conf.agent.node_limit_misses_per_s or (
+        folder.is_dir() and StateFolder(str(folder)).calibration()
+    )
+    if is_known:
+        yield ok("calibration", "what the memory bears is known")
+    else:
+        told = "nobody knows what the memory bears: no controller is seen to be overloaded"
+        yield warning("calibration", told, "`vp-agent calibrate`, best before servers come here")
+
+
+def running_agent(folder: RunFolder) -> Iterator[Finding]:
+    """Whether one runs here now is no requirement, but one that hangs is a fault."""
+    silent_s = folder.silent_for_s()
+    if not is_agent_running(folder.path):
+        yield ok("agent", "does not run")
+    elif silent_s is None or silent_s < LEASE_S:
+        yield ok("agent", "runs")
+    else:
+        told = f"runs, but its heart has not beaten for {silent_s:.0f} s"
+        yield failure("agent", told, "see its log; systemctl restart vp-agent")
+
+
+def bus(conf: cfg.ConfigOpts) -> Iterator[Finding]:
+    """Only a warning: a host looks after itself without."""
+    # Late: it brings oslo.messaging.
+    import oslo_messaging
+
+    from nova_vp import rpcapi
+
+    transport = rpcapi.open_transport(conf)
+    try:
+        rpcapi.reach(transport)
+    except oslo_messaging.MessagingException as exc:
+        told = f"RabbitMQ does not answer, or does not let us in: {str(exc).splitlines()[0]}"
+        mend = "check [bus] transport_url (or [DEFAULT] transport_url) and the broker"
+        yield warning("bus", told, f"{mend}; without it this host goes on alone")
+    else:
+        yield ok("bus", "RabbitMQ takes our messages")
+    finally:
+        transport.cleanup()

@@ -1,0 +1,345 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`vp-agent`: the command line. Parses, wires, runs, and says what to do next when it cannot."""
+
+import json
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from oslo_config import cfg
+from oslo_log import log
+from oslo_service import backend
+
+from nova_vp import conf as options
+from nova_vp import wire
+from nova_vp.cli.exit_status import quietly
+from nova_vp.cli.live_view import NoTerminal
+from nova_vp.core.types.policy import Mode
+from nova_vp.service import lifecycle
+from nova_vp.service.lifecycle import Reloader
+from vp_agent import wiring
+from vp_agent.calibration.capacity import CannotCalibrate
+from vp_agent.cli import calibrate, check, explain, order, top
+from vp_agent.cli.release import Release, Released
+from vp_agent.cli.status import render
+from vp_agent.drivers.base import CountersDriver, CountersUnavailable, DriverError
+from vp_agent.drivers.connection import Connection
+from vp_agent.drivers.counters import AUTO
+from vp_agent.drivers.counters_none import NoCounters
+from vp_agent.loop.control_socket import AlreadyRunning, NoAgent, Refused, RunFolder, Server, ask
+from vp_agent.loop.executor import Hands
+from vp_agent.loop.parent_watch import stop_with_parent
+from vp_agent.loop.recorder import CannotRecord, Recorder
+from vp_agent.loop.state import StateFolder
+from vp_agent.publish.membw_file import LoadTeller
+from vp_agent.publish.report import report
+
+if TYPE_CHECKING:
+    from nova_vp.service.metrics_server import Exposition
+    from vp_agent.loop.command_server import CommandServer
+    from vp_agent.publish.metrics import Tally
+
+LOG = logging.getLogger(__name__)
+_TOLD = (
+    AlreadyRunning,
+    CannotCalibrate,
+    DriverError,
+    NoAgent,
+    NoTerminal,
+    Refused,
+    explain.UnknownServer,
+    top.NotAllowed,
+    wiring.UnknownActuator,
+)
+"""What ends a command with its message alone."""
+
+
+def main() -> int:
+    conf = cfg.CONF  # oslo.messaging registers some of its options on this one only.
+    log.register_options(conf)
+    options.register_all(conf)
+    conf.register_cli_opt(cfg.SubCommandOpt("command", title="commands", handler=_add_commands))
+    try:
+        options.read(conf, sys.argv[1:], "vp-agent")
+        if conf.command.call is not check.run:  # Which lists all that is wrong.
+            options.check(conf)
+        log.setup(conf, "nova-vp")
+        return quietly(lambda: int(conf.command.call(conf)))
+    except _TOLD as exc:
+        print(f"vp-agent: {exc}", file=sys.stderr)
+    except cfg.Error as exc:
+        print(f"vp-agent: configuration: {exc}", file=sys.stderr)
+    except OSError as exc:
+        print(f"vp-agent: {exc}; see [agent] state_directory and run_directory", file=sys.stderr)
+    return 1
+
+
+def _add_commands(commands: Any) -> None:
+    def command(name: str, call: Callable[[cfg.ConfigOpts], int], text: str) -> Any:
+        added = commands.add_parser(name, help=text, description=text)
+        added.set_defaults(call=call)
+        return added
+
+    started = command("run", run, "sample, decide, act and publish until stopped; undo everything")
+    started.add_argument(
+        "--lifeline",
+        action="store_true",
+        help="stop also when standard input ends, that is with the program that started this one",
+    )
+    check.add_arguments(
+        command("check", check.run, "what this host lacks, all at once, and what mends it")
+    )
+    shown = command("status", status, "what the running agent sees and did")
+    shown.add_argument("--json", action="store_true", help="the full report as JSON")
+    explain.add_arguments(
+        command("explain", explain.run, "in plain words, how a server is and what comes next")
+    )
+    top.add_arguments(command("top", top.run, "this host's servers, live; needs no agent"))
+    mode = command("mode", set_mode, "what the running agent may do; remembered")
+    mode.add_argument(
+        "mode", nargs="?", choices=[m.value for m in Mode], help="without: the one that holds"
+    )
+    accept = command("accept", accept_action, "apply a proposal (mode advise)")
+    accept.add_argument("id", help="the proposal's id, from `vp-agent status`")
+    undone = command("undo", undo_action, "undo one action, in whatever mode, and hold it off")
+    undone.add_argument("id", help="the action's id, from `vp-agent status --json` or the log")
+    order.add_arguments(
+        command("order", order.run, "mode, opt-out and priority of one server; remembered")
+    )
+    taped = command("record", record, "record what is seen and decided, for `vp-sim replay`")
+    taped.add_argument("switch", choices=["on", "off"])
+    taped.add_argument("file", nargs="?", help="absolute path on this host; appended to")
+    found = command("calibrate", calibrate_host, "measure what the memory bears; half a minute")
+    found.add_argument("--json", action="store_true", help="the limits as JSON on stdout")
+    found.add_argument(
+        "--force", action="store_true", help="although servers run: it hurts them, they falsify it"
+    )
+    undo = command("release", release_all, "give every guest back to the values Nova gave it")
+    undo.add_argument(
+        "--expired",
+        action="store_true",
+        help="only what no living agent holds: for a systemd timer and OnFailure=",
+    )
+
+
+def run(conf: cfg.ConfigOpts) -> int:
+    # Before oslo.messaging imports oslo.service's default, which is eventlet.
+    backend.init_backend(backend.BackendType.THREADING)
+    # Late: it brings oslo.messaging, which the commands that only ask do without.
+    from vp_agent.loop.command_server import CommandServer
+
+    folder = RunFolder(conf.agent.run_directory)
+    stop = threading.Event()
+    calls = _listen(conf, stop)
+    with folder.locked():
+        side = wiring.libvirt_side(conf)
+        source = _counters(conf, side.connection)
+        state, tally = StateFolder(conf.agent.state_directory), _tally(conf)
+        built = wiring.build(conf, side, source, state, tally)
+        server = Server(folder, built.control, lambda: _status(built), built.recorder.order)
+        bus = CommandServer(
+            conf,
+            wiring.host_name(conf),
+            built.control,
+            built.publisher,
+            built.migrations,
+        )
+        bus.start()
+        served = _serve(conf, built, tally, bus)
+        calls[signal.SIGHUP] = Reloader(conf, lambda: built.take(conf, state)).reload
+        _record_from_start(conf.agent.record_file, built.recorder)
+        load = LoadTeller(folder.path, source.name)
+        _announce(conf, built, source.name)
+
+        def beat() -> None:
+            folder.beat()
+            load.tell(built.control.last())
+
+        is_all_back = built.agent.run(stop, conf.agent.interval_s, beat)
+        load.forget()
+        parts = (built.publisher, built.escalator, built.recorder)
+        for part in (server, bus, *parts, source, side):
+            part.close()
+        if served:
+            served.close()
+    if is_all_back:
+        LOG.info("stopped: every guest is back at its own values")
+        return 0
+    LOG.error("stopped, but not every guest is back: run `vp-agent release` once libvirt answers")
+    return 1
+
+
+def _listen(
+    conf: cfg.ConfigOpts, stop: threading.Event
+) -> dict[signal.Signals, Callable[[], None]]:
+    """What is called for which signal; may be changed."""
+    calls = {
+        signal.SIGTERM: stop.set,
+        signal.SIGINT: stop.set,
+        signal.SIGHUP: lambda: None,  # What the files say has only just been read.
+    }
+    lifecycle.listen(calls)
+    if conf.command.lifeline:
+        stop_with_parent(stop)
+    return calls
+
+
+def _tally(conf: cfg.ConfigOpts) -> "Tally | None":
+    if not conf.agent.metrics_port:
+        return None
+    from vp_agent.publish.metrics import (
+        Tally,  # Late: memory that an agent which serves none saves.
+    )
+
+    return Tally()
+
+
+def _serve(
+    conf: cfg.ConfigOpts, built: wiring.Built, tally: "Tally | None", bus: "CommandServer"
+) -> "Exposition | None":
+    if tally is None:
+        return None
+    from vp_agent.publish.serving import serve
+
+    return serve(conf, built, tally, lambda: bus.is_listening)
+
+
+def _counters(conf: cfg.ConfigOpts, connection: Connection) -> CountersDriver:
+    """With `auto` the agent runs on a host without counters too, and says so; nothing is done."""
+    try:
+        opened = wiring.counters(conf, connection)
+    except CountersUnavailable as exc:
+        if conf.agent.counters != AUTO:
+            raise
+        LOG.warning("%s", exc)
+        return NoCounters(str(exc))
+    for line in opened.passed_over:
+        LOG.info("not used: %s", line)
+    return opened.driver
+
+
+def _announce(conf: cfg.ConfigOpts, built: wiring.Built, counters: str) -> None:
+    mode = built.control.orders().mode.value
+    LOG.info("running: mode=%s counters=%s; %s", mode, counters, options.origin(conf))
+
+
+def _record_from_start(file: str, recorder: Recorder) -> None:
+    """An agent that cannot record is still worth running."""
+    if file:
+        try:
+            recorder.start(file)
+        except CannotRecord as exc:
+            LOG.error("[agent] record_file: %s; see `vp-agent record`", exc)
+
+
+def _status(built: wiring.Built) -> dict[str, Any]:
+    decision = built.control.last()
+    if decision is None:
+        return {}
+    told = report(decision, built.facts(), wire.Order(0, 0))
+    return {
+        **told,
+        "limits": asdict(built.agent.limits),
+        "recording": asdict(built.recorder.state()),
+    }
+
+
+def status(conf: cfg.ConfigOpts) -> int:
+    answer = ask(RunFolder(conf.agent.run_directory), "status")
+    print(json.dumps(answer, indent=2) if conf.command.json else render(answer))
+    return 0
+
+
+def set_mode(conf: cfg.ConfigOpts) -> int:
+    folder, mode = RunFolder(conf.agent.run_directory), conf.command.mode
+    if mode:
+        ask(folder, "mode", mode)
+    elif answer := ask(folder, "status"):
+        mode = answer["mode"]
+    else:
+        raise Refused("the agent has made no tick yet: libvirt may be away, see its log")
+    print(f"mode {mode}")
+    return 0
+
+
+def accept_action(conf: cfg.ConfigOpts) -> int:
+    ask(RunFolder(conf.agent.run_directory), "accept", conf.command.id)
+    print(f"{conf.command.id} is applied with the next tick; see `vp-agent status`")
+    return 0
+
+
+def undo_action(conf: cfg.ConfigOpts) -> int:
+    ask(RunFolder(conf.agent.run_directory), "undo", conf.command.id)
+    print(f"{conf.command.id} is undone with the next tick; see `vp-agent status`")
+    return 0
+
+
+def record(conf: cfg.ConfigOpts) -> int:
+    file = conf.command.file or ""
+    if (conf.command.switch == "on") is not bool(file):
+        raise Refused("say `vp-agent record on FILE`, with an absolute path, or `record off`")
+    ended = ask(RunFolder(conf.agent.run_directory), "record", file)
+    if file:
+        print(f"recording into {file}, until `vp-agent record off`")
+    else:
+        print(f"the recording is in {ended}" if ended else "nothing was recorded")
+    return 0
+
+
+def calibrate_host(conf: cfg.ConfigOpts) -> int:
+    side = wiring.libvirt_side(conf, undoes_only=True)
+    try:
+        source = wiring.counters(conf, side.connection).driver
+    except CountersUnavailable:
+        source = NoCounters("")
+    try:
+        done = calibrate.run(source, side.guests, tell=_progress, is_forced=conf.command.force)
+    finally:
+        source.close()
+        side.close()
+    StateFolder(conf.agent.state_directory).set_calibration(done.record)
+    if conf.command.json:
+        print(json.dumps(asdict(done.record.limits)))
+    else:
+        print("\n".join(done.lines))
+    _progress(
+        f"saved in {conf.agent.state_directory}; a running agent takes it with a reload (SIGHUP: "
+        "`systemctl reload vp-agent`), which gives no server back"
+    )
+    return 0
+
+
+def _progress(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def release_all(conf: cfg.ConfigOpts) -> int:
+    # Whatever the host cannot do any more must not keep the rest from going back.
+    side = wiring.libvirt_side(conf, undoes_only=True)
+    state = StateFolder(conf.agent.state_directory)
+    hands = Hands(side.journal, side.actuators, epoch=0)
+    folder = RunFolder(conf.agent.run_directory)
+    undo = Release(folder, side.guests, side.journal, hands, state.last_epoch())
+    done = undo.expired() if conf.command.expired else undo.everything()
+    side.close()
+    return _tell(done)
+
+
+def _tell(done: Released) -> int:
+    if done.note:
+        print(done.note)
+    for uuid in done.restored:
+        print(f"restored {uuid}")
+    for uuid in done.failed:
+        print(f"NOT restored {uuid}: see the log; run this again", file=sys.stderr)
+    if not (done.restored or done.failed or done.note):
+        print("nothing to undo")
+    return 1 if done.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`vp-agent order`: what somebody orders of one server on the host itself, without any OpenStack.
+
+The agent's end of it is `order_line`.
+"""
+
+import argparse
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from oslo_config import cfg
+
+from nova_vp import wire
+from nova_vp.core.types.policy import Mode
+from vp_agent.loop.control_socket import RunFolder, ask
+
+AS_HOST, AS_FLAVOR = "host", "flavor"
+_MODES = [mode.value for mode in Mode]
+_PRIORITIES = [str(number) for number in range(wire.MAX_PRIORITY + 1)]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("server", nargs="?", help="its name or UUID; without: who has orders")
+    parser.add_argument("--mode", choices=[*_MODES, AS_HOST], help="at most that; host: its own")
+    whether = parser.add_mutually_exclusive_group()
+    whether.add_argument("--opt-out", action="store_true", help="never touch it, undo all at once")
+    whether.add_argument("--opt-in", action="store_true", help="take that back")
+    parser.add_argument(
+        "--priority",
+        choices=[*_PRIORITIES, AS_FLAVOR],
+        metavar=f"0-{wire.MAX_PRIORITY}|{AS_FLAVOR}",
+        help="in place of the flavor's vp:priority",
+    )
+
+
+def run(conf: cfg.ConfigOpts) -> int:
+    asked = conf.command
+    line: dict[str, Any] = {"server": asked.server} if asked.server else {}
+    if asked.mode:
+        line["mode"] = None if asked.mode == AS_HOST else asked.mode
+    if asked.opt_out or asked.opt_in:
+        line["opt_out"] = bool(asked.opt_out)
+    if asked.priority:
+        line["priority"] = None if asked.priority == AS_FLAVOR else int(asked.priority)
+    answer = ask(RunFolder(conf.agent.run_directory), "order", json.dumps(line))
+    print("\n".join(_lines(answer)) or "nothing is ordered of single servers")
+    return 0
+
+
+def _lines(rows: list[Mapping[str, Any]]) -> Iterator[str]:
+    for row in rows:
+        yield f"{row['name'] or '-'} ({row['uuid']})"
+        for where, ordered in (("by the cloud", row["cloud"]), ("here", row["here"])):
+            if ordered:
+                yield f"  {where}: {', '.join(_words(ordered))}"
+
+
+def _words(ordered: Mapping[str, Any]) -> Iterator[str]:
+    if ordered.get("opt_out"):
+        yield "opted out"
+    if "mode" in ordered:
+        yield f"mode {ordered['mode']}"
+    if "priority" in ordered:
+        yield f"priority {ordered['priority']}"

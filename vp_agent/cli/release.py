@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Undo without an agent: what a systemd timer, OnFailure= or an operator runs.
+
+No lease inside a process survives that process, so this reads the journals in the domains'
+metadata and restores by the same path the agent uses. What a living agent holds is left alone by
+`--expired`, unless a lease of its own has run out; without it, a living agent is asked to do the
+undo itself.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from nova_vp.core.types.guest import Unmanaged
+from nova_vp.core.types.knob import Applied
+from vp_agent.drivers.base import GuestsDriver, Journal
+from vp_agent.loop.control_socket import AlreadyRunning, RunFolder, ask
+from vp_agent.loop.executor import Hands, over
+from vp_agent.loop.tick import to_undo
+
+LEASE_S = 60.0
+"""An agent that has not ticked for so long no longer holds what it applied."""
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    restored: tuple[str, ...]
+    failed: tuple[str, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """The undo of one host, by whoever is not its agent."""
+
+    folder: RunFolder
+    guests: GuestsDriver
+    journal: Journal
+    hands: Hands
+    last_epoch: int
+    now_s: Callable[[], float] = time.monotonic
+    """One clock for all processes of this host; leases were given by it."""
+
+    def everything(self) -> Released:
+        """Raises HostUnavailable, Refused, NoAgent."""
+        return self._restore_unless_alive(self._ask_the_agent)
+
+    def expired(self) -> Released:
+        """What no living agent holds any more. Raises HostUnavailable."""
+        return self._restore_unless_alive(self._restore_from_a_silent_agent)
+
+    def _restore_unless_alive(self, otherwise: Callable[[], Released]) -> Released:
+        try:
+            with self.folder.locked():
+                done = self._restore(self.journal.read())
+                if not (done.failed or self._is_somebody_arriving()):
+                    self.folder.forget_beat()
+                return done
+        except AlreadyRunning:
+            return otherwise()
+
+    def _is_somebody_arriving(self) -> bool:
+        """What comes along shows only once a migration is over: there is something to look for."""
+        if self.folder.was_asked_lately():
+            return True
+        return any(guest.unmanaged is Unmanaged.MIGRATING for guest in self.guests.read())
+
+    def _ask_the_agent(self) -> Released:
+        entries = tuple(self.journal.read())
+        if ask(self.folder, "release"):
+            return Released(entries, (), "done by the running agent, now in mode observe")
+        return Released((), entries, "the running agent could not restore all; see its log")
+
+    def _restore_from_a_silent_agent(self) -> Released:
+        silent_s = self.folder.silent_for_s()
+        if silent_s is not None and silent_s < LEASE_S:
+            return self._restore_lapsed()
+        return self._restore(self.journal.read())
+
+    def _restore_lapsed(self) -> Released:
+        now_s = self.now_s()
+        entries = {uuid: over(entry, now_s) for uuid, entry in self.journal.read().items()}
+        lapsed = {uuid: entry for uuid, entry in entries.items() if entry.held}
+        if not lapsed:
+            return Released((), (), "a living agent holds the leases: nothing has expired")
+        return self._restore(lapsed)
+
+    def _restore(self, journalled: Mapping[str, Applied]) -> Released:
+        here = {guest.uuid: guest for guest in self.guests.read()}
+        entries: list[Applied] = [
+            to_undo(entry, here[uuid], self.last_epoch) if uuid in here else entry
+            for uuid, entry in journalled.items()
+        ]
+        failed = self.hands.undo(entries, waits=True)
+        restored = tuple(e.guest_uuid for e in entries if e.guest_uuid not in failed)
+        return Released(restored, failed)

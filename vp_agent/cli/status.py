@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`vp-agent status` for people: the report of this host as a table within 100 columns."""
+
+import textwrap
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from nova_vp.cli import labels
+from nova_vp.core.types.knob import Knob
+from vp_agent.format import limits_line
+
+_COLUMNS = ("SERVER", "CPUS", "STATE", "MF", "MPKI", "HURT", "NOTE")
+_WIDTHS = (26, 9, 5, 5, 7, 6, 36)
+_KNOBS = {Knob.PLACEMENT.value: "CPUs", Knob.CPU_CAP.value: "cap"}
+
+
+def render(report: Mapping[str, Any]) -> str:
+    if not report:
+        return "no tick yet: libvirt may be away, see the agent's log"
+    counters = report["counters"]
+    lines = [
+        f"host {report['host']}  mode {report['mode']}  counters {counters['source']}  "
+        f"actuator {report['actuator']}",
+        *(_wrap(f"! {problem}") for problem in counters["problems"]),
+        *([_wrap(limits_line(report["limits"]))] if "limits" in report else []),
+        *_recording(report.get("recording", {})),
+        _row(_COLUMNS),
+        *(_row(_vp(vp)) for vp in report["vps"]),
+        *(_wrap(line) for line in footers(report)),
+        *_proposals(report),
+    ]
+    return "\n".join(lines)
+
+
+def footers(report: Mapping[str, Any]) -> Iterable[str]:
+    """What there is to say besides each server's row, proposals apart."""
+    yield from _hot_nodes(report)
+    yield from _memory_moves(report)
+    yield from _escalations(report)
+
+
+def _recording(recording: Mapping[str, str]) -> Iterable[str]:
+    if recording.get("file"):
+        yield _wrap(f"recording into {recording['file']} (`vp-agent record off` ends it)")
+    if recording.get("problem"):
+        yield _wrap(f"! the recording has ended: {recording['problem']}")
+
+
+def _hot_nodes(report: Mapping[str, Any]) -> Iterable[str]:
+    for node in report["nodes"]:
+        if node["is_hot"]:
+            limit = node["limit_misses_per_s"]
+            yield (
+                f"node {node['node']} is hot: {node['misses_per_s'] / 1e6:.1f} M misses/s, limit "
+                + ("not calibrated" if limit is None else f"{limit / 1e6:.1f} M")
+            )
+
+
+def _memory_moves(report: Mapping[str, Any]) -> Iterable[str]:
+    names = names_of(report)
+    for move in report["memory_moves"]:
+        moved, left = move["moved_kib"] // 1024, move["left_kib"] // 1024
+        ending = f", ended early: {move['problem']}" if move["problem"] else ""
+        yield (
+            f"memory of {_server(names, move['uuid'])} to {move['to']}: "
+            f"{moved} of {moved + left} MiB moved{ending}"
+        )
+
+
+def _escalations(report: Mapping[str, Any]) -> Iterable[str]:
+    names = names_of(report)
+    for one in report["escalations"]:
+        yield (
+            f"nothing on this host helps {_server(names, one['victim'])} ({one['id']}): "
+            f"{labels.kind(one['kind'])}"
+        )
+
+
+def _proposals(report: Mapping[str, Any]) -> Iterable[str]:
+    names = names_of(report)
+    for action in report["proposals"]:
+        yield _wrap(f"proposed {action['id']}: {proposal(action, names)}")
+    if report["proposals"]:
+        yield "To have one applied: `vp-agent accept ID`, in mode advise"
+
+
+def proposal(action: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    """What would be turned, and why."""
+    changes = "; ".join(_change(change, names) for change in action["changes"])
+    return f"{changes}: {labels.reason(action['reason'])}"
+
+
+def _change(change: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    knob = _KNOBS.get(change["knob"], change["knob"])
+    return f"{_server(names, change['uuid'])} {knob} {change['from']} -> {change['to']}"
+
+
+def names_of(report: Mapping[str, Any]) -> dict[str, str]:
+    return {vp["uuid"]: vp["name"] for vp in report["vps"]}
+
+
+def _server(names: Mapping[str, str], uuid: str) -> str:
+    return names.get(uuid) or uuid
+
+
+def _wrap(text: str) -> str:
+    return textwrap.fill(text, 100, subsequent_indent="  ", break_on_hyphens=False)
+
+
+def _vp(vp: Mapping[str, Any]) -> tuple[str, ...]:
+    metrics = vp["metrics"]
+    return (
+        vp["name"],
+        vp["cpus"],
+        "-" if vp["state"] is None else str(vp["state"]),
+        f"{metrics['memory_factor']:.2f}" if metrics else "-",
+        f"{metrics['mpki']:.1f}" if metrics else "-",
+        hurt(vp),
+        note(vp),
+    )
+
+
+def hurt(vp: Mapping[str, Any]) -> str:
+    """Where; of a server that was never measured long enough nobody knows."""
+    if vp["interference"]:
+        return labels.POINTS[vp["interference"]["kind"]]
+    return "?" if vp["state"] is None else "no"
+
+
+def note(vp: Mapping[str, Any]) -> str:
+    if vp["unmanaged"]:
+        return f"not managed: {vp['unmanaged']}"
+    if vp["actions"]:
+        last = vp["actions"][-1]
+        return f"{last['reason']}: {last['result']}"
+    return vp["incomplete"] or ""
+
+
+def _row(cells: Iterable[str]) -> str:
+    fitted = (cell[:width].ljust(width) for cell, width in zip(cells, _WIDTHS, strict=True))
+    return " ".join(fitted).rstrip()

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operator's hand on a running agent: modes, accepted proposals, undo, release; what it shows.
+
+Orders arrive on other threads and are taken up by the next tick; the last decision is kept for
+whoever asks. Nothing here decides or touches a guest.
+"""
+
+import logging
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from nova_vp.core.pipeline.permit import mode_of
+from nova_vp.core.pipeline.revert import done, standing
+from nova_vp.core.types.action import Action, Outcome
+from nova_vp.core.types.decision import Decision
+from nova_vp.core.types.policy import Mode
+from vp_agent.commands import NotAdvising, NotInForce, UnknownAction
+from vp_agent.loop.overrides import OrderBook
+from vp_agent.loop.state import StateFolder
+
+LOG = logging.getLogger(__name__)
+RELEASE_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    mode: Mode
+    approved: frozenset[str]
+    revoked: frozenset[str]
+    """Actions that are to be undone."""
+
+
+class Control:
+    """Implements `Commands`."""
+
+    def __init__(self, state: StateFolder, default_mode: Mode) -> None:
+        self.servers = OrderBook(state)
+        """What is ordered of single ones."""
+        self._state = state
+        self._lock = threading.Lock()
+        self._mode = state.mode(default_mode)
+        self._approved: frozenset[str] = frozenset()
+        self._revoked: frozenset[str] = frozenset()
+        self._decision: Decision | None = None
+        self._release_wanted = threading.Event()
+        self._release_done = threading.Event()
+        self._release_ok = False
+
+    def orders(self) -> Orders:
+        with self._lock:
+            return Orders(self._mode, self._approved, self._revoked)
+
+    def set_mode(self, mode: Mode) -> None:
+        with self._lock:
+            self._state.set_mode(mode)
+            self._hold(mode)
+
+    def _hold(self, mode: Mode) -> None:
+        self._mode = mode
+        self._approved = frozenset()
+
+    def accept(self, action_id: str) -> None:
+        with self._lock:
+            decision = self._decision
+            proposals = {a.id: a for a in decision.proposals} if decision else {}
+            proposal = proposals.get(action_id)
+            mode = self._mode if proposal is None else self._mode_of(proposal)
+            if mode is not Mode.ADVISE:
+                raise NotAdvising(
+                    f"the mode is {mode.value}: proposals are accepted in mode advise only; "
+                    "set it with `openstack vp host set HOST --mode advise` or "
+                    "`vp-agent mode advise`"
+                )
+            if proposal is None:
+                listed = ", ".join(proposals) or "none"
+                raise UnknownAction(f"no proposal {action_id!r} stands now; standing: {listed}")
+            self._approved |= {action_id}
+
+    def _mode_of(self, proposal: Action) -> Mode:
+        """That of the host, unless one of the servers has a tighter one."""
+        views = self._decision.vps if self._decision else ()
+        ordered = {view.guest.uuid: view.guest.mode for view in views if view.guest.mode}
+        return mode_of(proposal, self._mode, ordered)
+
+    def undo(self, action_id: str) -> None:
+        with self._lock:
+            decision = self._decision
+            known = _done(decision) if decision else {}
+            standing_ids = [i for i, one in known.items() if decision and _stands(one, decision)]
+            listed = "those that could be undone: " + (", ".join(standing_ids) or "none")
+            if decision and action_id in {proposal.id for proposal in decision.proposals}:
+                raise NotInForce(f"{action_id} is only proposed, nothing was done; {listed}")
+            if action_id not in known:
+                raise UnknownAction(f"no action {action_id!r} was done here lately; {listed}")
+            if action_id not in standing_ids:
+                result = known[action_id].result.value
+                raise NotInForce(
+                    f"{action_id} ({result}): nothing that it set stands any more; {listed}"
+                )
+            self._revoked |= {action_id}
+
+    def take_orders(self, text: object) -> None:
+        self.servers.take(text)
+
+    def show(self, decision: Decision, revoked: frozenset[str] = frozenset()) -> None:
+        """Keep the decision for those who ask; forget approvals whose proposal is gone, and what it
+        has `revoked`."""
+        with self._lock:
+            self._decision = decision
+            self._approved &= {action.id for action in decision.proposals}
+            self._revoked -= revoked
+
+    def last(self) -> Decision | None:
+        with self._lock:
+            return self._decision
+
+    def release(self) -> bool:
+        """Switch to observe and give every guest back. Blocks until the tick has done it."""
+        try:
+            self.set_mode(Mode.OBSERVE)
+        except OSError as exc:
+            LOG.error("mode observe is forgotten at the next start, it cannot be saved: %s", exc)
+            with self._lock:
+                self._hold(Mode.OBSERVE)
+        self._release_done.clear()
+        self._release_wanted.set()
+        return self._release_done.wait(RELEASE_TIMEOUT_S) and self._release_ok
+
+    def release_requested(self) -> bool:
+        return self._release_wanted.is_set()
+
+    def released(self, is_complete: bool) -> None:
+        self._release_ok = is_complete
+        self._release_wanted.clear()
+        self._release_done.set()
+
+
+def _done(decision: Decision) -> Mapping[str, Outcome]:
+    return done(outcome for view in decision.vps for outcome in view.history)
+
+
+def _stands(outcome: Outcome, decision: Decision) -> bool:
+    guests = {view.guest.uuid: view.guest for view in decision.vps}
+    moves = {move.guest_uuid: move for move in decision.memory_moves}
+    return next(standing(outcome.action, guests, moves), None) is not None

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent's ear on the bus: orders to this host, and schedulers' wish to hear of it again.
+
+Only translates: what an order does is `vp_agent.commands.Commands`'. Nothing here needs the broker
+to be there; it listens as soon as there is one. Import late: it brings oslo.messaging.
+"""
+
+import math
+from typing import Any, Protocol
+
+import oslo_messaging
+from oslo_config import cfg
+
+from nova_vp import rpcapi, rpcserver, wire
+from nova_vp.core.types.policy import Mode
+from vp_agent.commands import (
+    Commands,
+    MigrationOrders,
+    NotAdvising,
+    NotInForce,
+    UnknownAction,
+)
+from vp_agent.loop import request_log
+
+MAX_SPREAD_S = 60.0
+FIRST_WITHIN_S = 2.0
+THREADS = 4
+"""Orders at once: one that waits for the tick must not hold up the others."""
+MOST_ID, MOST_DETAIL = 64, 1024
+CLOSE_TIMEOUT_S = 1.0
+"""An idle listener of oslo.messaging takes up to 5 s to notice; no agent waits for that."""
+
+
+class Republishing(Protocol):
+    """What of the publisher is used. Thread-safe."""
+
+    def republish(self, within_s: float) -> None:
+        """Everything, at a random moment within that time."""
+
+    def republish_digest(self, within_s: float) -> None:
+        """The digest alone."""
+
+
+class Endpoint:
+    """`rpcapi.AgentAPI`, served."""
+
+    target = oslo_messaging.Target(version="1.3")
+
+    def __init__(self, commands: Commands, publisher: Republishing) -> None:
+        self._commands = commands
+        self._publisher = publisher
+
+    @oslo_messaging.expected_exceptions(ValueError, OSError)  # type: ignore[untyped-decorator]
+    def set_mode(self, context: Any, mode: str) -> None:
+        request_log.note(request_log.request_of(context), "set-mode", mode=mode)
+        self._commands.set_mode(Mode(mode))
+
+    @oslo_messaging.expected_exceptions(UnknownAction, NotAdvising)  # type: ignore[untyped-decorator]
+    def accept(self, context: Any, action_id: str) -> None:
+        request_log.note(request_log.request_of(context), "accept", action=action_id)
+        self._commands.accept(str(action_id))
+
+    @oslo_messaging.expected_exceptions(UnknownAction, NotInForce)  # type: ignore[untyped-decorator]
+    def undo(self, context: Any, action_id: str) -> None:
+        request_log.note(request_log.request_of(context), "undo", action=action_id)
+        self._commands.undo(str(action_id))
+
+    @oslo_messaging.expected_exceptions(wire.BadMessage, OSError)  # type: ignore[untyped-decorator]
+    def set_orders(self, context: Any, text: Any) -> None:
+        request_log.note(request_log.request_of(context), "set-orders")
+        self._commands.take_orders(text)
+
+    @oslo_messaging.expected_exceptions(wire.BadMessage)  # type: ignore[untyped-decorator]
+    def republish(self, context: Any, within_s: float) -> None:
+        self._publisher.republish(_spread_s(within_s))
+
+    @oslo_messaging.expected_exceptions(wire.BadMessage)  # type: ignore[untyped-decorator]
+    def republish_digest(self, context: Any, within_s: float) -> None:
+        self._publisher.republish_digest(_spread_s(within_s))
+
+
+def _spread_s(within_s: Any) -> float:
+    """What nobody can mean is answered as late as any: it may be meant for all hosts."""
+    given_s = _number("within_s", within_s)
+    return min(max(given_s, 0.0), MAX_SPREAD_S) if math.isfinite(given_s) else MAX_SPREAD_S
+
+
+def _number(name: str, value: Any) -> float:
+    """Raises wire.BadMessage."""
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError) as exc:
+        raise wire.BadMessage(f"{name}: give a number") from exc
+
+
+class MigrationEndpoint:
+    """What came with `rpcapi.AgentAPI` 1.1, served."""
+
+    target = oslo_messaging.Target(version="1.1")
+
+    def __init__(self, orders: MigrationOrders) -> None:
+        self._orders = orders
+
+    @oslo_messaging.expected_exceptions(wire.BadMessage)  # type: ignore[untyped-decorator]
+    def prepare_migration(
+        self, context: Any, escalation_id: str, uuid: str, hold_s: float
+    ) -> dict[str, Any]:
+        given_s = _number("hold_s", hold_s)
+        if not math.isfinite(given_s):
+            raise wire.BadMessage(f"hold_s: {given_s}: a guest is held for a time that ends")
+        prepared = self._orders.prepare(_id(escalation_id), _id(uuid), given_s)
+        return {"ready": prepared.ready, "why": prepared.why}
+
+    def end_migration(
+        self, context: Any, escalation_id: str, uuid: str, outcome: str, detail: str
+    ) -> None:
+        known = outcome if outcome in rpcapi.MIGRATION_OUTCOMES else "failed"
+        told = request_log.printable(str(detail), MOST_DETAIL)
+        self._orders.end(_id(escalation_id), _id(uuid), known, told)
+
+
+def _id(value: Any) -> str:
+    """It is told in the log; of one that is none, nobody knows anything."""
+    return request_log.printable(str(value), MOST_ID)
+
+
+class CommandServer:
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        host: str,
+        commands: Commands,
+        publisher: Republishing,
+        migrations: MigrationOrders | None = None,
+    ) -> None:
+        """Raises cfg.Error for an URL of the bus that cannot be used."""
+        rpcapi.open_transport(conf)
+        where = rpcapi.target(wire.AGENT_TOPIC, server=host)
+        endpoints: list[object] = [Endpoint(commands, publisher)]
+        if migrations is not None:
+            endpoints.append(MigrationEndpoint(migrations))
+        # A scheduler that asked before we listened is answered too.
+        self._server = rpcserver.BackgroundServer(
+            conf,
+            where,
+            endpoints,
+            threads=THREADS,
+            on_ready=lambda transport: publisher.republish_digest(FIRST_WITHIN_S),
+        )
+
+    def start(self) -> None:
+        """Returns at once; listens from when the broker is there."""
+        self._server.start()
+
+    @property
+    def is_listening(self) -> bool:
+        return self._server.is_ready
+
+    def close(self) -> None:
+        self._server.stop(CLOSE_TIMEOUT_S)

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the running agent makes of a line in which somebody orders something of one server.
+
+It comes over the control socket from `order_command`, or from whoever may write there.
+"""
+
+import json
+from typing import Any
+
+from nova_vp import wire
+from nova_vp.core.types.policy import Mode
+from nova_vp.wire.validation import Misshapen, Shape
+from vp_agent.commands import CannotOrder
+from vp_agent.loop.overrides import OrderBook
+
+_LINE = Shape(
+    {
+        "type": "object",
+        "properties": {
+            "server": {"type": "string", "maxLength": 255},
+            "mode": {"enum": [*(mode.value for mode in Mode), None]},
+            "opt_out": {"type": "boolean"},
+            "priority": {
+                "type": ["integer", "null"],
+                "minimum": 0,
+                "maximum": wire.MAX_PRIORITY,
+            },
+        },
+        "additionalProperties": False,
+    }
+)
+
+
+def carry_out(book: OrderBook, value: str) -> list[dict[str, Any]]:
+    """In the agent: what the line orders; then who has orders. Raises CannotOrder and OSError."""
+    try:
+        line = json.loads(value)
+        _LINE.check(line)
+    except (ValueError, RecursionError, Misshapen) as exc:
+        raise CannotOrder(f"that is no order for a server: {str(exc)[:200]}") from exc
+    server = line.pop("server", "")
+    if line:
+        mode = line.get("mode")
+        book.order(server, line | ({"mode": Mode(mode)} if mode else {}))
+    return [row for row in book.rows() if server in ("", row["name"], row["uuid"])]

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What people order of single servers of this host: kept, obeyed, and told apart by who gave it.
+
+Two books, each a file in the state folder: what the cloud was told (through vp-api, brought by any
+vp-scheduler) and what somebody ordered on this host itself (`vp-agent order`). The more careful one
+holds. Orders arrive on other threads; the tick asks for them. Nothing here touches a guest.
+"""
+
+import logging
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from nova_vp import wire
+from nova_vp.core.types.guest import Guest, Unmanaged
+from nova_vp.core.types.policy import Mode
+from nova_vp.server_override import NOTHING, Ordered, orders_text, read_orders
+from vp_agent.commands import CannotOrder
+from vp_agent.loop.state import StateFolder
+
+LOG = logging.getLogger(__name__)
+CLOUD, LOCAL = "orders.json", "local_orders.json"
+UNTOLD_S = 5.0
+"""So long a server that has just arrived is left alone, unless somebody says what is ordered of it:
+an order must not be broken because the server moved. A vp-scheduler answers within a second."""
+
+Orders = Mapping[str, Ordered]
+
+
+class Told(NamedTuple):
+    """What the cloud's people ordered, as far as this host knows."""
+
+    version: int
+    servers: Orders
+    """Those that it was told of, whether anything is ordered or not."""
+
+
+NEVER_TOLD = Told(0, {})
+
+
+class OrderBook:
+    def __init__(self, state: StateFolder) -> None:
+        self._state = state
+        self._lock = threading.Lock()
+        self._told = _read(state, CLOUD)
+        self._local = _read(state, LOCAL).servers
+        self._obeyed = _both(self._told.servers, self._local)
+        self._guests: tuple[Guest, ...] = ()
+        self._untold_since_s: dict[str, float] = {}
+
+    def take(self, text: object) -> None:
+        """All that is ordered of the servers it names; others that run here keep their orders."""
+        version, servers = read_orders(text)
+        with self._lock:
+            if version < self._told.version:
+                LOG.info("orders %d are older than those taken: %d", version, self._told.version)
+                return
+            here = {guest.uuid for guest in self._guests}
+            kept = {uuid: one for uuid, one in self._told.servers.items() if uuid in here}
+            told = Told(version, dict(list({**kept, **servers}.items())[-wire.MAX_SERVERS :]))
+            if told != self._told:
+                self._state.set_orders(CLOUD, orders_text(*told))
+                self._told = told
+                self._hold()
+
+    def order(self, server: str, changes: Mapping[str, Any]) -> None:
+        """By somebody on this host: name or UUID of a server that runs here, and the fields of
+        `Ordered` that are ordered anew. Raises CannotOrder and OSError."""
+        with self._lock:
+            uuid = self._uuid_of(server)
+            ordered = self._local.get(uuid, NOTHING)._replace(**changes)
+            local = {**self._local, uuid: ordered}
+            local = {uuid: one for uuid, one in local.items() if not one.is_nothing}
+            self._state.set_orders(LOCAL, orders_text(0, local))
+            self._local = local
+            self._hold()
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Of whom anything is ordered, for people."""
+        with self._lock:
+            names = {guest.uuid: guest.name for guest in self._guests}
+            cloud, local, ordered = self._told.servers, self._local, sorted(self._obeyed)
+        return [
+            {
+                "uuid": uuid,
+                "name": names.get(uuid, ""),
+                "cloud": cloud.get(uuid, NOTHING).as_message(),
+                "here": local.get(uuid, NOTHING).as_message(),
+            }
+            for uuid in ordered
+        ]
+
+    def _uuid_of(self, server: str) -> str:
+        found = {
+            guest.uuid
+            for guest in self._guests
+            if server.lower() == guest.uuid or server in (guest.name, guest.domain_name)
+        }
+        # What was ordered of one that has left can still be taken back.
+        found |= {server.lower()} & self._local.keys()
+        if len(found) != 1:
+            names = ", ".join(sorted(guest.name or guest.uuid for guest in self._guests))
+            why = "several servers of that name run here" if found else "no such server runs here"
+            raise CannotOrder(f"{server}: {why}; give a UUID of `vp-agent status --json`: {names}")
+        return found.pop()
+
+    def _hold(self) -> None:
+        self._obeyed = _both(self._told.servers, self._local)
+
+    @property
+    def told(self) -> Told:
+        return self._told
+
+    def is_opted_out(self, uuid: str) -> bool:
+        return self._obeyed.get(uuid, NOTHING).opt_out
+
+    def opted_out(self, guests: Iterable[Guest]) -> frozenset[str]:
+        """Those that may not bear anything of ours, and can be changed now."""
+        return frozenset(
+            guest.uuid
+            for guest in guests
+            if guest.unmanaged is not Unmanaged.MIGRATING and self.is_opted_out(guest.uuid)
+        )
+
+    def mark(self, guests: tuple[Guest, ...], host: Mode, now_s: float) -> tuple[Guest, ...]:
+        """The same guests, as they are to be treated. `host`: its mode."""
+        with self._lock:
+            self._guests, obeyed = guests, self._obeyed
+            untold = self._untold(guests, now_s)
+        if not obeyed and not untold:
+            return guests
+        return tuple(
+            _untouched_yet(guest)
+            if guest.uuid in untold
+            else _marked(guest, obeyed.get(guest.uuid, NOTHING), host)
+            for guest in guests
+        )
+
+    def _untold(self, guests: Iterable[Guest], now_s: float) -> frozenset[str]:
+        """Only where somebody ever told: a host without vp-scheduler waits for nobody. The time
+        runs from when it has arrived: a long migration is no answer."""
+        if self._told == NEVER_TOLD:
+            return frozenset()
+        known, before = self._told.servers, self._untold_since_s
+        self._untold_since_s = {
+            guest.uuid: before.get(guest.uuid, now_s)
+            for guest in guests
+            if guest.uuid not in known and guest.unmanaged is not Unmanaged.MIGRATING
+        }
+        since = self._untold_since_s.items()
+        return frozenset(uuid for uuid, since_s in since if now_s - since_s < UNTOLD_S)
+
+
+def _read(state: StateFolder, name: str) -> Told:
+    text = state.orders(name)
+    if text is None:
+        return NEVER_TOLD
+    try:
+        return Told(*read_orders(text))
+    except wire.BadMessage as exc:
+        LOG.error("%s is not readable (%s): starting without these orders", name, exc)
+        return NEVER_TOLD
+
+
+def _both(told: Orders, local: Orders) -> Orders:
+    """Without servers of which nothing is ordered."""
+    both = {
+        uuid: told.get(uuid, NOTHING).with_local(local.get(uuid, NOTHING))
+        for uuid in told.keys() | local.keys()
+    }
+    return {uuid: ordered for uuid, ordered in both.items() if not ordered.is_nothing}
+
+
+def _marked(guest: Guest, ordered: Ordered, host: Mode) -> Guest:
+    if ordered.is_nothing:
+        return guest
+    weight = guest.priority if ordered.weight is None else ordered.weight
+    guest = guest._replace(mode=ordered.mode, priority=weight)
+    if guest.unmanaged:
+        return guest
+    if ordered.opt_out:
+        detail = "somebody ordered that nova-vp leave it alone"
+        return guest._replace(unmanaged=Unmanaged.ORDERED_OUT, unmanaged_detail=detail)
+    if ordered.mode is Mode.OBSERVE and host is not Mode.OBSERVE:
+        detail = "somebody ordered mode observe for it"
+        return guest._replace(unmanaged=Unmanaged.ORDERED_OBSERVE, unmanaged_detail=detail)
+    return guest
+
+
+def _untouched_yet(guest: Guest) -> Guest:
+    if guest.unmanaged:
+        return guest
+    detail = "it has just arrived; a vp-scheduler is asked what is ordered of it"
+    return guest._replace(unmanaged=Unmanaged.AWAITING_ORDERS, unmanaged_detail=detail)

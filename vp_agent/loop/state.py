@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What outlives one run of the agent: epoch, mode, limits, profiles, escalations, orders.
+
+Small files in the state folder, each replaced whole (write, fsync, rename), so that a full disk, a
+kill or a loss of power leaves the old one or the new one. What cannot be read is treated as absent,
+and said.
+"""
+
+import contextlib
+import json
+import logging
+import math
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from nova_vp import wire
+from nova_vp.core.types.policy import Mode
+from nova_vp.core.types.sample import Profile, Sensitivity, State
+from nova_vp.core.types.state import Memory
+from nova_vp.core.types.topology import Limits
+from vp_agent.loop.request_log import printable
+
+LOG = logging.getLogger(__name__)
+
+MOST_RATIO = 1e6
+_DIVISORS = frozenset({"cpi", "memory_ratio"})
+"""Of a profile: what the core divides by."""
+_MOST_TOLD = 200
+_NO_PROFILES = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    limits: Limits
+    at: float
+    """Seconds since 1970."""
+    how: str
+    """`measured`, or the counter source that models the host."""
+
+
+class StateFolder:
+    def __init__(self, folder: str) -> None:
+        self._folder = Path(folder)
+        self._folder.mkdir(parents=True, exist_ok=True)
+
+    def last_epoch(self) -> int:
+        """The epoch of the run before; 0 if there was none, or none that a message can carry."""
+        try:
+            epoch = int(self._read("epoch") or 0)
+        except ValueError:
+            return 0
+        return epoch if 0 <= epoch < wire.MOST_COUNT else 0
+
+    def next_epoch(self) -> int:
+        """Larger than that of any run before, even where the clock jumped back."""
+        epoch = max(int(time.time() * 1000), self.last_epoch() + 1)
+        self._write("epoch", str(epoch))
+        return epoch
+
+    def mode(self, default: Mode) -> Mode:
+        text = (self._read("mode") or default.value).strip()
+        try:
+            return Mode(text)
+        except ValueError:
+            LOG.warning("%s: unknown mode %r, using %s", self._folder / "mode", text, default.value)
+            return default
+
+    def set_mode(self, mode: Mode) -> None:
+        self._write("mode", mode.value)
+
+    def profiles(self) -> dict[str, Profile]:
+        text = self._read("profiles.json")
+        if text is None:
+            return {}
+        try:
+            return {uuid: _profile(row) for uuid, row in json.loads(text).items()}
+        except _NO_PROFILES as exc:
+            LOG.warning("profiles.json is not readable (%s): starting without", _why(exc))
+            return {}
+
+    def set_profiles(self, profiles: Mapping[str, Profile]) -> None:
+        rows = {uuid: _row(profile) for uuid, profile in profiles.items()}
+        self._write("profiles.json", json.dumps(rows))
+
+    def calibration(self) -> Calibration | None:
+        """What `vp-agent calibrate` found on this host, if it was run."""
+        text = self._read("limits.json")
+        if text is None:
+            return None
+        try:
+            return _calibration(json.loads(text))
+        except _NO_PROFILES as exc:
+            LOG.warning(
+                "limits.json is not readable (%s): run `vp-agent calibrate` again", _why(exc)
+            )
+            return None
+
+    def set_calibration(self, calibration: Calibration) -> None:
+        """Raises OSError."""
+        row = {**asdict(calibration.limits), "at": calibration.at, "how": calibration.how}
+        self._write("limits.json", json.dumps(row))
+
+    def escalations(self) -> str | None:
+        """The text of `set_escalations`; what it means is `outbox`'s."""
+        return self._read("escalations.json")
+
+    def set_escalations(self, text: str) -> None:
+        """Raises OSError."""
+        self._write("escalations.json", text)
+
+    def orders(self, name: str) -> str | None:
+        """The text of `set_orders`; what it means is `orders`'."""
+        return self._read(name)
+
+    def set_orders(self, name: str, text: str) -> None:
+        """Raises OSError."""
+        self._write(name, text)
+
+    def _read(self, name: str) -> str | None:
+        try:
+            return (self._folder / name).read_text()
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError) as exc:
+            LOG.warning("%s: %s", self._folder / name, exc)
+            return None
+
+    def _write(self, name: str, text: str) -> None:
+        """Raises OSError where the disk refuses; the old file is then still whole, and what was
+        written of the new one gone: it may be what fills the disk."""
+        path = self._folder / name
+        new = path.with_suffix(".new")
+        try:
+            with open(new, "w") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(new, path)
+            self._sync_names()
+        except OSError:
+            with contextlib.suppress(OSError):
+                new.unlink()
+            raise
+
+    def _sync_names(self) -> None:
+        folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _row(profile: Profile) -> dict[str, object]:
+    return {
+        **profile._asdict(),
+        "state": profile.state.number,
+        "sensitivity": profile.sensitivity._asdict(),
+        # Most of the file; digits behind the point would triple it.
+        "pressures": {uuid: round(per_s) for uuid, per_s in profile.pressures.items()},
+    }
+
+
+def _why(exc: Exception) -> str:
+    """In one line of the log: what is wrong in a file may be as long as the file."""
+    return printable(repr(exc), _MOST_TOLD)
+
+
+def _profile(row: Mapping[str, Any]) -> Profile:
+    """Raises one of _NO_PROFILES."""
+    values = dict(row)
+    return Profile(
+        state=State.from_number(int(_finite(values.pop("state")))),
+        sensitivity=_sensitivity(values.pop("sensitivity")),
+        pressures={uuid: _measured(per_s) for uuid, per_s in values.pop("pressures").items()},
+        samples=int(_measured(values.pop("samples", 1))),
+        **{name: _divisor(values.pop(name)) for name in _DIVISORS & values.keys()},
+        **{name: _measured(value) for name, value in values.items()},
+    )
+
+
+def _sensitivity(row: Mapping[str, Any]) -> Sensitivity:
+    """Raises one of _NO_PROFILES."""
+    if not all(isinstance(value, bool) for value in row.values()):
+        raise ValueError(f"{row} is no sensitivity")
+    return Sensitivity(**row)
+
+
+def _calibration(row: Mapping[str, Any]) -> Calibration:
+    """Raises one of _NO_PROFILES."""
+    node, link = row["node_misses_per_s"], row["link_misses_per_s"]
+    limits = Limits(
+        node_misses_per_s=None if node is None else _positive(node),
+        link_misses_per_s=None if link is None else _positive(link),
+        remote_penalty_ratio=_positive(row["remote_penalty_ratio"]),
+    )
+    return Calibration(limits, _finite(row["at"]), str(row["how"]))
+
+
+def _positive(value: Any) -> float:
+    number = _finite(value)
+    if number <= 0:
+        raise ValueError(f"{number} is no limit")
+    return number
+
+
+def _measured(value: Any) -> float:
+    number = _finite(value)
+    if not 0 <= number <= wire.MOST_NUMBER:
+        raise ValueError(f"{number} is no measurement")
+    return number
+
+
+def _divisor(value: Any) -> float:
+    number = _measured(value)
+    if not 1 / MOST_RATIO <= number <= MOST_RATIO:
+        raise ValueError(f"{number} is no ratio")
+    return number
+
+
+def _finite(value: Any) -> float:
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{number} is no measurement")
+    return number
+
+
+class ProfileKeeper:
+    """Writes the undisturbed profiles down now and then, and at the end."""
+
+    EVERY_S = 10.0
+
+    def __init__(self, state: StateFolder) -> None:
+        self._state = state
+        self._kept_at_s: float | None = None
+        self._is_failing = False
+
+    def keep(self, memory: Memory, now_s: float) -> None:
+        if self._kept_at_s is None or now_s - self._kept_at_s >= self.EVERY_S:
+            self._kept_at_s = now_s
+            self.save(memory)
+
+    def save(self, memory: Memory) -> None:
+        """Never raises: a full disk costs the memory of a restart, not the tick. Who was not
+        measured yet is still what it was before this run."""
+        known = {**memory.profiles, **memory.undisturbed}
+        here = {uuid: profile for uuid, profile in known.items() if uuid in memory.vps}
+        try:
+            self._state.set_profiles(here)
+            self._is_failing = False
+        except OSError as exc:
+            if not self._is_failing:
+                LOG.warning("profiles are not saved until this is mended: %s", exc)
+            self._is_failing = True

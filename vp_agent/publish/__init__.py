@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What leaves the host: digest, report, escalations, metrics; when, and over what."""

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What messages say of the host besides the decision, and the fields that both messages share."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from nova_vp import wire
+from nova_vp.core.types.decision import Decision
+from nova_vp.core.types.knob import Knob
+from vp_agent.loop.overrides import NEVER_TOLD, Told
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    """What a message says of the host besides the decision."""
+
+    host: str
+    counters: str
+    """Name of the counter source."""
+    actuator: str
+    is_homing: bool
+    """Whether a newcomer would get one LLC domain in the present mode."""
+    epoch_offset_s: float
+    """Seconds since 1970 minus monotonic seconds."""
+    problems: tuple[str, ...] = ()
+    """What is wrong with the counters, in words."""
+    stopped_servers: frozenset[str] = field(default_factory=frozenset)
+    """UUIDs of servers defined here that do not run: the scheduler would take them for newcomers
+    that are still to come."""
+    knobs: frozenset[Knob] = frozenset()
+    """What this host's agent can turn, if it may."""
+    hypervisor: str = ""
+    """libvirt's name of the host, under which Placement knows it; empty: not asked yet."""
+    told: Told = NEVER_TOLD
+    """What is ordered of servers, as far as this host was told."""
+
+
+def head(decision: Decision, facts: HostFacts, order: wire.Order) -> dict[str, Any]:
+    return {
+        "v": wire.VERSION,
+        "host": facts.host,
+        "epoch": order.epoch,
+        "seq": order.sequence,
+        "mode": decision.mode.value,
+    }

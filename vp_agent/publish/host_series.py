@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A decision as the gauges of Prometheus; pure. Names end in their unit, but for counts of things
+and for 0 and 1.
+
+A server that could not be measured has no rates: a gap, not a zero.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+
+from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily
+from prometheus_client.metrics_core import Metric
+
+from nova_vp.core.types.decision import Decision
+from nova_vp.core.types.detection import Kind
+from nova_vp.core.types.guest import Unmanaged
+from nova_vp.core.types.policy import Mode
+from nova_vp.core.types.sample import Incomplete, Sample
+from nova_vp.interference import is_hurt
+from vp_agent.publish.host_info import HostFacts
+
+UNKNOWN = "unknown"
+STATES = (*map(str, range(9)), UNKNOWN)
+
+RATES: dict[str, tuple[str, Callable[[Sample], float]]] = {
+    "cycles_per_instruction": ("Cycles per instruction (CPI)", lambda s: s.cpi),
+    "llc_misses_per_kilo_instructions": (
+        "Last-level cache misses per 1000 instructions (MPKI)",
+        lambda s: s.mpki,
+    ),
+    "l2_misses_per_kilo_instructions": (
+        "Level 2 misses, that is last-level cache references, per 1000 instructions",
+        lambda s: s.l2_mpki,
+    ),
+    "memory_factor_ratio": (
+        "Last-level cache misses over level 2 misses (MF)",
+        lambda s: s.memory_factor,
+    ),
+    "llc_misses_per_second": ("Last-level cache misses per second", lambda s: s.misses_per_s),
+    "instructions_per_second": ("Instructions per second", lambda s: s.instructions_per_s),
+    "remote_misses_ratio": (
+        "Share of its last-level cache misses that another node's memory served",
+        lambda s: s.remote_ratio,
+    ),
+    "cpu_cores": ("CPU that it used, in cores", lambda s: s.cpu_cores),
+    "counters_running_ratio": (
+        "Share of the time in which its counters ran: below 1 they are multiplexed",
+        lambda s: s.running_ratio,
+    ),
+}
+
+
+def _gauge(name: str, text: str, labels: Iterable[str] = ()) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"nova_vp_{name}", text, labels=list(labels))
+
+
+def _single(name: str, text: str, value: float) -> GaugeMetricFamily:
+    family = _gauge(name, text)
+    family.add_metric([], value)
+    return family
+
+
+def _by(name: str, text: str, label: str, values: dict[str, float]) -> GaugeMetricFamily:
+    family = _gauge(name, text, [label])
+    for told, value in values.items():
+        family.add_metric([told], value)
+    return family
+
+
+def about(facts: HostFacts, release: str) -> Metric:
+    family = InfoMetricFamily("nova_vp_agent", "By which means this host is measured and changed")
+    told = {"release": release, "counters": facts.counters, "actuator": facts.actuator}
+    family.add_metric([], told)
+    return family
+
+
+def problems(facts: HostFacts) -> Metric:
+    text = "What is wrong with the counters: servers and, without any source, the host"
+    return _single("counter_problems", text, len(facts.problems))
+
+
+def of_bus(
+    *, is_up: bool | None, is_listening: bool, report_age_s: float | None
+) -> Iterator[Metric]:
+    if is_up is not None:
+        yield _single("agent_bus_up", "Whether a message broker takes connections", is_up)
+    yield _single("agent_bus_listening", "Whether orders to this host can arrive", is_listening)
+    if report_age_s is not None:
+        text = "Age of what was last reported to the cloud"
+        yield _single("agent_report_age_seconds", text, report_age_s)
+
+
+def of_host(decision: Decision, epoch_offset_s: float) -> Iterator[Metric]:
+    yield _single(
+        "agent_last_tick_timestamp_seconds",
+        "When the last tick that could read the host began, since 1970",
+        decision.at_s + epoch_offset_s,
+    )
+    yield _by(
+        "agent_mode",
+        "1 for what the agent may do, 0 for the other modes",
+        "mode",
+        {mode.value: decision.mode is mode for mode in Mode},
+    )
+    yield from _counts_of_servers(decision)
+    yield from _places(decision)
+    yield _single("proposals", "Actions that wait for an operator", len(decision.proposals))
+    yield _single(
+        "escalations_standing",
+        "Servers that are hurt and that nothing on this host helps",
+        len(decision.escalations),
+    )
+    yield _single(
+        "memory_moves_running",
+        "Servers whose memory is on its way to another node",
+        sum(not move.is_over for move in decision.memory_moves),
+    )
+
+
+def _counts_of_servers(decision: Decision) -> Iterator[Metric]:
+    views = decision.vps
+    states = Counter(UNKNOWN if v.state is None else str(v.state.number) for v in views)
+    yield _by(
+        "servers",
+        "Servers that run here, by interference state",
+        "state",
+        {state: states[state] for state in STATES},
+    )
+    hurt = Counter(one.kind for one in decision.detections)
+    yield _by(
+        "servers_hurt",
+        "Servers that are hurt now, by where; kind cpu: that want more CPU than they were given",
+        "kind",
+        {kind.value: hurt[kind] for kind in Kind},
+    )
+    incomplete = Counter(view.incomplete for view in views)
+    yield _by(
+        "servers_incomplete",
+        "Servers without a usable sample in the last tick, by why",
+        "reason",
+        {why.value: incomplete[why] for why in Incomplete},
+    )
+    unmanaged = Counter(view.guest.unmanaged for view in views)
+    yield _by(
+        "servers_unmanaged",
+        "Servers that are watched and never touched, by why",
+        "reason",
+        {why.value: unmanaged[why] for why in Unmanaged},
+    )
+
+
+def _places(decision: Decision) -> Iterator[Metric]:
+    where = ["domain", "node"]
+    free = _gauge("llc_domain_free_cores", "CPU that is left where a cache is shared", where)
+    misses = _gauge("llc_domain_llc_misses_per_second", "Misses of all servers there", where)
+    for domain in decision.domains:
+        labels = [str(domain.domain.id), str(domain.domain.node)]
+        free.add_metric(labels, domain.free_cores)
+        misses.add_metric(labels, domain.pressure_per_s)
+    yield from (free, misses)
+    served = _gauge("node_llc_misses_per_second", "Served by the memory of a NUMA node", ["node"])
+    limit = _gauge("node_limit_llc_misses_per_second", "What it bears: calibrated", ["node"])
+    hot = _gauge("node_hot", "Whether its memory controller is overloaded", ["node"])
+    for node in decision.nodes:
+        served.add_metric([str(node.node)], node.misses_per_s)
+        hot.add_metric([str(node.node)], node.is_hot)
+        if node.limit_misses_per_s is not None:
+            limit.add_metric([str(node.node)], node.limit_misses_per_s)
+    yield from (served, limit, hot)
+
+
+def of_servers(decision: Decision) -> Iterator[Metric]:
+    state = _gauge("server_state", "Interference state, 0 to 8", ["resource"])
+    hurt = _gauge("server_hurt", "Whether a neighbour hurts it", ["resource"])
+    managed = _gauge("server_managed", "Whether the agent may touch it", ["resource"])
+    rates = {
+        name: _gauge(f"server_{name}", text, ["resource"]) for name, (text, _) in RATES.items()
+    }
+    for view in decision.vps:
+        resource = [view.guest.uuid]
+        kind = view.detection.kind.value if view.detection else None
+        hurt.add_metric(resource, is_hurt(view.state and view.state.number, kind) is True)
+        managed.add_metric(resource, view.guest.unmanaged is None)
+        if view.state is not None:
+            state.add_metric(resource, view.state.number)
+        if view.sample is not None:
+            for name, (_, rate_of) in RATES.items():
+                rates[name].add_metric(resource, rate_of(view.sample))
+    yield from (state, hurt, managed, *rates.values())

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Prometheus is told of this host: counted by the tick, or read from its last decision.
+
+Series of a server carry `resource` (its UUID), all carry `fqdn` (nova-compute's host), as Watcher
+looks for them. None carries `project`, by which Aetos shows series to tenants: rates, hosts and
+neighbours are the operator's. Import late: it brings prometheus_client.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from importlib import metadata
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from nova_vp.core.types.action import Outcome, Result
+from nova_vp.core.types.decision import Decision
+from nova_vp.core.types.detection import Kind
+from nova_vp.core.types.reason import Reason
+from nova_vp.service.metric_labels import Labelled
+from vp_agent.publish import host_series
+from vp_agent.publish.host_info import HostFacts
+
+TICK_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+DONE, AWAY = "done", "libvirt-away"
+_SETTLED = (Result.MENDED, Result.INEFFECTIVE, Result.UNJUDGED, Result.UNDONE)
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where a scrape looks. Each only hands out what is there: none blocks, or asks the host."""
+
+    last: Callable[[], Decision | None]
+    facts: Callable[[], HostFacts]
+    sent_at_s: Callable[[], float | None]
+    """Of the decision that was published last, monotonic."""
+    is_listening: Callable[[], bool]
+    is_broker_reachable: Callable[[], bool | None]
+    """This one may take a second, and remembers."""
+
+
+class Tally:
+    """Implements `vp_agent.loop.tick.Tally`."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._ticks = Counter(
+            "nova_vp_agent_ticks",
+            "Ticks, by whether libvirt answered",
+            ["result"],
+            registry=self.registry,
+        )
+        self._tick_s = Histogram(
+            "nova_vp_agent_tick_seconds",
+            "Time from the first read of a tick to its end",
+            buckets=TICK_BUCKETS_S,
+            registry=self.registry,
+        )
+        self._actions = Counter(
+            "nova_vp_actions",
+            "Actions, by why they were chosen and what became of them; one that was applied is "
+            "counted again once it is known whether it helped",
+            ["reason", "result"],
+            registry=self.registry,
+        )
+        self._detections = Counter(
+            "nova_vp_detections",
+            "Times that a server was found hurt anew, by where",
+            ["kind"],
+            registry=self.registry,
+        )
+        self._hurt: frozenset[tuple[str, Kind]] = frozenset()
+        self._begin_at_zero()
+
+    def _begin_at_zero(self) -> None:
+        """What has not happened yet is 0: a rate needs a value from before."""
+        for result in (DONE, AWAY):
+            self._ticks.labels(result)
+        for kind in Kind:
+            self._detections.labels(kind.value)
+        for reason in Reason:
+            for outcome in (Result.APPLIED, Result.FAILED):
+                self._actions.labels(reason.value, outcome.value)
+
+    def ticked(self, span_s: float, *, is_done: bool) -> None:
+        self._ticks.labels(DONE if is_done else AWAY).inc()
+        if is_done:
+            self._tick_s.observe(span_s)
+
+    def decided(self, decision: Decision, outcomes: Iterable[Outcome]) -> None:
+        for outcome in (*outcomes, *_settled(decision)):
+            self._actions.labels(outcome.action.reason.value, outcome.result.value).inc()
+        hurt = frozenset((one.victim_uuid, one.kind) for one in decision.detections)
+        for _, kind in hurt - self._hurt:
+            self._detections.labels(kind.value).inc()
+        self._hurt = hurt
+
+
+def _settled(decision: Decision) -> Iterator[Outcome]:
+    """Of actions before this tick it is now known whether they helped; each is told of the guest
+    that it is about, though it is in its victim's history too."""
+    for view in decision.vps:
+        for outcome in reversed(view.history):
+            if decision.at_s not in (outcome.at_s, outcome.settled_s):
+                break
+            if outcome.result in _SETTLED and outcome.action.guest_uuid == view.guest.uuid:
+                yield outcome
+
+
+class HostCollector(Collector):
+    """The gauges: made anew for every scrape from what the agent published last."""
+
+    def __init__(self, sources: Sources, clock: Callable[[], float] = time.monotonic) -> None:
+        self._sources = sources
+        self._clock = clock
+
+    def collect(self) -> Iterable[Metric]:
+        decision, facts = self._sources.last(), self._sources.facts()
+        yield host_series.about(facts, metadata.version("nova-vp"))
+        yield from host_series.of_bus(
+            is_up=self._sources.is_broker_reachable(),
+            is_listening=self._sources.is_listening(),
+            report_age_s=self._age_s(self._sources.sent_at_s()),
+        )
+        yield host_series.problems(facts)
+        if decision is not None:
+            yield from host_series.of_host(decision, facts.epoch_offset_s)
+            yield from host_series.of_servers(decision)
+
+    def _age_s(self, at_s: float | None) -> float | None:
+        return None if at_s is None else max(0.0, self._clock() - at_s)
+
+
+def registry_of(host: str, tally: Tally, sources: Sources) -> CollectorRegistry:
+    """All that /metrics shows."""
+    inner = tally.registry
+    inner.register(HostCollector(sources))
+    ProcessCollector(registry=inner)
+    outer = CollectorRegistry()
+    outer.register(Labelled(inner, {"fqdn": host}))
+    return outer
