@@ -9,8 +9,8 @@ from nova_vp import wire
 from tests.fake_nova import FakeNova
 from tests.keystone import Keystone
 from tests.loopback import served
-from vp_scheduler.cluster.agents import AgentAway
-from vp_scheduler.cluster.clock import Clock
+from vp_scheduler.escalation.agents import AgentAway
+from vp_scheduler.escalation.clock import Clock
 
 NOON = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 USER = "vp_escalation"
@@ -32,7 +32,7 @@ class HandClock:
 
 
 class FakeAgents:
-    """Implements `vp_scheduler.cluster.agents.Agents`, as an agent would behave."""
+    """Implements `vp_scheduler.escalation.agents.Agents`, as an agent would behave."""
 
     def __init__(self) -> None:
         self.is_away = False

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`VPIsolationFilter` for Nova's scheduler: no `strict` server where it or another is hurt.
 
-Thin: what a host would mean for a request is told by `vp_scheduler.placement`. Enable it in
+What a host would mean for a request is worked out in `vp_scheduler.placement`. Enable the filter in
 nova.conf with `[filter_scheduler] available_filters` and `enabled_filters`.
 """
 
@@ -13,10 +13,10 @@ from nova.scheduler import filters
 from nova.scheduler.utils import request_is_rebuild
 
 from nova_vp.core.types.guest import Isolation
-from vp_scheduler import shared
-from vp_scheduler.host_digest import Loss, Place
-from vp_scheduler.placement import MAX_TOLD, Placement, tell
-from vp_scheduler.settings import Settings, SettingsReader
+from vp_scheduler.placement import process_state
+from vp_scheduler.placement.host_digest import Loss, Place
+from vp_scheduler.placement.request_context import MAX_TOLD, Placement, tell
+from vp_scheduler.placement.settings import Settings, SettingsReader
 
 
 class VPIsolationFilter(filters.BaseHostFilter):  # type: ignore[misc]
@@ -27,14 +27,14 @@ class VPIsolationFilter(filters.BaseHostFilter):  # type: ignore[misc]
     def __init__(self, placement: Placement | None = None) -> None:
         """Nova gives nothing: then the process's shared host view is used."""
         super().__init__()
-        shared.register_opts(nova.conf.CONF)
+        process_state.register_opts(nova.conf.CONF)
         if placement is None:
-            shared.prepare(nova.conf.CONF)
+            process_state.prepare(nova.conf.CONF)
         self._placement = placement
         self._settings = SettingsReader(nova.conf.CONF)
 
     def filter_all(self, filter_obj_list: Iterable[Any], spec_obj: Any) -> Iterable[Any]:
-        placement = self._placement or shared.placement()
+        placement = self._placement or process_state.placement()
         request = placement.read(spec_obj)
         if request.isolation is not Isolation.STRICT or request_is_rebuild(spec_obj):
             return filter_obj_list

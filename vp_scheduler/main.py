@@ -17,9 +17,9 @@ from nova_vp import conf as options  # noqa: E402
 from nova_vp.db.report_store import Store  # noqa: E402
 from nova_vp.service import lifecycle  # noqa: E402
 from nova_vp.service.lifecycle import Reloader  # noqa: E402
-from vp_scheduler.cluster.service import EscalationService  # noqa: E402
-from vp_scheduler.service import Service  # noqa: E402
-from vp_scheduler.traits import Traits, open_traits  # noqa: E402
+from vp_scheduler.escalation.service import EscalationService  # noqa: E402
+from vp_scheduler.ingest.service import Service  # noqa: E402
+from vp_scheduler.ingest.trait_sync import Traits, open_traits  # noqa: E402
 
 if TYPE_CHECKING:
     from vp_scheduler.serving import Serving
@@ -73,7 +73,8 @@ def _build(
 ) -> "tuple[Service, Serving | None]":
     if not conf.vp_scheduler.metrics_port:
         return Service(conf, store), None
-    from vp_scheduler import meters, serving  # Late: memory that others save.
+    from vp_scheduler import serving
+    from vp_scheduler.ingest import meters
 
     counted = meters.Meters()
     service = Service(conf, meters.MeteredStore(store, counted), counted.heard)

@@ -21,8 +21,8 @@ from nova_vp.db.stats import HostKind, Survey
 from nova_vp.service.health import Check, Health, bus_check, database_check
 from nova_vp.service.health import Status as HealthStatus
 from nova_vp.service.metric_labels import Labelled
-from vp_scheduler.lookout import Lookout
-from vp_scheduler.meters import Meters
+from vp_scheduler.ingest.meters import Meters
+from vp_scheduler.ingest.stats_poller import Lookout
 
 REFUSALS = ("malformed", "unwelcome")
 FULL_RATIO = 0.5

@@ -12,11 +12,11 @@ from nova_vp.db.stats import Surveyor
 from nova_vp.service.broker_probe import BrokerProbe, brokers
 from nova_vp.service.metrics_server import Exposition, expose
 from vp_scheduler import metrics
-from vp_scheduler.cluster.service import EscalationService
-from vp_scheduler.inbox import MAX_HOSTS
-from vp_scheduler.lookout import Lookout
-from vp_scheduler.meters import Meters
-from vp_scheduler.service import Service
+from vp_scheduler.escalation.service import EscalationService
+from vp_scheduler.ingest.meters import Meters
+from vp_scheduler.ingest.report_queue import MAX_HOSTS
+from vp_scheduler.ingest.service import Service
+from vp_scheduler.ingest.stats_poller import Lookout
 
 
 @dataclass(frozen=True, slots=True)

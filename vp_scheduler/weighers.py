@@ -14,10 +14,10 @@ import nova.conf
 from nova.scheduler import utils, weights
 
 from nova_vp.core.types.guest import Isolation
-from vp_scheduler import shared
-from vp_scheduler.host_digest import Loss, Place
-from vp_scheduler.placement import MAX_TOLD, Placement, tell
-from vp_scheduler.settings import SettingsReader
+from vp_scheduler.placement import process_state
+from vp_scheduler.placement.host_digest import Loss, Place
+from vp_scheduler.placement.request_context import MAX_TOLD, Placement, tell
+from vp_scheduler.placement.settings import SettingsReader
 
 MULTIPLIER = "interference_weight_multiplier"
 
@@ -29,9 +29,9 @@ class VPInterferenceWeigher(weights.BaseHostWeigher):  # type: ignore[misc]
     def __init__(self, placement: Placement | None = None) -> None:
         """Nova gives nothing: then the process's shared host view is used."""
         super().__init__()
-        shared.register_opts(nova.conf.CONF)
+        process_state.register_opts(nova.conf.CONF)
         if placement is None:
-            shared.prepare(nova.conf.CONF)
+            process_state.prepare(nova.conf.CONF)
         self._placement = placement
         self._settings = SettingsReader(nova.conf.CONF)
         self._multiplier = 0.0
@@ -50,7 +50,7 @@ class VPInterferenceWeigher(weights.BaseHostWeigher):  # type: ignore[misc]
         return self._weigh([weighed.obj for weighed in weighed_obj_list], weight_properties)
 
     def _weigh(self, host_states: Sequence[Any], spec: Any) -> list[float]:
-        placement = self._placement or shared.placement()
+        placement = self._placement or process_state.placement()
         request = placement.read(spec)
         settings = self._settings.read()
         # Nova asks for it after this, once per host: too often to look into the configuration.

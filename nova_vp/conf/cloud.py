@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`[cloud]`: the identity with which our services speak to Nova and Placement.
 
-Registered by those who speak to them (`vp_scheduler.cluster.session`, `nova_vp.compute`) and not
+Registered by those who speak to them (`vp_scheduler.escalation.session`, `nova_vp.compute`) and not
 with the rest, so that hosts need no keystoneauth.
 """
 

@@ -31,7 +31,7 @@ from tests.domain_xml import a_domain, write_halting
 from tests.libvirt_host import LibvirtHost, missing_for_libvirt
 from tests.rabbitmq import RabbitMQ
 from vp_agent.drivers.vcpu_threads import read_tids
-from vp_scheduler.service import Service
+from vp_scheduler.ingest.service import Service
 
 VMS, VCPUS, VICTIMS, AGGRESSORS = 100, 4, 20, 5
 ALONE_S, SETTLE_S, STEADY_S, ONSET_S = 20.0, 20.0, 60.0, 60.0

@@ -23,8 +23,8 @@ from oslo_config import cfg  # noqa: E402
 from nova_vp import conf as options  # noqa: E402
 from nova_vp.db.report_store import NewReport, Store  # noqa: E402
 from vp_scheduler import main as vp_scheduler  # noqa: E402
-from vp_scheduler.host_view import HostView  # noqa: E402
-from vp_scheduler.listener import DigestListener  # noqa: E402
+from vp_scheduler.placement.host_view import HostView  # noqa: E402
+from vp_scheduler.placement.listener import DigestListener  # noqa: E402
 
 
 class WatchedStore(Store):

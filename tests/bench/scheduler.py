@@ -34,8 +34,8 @@ with warnings.catch_warnings():
 from nova_vp import wire
 from tests.bench.harness import Benchmark, progress, show
 from vp_scheduler.filters import VPIsolationFilter
-from vp_scheduler.host_view import HostView
-from vp_scheduler.placement import Placement
+from vp_scheduler.placement.host_view import HostView
+from vp_scheduler.placement.request_context import Placement
 from vp_scheduler.weighers import VPInterferenceWeigher
 
 ROUNDS = 7

@@ -15,11 +15,11 @@ from tests.fuzz.dice import HOSTS, UUIDS, Dice
 from tests.fuzz.oracle import expect, is_finite
 from tests.fuzz.subject import ACCEPTED, REFUSED, Bus
 from tests.messages import digest_text, profiles_text
-from vp_scheduler.host_digest import HostDigest, Loss
-from vp_scheduler.host_view import HostView
-from vp_scheduler.judge import Ask, Waiting, judge, usual_loss
-from vp_scheduler.kin import kin_of
-from vp_scheduler.listener import DigestEndpoint
+from vp_scheduler.placement.group_members import kin_of
+from vp_scheduler.placement.host_digest import HostDigest, Loss
+from vp_scheduler.placement.host_view import HostView
+from vp_scheduler.placement.listener import DigestEndpoint
+from vp_scheduler.placement.scoring import Ask, Waiting, judge, usual_loss
 
 STALE_S = 180.0
 ASKS = tuple(

@@ -21,11 +21,11 @@ from tests.fuzz.dice import HOSTS, Dice
 from tests.fuzz.oracle import expect
 from tests.fuzz.subject import ACCEPTED, Bus
 from tests.messages import escalation_text
-from vp_scheduler.cluster.desk import Means
-from vp_scheduler.cluster.nova import NoCloud
-from vp_scheduler.cluster.service import EscalationEndpoint
-from vp_scheduler.cluster.settings import Settings, read
-from vp_scheduler.cluster.steps import Steps
+from vp_scheduler.escalation.context import Means
+from vp_scheduler.escalation.nova import NoCloud
+from vp_scheduler.escalation.service import EscalationEndpoint
+from vp_scheduler.escalation.settings import Settings, read
+from vp_scheduler.escalation.state_machine import Steps
 
 OWNER = "fuzz"
 TABLES = (EscalationRow.__tablename__, MigrationRow.__tablename__)

@@ -37,7 +37,7 @@ from vp_agent.loop.control_socket import RunFolder
 from vp_agent.loop.overrides import CLOUD, LOCAL, OrderBook
 from vp_agent.loop.state import Calibration, StateFolder
 from vp_agent.publish.outbox import Outbox
-from vp_scheduler.cluster import settings as escalation_settings
+from vp_scheduler.escalation import settings as escalation_settings
 
 EPOCH, MODE, BEAT = "epoch", "mode", "agent.alive"
 PROFILES, LIMITS, ESCALATIONS = "profiles.json", "limits.json", "escalations.json"

@@ -27,11 +27,11 @@ from tests.fuzz.readers import Readers
 from tests.fuzz.subject import ACCEPTED, REFUSED, Bus
 from tests.messages import report_text
 from tests.unit.api import cloud
-from vp_scheduler.inbox import Inbox
-from vp_scheduler.meters import Meters
-from vp_scheduler.orders import OrderTeller
-from vp_scheduler.service import ReportEndpoint
-from vp_scheduler.teacher import learn
+from vp_scheduler.ingest.meters import Meters
+from vp_scheduler.ingest.override_sync import OrderTeller
+from vp_scheduler.ingest.profile_publisher import learn
+from vp_scheduler.ingest.report_queue import Inbox
+from vp_scheduler.ingest.service import ReportEndpoint
 
 AT_ONCE = 10
 NOBODYS = frozenset({Profile.__tablename__})
@@ -41,7 +41,7 @@ PLAIN = jsonschema.Draft7Validator(wire.REPORT_SCHEMA)
 
 
 class Told:
-    """Implements `vp_scheduler.orders.Telling`."""
+    """Implements `vp_scheduler.ingest.override_sync.Telling`."""
 
     def __init__(self) -> None:
         self.servers: dict[str, frozenset[str]] = {}

@@ -7,7 +7,7 @@ import pytest
 
 from nova_vp import wire
 from tests.bench.simulated_hosts import VPS, Host, Texts
-from vp_scheduler.host_view import HostView
+from vp_scheduler.placement.host_view import HostView
 
 
 @pytest.fixture

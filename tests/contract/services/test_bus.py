@@ -23,10 +23,10 @@ from vp_agent.commands import NotAdvising, UnknownAction
 from vp_agent.loop.command_server import CommandServer
 from vp_agent.publish.bus import BusPublisher, BusSender
 from vp_agent.publish.schedule import Intervals
-from vp_scheduler import spread
-from vp_scheduler.host_view import HostView
-from vp_scheduler.listener import DigestListener
-from vp_scheduler.service import Service
+from vp_scheduler.ingest import jitter
+from vp_scheduler.ingest.service import Service
+from vp_scheduler.placement.host_view import HostView
+from vp_scheduler.placement.listener import DigestListener
 
 # oslo.messaging leaves its sockets to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -193,7 +193,7 @@ def test_for_a_scheduler_that_starts_hosts_are_asked_for_their_digests_alone(
     listener = DigestListener(conf, HostView(180.0))
     listener.start()
     try:
-        wait_until(lambda: spread.LEAST_S in asked.digests, "the hosts to be asked")
+        wait_until(lambda: jitter.LEAST_S in asked.digests, "the hosts to be asked")
     finally:
         listener.stop(timeout_s=0.1)
         agent.close()

@@ -21,7 +21,7 @@ from tests.waiting import wait_until
 from vp_agent.loop.command_server import CommandServer
 from vp_agent.loop.migration_holds import Migrations
 from vp_agent.publish.outbox import Outbox
-from vp_scheduler.cluster.agents import AgentAway, Agents, BusAgents
+from vp_scheduler.escalation.agents import AgentAway, Agents, BusAgents
 
 # oslo.messaging leaves its sockets to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -23,10 +23,10 @@ from nova_vp.db.escalations import Escalation, Ledger
 from tests.escalations import FakeAgents, HandClock, World, a_world
 from tests.fake_nova import FakeMigration, FakeServer
 from tests.messages import AGGRESSOR, VICTIM, a_candidate, an_escalation
-from vp_scheduler.cluster import session, settings
-from vp_scheduler.cluster.desk import Means
-from vp_scheduler.cluster.nova import NovaClient
-from vp_scheduler.cluster.steps import Steps
+from vp_scheduler.escalation import session, settings
+from vp_scheduler.escalation.context import Means
+from vp_scheduler.escalation.nova import NovaClient
+from vp_scheduler.escalation.state_machine import Steps
 
 ID = "99999999-9999-5999-8999-999999999999"
 QUIET = "33333333-3333-4333-8333-333333333333"
@@ -182,7 +182,7 @@ def test_the_log_has_a_line_for_all_that_becomes_of_it(
 ) -> None:
     cluster.steps = cluster.a_worker(escalation_mode=mode)
     cluster.escalate(a_candidate())
-    with caplog.at_level(logging.INFO, logger="vp_scheduler.cluster.desk"):
+    with caplog.at_level(logging.INFO, logger="vp_scheduler.escalation.context"):
         cluster.settle()
     lines = [record.getMessage() for record in caplog.records]
     assert [line.split()[2].rstrip(":") for line in lines] == ending

@@ -33,7 +33,7 @@ from vp_agent.loop.command_server import CommandServer
 from vp_agent.loop.state import StateFolder
 from vp_agent.publish.bus import BusPublisher, BusSender
 from vp_agent.publish.schedule import Intervals
-from vp_scheduler.service import Service
+from vp_scheduler.ingest.service import Service
 
 # oslo.messaging leaves its sockets to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -22,9 +22,9 @@ from nova_vp.db.report_store import HostHead, HostRecord
 from tests.messages import a_report
 from tests.placement import adapter_of, placement
 from tests.waiting import wait_until
-from vp_scheduler import traits
-from vp_scheduler.capabilities import OURS
-from vp_scheduler.traits import MICROVERSION, Hosts, Placement, Traits, open_traits
+from vp_scheduler.ingest import trait_sync
+from vp_scheduler.ingest.trait_sync import MICROVERSION, Hosts, Placement, Traits, open_traits
+from vp_scheduler.placement.host_traits import OURS
 
 STALE_AFTER_S = 180.0
 WALL_S = datetime(2026, 11, 21, tzinfo=UTC).timestamp()
@@ -86,19 +86,19 @@ class World:
         adapter = adapter or adapter_of(self.api.endpoint_override, MICROVERSION)
         return Traits(hosts, Placement(adapter), interval_s=0.05, writes_per_s=writes_per_s)
 
-    def provider(self, *traits: str) -> str:
+    def provider(self, *trait_sync: str) -> str:
         """A new one's name, which is its uuid too."""
         name = str(uuid.uuid4())
         self.api.post("/resource_providers", json={"name": name, "uuid": name})
-        for trait in traits:
+        for trait in trait_sync:
             if trait.startswith("CUSTOM_"):
                 self.api.put(f"/traits/{trait}")
-        self.set_traits(name, *traits)
+        self.set_traits(name, *trait_sync)
         return name
 
-    def set_traits(self, provider: str, *traits: str) -> None:
+    def set_traits(self, provider: str, *trait_sync: str) -> None:
         generation = self.api.get(f"/resource_providers/{provider}").json()["generation"]
-        body = {"traits": traits, "resource_provider_generation": generation}
+        body = {"traits": trait_sync, "resource_provider_generation": generation}
         self.api.put(f"/resource_providers/{provider}/traits", json=body)
 
     def traits_of(self, provider: str) -> set[str]:
@@ -327,12 +327,12 @@ def test_a_host_that_nova_does_not_have_is_named_once(
 
 
 @contextmanager
-def running(traits: Traits) -> Iterator[None]:
-    traits.start()
+def running(trait_sync: Traits) -> Iterator[None]:
+    trait_sync.start()
     try:
         yield
     finally:
-        traits.close()
+        trait_sync.close()
 
 
 def test_it_goes_on_when_database_and_placement_come_back(
@@ -364,7 +364,7 @@ def test_it_goes_on_when_database_and_placement_come_back(
 def test_many_new_hosts_are_found_with_one_request(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(traits, "FEW", 2)
+    monkeypatch.setattr(trait_sync, "FEW", 2)
     hosts = [world.provider() for _ in range(3)]
     for host in (*hosts, "nowhere"):
         world.report(host)

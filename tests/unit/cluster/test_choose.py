@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vp_scheduler.cluster.choose import Candidate, Choice, Terms, Why, choose
+from vp_scheduler.escalation.select import Candidate, Choice, Terms, Why, choose
 
 GIB = 1 << 20
 TERMS = Terms(

@@ -9,8 +9,8 @@ import pytest
 
 from nova_vp import wire
 from tests.messages import escalation_text
-from vp_scheduler.cluster.clock import Clock
-from vp_scheduler.cluster.service import EscalationEndpoint
+from vp_scheduler.escalation.clock import Clock
+from vp_scheduler.escalation.service import EscalationEndpoint
 
 
 class MemoryLedger:

@@ -16,7 +16,7 @@ from nova_vp.cmd import manage
 from nova_vp.db.escalation_status import Status
 from nova_vp.db.escalations import Attempt, Budgets, Escalation, Ledger
 from tests.messages import escalation_text
-from vp_scheduler.cluster.choose import Candidate, Terms, choose
+from vp_scheduler.escalation.select import Candidate, Terms, choose
 
 NOON = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 ID = "99999999-9999-5999-8999-999999999999"

@@ -12,8 +12,8 @@ from nova_vp.cmd import manage
 from nova_vp.db.escalations import Escalation, Ledger, LostClaim, Waiting
 from tests.escalations import NOON, HandClock
 from tests.waiting import wait_until
-from vp_scheduler.cluster.clock import Since
-from vp_scheduler.cluster.worker import PENALTY_S, Leases, Worker
+from vp_scheduler.escalation.clock import Since
+from vp_scheduler.escalation.worker import PENALTY_S, Leases, Worker
 
 LEASE_S = 60.0
 

@@ -16,7 +16,7 @@ from tests.unit.ops import test_agent_metrics as agent
 from tests.unit.ops import test_api_metrics as api
 from tests.unit.ops import test_scheduler_metrics as scheduler
 from vp_agent.publish.metrics import Tally
-from vp_scheduler.lookout import Lookout
+from vp_scheduler.ingest.stats_poller import Lookout
 
 GUIDE = (Path(__file__).parents[3] / "doc/source/monitoring.md").read_text()
 OF_PROMETHEUS = {"up": {"job": set(), "instance": set()}}

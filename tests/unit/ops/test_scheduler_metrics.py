@@ -13,8 +13,8 @@ from nova_vp.service.health import Status as HealthStatus
 from tests.unit.scheduler.test_service import MemoryStore, a_new_report
 from tests.waiting import wait_until
 from vp_scheduler import metrics
-from vp_scheduler.lookout import Lookout
-from vp_scheduler.meters import MeteredStore, Meters
+from vp_scheduler.ingest.meters import MeteredStore, Meters
+from vp_scheduler.ingest.stats_poller import Lookout
 from vp_scheduler.metrics import Sources, registry_of
 
 SURVEY = Survey(

@@ -11,8 +11,8 @@ from nova.scheduler.weights import HostWeightHandler
 
 from tests.messages import a_domain, digest_text
 from vp_scheduler.filters import VPIsolationFilter
-from vp_scheduler.host_view import HostView
-from vp_scheduler.placement import Placement
+from vp_scheduler.placement.host_view import HostView
+from vp_scheduler.placement.request_context import Placement
 from vp_scheduler.weighers import VPInterferenceWeigher
 
 CALM = a_domain(0), a_domain(1)

@@ -15,7 +15,11 @@ from vp_agent.drivers.memory_fake import FakeMover
 from vp_agent.publish.host_info import HostFacts
 from vp_agent.publish.report import report
 from vp_agent.wiring import LibvirtSide
-from vp_scheduler.capabilities import Capabilities, capabilities_of, traits_of
+from vp_scheduler.placement.host_traits import (
+    Capabilities,
+    capabilities_of,
+    traits_of,
+)
 
 
 def reported(folder: Path, **facts: Any) -> Capabilities:

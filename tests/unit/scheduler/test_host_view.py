@@ -7,10 +7,10 @@ import pytest
 
 from nova_vp import wire
 from tests.messages import a_domain, digest_text
-from vp_scheduler import host_view
-from vp_scheduler.host_view import HostView
-from vp_scheduler.listener import DigestEndpoint
-from vp_scheduler.refusals import Unwelcome
+from vp_scheduler.ingest.message_filter import Unwelcome
+from vp_scheduler.placement import host_view
+from vp_scheduler.placement.host_view import HostView
+from vp_scheduler.placement.listener import DigestEndpoint
 
 pytestmark = pytest.mark.nova
 

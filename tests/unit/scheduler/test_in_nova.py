@@ -15,7 +15,7 @@ from nova import context, objects
 
 from tests.messages import a_domain, digest_text, profiles_text
 from tests.unit.scheduler.cloud import CALM, HOSTILE, UUID, Cloud, a_host, a_request
-from vp_scheduler.settings import SettingsReader
+from vp_scheduler.placement.settings import SettingsReader
 
 pytestmark = pytest.mark.nova
 

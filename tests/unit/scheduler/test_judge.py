@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from nova_vp import wire
 from tests.messages import a_digest
-from vp_scheduler.host_digest import HostDigest, Loss, read_digest
-from vp_scheduler.judge import Ask, Waiting, judge, usual_loss
+from vp_scheduler.placement.host_digest import HostDigest, Loss, read_digest
+from vp_scheduler.placement.scoring import Ask, Waiting, judge, usual_loss
 
 GOOD_ENOUGH = 0.05
 

@@ -9,9 +9,9 @@ from nova_vp.core.types.policy import Policy
 from tests.messages import a_digest, a_domain, digest_text
 from tests.unit.scheduler.cloud import UUID, Cloud, a_host, a_request
 from tests.unit.scheduler.test_newcomers import a_group
-from vp_scheduler.host_digest import Loss, read_digest
-from vp_scheduler.judge import Ask, judge
-from vp_scheduler.kin import kin_of
+from vp_scheduler.placement.group_members import kin_of
+from vp_scheduler.placement.host_digest import Loss, read_digest
+from vp_scheduler.placement.scoring import Ask, judge
 
 SERVER, SIBLING, STRANGER = (UUID.format(number) for number in (1, 2, 3))
 STRICT_HERE, SOFT_HERE, STRICT_ELSEWHERE, ANYWHERE, STOPPED = (

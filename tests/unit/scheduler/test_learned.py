@@ -5,10 +5,10 @@ import pytest
 
 from nova_vp import wire
 from tests.messages import profiles_text
-from vp_scheduler.host_view import HostView
-from vp_scheduler.learned import Learned
-from vp_scheduler.listener import DigestEndpoint
-from vp_scheduler.refusals import Unwelcome
+from vp_scheduler.ingest.message_filter import Unwelcome
+from vp_scheduler.ingest.profile_cache import Learned
+from vp_scheduler.placement.host_view import HostView
+from vp_scheduler.placement.listener import DigestEndpoint
 
 
 class Clock:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.waiting import wait_until
-from vp_scheduler import on_demand
-from vp_scheduler.on_demand import OnDemand
+from vp_scheduler.ingest import coalesce
+from vp_scheduler.ingest.coalesce import OnDemand
 
 
 class Work:
@@ -24,7 +24,7 @@ class Work:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(on_demand, "GATHER_S", 0.05)
+    monkeypatch.setattr(coalesce, "GATHER_S", 0.05)
 
 
 @pytest.fixture

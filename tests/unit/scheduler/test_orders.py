@@ -20,7 +20,7 @@ from nova_vp.db.overrides import OrderBook
 from nova_vp.server_override import NOTHING, Ordered, read_orders
 from tests.messages import a_report
 from tests.waiting import wait_until
-from vp_scheduler.orders import OrderTeller
+from vp_scheduler.ingest.override_sync import OrderTeller
 
 WEB = "11111111-1111-4111-8111-111111111111"
 DB = "22222222-2222-4222-8222-222222222222"

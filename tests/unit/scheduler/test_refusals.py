@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from vp_scheduler.refusals import KnownHosts, Refusals, Unwelcome
+from vp_scheduler.ingest.message_filter import KnownHosts, Refusals, Unwelcome
 
 
 def test_a_flood_is_told_at_powers_of_ten(caplog: pytest.LogCaptureFixture) -> None:

@@ -12,9 +12,9 @@ from nova_vp import wire
 from nova_vp.db.report_store import NewReport
 from tests.messages import report_text
 from tests.waiting import wait_until
-from vp_scheduler import service, spread
-from vp_scheduler.inbox import Inbox
-from vp_scheduler.service import ReportEndpoint, Writer
+from vp_scheduler.ingest import jitter, service
+from vp_scheduler.ingest.report_queue import Inbox
+from vp_scheduler.ingest.service import ReportEndpoint, Writer
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
@@ -161,4 +161,4 @@ def test_a_scheduler_that_starts_is_taught_and_told_of_the_hosts() -> None:
     ("hosts", "within_s"), [(0, 5.0), (1000, 5.0), (4000, 20.0), (10**6, 60.0)]
 )
 def test_a_large_cloud_is_given_time_to_answer(hosts: int, within_s: float) -> None:
-    assert spread.spread_s(hosts, spread.REPORTS_PER_S) == within_s
+    assert jitter.spread_s(hosts, jitter.REPORTS_PER_S) == within_s

@@ -5,7 +5,7 @@ import pytest
 
 from nova_vp import wire
 from nova_vp.db.report_store import ClassCount
-from vp_scheduler.teacher import learn
+from vp_scheduler.ingest.profile_publisher import learn
 
 
 @pytest.mark.parametrize(

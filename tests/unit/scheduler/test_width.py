@@ -8,8 +8,8 @@ import pytest
 from nova_vp.core.model.predict import FALLBACK_CLOCK_HZ, Resident, newcomers, predict, tabulate
 from nova_vp.core.types.policy import Policy
 from tests.messages import a_digest
-from vp_scheduler.host_digest import HostDigest, Loss, read_digest
-from vp_scheduler.judge import Ask, judge
+from vp_scheduler.placement.host_digest import HostDigest, Loss, read_digest
+from vp_scheduler.placement.scoring import Ask, judge
 
 CLASSES = newcomers(FALLBACK_CLOCK_HZ, Policy())
 CACHE, MIXED, STREAM = 1, 4, 8

@@ -12,15 +12,15 @@ from nova_vp.core.types.policy import Mode
 from nova_vp.db.escalation_status import Status
 from nova_vp.db.escalations import Attempt, Escalation
 from nova_vp.service import failpoints
-from vp_scheduler.cluster.choose import Candidate, choose
-from vp_scheduler.cluster.desk import Desk, tell
-from vp_scheduler.cluster.reading import (
+from vp_scheduler.escalation.context import Desk, tell
+from vp_scheduler.escalation.messages import (
     candidates_of,
     complaint_of,
     held_since,
     loss_ratio_of,
     sentences,
 )
+from vp_scheduler.escalation.select import Candidate, choose
 
 MOST_ATTEMPTS = 2
 """Guests that are tried for one escalation: whom no host takes may stand for others like it."""

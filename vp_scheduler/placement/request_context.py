@@ -13,11 +13,10 @@ from typing import Any
 from nova_vp import flavor_specs, wire
 from nova_vp.core.types.guest import Isolation
 from nova_vp.flavor_specs import FlavorSpec
-from vp_scheduler.host_digest import HostDigest, Loss, Place
-from vp_scheduler.host_view import HostView
-from vp_scheduler.judge import Ask, Waiting, judge, usual_loss
-from vp_scheduler.kin import Kin, kin_of
-from vp_scheduler.newcomer import (
+from vp_scheduler.placement.group_members import Kin, kin_of
+from vp_scheduler.placement.host_digest import HostDigest, Loss, Place
+from vp_scheduler.placement.host_view import HostView
+from vp_scheduler.placement.request_profile import (
     UNKNOWN,
     Profile,
     field_of,
@@ -26,6 +25,7 @@ from vp_scheduler.newcomer import (
     profile_of_request,
     vp_of,
 )
+from vp_scheduler.placement.scoring import Ask, Waiting, judge, usual_loss
 
 LOG = logging.getLogger(__name__)
 MAX_TOLD = 20

@@ -10,7 +10,7 @@ loses is left as one vCPU would lose it, which is too much as well: several hold
 from nova_vp import wire
 from nova_vp.core.model.predict import FALLBACK_CLOCK_HZ, newcomers
 from nova_vp.core.types.policy import Policy
-from vp_scheduler.host_digest import HostDigest, Loss
+from vp_scheduler.placement.host_digest import HostDigest, Loss
 
 _PRESSURES = [one.pressure_per_s for one in newcomers(FALLBACK_CLOCK_HZ, Policy())]
 _QUIET, _PRESSING = (_PRESSURES.index(most) for most in (min(_PRESSURES), max(_PRESSURES)))

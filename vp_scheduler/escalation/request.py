@@ -12,11 +12,11 @@ from nova_vp.core.types.policy import Mode
 from nova_vp.db.escalation_status import Status
 from nova_vp.db.escalations import Escalation
 from nova_vp.service import failpoints
-from vp_scheduler.cluster.agents import AgentAway
-from vp_scheduler.cluster.desk import Desk
-from vp_scheduler.cluster.nova import NotAllowed, NovaAway, NovaConflict, NovaRefused, ServerGone
-from vp_scheduler.cluster.reading import backoff_s, is_migrating, unfit
-from vp_scheduler.cluster.settings import HOLD_MARGIN_S
+from vp_scheduler.escalation.agents import AgentAway
+from vp_scheduler.escalation.context import Desk
+from vp_scheduler.escalation.messages import backoff_s, is_migrating, unfit
+from vp_scheduler.escalation.nova import NotAllowed, NovaAway, NovaConflict, NovaRefused, ServerGone
+from vp_scheduler.escalation.settings import HOLD_MARGIN_S
 
 LOG = logging.getLogger(__name__)
 MOST_ASKED = 5

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from nova_vp import wire
 from nova_vp.newcomer_class import most_common
-from vp_scheduler.refusals import Unwelcome
+from vp_scheduler.ingest.message_filter import Unwelcome
 
 
 class _Lesson(NamedTuple):

@@ -18,12 +18,12 @@ from oslo_db import exception as db_exception
 from nova_vp import rpcapi, rpcserver, wire
 from nova_vp.db.overrides import OrderBook
 from nova_vp.db.report_store import ERRORS, NewReport
-from vp_scheduler.caller import Caller, Listing
-from vp_scheduler.inbox import Inbox
-from vp_scheduler.janitor import Janitor, Purging
-from vp_scheduler.orders import BusAgents, OrderTeller
-from vp_scheduler.refusals import KnownHosts, Refusals, Unwelcome
-from vp_scheduler.teacher import Counting, Teacher
+from vp_scheduler.ingest.message_filter import KnownHosts, Refusals, Unwelcome
+from vp_scheduler.ingest.override_sync import BusAgents, OrderTeller
+from vp_scheduler.ingest.profile_publisher import Counting, Teacher
+from vp_scheduler.ingest.purger import Janitor, Purging
+from vp_scheduler.ingest.report_queue import Inbox
+from vp_scheduler.ingest.republish import Caller, Listing
 
 LOG = logging.getLogger(__name__)
 RETRY_S = (1.0, 30.0)

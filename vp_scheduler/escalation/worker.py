@@ -18,7 +18,7 @@ from typing import Protocol
 
 from nova_vp.db.escalations import Escalation, Ledger, LostClaim, Waiting
 from nova_vp.db.report_store import ERRORS
-from vp_scheduler.cluster.clock import Clock
+from vp_scheduler.escalation.clock import Clock
 
 LOG = logging.getLogger(__name__)
 

@@ -7,12 +7,12 @@ Which step a state takes, and nothing of what the steps do: they stand in `choos
 
 from nova_vp.db.escalation_status import Status
 from nova_vp.db.escalations import Escalation
-from vp_scheduler.cluster.choosing import Choosing
-from vp_scheduler.cluster.desk import Desk, Means
-from vp_scheduler.cluster.following import Following
-from vp_scheduler.cluster.requesting import Requesting
-from vp_scheduler.cluster.settings import Settings
-from vp_scheduler.cluster.telling import Telling
+from vp_scheduler.escalation.choosing import Choosing
+from vp_scheduler.escalation.context import Desk, Means
+from vp_scheduler.escalation.monitor import Following
+from vp_scheduler.escalation.notify import Telling
+from vp_scheduler.escalation.request import Requesting
+from vp_scheduler.escalation.settings import Settings
 
 MOST_STEPS = 30
 """At one go: a world that changes back and forth must not keep a thread for itself."""

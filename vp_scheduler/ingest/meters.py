@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from nova_vp.db.purge import Before, Step
 from nova_vp.db.report_store import ClassCount, HostHead, NewReport
-from vp_scheduler.service import Storing
+from vp_scheduler.ingest.service import Storing
 
 LAG_BUCKETS_S = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 180.0)
 STORE_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -56,7 +56,7 @@ class Meters:
 
 
 class MeteredStore:
-    """`vp_scheduler.service.Storing`, and what it costs."""
+    """`vp_scheduler.ingest.service.Storing`, and what it costs."""
 
     def __init__(self, store: Storing, meters: Meters) -> None:
         self._store = store

@@ -8,7 +8,7 @@ from oslo_config import cfg
 
 from nova_vp.core.types.policy import Mode
 from nova_vp.db.escalations import Budgets
-from vp_scheduler.cluster.choose import Terms
+from vp_scheduler.escalation.select import Terms
 
 KIB_PER_MIB, KIB_PER_GIB = 1 << 10, 1 << 20
 HOLD_MARGIN_S = 600.0

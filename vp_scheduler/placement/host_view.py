@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 
 from nova_vp import wire
 from nova_vp.core.types.policy import Policy
-from vp_scheduler.host_digest import HostDigest, read_digest
-from vp_scheduler.learned import Learned
-from vp_scheduler.refusals import KnownHosts, Unwelcome
+from vp_scheduler.ingest.message_filter import KnownHosts, Unwelcome
+from vp_scheduler.ingest.profile_cache import Learned
+from vp_scheduler.placement.host_digest import HostDigest, read_digest
 
 MAX_HOSTS = 20_000
 """Beyond this somebody invents host names; fresh ones are then no longer let in."""

@@ -18,14 +18,14 @@ from nova_vp.core.types.policy import Mode
 from nova_vp.db.escalations import Ledger
 from nova_vp.db.report_store import ERRORS
 from nova_vp.service import failpoints
-from vp_scheduler.cluster import session, settings
-from vp_scheduler.cluster.agents import BusAgents
-from vp_scheduler.cluster.clock import Clock
-from vp_scheduler.cluster.desk import Means
-from vp_scheduler.cluster.nova import NoCloud, Nova, NovaClient
-from vp_scheduler.cluster.steps import Steps
-from vp_scheduler.cluster.worker import Worker
-from vp_scheduler.refusals import KnownHosts, Refusals, Unwelcome
+from vp_scheduler.escalation import session, settings
+from vp_scheduler.escalation.agents import BusAgents
+from vp_scheduler.escalation.clock import Clock
+from vp_scheduler.escalation.context import Means
+from vp_scheduler.escalation.nova import NoCloud, Nova, NovaClient
+from vp_scheduler.escalation.state_machine import Steps
+from vp_scheduler.escalation.worker import Worker
+from vp_scheduler.ingest.message_filter import KnownHosts, Refusals, Unwelcome
 
 LOG = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from nova_vp.db.escalations import Attempt
-from vp_scheduler.cluster.choose import Candidate
-from vp_scheduler.cluster.nova import MIGRATING, Migration, Server
+from vp_scheduler.escalation.nova import MIGRATING, Migration, Server
+from vp_scheduler.escalation.select import Candidate
 
 WAITS_S = (1.0, 600.0)
 MIGRATABLE = frozenset({"ACTIVE", "PAUSED"})

@@ -15,9 +15,14 @@ from typing import NamedTuple
 
 from nova_vp.core.model.predict import FALLBACK_CLOCK_HZ, newcomers, predict
 from nova_vp.core.types.policy import Policy
-from vp_scheduler.host_digest import HostDigest, Loss, Place, orders_of
-from vp_scheduler.kin import Kin
-from vp_scheduler.width import busy_vcpus, loss_made, losses_made, wide_loss
+from vp_scheduler.placement.group_members import Kin
+from vp_scheduler.placement.host_digest import HostDigest, Loss, Place, orders_of
+from vp_scheduler.placement.multi_vcpu import (
+    busy_vcpus,
+    loss_made,
+    losses_made,
+    wide_loss,
+)
 
 _CLASSES = newcomers(FALLBACK_CLOCK_HZ, Policy())
 PAIR_RATIOS = tuple(

@@ -20,7 +20,7 @@ from nova_vp import rpcapi, wire
 from nova_vp.db.overrides import NEVER_WRITTEN, Changed
 from nova_vp.db.report_store import ERRORS
 from nova_vp.server_override import NOTHING, Ordered, orders_text
-from vp_scheduler.inbox import MAX_HOSTS
+from vp_scheduler.ingest.report_queue import MAX_HOSTS
 
 LOG = logging.getLogger(__name__)
 EVERY_S = 2.0

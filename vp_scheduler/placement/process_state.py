@@ -12,10 +12,10 @@ import threading
 from oslo_config import cfg
 
 from nova_vp.conf import bus, policy, scheduler
-from vp_scheduler.host_view import HostView
-from vp_scheduler.listener import DigestListener
-from vp_scheduler.placement import Placement
-from vp_scheduler.settings import SettingsReader
+from vp_scheduler.placement.host_view import HostView
+from vp_scheduler.placement.listener import DigestListener
+from vp_scheduler.placement.request_context import Placement
+from vp_scheduler.placement.settings import SettingsReader
 
 _lock = threading.Lock()
 _conf: cfg.ConfigOpts | None = None

@@ -18,7 +18,7 @@ from oslo_config import cfg
 from nova_vp import rpcapi, wire
 from nova_vp.db.report_store import ERRORS, ClassCount
 from nova_vp.newcomer_class import most_common
-from vp_scheduler.on_demand import OnDemand
+from vp_scheduler.ingest.coalesce import OnDemand
 
 LOG = logging.getLogger(__name__)
 EVERY_S = 60.0

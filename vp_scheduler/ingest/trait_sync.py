@@ -20,9 +20,14 @@ from keystoneauth1.adapter import Adapter
 from oslo_config import cfg
 
 from nova_vp.db.report_store import ERRORS, HostHead, HostRecord
-from vp_scheduler.capabilities import OURS, Capabilities, capabilities_of, traits_of
-from vp_scheduler.cluster import session
-from vp_scheduler.cluster.session import Cloud
+from vp_scheduler.escalation import session
+from vp_scheduler.escalation.session import Cloud
+from vp_scheduler.placement.host_traits import (
+    OURS,
+    Capabilities,
+    capabilities_of,
+    traits_of,
+)
 
 LOG = logging.getLogger(__name__)
 MICROVERSION = "1.18"

@@ -15,9 +15,9 @@ from typing import Any
 from nova_vp import wire
 from nova_vp.flavor_specs import FlavorSpec
 from nova_vp.newcomer_class import most_common
-from vp_scheduler.host_digest import HostDigest
-from vp_scheduler.host_view import HostView
-from vp_scheduler.learned import Learned
+from vp_scheduler.ingest.profile_cache import Learned
+from vp_scheduler.placement.host_digest import HostDigest
+from vp_scheduler.placement.host_view import HostView
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from oslo_config import cfg
 
 from nova_vp import rpcapi
 from nova_vp.db.report_store import ERRORS, HostHead
-from vp_scheduler import spread
-from vp_scheduler.on_demand import OnDemand
+from vp_scheduler.ingest import jitter
+from vp_scheduler.ingest.coalesce import OnDemand
 
 LOG = logging.getLogger(__name__)
 
@@ -41,14 +41,14 @@ class Caller:
         self._on_demand.ask()
 
     def call_for_reports(self, transport: oslo_messaging.Transport) -> None:
-        within_s = spread.spread_s(self._count_hosts(), spread.REPORTS_PER_S)
+        within_s = jitter.spread_s(self._count_hosts(), jitter.REPORTS_PER_S)
         try:
             rpcapi.AgentAPI(transport).republish(within_s)
         except oslo_messaging.MessagingException as exc:
             LOG.warning("could not ask the hosts for their reports, they come by and by: %s", exc)
 
     def _call_for_digests(self) -> None:
-        within_s = spread.spread_s(self._count_hosts(), spread.DIGESTS_PER_S)
+        within_s = jitter.spread_s(self._count_hosts(), jitter.DIGESTS_PER_S)
         try:
             rpcapi.AgentAPI(self._transport).republish_digest(within_s)
         except oslo_messaging.MessagingException as exc:
@@ -58,7 +58,7 @@ class Caller:
         try:
             return len(self._store.list_heads())
         except ERRORS:
-            return spread.UNKNOWN_HOSTS  # the database is away
+            return jitter.UNKNOWN_HOSTS  # the database is away
 
     @cached_property
     def _transport(self) -> oslo_messaging.Transport:

@@ -15,7 +15,7 @@ from keystoneauth1 import exceptions as auth_errors
 from novaclient import client as novaclient
 from novaclient import exceptions as nova_errors
 
-from vp_scheduler.cluster.session import Cloud
+from vp_scheduler.escalation.session import Cloud
 
 MICROVERSION = "2.80"
 """Since it, migrations tell who asked for them. Nova 20 and newer."""

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from nova_vp.db.escalation_status import Status
 from nova_vp.db.escalations import Attempt, Escalation
-from vp_scheduler.cluster.desk import Desk
-from vp_scheduler.cluster.nova import (
+from vp_scheduler.escalation.context import Desk
+from vp_scheduler.escalation.messages import is_migrating
+from vp_scheduler.escalation.nova import (
     Migration,
     NotAllowed,
     NovaAway,
@@ -16,7 +17,6 @@ from vp_scheduler.cluster.nova import (
     Server,
     ServerGone,
 )
-from vp_scheduler.cluster.reading import is_migrating
 
 LOG = logging.getLogger(__name__)
 ABORT_AGAIN_S = 30.0

@@ -16,9 +16,9 @@ import oslo_messaging
 from oslo_config import cfg
 
 from nova_vp import rpcapi, rpcserver, wire
-from vp_scheduler import spread
-from vp_scheduler.host_view import HostView
-from vp_scheduler.refusals import Refusals, Unwelcome
+from vp_scheduler.ingest import jitter
+from vp_scheduler.ingest.message_filter import Refusals, Unwelcome
+from vp_scheduler.placement.host_view import HostView
 
 LOG = logging.getLogger(__name__)
 ANSWER_WITHIN_S = 5.0
@@ -90,8 +90,8 @@ class DigestListener:
 
     def _ask_hosts(self, transport: oslo_messaging.Transport) -> None:
         """Where no vp-scheduler can say how many they are."""
-        hosts = len(self._known_hosts) or spread.UNKNOWN_HOSTS
-        within_s = spread.spread_s(hosts, spread.DIGESTS_PER_S)
+        hosts = len(self._known_hosts) or jitter.UNKNOWN_HOSTS
+        within_s = jitter.spread_s(hosts, jitter.DIGESTS_PER_S)
         try:
             rpcapi.AgentAPI(transport).republish_digest(within_s)
         except oslo_messaging.MessagingException as exc:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from nova_vp import wire
 from nova_vp.core.model.predict import FALLBACK_CLOCK_HZ, newcomers
 from nova_vp.core.types.policy import Policy
-from vp_scheduler.host_digest import HostDigest, Loss
+from vp_scheduler.placement.host_digest import HostDigest, Loss
 
 _CLASSES = newcomers(FALLBACK_CLOCK_HZ, Policy())
 

@@ -7,9 +7,9 @@ from datetime import datetime
 
 from nova_vp.db.escalation_status import Status
 from nova_vp.db.escalations import Attempt, Escalation
-from vp_scheduler.cluster.agents import AgentAway
-from vp_scheduler.cluster.desk import Desk
-from vp_scheduler.cluster.reading import backoff_s
+from vp_scheduler.escalation.agents import AgentAway
+from vp_scheduler.escalation.context import Desk
+from vp_scheduler.escalation.messages import backoff_s
 
 LOG = logging.getLogger(__name__)
 TELL_FOR_S = 86_400.0

@@ -14,11 +14,11 @@ from typing import Any
 from nova_vp.db.escalation_status import Status
 from nova_vp.db.escalations import Attempt, Escalation, Ledger
 from nova_vp.service import failpoints
-from vp_scheduler.cluster.agents import Agents
-from vp_scheduler.cluster.clock import Clock, Since
-from vp_scheduler.cluster.nova import Nova, Server, ServerGone
-from vp_scheduler.cluster.reading import Sight, backoff_s, sentences, sight_of
-from vp_scheduler.cluster.settings import Settings
+from vp_scheduler.escalation.agents import Agents
+from vp_scheduler.escalation.clock import Clock, Since
+from vp_scheduler.escalation.messages import Sight, backoff_s, sentences, sight_of
+from vp_scheduler.escalation.nova import Nova, Server, ServerGone
+from vp_scheduler.escalation.settings import Settings
 
 LOG = logging.getLogger(__name__)
 MOST_WAIT_FOR_NOVA_S = 30.0

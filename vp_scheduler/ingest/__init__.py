@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What vp-scheduler does with hosts' messages: store, purge, learn profiles, sync traits."""
