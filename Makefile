@@ -4,10 +4,10 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: demo demo-down test lint unit unit-lane hosts-lane bus-lane services-lane alone software-pmu cover lab-test fault-test pair-test traits-test orphan-test escalation-test numa-test nova-matrix faults tempest api-fuzz rpc-fuzz bench venv docs screenshots install-test genconfig genpolicy packages
 
 demo: venv
-	@.venv/bin/python -m devstack.lab.demo
+	@.venv/bin/python -m testbed.lab.demo
 
 demo-down:
-	@devstack/lab/lab down
+	@testbed/lab/lab down
 
 test: venv software-pmu
 	@$(MAKE) $(SIDE_BY_SIDE) lint $(LANES)
@@ -38,7 +38,7 @@ unit: venv software-pmu
 
 # Before lanes that would build it at the same time.
 software-pmu: packages
-	@$(MAKE) -s --no-print-directory -j2 -C devstack/vpmu
+	@$(MAKE) -s --no-print-directory -j2 -C testbed/vpmu
 
 unit-lane:
 	.venv/bin/python -m pytest tests/unit
@@ -66,7 +66,7 @@ lab-test: venv
 # Everything that takes part in an escalation dies, at every point, TIMES times; hours.
 TIMES ?= 20
 fault-test: venv
-	devstack/lab/lab up
+	testbed/lab/lab up
 	.venv/bin/python -m tests.lab.faults --times $(TIMES) --json .lab/fault-test.json
 
 # Every kind of move but the live one that succeeds, and the cluster's story on three hosts; minutes.
@@ -86,7 +86,7 @@ pair-test: venv
 
 numa-test: venv
 	.venv/bin/python -m pytest tests/numa
-	devstack/numa/numa-lab run -- python -m pytest tests/numa tests/contract/test_actuator.py
+	testbed/numa/numa-lab run -- python -m pytest tests/numa tests/contract/test_actuator.py
 
 # Filters, weighers and validators on every supported release of Nova.
 nova-matrix: venv

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import libvirt
 
-from devstack.lab import topology
+from testbed.lab import topology
 from tests.waiting import wait_until
 
 # Without a handler every expected error is printed.

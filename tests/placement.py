@@ -32,7 +32,7 @@ def placement(folder: Path) -> Iterator[str]:
     with closing(socket.socket()) as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
-    argv = [sys.executable, "-m", "devstack.lab.serve", "placement.wsgi.api", "127.0.0.1", port]
+    argv = [sys.executable, "-m", "testbed.lab.serve", "placement.wsgi.api", "127.0.0.1", port]
     with open(folder / "placement.log", "wb") as log:
         server = subprocess.Popen(
             [*argv, "2"],

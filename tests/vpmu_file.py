@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counter files as the vpmu plugin makes them, written by hand: a builder for tests.
 
-The offsets are those of devstack/vpmu/vpmu_layout.h, version 1; a contract test compares them with
+The offsets are those of testbed/vpmu/vpmu_layout.h, version 1; a contract test compares them with
 what the compiler says.
 """
 

@@ -147,7 +147,7 @@ def _serve(
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    argv = (sys.executable, "-m", "devstack.lab.serve", module, "127.0.0.1", str(port), "8")
+    argv = (sys.executable, "-m", "testbed.lab.serve", module, "127.0.0.1", str(port), "8")
     with (folder / f"{module}.log").open("ab") as log:
         process = subprocess.Popen(
             argv,

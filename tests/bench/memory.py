@@ -3,7 +3,7 @@
 
 By the mover's own hands, back and forth between the two farthest nodes, under a process that writes
 all of it. The thesis that the cost model's default comes from says 430 ns (Tembey, 2013, section
-3.2). It needs two NUMA nodes: on a machine with one, `devstack/numa/numa-lab run` has four, whose
+3.2). It needs two NUMA nodes: on a machine with one, `testbed/numa/numa-lab run` has four, whose
 emulated CPUs are many times slower.
 """
 
@@ -28,7 +28,7 @@ GUEST = "bench"
 def measure() -> Numbers:
     nodes = Nodes()
     if len(nodes.ids) < 2:
-        sys.exit("moving memory needs two NUMA nodes: `devstack/numa/numa-lab run -- …` has four")
+        sys.exit("moving memory needs two NUMA nodes: `testbed/numa/numa-lab run -- …` has four")
     found: dict[str, float] = {}
     for kind in ("small", "huge"):
         progress(f"{MIB} MiB of {kind} pages, {ROUNDS} times from node to node")

@@ -23,7 +23,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from devstack.lab.debt import MAX_RATIO
+from testbed.lab.lag_meter import MAX_RATIO
 from tests.bench.harness import Benchmark, Numbers, progress, show
 from tests.bench.paced_agent import PRODUCT, an_agent
 from tests.bench.paced_guests import Measured, PacedHost

@@ -9,9 +9,9 @@ import subprocess
 import sys
 from typing import Any
 
-from devstack.lab import cloud, settings
-from devstack.lab.debt import DebtMeter
-from devstack.lab.watch import Watch
+from testbed.lab import cloud, settings
+from testbed.lab.lag_meter import DebtMeter
+from testbed.lab.monitor import Watch
 from tests.bench.harness import Benchmark, Numbers, command_line, progress
 from tests.lab.hosts import set_mode, wait_until_homed, wait_until_measured
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from devstack.lab.errors import LabError
-from devstack.lab.waiting import wait_for
+from testbed.lab.errors import LabError
+from testbed.lab.waiting import wait_for
 from tests.bench.paced_guests import PacedHost
 from vp_agent.loop.control_socket import NoAgent, RunFolder, ask
 

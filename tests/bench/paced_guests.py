@@ -20,14 +20,14 @@ from typing import Any
 
 import libvirt
 
-from devstack.lab import settings
-from devstack.lab.errors import LabError
-from devstack.lab.waiting import wait_for
-from devstack.lab.watch import Console, vcpu_threads
+from testbed.lab import settings
+from testbed.lab.errors import LabError
+from testbed.lab.monitor import Console, vcpu_threads
+from testbed.lab.waiting import wait_for
 from tests.domain_xml import a_domain, nova_metadata
 from tests.libvirt_host import LibvirtHost
 
-VPMU = settings.ROOT / "devstack" / "vpmu"
+VPMU = settings.ROOT / "testbed" / "vpmu"
 GUEST_BUILD = settings.LAB / "guest" / "build"
 KERNEL, INITRD = settings.CACHE / "guest-vmlinuz", settings.CACHE / "guest-initrd"
 COMMAND_LINE = "console=ttyS0 quiet panic=1 tsc=reliable mitigations=off nokaslr ipv6.disable=1"

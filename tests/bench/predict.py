@@ -17,7 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from devstack.lab.debt import MAX_RATIO
+from testbed.lab.lag_meter import MAX_RATIO
 from tests.bench import solo
 from tests.bench.harness import Benchmark, Numbers, progress, show
 from tests.bench.mix import LLC_CPUS, MIX, PMU, WARM_S, a_host, measure, worst_debt

@@ -22,9 +22,9 @@ from openstack.connection import Connection
 from rich.console import Console
 from rich.table import Table
 
-from devstack.lab import cloud, settings
-from devstack.lab.debt import DebtMeter
-from devstack.lab.watch import Rate, Watch
+from testbed.lab import cloud, settings
+from testbed.lab.lag_meter import DebtMeter
+from testbed.lab.monitor import Rate, Watch
 from tests.bench.harness import progress
 from tests.lab.hosts import set_mode, wait_until_homed
 from tests.watcher import gnocchi, occupancy, services

@@ -26,7 +26,7 @@ from vp_agent.drivers.counters import CounterSettings
 from vp_agent.drivers.counters_fake import VcpuCounts
 from vp_agent.drivers.counters_vpmu import VpmuCounters
 
-VPMU = Path(__file__).parents[2] / "devstack/vpmu"
+VPMU = Path(__file__).parents[2] / "testbed/vpmu"
 
 
 Make = Callable[..., VpmuFile]

@@ -34,7 +34,7 @@ CRAWL_KIB_PER_S = 1.0
 @pytest.fixture(params=["fake", "pages", "process"])
 def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
     if request.param == "process" and len(Nodes().ids) < 2:
-        pytest.skip("moving real pages needs two NUMA nodes: `devstack/numa/numa-lab`")
+        pytest.skip("moving real pages needs two NUMA nodes: `testbed/numa/numa-lab`")
     kinds = {"fake": FakeSubject, "pages": PagesSubject, "process": ProcessSubject}
     host = kinds[request.param]()
     yield host

@@ -7,7 +7,7 @@ from pathlib import Path
 import pymysql
 from keystoneauth1.adapter import Adapter
 
-from devstack.lab import cloud, settings
+from testbed.lab import cloud, settings
 
 PLACEMENT_MICROVERSION = "1.39"
 # A call that died with its broker is given up after 60 s, and the next one is up to 30 s away.

@@ -7,7 +7,7 @@ import warnings
 
 import pytest
 
-from devstack.lab import cloud, settings
+from testbed.lab import cloud, settings
 from tests.lab.hosts import HOSTS, set_mode
 
 LAB = str(settings.LAB / "lab")

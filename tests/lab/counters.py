@@ -4,8 +4,8 @@
 import json
 import subprocess
 
-from devstack.lab import cloud
-from devstack.lab.debt import VPMU
+from testbed.lab import cloud
+from testbed.lab.lag_meter import VPMU
 
 
 def memory_factor(host: str, instance_name: str) -> float:

@@ -19,10 +19,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
 
-from devstack.lab import cloud, processes, settings
-from devstack.lab.processes import CONTROLLER, Address
-from devstack.lab.supervise import Service, write_atomically
 from nova_vp.service.failpoints import VARIABLE
+from testbed.lab import cloud, processes, settings
+from testbed.lab.processes import CONTROLLER, Address
+from testbed.lab.supervise import Service, write_atomically
 from tests.lab.compute_nodes import wait_until_usable
 from tests.lab.held import Given, Held, leftovers, orphans
 from tests.lab.hosts import set_mode

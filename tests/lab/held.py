@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
-from devstack.lab import cgroups, cloud, settings
-from devstack.lab.watch import qemu_pid
+from testbed.lab import cgroups, cloud, settings
+from testbed.lab.monitor import qemu_pid
 from tests.lab.hosts import affinities, cgroup_values
 
 JOURNAL = "urn:nova-vp:1"

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from devstack.lab import cloud
-from devstack.lab.errors import LabError
-from devstack.lab.watch import agent_status, qemu_pid, vcpu_cpus, vcpu_threads, vp_of
+from testbed.lab import cloud
+from testbed.lab.errors import LabError
+from testbed.lab.monitor import agent_status, qemu_pid, vcpu_cpus, vcpu_threads, vp_of
 from vp_agent.cli.status import render
 from vp_agent.loop.control_socket import NoAgent, RunFolder, ask
 

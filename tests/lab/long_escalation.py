@@ -8,7 +8,7 @@ nobody's name: the filter and the weigher choose.
 
 import pytest
 
-from devstack.lab import cloud
+from testbed.lab import cloud
 from tests.lab.hosts import wait_for_vp
 from tests.lab.rates import Rates
 from tests.lab.stage import (

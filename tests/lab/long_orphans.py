@@ -7,7 +7,7 @@ and witnesses of `test_orphans`.
 
 import subprocess
 
-from devstack.lab import cloud, settings
+from testbed.lab import cloud, settings
 from tests.lab.compute_nodes import wait_until_usable
 from tests.lab.held import Given
 from tests.lab.hosts import order

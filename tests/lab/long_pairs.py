@@ -7,7 +7,7 @@ truly hurt, by more than a tenth of somebody's rate, and what it allows must not
 
 import pytest
 
-from devstack.lab import cloud
+from testbed.lab import cloud
 from tests.lab.hosts import set_mode, wait_until_homed
 from tests.lab.operators import wait_until_told
 from tests.lab.rates import Rates

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from devstack.lab import cloud, settings
+from testbed.lab import cloud, settings
 from tests.lab.compute_nodes import Providers, nova_conf, wait_for_updates, wait_until_up
 from tests.lab.hosts import HOSTS, set_mode
 from tests.lab.operators import CONTROLLER_CONF, host_conf, reconfigured

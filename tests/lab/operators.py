@@ -9,7 +9,7 @@ from pathlib import Path
 
 from keystoneauth1.adapter import Adapter
 
-from devstack.lab import cloud, settings
+from testbed.lab import cloud, settings
 from vp_client.client import Client
 
 CONTROLLER_CONF = settings.ETC / "nova-vp.conf"

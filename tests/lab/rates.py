@@ -3,9 +3,9 @@
 
 from statistics import median
 
-from devstack.lab import cloud
-from devstack.lab.debt import MAX_RATIO, DebtMeter
-from devstack.lab.watch import Watch
+from testbed.lab import cloud
+from testbed.lab.lag_meter import MAX_RATIO, DebtMeter
+from testbed.lab.monitor import Watch
 
 WINDOW_LINES = 5
 WINDOW_S = 6.0

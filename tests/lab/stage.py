@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from devstack.lab import cloud, settings
+from testbed.lab import cloud, settings
 from tests.lab.hosts import (
     placement,
     set_mode,

@@ -7,7 +7,7 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from devstack.lab import cloud, settings
+from testbed.lab import cloud, settings
 from tests.lab.compute_nodes import metrics, nova_conf, wait_until_up
 from tests.lab.hosts import HOSTS, run_folder, wait_until_homed, wait_until_measured
 from tests.lab.operators import host_conf, reconfigured

@@ -8,8 +8,8 @@ import os
 
 import pytest
 
-from devstack.lab import cloud
-from devstack.lab.watch import qemu_pid, vcpu_threads
+from testbed.lab import cloud
+from testbed.lab.monitor import qemu_pid, vcpu_threads
 from tests.lab.counters import memory_factor
 from tests.lab.hosts import set_mode
 from tests.lab.rates import Rates

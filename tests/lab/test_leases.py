@@ -9,7 +9,7 @@ import signal
 
 import pytest
 
-from devstack.lab import cloud, settings
+from testbed.lab import cloud, settings
 from tests.lab.hosts import cgroup_values, domain_xml, wait_until_homed
 
 HOST = "vp1"

@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from devstack.lab import cloud, processes, settings
+from testbed.lab import cloud, processes, settings
 from tests.lab.hosts import (
     BOTH_CPUS,
     affinities,

@@ -17,11 +17,11 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Nova and oslo.messaging warn about themselves.
     import oslo_messaging  # noqa: F401
 
-from devstack.lab import cloud, controller, settings
 from nova_vp import conf as options
 from nova_vp import rpcapi, wire
 from nova_vp.conf import database
 from nova_vp.db.report_store import Store
+from testbed.lab import cloud, controller, settings
 from tests.lab.hosts import HOSTS
 from tests.lab.operators import CONTROLLER_CONF, openstack, reconfigured
 from tests.messages import a_domain, digest_text, report_text

@@ -16,8 +16,8 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from devstack.lab import cloud, settings
-from devstack.lab.host import Host
+from testbed.lab import cloud, settings
+from testbed.lab.host import Host
 from tests.lab.compute_nodes import wait_until_heard_again, wait_until_up
 from tests.lab.hosts import HOSTS, wait_until_measured
 from tests.lab.operators import CONTROLLER_CONF, host_conf, reconfigured, vp_api

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from devstack.lab import cloud, settings
+from testbed.lab import cloud, settings
 from tests.lab.hosts import (
     BOTH_CPUS,
     affinities,

@@ -3,7 +3,7 @@
 
 import pytest
 
-from devstack.lab import cloud
+from testbed.lab import cloud
 from tests.lab.hosts import placement, set_mode, vp, wait_until_homed, wait_until_measured
 from tests.lab.rates import Rates
 

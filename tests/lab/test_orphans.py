@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 
-from devstack.lab import cloud, settings
+from testbed.lab import cloud, settings
 from tests.lab.held import Given, Held, hold, leftovers, missing, orphans
 from tests.lab.hosts import HOSTS, order
 from tests.lab.operators import host_conf, reconfigured

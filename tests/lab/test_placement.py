@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from devstack.lab import cloud
+from testbed.lab import cloud
 from tests.lab.hosts import HOSTS, wait_until_homed
 from tests.lab.operators import CONTROLLER_CONF, host_conf, reconfigured, wait_until_told
 

@@ -14,8 +14,8 @@ import uuid as uuids
 import pytest
 import yaml
 
-from devstack.lab import cloud, settings
-from devstack.lab.watch import agent_status
+from testbed.lab import cloud, settings
+from testbed.lab.monitor import agent_status
 from tests.lab.compute_nodes import wait_until_usable
 from tests.lab.hosts import (
     BOTH_CPUS,

@@ -10,8 +10,8 @@ import subprocess
 
 import pytest
 
-from devstack.lab import cloud, settings
-from devstack.lab.watch import agent_status
+from testbed.lab import cloud, settings
+from testbed.lab.monitor import agent_status
 from tests.lab.hosts import (
     BOTH_CPUS,
     affinities,

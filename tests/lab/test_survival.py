@@ -3,8 +3,8 @@
 
 import pytest
 
-from devstack.lab import cloud
-from devstack.lab.watch import qemu_pid
+from testbed.lab import cloud
+from testbed.lab.monitor import qemu_pid
 from tests.lab.compute_nodes import wait_until_up
 from tests.lab.hosts import (
     BOTH_CPUS,

@@ -10,7 +10,7 @@ import re
 
 import pytest
 
-from devstack.lab import cloud
+from testbed.lab import cloud
 from tests.lab.hosts import HOSTS, set_mode, wait_for_vp, wait_until_homed, wait_until_measured
 from tests.lab.operators import openstack
 

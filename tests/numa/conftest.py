@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs inside the NUMA lab: `devstack/numa/numa-lab run -- python -m pytest tests/numa`.
+"""What runs inside the NUMA lab: `testbed/numa/numa-lab run -- python -m pytest tests/numa`.
 
 Outside of it only the tests of `numa-lab` itself are collected: no other machine here has four
 nodes and unified cgroups.

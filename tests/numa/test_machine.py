@@ -4,7 +4,7 @@
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from devstack.numa import settings
+from testbed.numa import settings
 
 NODES = Path("/sys/devices/system/node")
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from devstack.numa import machine, settings
+from testbed.numa import machine, settings
 from tests.waiting import wait_until
 
 COMMAND = str(settings.NUMA / "numa-lab")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The writing guest (devstack/numa/guest) under libvirt: where its memory is, and how it fares.
+"""The writing guest (testbed/numa/guest) under libvirt: where its memory is, and how it fares.
 
 It checks every page that it wrote a round before, and says how long it ever stood still. Its memory
 is placed as the kernel does without being asked: a page is taken where the vCPU that first touches

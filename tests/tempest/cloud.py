@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from devstack.lab import catalog, cloud, settings, up
-from devstack.lab.errors import LabError
+from testbed.lab import cloud, cloud_resources, settings, up
+from testbed.lab.errors import LabError
 from tests.lab.hosts import set_mode
 
 FLAVORS = {"flavor_ref": ("tempest.tiny", 1, 96), "flavor_ref_alt": ("tempest.small", 2, 128)}
@@ -27,7 +27,7 @@ SCHEDULER_LOG = settings.LOG / "controller" / "nova-scheduler.log"
 @contextmanager
 def fresh_lab(with_ours: bool) -> Iterator[None]:
     if up.is_up():
-        raise LabError("the lab is up: `devstack/lab/lab down` first, this needs a fresh one")
+        raise LabError("the lab is up: `testbed/lab/lab down` first, this needs a fresh one")
     try:
         _lab("up", "--hosts", str(len(HOSTS)))
         _offload_at_once()
@@ -90,7 +90,7 @@ def _has_scheduler() -> bool:
 def references() -> dict[str, str]:
     """The images and flavors that tempest uses, made here; as its options name them."""
     admin = cloud.connect()
-    image = admin.image.find_image(catalog.IMAGE)
+    image = admin.image.find_image(cloud_resources.IMAGE)
     other = admin.image.create_image(
         IMAGE_ALT,
         filename=str(up.IMAGE_FILE),

@@ -12,7 +12,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from devstack.lab import settings
+from testbed.lab import settings
 from tests.bench.harness import progress
 from tests.tempest.stages import Options, Stage
 

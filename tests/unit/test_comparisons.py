@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from devstack.lab.watch import Rate
+from testbed.lab.monitor import Rate
 from tests.bench.watcher import well_again
 from tests.tempest.__main__ import compare
 from tests.watcher import gnocchi, occupancy

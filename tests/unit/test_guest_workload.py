@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-SOURCES = Path(__file__).parents[2] / "devstack" / "lab" / "guest" / "workload"
+SOURCES = Path(__file__).parents[2] / "testbed" / "lab" / "guest" / "workload"
 RATE = re.compile(
     r"RATE (?P<kind>\w+) t=\d+\.\d{3} epoch=\d{10}\.\d{3} ops=(?P<ops>\d+) vcpu=\d+"
     r"(?P<latencies> p50_us=\d+ p95_us=\d+ p99_us=\d+)?"

@@ -55,7 +55,7 @@ def modules(folder: str) -> list[Path]:
 @pytest.mark.parametrize("package", PACKAGES)
 def test_packages_import_only_what_they_may(package):
     others = set(PACKAGES) - {package} - MAY_IMPORT[package]
-    outside = {"tests", "devstack"} | others
+    outside = {"tests", "testbed"} | others
     for path in modules(PACKAGES[package]):
         wrong = {name for name in imports_of(path) if name.split(".")[0] in outside}
         assert not wrong, f"{path.relative_to(ROOT)} imports {wrong}"

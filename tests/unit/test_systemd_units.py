@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from devstack.lab.host import RELEASE_LOOP
+from testbed.lab.host import RELEASE_LOOP
 from vp_agent.loop.control_socket import RunFolder
 
 UNITS = sorted((Path(__file__).parents[2] / "etc/nova-vp/systemd").iterdir())

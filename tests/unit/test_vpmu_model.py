@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The software PMU's own C tests, plain and under the address and undefined-behaviour sanitizers.
 
-What they check lies in devstack/vpmu/tests; here they only take part in `make test`.
+What they check lies in testbed/vpmu/tests; here they only take part in `make test`.
 """
 
 import subprocess
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-VPMU = Path(__file__).resolve().parents[2] / "devstack" / "vpmu"
+VPMU = Path(__file__).resolve().parents[2] / "testbed" / "vpmu"
 
 
 @pytest.mark.parametrize("target", ["check", "check-asan"])

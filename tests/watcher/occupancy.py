@@ -7,7 +7,7 @@ import struct
 from collections import Counter
 from pathlib import Path
 
-from devstack.lab import cloud
+from testbed.lab import cloud
 
 LINE_BYTES = 64
 VM_ID_AT, NAME_AT, NAME_BYTES = 28, 128, 256

@@ -14,7 +14,7 @@ import pymysql
 from keystoneauth1.exceptions import ClientException
 from openstack.connection import Connection
 
-from devstack.lab import cloud, settings
+from testbed.lab import cloud, settings
 from tests.bench.harness import progress
 
 PINS = Path(__file__).with_name("constraints.txt")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counters of emulated guests, from the shared-memory files of the software PMU (devstack/vpmu).
+"""Counters of emulated guests, from the shared-memory files of the software PMU (testbed/vpmu).
 
 The layout is that of `vpmu_layout.h`, version 1; a test compares the two. Files are read with
 `pread`, never mapped: the folder belongs to QEMU's user, and a mapped file that somebody truncates

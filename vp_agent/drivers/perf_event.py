@@ -50,7 +50,7 @@ _NO_SUCH_EVENT_ERRNOS = NO_PMU_ERRNOS | {errno.EINVAL}
 NO_PMU = (
     "this host has no PMU (the machine has none, it is a virtual machine without a virtual PMU, or "
     "KVM's mediated vPMU holds it). Run on bare metal, or give this virtual machine a vPMU; a test "
-    "host can use the software PMU (counters = vpmu, see devstack/vpmu)"
+    "host can use the software PMU (counters = vpmu, see testbed/vpmu)"
 )
 
 _libc = ctypes.CDLL(None, use_errno=True)

@@ -56,7 +56,7 @@ def test_everything_that_divides_caches_stands_there() -> None:
 
 def test_every_file_that_is_named_exists() -> None:
     """Those of the clone, that is, without a slash in front."""
-    named = set(re.findall(r"(?<![\w/.])((?:etc|vp_agent|devstack)/[\w./-]*[\w*])", ALL))
+    named = set(re.findall(r"(?<![\w/.])((?:etc|vp_agent|testbed)/[\w./-]*[\w*])", ALL))
     generated = {"etc/nova-vp/nova-vp.conf.sample", "etc/nova-vp/policy.yaml.sample"}
     assert named > generated
     assert {path for path in named - generated if not list(ROOT.glob(path))} == set()

@@ -3,9 +3,9 @@
 
 import pytest
 
-from devstack.lab import settings, up
-from devstack.lab.errors import LabError
-from devstack.lab.processes import Address
+from testbed.lab import settings, up
+from testbed.lab.errors import LabError
+from testbed.lab.processes import Address
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ import configparser
 
 import pytest
 
-from devstack.lab import controller, settings
-from devstack.lab.config import common_values, render
-from devstack.lab.host import Host, vpmu_maps
+from testbed.lab import controller, settings
+from testbed.lab.config import common_values, render
+from testbed.lab.host import Host, vpmu_maps
 
 HOST_VALUES = {
     "host": "vp1",

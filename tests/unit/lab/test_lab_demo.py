@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the demo prints for people: within 100 columns, and what the cure cost the neighbour."""
 
-from devstack.lab import demo
+from testbed.lab import demo
 
 REASON = (
     "vp1: rejected, domain 1: predicted hurt 20.9% > 5.0%; vp2: passed, domain 0: predicted hurt "

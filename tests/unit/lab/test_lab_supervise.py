@@ -9,9 +9,9 @@ from contextlib import suppress
 
 import pytest
 
-from devstack.lab import settings
-from devstack.lab.supervise import Service, prepare, write_atomically
-from devstack.lab.waiting import wait_for
+from testbed.lab import settings
+from testbed.lab.supervise import Service, prepare, write_atomically
+from testbed.lab.waiting import wait_for
 
 SLEEP = ("sleep", "600")
 STUBBORN = ("sh", "-c", "trap '' TERM; while :; do sleep 600 & wait; done")
@@ -23,7 +23,7 @@ class Subject:
     def __init__(self, folder):
         self.folder = folder
         prepare(folder)
-        argv = [sys.executable, "-m", "devstack.lab.supervise", str(folder)]
+        argv = [sys.executable, "-m", "testbed.lab.supervise", str(folder)]
         self.process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, cwd=settings.ROOT)
 
     def want(self, name, argv, revision=""):

@@ -3,7 +3,7 @@
 
 import pytest
 
-from devstack.lab.topology import (
+from testbed.lab.topology import (
     Topology,
     files,
     format_mask,
