@@ -8,14 +8,14 @@ from typing import Any
 from osc_lib.command import command
 
 from nova_vp.core.types.action import Result
-from vp_client import arguments, columns, words
+from vp_client import arguments, columns, formatters
 from vp_client.client import Client, Told
 from vp_client.columns import Cell
 from vp_client.errors import Refused
 from vp_client.plugin import client_of
 
 FORBIDDEN = 403
-RESULTS = (words.PROPOSED, *(result.value for result in Result))
+RESULTS = (formatters.PROPOSED, *(result.value for result in Result))
 
 
 def _add_action(parser: argparse.ArgumentParser) -> None:
@@ -83,7 +83,7 @@ def _table(told: list[dict[str, Any]]) -> Any:
 def _row(action: dict[str, Any]) -> tuple[Any, ...]:
     return (
         columns.code(action["id"]),
-        Cell(action["at"], words.minute(action["at"] or "-")),
+        Cell(action["at"], formatters.minute(action["at"] or "-")),
         columns.server(action["server"]),
         columns.code(action["reason"]),
         action["result"],
@@ -94,23 +94,23 @@ def _row(action: dict[str, Any]) -> tuple[Any, ...]:
 def _fields(action_id: str) -> list[columns.Field]:
     return [
         ("id", str),
-        ("host", words.wrap),
-        ("at", words.or_unknown),
-        ("settled_at", words.or_no),
+        ("host", formatters.wrap),
+        ("at", formatters.or_unknown),
+        ("settled_at", formatters.or_no),
         ("controller", str),
-        ("server", words.server),
+        ("server", formatters.server),
         ("project_id", str),
-        ("victim", words.server_or_none),
-        ("on_behalf_of", words.server_or_none),
+        ("victim", formatters.server_or_none),
+        ("on_behalf_of", formatters.server_or_none),
         ("reason", str),
-        ("meaning", words.wrap),
-        ("rung", words.or_unknown),
-        ("result", partial(words.action_result, action_id)),
-        ("detail", words.or_none),
-        ("changes", words.changes),
-        ("hurt_ratio", words.percent),
-        ("evidence", words.numbers),
-        ("rejected", words.rejected),
+        ("meaning", formatters.wrap),
+        ("rung", formatters.or_unknown),
+        ("result", partial(formatters.action_result, action_id)),
+        ("detail", formatters.or_none),
+        ("changes", formatters.changes),
+        ("hurt_ratio", formatters.percent),
+        ("evidence", formatters.numbers),
+        ("rejected", formatters.rejected),
     ]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from cliff.columns import FormattableColumn
 
-from vp_client import words
+from vp_client import formatters
 
 Field = tuple[str, Callable[[Any], str]]
 Table = tuple[tuple[str, ...], list[tuple[Any, ...]]]
@@ -31,7 +31,9 @@ class Flexible(Cell):
     """Wrapped to what its table has room for, so that a long name does not push it over the edge
     and a shorter one stays whole."""
 
-    def __init__(self, value: Any, text: str, wrap: Callable[[str, int], str] = words.wrap) -> None:
+    def __init__(
+        self, value: Any, text: str, wrap: Callable[[str, int], str] = formatters.wrap
+    ) -> None:
         super().__init__(value, text)
         self._wrap = wrap
 
@@ -45,12 +47,12 @@ def flexible(text: str) -> Flexible:
 
 def code(text: str) -> Flexible:
     """Words with hyphens between them."""
-    return Flexible(text, text, words.wrap_code)
+    return Flexible(text, text, formatters.wrap_code)
 
 
 def server(told: Mapping[str, Any]) -> Flexible:
     """To machines the id."""
-    return Flexible(told["server_id"], words.short_name(told))
+    return Flexible(told["server_id"], formatters.short_name(told))
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
@@ -91,7 +93,7 @@ def _shared(room: int, needs: Mapping[int, int]) -> dict[int, int]:
 
 def state(told: Mapping[str, Any] | None, is_stale: bool = False) -> Cell:
     """To machines the number."""
-    text = "unknown (stale)" if is_stale else words.state(told)
+    text = "unknown (stale)" if is_stale else formatters.state(told)
     return Cell(None if told is None else told["number"], text)
 
 
@@ -112,5 +114,5 @@ NEVER_UNKNOWN = ("unmanaged", "cap_floor_ratio")
 def _cell(answer: Mapping[str, Any], key: str, told: Callable[[Any], str]) -> Cell:
     value = answer[key]
     if value is None and answer.get("is_stale") and key not in NEVER_UNKNOWN:
-        return Cell(None, words.UNKNOWN)
-    return state(value) if key == "state" else Cell(value, words.fitted(told(value)))
+        return Cell(None, formatters.UNKNOWN)
+    return state(value) if key == "state" else Cell(value, formatters.fitted(told(value)))

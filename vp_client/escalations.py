@@ -7,7 +7,7 @@ from typing import Any
 
 from osc_lib.command import command
 
-from vp_client import arguments, columns, escalation_words, words
+from vp_client import arguments, columns, escalation_formatters, formatters
 from vp_client.plugin import client_of
 
 
@@ -37,7 +37,7 @@ class ListEscalations(command.Lister):
 def _row(one: dict[str, Any]) -> tuple[Any, ...]:
     return (
         one["id"],
-        columns.Cell(one["received_at"], words.minute(one["received_at"])),
+        columns.Cell(one["received_at"], formatters.minute(one["received_at"])),
         columns.server(one["victim"]),
         one["status"],
         columns.flexible(one["host"]),
@@ -47,25 +47,25 @@ def _row(one: dict[str, Any]) -> tuple[Any, ...]:
 def _fields(escalation_id: str) -> list[columns.Field]:
     return [
         ("id", str),
-        ("host", words.wrap),
-        ("status", partial(escalation_words.status, escalation_id)),
-        ("reason", words.or_none),
+        ("host", formatters.wrap),
+        ("status", partial(escalation_formatters.status, escalation_id)),
+        ("reason", formatters.or_none),
         ("mode", str),
-        ("victim", words.server),
+        ("victim", formatters.server),
         ("project_id", str),
         ("kind", str),
-        ("meaning", words.wrap),
-        ("since", words.or_unknown),
-        ("received_at", words.or_unknown),
-        ("changed_at", words.or_unknown),
-        ("accepted_at", words.or_no),
-        ("accepted_by", words.or_none),
-        ("settled_at", words.or_no),
-        ("evidence", words.numbers),
-        ("rejected", words.rejected),
-        ("candidates", escalation_words.candidates),
-        ("choice", escalation_words.choice),
-        ("attempts", escalation_words.attempts),
+        ("meaning", formatters.wrap),
+        ("since", formatters.or_unknown),
+        ("received_at", formatters.or_unknown),
+        ("changed_at", formatters.or_unknown),
+        ("accepted_at", formatters.or_no),
+        ("accepted_by", formatters.or_none),
+        ("settled_at", formatters.or_no),
+        ("evidence", formatters.numbers),
+        ("rejected", formatters.rejected),
+        ("candidates", escalation_formatters.candidates),
+        ("choice", escalation_formatters.choice),
+        ("attempts", escalation_formatters.attempts),
     ]
 
 

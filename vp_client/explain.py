@@ -15,10 +15,10 @@ from osc_lib.command import command
 from nova_vp.cli.explain import Case, Reader, explain, harming
 from nova_vp.cli.labels import is_judged, outcome, result
 from nova_vp.core.types.policy import Mode, tightest
-from vp_client import words
-from vp_client.asked import asked_of_cluster
+from vp_client import formatters
 from vp_client.client import Client
 from vp_client.errors import Refused
+from vp_client.escalation_formatters import asked_of_cluster
 from vp_client.plugin import client_of
 from vp_client.vps import add_server
 
@@ -83,9 +83,9 @@ def operators_case(
         incomplete=before["incomplete"] or "",
         hurt=tuple(_harm(found)) if found else (),
         hurts=tuple(_hurts(vp, sufferers)),
-        refused=tuple(map(words.refusal, found["refused"])) if found else (),
+        refused=tuple(map(formatters.refusal, found["refused"])) if found else (),
         done=tuple(map(_deed, vp["actions"])),
-        proposed={one["id"]: words.deed(one) for one in vp["proposals"]},
+        proposed={one["id"]: formatters.deed(one) for one in vp["proposals"]},
         is_judged=any(map(is_judged, vp["actions"])),
         escalations=escalations or {one["id"]: "" for one in vp["escalations"]},
         ordered=_ordered(vp),
@@ -121,24 +121,24 @@ def _operator(host: str, *, can_follow: bool) -> Reader:
 def _harm(found: Told) -> Any:
     yield f"Yes, since {found['since']}: {found['meaning']}."
     for suspect in found["suspects"]:
-        rise = words.number(suspect["rise_per_s"])
-        yield f"Guilty: {words.server(suspect)}, {rise} misses/s more than before."
+        rise = formatters.number(suspect["rise_per_s"])
+        yield f"Guilty: {formatters.server(suspect)}, {rise} misses/s more than before."
 
 
 def _hurts(vp: Told, sufferers: Iterable[Told]) -> Iterator[str]:
     for other in sufferers:
         found = other["interference"]
         if found and vp["server_id"] in [one["server_id"] for one in found["suspects"]]:
-            yield harming(words.server(other), found["since"], found["meaning"])
+            yield harming(formatters.server(other), found["since"], found["meaning"])
 
 
 def _deed(action: Told) -> str:
-    return f"{action['at']} {words.deed(action)}: {outcome(action)}."
+    return f"{action['at']} {formatters.deed(action)}: {outcome(action)}."
 
 
 def _ordered(vp: Told) -> str:
     orders = vp.get("orders")
-    return words.ordered(orders) if orders else ""
+    return formatters.ordered(orders) if orders else ""
 
 
 def _tighter(host: str, ordered: str | None) -> str:

@@ -6,29 +6,29 @@ from typing import Any
 
 from osc_lib.command import command
 
-from vp_client import arguments, columns, escalation_words, words
+from vp_client import arguments, columns, escalation_formatters, formatters
 from vp_client.columns import Cell
 from vp_client.plugin import client_of
 
 FIELDS: list[columns.Field] = [
     ("name", str),
-    ("hypervisor", words.or_unknown),
+    ("hypervisor", formatters.or_unknown),
     ("mode", str),
     ("actuator", str),
-    ("knobs", words.words),
-    ("counters", words.counters),
+    ("knobs", formatters.words),
+    ("counters", formatters.counters),
     ("reported_at", str),
-    ("age_s", words.age),
-    ("is_stale", words.yes_no),
-    ("cells", words.cells),
-    ("nodes", words.nodes),
-    ("contention", words.contention),
+    ("age_s", formatters.age),
+    ("is_stale", formatters.yes_no),
+    ("cells", formatters.cells),
+    ("nodes", formatters.nodes),
+    ("contention", formatters.contention),
     ("vps_count", str),
-    ("hurt_count", words.or_unknown),
-    ("vps", words.vps_of_host),
-    ("proposals", words.proposals),
-    ("memory_moves", words.memory_moves),
-    ("escalations", escalation_words.escalations),
+    ("hurt_count", formatters.or_unknown),
+    ("vps", formatters.vps_of_host),
+    ("proposals", formatters.proposals),
+    ("memory_moves", formatters.memory_moves),
+    ("escalations", escalation_formatters.escalations),
 ]
 
 
@@ -70,8 +70,8 @@ def _row(host: dict[str, Any]) -> tuple[Any, ...]:
         len(host["counters"]["problems"]),
         host["vps_count"],
         Cell(host["hurt_count"], "?" if host["is_stale"] else str(host["hurt_count"])),
-        Cell(host["age_s"], words.age(host["age_s"])),
-        Cell(host["is_stale"], words.yes_no(host["is_stale"])),
+        Cell(host["age_s"], formatters.age(host["age_s"])),
+        Cell(host["is_stale"], formatters.yes_no(host["is_stale"])),
     )
 
 

@@ -6,17 +6,17 @@ from typing import Any
 
 from osc_lib.command import command
 
-from vp_client import arguments, columns, words
+from vp_client import arguments, columns, formatters
 from vp_client.errors import SeveralImages
 from vp_client.plugin import client_of
 
 FIELDS: list[columns.Field] = [
     ("id", str),
-    ("flavor", words.wrap),
-    ("image", words.or_none),
+    ("flavor", formatters.wrap),
+    ("image", formatters.or_none),
     ("vps_count", str),
-    ("vp_class", words.vp_class),
-    ("classes", words.classes),
+    ("vp_class", formatters.vp_class),
+    ("classes", formatters.classes),
 ]
 
 
@@ -39,7 +39,7 @@ def _row(one: dict[str, Any]) -> tuple[Any, ...]:
         columns.flexible(one["flavor"]),
         one["image"],
         one["vps_count"],
-        columns.Cell(one["vp_class"], words.vp_class(one["vp_class"])),
+        columns.Cell(one["vp_class"], formatters.vp_class(one["vp_class"])),
         columns.flexible(one["id"]),
     )
 

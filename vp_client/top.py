@@ -16,7 +16,7 @@ from osc_lib.command import command
 from nova_vp import timestamps
 from nova_vp.cli import live_view
 from nova_vp.cli.live_view import Column, Row, View
-from vp_client import words
+from vp_client import formatters
 from vp_client.client import Client
 from vp_client.errors import VpError
 from vp_client.plugin import client_of
@@ -95,9 +95,9 @@ def _row(vp: Told, has_hosts: bool, now: datetime) -> Row:
     cells = (
         vp["name"] or vp["server_id"],
         *([vp["host"]] if has_hosts else []),
-        "unknown" if vp["state"] is None else words.state(vp["state"]),
+        "unknown" if vp["state"] is None else formatters.state(vp["state"]),
         _for(vp["since"], now),
-        words.short_yes_no(hurt),
+        formatters.short_yes_no(hurt),
         vp["isolation"],
         "stale" if vp["is_stale"] else vp.get("incomplete") or "",
     )
@@ -107,4 +107,4 @@ def _row(vp: Told, has_hosts: bool, now: datetime) -> Row:
 def _for(since: str | None, now: datetime) -> str:
     if since is None:
         return "-"
-    return words.age(max(int((now - timestamps.read(since)).total_seconds()), 0))
+    return formatters.age(max(int((now - timestamps.read(since)).total_seconds()), 0))

@@ -7,45 +7,45 @@ from typing import Any
 from osc_lib.command import command
 
 from nova_vp.cli.labels import POINTS, small
-from vp_client import arguments, columns, escalation_words, words
+from vp_client import arguments, columns, escalation_formatters, formatters
 from vp_client.columns import Cell
 from vp_client.errors import VpError
 from vp_client.plugin import client_of
 
 FIELDS: list[columns.Field] = [
     ("server_id", str),
-    ("name", words.wrap),
+    ("name", formatters.wrap),
     ("project_id", str),
-    ("host", words.wrap),
-    ("flavor", words.wrap),
+    ("host", formatters.wrap),
+    ("flavor", formatters.wrap),
     ("vcpus", str),
-    ("vp_id", words.wrap),
-    ("group", words.or_none),
+    ("vp_id", formatters.wrap),
+    ("group", formatters.or_none),
     ("isolation", str),
-    ("priority", words.weight),
-    ("cap_floor_ratio", words.cap_floor),
-    ("orders", words.orders),
-    ("unmanaged", words.unmanaged),
-    ("domains", words.words),
-    ("cpus", words.wrap),
-    ("cap", words.or_unknown),
-    ("memory", words.or_unknown),
-    ("memory_obstacle", words.or_none),
-    ("is_stale", words.yes_no),
+    ("priority", formatters.weight),
+    ("cap_floor_ratio", formatters.cap_floor),
+    ("orders", formatters.orders),
+    ("unmanaged", formatters.unmanaged),
+    ("domains", formatters.words),
+    ("cpus", formatters.wrap),
+    ("cap", formatters.or_unknown),
+    ("memory", formatters.or_unknown),
+    ("memory_obstacle", formatters.or_none),
+    ("is_stale", formatters.yes_no),
     ("reported_at", str),
-    ("age_s", words.age),
-    ("state", words.state),
-    ("since", words.or_unknown),
-    ("incomplete", words.or_no),
-    ("sensitivity", words.words),
-    ("hurt_by_neighbour", words.yes_no),
-    ("interference", words.interference),
-    ("metrics", words.numbers),
-    ("last_known", words.last_known),
-    ("actions", words.actions),
-    ("proposals", words.proposals),
-    ("memory_moves", words.memory_moves),
-    ("escalations", escalation_words.escalations),
+    ("age_s", formatters.age),
+    ("state", formatters.state),
+    ("since", formatters.or_unknown),
+    ("incomplete", formatters.or_no),
+    ("sensitivity", formatters.words),
+    ("hurt_by_neighbour", formatters.yes_no),
+    ("interference", formatters.interference),
+    ("metrics", formatters.numbers),
+    ("last_known", formatters.last_known),
+    ("actions", formatters.actions),
+    ("proposals", formatters.proposals),
+    ("memory_moves", formatters.memory_moves),
+    ("escalations", escalation_formatters.escalations),
 ]
 
 
@@ -108,7 +108,7 @@ def _row(vp: dict[str, Any], has_hosts: bool) -> list[Any]:
         vp["server_id"],
         columns.flexible(vp["name"]),
         columns.state(vp["state"], is_stale=vp["is_stale"]),
-        Cell(vp["hurt_by_neighbour"], words.short_yes_no(vp["hurt_by_neighbour"])),
+        Cell(vp["hurt_by_neighbour"], formatters.short_yes_no(vp["hurt_by_neighbour"])),
         *host,
     ]
 
@@ -163,7 +163,7 @@ def _moment(row: dict[str, Any], has_hosts: bool) -> list[Any]:
     numbers = (metrics.get(name) for name in METRICS)
     return [
         row["at"],
-        Cell(row["state"] and row["state"]["number"], words.short_state(row["state"])),
+        Cell(row["state"] and row["state"]["number"], formatters.short_state(row["state"])),
         _where(row),
         *(Cell(number, "-" if number is None else small(number)) for number in numbers),
         *([columns.flexible(row["host"])] if has_hosts else []),
@@ -173,7 +173,7 @@ def _moment(row: dict[str, Any], has_hosts: bool) -> list[Any]:
 def _where(row: dict[str, Any]) -> Cell:
     """Operators are told where it was hurt."""
     kind = row.get("kind")
-    text = POINTS.get(kind, kind) if kind else words.short_yes_no(row["hurt_by_neighbour"])
+    text = POINTS.get(kind, kind) if kind else formatters.short_yes_no(row["hurt_by_neighbour"])
     return Cell(kind or row["hurt_by_neighbour"], text)
 
 
@@ -241,4 +241,4 @@ def _order(command: command.Command, server: str, orders: dict[str, Any]) -> Non
         if told["is_told"]
         else "its host will obey as soon as it is heard; see `openstack vp host list`"
     )
-    command.app.stdout.write(f"{server}: {words.orders(told['orders'])}; {heard}\n")
+    command.app.stdout.write(f"{server}: {formatters.orders(told['orders'])}; {heard}\n")

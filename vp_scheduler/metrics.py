@@ -16,8 +16,8 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from nova_vp.core.types.policy import Mode
-from nova_vp.db.escalation_status import FINAL, Status
 from nova_vp.db.stats import HostKind, Survey
+from nova_vp.escalation_status import FINAL, Status
 from nova_vp.service.health import Check, Health, bus_check, database_check
 from nova_vp.service.health import Status as HealthStatus
 from nova_vp.service.metric_labels import Labelled

@@ -7,7 +7,7 @@ The rows are in `table.py`. No policy ever sees one: it sees counters.
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from vp_sim.figures import Draw, Figure, nominal
+from vp_sim.parameters import Draw, Figure, nominal
 
 MIB = 1024 * 1024
 

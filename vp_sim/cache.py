@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from vp_sim.apps import MIB, App
 from vp_sim.machine import LINE_BYTES
-from vp_sim.roots import root
+from vp_sim.solver import root
 
 LINES_PER_MIB = MIB // LINE_BYTES
 GRID_STEPS = 192

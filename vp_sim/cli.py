@@ -17,15 +17,15 @@ from rich.markup import escape
 from rich.progress import Progress
 
 from vp_sim import replay
-from vp_sim.anymix import PREFIX
+from vp_sim.app_profiles import ROWS
 from vp_sim.compare import compare
 from vp_sim.machine import WESTMERE
 from vp_sim.mixes import MIXES, Mix
 from vp_sim.mixfile import BadMix, find_mix
+from vp_sim.output import applications, as_json, provenance, show_comparison, show_timeline
 from vp_sim.policies import BASELINE, UnknownPolicy, find
+from vp_sim.random_mix import PREFIX
 from vp_sim.run import world_of
-from vp_sim.show import applications, as_json, provenance, show_comparison, show_timeline
-from vp_sim.table import ROWS
 from vp_sim.timeline import record
 
 RUNS = 40

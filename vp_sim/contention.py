@@ -15,7 +15,7 @@ from vp_sim.apps import App
 from vp_sim.cache import Sharer, shares_mib
 from vp_sim.loads import Copy, Load, alike, groups
 from vp_sim.machine import LINE_BYTES, Machine, Private
-from vp_sim.roots import root
+from vp_sim.solver import root
 
 ROUNDS = 200
 CONVERGED = 5e-4

@@ -10,8 +10,8 @@ from typing import Protocol
 
 from nova_vp.core.types.knob import Knob
 from nova_vp.core.types.topology import LlcDomain, Topology
-from vp_sim.look import Look, Seen
-from vp_sim.seams import Seams, turn
+from vp_sim.sampling import Look, Seen
+from vp_sim.sim_drivers import Seams, turn
 
 ASK_RATIO = 0.8
 """Use of the allocated CPU above which a guest asks for more (thesis 3.2.3)."""

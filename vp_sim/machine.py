@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from nova_vp.core.types.topology import LlcDomain, Topology
-from vp_sim.figures import Draw, Figure, estimated, nominal, printed, public
+from vp_sim.parameters import Draw, Figure, estimated, nominal, printed, public
 
 LINE_BYTES = 64
 PAGE_BYTES = 4096

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
+from vp_sim.app_profiles import ROWS
 from vp_sim.apps import Row
 from vp_sim.machine import THESIS_SHAPE, WESTMERE, Hardware, Shape
-from vp_sim.table import ROWS
 
 
 class Fill(enum.Enum):

@@ -12,14 +12,14 @@ from typing import Any
 
 import jsonschema
 
-from vp_sim.anymix import PREFIX, any_mix
+from vp_sim.app_profiles import ROWS
 from vp_sim.apps import Row
-from vp_sim.figures import Figure
 from vp_sim.machine import THESIS_SHAPE, WESTMERE, Hardware, Private, Shape
 from vp_sim.mixes import MIXES, Fill, Member, Memory, Mix
 from vp_sim.mixschema import APPLICATION, JUDGE, MOST_CPUS, MOST_VMS, OF_A_NAME
 from vp_sim.mixtext import Unreadable, read_plain
-from vp_sim.table import ROWS
+from vp_sim.parameters import Figure
+from vp_sim.random_mix import PREFIX, any_mix
 
 _LONGEST_TOLD = 400
 

@@ -6,9 +6,9 @@ Beyond these a machine would need more memory than this one has, or a figure wou
 
 import jsonschema
 
+from vp_sim.app_profiles import ROWS
 from vp_sim.machine import Private
 from vp_sim.mixes import Fill, Memory
-from vp_sim.table import ROWS
 
 
 def _number(low: float, high: float) -> dict[str, object]:

@@ -166,7 +166,7 @@ class RecordedActuator:
 
 
 class RecordedSeams(NamedTuple):
-    """One recorded host as a policy has it: the shape of `vp_sim.seams.Seams`."""
+    """One recorded host as a policy has it: the shape of `vp_sim.sim_drivers.Seams`."""
 
     guests: RecordedGuests
     counters: RecordedCounters

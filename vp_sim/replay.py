@@ -26,9 +26,9 @@ from nova_vp.recording.file_format import (
     read,
     told,
 )
-from vp_sim.course import Replayed, as_json, events_of, names_of, render, wished
 from vp_sim.policies import Create, UnknownPolicy, find
 from vp_sim.recorded import RecordedHost, Wish, seams_of
+from vp_sim.replay_log import Replayed, as_json, events_of, names_of, render, wished
 
 RECORDED = "recorded"
 AGAIN = "again"

@@ -11,13 +11,13 @@ from random import Random
 
 from vp_sim.apps import App, app_of
 from vp_sim.contention import Contention
-from vp_sim.figures import Draw, Drawn, nominal
 from vp_sim.host import KIB, SimGuest, SimHost, Tally, new_uuid
 from vp_sim.jobs import JOB_S, Job, solo_rates
 from vp_sim.machine import Machine, machine_of
 from vp_sim.mixes import Member, Mix, Seat, seats
+from vp_sim.parameters import Draw, Drawn, nominal
 from vp_sim.policies import Create
-from vp_sim.seams import seams_of
+from vp_sim.sim_drivers import seams_of
 
 TICK_S = 1.0
 LONGEST_S = 20 * JOB_S

@@ -14,7 +14,7 @@ from nova_vp.recording.file_format import Made, Told, told
 from vp_sim.host import SimGuest, SimHost
 from vp_sim.policies import Create, Policy
 from vp_sim.run import Run, World, simulate
-from vp_sim.seams import Seams
+from vp_sim.sim_drivers import Seams
 
 UNCAPPED = f"{1.0:.0%} of each vCPU"
 

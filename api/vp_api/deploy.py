@@ -24,7 +24,7 @@ from vp_api.errors import JsonErrors
 from vp_api.healthcheck import HealthCheck
 from vp_api.policy import Policy
 from vp_api.routes import PUBLIC, ROUTES
-from vp_api.seams import Agents, Services, Stored
+from vp_api.services import Agents, Services, Stored
 from vp_api.versions import Negotiate
 
 SERVICE_TYPE = "performance-isolation"

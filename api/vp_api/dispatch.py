@@ -21,7 +21,7 @@ from vp_api.errors import JSON, ApiError, Code
 from vp_api.operation import Answer, Call, Operation, Routes
 from vp_api.requests import body_of, check_arguments, query_of
 from vp_api.schemas import base
-from vp_api.seams import Services
+from vp_api.services import Services
 from vp_api.versions import version_of
 
 ROUTE_KEY = "nova_vp.route"

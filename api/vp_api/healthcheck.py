@@ -26,7 +26,7 @@ from nova_vp.service.health import (
     database_check,
     document,
 )
-from vp_api.seams import Services
+from vp_api.services import Services
 
 PATH = "/health"
 

@@ -15,7 +15,7 @@ from oslo_context.context import RequestContext
 
 from vp_api.context import context_of
 from vp_api.errors import Code
-from vp_api.seams import Services
+from vp_api.services import Services
 from vp_api.versions import V1_0
 
 Schema = Mapping[str, Any]

@@ -7,7 +7,7 @@ from typing import Any
 
 from vp_api import openapi
 from vp_api.errors import Code
-from vp_api.handlers import actions, escalations, hosts, orders, profiles, root, service, vps
+from vp_api.handlers import actions, escalations, hosts, profiles, root, service, vps
 from vp_api.operation import Answer, Call, Operation, Routes
 from vp_api.policies import actions as action_rules
 from vp_api.policies import escalations as escalation_rules
@@ -111,7 +111,7 @@ ROUTES: Routes = {
             errors=(Code.VP_NOT_FOUND,),
         ),
         "PATCH": Operation(
-            orders.change_vp,
+            vps.change_vp,
             "Order its mode, that it be left alone, its priority",
             vp_schemas.CHANGE_ANSWER,
             **OWN,

@@ -18,7 +18,7 @@ from nova_vp import conf as options
 from nova_vp.rpcapi import AgentAPI, open_transport
 from nova_vp.service.broker_probe import BrokerProbe, brokers
 from vp_api import deploy
-from vp_api.seams import Stored
+from vp_api.services import Stored
 
 CONFIG_FILES = ("nova-vp.conf", "vp-api.conf")
 FOLDER = "OS_NOVA_VP_CONFIG_DIR"

@@ -14,7 +14,7 @@ from nova_vp.cli import labels
 from nova_vp.core.model.states import FACTOR_BORDERS, state_seen
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.sample import FactorClass, Intensity, State
-from nova_vp.db.escalation_status import Status
+from nova_vp.escalation_status import Status
 
 WIDTH = 100
 LABEL = 10

@@ -15,8 +15,8 @@ from typing import Any
 
 from oslo_config import cfg
 
-from nova_vp.db.escalation_status import Status
 from nova_vp.db.escalations import Attempt, Escalation, Ledger, NotProposed
+from nova_vp.escalation_status import Status
 
 COLUMNS = 100
 LISTED = 50

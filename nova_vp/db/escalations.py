@@ -18,10 +18,10 @@ from sqlalchemy import CursorResult, func, insert, or_, select, update
 from sqlalchemy.orm import Session
 
 from nova_vp.db.column_types import aware_utc, naive_utc, storable
-from nova_vp.db.escalation_status import RUNNING, Status, follows
 from nova_vp.db.facade import Context, open_facade
 from nova_vp.db.models import EscalationGate, EscalationRow, MigrationRow
 from nova_vp.db.retry import after_deadlock
+from nova_vp.escalation_status import RUNNING, Status, follows
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 LISTED = 500

@@ -25,14 +25,14 @@ from nova_vp.core.types.policy import Policy as CorePolicy
 from nova_vp.core.types.reason import Reason
 from tests.bench.harness import Benchmark, Numbers, progress, show
 from tests.bench.placements import Measure, best_static
-from vp_sim.anymix import PREFIX, any_mix
-from vp_sim.course import value_text
 from vp_sim.host import SimHost
 from vp_sim.measure import efficiency
 from vp_sim.mixes import Mix
 from vp_sim.policies import BASELINE, Create, Policy, find
+from vp_sim.random_mix import PREFIX, any_mix
+from vp_sim.replay_log import value_text
 from vp_sim.run import Run, World, simulate, start, world_of
-from vp_sim.seams import Seams
+from vp_sim.sim_drivers import Seams
 from vp_sim.timeline import names_of
 
 MIXES = 1000

@@ -18,7 +18,7 @@ from vp_sim.measure import best_of, efficiency
 from vp_sim.mixes import MIXES
 from vp_sim.policies import find
 from vp_sim.run import Run, World, simulate, start, world_of
-from vp_sim.seams import Seams
+from vp_sim.sim_drivers import Seams
 
 MIX_NAMES = ("stream-spec", "voldemort-mapreduce", "streaming-mapreduce")
 RUNS = 40

@@ -18,7 +18,7 @@ from tests.bench.harness import Benchmark, Numbers, command_line, progress
 from vp_sim.mixes import MIXES
 from vp_sim.policies import Create, Policy, find
 from vp_sim.run import simulate, world_of
-from vp_sim.seams import Seams
+from vp_sim.sim_drivers import Seams
 
 MIX = "stream-spec"
 POLICIES = ("baseline", "llc", "vp")

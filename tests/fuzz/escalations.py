@@ -11,9 +11,9 @@ from typing import Any
 
 from nova_vp import wire
 from nova_vp.core.types.policy import Mode
-from nova_vp.db.escalation_status import Status
 from nova_vp.db.escalations import Ledger
 from nova_vp.db.models import EscalationRow, MigrationRow
+from nova_vp.escalation_status import Status
 from tests.escalations import FakeAgents, HandClock
 from tests.fuzz import seeds
 from tests.fuzz.database import Database, check_change

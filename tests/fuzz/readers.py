@@ -12,7 +12,7 @@ from urllib.parse import quote
 from tests.fuzz.database import Database, Rows
 from tests.fuzz.oracle import expect
 from tests.unit.api.client import Api, Persona
-from vp_api.seams import Stored
+from vp_api.services import Stored
 
 MOST = 4
 """Of each kind that are looked at singly."""

@@ -27,9 +27,9 @@ from vp_agent.drivers.base import ApplyFailed, GuestGone, HostUnavailable
 from vp_agent.loop.control_socket import Refused, RunFolder, Server, ask
 from vp_agent.loop.recorder import WAITING_TICKS, CannotRecord, Seen, _Writer
 from vp_sim import replay
-from vp_sim.course import as_json
 from vp_sim.policies import find
 from vp_sim.recorded import RecordedHost, seams_of
+from vp_sim.replay_log import as_json
 
 FLOATING = Policy(home_on_arrival=Homing.NEVER)
 

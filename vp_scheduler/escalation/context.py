@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from nova_vp.db.escalation_status import Status
 from nova_vp.db.escalations import Attempt, Escalation, Ledger
+from nova_vp.escalation_status import Status
 from nova_vp.service import failpoints
 from vp_scheduler.escalation.agents import Agents
 from vp_scheduler.escalation.clock import Clock, Since

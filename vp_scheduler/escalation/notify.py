@@ -5,8 +5,8 @@ import json
 import logging
 from datetime import datetime
 
-from nova_vp.db.escalation_status import Status
 from nova_vp.db.escalations import Attempt, Escalation
+from nova_vp.escalation_status import Status
 from vp_scheduler.escalation.agents import AgentAway
 from vp_scheduler.escalation.context import Desk
 from vp_scheduler.escalation.messages import backoff_s

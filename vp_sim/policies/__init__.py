@@ -11,7 +11,7 @@ from typing import Protocol
 
 from stevedore import ExtensionManager
 
-from vp_sim.seams import Seams
+from vp_sim.sim_drivers import Seams
 
 NAMESPACE = "vp_sim.policies"
 BASELINE = "baseline"

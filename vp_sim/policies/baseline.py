@@ -3,7 +3,7 @@
 
 from random import Random
 
-from vp_sim.seams import Seams
+from vp_sim.sim_drivers import Seams
 
 
 class Baseline:

@@ -14,7 +14,7 @@ from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Controller, Mode, Policy
 from nova_vp.core.types.state import Memory
 from vp_agent.loop.executor import Hands
-from vp_sim.seams import Seams
+from vp_sim.sim_drivers import Seams
 
 EPOCH = 1
 

@@ -13,8 +13,8 @@ from statistics import fmean
 
 from nova_vp.core.types.knob import Knob
 from nova_vp.core.types.topology import LlcDomain, Topology
-from vp_sim.look import Look, Seen
-from vp_sim.seams import Seams, turn
+from vp_sim.sampling import Look, Seen
+from vp_sim.sim_drivers import Seams, turn
 
 PERIOD_S = 30
 """Between two looks at the order of the guests: samples averaged, one a second."""

@@ -9,8 +9,8 @@ from random import Random
 
 from nova_vp.core.types.knob import Knob
 from vp_sim.elastic import Elastic, Free
-from vp_sim.look import Seen
-from vp_sim.seams import Seams, turn
+from vp_sim.sampling import Seen
+from vp_sim.sim_drivers import Seams, turn
 
 
 class Local:

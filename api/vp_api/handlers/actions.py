@@ -12,7 +12,7 @@ from oslo_log import log as logging
 from nova_vp.db.filters import ActionFilter
 from nova_vp.db.read_api import ActionRecord
 from vp_api import paging
-from vp_api.agents import telling
+from vp_api.agent_errors import telling
 from vp_api.errors import ApiError, Code
 from vp_api.operation import Answer, Call
 from vp_api.views import operator

@@ -9,12 +9,12 @@ from oslo_log import log as logging
 from nova_vp.db.filters import HostFilter
 from nova_vp.db.report_store import HostRecord
 from vp_api import paging
-from vp_api.agents import telling
+from vp_api.agent_errors import telling
 from vp_api.errors import ApiError, Code
 from vp_api.operation import Answer, Call
-from vp_api.sightings import age_of, fresh_since
 from vp_api.versions import V1_1
 from vp_api.views import history, operator
+from vp_api.vp_report import age_of, fresh_since
 
 LOG = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from nova_vp.db.report_store import ERRORS
 from nova_vp.service import health
 from nova_vp.service.health import Check, Status
 from vp_api.operation import Answer, Call
-from vp_api.sightings import fresh_since
+from vp_api.vp_report import fresh_since
 
 
 def show_policies(call: Call) -> Answer:

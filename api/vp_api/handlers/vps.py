@@ -1,20 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
 """Virtual platforms: operators see all of all, tenants the tenant's view of their own.
 
-A server of somebody else and one that does not exist are answered alike.
+A server of somebody else and one that does not exist are answered alike. An override (mode,
+opt-out, priority) is stored first and then sent to the agent of the server's host. An agent that
+does not answer asks for what it missed; the answer says whether it was reached.
 """
 
+from typing import Any
+
+from oslo_log import log as logging
+
+from nova_vp.core.types.policy import Mode
 from nova_vp.db.filters import VpFilter
+from nova_vp.db.overrides import NEVER_WRITTEN, ChangedMeanwhile, ServerOrders
 from nova_vp.db.paging import Listed, Page
 from nova_vp.db.read_api import VpHead
 from vp_api import paging
+from vp_api.agent_errors import telling
 from vp_api.errors import ApiError, Code
 from vp_api.operation import Answer, Call
 from vp_api.policies import vps as policies
 from vp_api.schemas import vps as schemas
-from vp_api.sightings import Sighting, age_of, fresh_since, sightings_of
 from vp_api.versions import V1_1
 from vp_api.views import history, operator, tenant
+from vp_api.vp_report import Sighting, age_of, fresh_since, sightings_of
+
+LOG = logging.getLogger(__name__)
 
 
 def list_vps(call: Call) -> Answer:
@@ -142,3 +153,64 @@ def _no_such(server_id: str) -> ApiError:
         f"No running server '{server_id}' is known to you. `openstack vp list` shows those "
         "that are; a new one appears within seconds, if its host runs vp-agent.",
     )
+
+
+def change_vp(call: Call, server_id: str) -> Answer:
+    sighting = find(call, server_id)
+    for name in call.body:
+        owner = {"project_id": sighting.vp["project_id"]}
+        call.services.policy.require(call.context, policies.CHANGES[name], owner)
+    found = _put(call, sighting)
+    said = ", ".join(f"{name}={value}" for name, value in call.body.items())
+    LOG.info("vp=%s ordered by user=%s: %s", found.uuid, call.user_id, said)
+    shown = operator.orders(found) if call.sees_all else tenant.orders(found)
+    told = _tell(call, sighting)
+    return {"vp": {"server_id": sighting.server_id, "orders": shown, "is_told": told}}
+
+
+def _put(call: Call, sighting: Sighting) -> ServerOrders:
+    book = call.services.stored.orders
+    stands = book.get(sighting.server_id)
+    now: dict[str, Any] = {
+        "mode": stands and stands.mode,
+        "opt_out": stands is not None and stands.opt_out,
+        "priority": stands and stands.priority,
+    }
+    asked = dict(call.body)
+    if asked.get("mode") is not None:
+        asked["mode"] = Mode(asked["mode"])
+    if asked.get("priority") is not None:
+        asked["priority"] = int(asked["priority"])
+    try:
+        return book.put(
+            sighting.server_id,
+            sighting.vp["project_id"],
+            **{**now, **asked},
+            by=call.user_id,
+            now=call.services.clock(),
+            expected=stands.version if stands else NEVER_WRITTEN,
+        )
+    except ChangedMeanwhile as exc:
+        raise ApiError(
+            Code.CHANGED_MEANWHILE,
+            "Look at the server's orders again, and repeat the request if it is still right.",
+        ) from exc
+
+
+def _tell(call: Call, sighting: Sighting) -> bool:
+    """Whether the agent has remembered them. Its words may name the host: they go to the log."""
+    host, tellers = sighting.record.host, call.services.tellers
+    if not tellers.acquire(blocking=False):
+        LOG.warning("host=%s was not told its orders, and will ask: others wait for agents", host)
+        return False
+    servers = [vp["uuid"] for vp in sighting.record.report["vps"]]
+    try:
+        with telling(host):
+            text = call.services.stored.orders.message(servers)
+            call.services.agents.set_orders(host, text)
+    except ApiError as exc:
+        LOG.warning("host=%s was not told its orders, and will ask: %s", host, exc)
+        return False
+    finally:
+        tellers.release()
+    return True

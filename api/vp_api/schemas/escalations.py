@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Queries and answers of /v1/escalations."""
 
-from nova_vp.db.escalation_status import Status
+from nova_vp.escalation_status import Status
 from vp_api.schemas import actions
 from vp_api.schemas.base import (
     COUNT,

@@ -14,8 +14,8 @@ from nova_vp.db.mapping import NAMES, concerned
 from nova_vp.db.overrides import ServerOrders
 from nova_vp.db.read_api import ActionRecord, HostSummary, VpHead
 from nova_vp.db.report_store import HostRecord
-from vp_api.sightings import Age, Sighting
 from vp_api.views import values
+from vp_api.vp_report import Age, Sighting
 
 Names = Mapping[str, str]
 NOTHING_KNOWN = {"state": None, "since": None, "incomplete": None, "hurt_by_neighbour": None}

@@ -14,8 +14,8 @@ from nova_vp.db.overrides import ServerOrders
 from nova_vp.db.read_api import VpAt, VpHead
 from nova_vp.interference import is_hurt
 from vp_api.schemas.history import TENANT_METRICS
-from vp_api.sightings import Age, Sighting
 from vp_api.views import values
+from vp_api.vp_report import Age, Sighting
 
 OWN_ACTIONS = {
     "home-on-arrival": "this server was given a place within its host",

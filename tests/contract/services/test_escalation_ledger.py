@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from oslo_config import cfg
 
-from nova_vp.db.escalation_status import FINAL, NEXT, Status
 from nova_vp.db.escalations import (
     Attempt,
     Budgets,
@@ -20,6 +19,7 @@ from nova_vp.db.escalations import (
     NotProposed,
     Waiting,
 )
+from nova_vp.escalation_status import FINAL, NEXT, Status
 from tests.messages import VICTIM, a_candidate, escalation_text
 
 NOON = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)

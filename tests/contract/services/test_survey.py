@@ -8,10 +8,10 @@ import pytest
 from oslo_config import cfg
 
 from nova_vp import conf as options
-from nova_vp.db.escalation_status import Status
 from nova_vp.db.escalations import Ledger
 from nova_vp.db.report_store import Store
 from nova_vp.db.stats import HostKind, Survey, Surveyor
+from nova_vp.escalation_status import Status
 from tests.contract.services.test_history import Clock
 from tests.messages import escalation_text
 

@@ -12,7 +12,7 @@ from tests.unit.api import cloud
 from tests.unit.api.client import Api, Persona
 from vp_api.dispatch import READERS, Dispatcher
 from vp_api.operation import NOTHING, Operation
-from vp_api.seams import TELLERS
+from vp_api.services import TELLERS
 from vp_api.testing import MemoryAgents
 from vp_api.versions import Negotiate
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import webob
 
-from nova_vp.db.escalation_status import Status
+from nova_vp.escalation_status import Status
 from tests.terminal import ENDED, Terminal, missing_for_terminal
 from tests.unit.api import cloud
 from tests.unit.client.conftest import RENAMED

@@ -3,7 +3,7 @@
 
 import pytest
 
-from vp_client import escalation_words
+from vp_client import escalation_formatters
 
 ME = {"server_id": "id-1", "name": "me"}
 
@@ -25,31 +25,33 @@ def weighed(**changes):
     ("told", "expected"),
     [
         (
-            escalation_words.attempts([an_attempt()]),
+            escalation_formatters.attempts([an_attempt()]),
             "1: me (id-1) from a to wherever Nova chooses: migrating; NOON to now",
         ),
         (
-            escalation_words.attempts([an_attempt(dest_host="b", detail="slow", ended_at="ONE")]),
+            escalation_formatters.attempts(
+                [an_attempt(dest_host="b", detail="slow", ended_at="ONE")]
+            ),
             "1: me (id-1) from a to b: migrating, slow; NOON to ONE",
         ),
-        (escalation_words.choice(None), "none"),
+        (escalation_formatters.choice(None), "none"),
         (
-            escalation_words.choice(
+            escalation_formatters.choice(
                 {"mover": None, "numbers": None, "rejected": [weighed(role="victim")]}
             ),
             "nobody\nnot me (id-1), the victim: too dear; 12 s to copy, costs 1.5 and gains\n"
             "  2.83 k performance-seconds",
         ),
         (
-            escalation_words.choice(
+            escalation_formatters.choice(
                 {"mover": weighed(), "numbers": weighed()["numbers"], "rejected": []}
             ),
             "me (id-1), the aggressor: 12 s to copy, costs 1.5 and gains 2.83 k\n"
             "  performance-seconds",
         ),
-        (escalation_words.status("e-1", "completed"), "completed"),
+        (escalation_formatters.status("e-1", "completed"), "completed"),
         (
-            escalation_words.status("e-1", "proposed"),
+            escalation_formatters.status("e-1", "proposed"),
             "proposed, and waits for\nopenstack vp escalation accept e-1",
         ),
     ],

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from vp_client.asked import asked_of_cluster
+from vp_client.escalation_formatters import asked_of_cluster
 
 SINCE, BEFORE, AFTER = "2026-01-02T03:00:00Z", "2026-01-02T02:00:00Z", "2026-01-02T03:00:05Z"
 

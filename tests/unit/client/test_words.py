@@ -3,7 +3,7 @@
 
 import pytest
 
-from vp_client import words
+from vp_client import formatters
 
 ME = {"server_id": "id-1", "name": "me"}
 OTHER = {"server_id": "id-2", "name": None}
@@ -65,7 +65,7 @@ def a_node(limit=None):
     ],
 )
 def test_what_was_turned(told, expected):
-    text = " ".join(words.actions([an_action(*told)]).split())
+    text = " ".join(formatters.actions([an_action(*told)]).split())
     assert text == f"AT applied: me (id-1), {expected}; reason swap-places: why; predicted hurt 0%"
 
 
@@ -79,7 +79,7 @@ def test_what_was_turned(told, expected):
     ],
 )
 def test_for_whom_it_was_done(whom, expected):
-    text = " ".join(words.actions([an_action() | whom]).split())
+    text = " ".join(formatters.actions([an_action() | whom]).split())
     assert f"reason swap-places{expected}: why" in text
 
 
@@ -90,62 +90,62 @@ def ordered(**changes):
 @pytest.mark.parametrize(
     ("told", "expected"),
     [
-        (words.action_result("a-1", "mended"), "mended"),
+        (formatters.action_result("a-1", "mended"), "mended"),
         (
-            words.action_result("a-1", "proposed"),
+            formatters.action_result("a-1", "proposed"),
             "proposed, and in mode advise waits for\nopenstack vp action apply a-1",
         ),
         (
-            words.contention([{"kind": "cache", "meaning": "why", "servers": [ME, OTHER]}]),
+            formatters.contention([{"kind": "cache", "meaning": "why", "servers": [ME, OTHER]}]),
             "cache: why: me, id-2",
         ),
-        (words.orders(ordered()), "nothing is ordered"),
-        (words.orders(ordered(mode="advise", priority=0)), "mode advise at most, priority 0"),
-        (words.orders(ordered(priority=1, by="u", at="AT")), "priority 1 (by u at AT)"),
-        (words.short_state(None), "-"),
-        (words.minute("2026-01-02T03:04:05Z"), "2026-01-02 03:04"),
-        (words.point("new-kind"), "new-kind"),
-        (words.wrap_code("bring-memory-home", 12), "bring-\nmemory-home"),
-        (words.server_or_none(None), "none"),
-        (words.age(0), "0 s"),
-        (words.age(119), "119 s"),
-        (words.age(120), "2 min"),
-        (words.age(7200), "2 h"),
-        (words.number(0), "0"),
-        (words.number(1.9e-05), "0"),
-        (words.number(0.00018), "0.0002"),
-        (words.number(-0.00001), "0"),
-        (words.number(999.9), "1000"),
-        (words.number(0.6789), "0.679"),
-        (words.number(1234), "1.23 k"),
-        (words.number(2.5e6), "2.5 M"),
-        (words.number(7e9), "7 G"),
-        (words.percent(0.025), "2.5%"),
-        (words.yes_no(None), "unknown"),
-        (words.yes_no(False), "no"),
-        (words.words([]), "none"),
-        (words.words([0, 1]), "0, 1"),
-        (words.unmanaged({"reason": "realtime", "detail": ""}), "yes, realtime"),
-        (words.server({"server_id": "id", "name": None}), "id"),
-        (words.short_name({"server_id": "6a2f0c1e-8d4b", "name": None}), "6a2f0c1e…"),
-        (words.short_name({"server_id": "id", "name": "a long name"}), "a long name"),
-        (words.actions([]), "none"),
-        (words.memory_moves([a_move()]), "me (id-1) to node 1 100 %: 1 of 4 MiB moved"),
+        (formatters.orders(ordered()), "nothing is ordered"),
+        (formatters.orders(ordered(mode="advise", priority=0)), "mode advise at most, priority 0"),
+        (formatters.orders(ordered(priority=1, by="u", at="AT")), "priority 1 (by u at AT)"),
+        (formatters.short_state(None), "-"),
+        (formatters.minute("2026-01-02T03:04:05Z"), "2026-01-02 03:04"),
+        (formatters.point("new-kind"), "new-kind"),
+        (formatters.wrap_code("bring-memory-home", 12), "bring-\nmemory-home"),
+        (formatters.server_or_none(None), "none"),
+        (formatters.age(0), "0 s"),
+        (formatters.age(119), "119 s"),
+        (formatters.age(120), "2 min"),
+        (formatters.age(7200), "2 h"),
+        (formatters.number(0), "0"),
+        (formatters.number(1.9e-05), "0"),
+        (formatters.number(0.00018), "0.0002"),
+        (formatters.number(-0.00001), "0"),
+        (formatters.number(999.9), "1000"),
+        (formatters.number(0.6789), "0.679"),
+        (formatters.number(1234), "1.23 k"),
+        (formatters.number(2.5e6), "2.5 M"),
+        (formatters.number(7e9), "7 G"),
+        (formatters.percent(0.025), "2.5%"),
+        (formatters.yes_no(None), "unknown"),
+        (formatters.yes_no(False), "no"),
+        (formatters.words([]), "none"),
+        (formatters.words([0, 1]), "0, 1"),
+        (formatters.unmanaged({"reason": "realtime", "detail": ""}), "yes, realtime"),
+        (formatters.server({"server_id": "id", "name": None}), "id"),
+        (formatters.short_name({"server_id": "6a2f0c1e-8d4b", "name": None}), "6a2f0c1e…"),
+        (formatters.short_name({"server_id": "id", "name": "a long name"}), "a long name"),
+        (formatters.actions([]), "none"),
+        (formatters.memory_moves([a_move()]), "me (id-1) to node 1 100 %: 1 of 4 MiB moved"),
         (
-            words.memory_moves([a_move(is_over=True, left_kib=0)]),
+            formatters.memory_moves([a_move(is_over=True, left_kib=0)]),
             "me (id-1) to node 1 100 %: 1 of 1 MiB moved, done",
         ),
         (
-            words.memory_moves([a_move(is_over=True, problem="no room")]),
+            formatters.memory_moves([a_move(is_over=True, problem="no room")]),
             "me (id-1) to node 1 100 %: 1 of 4 MiB moved, ended early: no room",
         ),
         (
-            words.nodes([a_node()]),
+            formatters.nodes([a_node()]),
             "node 3: 500 k misses/s, limit not calibrated; summed MPKI 2",
         ),
-        (words.nodes([a_node(4e6)]), "node 3: 500 k misses/s, limit 4 M; summed MPKI 2"),
-        (words.cap_floor(None), "never capped"),
-        (words.weight(2.5), "2.5"),
+        (formatters.nodes([a_node(4e6)]), "node 3: 500 k misses/s, limit 4 M; summed MPKI 2"),
+        (formatters.cap_floor(None), "never capped"),
+        (formatters.weight(2.5), "2.5"),
     ],
 )
 def test_words(told, expected):
@@ -153,12 +153,12 @@ def test_words(told, expected):
 
 
 def test_long_lines_are_continued_with_an_indent():
-    assert words.wrap("one two three", 8) == "one two\n  three"
+    assert formatters.wrap("one two three", 8) == "one two\n  three"
 
 
 def test_an_id_is_not_broken_at_its_hyphens():
-    assert words.wrap("moved 1234-5678-9abc", 16) == "moved\n  1234-5678-9abc"
+    assert formatters.wrap("moved 1234-5678-9abc", 16) == "moved\n  1234-5678-9abc"
 
 
 def test_a_word_longer_than_a_column_is_broken():
-    assert max(map(len, words.wrap("x" * 40, 12).splitlines())) <= 12
+    assert max(map(len, formatters.wrap("x" * 40, 12).splitlines())) <= 12

@@ -12,7 +12,7 @@ from tests.unit.api import cloud
 from tests.unit.api.client import configuration
 from tests.unit.api.stored import holding
 from vp_api import deploy
-from vp_api.seams import Stored
+from vp_api.services import Stored
 from vp_api.testing import MemoryAgents
 
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from oslo_db import exception as db_exception
 
-from nova_vp.db.escalation_status import FINAL, Status
 from nova_vp.db.stats import HostKind, Survey
+from nova_vp.escalation_status import FINAL, Status
 from nova_vp.service.health import Status as HealthStatus
 from tests.unit.scheduler.test_service import MemoryStore, a_new_report
 from tests.waiting import wait_until

@@ -3,11 +3,11 @@
 
 from collections.abc import Sequence
 
+from vp_sim.app_profiles import ROWS
 from vp_sim.apps import app_of
 from vp_sim.contention import Contention, Pace
 from vp_sim.loads import Load
 from vp_sim.machine import Shape, machine_of
-from vp_sim.table import ROWS
 
 FOUR_SOCKETS = machine_of(Shape(nodes=4, domains_per_node=1, cores_per_domain=8))
 APPS = {name: app_of(row) for name, row in ROWS.items()}

@@ -15,12 +15,12 @@ from nova_vp.core.types.reason import Reason
 from nova_vp.core.types.want import Hurt
 from tests.bench.anymix import moved_twice, numbers_of, trial
 from tests.bench.placements import Measure, best_static
-from vp_sim.anymix import any_mix
+from vp_sim.app_profiles import ROWS
 from vp_sim.cli import main
 from vp_sim.machine import Private
 from vp_sim.mixes import Memory
+from vp_sim.random_mix import any_mix
 from vp_sim.run import start, world_of
-from vp_sim.table import ROWS
 
 SAMPLE = range(12)
 LEAST_PE_RATIO = 0.97

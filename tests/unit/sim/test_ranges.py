@@ -9,12 +9,12 @@ from random import Random
 
 import pytest
 
+from vp_sim.app_profiles import ROWS
 from vp_sim.host import SimHost
 from vp_sim.mixfile import BadMix, read_mix
 from vp_sim.mixschema import SCHEMA
 from vp_sim.policies import find
 from vp_sim.run import simulate, world_of
-from vp_sim.table import ROWS
 
 MIXES = 40
 SECONDS = 35.0

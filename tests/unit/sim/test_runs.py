@@ -13,7 +13,7 @@ from vp_sim.measure import best_of, judge
 from vp_sim.mixes import MIXES, Memory, Mix, members
 from vp_sim.policies import UnknownPolicy, find
 from vp_sim.run import Run, simulate, start, world_of
-from vp_sim.seams import seams_of
+from vp_sim.sim_drivers import seams_of
 
 POLICIES = find(("baseline", "llc", "local", "cheap", "random"))
 MIX = MIXES["stream-spec"]

@@ -6,10 +6,10 @@ from random import Random
 import pytest
 
 from tests.unit.sim.solo import APPS, alone
+from vp_sim.app_profiles import ROWS
 from vp_sim.apps import app_of
-from vp_sim.figures import Drawn
 from vp_sim.machine import WESTMERE
-from vp_sim.table import ROWS
+from vp_sim.parameters import Drawn
 
 FIGURES = [
     *((row.name, name, figure) for row in ROWS.values() for name, figure in row.figures().items()),

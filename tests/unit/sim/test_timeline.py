@@ -3,10 +3,10 @@
 
 import pytest
 
+from vp_sim.app_profiles import ROWS
 from vp_sim.mixes import MIXES, Member, Mix
 from vp_sim.policies import find
 from vp_sim.run import world_of
-from vp_sim.table import ROWS
 from vp_sim.timeline import record
 
 

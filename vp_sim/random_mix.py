@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from random import Random
 
 from vp_sim.apps import Phase, Row
-from vp_sim.figures import Figure
 from vp_sim.machine import WESTMERE, Hardware, Private, Shape
 from vp_sim.mixes import Fill, Member, Memory, Mix
+from vp_sim.parameters import Figure
 
 PREFIX = "random:"
 SOURCE = "random: drawn by the mix's seed"

@@ -7,7 +7,7 @@ placements (figures 5 to 8) come out. No figure was ever chosen by the outcome o
 """
 
 from vp_sim.apps import Phase, Row
-from vp_sim.figures import estimated, printed, public
+from vp_sim.parameters import estimated, printed, public
 
 _HIT = estimated(0.35, 0.25, 0.45, "out-of-order cores hide most of an L3 hit")
 _STATE = "the thesis's class of it"

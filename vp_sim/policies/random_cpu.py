@@ -4,8 +4,8 @@
 from random import Random
 
 from vp_sim.elastic import Elastic, Free
-from vp_sim.look import Seen
-from vp_sim.seams import Seams
+from vp_sim.sampling import Seen
+from vp_sim.sim_drivers import Seams
 
 
 class Anywhere:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.sample import Reading
-from vp_sim.seams import Seams
+from vp_sim.sim_drivers import Seams
 
 KILO = 1000.0
 
