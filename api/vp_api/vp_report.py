@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from nova_vp.db.read_api import VpHead
-from nova_vp.db.report_store import HostRecord
+from nova_vp.db.records import HostRecord, VpHead
 from nova_vp.interference import is_hurt
 
 STALE_AFTER_S = 180

@@ -15,7 +15,8 @@ from typing import Any
 
 from oslo_config import cfg
 
-from nova_vp.db.escalations import Attempt, Escalation, Ledger, NotProposed
+from nova_vp.db.escalations import Ledger, NotProposed
+from nova_vp.db.records import Attempt, Escalation
 from nova_vp.escalation_status import Status
 
 COLUMNS = 100

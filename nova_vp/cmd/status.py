@@ -21,7 +21,8 @@ from nova_vp import rpcapi, wire  # noqa: E402
 from nova_vp.cli.exit_status import quietly  # noqa: E402
 from nova_vp.conf import database  # noqa: E402
 from nova_vp.db import schema  # noqa: E402
-from nova_vp.db.report_store import ERRORS, HostHead, Store  # noqa: E402
+from nova_vp.db.records import HostHead  # noqa: E402
+from nova_vp.db.report_store import ERRORS, Store  # noqa: E402
 
 UNHEARD_FOR = timedelta(seconds=wire.EXPIRE_S)
 NAMED = 5

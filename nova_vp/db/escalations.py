@@ -20,67 +20,17 @@ from sqlalchemy.orm import Session
 from nova_vp.db.column_types import aware_utc, naive_utc, storable
 from nova_vp.db.facade import Context, open_facade
 from nova_vp.db.models import EscalationGate, EscalationRow, MigrationRow
+from nova_vp.db.records import Attempt, Escalation
 from nova_vp.db.retry import after_deadlock
 from nova_vp.escalation_status import RUNNING, Status, follows
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+
+
 LISTED = 500
 """Rows that one look for work takes: the oldest first."""
+
 _RUNNING = [status.value for status in RUNNING]
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """One try to have one guest migrated. Moments are aware, as everywhere outside the tables."""
-
-    attempt: int
-    server: str
-    name: str
-    project_id: str
-    role: str
-    memory_kib: int
-    timeout_s: int
-    source_host: str
-    status: Status
-    started_at: datetime
-    detail: str = ""
-    dest_host: str | None = None
-    nova_floor: int | None = None
-    nova_id: int | None = None
-    nova_uuid: str | None = None
-    nova_status: str | None = None
-    asked: int = 0
-    requested_at: datetime | None = None
-    abort_asked_at: datetime | None = None
-    ended_at: datetime | None = None
-    told_at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Escalation:
-    id: str
-    host: str
-    status: Status
-    reason: str
-    message: str
-    victim: str
-    project_id: str
-    """The victim's; empty where the message does not say."""
-    choice: str | None
-    received_at: datetime
-    accepted_at: datetime | None
-    accepted_by: str | None
-    changed_at: datetime
-    not_before: datetime | None
-    owner: str | None
-    version: int
-    settled_at: datetime | None
-    attempts: tuple[Attempt, ...] = ()
-
-    @property
-    def latest(self) -> Attempt:
-        """Raises IndexError where none was begun."""
-        return self.attempts[-1]
 
 
 class Waiting(NamedTuple):

@@ -16,21 +16,25 @@ from zlib import crc32
 from nova_vp.core.model.predict import newcomer_class
 from nova_vp.core.types.sample import State
 from nova_vp.db.column_types import minute_of, naive_utc, storable
+from nova_vp.db.records import NAMES, concerned
 from nova_vp.db.serialization import pack
 from nova_vp.interference import is_hurt
 from nova_vp.wire import compact
 
 HOUR_S = 3600
+
 DAY_S = 24 * HOUR_S
 
 PROPOSED = "proposed"
 """The result of an action that waits for an operator."""
-NAMES = "names"
-"""In a stored action, beside what the report had: what its servers were called, by UUID."""
+
 UNKNOWN = -1
 """A state, a moment or a harm that nobody knows, in a column that lists are searched by."""
 
+
 Row = Mapping[str, Any]
+
+
 Facts = Mapping[Hashable, Callable[[], Row]]
 
 
@@ -128,13 +132,6 @@ def _action_row(report: Mapping[str, Any], action: Mapping[str, Any], at: dateti
         "detail": compact({**action, NAMES: _names(report, concerned(action))}),
         "stored_at": at,
     }
-
-
-def concerned(action: Mapping[str, Any]) -> frozenset[str]:
-    """The server that an action is about, whom it is for, and those that make room."""
-    told = [action["uuid"], action["victim"], action.get("on_behalf_of")]
-    told += [change["uuid"] for change in action.get("changes", [])]
-    return frozenset(uuid.lower() for uuid in told if uuid)
 
 
 def _action_servers(report: Mapping[str, Any], at: datetime) -> Told:

@@ -8,7 +8,6 @@ have obeyed.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -20,43 +19,20 @@ from nova_vp.core.types.policy import Mode
 from nova_vp.db.column_types import aware_utc, naive_utc
 from nova_vp.db.facade import Context, open_facade
 from nova_vp.db.models import OrdersGate, ServerOrdersRow
+from nova_vp.db.records import ServerOrders
 from nova_vp.db.retry import after_conflict
 from nova_vp.db.upsert import upsert
-from nova_vp.server_override import NOTHING, Ordered, orders_text
+from nova_vp.server_override import NOTHING, orders_text
 
 NEVER_WRITTEN = 0
 """The version of a server of which nothing is ordered."""
+
 AHEAD_MS = 24 * 3600 * 1000
 """A number further in the future was not given by any of ours."""
+
 IN_A_QUERY = 500
+
 _COLUMNS = ("project_id", "mode", "opt_out", "priority", "by", "at", "version")
-
-
-@dataclass(frozen=True, slots=True)
-class ServerOrders:
-    """What stands ordered of one server."""
-
-    uuid: str
-    project_id: str
-    mode: Mode | None
-    """At most this, whatever its host may do; None: as its host."""
-    opt_out: bool
-    """It is measured and never touched."""
-    priority: int | None
-    """0 to 9, in place of the flavor's; None: the flavor's."""
-    by: str
-    """Id of the keystone user who ordered it, or took it back."""
-    at: datetime
-    """Aware."""
-    version: int
-
-    @property
-    def ordered(self) -> Ordered:
-        return Ordered(self.mode, self.opt_out, self.priority)
-
-    @property
-    def is_empty(self) -> bool:
-        return self.ordered.is_nothing
 
 
 class Changed(NamedTuple):

@@ -6,90 +6,36 @@ What is asked stands in `questions.py`; lists unpack no report. No row or sessio
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from oslo_config import cfg
 from sqlalchemy import func, select
 
 from nova_vp.db import statements
 from nova_vp.db.column_types import DAY_MINUTES, aware_at, aware_utc, minute_of, naive_utc
-from nova_vp.db.escalations import Escalation, escalation_of
+from nova_vp.db.escalations import escalation_of
 from nova_vp.db.facade import Context, open_facade
 from nova_vp.db.filters import ActionFilter, HostFilter, Span, VpFilter, given
 from nova_vp.db.mapping import UNKNOWN
 from nova_vp.db.models import Host
 from nova_vp.db.paging import Listed, Page, bound
-from nova_vp.db.report_store import ClassCount, HostRecord, record_of
-from nova_vp.db.serialization import HostMinute, VpMinute, unpack
+from nova_vp.db.records import (
+    ActionRecord,
+    ClassCount,
+    ClassesOf,
+    Escalation,
+    HostAt,
+    HostRecord,
+    HostSummary,
+    VpAt,
+    VpHead,
+)
+from nova_vp.db.report_store import record_of
+from nova_vp.db.serialization import unpack
 
 STAYS_ROUND = timedelta(days=1)
 """How far the end of a stay may lie behind what was true."""
-
-
-class VpHead(NamedTuple):
-    """One VP as lists show it."""
-
-    uuid: str
-    host: str
-    project_id: str
-    name: str
-    isolation: str
-    state: int | None
-    since: int | None
-    incomplete: str | None
-    is_hurt: bool | None
-    """None: it was never measured long enough."""
-    received_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class HostSummary:
-    host: str
-    mode: str
-    received_at: datetime
-    counters: Mapping[str, Any]
-    vps_count: int
-    hurt_count: int
-
-
-@dataclass(frozen=True, slots=True)
-class HostAt:
-    """One kept minute of a host."""
-
-    at: datetime
-    host: str
-    minute: HostMinute
-
-
-@dataclass(frozen=True, slots=True)
-class VpAt:
-    """One kept minute of a VP, wherever it was then."""
-
-    at: datetime
-    host: str
-    vp: VpMinute
-
-
-@dataclass(frozen=True, slots=True)
-class ActionRecord:
-    """An action of an agent, as it turned out."""
-
-    host: str
-    at: datetime
-    """Aware, by the clock of the host."""
-    project_id: str
-    action: Mapping[str, Any]
-    """As the report had it (`wire.REPORT_SCHEMA`), and `rows.NAMES`."""
-
-
-class ClassesOf(NamedTuple):
-    """What was measured of servers of one flavor and image."""
-
-    flavor: str
-    image: str
-    counts: tuple[ClassCount, ...]
 
 
 class Browser:

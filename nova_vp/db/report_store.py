@@ -26,6 +26,7 @@ from nova_vp.db.facade import Context, open_facade
 from nova_vp.db.mapping import ReportRows, Row, history_row, rows_of
 from nova_vp.db.models import ActionServer, History, Host, Profile, Stay, StoredAction, VpRow
 from nova_vp.db.purge import Before, Step, purge
+from nova_vp.db.records import ClassCount, HostHead, HostRecord
 from nova_vp.db.retry import after_conflict
 from nova_vp.db.serialization import pack_text, unpack_text
 from nova_vp.db.sqlite import write_first
@@ -34,38 +35,20 @@ from nova_vp.wire import EXPIRE_S, Order, compact
 
 ERRORS = (db_exception.DBError, SQLAlchemyError)
 """What a database that is away, or lacks our tables, raises: oslo.db does not translate all."""
+
 HOST_COLUMNS = (
     *("epoch", "sequence", "mode", "received_at", "packed"),
     *("counters", "vps_count", "hurt_count", "vps_mark"),
 )
+
+
 VP_COLUMNS = ("project_id", "name", "isolation", "state", "since", "incomplete", "is_hurt")
+
+
 ACTION_COLUMNS = ("at", "reason", "result", "detail", "stored_at")
+
+
 PROFILE_COLUMNS = ("flavor", "image", "vp_class", "project_id", "seen_at")
-
-
-@dataclass(frozen=True, slots=True)
-class HostRecord:
-    """The latest report of one host."""
-
-    host: str
-    epoch: int
-    sequence: int
-    mode: str
-    received_at: datetime
-    """Aware, by the clock of the vp-scheduler that stored it."""
-    report: Mapping[str, Any]
-    """Per `wire.REPORT_SCHEMA`."""
-
-
-@dataclass(frozen=True, slots=True)
-class HostHead:
-    """That a host reports, without what: a cloud's reports are hundreds of MiB."""
-
-    host: str
-    order: Order
-    mode: str
-    received_at: datetime
-    """Aware, by the clock of the vp-scheduler that stored it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +74,6 @@ class NewReport:
             "received_at": naive_utc(self.received_at),
             "packed": pack_text(self.text),
         }
-
-
-@dataclass(frozen=True, slots=True)
-class ClassCount:
-    """How many VPs of a flavor and image were last measured to be of a class."""
-
-    flavor: str
-    image: str
-    vp_class: int
-    vps: int
 
 
 class Store:

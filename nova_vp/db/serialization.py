@@ -9,13 +9,14 @@ METRICS and have four digits, which is more than a chart shows.
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
+from nova_vp.db.records import HostMinute, VpMinute
 from nova_vp.wire import compact
 
 FORMAT = 1
+
 METRICS = (
     "mpki",
     "l2_mpki",
@@ -26,24 +27,12 @@ METRICS = (
     "remote_ratio",
     "running_ratio",
 )
+
+
 _NUMBERS = " ".join(["%.4g"] * len(METRICS))
+
+
 _values = itemgetter(*METRICS)
-
-
-class VpMinute(NamedTuple):
-    uuid: str
-    project_id: str
-    state: int | None
-    interference: str | None
-    """What it suffered from, if it did (`nova_vp.core.types.detection.Kind`)."""
-    metrics: Mapping[str, float]
-    """By the names of METRICS; empty if it was not measured."""
-
-
-@dataclass(frozen=True, slots=True)
-class HostMinute:
-    mode: str
-    vps: tuple[VpMinute, ...]
 
 
 def pack_text(text: str) -> bytes:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nova_vp.core.types.policy import Mode
-from nova_vp.db.escalations import Attempt, Escalation
+from nova_vp.db.records import Attempt, Escalation
 from nova_vp.escalation_status import Status
 from nova_vp.service import failpoints
 from vp_scheduler.escalation.context import Desk, tell

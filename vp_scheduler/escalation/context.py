@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from nova_vp.db.escalations import Attempt, Escalation, Ledger
+from nova_vp.db.escalations import Ledger
+from nova_vp.db.records import Attempt, Escalation
 from nova_vp.escalation_status import Status
 from nova_vp.service import failpoints
 from vp_scheduler.escalation.agents import Agents

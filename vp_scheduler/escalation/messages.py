@@ -7,7 +7,7 @@ From values to values: whom the agent named, what speaks against asking Nova, ho
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from nova_vp.db.escalations import Attempt
+from nova_vp.db.records import Attempt
 from vp_scheduler.escalation.nova import MIGRATING, Migration, Server
 from vp_scheduler.escalation.select import Candidate
 

@@ -4,7 +4,7 @@
 import logging
 from collections.abc import Callable
 
-from nova_vp.db.escalations import Attempt, Escalation
+from nova_vp.db.records import Attempt, Escalation
 from nova_vp.escalation_status import Status
 from vp_scheduler.escalation.context import Desk
 from vp_scheduler.escalation.messages import is_migrating

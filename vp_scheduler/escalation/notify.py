@@ -5,7 +5,7 @@ import json
 import logging
 from datetime import datetime
 
-from nova_vp.db.escalations import Attempt, Escalation
+from nova_vp.db.records import Attempt, Escalation
 from nova_vp.escalation_status import Status
 from vp_scheduler.escalation.agents import AgentAway
 from vp_scheduler.escalation.context import Desk

@@ -9,7 +9,7 @@ import logging
 
 from nova_vp import rpcapi
 from nova_vp.core.types.policy import Mode
-from nova_vp.db.escalations import Escalation
+from nova_vp.db.records import Escalation
 from nova_vp.escalation_status import Status
 from nova_vp.service import failpoints
 from vp_scheduler.escalation.agents import AgentAway

@@ -5,7 +5,7 @@ Which step a state takes, and nothing of what the steps do: they stand in `choos
 `following` and `telling`, and share a `desk`.
 """
 
-from nova_vp.db.escalations import Escalation
+from nova_vp.db.records import Escalation
 from nova_vp.escalation_status import Status
 from vp_scheduler.escalation.choosing import Choosing
 from vp_scheduler.escalation.context import Desk, Means

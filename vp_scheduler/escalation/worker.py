@@ -16,7 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from nova_vp.db.escalations import Escalation, Ledger, LostClaim, Waiting
+from nova_vp.db.escalations import Ledger, LostClaim, Waiting
+from nova_vp.db.records import Escalation
 from nova_vp.db.report_store import ERRORS
 from vp_scheduler.escalation.clock import Clock
 

@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from nova_vp.db.purge import Before, Step
-from nova_vp.db.report_store import ClassCount, HostHead, NewReport
+from nova_vp.db.records import ClassCount, HostHead
+from nova_vp.db.report_store import NewReport
 from vp_scheduler.ingest.service import Storing
 
 LAG_BUCKETS_S = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 180.0)

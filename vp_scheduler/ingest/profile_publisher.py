@@ -16,7 +16,8 @@ import oslo_messaging
 from oslo_config import cfg
 
 from nova_vp import rpcapi, wire
-from nova_vp.db.report_store import ERRORS, ClassCount
+from nova_vp.db.records import ClassCount
+from nova_vp.db.report_store import ERRORS
 from nova_vp.newcomer_class import most_common
 from vp_scheduler.ingest.coalesce import OnDemand
 

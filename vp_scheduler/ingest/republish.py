@@ -13,7 +13,8 @@ import oslo_messaging
 from oslo_config import cfg
 
 from nova_vp import rpcapi
-from nova_vp.db.report_store import ERRORS, HostHead
+from nova_vp.db.records import HostHead
+from nova_vp.db.report_store import ERRORS
 from vp_scheduler.ingest import jitter
 from vp_scheduler.ingest.coalesce import OnDemand
 

@@ -19,7 +19,8 @@ from keystoneauth1 import exceptions
 from keystoneauth1.adapter import Adapter
 from oslo_config import cfg
 
-from nova_vp.db.report_store import ERRORS, HostHead, HostRecord
+from nova_vp.db.records import HostHead, HostRecord
+from nova_vp.db.report_store import ERRORS
 from vp_scheduler.escalation import session
 from vp_scheduler.escalation.session import Cloud
 from vp_scheduler.placement.host_traits import (

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from oslo_log import log as logging
 
 from nova_vp.db.filters import ActionFilter
-from nova_vp.db.read_api import ActionRecord
+from nova_vp.db.records import ActionRecord
 from vp_api import paging
 from vp_api.agent_errors import telling
 from vp_api.errors import ApiError, Code

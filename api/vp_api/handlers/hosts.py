@@ -7,7 +7,7 @@ An answer means that the agent acknowledged; the next report shows it everywhere
 from oslo_log import log as logging
 
 from nova_vp.db.filters import HostFilter
-from nova_vp.db.report_store import HostRecord
+from nova_vp.db.records import HostRecord
 from vp_api import paging
 from vp_api.agent_errors import telling
 from vp_api.errors import ApiError, Code

@@ -5,7 +5,7 @@ import base64
 import binascii
 
 from nova_vp.db.paging import Page
-from nova_vp.db.read_api import ClassesOf
+from nova_vp.db.records import ClassesOf
 from nova_vp.newcomer_class import most_common
 from vp_api import paging
 from vp_api.errors import ApiError, Code

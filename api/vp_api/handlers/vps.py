@@ -12,9 +12,9 @@ from oslo_log import log as logging
 
 from nova_vp.core.types.policy import Mode
 from nova_vp.db.filters import VpFilter
-from nova_vp.db.overrides import NEVER_WRITTEN, ChangedMeanwhile, ServerOrders
+from nova_vp.db.overrides import NEVER_WRITTEN, ChangedMeanwhile
 from nova_vp.db.paging import Listed, Page
-from nova_vp.db.read_api import VpHead
+from nova_vp.db.records import ServerOrders, VpHead
 from vp_api import paging
 from vp_api.agent_errors import telling
 from vp_api.errors import ApiError, Code

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from nova_vp.cli import labels
-from nova_vp.db.escalations import Attempt, Escalation
+from nova_vp.db.records import Attempt, Escalation
 from vp_api.views import operator, values
 
 

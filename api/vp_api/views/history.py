@@ -3,8 +3,7 @@
 
 from typing import Any
 
-from nova_vp.db.read_api import HostAt, VpAt
-from nova_vp.db.serialization import VpMinute
+from nova_vp.db.records import HostAt, VpAt, VpMinute
 from nova_vp.interference import is_hurt
 from vp_api.views import values
 

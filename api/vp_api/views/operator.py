@@ -10,10 +10,15 @@ from typing import Any
 
 from nova_vp.cli import labels
 from nova_vp.core.types.reason import Rung
-from nova_vp.db.mapping import NAMES, concerned
-from nova_vp.db.overrides import ServerOrders
-from nova_vp.db.read_api import ActionRecord, HostSummary, VpHead
-from nova_vp.db.report_store import HostRecord
+from nova_vp.db.records import (
+    NAMES,
+    ActionRecord,
+    HostRecord,
+    HostSummary,
+    ServerOrders,
+    VpHead,
+    concerned,
+)
 from vp_api.views import values
 from vp_api.vp_report import Age, Sighting
 

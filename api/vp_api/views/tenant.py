@@ -10,8 +10,7 @@ from typing import Any
 
 from nova_vp.core.types.action import Result
 from nova_vp.core.types.guest import Isolation, Unmanaged
-from nova_vp.db.overrides import ServerOrders
-from nova_vp.db.read_api import VpAt, VpHead
+from nova_vp.db.records import ServerOrders, VpAt, VpHead
 from nova_vp.interference import is_hurt
 from vp_api.schemas.history import TENANT_METRICS
 from vp_api.views import values

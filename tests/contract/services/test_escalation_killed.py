@@ -24,7 +24,8 @@ from oslo_config import cfg
 from nova_vp import conf as options
 from nova_vp import rpcapi, rpcserver, wire
 from nova_vp.cmd import manage
-from nova_vp.db.escalations import Escalation, Ledger
+from nova_vp.db.escalations import Ledger
+from nova_vp.db.records import Escalation
 from nova_vp.escalation_status import Status
 from nova_vp.service import failpoints
 from tests.connections import collect_sockets

@@ -10,15 +10,8 @@ from typing import Any
 import pytest
 from oslo_config import cfg
 
-from nova_vp.db.escalations import (
-    Attempt,
-    Budgets,
-    Escalation,
-    Ledger,
-    LostClaim,
-    NotProposed,
-    Waiting,
-)
+from nova_vp.db.escalations import Budgets, Ledger, LostClaim, NotProposed, Waiting
+from nova_vp.db.records import Attempt, Escalation
 from nova_vp.escalation_status import FINAL, NEXT, Status
 from tests.messages import VICTIM, a_candidate, escalation_text
 

@@ -18,7 +18,8 @@ from oslo_config import cfg
 from nova_vp import conf as options
 from nova_vp import rpcapi, wire
 from nova_vp.cmd import manage
-from nova_vp.db.escalations import Escalation, Ledger
+from nova_vp.db.escalations import Ledger
+from nova_vp.db.records import Escalation
 from nova_vp.escalation_status import Status
 from tests.escalations import FakeAgents, HandClock, World, a_world
 from tests.fake_nova import FakeMigration, FakeServer

@@ -15,8 +15,9 @@ from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.sample import Sensitivity
 from nova_vp.db.filters import ActionFilter, Span
 from nova_vp.db.paging import Page
-from nova_vp.db.read_api import ActionRecord, Browser
-from nova_vp.db.report_store import ClassCount, NewReport, Store
+from nova_vp.db.read_api import Browser
+from nova_vp.db.records import ActionRecord, ClassCount
+from nova_vp.db.report_store import NewReport, Store
 from tests.decisions import a_decision, a_detection, a_guest, a_view, an_action, facts, uuid_of
 from vp_agent.publish.report import report
 

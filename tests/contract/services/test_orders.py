@@ -13,8 +13,9 @@ from nova_vp import wire
 from nova_vp.core.types.policy import Mode
 from nova_vp.db import schema
 from nova_vp.db.models import ServerOrdersRow
-from nova_vp.db.overrides import NEVER_WRITTEN, ChangedMeanwhile, OrderBook, ServerOrders
+from nova_vp.db.overrides import NEVER_WRITTEN, ChangedMeanwhile, OrderBook
 from nova_vp.db.purge import Before, Step, purge
+from nova_vp.db.records import ServerOrders
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 NOW_MS = int(NOW.timestamp() * 1000)

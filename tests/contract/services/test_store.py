@@ -11,7 +11,8 @@ from oslo_config import cfg
 from nova_vp import wire
 from nova_vp.db import schema
 from nova_vp.db.models import Base
-from nova_vp.db.report_store import ERRORS, HostHead, NewReport, Store
+from nova_vp.db.records import HostHead
+from nova_vp.db.report_store import ERRORS, NewReport, Store
 from tests.messages import a_report
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)

@@ -18,7 +18,7 @@ from oslo_db import exception as db_exception
 
 from nova_vp import conf as options
 from nova_vp import wire
-from nova_vp.db.report_store import HostHead, HostRecord
+from nova_vp.db.records import HostHead, HostRecord
 from tests.messages import a_report
 from tests.placement import adapter_of, placement
 from tests.waiting import wait_until

@@ -11,7 +11,7 @@ import json
 from datetime import UTC, datetime, timedelta
 
 from nova_vp import wire
-from nova_vp.db.report_store import HostRecord
+from nova_vp.db.records import HostRecord
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 NOW_S = NOW.timestamp()

@@ -15,7 +15,8 @@ from nova_vp import wire
 from nova_vp.conf import database
 from nova_vp.db import schema
 from nova_vp.db.escalations import Ledger
-from nova_vp.db.report_store import HostRecord, NewReport, Store
+from nova_vp.db.records import HostRecord
+from nova_vp.db.report_store import NewReport, Store
 from nova_vp.escalation_status import Status
 from tests.unit.api import cloud
 from vp_api.services import Stored

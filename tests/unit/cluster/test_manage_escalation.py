@@ -13,7 +13,8 @@ import pytest
 from oslo_config import cfg
 
 from nova_vp.cmd import manage
-from nova_vp.db.escalations import Attempt, Budgets, Escalation, Ledger
+from nova_vp.db.escalations import Budgets, Ledger
+from nova_vp.db.records import Attempt, Escalation
 from nova_vp.escalation_status import Status
 from tests.messages import escalation_text
 from vp_scheduler.escalation.select import Candidate, Terms, choose

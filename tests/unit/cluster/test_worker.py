@@ -9,7 +9,8 @@ import pytest
 from oslo_config import cfg
 
 from nova_vp.cmd import manage
-from nova_vp.db.escalations import Escalation, Ledger, LostClaim, Waiting
+from nova_vp.db.escalations import Ledger, LostClaim, Waiting
+from nova_vp.db.records import Escalation
 from tests.escalations import NOON, HandClock
 from tests.waiting import wait_until
 from vp_scheduler.escalation.clock import Since

@@ -36,7 +36,7 @@ warnings.simplefilter("ignore")
 import nova.cmd.scheduler
 import nova.conf
 nova.conf.CONF([], default_config_files=[])
-from vp_scheduler import shared
+from vp_scheduler.placement import process_state
 from vp_scheduler.filters import VPIsolationFilter
 from vp_scheduler.weighers import VPInterferenceWeigher
 plugins = VPIsolationFilter(), VPInterferenceWeigher()
@@ -45,7 +45,7 @@ assert threading.active_count() == 1, threading.enumerate()
 for _ in range(2):
     if os.fork() == 0:
         end = time.monotonic() + 30
-        while not shared.placement().view.get("vp1"):
+        while not process_state.placement().view.get("vp1"):
             if time.monotonic() > end:
                 os._exit(1)
             time.sleep(0.05)

@@ -4,7 +4,7 @@
 import pytest
 
 from nova_vp import wire
-from nova_vp.db.report_store import ClassCount
+from nova_vp.db.records import ClassCount
 from vp_scheduler.ingest.profile_publisher import learn
 
 
