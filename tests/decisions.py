@@ -12,7 +12,7 @@ from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.reason import Reason, Rejection, Rung
 from nova_vp.core.types.sample import Profile, Sample, Sensitivity, State
 from nova_vp.core.types.topology import LlcDomain
-from nova_vp.core.types.want import Alternative, Hurt
+from nova_vp.core.types.want import Alternative, PredictedLoss
 from vp_agent.publish.host_info import HostFacts
 
 SAMPLE = Sample(1.0, 1.0, 1e9, 1.2, 10.123456789, 5.0, 0.5, 1e6, 2e6, 0.1, 2.5, 1.0, 1.0)
@@ -62,7 +62,7 @@ def a_domain_view(id: int = 0, newcomer: float = 0.0, free_cores: float = 1.5) -
         free_cores=free_cores,
         allocated_vcpus=4.0,
         pressure_per_s=1e6,
-        table=(Hurt(0.0, 0.0, 0.0),) * 9 + (Hurt(newcomer, 0.02, 0.01),),
+        table=(PredictedLoss(0.0, 0.0, 0.0),) * 9 + (PredictedLoss(newcomer, 0.02, 0.01),),
     )
 
 
@@ -80,11 +80,11 @@ def an_action(id: str = "a1", **fields: Any) -> Action:
         "domain_ids": (1,),
         "reason": Reason.MOVE_AGGRESSOR,
         "decided_s": 9.0,
-        "hurt": Hurt(0.01, 0.03),
+        "hurt": PredictedLoss(0.01, 0.03),
         "victim_uuid": uuid_of(1),
         "rung": Rung.MOVE,
         "evidence": {"rise_per_s": 1e6, "broken": float("nan")},
-        "rejected": (Alternative(uuid_of(1), 1, Rejection.NO_FREE_CPU, Hurt(0.2, 0.1)),),
+        "rejected": (Alternative(uuid_of(1), 1, Rejection.NO_FREE_CPU, PredictedLoss(0.2, 0.1)),),
     }
     return Action(**values | fields)
 

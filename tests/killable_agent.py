@@ -27,8 +27,8 @@ from nova_vp.core.types.knob import NO_QUOTA, Knob, Quota
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.reason import Reason
-from nova_vp.core.types.state import Memory
-from nova_vp.core.types.want import Hurt
+from nova_vp.core.types.state import CoreState
+from nova_vp.core.types.want import PredictedLoss
 from vp_agent import wiring
 from vp_agent.cli import main as agent
 
@@ -136,20 +136,20 @@ def fork(log: str, death: str, lease_s: str, *arguments: str) -> int:
         os._exit(status)
 
 
-Step = Callable[[Memory, Picture, Policy], tuple[Memory, Decision]]
+Step = Callable[[CoreState, Picture, Policy], tuple[CoreState, Decision]]
 
 
 def capping(real: Step, lease_s: float) -> Step:
     """The core with one more controller, which caps without any reason."""
 
-    def step(memory: Memory, picture: Picture, policy: Policy) -> tuple[Memory, Decision]:
-        memory, decision = real(memory, picture, policy)
+    def step(state: CoreState, picture: Picture, policy: Policy) -> tuple[CoreState, Decision]:
+        state, decision = real(state, picture, policy)
         caps = tuple(
             a_cap(guest, picture, lease_s)
             for guest in picture.guests
             if not guest.unmanaged and is_due(guest, picture, lease_s)
         )
-        return memory, replace(decision, actions=(*decision.actions, *caps))
+        return state, replace(decision, actions=(*decision.actions, *caps))
 
     return step
 
@@ -172,7 +172,7 @@ def a_cap(guest: Guest, picture: Picture, lease_s: float) -> Action:
         domain_ids=(),
         reason=Reason.RENEW_CAP,
         decided_s=picture.at_s,
-        hurt=Hurt(0.0, 0.0),
+        predicted_loss=PredictedLoss(0.0, 0.0),
     )
 
 

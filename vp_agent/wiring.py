@@ -18,7 +18,7 @@ from nova_vp import wire
 from nova_vp.conf.policy import policy_from
 from nova_vp.core.types.knob import Knob
 from nova_vp.core.types.policy import Homing, Mode, Policy
-from nova_vp.core.types.state import Memory
+from nova_vp.core.types.state import CoreState
 from nova_vp.core.types.topology import Limits
 from vp_agent.drivers.base import Actuator, CountersDriver, GuestsDriver, MemoryMover
 from vp_agent.drivers.cache_partition import NONE as NO_PARTITION
@@ -188,7 +188,9 @@ def alone(conf: cfg.ConfigOpts) -> Iterator[Alone]:
             LibvirtJournal(domains),
             limits(conf, state),
         )
-        yield Alone(watched, policy_from(conf), Memory(profiles=state.profiles() if state else {}))
+        yield Alone(
+            watched, policy_from(conf), CoreState(profiles=state.profiles() if state else {})
+        )
     finally:
         if source:
             source.close()
@@ -245,7 +247,7 @@ def build(
         last_epoch=last_epoch,
         limits=limits(conf, state),
     )
-    memory = Memory(profiles=state.profiles())
+    core_state = CoreState(profiles=state.profiles())
     recorder = Recorder(host_name(conf), conf.agent.record_max_mib << 20)
     agent = Agent(
         host,
@@ -253,7 +255,7 @@ def build(
         publisher,
         ProfileKeeper(state),
         policy,
-        memory,
+        core_state,
         recorder,
         Cluster(escalator, migrations),
         tally,

@@ -46,10 +46,10 @@ class CannotReplay(Exception):
 def replay(section: Section, policy: Policy | None = None) -> Iterator[tuple[Tick, Decision]]:
     """The core's decisions on the recorded pictures. Its actions are answered as they were then;
     those that nobody tried are left open."""
-    memory, policy = section.header.memory, policy or section.header.policy
+    state, policy = section.header.state, policy or section.header.policy
     for tick in section.ticks:
-        memory, decision = step(memory, tick.picture, policy)
-        memory = confirmed(memory, decision, tick.answers)
+        state, decision = step(state, tick.picture, policy)
+        state = confirmed(state, decision, tick.answers)
         yield tick, decision
 
 

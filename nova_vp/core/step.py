@@ -9,77 +9,77 @@ decision, so that log, API and CLI agree. `pipeline.confirm` notes what the host
 from collections.abc import Iterator
 from dataclasses import replace
 
-from nova_vp.core.controllers.initial_placement.controller import homing
+from nova_vp.core.controllers.initial_placement.controller import initial_placement
 from nova_vp.core.controllers.merlin.controller import (
     demands,
     note_allocations,
     note_unmet,
     watch_repercussions,
 )
-from nova_vp.core.controllers.rebalance.controller import is_due, rearrange
-from nova_vp.core.controllers.vp.controller import mitigation
+from nova_vp.core.controllers.rebalance.controller import is_due, rebalance
+from nova_vp.core.controllers.vp.controller import mitigate
 from nova_vp.core.escalation.escalate import escalate
 from nova_vp.core.model.cpu_cap import keep_caps
-from nova_vp.core.model.holds import put_off
-from nova_vp.core.model.host import Host, after, see
-from nova_vp.core.model.what_if import Outlook
+from nova_vp.core.model.holds import back_off
+from nova_vp.core.model.host import Host, after, build_host
+from nova_vp.core.model.what_if import WhatIfModel
 from nova_vp.core.pipeline import verify
 from nova_vp.core.pipeline.arbitrate import arbitrate
-from nova_vp.core.pipeline.copy_rate import memory_paces
+from nova_vp.core.pipeline.copy_rate import copy_rates
 from nova_vp.core.pipeline.describe import describe, tabulate
-from nova_vp.core.pipeline.foreign import respect
+from nova_vp.core.pipeline.foreign import respect_foreign_changes
 from nova_vp.core.pipeline.permit import permit
 from nova_vp.core.pipeline.plan import lost_settings, plan
-from nova_vp.core.pipeline.rate_limit import pace
-from nova_vp.core.pipeline.revert import note_left_alone, revoke
+from nova_vp.core.pipeline.rate_limit import rate_limit
+from nova_vp.core.pipeline.revert import note_left_alone, revert
 from nova_vp.core.signals.detect import detect_all
 from nova_vp.core.signals.detect_numa import node_views
 from nova_vp.core.signals.measure import measure
 from nova_vp.core.types.decision import Decision, NodeView
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Controller, Policy
-from nova_vp.core.types.state import Memory
+from nova_vp.core.types.state import CoreState
 from nova_vp.core.types.want import Want
 
 
-def step(memory: Memory, picture: Picture, policy: Policy) -> tuple[Memory, Decision]:
+def step(state: CoreState, picture: Picture, policy: Policy) -> tuple[CoreState, Decision]:
     """What this host looks like, and what should be done about it now."""
-    picture, memory, foreign = respect(memory, picture)
-    memory = measure(memory, picture, policy)
-    host = see(picture, memory.vps, memory.undisturbed)
+    picture, state, foreign = respect_foreign_changes(state, picture)
+    state = measure(state, picture, policy)
+    host = build_host(picture, state.vps, state.undisturbed)
     nodes = node_views(host, picture.limits, policy)
-    memory, verdicts = detect_all(memory, host, nodes, picture, policy)
-    host = replace(host, vps=memory.vps, undisturbed=memory.undisturbed)
-    memory, revoked = revoke(note_left_alone(memory, picture), picture, policy)
-    memory, undo = verify.judge(memory, verdicts, picture, policy)
-    memory = watch_repercussions(memory, picture.at_s, policy)
-    is_look_due = is_due(host, memory, picture.at_s, policy)
-    wanted = controllers(host, memory, nodes, picture, policy, is_look_due)
+    state, verdicts = detect_all(state, host, nodes, picture, policy)
+    host = replace(host, vps=state.vps, undisturbed=state.undisturbed)
+    state, revoked = revert(note_left_alone(state, picture), picture, policy)
+    state, undo = verify.verify(state, verdicts, picture, policy)
+    state = watch_repercussions(state, picture.at_s, policy)
+    is_look_due = is_due(host, state, picture.at_s, policy)
+    wanted = controllers(host, state, nodes, picture, policy, is_look_due)
     wants = (*revoked, *undo, *wanted, *lost_settings(picture))
     owned, outranked = arbitrate(wants)
-    paced, held = pace(owned, memory, picture.at_s, policy)
-    actions, proposals = permit(plan(paced, memory, picture), picture, policy)
-    memory = note_unmet(note_allocations(memory, host, actions), wants, picture.at_s)
+    paced, held = rate_limit(owned, state, picture.at_s, policy)
+    actions, proposals = permit(plan(paced, state, picture), picture, policy)
+    state = note_unmet(note_allocations(state, host, actions), wants, picture.at_s)
     if is_look_due:
-        memory = put_off(memory, picture.at_s)
-    memory = tabulate(memory, after(host, picture, actions), picture.at_s, policy)
+        state = back_off(state, picture.at_s)
+    state = tabulate(state, after(host, picture, actions), picture.at_s, policy)
     refused = outranked + held
-    memory, told = escalate(memory, host, picture.limits, refused, wants, picture.at_s, policy)
-    decision = describe(memory, host, picture, actions, proposals)
-    return memory, replace(
+    state, told = escalate(state, host, picture.limits, refused, wants, picture.at_s, policy)
+    decision = describe(state, host, picture, actions, proposals)
+    return state, replace(
         decision,
         refused=refused,
         foreign=foreign,
         nodes=nodes,
         memory_moves=tuple(picture.memory_moves.values()),
-        memory_pace_kib_per_s=memory_paces(host, nodes, policy),
+        memory_pace_kib_per_s=copy_rates(host, nodes, policy),
         escalations=told,
     )
 
 
 def controllers(
     host: Host,
-    memory: Memory,
+    state: CoreState,
     nodes: tuple[NodeView, ...],
     picture: Picture,
     policy: Policy,
@@ -90,12 +90,12 @@ def controllers(
     is_hurt = any(vp.detection for vp in host.vps.values())
     looks = is_look_due and Controller.REARRANGE in wanted
     if is_hurt or looks or Controller.MERLIN in wanted:
-        outlook = Outlook(host, picture.limits, policy)
+        what_if = WhatIfModel(host, picture.limits, policy)
         if Controller.VP in wanted:
-            yield from mitigation(host, outlook, memory, now_s, policy)
+            yield from mitigate(host, what_if, state, now_s, policy)
         if looks:
-            yield from rearrange(host, outlook, memory, nodes, now_s, policy)
+            yield from rebalance(host, what_if, state, nodes, now_s, policy)
         if Controller.MERLIN in wanted:
-            yield from demands(host, outlook, memory, now_s, policy)
-    yield from keep_caps(host, memory, picture, policy)
-    yield from homing(host, picture.mode, policy)
+            yield from demands(host, what_if, state, now_s, policy)
+    yield from keep_caps(host, state, picture, policy)
+    yield from initial_placement(host, picture.mode, policy)

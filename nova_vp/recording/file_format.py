@@ -21,7 +21,7 @@ from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.reason import Reason
 from nova_vp.core.types.sample import Reading
-from nova_vp.core.types.state import Memory
+from nova_vp.core.types.state import CoreState
 from nova_vp.recording.codec import Json, Malformed, record_of
 
 VERSION = 1
@@ -43,7 +43,7 @@ class Header:
     at: float
     """Seconds since 1970."""
     policy: Policy
-    memory: Memory
+    state: CoreState
     """Before the first tick that follows."""
 
 
@@ -129,11 +129,11 @@ def answered(outcomes: Iterable[Outcome]) -> tuple[Answer, ...]:
     return tuple(Answer(o.action.id, o.result, o.at_s, o.detail) for o in outcomes)
 
 
-def confirmed(memory: Memory, decision: Decision, answers: Iterable[Answer]) -> Memory:
+def confirmed(state: CoreState, decision: Decision, answers: Iterable[Answer]) -> CoreState:
     """Memory after what the host answered to those of the actions that it was asked for."""
     actions = {action.id: action for action in decision.actions}
     return confirm(
-        memory,
+        state,
         [
             Outcome(actions[answer.action_id], answer.result, answer.at_s, answer.detail)
             for answer in answers

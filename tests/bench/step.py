@@ -44,10 +44,10 @@ class TimedHost(Host):
     def decide(self) -> Decision:
         picture = self.picture()
         began_ns = time.thread_time_ns()
-        self.memory, decision = step(self.memory, picture, self.policy)
+        self.state, decision = step(self.state, picture, self.policy)
         self.steps_ms.append((time.thread_time_ns() - began_ns) / 1e6)
         outcomes = [self._apply(action) for action in decision.actions]
-        self.memory = confirm(self.memory, outcomes)
+        self.state = confirm(self.state, outcomes)
         return decision
 
 

@@ -11,7 +11,7 @@ from nova_vp import wire
 from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.knob import Knob
 from nova_vp.core.types.policy import Mode
-from nova_vp.core.types.state import Memory
+from nova_vp.core.types.state import CoreState
 from tests.decisions import facts
 from tests.fuzz.oracle import Wrong, expect
 from tests.unit.core.build import CHASE, COMPUTE, STREAM, Host, nodes_of, uuid_of
@@ -42,7 +42,7 @@ def live(host: Host, ticks: int = 2) -> None:
 
 
 def remembering(host: Host, profiles: Mapping[str, Any]) -> Host:
-    host.memory = Memory(profiles=dict(zip(GUESTS, profiles.values(), strict=False)))
+    host.state = CoreState(profiles=dict(zip(GUESTS, profiles.values(), strict=False)))
     return host
 
 

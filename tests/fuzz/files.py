@@ -199,7 +199,7 @@ def _check_section(section: Section) -> None:
 @cache
 def _recorded() -> tuple[str, ...]:
     host, writer = a_host(), LineWriter()
-    lines = [writer.header(Header("vp1", 1.8e9, host.policy, host.memory))]
+    lines = [writer.header(Header("vp1", 1.8e9, host.policy, host.state))]
     for _ in range(6):
         host.pass_time(1.0)
         seen = len(host.outcomes)

@@ -14,7 +14,7 @@ from nova_vp import conf as options
 from nova_vp.core.types.action import Action, Change
 from nova_vp.core.types.knob import Cpus, Knob, Quota, Value
 from nova_vp.core.types.reason import Reason
-from nova_vp.core.types.want import Hurt
+from nova_vp.core.types.want import PredictedLoss
 from vp_agent import wiring
 from vp_agent.loop.executor import Hands
 from vp_agent.loop.state import StateFolder
@@ -43,7 +43,9 @@ def hold(uuid: str, epoch: int) -> None:
     for knob, value in settings:
         found = side.actuator.read(uuid, knob)
         changes.append(Change(uuid, knob, value, found, found, now_s + LEASE_S))
-    action = Action("held", "vp", uuid, tuple(changes), (), Reason.CAP, now_s, Hurt(0.0, 0.0))
+    action = Action(
+        "held", "vp", uuid, tuple(changes), (), Reason.CAP, now_s, PredictedLoss(0.0, 0.0)
+    )
     [outcome] = Hands(side.journal, side.actuators, epoch).apply([action], now_s)
     print(uuid, side.actuator.name, outcome.result.value, outcome.detail)
     side.close()

@@ -8,7 +8,7 @@ from pathlib import Path
 from nova_vp.core.types.action import Outcome
 from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.policy import Mode, Policy
-from nova_vp.core.types.state import Memory
+from nova_vp.core.types.state import CoreState
 from tests.unit.core.build import CHASE, CHASE_HURT, COMPUTE, STREAM, Rates
 from vp_agent.drivers.counters_fake import FakeCounters, VcpuCounts
 from vp_agent.drivers.fake import FakeActuator, FakeGuests, FakeHost, FakeJournal
@@ -80,7 +80,7 @@ class World:
             self.heard,
             ProfileKeeper(state),
             self.policy,
-            Memory(profiles=state.profiles()),
+            CoreState(profiles=state.profiles()),
             self.recorder,
             self.cluster,
             self.tally,

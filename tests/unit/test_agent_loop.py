@@ -123,7 +123,7 @@ def test_what_was_learned_since_the_last_write_outlives_the_stop(world):
     stop.set()
     world.agent.run(stop, 1.0, lambda: None)
     kept = StateFolder(str(world.folder)).profiles()
-    assert kept == world.agent.memory.undisturbed
+    assert kept == world.agent.state.undisturbed
     assert kept[uuid].sensitivity.cache
 
 
@@ -380,7 +380,7 @@ def test_profiles_with_a_wrong_value_are_not_believed(world, field, value):
     profiles[uuid][field] = value
     file.write_text(json.dumps(profiles))
     world.start_agent()
-    assert world.agent.memory.profiles == {}
+    assert world.agent.state.profiles == {}
     world.tick(3)
 
 
@@ -511,8 +511,8 @@ def test_profiles_survive_a_restart(world):
     world.start_agent()
     uuid = world.boot(CHASE)
     world.tick(12)
-    known = world.agent.memory.undisturbed[uuid]
+    known = world.agent.state.undisturbed[uuid]
     world.start_agent()
-    kept = world.agent.memory.profiles[uuid]
+    kept = world.agent.state.profiles[uuid]
     assert kept.state == known.state
     assert kept.l2_mpki == pytest.approx(known.l2_mpki, rel=0.05)

@@ -12,7 +12,7 @@ from nova_vp.core.types.action import Action, Change, Result
 from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.knob import Applied, Held, Knob
 from nova_vp.core.types.reason import Reason
-from nova_vp.core.types.want import Hurt
+from nova_vp.core.types.want import PredictedLoss
 from tests.unit.agent_host import World
 from tests.unit.core.build import COMPUTE
 from vp_agent.drivers.fake import FakeJournal
@@ -44,7 +44,14 @@ def hands(world):
 def move(world, uuid, to, original=HERE):
     change = Change(uuid, Knob.MEMORY, to, world.mover.read(uuid, Knob.MEMORY), original)
     action = Action(
-        "act-1", "mitigation", uuid, (change,), (), Reason.MOVE_AGGRESSOR, world.now_s, Hurt(0, 0)
+        "act-1",
+        "mitigation",
+        uuid,
+        (change,),
+        (),
+        Reason.MOVE_AGGRESSOR,
+        world.now_s,
+        PredictedLoss(0, 0),
     )
     [outcome] = hands(world).apply([action], world.now_s)
     return outcome

@@ -70,7 +70,7 @@ def a_moved_neighbour(world: World) -> tuple[str, str, str]:
 
 
 def results(world: World, uuid: str) -> dict[str, Result]:
-    return {o.action.id: o.result for o in world.agent.memory.vps[uuid].history}
+    return {o.action.id: o.result for o in world.agent.state.vps[uuid].history}
 
 
 def test_an_opted_out_server_bears_nothing_of_ours_from_the_next_tick_on(world: World) -> None:

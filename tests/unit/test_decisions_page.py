@@ -16,7 +16,7 @@ from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.knob import Knob
 from nova_vp.core.types.policy import Controller, Policy
 from nova_vp.core.types.reason import TRIED, Reason, Rung
-from nova_vp.core.types.want import Hurt, Setting, Want
+from nova_vp.core.types.want import PredictedLoss, Setting, Want
 from vp_agent.drivers.guest_pages import CHUNK_PAGES
 
 PAGE = (Path(__file__).parents[2] / "doc/source/architecture/decisions.md").read_text()
@@ -69,7 +69,7 @@ def test_every_reason_stands_there_with_whether_it_is_judged() -> None:
 
 def a_want(code: str) -> Want:
     setting = Setting("guest", Knob.PLACEMENT, (frozenset({0}),))
-    return Want(code, "guest", (setting,), (0,), Reason(code), Hurt(0.0, 0.0))
+    return Want(code, "guest", (setting,), (0,), Reason(code), PredictedLoss(0.0, 0.0))
 
 
 def test_of_two_wants_the_upper_one_wins() -> None:

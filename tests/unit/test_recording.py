@@ -14,7 +14,7 @@ from nova_vp.core.types.knob import Knob, Partition, Quota, Value
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Mode, Policy
 from nova_vp.core.types.sample import Reading
-from nova_vp.core.types.state import Memory
+from nova_vp.core.types.state import CoreState
 from nova_vp.core.types.topology import LlcDomain, Topology
 from nova_vp.recording.codec import Malformed, codec_of, record_of
 from nova_vp.recording.file_format import (
@@ -32,7 +32,7 @@ from tests.core_values import values_of
 SLOW_TO_DRAW = settings(
     deadline=None, suppress_health_check=list(HealthCheck), max_examples=25, derandomize=True
 )
-KINDS = [Picture, Memory, Policy, Told, Guest]
+KINDS = [Picture, CoreState, Policy, Told, Guest]
 
 
 def through_text(data):
@@ -116,7 +116,7 @@ def lines_of(header, ticks):
     return [writer.header(header), *map(writer.tick, ticks)]
 
 
-HEADERS = st.builds(Header, st.text(), st.floats(0, 1e10), values_of(Policy), st.just(Memory()))
+HEADERS = st.builds(Header, st.text(), st.floats(0, 1e10), values_of(Policy), st.just(CoreState()))
 
 
 @SLOW_TO_DRAW
@@ -140,7 +140,7 @@ def test_a_recording_is_read_as_it_was_written(data):
             assert list(was.picture.readings) == list(now.picture.readings)
 
 
-HEADER = Header("here", 1.0, Policy(), Memory())
+HEADER = Header("here", 1.0, Policy(), CoreState())
 
 
 def a_picture(at_s: float, *names: str) -> Picture:

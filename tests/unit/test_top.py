@@ -13,7 +13,7 @@ import pytest
 from nova_vp import wire
 from nova_vp.cli import screen
 from nova_vp.core.types.policy import Mode
-from nova_vp.core.types.state import Memory
+from nova_vp.core.types.state import CoreState
 from tests.terminal import ENDED, Terminal, missing_for_terminal
 from tests.unit.agent_host import World, a_hurt_pair
 from tests.unit.core.build import COMPUTE, STREAM
@@ -35,7 +35,7 @@ class Onlooker:
     def __init__(self, world):
         world.agent = self
         host = Watched("here", FakeGuests(world.host), world.counters, FakeJournal(world.host))
-        self._alone = Alone(host, world.policy, Memory())
+        self._alone = Alone(host, world.policy, CoreState())
         self.told = {}
 
     def tick(self, now_s):

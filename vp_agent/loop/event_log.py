@@ -117,7 +117,7 @@ class Story:
             action.reason.value,
             " ".join(_change(change, action.guest_uuid) for change in action.changes),
             action.victim_uuid or "-",
-            action.hurt.worst_ratio,
+            action.predicted_loss.worst_ratio,
             outcome.result.value,
             outcome.detail,
         )

@@ -19,7 +19,7 @@ from nova_vp.core.types.action import Outcome
 from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Policy
-from nova_vp.core.types.state import Memory
+from nova_vp.core.types.state import CoreState
 from nova_vp.recording.file_format import VERSION_KEY, Header, LineWriter, Tick, answered, told
 
 LOG = logging.getLogger(__name__)
@@ -39,11 +39,11 @@ class Seen:
     """One tick, whole."""
 
     policy: Policy
-    before: Memory
+    before: CoreState
     picture: Picture
     decision: Decision
     outcomes: tuple[Outcome, ...]
-    after: Memory
+    after: CoreState
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class _Tape:
         self.path = path
         self._host, self._max_bytes = host, max_bytes
         self._lines = LineWriter()
-        self._last: tuple[Policy, Memory] | None = None
+        self._last: tuple[Policy, CoreState] | None = None
         if not os.path.isabs(path):
             raise CannotRecord(f"{path!r} is not an absolute path, and nobody knows where we run")
         try:

@@ -15,7 +15,7 @@ from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.knob import Knob
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Mode, Policy
-from nova_vp.core.types.state import Memory
+from nova_vp.core.types.state import CoreState
 from nova_vp.core.types.topology import Limits
 from vp_agent.drivers.base import CountersDriver, GuestsDriver, Journal
 from vp_agent.publish.host_info import HostFacts
@@ -38,10 +38,10 @@ class Watched:
 
 
 class Alone:
-    def __init__(self, host: Watched, policy: Policy, memory: Memory) -> None:
+    def __init__(self, host: Watched, policy: Policy, state: CoreState) -> None:
         self._host = host
         self._policy = policy
-        self._memory = memory
+        self._state = state
 
     @property
     def warm_up(self) -> int:
@@ -61,7 +61,7 @@ class Alone:
             knobs=KNOBS,
             limits=self._host.limits,
         )
-        self._memory, decision = step(self._memory, picture, self._policy)
+        self._state, decision = step(self._state, picture, self._policy)
         return self._report(decision)
 
     def _report(self, decision: Decision) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from typing import Any
 from nova_vp import wire
 from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.sample import Profile, Sensitivity, State
-from nova_vp.core.types.state import Memory
+from nova_vp.core.types.state import CoreState
 from nova_vp.core.types.topology import Limits
 from vp_agent.loop.request_log import printable
 
@@ -238,16 +238,16 @@ class ProfileKeeper:
         self._kept_at_s: float | None = None
         self._is_failing = False
 
-    def keep(self, memory: Memory, now_s: float) -> None:
+    def keep(self, state: CoreState, now_s: float) -> None:
         if self._kept_at_s is None or now_s - self._kept_at_s >= self.EVERY_S:
             self._kept_at_s = now_s
-            self.save(memory)
+            self.save(state)
 
-    def save(self, memory: Memory) -> None:
+    def save(self, state: CoreState) -> None:
         """Never raises: a full disk costs the memory of a restart, not the tick. Who was not
         measured yet is still what it was before this run."""
-        known = {**memory.profiles, **memory.undisturbed}
-        here = {uuid: profile for uuid, profile in known.items() if uuid in memory.vps}
+        known = {**state.profiles, **state.undisturbed}
+        here = {uuid: profile for uuid, profile in known.items() if uuid in state.vps}
         try:
             self._state.set_profiles(here)
             self._is_failing = False

@@ -21,7 +21,7 @@ from nova_vp.core.types.guest import Guest, Unmanaged
 from nova_vp.core.types.knob import Applied, Held, Knob
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Policy
-from nova_vp.core.types.state import Memory
+from nova_vp.core.types.state import CoreState
 from nova_vp.core.types.topology import Limits
 from vp_agent.drivers.base import (
     CountersDriver,
@@ -85,7 +85,7 @@ class Agent:
         publisher: Publisher,
         keeper: ProfileKeeper,
         policy: Policy,
-        memory: Memory,
+        state: CoreState,
         recorder: Recorder | None = None,
         cluster: Cluster | None = None,
         tally: Tally | None = None,
@@ -101,20 +101,20 @@ class Agent:
         self.interval_s = 0.0
         """Between the beginnings of two ticks of `run`."""
         self._story = Story()
-        self.memory = memory
+        self.state = state
 
     def tick(self, now_s: float) -> Decision:
         """One sample to one decision. Raises HostUnavailable: nothing was changed then."""
-        picture, before, policy = self.read(now_s), self.memory, self._policy
-        memory, decision = step(before, picture, policy)
+        picture, before, policy = self.read(now_s), self.state, self._policy
+        state, decision = step(before, picture, policy)
         self._host.hands.disown(decision.foreign)
         outcomes = self._host.hands.apply(decision.actions, now_s)
         self._host.memory.set_paces(decision.memory_pace_kib_per_s)
-        self.memory = confirm(memory, outcomes)
+        self.state = confirm(state, outcomes)
         if self._recorder:
-            self._recorder.record(Seen(policy, before, picture, decision, outcomes, self.memory))
+            self._recorder.record(Seen(policy, before, picture, decision, outcomes, self.state))
         self._control.show(decision, picture.revoked)
-        self._keeper.keep(memory, now_s)
+        self._keeper.keep(state, now_s)
         self._story.tell(decision, outcomes)
         self._publisher.publish(decision, outcomes)
         if self._cluster:
@@ -251,8 +251,8 @@ class Agent:
                 if self._control.release_requested():
                     self.give_back(waits=False)
         finally:
-            if self.memory.vps:
-                self._keeper.save(self.memory)
+            if self.state.vps:
+                self._keeper.save(self.state)
             is_all_back = self.give_back(waits=True)
         return is_all_back
 
@@ -277,9 +277,9 @@ class Agent:
             self._control.released(False)
             return False
         if last := self._control.last():
-            back = self.memory.vps.keys() - set(failed)
-            self.memory = note_given_back(self.memory, back, last.at_s)
-        self.memory = replace(self.memory, pending=())
+            back = self.state.vps.keys() - set(failed)
+            self.state = note_given_back(self.state, back, last.at_s)
+        self.state = replace(self.state, pending=())
         self._control.released(not failed)
         return not failed
 

@@ -18,7 +18,7 @@ from nova_vp.core.types.guest import Guest, MemoryMove
 from nova_vp.core.types.knob import Knob
 from nova_vp.core.types.reason import Rung
 from nova_vp.core.types.sample import Sample, Sensitivity
-from nova_vp.core.types.want import Alternative, Hurt
+from nova_vp.core.types.want import Alternative, PredictedLoss
 from vp_agent.format import cpu_list, knob_text
 from vp_agent.publish.host_info import HostFacts, head
 
@@ -221,7 +221,7 @@ def _action(action: Action, at_s: float, offset_s: float) -> dict[str, Any]:
         "from_cpus": cpu_list(action.from_cpus),
         "to_cpus": cpu_list(action.cpus),
         "domains": list(action.domain_ids[:64]),
-        "hurt_ratio": number(action.hurt.worst_ratio),
+        "hurt_ratio": number(action.predicted_loss.worst_ratio),
         "rung": action.rung and action.rung.value,
         "on_behalf_of": action.on_behalf_of,
         "changes": [_change(change, offset_s) for change in action.changes[:64]],
@@ -246,11 +246,11 @@ def alternative(alternative: Alternative) -> dict[str, Any]:
         "domain": alternative.domain_id if alternative.rung in _PLACING else None,
         "rung": alternative.rung.value,
         "why": alternative.rejection.value,
-        "hurt_ratio": _worst(alternative.hurt),
+        "hurt_ratio": _worst(alternative.predicted_loss),
     }
 
 
-def _worst(hurt: Hurt | None) -> float | None:
+def _worst(hurt: PredictedLoss | None) -> float | None:
     return None if hurt is None else number(hurt.worst_ratio)
 
 

@@ -12,7 +12,7 @@ from nova_vp.core.step import step
 from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Controller, Mode, Policy
-from nova_vp.core.types.state import Memory
+from nova_vp.core.types.state import CoreState
 from vp_agent.loop.executor import Hands
 from vp_sim.sim_drivers import Seams
 
@@ -24,17 +24,17 @@ class OnTheCore:
         self._seams = seams
         self._policy = policy
         self._hands = Hands(seams.journal, seams.actuators(), EPOCH)
-        self._memory = Memory()
+        self._state = CoreState()
         self._limits = seams.limits()
         self.decision: Decision | None = None
         """The last one, for who watches."""
 
     def tick(self, now_s: float) -> None:
         picture = self._picture(now_s)
-        memory, decision = step(self._memory, picture, self._policy)
+        state, decision = step(self._state, picture, self._policy)
         self.decision = decision
         self._hands.disown(decision.foreign)
-        self._memory = confirm(memory, self._hands.apply(decision.actions, now_s))
+        self._state = confirm(state, self._hands.apply(decision.actions, now_s))
         self._seams.actuator.set_paces(decision.memory_pace_kib_per_s)
 
     def _picture(self, now_s: float) -> Picture:

@@ -10,14 +10,14 @@ import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from nova_vp.core.escalation.candidates import Case, migrants, trials, weigh_on
+from nova_vp.core.escalation.candidates import DecisionContext, evaluate_further, migrants, what_ifs
 from nova_vp.core.model.host import Host
-from nova_vp.core.model.what_if import Outlook
+from nova_vp.core.model.what_if import WhatIfModel
 from nova_vp.core.types.decision import Escalation, Migrant
 from nova_vp.core.types.detection import Detection, Kind
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.reason import Reason
-from nova_vp.core.types.state import Memory
+from nova_vp.core.types.state import CoreState
 from nova_vp.core.types.topology import Limits
 from nova_vp.core.types.want import Alternative, Want
 
@@ -28,26 +28,26 @@ WEIGHED_FOR_S = 600.0
 
 
 def escalate(
-    memory: Memory,
+    state: CoreState,
     host: Host,
     limits: Limits,
     refused: Iterable[Alternative],
     wants: Iterable[Want],
     now_s: float,
     policy: Policy,
-) -> tuple[Memory, tuple[Escalation, ...]]:
+) -> tuple[CoreState, tuple[Escalation, ...]]:
     """Those that are due, with the guests that could leave as soon as all are weighed."""
-    found = escalations(memory, refused, wants, now_s, AHEAD * policy.escalate_after_s)
-    memory = _weigh(memory, host, limits, found, now_s, policy)
-    return memory, tuple(
-        replace(one, candidates=_candidates(memory, host, one))
+    found = escalations(state, refused, wants, now_s, AHEAD * policy.escalate_after_s)
+    state = _weigh(state, host, limits, found, now_s, policy)
+    return state, tuple(
+        replace(one, candidates=_candidates(state, host, one))
         for one in found
         if now_s - one.since_s >= policy.escalate_after_s
     )
 
 
 def escalations(
-    memory: Memory,
+    state: CoreState,
     refused: Iterable[Alternative],
     wants: Iterable[Want],
     now_s: float,
@@ -58,17 +58,17 @@ def escalations(
     for one in refused:
         if one.victim_uuid:
             why.setdefault(one.victim_uuid, []).append(one)
-    waiting = {pending.action.victim_uuid for pending in memory.pending}
-    hurt = (_of_victim(memory, uuid, why[uuid], now_s, after_s) for uuid in why.keys() - waiting)
-    short = (_of_demand(memory, want, now_s, after_s) for want in wants)
-    found = (one for one in (*hurt, *short) if one is not None)
+    waiting = {pending.action.victim_uuid for pending in state.pending}
+    victims = (_of_victim(state, uuid, why[uuid], now_s, after_s) for uuid in why.keys() - waiting)
+    short = (_of_demand(state, want, now_s, after_s) for want in wants)
+    found = (one for one in (*victims, *short) if one is not None)
     return tuple(sorted(found, key=lambda one: (one.since_s, one.id)))
 
 
 def _of_victim(
-    memory: Memory, uuid: str, rejected: list[Alternative], now_s: float, after_s: float
+    state: CoreState, uuid: str, rejected: list[Alternative], now_s: float, after_s: float
 ) -> Escalation | None:
-    vp = memory.vps.get(uuid)
+    vp = state.vps.get(uuid)
     detection = vp.detection if vp else None
     if detection is None or now_s - detection.since_s < after_s:
         return None
@@ -89,8 +89,8 @@ def _of_victim(
     )
 
 
-def _of_demand(memory: Memory, want: Want, now_s: float, after_s: float) -> Escalation | None:
-    since_s = memory.unmet_since_s.get(want.guest_uuid)
+def _of_demand(state: CoreState, want: Want, now_s: float, after_s: float) -> Escalation | None:
+    since_s = state.unmet_since_s.get(want.guest_uuid)
     is_unmet = want.reason is Reason.MORE_CPU and not want.settings
     if since_s is None or not is_unmet or now_s - since_s < after_s:
         return None
@@ -115,43 +115,43 @@ def _id_of(uuid: str, kind: Kind, since_s: float) -> str:
 
 
 def _weigh(
-    memory: Memory,
+    state: CoreState,
     host: Host,
     limits: Limits,
     found: Iterable[Escalation],
     now_s: float,
     policy: Policy,
-) -> Memory:
+) -> CoreState:
     """One trial further for the first that is not weighed to the end; those that are over are
     forgotten."""
     found = tuple(found)
-    if not found and not memory.weighings:
-        return memory
-    victims = _victims(memory)
+    if not found and not state.evaluations:
+        return state
+    victims = _victims(state)
     kept = {
         key: one
-        for key, one in memory.weighings.items()
+        for key, one in state.evaluations.items()
         if key in victims and now_s - one.begun_s < WEIGHED_FOR_S
     }
     new = (one.id for one in found if one.id not in kept)
     for key in (*(key for key, one in kept.items() if one.todo), *new)[:1]:
         uuid, detection = victims[key]
-        outlook = Outlook(host, limits, policy)
-        case = Case(host.guests[uuid], detection, host, outlook, memory, now_s, policy)
-        kept[key] = weigh_on(case, kept[key]) if key in kept else trials(case)
-    return replace(memory, weighings=kept)
+        what_if = WhatIfModel(host, limits, policy)
+        context = DecisionContext(host.guests[uuid], detection, host, what_if, state, now_s, policy)
+        kept[key] = evaluate_further(context, kept[key]) if key in kept else what_ifs(context)
+    return replace(state, evaluations=kept)
 
 
-def _victims(memory: Memory) -> Mapping[str, tuple[str, Detection | None]]:
+def _victims(state: CoreState) -> Mapping[str, tuple[str, Detection | None]]:
     """By id of what stands, or soon will: whom nothing helps, and what was detected of it."""
-    short = {_id_of(u, Kind.CPU, s): (u, None) for u, s in memory.unmet_since_s.items()}
-    found = (vp.detection for vp in memory.vps.values() if vp.detection)
+    short = {_id_of(u, Kind.CPU, s): (u, None) for u, s in state.unmet_since_s.items()}
+    found = (vp.detection for vp in state.vps.values() if vp.detection)
     return {**short, **{_id_of_detection(d): (d.victim_uuid, d) for d in found}}
 
 
-def _candidates(memory: Memory, host: Host, one: Escalation) -> tuple[Migrant, ...]:
-    weighing = memory.weighings.get(one.id)
-    if weighing is None:
+def _candidates(state: CoreState, host: Host, one: Escalation) -> tuple[Migrant, ...]:
+    evaluation = state.evaluations.get(one.id)
+    if evaluation is None:
         return ()
     detection = None if one.kind is Kind.CPU else host.vps[one.victim_uuid].detection
-    return migrants(host, one.victim_uuid, detection, weighing)
+    return migrants(host, one.victim_uuid, detection, evaluation)

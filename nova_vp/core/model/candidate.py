@@ -11,12 +11,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, S
 from dataclasses import dataclass
 from typing import cast
 
-from nova_vp.core.model.host import Host, Seat, cpus_of
-from nova_vp.core.model.what_if import Gain, Outlook, Spot, seated, spot_of
+from nova_vp.core.model.host import DomainSet, Host, cpus_of
+from nova_vp.core.model.what_if import Gain, Location, WhatIfModel, location_of, spread_over
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.knob import Cpus, Knob, Shares, all_cpus
 from nova_vp.core.types.reason import Rejection, Rung
-from nova_vp.core.types.want import Alternative, Hurt, Setting
+from nova_vp.core.types.want import Alternative, PredictedLoss, Setting
 
 FREE_CPU = 0.25
 """Of a CPU, that others may use of it while it still counts as free."""
@@ -30,14 +30,14 @@ class Candidate:
     rung: Rung
     guest_uuid: str
     """Whom it is mainly about."""
-    seat: Seat
+    domain_set: DomainSet
     """Where that guest's vCPUs will be."""
     settings: tuple[Setting, ...]
-    spots: Mapping[str, Spot]
+    locations: Mapping[str, Location]
 
     @property
     def domain_ids(self) -> tuple[int, ...]:
-        return tuple(d.id for d in self.seat)
+        return tuple(d.id for d in self.domain_set)
 
     @property
     def moves_memory(self) -> bool:
@@ -56,23 +56,23 @@ def unit_of(host: Host, uuid: str) -> tuple[Guest, ...]:
     )
 
 
-def seats_of(host: Host, unit: Sequence[Guest]) -> tuple[Seat, ...]:
+def domain_sets_of(host: Host, unit: Sequence[Guest]) -> tuple[DomainSet, ...]:
     """Where the whole unit could live."""
     vcpus = sum(guest.vcpus for guest in unit)
     return tuple(
-        seat
-        for seat in host.seats(max(unit, key=lambda guest: guest.vcpus))
+        domain_set
+        for domain_set in host.domain_sets(max(unit, key=lambda guest: guest.vcpus))
         if len(unit) == 1
         or (
-            sum(len(d.cpus) for d in seat) >= vcpus
-            and all(len(cpus_of(seat, guest)) >= guest.vcpus for guest in unit)
+            sum(len(d.cpus) for d in domain_set) >= vcpus
+            and all(len(cpus_of(domain_set, guest)) >= guest.vcpus for guest in unit)
         )
     )
 
 
 def has_room(
     host: Host,
-    seat: Seat,
+    domain_set: DomainSet,
     unit: Sequence[Guest],
     leaving: Sequence[Guest] = (),
     taken: Set[int] = frozenset(),
@@ -82,10 +82,12 @@ def has_room(
     without = frozenset(guest.uuid for guest in (*unit, *leaving))
     owned = sum(len(guest.placement) for guest in unit if is_allotted(host, guest))
     if owned:
-        idle = sum(host.claim(cpu, without) <= FREE_CPU for d in seat for cpu in d.cpus - taken)
+        idle = sum(
+            host.claim(cpu, without) <= FREE_CPU for d in domain_set for cpu in d.cpus - taken
+        )
         return idle >= owned
     needed = sum(host.wanted_cores(guest.uuid) for guest in unit)
-    return host.room_cores(seat, without) >= needed * (1 - CPU_SLACK)
+    return host.room_cores(domain_set, without) >= needed * (1 - CPU_SLACK)
 
 
 def is_allotted(host: Host, guest: Guest) -> bool:
@@ -94,21 +96,21 @@ def is_allotted(host: Host, guest: Guest) -> bool:
     return len(guest.placement) < here
 
 
-def move(host: Host, unit: Sequence[Guest], seat: Seat, with_memory: bool) -> Candidate:
+def move(host: Host, unit: Sequence[Guest], domain_set: DomainSet, with_memory: bool) -> Candidate:
     """The vCPUs of a unit to a seat, and its memory to the seat's node if it must follow."""
-    node = seat[0].node
-    settings = [Setting(g.uuid, Knob.PLACEMENT, (cpus_of(seat, g),)) for g in unit]
+    node = domain_set[0].node
+    settings = [Setting(g.uuid, Knob.PLACEMENT, (cpus_of(domain_set, g),)) for g in unit]
     movable = [g for g in unit if with_memory and is_memory_movable(host, g, node)]
     settings += [Setting(guest.uuid, Knob.MEMORY, ((node, 1.0),)) for guest in movable]
     goes = {guest.uuid for guest in movable}
     return Candidate(
         rung=Rung.MOVE_WITH_MEMORY if movable else Rung.MOVE,
         guest_uuid=unit[0].uuid,
-        seat=seat,
+        domain_set=domain_set,
         settings=tuple(settings),
-        spots={
-            guest.uuid: Spot(
-                domains=seated(seat),
+        locations={
+            guest.uuid: Location(
+                domains=spread_over(domain_set),
                 memory={node: 1.0} if guest.uuid in goes else host.memory_due(guest.uuid),
             )
             for guest in unit
@@ -116,9 +118,11 @@ def move(host: Host, unit: Sequence[Guest], seat: Seat, with_memory: bool) -> Ca
     )
 
 
-def move_along(host: Host, unit: Sequence[Guest], seat: Seat, follow: bool = True) -> Candidate:
+def move_along(
+    host: Host, unit: Sequence[Guest], domain_set: DomainSet, follow: bool = True
+) -> Candidate:
     """With `follow`, its memory too, if it needs that local and may have it."""
-    return move(host, unit, seat, with_memory=follow and needs_local_memory(host, unit))
+    return move(host, unit, domain_set, with_memory=follow and needs_local_memory(host, unit))
 
 
 def move_memory(host: Host, guest: Guest, node: int) -> Candidate:
@@ -127,9 +131,9 @@ def move_memory(host: Host, guest: Guest, node: int) -> Candidate:
     return Candidate(
         rung=Rung.MOVE_MEMORY,
         guest_uuid=guest.uuid,
-        seat=host.domains_of[guest.uuid],
+        domain_set=host.domains_of[guest.uuid],
         settings=(Setting(guest.uuid, Knob.MEMORY, shares),),
-        spots={guest.uuid: spot_of(host, guest.uuid)._replace(memory={node: 1.0})},
+        locations={guest.uuid: location_of(host, guest.uuid)._replace(memory={node: 1.0})},
     )
 
 
@@ -140,9 +144,9 @@ def swap(host: Host, one: Sequence[Guest], other: Sequence[Guest], follow: bool)
     return Candidate(
         rung=Rung.SWAP,
         guest_uuid=one[0].uuid,
-        seat=there,
+        domain_set=there,
         settings=parts[0].settings + parts[1].settings,
-        spots={**parts[0].spots, **parts[1].spots},
+        locations={**parts[0].locations, **parts[1].locations},
     )
 
 
@@ -151,8 +155,8 @@ def swap_has_room(
 ) -> bool:
     there, here = host.domains_of[other[0].uuid], host.domains_of[one[0].uuid]
     return (
-        there in seats_of(host, one)
-        and here in seats_of(host, other)
+        there in domain_sets_of(host, one)
+        and here in domain_sets_of(host, other)
         and has_room(host, there, one, other, taken)
         and has_room(host, here, other, one, taken)
     )
@@ -223,7 +227,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class AcceptanceLimits:
     """What a candidate must bring, and may cost others."""
 
     least_gain: float
@@ -234,14 +238,14 @@ class Terms:
 
 
 def best_of(
-    candidates: Iterable[Candidate], outlook: Outlook, terms: Terms
+    candidates: Iterable[Candidate], what_if: WhatIfModel, terms: AcceptanceLimits
 ) -> tuple[Choice | None, tuple[Alternative, ...]]:
     """The candidate that brings most on the whole, and why not the others."""
     chosen: Choice | None = None
     score = terms.least_gain
     rejected: list[Alternative] = []
     for candidate in candidates:
-        gain = outlook.gain_of(candidate.spots)
+        gain = what_if.evaluate(candidate.locations)
         worth = gain.total - terms.price_of(candidate.settings)
         if -gain.worst > terms.most_hurt:
             rejected.append(rejection(candidate, Rejection.HURTS_OTHERS, gain))
@@ -261,13 +265,13 @@ def rejection(candidate: Candidate, why: Rejection, gain: Gain) -> Alternative:
         guest_uuid=candidate.guest_uuid,
         domain_id=candidate.domain_ids[0],
         rejection=why,
-        hurt=hurt_of(candidate.spots, gain),
+        predicted_loss=predicted_loss_of(candidate.locations, gain),
         rung=candidate.rung,
     )
 
 
-def hurt_of(moved: Collection[str], gain: Gain) -> Hurt:
+def predicted_loss_of(moved: Collection[str], gain: Gain) -> PredictedLoss:
     """What the moved ones, and the worst of the others, would lose in all."""
     others = [loss for uuid, loss in gain.losses.items() if uuid not in moved]
     mine = [gain.losses[uuid] for uuid in moved]
-    return Hurt(max(0.0, *mine), max([0.0, *others]))
+    return PredictedLoss(max(0.0, *mine), max([0.0, *others]))

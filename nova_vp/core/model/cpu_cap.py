@@ -17,21 +17,21 @@ from nova_vp.core.types.knob import Knob, Quota
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.reason import Reason
-from nova_vp.core.types.state import Cap, Memory
-from nova_vp.core.types.want import Hurt, Setting, Want
+from nova_vp.core.types.state import Cap, CoreState
+from nova_vp.core.types.want import PredictedLoss, Setting, Want
 
 CAP_STEP = 0.1
 LEASE_S = 60.0
 
 
-def tighter(guest: Guest, busiest_cores: float, memory: Memory) -> Setting | None:
+def tighter(guest: Guest, busiest_cores: float, state: CoreState) -> Setting | None:
     """One step down, or None: at its floor, or its flavor forbids caps. Who uses less than it was
     given would not feel a tenth less of that: the step is one of what its busiest vCPU used at
     most lately, since the quota is each vCPU's."""
     if guest.cap_floor_ratio is None:
         return None
-    own = _own_quota(guest, memory)
-    cap = memory.caps.get(guest.uuid)
+    own = _own_quota(guest, state)
+    cap = state.caps.get(guest.uuid)
     ratio = cap.ratio if cap else 1.0
     used_ratio = busiest_cores / own.cores
     at_first = min((cap.busiest_cores if cap else busiest_cores) / own.cores, 1.0)
@@ -41,10 +41,10 @@ def tighter(guest: Guest, busiest_cores: float, memory: Memory) -> Setting | Non
     return capped(guest, own, lower) if lower >= guest.cap_floor_ratio else None
 
 
-def loss_ratio(guest: Guest, setting: Setting, busiest_cores: float, memory: Memory) -> float:
+def loss_ratio(guest: Guest, setting: Setting, busiest_cores: float, state: CoreState) -> float:
     """What a cap takes from a guest's busiest vCPU in all its steps, of the CPU that it used before
     the first: the others lose less, or nothing."""
-    cap = memory.caps.get(guest.uuid)
+    cap = state.caps.get(guest.uuid)
     left = cast(Quota, setting.value).cores
     used = cap.busiest_cores if cap else busiest_cores
     return 1 - left / used if used else 0.0
@@ -58,26 +58,26 @@ def capped(guest: Guest, own: Quota, ratio: float) -> Setting:
     return Setting(guest.uuid, Knob.CPU_CAP, quota)
 
 
-def forget_ended_caps(memory: Memory, picture: Picture) -> Memory:
+def forget_ended_caps(state: CoreState, picture: Picture) -> CoreState:
     """A cap that our journal does not hold any more ended without us: by its lease, by a reboot."""
-    if not memory.caps and not memory.lifted_at_s:
-        return memory
+    if not state.caps and not state.lifted_at_s:
+        return state
     stands = {u for u, applied in picture.applied.items() if applied.of(Knob.CPU_CAP)}
     present = {guest.uuid for guest in picture.guests}
-    caps = {uuid: cap for uuid, cap in memory.caps.items() if uuid in stands & present}
-    lifted = {uuid: at_s for uuid, at_s in memory.lifted_at_s.items() if uuid in present}
-    if len(caps) == len(memory.caps) and len(lifted) == len(memory.lifted_at_s):
-        return memory
-    return replace(memory, caps=caps, lifted_at_s=lifted)
+    caps = {uuid: cap for uuid, cap in state.caps.items() if uuid in stands & present}
+    lifted = {uuid: at_s for uuid, at_s in state.lifted_at_s.items() if uuid in present}
+    if len(caps) == len(state.caps) and len(lifted) == len(state.lifted_at_s):
+        return state
+    return replace(state, caps=caps, lifted_at_s=lifted)
 
 
-def keep_caps(host: Host, memory: Memory, picture: Picture, policy: Policy) -> Iterator[Want]:
+def keep_caps(host: Host, state: CoreState, picture: Picture, policy: Policy) -> Iterator[Want]:
     """For each cap that stands: renew its lease, raise it, or lift it."""
-    for uuid, cap in memory.caps.items():
+    for uuid, cap in state.caps.items():
         guest = host.guests.get(uuid)
         if guest is None or guest.unmanaged:
             continue
-        own = _own_quota(guest, memory)
+        own = _own_quota(guest, state)
         want = _raised(host, guest, cap, own, picture.at_s, policy)
         if want is not None:
             yield want
@@ -85,10 +85,10 @@ def keep_caps(host: Host, memory: Memory, picture: Picture, policy: Policy) -> I
             yield _want(guest, capped(guest, own, cap.ratio), Reason.RENEW_CAP, cap)
 
 
-def lifted_lately(memory: Memory, now_s: float, policy: Policy) -> frozenset[str]:
+def lifted_lately(state: CoreState, now_s: float, policy: Policy) -> frozenset[str]:
     """Whose cap was raised within the last probe: they are the first suspects."""
     return frozenset(
-        uuid for uuid, at_s in memory.lifted_at_s.items() if now_s - at_s <= policy.cap_probe_s
+        uuid for uuid, at_s in state.lifted_at_s.items() if now_s - at_s <= policy.cap_probe_s
     )
 
 
@@ -125,12 +125,12 @@ def _want(guest: Guest, setting: Setting, reason: Reason, cap: Cap) -> Want:
         settings=(setting,),
         domain_ids=(),
         reason=reason,
-        hurt=Hurt(0.0, 0.0),
+        predicted_loss=PredictedLoss(0.0, 0.0),
         evidence={"cap_ratio": cap.ratio},
     )
 
 
-def _own_quota(guest: Guest, memory: Memory) -> Quota:
+def _own_quota(guest: Guest, state: CoreState) -> Quota:
     """What Nova gave the guest: what it has now, unless that is ours."""
-    cap = memory.caps.get(guest.uuid)
+    cap = state.caps.get(guest.uuid)
     return cap.original if cap else guest.quota

@@ -8,7 +8,7 @@ from typing import TypeVar, cast
 from nova_vp.core.types.action import Change, Result
 from nova_vp.core.types.knob import Cpus, Knob, Value, all_cpus, nodes_of
 from nova_vp.core.types.policy import Policy
-from nova_vp.core.types.state import Memory, Tracked
+from nova_vp.core.types.state import CoreState, VpState
 from nova_vp.core.types.want import Setting
 
 FIRST_WAIT_S = 30.0
@@ -26,11 +26,11 @@ def _target(setting: Setting | Change) -> Value:
     return setting.value if isinstance(setting, Setting) else setting.to
 
 
-def put_off(memory: Memory, now_s: float) -> Memory:
+def back_off(state: CoreState, now_s: float) -> CoreState:
     """The next look for a better arrangement is farther away, until one of them brings some."""
-    wait_s = FIRST_WAIT_S * 2.0 ** min(memory.fruitless_looks, MOST_DOUBLINGS)
-    looks = memory.fruitless_looks + 1
-    return replace(memory, rearrange_at_s=now_s + wait_s, fruitless_looks=looks)
+    wait_s = FIRST_WAIT_S * 2.0 ** min(state.fruitless_looks, MOST_DOUBLINGS)
+    looks = state.fruitless_looks + 1
+    return replace(state, rearrange_at_s=now_s + wait_s, fruitless_looks=looks)
 
 
 _One = TypeVar("_One")
@@ -39,23 +39,23 @@ _One = TypeVar("_One")
 MOVING = frozenset({Knob.PLACEMENT, Knob.MEMORY})
 
 
-def may_turn(setting: Setting, memory: Memory, now_s: float, policy: Policy) -> bool:
+def is_change_allowed(setting: Setting, state: CoreState, now_s: float, policy: Policy) -> bool:
     """Whether what must prove itself may want this now, the budget apart: a plan of several steps
     waits as a whole if one of them may not."""
-    vp = memory.vps[setting.guest_uuid]
+    vp = state.vps[setting.guest_uuid]
     return not (
-        is_held_off(setting, memory, now_s)
+        is_held_off(setting, state, now_s)
         or (setting.knob in MOVING and moved_lately(vp, now_s, policy))
         or was_refused_lately(setting, vp, now_s, policy)
         or goes_back(setting, vp, now_s, policy)
     )
 
 
-def is_held_off(setting: Setting, memory: Memory, now_s: float) -> bool:
-    return memory.held_off.get((setting.guest_uuid, setting.knob), now_s) > now_s
+def is_held_off(setting: Setting, state: CoreState, now_s: float) -> bool:
+    return state.held_off.get((setting.guest_uuid, setting.knob), now_s) > now_s
 
 
-def was_refused_lately(setting: Setting, vp: Tracked, now_s: float, policy: Policy) -> bool:
+def was_refused_lately(setting: Setting, vp: VpState, now_s: float, policy: Policy) -> bool:
     """By the host, that will do the same a second later."""
     return any(
         outcome.result is Result.FAILED
@@ -67,7 +67,7 @@ def was_refused_lately(setting: Setting, vp: Tracked, now_s: float, policy: Poli
     )
 
 
-def goes_back(setting: Setting, vp: Tracked, now_s: float, policy: Policy) -> bool:
+def goes_back(setting: Setting, vp: VpState, now_s: float, policy: Policy) -> bool:
     if setting.knob is Knob.PLACEMENT:
         return left_lately(vp, all_cpus(cast(Cpus, setting.value)), now_s, policy)
     if setting.knob is Knob.MEMORY:
@@ -75,7 +75,9 @@ def goes_back(setting: Setting, vp: Tracked, now_s: float, policy: Policy) -> bo
     return False
 
 
-def in_turn(found: Sequence[_One], at_once: int, now_s: float, interval_s: float) -> Sequence[_One]:
+def round_robin(
+    found: Sequence[_One], at_once: int, now_s: float, interval_s: float
+) -> Sequence[_One]:
     """Of many so many in each tick, whatever the seconds between two of them."""
     if len(found) <= at_once:
         return found
@@ -83,11 +85,11 @@ def in_turn(found: Sequence[_One], at_once: int, now_s: float, interval_s: float
     return (*found, *found)[first : first + at_once]
 
 
-def moved_lately(vp: Tracked, now_s: float, policy: Policy) -> bool:
+def moved_lately(vp: VpState, now_s: float, policy: Policy) -> bool:
     return vp.moved_at_s is not None and now_s - vp.moved_at_s < policy.move_hold_s
 
 
-def left_lately(vp: Tracked, cpus: frozenset[int], now_s: float, policy: Policy) -> bool:
+def left_lately(vp: VpState, cpus: frozenset[int], now_s: float, policy: Policy) -> bool:
     """It was taken away from some of these CPUs, and may not go back yet."""
     return _is_among(vp.left, cpus, now_s, policy)
 
@@ -101,5 +103,5 @@ def _is_among(
 _Key = TypeVar("_Key")
 
 
-def alive(until_s: Mapping[_Key, float], now_s: float) -> dict[_Key, float]:
+def unexpired(until_s: Mapping[_Key, float], now_s: float) -> dict[_Key, float]:
     return {key: end_s for key, end_s in until_s.items() if end_s > now_s}

@@ -25,13 +25,13 @@ from nova_vp.core.types.knob import Applied, Cpus, Knob, all_cpus
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.sample import Incomplete, Profile
-from nova_vp.core.types.state import Tracked
+from nova_vp.core.types.state import VpState
 from nova_vp.core.types.topology import LlcDomain, Topology
 
 SATURATED = 0.95
 """Share of a domain's CPU in use, from which on somebody may want more than it gets."""
 
-Seat = tuple[LlcDomain, ...]
+DomainSet = tuple[LlcDomain, ...]
 """Where a VP can live: one LLC domain, or the fewest of one node for a wide VP."""
 
 
@@ -39,7 +39,7 @@ Seat = tuple[LlcDomain, ...]
 class Host:
     topology: Topology
     guests: Mapping[str, Guest]
-    vps: Mapping[str, Tracked]
+    vps: Mapping[str, VpState]
     undisturbed: Mapping[str, Profile]
     domains_of: Mapping[str, tuple[LlcDomain, ...]]
     """By guest UUID: the domains its vCPU threads may run in now."""
@@ -69,31 +69,31 @@ class Host:
         default_factory=dict, init=False, compare=False
     )
     _used: dict[int, float] = field(default_factory=dict, init=False, compare=False)
-    _seats: dict[tuple[frozenset[int], int], tuple[Seat, ...]] = field(
+    _domain_sets: dict[tuple[frozenset[int], int], tuple[DomainSet, ...]] = field(
         default_factory=dict, init=False, compare=False
     )
 
-    def seats(self, guest: Guest) -> tuple[Seat, ...]:
+    def domain_sets(self, guest: Guest) -> tuple[DomainSet, ...]:
         """Where this guest could live, within Nova's bound, never across nodes."""
         needs = (guest.allowed_cpus, guest.vcpus)
-        if needs not in self._seats:
-            self._seats[needs] = tuple(_seats(self.topology, guest))
-        return self._seats[needs]
+        if needs not in self._domain_sets:
+            self._domain_sets[needs] = tuple(_domain_sets(self.topology, guest))
+        return self._domain_sets[needs]
 
-    def room_cores(self, seat: Seat, without: Collection[str]) -> float:
+    def room_cores(self, domain_set: DomainSet, without: Collection[str]) -> float:
         """CPU that nobody will want there, counted as if `without` had left."""
         wanted = sum(
             self.share(uuid, domain) * self.wanted_cores(uuid)
-            for domain in seat
+            for domain in domain_set
             for uuid in self.members[domain.id]
             if uuid not in without
         )
-        return sum(len(d.cpus) for d in seat) - wanted
+        return sum(len(d.cpus) for d in domain_set) - wanted
 
-    def free_cores(self, seat: Seat, without: frozenset[str] = frozenset()) -> float:
+    def free_cores(self, domain_set: DomainSet, without: frozenset[str] = frozenset()) -> float:
         """CPU that nobody uses there, counted as if `without` had left."""
-        left = sum(self._used_cores(uuid, domain) for domain in seat for uuid in without)
-        return left + sum(len(d.cpus) - self._used_in(d) for d in seat)
+        left = sum(self._used_cores(uuid, domain) for domain in domain_set for uuid in without)
+        return left + sum(len(d.cpus) - self._used_in(d) for d in domain_set)
 
     def _used_in(self, domain: LlcDomain) -> float:
         if domain.id not in self._used:
@@ -148,10 +148,12 @@ class Host:
             self._nodes[placement] = spread
         return self._nodes[placement]
 
-    def allocated_vcpus(self, seat: Seat, without: frozenset[str] = frozenset()) -> float:
+    def allocated_vcpus(
+        self, domain_set: DomainSet, without: frozenset[str] = frozenset()
+    ) -> float:
         return sum(
             self.share(uuid, domain) * self.guests[uuid].vcpus
-            for domain in seat
+            for domain in domain_set
             for uuid in self.members[domain.id]
             if uuid not in without
         )
@@ -189,8 +191,10 @@ class Host:
     def node_of(self, cpu: int) -> int:
         return next((d.node for d in self.topology.domains if cpu in d.cpus), 0)
 
-    def residents(self, seat: Seat, policy: Policy, without: frozenset[str]) -> list[Resident]:
-        uuids = {u for d in seat for u in self.members[d.id]} - without
+    def residents(
+        self, domain_set: DomainSet, policy: Policy, without: frozenset[str]
+    ) -> list[Resident]:
+        uuids = {u for d in domain_set for u in self.members[d.id]} - without
         return [self.resident(uuid, policy) for uuid in sorted(uuids)]
 
     def resident(self, uuid: str, policy: Policy) -> Resident:
@@ -209,15 +213,17 @@ class Host:
         is_idle = self.vps[uuid].incomplete is Incomplete.IDLE
         if not is_idle or profile.instructions_per_s <= most_per_s:
             return profile
-        pace = most_per_s / profile.instructions_per_s
+        scale = most_per_s / profile.instructions_per_s
         return profile._replace(
-            instructions_per_s=pace * profile.instructions_per_s,
-            misses_per_s=pace * profile.misses_per_s,
-            references_per_s=pace * profile.references_per_s,
+            instructions_per_s=scale * profile.instructions_per_s,
+            misses_per_s=scale * profile.misses_per_s,
+            references_per_s=scale * profile.references_per_s,
         )
 
 
-def see(picture: Picture, vps: Mapping[str, Tracked], undisturbed: Mapping[str, Profile]) -> Host:
+def build_host(
+    picture: Picture, vps: Mapping[str, VpState], undisturbed: Mapping[str, Profile]
+) -> Host:
     guests = {guest.uuid: guest for guest in picture.guests}
     lying_in = {
         cpus: tuple(d for d in picture.topology.domains if d.cpus & cpus)
@@ -228,17 +234,21 @@ def see(picture: Picture, vps: Mapping[str, Tracked], undisturbed: Mapping[str, 
     for uuid, domains in domains_of.items():
         for domain in domains:
             members[domain.id].append(uuid)
-    crowds = {cpus: _crowd(seat, members, vps) for cpus, seat in lying_in.items()}
+    crowds = {
+        cpus: _misses_by_guest(domain_set, members, vps) for cpus, domain_set in lying_in.items()
+    }
     return Host(
         topology=picture.topology,
         guests=guests,
         vps=vps,
         undisturbed=undisturbed,
         domains_of=domains_of,
-        domain_ids={cpus: tuple([d.id for d in seat]) for cpus, seat in lying_in.items()},
+        domain_ids={
+            cpus: tuple([d.id for d in domain_set]) for cpus, domain_set in lying_in.items()
+        },
         members={domain_id: tuple(uuids) for domain_id, uuids in members.items()},
         neighbours={
-            uuid: _strangers(guest, crowds[guest.placement], guests)
+            uuid: _neighbours_of(guest, crowds[guest.placement], guests)
             for uuid, guest in guests.items()
         },
         crowds={cpus: sum(crowd.values()) for cpus, crowd in crowds.items()},
@@ -263,23 +273,23 @@ def after(host: Host, picture: Picture, actions: Iterable[Action]) -> Host:
         guest._replace(placement=cpus[guest.uuid]) if guest.uuid in cpus else guest
         for guest in picture.guests
     )
-    left = see(replace(picture, guests=guests), host.vps, host.undisturbed)
+    left = build_host(replace(picture, guests=guests), host.vps, host.undisturbed)
     left._residents.update(host._residents)
     return left
 
 
-def _crowd(
-    seat: Seat, members: Mapping[int, Iterable[str]], vps: Mapping[str, Tracked]
+def _misses_by_guest(
+    domain_set: DomainSet, members: Mapping[int, Iterable[str]], vps: Mapping[str, VpState]
 ) -> Mapping[str, float]:
     return {
         uuid: sample.misses_per_s
-        for domain in seat
+        for domain in domain_set
         for uuid in members[domain.id]
         if (sample := vps[uuid].sample)
     }
 
 
-def _strangers(
+def _neighbours_of(
     guest: Guest, crowd: Mapping[str, float], guests: Mapping[str, Guest]
 ) -> Mapping[str, float]:
     """What servers of one VP do to each other is nobody's interference."""
@@ -293,7 +303,7 @@ def _strangers(
     }
 
 
-def _seats(topology: Topology, guest: Guest) -> Iterator[Seat]:
+def _domain_sets(topology: Topology, guest: Guest) -> Iterator[DomainSet]:
     usable = [d for d in topology.domains if d.cpus & guest.allowed_cpus]
     fitting = [d for d in usable if len(d.cpus & guest.allowed_cpus) >= guest.vcpus]
     if fitting:
@@ -303,7 +313,7 @@ def _seats(topology: Topology, guest: Guest) -> Iterator[Seat]:
         yield _fewest([d for d in usable if d.node == node], guest)
 
 
-def _fewest(domains: list[LlcDomain], guest: Guest) -> Seat:
+def _fewest(domains: list[LlcDomain], guest: Guest) -> DomainSet:
     domains = sorted(domains, key=lambda d: (-len(d.cpus & guest.allowed_cpus), d.id))
     chosen: list[LlcDomain] = []
     while domains and sum(len(d.cpus & guest.allowed_cpus) for d in chosen) < guest.vcpus:
@@ -311,8 +321,8 @@ def _fewest(domains: list[LlcDomain], guest: Guest) -> Seat:
     return tuple(sorted(chosen, key=lambda d: d.id))
 
 
-def cpus_of(seat: Iterable[LlcDomain], guest: Guest) -> frozenset[int]:
-    return frozenset().union(*(d.cpus for d in seat)) & guest.allowed_cpus
+def cpus_of(domain_set: Iterable[LlcDomain], guest: Guest) -> frozenset[int]:
+    return frozenset().union(*(d.cpus for d in domain_set)) & guest.allowed_cpus
 
 
 def domain_views(host: Host, policy: Policy) -> tuple[DomainView, ...]:
@@ -334,17 +344,17 @@ def domain_views(host: Host, policy: Policy) -> tuple[DomainView, ...]:
     )
 
 
-def _cores(vp: Tracked) -> float:
+def _cores(vp: VpState) -> float:
     return vp.sample.cpu_cores if vp.sample else 0.0
 
 
-def _clock_hz(guests: Mapping[str, Guest], vps: Mapping[str, Tracked]) -> float:
-    paces = [
+def _clock_hz(guests: Mapping[str, Guest], vps: Mapping[str, VpState]) -> float:
+    clocks_hz = [
         vp.sample.instructions_per_s * vp.sample.cpi / guests[uuid].vcpus
         for uuid, vp in vps.items()
         if vp.sample and vp.incomplete is None
     ]
-    return max(paces, default=FALLBACK_CLOCK_HZ)
+    return max(clocks_hz, default=FALLBACK_CLOCK_HZ)
 
 
 def allotted_cores(guest: Guest) -> float:

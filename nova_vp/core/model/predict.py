@@ -14,7 +14,7 @@ from nova_vp.core.model.states import sensitivity_of
 from nova_vp.core.types.guest import Isolation
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.sample import FactorClass, Intensity, Profile, State
-from nova_vp.core.types.want import Hurt
+from nova_vp.core.types.want import PredictedLoss
 
 FALLBACK_CLOCK_HZ = 2.5e9
 UNKNOWN_STATE = State.from_number(4)
@@ -101,24 +101,26 @@ def resident(uuid: str, profile: Profile, isolation: Isolation, policy: Policy) 
     )
 
 
-def predict(newcomer: Resident, residents: Sequence[Resident]) -> Hurt:
+def predict(newcomer: Resident, residents: Sequence[Resident]) -> PredictedLoss:
     """Shares of performance lost once the newcomer runs beside the residents."""
-    [hurt] = tabulate([newcomer], residents)
-    return hurt
+    [loss] = tabulate([newcomer], residents)
+    return loss
 
 
-def _predict(newcomer: Resident, pressure_per_s: float, losers: Sequence[Resident]) -> Hurt:
+def _predict(
+    newcomer: Resident, pressure_per_s: float, losers: Sequence[Resident]
+) -> PredictedLoss:
     """`losers`: those of the residents that have anything to lose."""
     total = newcomer.pressure_per_s + pressure_per_s
     worst = worst_strict = 0.0
     for one in losers:
-        hurt = loss_ratio(one, evicted_ratio(one.references_per_s, total - one.pressure_per_s))
-        if hurt > worst:
-            worst = hurt
-        if one.is_strict and hurt > worst_strict:
-            worst_strict = hurt
+        loss = loss_ratio(one, evicted_ratio(one.references_per_s, total - one.pressure_per_s))
+        if loss > worst:
+            worst = loss
+        if one.is_strict and loss > worst_strict:
+            worst_strict = loss
     evicted = evicted_ratio(newcomer.references_per_s, total - newcomer.pressure_per_s)
-    return Hurt(loss_ratio(newcomer, evicted), worst, worst_strict)
+    return PredictedLoss(loss_ratio(newcomer, evicted), worst, worst_strict)
 
 
 def loss_ratio(one: Resident, evicted: float, memory_ratio: float = 1.0) -> float:
@@ -184,7 +186,9 @@ def newcomers(clock_hz: float, policy: Policy) -> tuple[Resident, ...]:
     )
 
 
-def tabulate(classes: Iterable[Resident], residents: Sequence[Resident]) -> tuple[Hurt, ...]:
+def tabulate(
+    classes: Iterable[Resident], residents: Sequence[Resident]
+) -> tuple[PredictedLoss, ...]:
     """`predict` for each newcomer class, so that the scheduler only looks up."""
     pressure_per_s = sum(one.pressure_per_s for one in residents)
     losers = [one for one in residents if one.hit_value_cpi]  # A few, and many classes ask.

@@ -7,14 +7,14 @@ Thresholds: thesis section 2.1.1 and figure 4. A state is believed only after it
 
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.sample import FactorClass, Intensity, Sample, Sensitivity, State
-from nova_vp.core.types.state import Tracked
+from nova_vp.core.types.state import VpState
 
 INTENSITY_BORDERS_MPKI = (2.0, 15.0)
 FACTOR_BORDERS = (0.25, 0.6)
 _STATES = tuple(tuple(State(f, i) for i in Intensity) for f in FactorClass)
 
 
-def classify(vp: Tracked, policy: Policy) -> Tracked:
+def classify(vp: VpState, policy: Policy) -> VpState:
     """The VP with its state after this tick's sample. A doubtful sample changes nothing."""
     if vp.sample is None or vp.incomplete is not None:
         return _settled(vp)
@@ -27,11 +27,11 @@ def classify(vp: Tracked, policy: Policy) -> Tracked:
     return vp._replace(state=seen, since_s=vp.sample.at_s, candidate=None, candidate_samples=0)
 
 
-def _settled(vp: Tracked) -> Tracked:
+def _settled(vp: VpState) -> VpState:
     return vp if vp.candidate is None else vp._replace(candidate=None, candidate_samples=0)
 
 
-def _continues(seen: State, vp: Tracked) -> bool:
+def _continues(seen: State, vp: VpState) -> bool:
     """Whether this sample goes the way the last one went.
 
     A sample that straddles the change lies between the classes: what counts for the dwell is

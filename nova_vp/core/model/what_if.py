@@ -35,7 +35,7 @@ TOLD_TIMES = 3.0
 breeze tells nothing of a storm."""
 
 
-class Spot(NamedTuple):
+class Location(NamedTuple):
     """Where one guest lives."""
 
     domains: Mapping[int, float]
@@ -69,8 +69,8 @@ class _Known(NamedTuple):
     """Of larger ones they tell nothing."""
 
 
-class Outlook:
-    """One host at one tick, with everybody where they are; `gain_of` asks what if."""
+class WhatIfModel:
+    """One host at one tick, with everybody where they are; `evaluate` asks what if."""
 
     def __init__(self, host: Host, limits: Limits, policy: Policy) -> None:
         self._limits = limits
@@ -86,19 +86,19 @@ class Outlook:
         """Latency of memory that serves this guest alone, over one that is idle."""
         self._samples = {uuid: vp.sample for uuid, vp in host.vps.items() if not vp.incomplete}
         self._penalty = policy.miss_penalty_cycles / 1000
-        self.spots = {uuid: spot_of(host, uuid) for uuid in host.guests}
+        self.locations = {uuid: location_of(host, uuid) for uuid in host.guests}
         self._members: dict[int, set[str]] = {d.id: set() for d in host.topology.domains}
         self._pressure = dict.fromkeys(self._node_of, 0.0)
         self._used = dict.fromkeys(self._node_of, 0.0)
-        self._lodgers: dict[int, set[str]] = {}
-        self._at = dict(self.spots)
+        self._memory_users: dict[int, set[str]] = {}
+        self._at = dict(self.locations)
         """Where everybody is in what is asked about."""
         self._queues: dict[Route, float] = {}
         """Latency of each controller and link, over an idle one, as it is now."""
         for uuid in host.guests:
-            self._enter(uuid, self.spots[uuid], 1.0)
-            for node in self.spots[uuid].memory:
-                self._lodgers.setdefault(node, set()).add(uuid)
+            self._enter(uuid, self.locations[uuid], 1.0)
+            for node in self.locations[uuid].memory:
+                self._memory_users.setdefault(node, set()).add(uuid)
         self._losses: dict[str, float] = {}
         self._known: dict[str, _Known] = {}
 
@@ -108,7 +108,7 @@ class Outlook:
             self._losses[uuid] = self._loss(uuid, self._now())
         return self._losses[uuid]
 
-    def _believed(self, one: Resident, evicted: float) -> float:
+    def _calibrated_eviction(self, one: Resident, evicted: float) -> float:
         """What can be true of an eviction that the model expects: what a VP lost to its neighbours
         is not more than what it misses now. Beside quiet neighbours, where nothing is expected,
         nothing is learned, and beside a few only of a few."""
@@ -121,7 +121,7 @@ class Outlook:
         return evicted - (1 - known.trust) * known.up_to
 
     def _learned(self, one: Resident, sample: Sample | None) -> _Known:
-        evicted = self._evicted(one, self.spots[one.guest_uuid])
+        evicted = self._evicted(one, self.locations[one.guest_uuid])
         expected_cpi = one.hit_value_cpi * evicted
         if sample is None or expected_cpi <= UNTOLD_RATIO * one.cpi:
             return _Known(1.0, 0.0)
@@ -131,14 +131,14 @@ class Outlook:
     def _others(self, one: Resident, domain: int, share: float) -> float:
         return max(self._pressure[domain] - one.pressure_per_s * share, 0.0)
 
-    def gain_of(self, spots: Mapping[str, Spot]) -> Gain:
+    def evaluate(self, locations: Mapping[str, Location]) -> Gain:
         """What these guests' new places would bring, to them and to all they meet."""
-        concerned = set(spots)
-        for uuid, spot in spots.items():
-            for one in (self.spots[uuid], spot):
+        concerned = set(locations)
+        for uuid, location in locations.items():
+            for one in (self.locations[uuid], location):
                 concerned |= self._met(one)
         before = {uuid: self.loss(uuid) for uuid in concerned}  # And whom to trust, as it is now.
-        after = self._losses_with(spots, concerned)
+        after = self._losses_with(locations, concerned)
         by_guest = {uuid: before[uuid] - after[uuid] for uuid in concerned}
         return Gain(
             by_guest=by_guest,
@@ -156,35 +156,37 @@ class Outlook:
             self._queues = self._solve(self._routes())
         return self._queues
 
-    def _losses_with(self, spots: Mapping[str, Spot], concerned: Iterable[str]) -> dict[str, float]:
+    def _losses_with(
+        self, locations: Mapping[str, Location], concerned: Iterable[str]
+    ) -> dict[str, float]:
         """As it would be; the sums are put back as they were."""
-        for uuid, spot in spots.items():
-            self._move(uuid, spot)
+        for uuid, location in locations.items():
+            self._move(uuid, location)
         queues = self._solve(self._routes())
         after = {uuid: self._loss(uuid, queues) for uuid in concerned}
-        for uuid in spots:
-            self._move(uuid, self.spots[uuid])
+        for uuid in locations:
+            self._move(uuid, self.locations[uuid])
         return after
 
-    def _met(self, spot: Spot) -> set[str]:
+    def _met(self, location: Location) -> set[str]:
         met: set[str] = set()
-        for domain in spot.domains:
+        for domain in location.domains:
             met |= self._members[domain]
         if self._limits.node_misses_per_s:
-            for node in spot.memory:
-                met |= self._lodgers.get(node, set())
+            for node in location.memory:
+                met |= self._memory_users.get(node, set())
         return met
 
-    def _move(self, uuid: str, spot: Spot) -> None:
+    def _move(self, uuid: str, location: Location) -> None:
         self._enter(uuid, self._at[uuid], -1.0)
-        self._at[uuid] = spot
-        self._enter(uuid, spot, 1.0)
+        self._at[uuid] = location
+        self._enter(uuid, location, 1.0)
 
-    def _enter(self, uuid: str, spot: Spot, sign: float) -> None:
+    def _enter(self, uuid: str, location: Location, sign: float) -> None:
         one = self.residents[uuid]
-        for domain, share in spot.domains.items():
-            self._pressure[domain] += sign * share * spot.speed * one.pressure_per_s
-            self._used[domain] += sign * share * spot.speed * self._cores[uuid]
+        for domain, share in location.domains.items():
+            self._pressure[domain] += sign * share * location.speed * one.pressure_per_s
+            self._used[domain] += sign * share * location.speed * self._cores[uuid]
             (self._members[domain].add if sign > 0 else self._members[domain].discard)(uuid)
 
     def _routes(self) -> dict[Route, list[tuple[str, float]]]:
@@ -192,10 +194,10 @@ class Outlook:
         routes: dict[Route, list[tuple[str, float]]] = {}
         if not self._limits.node_misses_per_s:
             return routes
-        for uuid, spot in self._at.items():
-            for node, share in spot.memory.items():
+        for uuid, location in self._at.items():
+            for node, share in location.memory.items():
                 routes.setdefault((node, node), []).append((uuid, share))
-                for domain, part in spot.domains.items():
+                for domain, part in location.domains.items():
                     if self._node_of[domain] != node:
                         link = (self._node_of[domain], node)
                         routes.setdefault(link, []).append((uuid, share * part))
@@ -228,40 +230,46 @@ class Outlook:
     def _flow(self, uuid: str, share: float) -> tuple[float, float, float]:
         """(misses per second through here, cycles per instruction, those that wait for here), as
         the caches leave it and were memory idle."""
-        one, spot = self.residents[uuid], self._at[uuid]
+        one, location = self.residents[uuid], self._at[uuid]
         # Most have nothing in the cache to lose.
-        lost = self._believed(one, self._evicted(one, spot)) if one.hit_value_cpi else 0.0
+        lost = (
+            self._calibrated_eviction(one, self._evicted(one, location))
+            if one.hit_value_cpi
+            else 0.0
+        )
         stall = one.miss_cpi / self._alone[uuid] + lost * one.hit_value_cpi
         cpi = one.cpi - one.miss_cpi + stall
         misses = (one.misses_per_s + lost * one.hits_per_s) * one.cpi / cpi
-        return (misses * share * spot.speed, cpi, stall * share)
+        return (misses * share * location.speed, cpi, stall * share)
 
-    def _evicted(self, one: Resident, spot: Spot) -> float:
+    def _evicted(self, one: Resident, location: Location) -> float:
         evicted = 0.0
-        for domain, share in spot.domains.items():
-            others = self._others(one, domain, share * spot.speed)
+        for domain, share in location.domains.items():
+            others = self._others(one, domain, share * location.speed)
             evicted += share * evicted_ratio(one.references_per_s, others)
         return evicted
 
     def _loss(self, uuid: str, queues: Mapping[Route, float]) -> float:
-        one, spot = self.residents[uuid], self._at[uuid]
-        memory_ratio = self._memory_ratio(one, spot, queues)
+        one, location = self.residents[uuid], self._at[uuid]
+        memory_ratio = self._memory_ratio(one, location, queues)
         speed = 0.0
-        for domain, share in spot.domains.items():
-            others = self._others(one, domain, share * spot.speed)
-            evicted = self._believed(one, evicted_ratio(one.references_per_s, others))
+        for domain, share in location.domains.items():
+            others = self._others(one, domain, share * location.speed)
+            evicted = self._calibrated_eviction(one, evicted_ratio(one.references_per_s, others))
             kept = 1 - loss_ratio(one, evicted, memory_ratio)
             used = self._used[domain]
             room = min(1.0, self._cpus[domain] / used) if used > 0 else 1.0
             speed += share * kept * room
-        return 1 - speed * spot.speed
+        return 1 - speed * location.speed
 
-    def _memory_ratio(self, one: Resident, spot: Spot, queues: Mapping[Route, float]) -> float:
+    def _memory_ratio(
+        self, one: Resident, location: Location, queues: Mapping[Route, float]
+    ) -> float:
         limits = self._limits
         ratio = 0.0
-        for node, share in spot.memory.items():
+        for node, share in location.memory.items():
             queueing = queues.get((node, node), 1.0)
-            for domain, part in spot.domains.items():
+            for domain, part in location.domains.items():
                 here = self._node_of[domain]
                 if here == node:
                     ratio += share * part * queueing
@@ -271,10 +279,10 @@ class Outlook:
         return ratio / self._alone[one.guest_uuid]
 
 
-def spot_of(host: Host, uuid: str) -> Spot:
+def location_of(host: Host, uuid: str) -> Location:
     """Where it lives now."""
     domains = {d.id: host.share(uuid, d) for d in host.domains_of[uuid]}
-    return Spot(domains=domains, memory=host.memory_due(uuid), speed=1.0)
+    return Location(domains=domains, memory=host.memory_due(uuid), speed=1.0)
 
 
 def _kept(loss: float) -> float:
@@ -282,7 +290,7 @@ def _kept(loss: float) -> float:
     return max(1 - loss, 0.01)
 
 
-def seated(seat: tuple[LlcDomain, ...]) -> dict[int, float]:
+def spread_over(domain_set: tuple[LlcDomain, ...]) -> dict[int, float]:
     """A guest spread evenly over its seat, CPU by CPU."""
-    cpus = sum(len(d.cpus) for d in seat)
-    return {d.id: len(d.cpus) / cpus for d in seat}
+    cpus = sum(len(d.cpus) for d in domain_set)
+    return {d.id: len(d.cpus) / cpus for d in domain_set}

@@ -69,4 +69,4 @@ def refusal(want: Want, why: Rejection) -> Alternative:
     """A whole want that may not be acted on now."""
     victim = want.detection.victim_uuid if want.detection else None
     domain_id = want.domain_ids[0] if want.domain_ids else 0
-    return Alternative(want.guest_uuid, domain_id, why, want.hurt, victim)
+    return Alternative(want.guest_uuid, domain_id, why, want.predicted_loss, victim)

@@ -8,7 +8,7 @@ from typing import cast
 from nova_vp.core.types.action import Outcome, Result
 from nova_vp.core.types.knob import Cpus, Knob, Quota, all_cpus, nodes_of
 from nova_vp.core.types.reason import Reason
-from nova_vp.core.types.state import BUDGET_S, HISTORY, Cap, Memory, Pending, Tracked
+from nova_vp.core.types.state import BUDGET_S, HISTORY, Cap, CoreState, Pending, VpState
 
 STEADY = frozenset({Reason.RENEW_CAP, Reason.REAPPLY})
 """What changes nobody's place: it keeps or restores what stood."""
@@ -17,39 +17,39 @@ A_PART = 0.1
 """Of a guest's memory: less is a rest that could not be moved."""
 
 
-def confirm(memory: Memory, outcomes: Iterable[Outcome]) -> Memory:
+def confirm(state: CoreState, outcomes: Iterable[Outcome]) -> CoreState:
     """What the host answered to the decision's actions."""
     for outcome in outcomes:
-        memory = _confirm(memory, outcome)
-    return memory
+        state = _confirm(state, outcome)
+    return state
 
 
-def _confirm(memory: Memory, outcome: Outcome) -> Memory:
+def _confirm(state: CoreState, outcome: Outcome) -> CoreState:
     action, at_s = outcome.action, outcome.at_s
-    vps = dict(memory.vps)
+    vps = dict(state.vps)
     _note(vps, outcome)
     if action.guest_uuid not in vps:
-        return replace(memory, vps=vps)
+        return replace(state, vps=vps)
     for uuid in {c.guest_uuid for c in action.changes if c.knob is not Knob.CPU_CAP} & vps.keys():
         vps[uuid] = _moved(vps[uuid], outcome)
-    memory = replace(memory, vps=vps)
+    state = replace(state, vps=vps)
     if outcome.result is not Result.APPLIED:
-        return memory
-    memory = _capped(memory, outcome)
+        return state
+    state = _capped(state, outcome)
     if action.reason in STEADY:
-        return memory
+        return state
     vp = vps[action.guest_uuid]
     vps[action.guest_uuid] = vp._replace(actions_done=vp.actions_done + 1)
-    memory = replace(memory, vps=vps, placed_at_s=at_s)
+    state = replace(state, vps=vps, placed_at_s=at_s)
     if not action.is_tried:
-        return memory
-    before = {uuid: vp.pace for uuid, vp in vps.items() if vp.pace.samples}
-    moves = (*(moved_s for moved_s in memory.moves_at_s if at_s - moved_s < BUDGET_S), at_s)
-    pending = (*memory.pending, Pending(action, at_s, before))
-    return replace(memory, pending=pending, moves_at_s=moves)
+        return state
+    before = {uuid: vp.window for uuid, vp in vps.items() if vp.window.samples}
+    moves = (*(moved_s for moved_s in state.moves_at_s if at_s - moved_s < BUDGET_S), at_s)
+    pending = (*state.pending, Pending(action, at_s, before))
+    return replace(state, pending=pending, moves_at_s=moves)
 
 
-def _moved(vp: Tracked, outcome: Outcome) -> Tracked:
+def _moved(vp: VpState, outcome: Outcome) -> VpState:
     action, at_s = outcome.action, outcome.at_s
     applied = outcome.result is Result.APPLIED
     left, left_nodes = vp.left, vp.left_nodes
@@ -68,8 +68,8 @@ def _moved(vp: Tracked, outcome: Outcome) -> Tracked:
     return vp._replace(moved_at_s=at_s, left=left, left_nodes=left_nodes, is_homed=is_homed)
 
 
-def _capped(memory: Memory, outcome: Outcome) -> Memory:
-    caps, lifted = dict(memory.caps), dict(memory.lifted_at_s)
+def _capped(state: CoreState, outcome: Outcome) -> CoreState:
+    caps, lifted = dict(state.caps), dict(state.lifted_at_s)
     for change in outcome.action.changes:
         if change.knob is not Knob.CPU_CAP or change.to == change.now:
             continue
@@ -85,14 +85,14 @@ def _capped(memory: Memory, outcome: Outcome) -> Memory:
                 victim_uuid=outcome.action.victim_uuid or (old.victim_uuid if old else ""),
                 changed_at_s=outcome.at_s,
                 lifted_at_s=lifted.get(uuid) if to.cores < now.cores else None,
-                busiest_cores=old.busiest_cores if old else memory.vps[uuid].busiest_cores,
+                busiest_cores=old.busiest_cores if old else state.vps[uuid].busiest_cores,
             )
         if to.cores > now.cores:
             lifted[uuid] = outcome.at_s
-    return replace(memory, caps=caps, lifted_at_s=lifted)
+    return replace(state, caps=caps, lifted_at_s=lifted)
 
 
-def _note(vps: dict[str, Tracked], outcome: Outcome) -> None:
+def _note(vps: dict[str, VpState], outcome: Outcome) -> None:
     """Write the outcome into the history of all whom it moved and of those it is for."""
     action = outcome.action
     moved = {change.guest_uuid for change in action.changes}
@@ -103,8 +103,8 @@ def _note(vps: dict[str, Tracked], outcome: Outcome) -> None:
             vps[vp.guest_uuid] = vp._replace(history=(*kept, outcome)[-HISTORY:])
 
 
-def note_outcome(memory: Memory, outcome: Outcome) -> Memory:
+def note_outcome(state: CoreState, outcome: Outcome) -> CoreState:
     """A later verdict on an action (mended, ineffective) replaces its earlier one."""
-    vps = dict(memory.vps)
+    vps = dict(state.vps)
     _note(vps, outcome)
-    return replace(memory, vps=vps)
+    return replace(state, vps=vps)

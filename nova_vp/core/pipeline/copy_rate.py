@@ -17,16 +17,16 @@ BUSY_SHARE = 0.5
 """Of its limit, from which a controller that copies notices it."""
 
 
-def memory_paces(host: Host, nodes: tuple[NodeView, ...], policy: Policy) -> Mapping[str, float]:
+def copy_rates(host: Host, nodes: tuple[NodeView, ...], policy: Policy) -> Mapping[str, float]:
     """KiB per second for each move under way."""
     return {
-        uuid: _pace(host, move, nodes, policy)
+        uuid: _copy_rate(host, move, nodes, policy)
         for uuid, move in host.memory_moves.items()
         if not move.is_over and uuid in host.guests
     }
 
 
-def _pace(host: Host, move: MemoryMove, nodes: tuple[NodeView, ...], policy: Policy) -> float:
+def _copy_rate(host: Host, move: MemoryMove, nodes: tuple[NodeView, ...], policy: Policy) -> float:
     full = policy.memory_pace_kib_per_s
     between = {node for node, _ in move.to} | set(host.memory_of(move.guest_uuid))
     busy = {
@@ -39,7 +39,7 @@ def _pace(host: Host, move: MemoryMove, nodes: tuple[NodeView, ...], policy: Pol
         )
     }
     mine = host.guests[move.guest_uuid].priority
-    hurt = [
+    sensitive = [
         guest.priority
         for uuid, guest in host.guests.items()
         if uuid != move.guest_uuid
@@ -47,4 +47,4 @@ def _pace(host: Host, move: MemoryMove, nodes: tuple[NodeView, ...], policy: Pol
         and profile.sensitivity.memory
         and any(host.memory_of(uuid).get(node, 0.0) > 0 for node in between & busy)
     ]
-    return full if not hurt or mine > max(hurt) else full * policy.phased_pace_ratio
+    return full if not sensitive or mine > max(sensitive) else full * policy.phased_pace_ratio

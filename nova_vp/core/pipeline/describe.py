@@ -9,41 +9,41 @@ from nova_vp.core.types.decision import Decision, VpView
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.sample import Sensitivity
-from nova_vp.core.types.state import Memory, Tracked
+from nova_vp.core.types.state import CoreState, VpState
 
 DOMAINS_EVERY_S = 5.0
 """The domains' predict tables are made anew this often, and at once when a state or placement
 changed: they cost more than the rest of a tick."""
 
 
-def tabulate(memory: Memory, host: Host, now_s: float, policy: Policy) -> Memory:
+def tabulate(state: CoreState, host: Host, now_s: float, policy: Policy) -> CoreState:
     key = hash(tuple((u, vp.state, host.guests[u].placement) for u, vp in host.vps.items()))
-    if key == memory.domains_key and now_s - memory.domains_at_s < DOMAINS_EVERY_S:
-        return memory
+    if key == state.domains_key and now_s - state.domains_at_s < DOMAINS_EVERY_S:
+        return state
     views = domain_views(host, policy)
-    return replace(memory, domains=views, domains_at_s=now_s, domains_key=key)
+    return replace(state, domains=views, domains_at_s=now_s, domains_key=key)
 
 
 def describe(
-    memory: Memory,
+    state: CoreState,
     host: Host,
     picture: Picture,
     actions: tuple[Action, ...],
     proposals: tuple[Action, ...],
 ) -> Decision:
-    views = tuple(_view(host, memory.vps[guest.uuid]) for guest in picture.guests)
+    views = tuple(_view(host, state.vps[guest.uuid]) for guest in picture.guests)
     return Decision(
         at_s=picture.at_s,
         mode=picture.mode,
         vps=views,
-        domains=memory.domains,
+        domains=state.domains,
         detections=tuple(view.detection for view in views if view.detection),
         proposals=proposals,
         actions=actions,
     )
 
 
-def _view(host: Host, vp: Tracked) -> VpView:
+def _view(host: Host, vp: VpState) -> VpView:
     undisturbed = host.undisturbed.get(vp.guest_uuid)
     guest = host.guests[vp.guest_uuid]
     return VpView(

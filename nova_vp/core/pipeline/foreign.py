@@ -6,10 +6,12 @@ from dataclasses import replace
 from nova_vp.core.types.guest import Guest, Unmanaged
 from nova_vp.core.types.knob import Applied, Knob, Value
 from nova_vp.core.types.picture import Picture
-from nova_vp.core.types.state import Memory
+from nova_vp.core.types.state import CoreState
 
 
-def respect(memory: Memory, picture: Picture) -> tuple[Picture, Memory, tuple[str, ...]]:
+def respect_foreign_changes(
+    state: CoreState, picture: Picture
+) -> tuple[Picture, CoreState, tuple[str, ...]]:
     """A placement or quota that is neither ours nor the original is somebody else's: so is the
     guest from then on."""
     seen = {
@@ -23,12 +25,12 @@ def respect(memory: Memory, picture: Picture) -> tuple[Picture, Memory, tuple[st
         )
     }
     generations = {guest.uuid: guest.generation for guest in picture.guests}
-    kept = {u: g for u, g in memory.foreign.items() if generations.get(u) == g}
+    kept = {u: g for u, g in state.foreign.items() if generations.get(u) == g}
     foreign = {**kept, **seen}
-    if not foreign and not memory.foreign:
-        return picture, memory, ()
+    if not foreign and not state.foreign:
+        return picture, state, ()
     guests = tuple(_left_alone(g) if g.uuid in foreign else g for g in picture.guests)
-    return replace(picture, guests=guests), replace(memory, foreign=foreign), tuple(seen)
+    return replace(picture, guests=guests), replace(state, foreign=foreign), tuple(seen)
 
 
 def _is_foreign(applied: Applied, knob: Knob, now: Value) -> bool:

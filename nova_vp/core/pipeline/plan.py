@@ -16,8 +16,8 @@ from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.knob import Cpus, Held, Knob, Partition, Quota, Shares, Value, all_cpus
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.reason import Reason
-from nova_vp.core.types.state import Memory
-from nova_vp.core.types.want import Hurt, Setting, Want
+from nova_vp.core.types.state import CoreState
+from nova_vp.core.types.want import PredictedLoss, Setting, Want
 
 REST = 0.02
 """Share of a guest's memory that may stay where it is."""
@@ -28,17 +28,17 @@ _FORGOTTEN = (Knob.PLACEMENT, Knob.PARTITION)
 """What new vCPU threads start without."""
 
 
-def plan(wants: Iterable[Want], memory: Memory, picture: Picture) -> tuple[Action, ...]:
+def plan(wants: Iterable[Want], state: CoreState, picture: Picture) -> tuple[Action, ...]:
     guests = {guest.uuid: guest for guest in picture.guests}
-    actions = (_action(want, guests, memory, picture) for want in wants)
+    actions = (_action(want, guests, state, picture) for want in wants)
     return tuple(action for action in actions if action.changes)
 
 
-def _action(want: Want, guests: Mapping[str, Guest], memory: Memory, picture: Picture) -> Action:
+def _action(want: Want, guests: Mapping[str, Guest], state: CoreState, picture: Picture) -> Action:
     detection = want.detection
     changes = (_change(setting, guests[setting.guest_uuid], picture) for setting in want.settings)
     return Action(
-        id=_id(want, guests[want.guest_uuid], memory, picture.epoch),
+        id=_id(want, guests[want.guest_uuid], state, picture.epoch),
         controller=want.controller,
         guest_uuid=want.guest_uuid,
         changes=tuple(
@@ -47,7 +47,7 @@ def _action(want: Want, guests: Mapping[str, Guest], memory: Memory, picture: Pi
         domain_ids=want.domain_ids,
         reason=want.reason,
         decided_s=picture.at_s,
-        hurt=want.hurt,
+        predicted_loss=want.predicted_loss,
         victim_uuid=detection.victim_uuid if detection else None,
         evidence={**_evidence(want), **want.evidence},
         rejected=want.rejected,
@@ -99,10 +99,10 @@ def value_now(guest: Guest, knob: Knob) -> Value:
     return guest.partition
 
 
-def _id(want: Want, guest: Guest, memory: Memory, epoch: int) -> str:
+def _id(want: Want, guest: Guest, state: CoreState, epoch: int) -> str:
     since_s = want.detection.since_s if want.detection else 0.0
     settings = [(s.guest_uuid, s.knob.value, _plain(s.value)) for s in want.settings]
-    when = (epoch, memory.vps[guest.uuid].actions_done, since_s)
+    when = (epoch, state.vps[guest.uuid].actions_done, since_s)
     meaning = (want.reason.value, guest.uuid, guest.generation, settings, when)
     return f"{want.controller}-{zlib.crc32(repr(meaning).encode()):08x}"
 
@@ -164,5 +164,5 @@ def _again(held: Held, guest: Guest, picture: Picture) -> Want:
         settings=(Setting(guest.uuid, held.knob, held.value),),
         domain_ids=tuple(d.id for d in picture.topology.domains if d.cpus & cpus),
         reason=Reason.REAPPLY,
-        hurt=Hurt(0.0, 0.0),
+        predicted_loss=PredictedLoss(0.0, 0.0),
     )

@@ -17,7 +17,7 @@ from nova_vp.core.model.holds import (
 from nova_vp.core.pipeline.arbitrate import refusal
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.reason import TRIED, Reason, Rejection
-from nova_vp.core.types.state import BUDGET_S, Memory
+from nova_vp.core.types.state import BUDGET_S, CoreState
 from nova_vp.core.types.want import Alternative, Want
 
 _UNDOING = frozenset({Reason.INEFFECTIVE, Reason.REVOKED})
@@ -27,15 +27,15 @@ _SETTLING = frozenset({Reason.LIFT_CAP, Reason.RENEW_CAP, Reason.LESS_CPU, Reaso
 """What keeps or gives back, so that it may concern what somebody had undone."""
 
 
-def pace(
-    wants: Iterable[Want], memory: Memory, now_s: float, policy: Policy
+def rate_limit(
+    wants: Iterable[Want], state: CoreState, now_s: float, policy: Policy
 ) -> tuple[tuple[Want, ...], tuple[Alternative, ...]]:
     """The wants that may become actions now, and those that must wait."""
     may: list[Want] = []
     refused: list[Alternative] = []
-    spent = sum(now_s - at_s < BUDGET_S for at_s in memory.moves_at_s)
+    spent = sum(now_s - at_s < BUDGET_S for at_s in state.moves_at_s)
     for want in wants:
-        why = _why_not(want, memory, now_s, spent, policy)
+        why = _why_not(want, state, now_s, spent, policy)
         if why is None:
             may.append(want)
             spent += want.reason in TRIED
@@ -45,26 +45,26 @@ def pace(
 
 
 def _why_not(
-    want: Want, memory: Memory, now_s: float, spent: int, policy: Policy
+    want: Want, state: CoreState, now_s: float, spent: int, policy: Policy
 ) -> Rejection | None:
     if want.reason in _UNDOING:
         return None
     if want.reason not in _SETTLING and any(
-        is_held_off(setting, memory, now_s) for setting in want.settings
+        is_held_off(setting, state, now_s) for setting in want.settings
     ):
         return Rejection.REVOKED
     moving = {s.guest_uuid for s in want.settings if s.knob in MOVING}
-    if any(moved_lately(memory.vps[uuid], now_s, policy) for uuid in moving):
+    if any(moved_lately(state.vps[uuid], now_s, policy) for uuid in moving):
         return Rejection.HOLD
     if want.reason not in TRIED:
         return None
     if any(
-        was_refused_lately(setting, memory.vps[setting.guest_uuid], now_s, policy)
+        was_refused_lately(setting, state.vps[setting.guest_uuid], now_s, policy)
         for setting in want.settings
     ):
         return Rejection.HOLD
     if any(
-        goes_back(setting, memory.vps[setting.guest_uuid], now_s, policy)
+        goes_back(setting, state.vps[setting.guest_uuid], now_s, policy)
         for setting in want.settings
     ):
         return Rejection.REVERSE_MOVE

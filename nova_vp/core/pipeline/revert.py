@@ -9,7 +9,7 @@ server left alone, the agent has given it back already, and here that is noted.
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from nova_vp.core.model.holds import alive
+from nova_vp.core.model.holds import unexpired
 from nova_vp.core.pipeline.confirm import note_outcome
 from nova_vp.core.pipeline.plan import differs, value_now
 from nova_vp.core.pipeline.verify import not_again, undoing, value_before
@@ -18,7 +18,7 @@ from nova_vp.core.types.guest import Guest, MemoryMove, Unmanaged
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.reason import Reason
-from nova_vp.core.types.state import Memory
+from nova_vp.core.types.state import CoreState
 from nova_vp.core.types.want import Setting, Want
 
 _REACHABLE = (None, Unmanaged.ORDERED_OBSERVE)
@@ -26,21 +26,23 @@ _REACHABLE = (None, Unmanaged.ORDERED_OBSERVE)
 _OVER = (Result.INEFFECTIVE, Result.UNDONE)
 
 
-def revoke(memory: Memory, picture: Picture, policy: Policy) -> tuple[Memory, tuple[Want, ...]]:
+def revert(
+    state: CoreState, picture: Picture, policy: Policy
+) -> tuple[CoreState, tuple[Want, ...]]:
     """Memory that will not have them done again at once, and the wants to undo them."""
     wants: list[Want] = []
     if not picture.revoked:
-        return memory, ()
+        return state, ()
     guests = {guest.uuid: guest for guest in picture.guests}
-    known = done(outcome for vp in memory.vps.values() for outcome in vp.history)
+    known = done(outcome for vp in state.vps.values() for outcome in vp.history)
     for action_id in sorted(picture.revoked & known.keys()):
         action = known[action_id].action
         settings = tuple(standing(action, guests, picture.memory_moves))
         if settings:
             mover = action.guest_uuid if action.guest_uuid in guests else settings[0].guest_uuid
             wants.append(undoing(action, guests[mover], settings, Reason.REVOKED, picture))
-            memory = _held_off(memory, known[action_id], settings, picture.at_s, policy)
-    return memory, tuple(wants)
+            state = _held_off(state, known[action_id], settings, picture.at_s, policy)
+    return state, tuple(wants)
 
 
 def done(outcomes: Iterable[Outcome]) -> dict[str, Outcome]:
@@ -68,29 +70,29 @@ def _stands(change: Change, guest: Guest, moves: Mapping[str, MemoryMove]) -> bo
 
 
 def _held_off(
-    memory: Memory, outcome: Outcome, settings: Iterable[Setting], now_s: float, policy: Policy
-) -> Memory:
-    memory = not_again(_noted(memory, outcome, now_s), outcome.action, now_s, policy)
+    state: CoreState, outcome: Outcome, settings: Iterable[Setting], now_s: float, policy: Policy
+) -> CoreState:
+    state = not_again(_noted(state, outcome, now_s), outcome.action, now_s, policy)
     until_s = now_s + policy.reverse_hold_s
     knobs = {(setting.guest_uuid, setting.knob): until_s for setting in settings}
-    return replace(memory, held_off={**alive(memory.held_off, now_s), **knobs})
+    return replace(state, held_off={**unexpired(state.held_off, now_s), **knobs})
 
 
-def _noted(memory: Memory, outcome: Outcome, now_s: float) -> Memory:
+def _noted(state: CoreState, outcome: Outcome, now_s: float) -> CoreState:
     """Undone, and not judged any more."""
-    memory = note_outcome(memory, replace(outcome, result=Result.UNDONE, settled_s=now_s))
-    pending = tuple(one for one in memory.pending if one.action.id != outcome.action.id)
-    return replace(memory, pending=pending)
+    state = note_outcome(state, replace(outcome, result=Result.UNDONE, settled_s=now_s))
+    pending = tuple(one for one in state.pending if one.action.id != outcome.action.id)
+    return replace(state, pending=pending)
 
 
-def note_left_alone(memory: Memory, picture: Picture) -> Memory:
+def note_left_alone(state: CoreState, picture: Picture) -> CoreState:
     """Servers that somebody ordered to be left alone, once nothing of ours is on them."""
     uuids = [
         guest.uuid
         for guest in picture.guests
         if guest.unmanaged is Unmanaged.ORDERED_OUT and not _is_held(guest, picture)
     ]
-    return note_given_back(memory, uuids, picture.at_s)
+    return note_given_back(state, uuids, picture.at_s)
 
 
 def _is_held(guest: Guest, picture: Picture) -> bool:
@@ -98,12 +100,12 @@ def _is_held(guest: Guest, picture: Picture) -> bool:
     return applied is not None and any(held.value != held.original for held in applied.held)
 
 
-def note_given_back(memory: Memory, uuids: Iterable[str], now_s: float) -> Memory:
+def note_given_back(state: CoreState, uuids: Iterable[str], now_s: float) -> CoreState:
     """By order these have their own values again: what stood last for each knob was undone."""
     for uuid in uuids:
-        for outcome in _stood(memory.vps[uuid].history, uuid):
-            memory = _noted(memory, outcome, now_s)
-    return memory
+        for outcome in _stood(state.vps[uuid].history, uuid):
+            state = _noted(state, outcome, now_s)
+    return state
 
 
 def _stood(history: Iterable[Outcome], uuid: str) -> Collection[Outcome]:

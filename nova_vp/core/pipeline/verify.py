@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import cast
 
-from nova_vp.core.model.holds import alive, put_off, signature
+from nova_vp.core.model.holds import back_off, signature, unexpired
 from nova_vp.core.pipeline.confirm import note_outcome
 from nova_vp.core.signals.detect_cache import Verdict
 from nova_vp.core.types.action import Action, Change, Outcome, Result
@@ -21,36 +21,36 @@ from nova_vp.core.types.knob import Cpus, Knob, Value, all_cpus
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.reason import Reason
-from nova_vp.core.types.state import Memory, Pace, Pending
+from nova_vp.core.types.state import CoreState, Pending, PerfWindow
 from nova_vp.core.types.want import Setting, Want
 
 _WELL = frozenset({Verdict.UNDISTURBED, Verdict.RECOVERED})
 
 
-def judge(
-    memory: Memory, verdicts: Mapping[str, Verdict], picture: Picture, policy: Policy
-) -> tuple[Memory, tuple[Want, ...]]:
+def verify(
+    state: CoreState, verdicts: Mapping[str, Verdict], picture: Picture, policy: Policy
+) -> tuple[CoreState, tuple[Want, ...]]:
     """Memory with the verdicts on what was applied, and the wants to undo what did not help."""
-    if not memory.pending:
-        return memory, ()
+    if not state.pending:
+        return state, ()
     still: list[Pending] = []
     undo: list[Want] = []
-    for pending in memory.pending:
-        result = _result(memory, pending, verdicts, picture, policy)
+    for pending in state.pending:
+        result = _result(state, pending, verdicts, picture, policy)
         if result is Result.APPLIED:
             still.append(pending)
         elif result is Result.MENDED:
-            memory = _succeeded(memory, pending, picture.at_s)
+            state = _succeeded(state, pending, picture.at_s)
         elif result is Result.INEFFECTIVE:
-            memory = _failed(memory, pending, picture.at_s, policy)
+            state = _failed(state, pending, picture.at_s, policy)
             undo.extend(_undo(pending, picture))
         else:
-            memory = _settled(memory, pending, Result.UNJUDGED, picture.at_s)
-    return replace(memory, pending=tuple(still)), tuple(undo)
+            state = _settled(state, pending, Result.UNJUDGED, picture.at_s)
+    return replace(state, pending=tuple(still)), tuple(undo)
 
 
 def _result(
-    memory: Memory,
+    state: CoreState,
     pending: Pending,
     verdicts: Mapping[str, Verdict],
     picture: Picture,
@@ -71,43 +71,43 @@ def _result(
         return Result.INEFFECTIVE
     if age_s <= policy.effect_window_s:
         return Result.APPLIED
-    is_hurt = victim is not None and verdict is Verdict.HURT
-    measured = (_on_victim if is_hurt else _measured_gain)(memory, pending, policy)
+    is_hurt = victim is not None and verdict is Verdict.DEGRADED
+    measured = (_on_victim if is_hurt else _measured_gain)(state, pending, policy)
     if measured is None and age_s <= 2 * policy.effect_window_s:
         return Result.APPLIED
     return Result.INEFFECTIVE if measured is None and is_hurt else measured
 
 
-def _on_victim(memory: Memory, pending: Pending, policy: Policy) -> Result | None:
+def _on_victim(state: CoreState, pending: Pending, policy: Policy) -> Result | None:
     """A cap may need several steps: each must show on the victim. A move must mend it."""
     if pending.action.reason is not Reason.CAP:
         return Result.INEFFECTIVE
     victim = cast(str, pending.action.victim_uuid)
     before = pending.before.get(victim)
-    gain = _gain(before, memory.vps[victim].pace, policy) if before else None
+    gain = _gain(before, state.vps[victim].window, policy) if before else None
     if gain is None:
         return None
     return Result.MENDED if gain > policy.noise_ratio else Result.INEFFECTIVE
 
 
-def _measured_gain(memory: Memory, pending: Pending, policy: Policy) -> Result | None:
+def _measured_gain(state: CoreState, pending: Pending, policy: Policy) -> Result | None:
     """By all guests whose work stayed the same: on the whole a gain, as the plan was made by."""
     victim = pending.action.victim_uuid
     settled = policy.settle_samples
     gains = [
         gain
         for uuid, before in pending.before.items()
-        if uuid in memory.vps
+        if uuid in state.vps
         # A victim is helped at once: there may be one sample of its hurt.
         and before.samples >= (1 if uuid == victim else settled)
-        and (gain := _gain(before, memory.vps[uuid].pace, policy)) is not None
+        and (gain := _gain(before, state.vps[uuid].window, policy)) is not None
     ]
     if not gains:
         return None
     return Result.INEFFECTIVE if sum(gains) < policy.noise_ratio else Result.MENDED
 
 
-def _gain(before: Pace, now: Pace, policy: Policy) -> float | None:
+def _gain(before: PerfWindow, now: PerfWindow, policy: Policy) -> float | None:
     """Performance won, as the logarithm of its ratio; None where too little was seen since or the
     VP does other work."""
     if now.samples < policy.settle_samples:
@@ -117,33 +117,36 @@ def _gain(before: Pace, now: Pace, policy: Policy) -> float | None:
     return math.log(before.cpi / now.cpi)
 
 
-def _settled(memory: Memory, pending: Pending, result: Result, now_s: float) -> Memory:
+def _settled(state: CoreState, pending: Pending, result: Result, now_s: float) -> CoreState:
     outcome = Outcome(pending.action, result, pending.since_s, settled_s=now_s)
-    return note_outcome(memory, outcome)
+    return note_outcome(state, outcome)
 
 
-def _succeeded(memory: Memory, pending: Pending, now_s: float) -> Memory:
-    memory = _settled(memory, pending, Result.MENDED, now_s)
-    return memory if pending.action.victim_uuid else replace(memory, fruitless_looks=0)
+def _succeeded(state: CoreState, pending: Pending, now_s: float) -> CoreState:
+    state = _settled(state, pending, Result.MENDED, now_s)
+    return state if pending.action.victim_uuid else replace(state, fruitless_looks=0)
 
 
-def _failed(memory: Memory, pending: Pending, now_s: float, policy: Policy) -> Memory:
-    memory = _settled(memory, pending, Result.INEFFECTIVE, now_s)
-    return not_again(memory, pending.action, now_s, policy)
+def _failed(state: CoreState, pending: Pending, now_s: float, policy: Policy) -> CoreState:
+    state = _settled(state, pending, Result.INEFFECTIVE, now_s)
+    return not_again(state, pending.action, now_s, policy)
 
 
-def not_again(memory: Memory, action: Action, now_s: float, policy: Policy) -> Memory:
+def not_again(state: CoreState, action: Action, now_s: float, policy: Policy) -> CoreState:
     """The controllers look for something else to help that victim, for the hold time."""
     until_s = now_s + policy.reverse_hold_s
     if action.victim_uuid is None:
-        plans = {**alive(memory.failed_plans, now_s), signature(action.changes): until_s}
-        return replace(put_off(memory, now_s), failed_plans=plans)
+        plans = {**unexpired(state.failed_plans, now_s), signature(action.changes): until_s}
+        return replace(back_off(state, now_s), failed_plans=plans)
     capped = {change.guest_uuid for change in action.changes if change.knob is Knob.CPU_CAP}
     failed = {(action.victim_uuid, uuid) for uuid in capped | {action.guest_uuid}}
-    acquitted = {**alive(memory.acquitted, now_s), **dict.fromkeys(failed, until_s)}
+    cleared_suspects = {
+        **unexpired(state.cleared_suspects, now_s),
+        **dict.fromkeys(failed, until_s),
+    }
     done = (action.victim_uuid, signature(action.changes))
-    in_vain = {**alive(memory.in_vain, now_s), done: until_s}
-    return replace(memory, acquitted=acquitted, in_vain=in_vain)
+    failed_actions = {**unexpired(state.failed_actions, now_s), done: until_s}
+    return replace(state, cleared_suspects=cleared_suspects, failed_actions=failed_actions)
 
 
 def _undo(pending: Pending, picture: Picture) -> tuple[Want, ...]:
@@ -178,7 +181,7 @@ def undoing(
         settings=settings,
         domain_ids=tuple(d.id for d in picture.topology.domains if d.cpus & cpus),
         reason=reason,
-        hurt=action.hurt,
+        predicted_loss=action.predicted_loss,
     )
 
 

@@ -7,40 +7,40 @@ from dataclasses import replace
 from nova_vp.core.model.cpu_cap import lifted_lately
 from nova_vp.core.model.host import Host
 from nova_vp.core.model.predict import queueing_ratio
-from nova_vp.core.signals.detect_cache import Conditions, Verdict, detect
-from nova_vp.core.signals.detect_numa import look_beyond_cache, memory_ratio
-from nova_vp.core.signals.sample import pace_from_onset
+from nova_vp.core.signals.detect_cache import Conditions, Verdict, detect_cache
+from nova_vp.core.signals.detect_numa import detect_numa, memory_ratio
+from nova_vp.core.signals.sample import window_from_onset
 from nova_vp.core.types.decision import NodeView
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Policy
-from nova_vp.core.types.state import Memory
+from nova_vp.core.types.state import CoreState
 
 
 def detect_all(
-    memory: Memory,
+    state: CoreState,
     host: Host,
     nodes: tuple[NodeView, ...],
     picture: Picture,
     policy: Policy,
-) -> tuple[Memory, Mapping[str, Verdict]]:
+) -> tuple[CoreState, Mapping[str, Verdict]]:
     vps, undisturbed, verdicts = {}, {}, {}
-    on_probe = lifted_lately(memory, picture.at_s, policy)
-    on_trial = {pending.action.victim_uuid for pending in memory.pending}
+    on_probe = lifted_lately(state, picture.at_s, policy)
+    on_trial = {pending.action.victim_uuid for pending in state.pending}
     limits = picture.limits
     queues = {
         view.node: queueing_ratio(view.misses_per_s, limits.node_misses_per_s) for view in nodes
     }
-    for uuid, vp in memory.vps.items():
+    for uuid, vp in state.vps.items():
         domains = host.domains_of[uuid]
         domain_id = domains[0].id if domains else 0
-        before = memory.undisturbed.get(uuid) or memory.profiles.get(uuid)
+        before = state.undisturbed.get(uuid) or state.profiles.get(uuid)
         neighbours = host.neighbours[uuid]
         conditions = Conditions(
             host.evicted_ratio(uuid), memory_ratio(host, uuid, queues, limits), on_probe
         )
-        found = detect(vp, before, neighbours, domain_id, picture.at_s, policy, conditions)
-        found = look_beyond_cache(found, vp, before, host, nodes, picture, policy, uuid in on_trial)
-        vps[uuid], verdicts[uuid] = pace_from_onset(found.vp, vp, picture.at_s), found.verdict
+        found = detect_cache(vp, before, neighbours, domain_id, picture.at_s, policy, conditions)
+        found = detect_numa(found, vp, before, host, nodes, picture, policy, uuid in on_trial)
+        vps[uuid], verdicts[uuid] = window_from_onset(found.vp, vp, picture.at_s), found.verdict
         if found.undisturbed:
             undisturbed[uuid] = found.undisturbed
-    return replace(memory, vps=vps, undisturbed=undisturbed), verdicts
+    return replace(state, vps=vps, undisturbed=undisturbed), verdicts

@@ -16,7 +16,7 @@ from nova_vp.core.model.states import sensitivity_of
 from nova_vp.core.types.detection import Detection, Kind, Suspect
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.sample import Profile, Sample
-from nova_vp.core.types.state import Tracked
+from nova_vp.core.types.state import VpState
 
 PROFILE_WEIGHT = 0.1
 """Share of the newest sample in a profile: about ten samples of memory, so that the last ones
@@ -44,21 +44,21 @@ class Verdict(enum.Enum):
     """What this tick says about a VP that is, or was, hurt."""
 
     UNDISTURBED = "undisturbed"
-    HURT = "hurt"
+    DEGRADED = "degraded"
     RECOVERED = "recovered"
     OWN_DOING = "own-doing"
     UNKNOWN = "unknown"
 
 
 class Found(NamedTuple):
-    vp: Tracked
+    vp: VpState
     """With its detection opened, kept up to date or closed."""
     undisturbed: Profile | None
     verdict: Verdict
 
 
-def detect(
-    vp: Tracked,
+def detect_cache(
+    vp: VpState,
     before: Profile | None,
     neighbours: Mapping[str, float],
     domain_id: int,
@@ -76,7 +76,7 @@ def detect(
         is_seen = now_s - vp.seen_at_s <= policy.effect_window_s
         # Idle, or its counters stand: nobody can say that it is hurt still.
         return Found(vp if is_seen else _well(vp), before, Verdict.UNKNOWN)
-    if before is None or not _looks_hurt(vp, before, sample, policy):
+    if before is None or not _looks_degraded(vp, before, sample, policy):
         verdict = Verdict.UNDISTURBED if vp.detection is None else _how_it_ended(vp, before)
         return Found(
             _well(vp), _undisturbed(vp, before, sample, neighbours, policy, conditions), verdict
@@ -93,12 +93,12 @@ def detect(
             state_now=vp.state,
             suspects=suspects,
         )
-        hurt = vp._replace(suspected_at_s=now_s, detection=detection, unexplained_samples=0)
-        return Found(hurt, before, Verdict.HURT)
+        degraded = vp._replace(suspected_at_s=now_s, detection=detection, unexplained_samples=0)
+        return Found(degraded, before, Verdict.DEGRADED)
     if vp.detection and now_s - vp.suspected_at_s <= policy.effect_window_s:
         # The suspect was moved or fell silent; the cache needs a moment to fill again.
         waiting = replace(vp.detection, now=sample, state_now=vp.state, suspects=())
-        return Found(vp._replace(detection=waiting), before, Verdict.HURT)
+        return Found(vp._replace(detection=waiting), before, Verdict.DEGRADED)
     if not vp.detection and vp.unexplained_samples < policy.settle_samples:
         # The counters of who is to blame may come later than the victim's. Were this taken for
         # the victim's own work at once, that would be what it is like, and it were never hurt.
@@ -108,26 +108,26 @@ def detect(
     return Found(_well(vp), profile, Verdict.OWN_DOING)
 
 
-def _well(vp: Tracked) -> Tracked:
+def _well(vp: VpState) -> VpState:
     if vp.detection is None and not vp.unexplained_samples:
         return vp
     return vp._replace(detection=None, unexplained_samples=0)
 
 
-def _looks_hurt(vp: Tracked, before: Profile, sample: Sample, policy: Policy) -> bool:
+def _looks_degraded(vp: VpState, before: Profile, sample: Sample, policy: Policy) -> bool:
     if vp.state is None or not before.sensitivity.cache:
         return False
     l2_holds = abs(sample.l2_mpki - before.l2_mpki) <= policy.l2_hold_ratio * before.l2_mpki
     return vp.state.factor > before.state.factor and l2_holds
 
 
-def _how_it_ended(vp: Tracked, before: Profile | None) -> Verdict:
+def _how_it_ended(vp: VpState, before: Profile | None) -> Verdict:
     recovered = before and vp.state and vp.state.factor <= before.state.factor
     return Verdict.RECOVERED if recovered else Verdict.OWN_DOING
 
 
 def _suspects(
-    vp: Tracked,
+    vp: VpState,
     before: Profile,
     sample: Sample,
     neighbours: Mapping[str, float],
@@ -149,7 +149,7 @@ def _suspects(
 
 
 def _undisturbed(
-    vp: Tracked,
+    vp: VpState,
     old: Profile | None,
     sample: Sample,
     neighbours: Mapping[str, float],
@@ -189,7 +189,7 @@ def _is_worse(now: Conditions, old: Profile) -> bool:
 
 
 def _profile_of(
-    vp: Tracked,
+    vp: VpState,
     sample: Sample,
     neighbours: Mapping[str, float],
     policy: Policy,

@@ -16,7 +16,7 @@ from nova_vp.core.types.detection import Detection, Kind, Suspect
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.sample import Profile
-from nova_vp.core.types.state import Tracked
+from nova_vp.core.types.state import VpState
 from nova_vp.core.types.topology import Limits
 
 REMOTE_SHARE = 0.25
@@ -74,20 +74,20 @@ def links(host: Host) -> Mapping[tuple[int, int], float]:
     return traffic
 
 
-def is_slowed(vp: Tracked, before: Profile, policy: Policy) -> bool:
+def is_slowed(vp: VpState, before: Profile, policy: Policy) -> bool:
     """Cycles per instruction up, while memory factor and L2 misses hold."""
-    pace = vp.pace
-    if pace.samples < policy.dwell_samples:
+    window = vp.window
+    if window.samples < policy.dwell_samples:
         return False
-    return _is_slower(vp, before, pace.cpi, pace.l2_mpki, policy)
+    return _is_slower(vp, before, window.cpi, window.l2_mpki, policy)
 
 
-def _is_slow_now(vp: Tracked, before: Profile, policy: Policy) -> bool:
+def _is_slow_now(vp: VpState, before: Profile, policy: Policy) -> bool:
     sample = vp.sample
     return sample is not None and _is_slower(vp, before, sample.cpi, sample.l2_mpki, policy)
 
 
-def _is_slower(vp: Tracked, before: Profile, cpi: float, l2_mpki: float, policy: Policy) -> bool:
+def _is_slower(vp: VpState, before: Profile, cpi: float, l2_mpki: float, policy: Policy) -> bool:
     if vp.state is None or vp.state.factor > before.state.factor:
         return False
     l2_holds = abs(l2_mpki - before.l2_mpki) <= policy.l2_hold_ratio * before.l2_mpki
@@ -95,7 +95,7 @@ def _is_slower(vp: Tracked, before: Profile, cpi: float, l2_mpki: float, policy:
 
 
 def _loaded_point(
-    vp: Tracked, host: Host, nodes: tuple[NodeView, ...], picture: Picture, policy: Policy
+    vp: VpState, host: Host, nodes: tuple[NodeView, ...], picture: Picture, policy: Policy
 ) -> tuple[Kind, tuple[Suspect, ...]] | None:
     """A hot controller, else a hot link, else distance, that this VP's misses go through. Who was
     found to be hurt there is hurt until the load is well below the limit."""
@@ -120,7 +120,7 @@ def _loaded_point(
 
 
 def _detection(
-    vp: Tracked,
+    vp: VpState,
     before: Profile,
     host: Host,
     picture: Picture,
@@ -137,22 +137,22 @@ def _detection(
         domain_id=domains[0].id if domains else 0,
         since_s=known.since_s if known else picture.at_s,
         before=before,
-        now=vp.sample._replace(cpi=vp.pace.cpi),
+        now=vp.sample._replace(cpi=vp.window.cpi),
         state_now=vp.state,
         suspects=suspects,
     )
 
 
-def _users(host: Host, victim: Tracked, node: int) -> tuple[Suspect, ...]:
+def _users(host: Host, victim: VpState, node: int) -> tuple[Suspect, ...]:
     """Who else loads this node's controller, the heaviest first."""
     return _ranked(host, victim, lambda uuid: host.memory_of(uuid).get(node, 0.0))
 
 
-def _crossers(host: Host, victim: Tracked, crossed: set[tuple[int, int]]) -> tuple[Suspect, ...]:
+def _crossers(host: Host, victim: VpState, crossed: set[tuple[int, int]]) -> tuple[Suspect, ...]:
     return _ranked(host, victim, lambda uuid: _share_of_links(host, uuid, crossed))
 
 
-def _ranked(host: Host, victim: Tracked, share_of: Callable[[str], float]) -> tuple[Suspect, ...]:
+def _ranked(host: Host, victim: VpState, share_of: Callable[[str], float]) -> tuple[Suspect, ...]:
     own_vp = host.guests[victim.guest_uuid].vp_id
     loads = {
         uuid: share_of(uuid) * vp.sample.misses_per_s
@@ -190,9 +190,9 @@ def _remote_share(host: Host, uuid: str) -> float:
     return sum(share for node, share in host.memory_of(uuid).items() if node not in here)
 
 
-def look_beyond_cache(
+def detect_numa(
     found: Found,
-    vp: Tracked,
+    vp: VpState,
     before: Profile | None,
     host: Host,
     nodes: tuple[NodeView, ...],
@@ -215,25 +215,25 @@ def look_beyond_cache(
     if slow or _is_slow_now(vp, before, policy):
         point = _loaded_point(vp, host, nodes, picture, policy)
     if point is None or not slow:
-        return _not_hurt(found, vp, before, policy, point is not None, is_on_trial)
+        return _not_degraded(found, vp, before, policy, point is not None, is_on_trial)
     samples = vp.slowed_samples + 1
     slowed = found.vp._replace(slowed_samples=samples)
     if samples < policy.dwell_samples and vp.detection is None:
         return Found(slowed, before, Verdict.UNKNOWN)
     detection = _detection(vp, before, host, picture, *point)
-    return Found(slowed._replace(detection=detection), before, Verdict.HURT)
+    return Found(slowed._replace(detection=detection), before, Verdict.DEGRADED)
 
 
-def _not_hurt(
+def _not_degraded(
     found: Found,
-    vp: Tracked,
+    vp: VpState,
     before: Profile,
     policy: Policy,
     is_slow_at_loaded_point: bool,
     is_on_trial: bool,
 ) -> Found:
     well = found.vp._replace(slowed_samples=0) if found.vp.slowed_samples else found.vp
-    proven = vp.pace.samples >= policy.settle_samples and not is_slowed(vp, before, policy)
+    proven = vp.window.samples >= policy.settle_samples and not is_slowed(vp, before, policy)
     if is_on_trial and vp.detection and vp.detection.kind is not Kind.CACHE and not proven:
         return Found(well._replace(detection=vp.detection), before, Verdict.UNKNOWN)
     if is_slow_at_loaded_point:

@@ -6,21 +6,21 @@ from dataclasses import replace
 from nova_vp.core.model.cost import measured_copy_kib_per_s
 from nova_vp.core.model.cpu_cap import forget_ended_caps
 from nova_vp.core.model.states import classify
-from nova_vp.core.signals.sample import observe
+from nova_vp.core.signals.sample import sample_vp
 from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Policy
-from nova_vp.core.types.state import Memory, Tracked
+from nova_vp.core.types.state import CoreState, VpState
 
 _LET_GO_OF = frozenset({Unmanaged.ORDERED_OUT, Unmanaged.LEAVING})
 """Nothing of ours is on these any more."""
 
 
-def measure(memory: Memory, picture: Picture, policy: Policy) -> Memory:
+def measure(state: CoreState, picture: Picture, policy: Policy) -> CoreState:
     """Every guest's sample and state; guests that left are forgotten."""
     vps = {}
     for guest in picture.guests:
-        vp = memory.vps.get(guest.uuid) or Tracked(guest.uuid)
+        vp = state.vps.get(guest.uuid) or VpState(guest.uuid)
         if vp.generation != guest.generation:
             vp = vp._replace(
                 is_homed=False, moved_at_s=None, state=None, detection=None, samples_seen=0
@@ -30,7 +30,7 @@ def measure(memory: Memory, picture: Picture, policy: Policy) -> Memory:
             vp = vp._replace(is_homed=False, moved_at_s=None)
         if guest.uuid in picture.applied and not vp.is_homed:
             vp = vp._replace(is_homed=True)
-        seen = observe(vp, guest, picture, policy, memory.placed_at_s)
+        seen = sample_vp(vp, guest, picture, policy, state.placed_at_s)
         vps[guest.uuid] = classify(seen, policy)
-    copied = measured_copy_kib_per_s(memory.copy_kib_per_s, picture.memory_moves)
-    return forget_ended_caps(replace(memory, vps=vps, copy_kib_per_s=copied), picture)
+    copied = measured_copy_kib_per_s(state.copy_kib_per_s, picture.memory_moves)
+    return forget_ended_caps(replace(state, vps=vps, copy_kib_per_s=copied), picture)

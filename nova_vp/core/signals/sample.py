@@ -10,12 +10,12 @@ from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.sample import Incomplete, Reading, Sample
-from nova_vp.core.types.state import Pace, Tracked
+from nova_vp.core.types.state import PerfWindow, VpState
 
 
-def observe(
-    tracked: Tracked, guest: Guest, picture: Picture, policy: Policy, placed_at_s: float
-) -> Tracked:
+def sample_vp(
+    tracked: VpState, guest: Guest, picture: Picture, policy: Policy, placed_at_s: float
+) -> VpState:
     """The VP with this tick's sample, or with the reason why it has none; and with its means since
     everybody's place last changed."""
     reading = picture.readings.get(guest.uuid) if guest.is_running else None
@@ -25,7 +25,7 @@ def observe(
         sample = _rates(tracked, tracked.reading, reading, guest, picture.at_s)
         why = _doubt(sample, reading, guest, policy)
     complete = sample if why is None else None
-    pace, peak_cores, busiest_cores, samples_seen = _pace(tracked, complete, placed_at_s)
+    window, peak_cores, busiest_cores, samples_seen = _perf_window(tracked, complete, placed_at_s)
     return tracked._replace(
         reading=reading,
         read_at_s=picture.at_s,
@@ -33,7 +33,7 @@ def observe(
         generation=guest.generation,
         sample=sample,
         incomplete=why,
-        pace=pace,
+        window=window,
         peak_cores=peak_cores,
         busiest_cores=busiest_cores,
         seen_at_s=picture.at_s if complete else tracked.seen_at_s,
@@ -42,7 +42,7 @@ def observe(
 
 
 def _without_rate(
-    tracked: Tracked, guest: Guest, reading: Reading | None, now_s: float, policy: Policy
+    tracked: VpState, guest: Guest, reading: Reading | None, now_s: float, policy: Policy
 ) -> Incomplete | None:
     """Why no rate can be computed at all."""
     before = tracked.reading
@@ -84,7 +84,7 @@ def _doubt(sample: Sample, reading: Reading, guest: Guest, policy: Policy) -> In
     return None
 
 
-def _rates(tracked: Tracked, before: Reading, now: Reading, guest: Guest, at_s: float) -> Sample:
+def _rates(tracked: VpState, before: Reading, now: Reading, guest: Guest, at_s: float) -> Sample:
     span_s = at_s - tracked.read_at_s
     instructions = now.instructions - before.instructions
     references = now.llc_references - before.llc_references
@@ -118,7 +118,7 @@ def _busiest_share(before: Reading, now: Reading, vcpus: int) -> float:
     return 1 / vcpus
 
 
-PACE_SAMPLES = 20
+WINDOW_SAMPLES = 20
 """Of so many the mean is made; older ones fade."""
 
 STARTING_SAMPLES = 5
@@ -131,28 +131,28 @@ REFILL_S = 1.5
 """After a change of places, until caches are filled again: no measure of the new place."""
 
 
-def _pace(
-    before: Tracked, sample: Sample | None, placed_at_s: float
-) -> tuple[Pace, float, float, int]:
+def _perf_window(
+    before: VpState, sample: Sample | None, placed_at_s: float
+) -> tuple[PerfWindow, float, float, int]:
     """Its means, its peaks of CPU (all of it, its busiest vCPU) and how many samples it has, with
     this one if it is complete."""
-    pace = before.pace
-    if pace.since_s < placed_at_s:
-        pace = Pace(since_s=placed_at_s)
+    window = before.window
+    if window.since_s < placed_at_s:
+        window = PerfWindow(since_s=placed_at_s)
     if sample is None or sample.at_s - placed_at_s < REFILL_S:
-        return pace, before.peak_cores, before.busiest_cores, before.samples_seen
-    samples = min(pace.samples + 1, PACE_SAMPLES)
-    cpi = pace.cpi + (sample.cpi - pace.cpi) / samples
-    l2_mpki = pace.l2_mpki + (sample.l2_mpki - pace.l2_mpki) / samples
-    seen = min(before.samples_seen + 1, PACE_SAMPLES)
+        return window, before.peak_cores, before.busiest_cores, before.samples_seen
+    samples = min(window.samples + 1, WINDOW_SAMPLES)
+    cpi = window.cpi + (sample.cpi - window.cpi) / samples
+    l2_mpki = window.l2_mpki + (sample.l2_mpki - window.l2_mpki) / samples
+    seen = min(before.samples_seen + 1, WINDOW_SAMPLES)
     kept = PEAK_KEPT if seen > STARTING_SAMPLES else 0.0
     peak_cores = max(sample.cpu_cores, kept * before.peak_cores)
     busiest_cores = max(sample.busiest_cores, kept * before.busiest_cores)
-    return Pace(pace.since_s, samples, cpi, l2_mpki), peak_cores, busiest_cores, seen
+    return PerfWindow(window.since_s, samples, cpi, l2_mpki), peak_cores, busiest_cores, seen
 
 
-def pace_from_onset(vp: Tracked, before: Tracked, now_s: float) -> Tracked:
+def window_from_onset(vp: VpState, before: VpState, now_s: float) -> VpState:
     """From the moment it is hurt, its means are of being hurt: a mitigation is measured by them."""
     if vp.detection is None or before.detection is not None or vp.sample is None:
         return vp
-    return vp._replace(pace=Pace(now_s, 1, vp.sample.cpi, vp.sample.l2_mpki))
+    return vp._replace(window=PerfWindow(now_s, 1, vp.sample.cpi, vp.sample.l2_mpki))

@@ -8,7 +8,7 @@ from typing import cast
 
 from nova_vp.core.types.knob import Cpus, Knob, Value, all_cpus
 from nova_vp.core.types.reason import TRIED, Reason, Rung
-from nova_vp.core.types.want import Alternative, Hurt
+from nova_vp.core.types.want import Alternative, PredictedLoss
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Action:
     domain_ids: tuple[int, ...]
     reason: Reason
     decided_s: float
-    hurt: Hurt
+    predicted_loss: PredictedLoss
     victim_uuid: str | None = None
     evidence: Mapping[str, float] = field(default_factory=dict)
     rejected: tuple[Alternative, ...] = ()

@@ -12,7 +12,7 @@ from nova_vp.core.types.guest import Guest, MemoryMove
 from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.sample import Incomplete, Profile, Sample, Sensitivity, State
 from nova_vp.core.types.topology import LlcDomain
-from nova_vp.core.types.want import Alternative, Hurt
+from nova_vp.core.types.want import Alternative, PredictedLoss
 
 
 class Role(enum.Enum):
@@ -74,7 +74,7 @@ class DomainView:
     free_cores: float
     allocated_vcpus: float
     pressure_per_s: float
-    table: tuple[Hurt, ...]
+    table: tuple[PredictedLoss, ...]
     """By newcomer: states 0-8, then index 9 = unknown."""
 
 

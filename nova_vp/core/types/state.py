@@ -22,7 +22,7 @@ BUDGET_S = 60.0
 """The span that the budget of moves is counted over."""
 
 
-class Pace(NamedTuple):
+class PerfWindow(NamedTuple):
     """Means of one VP since everybody's place last changed: what a change is measured by."""
 
     since_s: float = 0.0
@@ -31,7 +31,7 @@ class Pace(NamedTuple):
     l2_mpki: float = 0.0
 
 
-class Tracked(NamedTuple):
+class VpState(NamedTuple):
     """One VP between two ticks."""
 
     guest_uuid: str
@@ -55,7 +55,7 @@ class Tracked(NamedTuple):
     left_nodes: tuple[tuple[frozenset[int], float], ...] = ()
     """Nodes that a mitigation took its memory away from, and when."""
     history: tuple[Outcome, ...] = ()
-    pace: Pace = Pace()
+    window: PerfWindow = PerfWindow()
     peak_cores: float = 0.0
     """The most CPU that it used lately."""
     busiest_cores: float = 0.0
@@ -78,7 +78,7 @@ class Pending:
 
     action: Action
     since_s: float
-    before: Mapping[str, Pace]
+    before: Mapping[str, PerfWindow]
     """By guest UUID, as it was when the action was decided."""
 
 
@@ -107,7 +107,7 @@ class Demand:
     """S: those that its allocations hurt so far."""
     corunners: frozenset[str] = frozenset()
     """Who shared a cache with it when the last one was made."""
-    hurt: frozenset[str] = frozenset()
+    degraded: frozenset[str] = frozenset()
     """Who got worse in its repercussion interval."""
     last: str = ""
     """The reconfiguration that was made last."""
@@ -117,7 +117,7 @@ class Demand:
     """Reconfigurations made for this demand that hurt somebody: not made again."""
 
 
-class Trial(NamedTuple):
+class WhatIf(NamedTuple):
     """A few what-ifs of one tick: these leave, one at a time; or, with a mover, it moves to those
     domains, into the room that one of theirs leaves."""
 
@@ -127,27 +127,27 @@ class Trial(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Weighing:
+class CandidateEvaluation:
     """Who could leave the host for one escalation's sake: worked out over some ticks."""
 
     begun_s: float
-    todo: tuple[Trial, ...]
+    todo: tuple[WhatIf, ...]
     found: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """By guest that leaves: what the victim and what all others regain."""
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
-    vps: Mapping[str, Tracked] = field(default_factory=dict)
+class CoreState:
+    vps: Mapping[str, VpState] = field(default_factory=dict)
     undisturbed: Mapping[str, Profile] = field(default_factory=dict)
     """Each VP in its last undisturbed state, by guest UUID. Beside `vps`, since it is the one
     thing that changes in every tick of a quiet host."""
     profiles: Mapping[str, Profile] = field(default_factory=dict)
     """Undisturbed profiles known from before this agent's start, by guest UUID."""
     pending: tuple[Pending, ...] = ()
-    acquitted: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    cleared_suspects: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """(victim, suspect) whose separation mended nothing, until when it is not tried again."""
-    in_vain: Mapping[tuple[str, int], float] = field(default_factory=dict)
+    failed_actions: Mapping[tuple[str, int], float] = field(default_factory=dict)
     """(victim, `signature` of what was done for it) that mended nothing, until when."""
     caps: Mapping[str, Cap] = field(default_factory=dict)
     """By capped guest."""
@@ -166,7 +166,7 @@ class Memory:
     """Merlin's application sets, by the guest that asked for more CPU."""
     unmet_since_s: Mapping[str, float] = field(default_factory=dict)
     """By guest: since when its demand for CPU finds no rung that could meet it."""
-    weighings: Mapping[str, Weighing] = field(default_factory=dict)
+    evaluations: Mapping[str, CandidateEvaluation] = field(default_factory=dict)
     """By id of the escalation that stands, or soon will."""
     moves_at_s: tuple[float, ...] = ()
     held_off: Mapping[tuple[str, Knob], float] = field(default_factory=dict)

@@ -11,7 +11,7 @@ from nova_vp.core.types.reason import Reason, Rejection, Rung
 
 
 @dataclass(frozen=True, slots=True)
-class Hurt:
+class PredictedLoss:
     """What `predict` expects when a newcomer joins a domain: shares of performance lost."""
 
     newcomer_ratio: float
@@ -29,7 +29,7 @@ class Alternative:
     guest_uuid: str
     domain_id: int
     rejection: Rejection
-    hurt: Hurt | None = None
+    predicted_loss: PredictedLoss | None = None
     victim_uuid: str | None = None
     """For whose sake it was considered; set where the whole want was refused."""
     rung: Rung = Rung.MOVE
@@ -56,7 +56,7 @@ class Want:
     domain_ids: tuple[int, ...]
     """Where that guest's vCPUs will be."""
     reason: Reason
-    hurt: Hurt
+    predicted_loss: PredictedLoss
     detection: Detection | None = None
     rejected: tuple[Alternative, ...] = ()
     evidence: Mapping[str, float] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class Want:
     """Whose demand is met, where another one has to move for it."""
 
 
-def placed(want: Want) -> dict[str, frozenset[int]]:
+def placements_of(want: Want) -> dict[str, frozenset[int]]:
     """By guest, the CPUs that it would run on; those that stay are absent."""
     return {
         setting.guest_uuid: all_cpus(cast(Cpus, setting.value))

@@ -21,7 +21,7 @@ from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Mode, Policy
 from nova_vp.core.types.reason import Reason
 from nova_vp.core.types.sample import Reading
-from nova_vp.core.types.state import Memory
+from nova_vp.core.types.state import CoreState
 from nova_vp.core.types.topology import Limits, LlcDomain, Topology
 
 MILLION = 1e6
@@ -84,7 +84,7 @@ class Host:
     policy: Policy = field(default_factory=Policy)
     mode: Mode = Mode.ENFORCE
     now_s: float = 1000.0
-    memory: Memory = field(default_factory=Memory)
+    state: CoreState = field(default_factory=CoreState)
     guests: dict[str, Guest] = field(default_factory=dict)
     rates: dict[str, Rates] = field(default_factory=dict)
     counts: dict[str, Reading] = field(default_factory=dict)
@@ -240,10 +240,10 @@ class Host:
 
     def decide(self) -> Decision:
         """At this very moment."""
-        self.memory, decision = step(self.memory, self.picture(), self.policy)
+        self.state, decision = step(self.state, self.picture(), self.policy)
         self.pace_kib_per_s = dict(decision.memory_pace_kib_per_s)
         outcomes = [self._apply(action) for action in decision.actions]
-        self.memory = confirm(self.memory, outcomes)
+        self.state = confirm(self.state, outcomes)
         self.outcomes += outcomes
         return decision
 

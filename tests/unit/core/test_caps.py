@@ -14,7 +14,7 @@ from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.knob import NO_QUOTA, Knob, Quota
 from nova_vp.core.types.policy import Homing, Mode, Policy
 from nova_vp.core.types.reason import Reason, Rejection, Rung
-from nova_vp.core.types.want import Hurt, Setting, Want
+from nova_vp.core.types.want import PredictedLoss, Setting, Want
 from tests.unit.core.build import (
     ALL_KNOBS,
     CHASE,
@@ -194,7 +194,7 @@ def test_a_cap_ends_with_its_lease_when_nobody_renews_it_and_is_forgotten():
     host.pass_time(61.0)
     assert host.guest("stream").quota == NO_QUOTA
     host.ticks(3)
-    assert host.memory.caps == {}
+    assert host.state.caps == {}
 
 
 def test_a_cap_is_raised_step_by_step_once_the_victim_was_well_for_long():
@@ -242,7 +242,7 @@ def test_a_guest_that_left_takes_its_cap_along():
     host.rule = None
     host.leave("stream")
     host.ticks(2)
-    assert host.memory.caps == {}
+    assert host.state.caps == {}
 
 
 def test_who_was_opted_out_meanwhile_is_not_touched_any_more():
@@ -264,7 +264,7 @@ def test_in_advise_a_cap_is_not_renewed_unasked():
 def cap_want(controller: str, ratio: float, reason: Reason = Reason.CAP) -> Want:
     quota = Quota(round(ratio * 100_000))
     setting = Setting(uuid_of("stream"), Knob.CPU_CAP, quota)
-    return Want(controller, uuid_of("stream"), (setting,), (), reason, Hurt(0.1, 0.0))
+    return Want(controller, uuid_of("stream"), (setting,), (), reason, PredictedLoss(0.1, 0.0))
 
 
 @pytest.mark.parametrize("order", [1, -1])

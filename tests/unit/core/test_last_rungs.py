@@ -67,7 +67,7 @@ def test_nobody_sensitive_on_the_busy_controller_lets_it_go_on():
     host.rule = None
     host.run("bystander", quiet)
     host.ticks(6)
-    assert not host.memory.undisturbed[uuid_of("bystander")].sensitivity.memory
+    assert not host.state.undisturbed[uuid_of("bystander")].sensitivity.memory
     assert pace(host) == FULL
 
 
@@ -145,7 +145,7 @@ def test_while_something_is_tried_nobody_is_told():
     host.rule = run
     host.run("storm", replace(STREAM, cores=1.0))
     for decision in host.ticks(120):
-        assert not decision.escalations or host.memory.pending == ()
+        assert not decision.escalations or host.state.pending == ()
     assert host.cap_ratio("storm") < 1.0
 
 

@@ -9,10 +9,10 @@ from itertools import pairwise
 
 import pytest
 
-from nova_vp.core.controllers.merlin.rungs import Arbiter, local_cpus
+from nova_vp.core.controllers.merlin.rungs import DecisionContext, local_cpus
 from nova_vp.core.model.candidate import has_room, unit_of, within_allotment
-from nova_vp.core.model.host import see
-from nova_vp.core.model.what_if import Outlook
+from nova_vp.core.model.host import build_host
+from nova_vp.core.model.what_if import WhatIfModel
 from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.knob import Knob
 from nova_vp.core.types.policy import Controller, Homing, Policy
@@ -138,7 +138,7 @@ def test_a_hurt_outside_the_repercussion_interval_is_not_its_doing():
     host.rule = rule
     decisions = host.ticks(3)
     assert any(d.detections for d in decisions)
-    assert not host.memory.demands[uuid_of("worker")].hurt
+    assert not host.state.demands[uuid_of("worker")].degraded
 
 
 def with_a_full_node_elsewhere(far: Rates) -> Host:
@@ -159,8 +159,8 @@ def test_a_guest_that_minds_where_its_memory_is_changes_no_places():
 def test_nobody_changes_places_back_within_the_hold():
     host = with_a_full_node_elsewhere(BUSY)
     far = uuid_of("far")
-    left = host.memory.vps[far]._replace(left=((frozenset({0, 2}), host.now_s),))
-    host.memory = replace(host.memory, vps={**host.memory.vps, far: left})
+    left = host.state.vps[far]._replace(left=((frozenset({0, 2}), host.now_s),))
+    host.state = replace(host.state, vps={**host.state.vps, far: left})
     assert Rung.SWAP not in {a.rung for d in host.ticks(30) for a in d.actions}
 
 
@@ -188,10 +188,10 @@ def test_it_goes_back_to_no_cpu_that_it_left_within_the_hold(age_s, cpu):
     host.run("worker", replace(WORKER, cores=0.5))
     host.ticks(6)
     worker, now_s = uuid_of("worker"), host.now_s
-    left = host.memory.vps[worker]._replace(left=((frozenset({1}), now_s - age_s),))
-    seen = see(host.picture(), {worker: left}, host.memory.undisturbed)
-    outlook = Outlook(seen, host.limits, POLICY)
-    arbiter = Arbiter(seen, outlook, POLICY, {}, frozenset(), now_s)
+    left = host.state.vps[worker]._replace(left=((frozenset({1}), now_s - age_s),))
+    seen = build_host(host.picture(), {worker: left}, host.state.undisturbed)
+    outlook = WhatIfModel(seen, host.limits, POLICY)
+    arbiter = DecisionContext(seen, outlook, POLICY, {}, frozenset(), now_s)
     [grown] = local_cpus(arbiter, seen.guests[worker])
     assert grown.settings[0].value == (frozenset({0, cpu}),)
 
@@ -201,7 +201,7 @@ def test_what_is_left_for_another_place_is_remembered():
     with_store(host, {1})
     first, second = (host.until(Reason.MORE_CPU) for _ in range(2))
     assert first.from_cpus < first.cpus
-    [(left, _)] = host.memory.vps[uuid_of("worker")].left
+    [(left, _)] = host.state.vps[uuid_of("worker")].left
     assert left == second.from_cpus - second.cpus != set()
 
 
@@ -210,7 +210,7 @@ def test_who_changes_places_gets_no_cpu_that_another_one_gets_at_once():
     for name, cpus, node in (("one", {0}, 0), ("other", {4}, 1), ("bound", {5}, 1)):
         host.add(name, replace(BUSY, cores=0.5), cpus=cpus, vcpus=2, node=node)
     host.ticks(6)
-    seen = see(host.picture(), host.memory.vps, host.memory.undisturbed)
+    seen = build_host(host.picture(), host.state.vps, host.state.undisturbed)
     settings = [Setting(uuid_of("one"), Knob.PLACEMENT, (frozenset({4, 5, 6, 7}),))]
     [narrowed] = within_allotment(seen, settings, taken={6})
     assert narrowed.value == (frozenset({7}),)
@@ -275,7 +275,7 @@ def test_a_guest_that_left_is_forgotten():
     host.until(Reason.MORE_CPU)
     host.leave("worker")
     host.ticks(2)
-    assert host.memory.demands == {}
+    assert host.state.demands == {}
 
 
 @pytest.mark.parametrize(

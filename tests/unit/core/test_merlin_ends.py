@@ -23,7 +23,7 @@ def a_capped_worker() -> Host:
     cap = Cap(0.4, Quota(-1, 100_000), "vp", uuid_of("victim"), host.now_s, None, 1.0)
     held = Held(Knob.CPU_CAP, capped, cap.original, "vp", "vp-1", until_s=host.now_s + 600)
     host.applied[uuid_of("worker")] = Applied(uuid_of("worker"), 1, (held,))
-    host.memory = replace(host.memory, caps={uuid_of("worker"): cap})
+    host.state = replace(host.state, caps={uuid_of("worker"): cap})
     return host
 
 
@@ -51,7 +51,7 @@ def test_of_a_hundred_that_ask_some_are_chosen_for_and_what_was_not_met_stands()
         host.add(f"worker {cpu}", WORKER, cpus={cpu}, vcpus=2, node=cpu // 50)
     host.ticks(2)
     since_s = host.now_s - POLICY.escalate_after_s
-    host.memory = replace(host.memory, unmet_since_s=dict.fromkeys(list(host.guests)[:-1], since_s))
+    host.state = replace(host.state, unmet_since_s=dict.fromkeys(list(host.guests)[:-1], since_s))
     decision = host.tick()
     assert len(decision.actions) == 8
     assert len(decision.escalations) == 91

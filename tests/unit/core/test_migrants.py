@@ -145,7 +145,7 @@ def test_those_who_left_meanwhile_are_not_named():
         host.add(name, COMPUTE, cpus={0, 1, 2, 3}, node=0)
     breaks_out(host)
     host.run("gale", STREAM)
-    while not host.memory.weighings:
+    while not host.state.evaluations:
         host.tick()
     for name in ("gale", "quiet"):
         host.leave(name)
@@ -157,7 +157,7 @@ def test_who_was_tried_in_vain_takes_nothing_along():
     host = breaks_out(a_storm())
     host.ticks(3)
     pair = (uuid_of("victim"), uuid_of("storm"))
-    host.memory = replace(host.memory, acquitted={pair: host.now_s + 1000})
+    host.state = replace(host.state, cleared_suspects={pair: host.now_s + 1000})
     assert by_name(host, told(host))["storm"].relief_ratio == 0.0
 
 
@@ -211,14 +211,14 @@ def test_with_the_hurt_the_weighing_is_over():
     told(host)
     host.run("victim", CHASE)
     assert host.ticks(5)[-1].escalations == ()
-    assert host.memory.weighings == {}
+    assert host.state.evaluations == {}
 
 
 def test_what_stands_for_long_is_weighed_anew():
     host = breaks_out(a_storm())
     told(host)
     host.add("latecomer", COMPUTE, cpus={0, 1, 2, 3}, node=0)
-    begun_s = {one.begun_s for one in host.memory.weighings.values()}
+    begun_s = {one.begun_s for one in host.state.evaluations.values()}
     [one] = [one for d in host.ticks(620) for one in d.escalations if one.candidates][-1:]
-    assert {one.begun_s for one in host.memory.weighings.values()} != begun_s
+    assert {one.begun_s for one in host.state.evaluations.values()} != begun_s
     assert "latecomer" in by_name(host, one)

@@ -11,8 +11,8 @@ from dataclasses import replace
 import pytest
 
 from nova_vp.core.model.holds import signature
-from nova_vp.core.model.host import see
-from nova_vp.core.model.what_if import spot_of
+from nova_vp.core.model.host import build_host
+from nova_vp.core.model.what_if import location_of
 from nova_vp.core.types.action import Action, Result
 from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.guest import MemoryMove, Unmanaged
@@ -184,7 +184,7 @@ def test_a_cap_is_not_judged_before_enough_was_seen_since():
     host = two_storms()
     host.until(Reason.CAP)
     host.ticks(int(POLICY.effect_window_s) - 2)
-    host.memory = replace(host.memory, placed_at_s=host.now_s)  # Somebody else was placed.
+    host.state = replace(host.state, placed_at_s=host.now_s)  # Somebody else was placed.
     decisions = host.ticks(20)
     results = [o.result for o in host.view("victim", decisions[-1]).history]
     assert Result.INEFFECTIVE not in results
@@ -291,8 +291,8 @@ def test_plans_go_by_where_memory_will_be():
     host = far_away()
     uuid, kib = uuid_of("victim"), host.guest("victim").memory_kib
     host.memory_moves = {uuid: MemoryMove(uuid, ((0, 1.0),), moved_kib=0, left_kib=kib)}
-    seen = see(host.picture(), host.memory.vps, host.memory.undisturbed)
-    assert (seen.memory_of(uuid), spot_of(seen, uuid).memory) == ({1: 1.0}, {0: 1.0})
+    seen = build_host(host.picture(), host.state.vps, host.state.undisturbed)
+    assert (seen.memory_of(uuid), location_of(seen, uuid).memory) == ({1: 1.0}, {0: 1.0})
 
 
 def test_where_no_cpu_is_free_there_the_memory_comes_to_the_vcpus():
@@ -437,7 +437,7 @@ def test_a_plan_that_failed_lately_does_not_stand_in_the_way_of_the_next_best():
     places, topology = [{0, 1}] * 4, nodes_of(0, 1, 2, 3)
     failed = signature(eights(*places, topology=topology).until(Reason.SEPARATE).changes)
     host = eights(*places, topology=topology)
-    host.memory = replace(host.memory, failed_plans={failed: math.inf})
+    host.state = replace(host.state, failed_plans={failed: math.inf})
     assert signature(host.until(Reason.SEPARATE).changes) != failed
 
 
@@ -445,8 +445,8 @@ def test_what_may_not_go_back_yet_does_not_hold_up_the_others():
     host = eights({0, 1}, {0, 1}, {0, 1}, {0, 1}, topology=nodes_of(0, 1, 2, 3))
     host.tick()
     left = ((frozenset({1, 2, 3}), host.now_s),)
-    stays = host.memory.vps[uuid_of("vp1")]._replace(left_nodes=left)
-    host.memory = replace(host.memory, vps={**host.memory.vps, stays.guest_uuid: stays})
+    stays = host.state.vps[uuid_of("vp1")]._replace(left_nodes=left)
+    host.state = replace(host.state, vps={**host.state.vps, stays.guest_uuid: stays})
     changes = {(c.guest_uuid, c.knob) for c in host.until(Reason.SEPARATE).changes}
     assert (uuid_of("vp0"), Knob.MEMORY) in changes or (uuid_of("vp2"), Knob.MEMORY) in changes
     assert (uuid_of("vp1"), Knob.MEMORY) not in changes

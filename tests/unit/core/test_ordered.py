@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from nova_vp.core.pipeline.rate_limit import pace
+from nova_vp.core.pipeline.rate_limit import rate_limit
 from nova_vp.core.types.action import Result
 from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.knob import NO_QUOTA, Knob
@@ -46,7 +46,7 @@ def revoke(host: Host, *ids: str):
 
 
 def results(host: Host, name: str) -> dict[str, Result]:
-    return {o.action.id: o.result for o in host.memory.vps[uuid_of(name)].history}
+    return {o.action.id: o.result for o in host.state.vps[uuid_of(name)].history}
 
 
 def test_the_tightest_of_modes():
@@ -122,15 +122,15 @@ def test_it_is_done_again_after_the_hold():
     assert host.until(Reason.MOVE_AGGRESSOR).guest_uuid == NEIGHBOUR
     other = host.outcomes[-1].action
     revoke(host, other.id)
-    assert len(host.memory.held_off) == 1, "those that are over are forgotten"
+    assert len(host.state.held_off) == 1, "those that are over are forgotten"
 
 
 def test_an_action_that_still_must_prove_itself_needs_to_no_more():
     host = a_hurt_pair()
     action = host.until(Reason.MOVE_AGGRESSOR)
-    assert [p.action.id for p in host.memory.pending] == [action.id]
+    assert [p.action.id for p in host.state.pending] == [action.id]
     revoke(host, action.id)
-    assert host.memory.pending == ()
+    assert host.state.pending == ()
 
 
 @pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.ADVISE])
@@ -211,10 +211,10 @@ def test_of_an_action_on_several_guests_what_stands_goes_back():
     there = replace(change, guest_uuid=VICTIM, to=(frozenset({0}),), original=both_domains)
     there = replace(there, now=(frozenset({1}),))
     both = replace(action, id="both", changes=(*action.changes, there))
-    vp = host.memory.vps[VICTIM]
+    vp = host.state.vps[VICTIM]
     known = replace(host.outcomes[-1], action=both)
-    vps = {**host.memory.vps, VICTIM: vp._replace(history=(known,))}
-    host.memory = replace(host.memory, vps=vps)
+    vps = {**host.state.vps, VICTIM: vp._replace(history=(known,))}
+    host.state = replace(host.state, vps=vps)
     host.leave("neighbour")
     [undo] = revoke(host, "both").actions
     assert undo.guest_uuid == VICTIM
@@ -229,7 +229,7 @@ def test_the_last_step_of_a_cap_is_undone_and_a_renewal_means_all_of_it(which, l
     named = [o.action for o in host.outcomes if o.action.reason is which][-1]
     revoke(host, named.id)
     assert host.cap_ratio("stream") == pytest.approx(left)
-    assert (host.guest("stream").quota == NO_QUOTA) is (uuid_of("stream") not in host.memory.caps)
+    assert (host.guest("stream").quota == NO_QUOTA) is (uuid_of("stream") not in host.state.caps)
     assert Reason.CAP not in {a.reason for d in host.ticks(60) for a in d.actions}
 
 
@@ -251,14 +251,14 @@ def test_what_was_undone_by_order_is_refused_with_that_reason():
     action = host.until(Reason.MOVE_AGGRESSOR)
     revoke(host, action.id)
     until = {(NEIGHBOUR, Knob.PLACEMENT): host.now_s + 10}
-    memory = replace(host.memory, held_off=until, acquitted={}, in_vain={})
-    vp = memory.vps[NEIGHBOUR]._replace(moved_at_s=None, left=())
-    memory = replace(memory, vps={**memory.vps, NEIGHBOUR: vp})
-    host.memory = memory
+    state = replace(host.state, held_off=until, cleared_suspects={}, failed_actions={})
+    vp = state.vps[NEIGHBOUR]._replace(moved_at_s=None, left=())
+    state = replace(state, vps={**state.vps, NEIGHBOUR: vp})
+    host.state = state
     host.ticks(2)
     refused = host.tick().refused
     assert Rejection.REVOKED in {one.rejection for one in refused if one.guest_uuid == NEIGHBOUR}
-    assert pace((), memory, host.now_s, host.policy) == ((), ())
+    assert rate_limit((), state, host.now_s, host.policy) == ((), ())
 
 
 def test_what_leaves_nothing_of_ours_is_not_undone():

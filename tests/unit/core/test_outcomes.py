@@ -12,7 +12,7 @@ from tests.unit.core.test_ordered import NEIGHBOUR, a_hurt_pair, revoke
 
 
 def outcomes(host: Host, name: str) -> dict[str, Outcome]:
-    return {o.action.id: o for o in host.memory.vps[uuid_of(name)].history}
+    return {o.action.id: o for o in host.state.vps[uuid_of(name)].history}
 
 
 def recover(host: Host) -> None:
@@ -45,7 +45,7 @@ def test_when_it_was_done_stays_whatever_comes_of_it(then, result):
     assert (outcome.result, outcome.at_s) == (result, done_s)
     assert outcome.settled_s is not None
     assert done_s < outcome.settled_s <= host.now_s
-    assert host.memory.pending == ()
+    assert host.state.pending == ()
 
 
 def test_what_nobody_is_left_to_judge_is_judged_no_more():
@@ -54,7 +54,7 @@ def test_what_nobody_is_left_to_judge_is_judged_no_more():
     host.leave("victim")
     host.tick()
     assert outcomes(host, "neighbour")[action.id].result is Result.UNJUDGED
-    assert host.memory.pending == ()
+    assert host.state.pending == ()
 
 
 def test_a_home_goes_with_the_order_to_leave_its_server_alone():

@@ -25,7 +25,7 @@ def a_pair(neighbour) -> Host:
 
 
 def pressures(host: Host):
-    return host.memory.undisturbed[uuid_of("victim")].pressures
+    return host.state.undisturbed[uuid_of("victim")].pressures
 
 
 def suspects(host: Host):
@@ -59,4 +59,4 @@ def test_who_always_missed_almost_enough_is_not_guilty_by_a_little_more():
 
 def test_who_cannot_be_hurt_remembers_nobody():
     host = a_pair(STREAM)
-    assert host.memory.undisturbed[uuid_of("neighbour")].pressures == {}
+    assert host.state.undisturbed[uuid_of("neighbour")].pressures == {}

@@ -20,7 +20,7 @@ from nova_vp.core.types.knob import Knob, Partition, Quota, all_cpus
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Controller, Homing, Mode, Policy
 from nova_vp.core.types.reason import TRIED, Reason
-from nova_vp.core.types.state import BUDGET_S, Memory
+from nova_vp.core.types.state import BUDGET_S, CoreState
 from nova_vp.core.types.topology import Limits, LlcDomain, Topology
 from nova_vp.core.types.want import Setting, Want
 from tests.unit.core.build import CHASE, CHASE_HURT, COMPUTE, STREAM, Host, Rates, uuid_of
@@ -179,9 +179,9 @@ class Story:
 
     def tick(self) -> None:
         self.host.pass_time(self.draw(st.sampled_from([1.0] * 8 + [0.0, 1e-9, 3600.0])))
-        picture, memory = self.host.picture(), self.host.memory
+        picture, state = self.host.picture(), self.host.state
         decision = self.host.decide()
-        self.check_names(memory, picture, decision)
+        self.check_names(state, picture, decision)
         for action in (*decision.actions, *decision.proposals):
             self.check_action(action, picture)
         owned = [(c.guest_uuid, c.knob) for a in decision.actions for c in a.changes]
@@ -191,13 +191,13 @@ class Story:
         self.check_nothing_is_left_to_do(decision)
         check_numbers(decision)
 
-    def check_names(self, memory: Memory, picture: Picture, decision: Decision) -> None:
+    def check_names(self, state: CoreState, picture: Picture, decision: Decision) -> None:
         """What a server is called is nobody's business."""
         guests = tuple(
             guest._replace(name=f"renamed-{number}", domain_name=f"other-{number}", flavor="f2")
             for number, guest in enumerate(picture.guests)
         )
-        _, again = step(memory, replace(picture, guests=guests), self.host.policy)
+        _, again = step(state, replace(picture, guests=guests), self.host.policy)
         assert again.actions == decision.actions
         assert again.proposals == decision.proposals
         assert again.refused == decision.refused
@@ -261,12 +261,12 @@ class Story:
                 ),
                 domain_ids=action.domain_ids,
                 reason=action.reason,
-                hurt=action.hurt,
+                predicted_loss=action.predicted_loss,
             )
             for action in decision.actions
             if action.reason is not Reason.RENEW_CAP
         ]
-        assert plan(wants, self.host.memory, self.host.picture()) == ()
+        assert plan(wants, self.host.state, self.host.picture()) == ()
 
 
 def check_change(change: Change, guest: Guest, picture: Picture) -> None:

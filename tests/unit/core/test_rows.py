@@ -8,16 +8,16 @@ import pytest
 from nova_vp.core.controllers.rebalance.controller import _is_bearable
 from nova_vp.core.escalation.escalate import escalations
 from nova_vp.core.model.what_if import Gain
-from nova_vp.core.pipeline.rate_limit import pace
+from nova_vp.core.pipeline.rate_limit import rate_limit
 from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.knob import Applied, Held, Knob, Partition
 from nova_vp.core.types.policy import Controller, Homing, Policy
 from nova_vp.core.types.reason import Reason, Rejection, Rung
 from nova_vp.core.types.sample import State
-from nova_vp.core.types.state import Memory, Tracked
+from nova_vp.core.types.state import CoreState, VpState
 from nova_vp.core.types.topology import Limits, LlcDomain, Topology
-from nova_vp.core.types.want import Alternative, Hurt, Setting, Want
+from nova_vp.core.types.want import Alternative, PredictedLoss, Setting, Want
 from tests.unit.core.build import (
     ALL_KNOBS,
     CHASE,
@@ -37,7 +37,7 @@ STORM = Rates(mips=40, l2_mpki=70.0, mpki=60.0, cpi=2.0, cores=0.5)
 
 def a_want(uuid: str, reason: Reason, cpus: set[int]) -> Want:
     setting = Setting(uuid, Knob.PLACEMENT, (frozenset(cpus),))
-    return Want("vp", uuid, (setting,), (0,), reason, Hurt(0.0, 0.0))
+    return Want("vp", uuid, (setting,), (0,), reason, PredictedLoss(0.0, 0.0))
 
 
 @pytest.mark.parametrize(
@@ -51,9 +51,9 @@ def a_want(uuid: str, reason: Reason, cpus: set[int]) -> Want:
     ],
 )
 def test_nobody_goes_back_within_the_hold_but_by_undo(reason, cpus, age_s, why):
-    vp = Tracked("vm", left=((frozenset({0}), 1000.0),))
-    memory = Memory(vps={"vm": vp})
-    may, refused = pace([a_want("vm", reason, cpus)], memory, 1000.0 + age_s, POLICY)
+    vp = VpState("vm", left=((frozenset({0}), 1000.0),))
+    state = CoreState(vps={"vm": vp})
+    may, refused = rate_limit([a_want("vm", reason, cpus)], state, 1000.0 + age_s, POLICY)
     assert [r.rejection for r in refused] == ([why] if why else [])
     assert len(may) == (why is None)
 
@@ -68,19 +68,19 @@ def test_nobody_goes_back_within_the_hold_but_by_undo(reason, cpus, age_s, why):
     ],
 )
 def test_no_memory_goes_back_within_the_hold(to, age_s, why):
-    memory = Memory(vps={"vm": Tracked("vm", left_nodes=((frozenset({0}), 1000.0),))})
+    state = CoreState(vps={"vm": VpState("vm", left_nodes=((frozenset({0}), 1000.0),))})
     want = replace(
         a_want("vm", Reason.BRING_HOME, set()), settings=(Setting("vm", Knob.MEMORY, to),)
     )
-    may, refused = pace([want], memory, 1000.0 + age_s, POLICY)
+    may, refused = rate_limit([want], state, 1000.0 + age_s, POLICY)
     assert [r.rejection for r in refused] == ([why] if why else [])
     assert len(may) == (why is None)
 
 
 def test_nobody_is_told_of_a_victim_that_is_well():
     refused = [Alternative("a", 0, Rejection.NO_FREE_CPU, victim_uuid="vm")]
-    assert escalations(Memory(vps={"vm": Tracked("vm")}), refused, (), 1e6, 30.0) == ()
-    assert escalations(Memory(), refused, (), 1e6, 30.0) == ()
+    assert escalations(CoreState(vps={"vm": VpState("vm")}), refused, (), 1e6, 30.0) == ()
+    assert escalations(CoreState(), refused, (), 1e6, 30.0) == ()
 
 
 def crowd(*, victim: Unmanaged | None = None, **storm) -> Host:
@@ -239,9 +239,9 @@ def test_what_cannot_be_measured_afterwards_is_left_as_it_is():
     for name in names:
         host.run(name, Rates(mips=0.1, cores=0.0))
     host.ticks(15)
-    assert len(host.memory.pending) == 1
+    assert len(host.state.pending) == 1
     host.ticks(15)
-    assert host.memory.pending == ()
+    assert host.state.pending == ()
     assert len({frozenset(host.placement(name)) for name in names}) == 4
 
 

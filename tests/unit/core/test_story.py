@@ -320,7 +320,7 @@ def test_a_failed_action_is_an_outcome_and_is_tried_again_after_the_hold():
 
 def test_after_a_restart_the_known_profile_still_finds_the_guilty_one():
     host = a_quiet_pair()
-    host.memory = replace(type(host.memory)(), profiles=host.memory.undisturbed)
+    host.state = replace(type(host.state)(), profiles=host.state.undisturbed)
     onset(host)
     assert [a.guest_uuid for d in host.ticks(3) for a in d.actions] == [uuid_of("neighbour")]
 
@@ -481,8 +481,8 @@ def test_a_guest_that_left_while_it_was_placed_is_forgotten():
     host = a_quiet_pair()
     onset(host)
     [action] = host.ticks(2)[-1].actions
-    memory = replace(host.memory, vps={})
-    assert confirm(memory, [Outcome(action, Result.APPLIED, host.now_s)]).vps == {}
+    state = replace(host.state, vps={})
+    assert confirm(state, [Outcome(action, Result.APPLIED, host.now_s)]).vps == {}
 
 
 def test_a_strict_resident_that_would_be_hurt_is_told_apart():
@@ -499,12 +499,12 @@ def test_what_moves_leave_behind_stays_bounded():
     host = a_quiet_pair()
     onset(host)
     [action] = host.ticks(2)[-1].actions
-    memory = host.memory
+    state = host.state
     for second in range(1000):
-        memory = confirm(memory, [Outcome(action, Result.APPLIED, host.now_s + second)])
-    assert len(memory.moves_at_s) <= 60
-    assert len(memory.vps[action.guest_uuid].left) <= 8
-    assert len(memory.vps[action.guest_uuid].history) <= 8
+        state = confirm(state, [Outcome(action, Result.APPLIED, host.now_s + second)])
+    assert len(state.moves_at_s) <= 60
+    assert len(state.vps[action.guest_uuid].left) <= 8
+    assert len(state.vps[action.guest_uuid].history) <= 8
 
 
 def test_a_reboot_makes_a_guest_an_arrival_again():
@@ -609,6 +609,6 @@ def test_who_becomes_sensitive_knows_its_corunners_as_they_are():
     host.ticks(5)
     host.run("vm", Rates(mips=16, l2_mpki=12.0, mpki=0.1, cpi=1.5))
     host.ticks(5)
-    profile = host.memory.undisturbed[uuid_of("vm")]
+    profile = host.state.undisturbed[uuid_of("vm")]
     assert profile.sensitivity.cache
     assert profile.pressures[uuid_of("stream")] == pytest.approx(30 * 45 * 1000)

@@ -12,7 +12,7 @@ from nova_vp.core.types.action import Action, Change
 from nova_vp.core.types.knob import Knob
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.reason import Reason
-from nova_vp.core.types.want import Hurt
+from nova_vp.core.types.want import PredictedLoss
 from tests.bench.anymix import moved_twice, numbers_of, trial
 from tests.bench.placements import Measure, best_static
 from vp_sim.app_profiles import ROWS
@@ -68,7 +68,7 @@ def test_no_policy_makes_a_random_mix_much_worse_or_moves_a_vp_twice_at_once(see
 
 def action(reason: Reason, at_s: float, uuid: str = "a", knob: Knob = Knob.PLACEMENT) -> Action:
     change = Change(uuid, knob, (frozenset({0}),), (frozenset({1}),), (frozenset({1}),))
-    return Action("1", "vp", uuid, (change,), (0,), reason, at_s, Hurt(0.0, 0.0))
+    return Action("1", "vp", uuid, (change,), (0,), reason, at_s, PredictedLoss(0.0, 0.0))
 
 
 @pytest.mark.parametrize(

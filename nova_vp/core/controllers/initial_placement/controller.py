@@ -10,15 +10,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from nova_vp.core.model.candidate import may_move_memory
-from nova_vp.core.model.host import Host, Seat, cpus_of
+from nova_vp.core.model.host import DomainSet, Host, cpus_of
 from nova_vp.core.model.predict import predict
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.knob import Knob, Shares
 from nova_vp.core.types.policy import Homing, Mode, Policy
 from nova_vp.core.types.reason import Reason, Rejection
-from nova_vp.core.types.want import Alternative, Hurt, Setting, Want
+from nova_vp.core.types.want import Alternative, PredictedLoss, Setting, Want
 
-HOME = "home"
+INITIAL_PLACEMENT = "home"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +28,10 @@ class _Arrivals:
     unsettled: frozenset[str]
     taken_vcpus: dict[int, float] = field(default_factory=dict)
     """By domain id."""
-    seat_of_vp: dict[str, Seat] = field(default_factory=dict)
+    seat_of_vp: dict[str, DomainSet] = field(default_factory=dict)
 
 
-def homing(host: Host, mode: Mode, policy: Policy) -> Iterator[Want]:
+def initial_placement(host: Host, mode: Mode, policy: Policy) -> Iterator[Want]:
     """One LLC domain for each guest that has none of its own yet.
 
     CPU first, then the cache: among the seats that keep vCPUs evenly spread, the one where least
@@ -45,13 +45,13 @@ def homing(host: Host, mode: Mode, policy: Policy) -> Iterator[Want]:
     homeless = [
         guest
         for uuid, guest in host.guests.items()
-        if guest.is_running and not guest.unmanaged and not _has_a_home(host, uuid)
+        if guest.is_running and not guest.unmanaged and not _is_placed(host, uuid)
     ]
     # The widest first: the narrow ones even out what the wide ones leave.
     homeless.sort(key=lambda guest: -guest.vcpus)
     arrivals = _Arrivals(frozenset(guest.uuid for guest in homeless))
     for guest in homeless:
-        want = _home(host, guest, arrivals, policy)
+        want = _place(host, guest, arrivals, policy)
         if want is not None:
             for domain_id in want.domain_ids:
                 taken = arrivals.taken_vcpus.get(domain_id, 0)
@@ -59,48 +59,51 @@ def homing(host: Host, mode: Mode, policy: Policy) -> Iterator[Want]:
             yield want
 
 
-def _has_a_home(host: Host, uuid: str) -> bool:
+def _is_placed(host: Host, uuid: str) -> bool:
     """Once homed it stays: balancing later arrivals is no reason to move anybody."""
     return host.vps[uuid].is_homed or len(host.domains_of[uuid]) == 1
 
 
-def _home(host: Host, guest: Guest, arrivals: _Arrivals, policy: Policy) -> Want | None:
-    all_seats = host.seats(guest)
+def _place(host: Host, guest: Guest, arrivals: _Arrivals, policy: Policy) -> Want | None:
+    all_seats = host.domain_sets(guest)
     if len(all_seats) < 2:
         return None
 
-    def load(seat: Seat) -> float:
-        taken = sum(arrivals.taken_vcpus.get(d.id, 0) for d in seat)
-        settled = host.allocated_vcpus(seat, arrivals.unsettled) + taken
-        return (settled + guest.vcpus) / len(cpus_of(seat, guest))
+    def load(domain_set: DomainSet) -> float:
+        taken = sum(arrivals.taken_vcpus.get(d.id, 0) for d in domain_set)
+        settled = host.allocated_vcpus(domain_set, arrivals.unsettled) + taken
+        return (settled + guest.vcpus) / len(cpus_of(domain_set, guest))
 
     vcpus_in_all = sum(g.vcpus for g in host.guests.values())
     fair = math.ceil(vcpus_in_all / len(host.topology.cpus))
-    roomy = [seat for seat in all_seats if load(seat) <= fair] or [min(all_seats, key=load)]
-    hurts = {
-        seat: _hurt_in(host, guest.uuid, seat, arrivals.unsettled, policy) for seat in all_seats
+    roomy = [domain_set for domain_set in all_seats if load(domain_set) <= fair] or [
+        min(all_seats, key=load)
+    ]
+    predicted_losses = {
+        domain_set: _loss_in(host, guest.uuid, domain_set, arrivals.unsettled, policy)
+        for domain_set in all_seats
     }
-    siblings = _seats_of_its_vp(host, guest, arrivals)
+    siblings = _domain_sets_of_its_vp(host, guest, arrivals)
 
-    def rank(seat: Seat) -> tuple[bool, float, float, int]:
-        worst = hurts[seat].worst_ratio
+    def rank(domain_set: DomainSet) -> tuple[bool, float, float, int]:
+        worst = predicted_losses[domain_set].worst_ratio
         felt = worst if worst > policy.strict_max_hurt_ratio else 0.0
-        return (seat not in siblings, felt, load(seat), seat[0].id)
+        return (domain_set not in siblings, felt, load(domain_set), domain_set[0].id)
 
     best = min(roomy, key=rank)
     arrivals.seat_of_vp.setdefault(guest.vp_id, best)
     rejected = tuple(
         Alternative(
             guest.uuid,
-            seat[0].id,
-            Rejection.NOT_BEST if seat in roomy else Rejection.MORE_CROWDED,
-            hurts[seat],
+            domain_set[0].id,
+            Rejection.NOT_BEST if domain_set in roomy else Rejection.MORE_CROWDED,
+            predicted_losses[domain_set],
         )
-        for seat in all_seats
-        if seat != best
+        for domain_set in all_seats
+        if domain_set != best
     )
     return Want(
-        controller=HOME,
+        controller=INITIAL_PLACEMENT,
         guest_uuid=guest.uuid,
         settings=(
             Setting(guest.uuid, Knob.PLACEMENT, (cpus_of(best, guest),)),
@@ -108,25 +111,25 @@ def _home(host: Host, guest: Guest, arrivals: _Arrivals, policy: Policy) -> Want
         ),
         domain_ids=tuple(d.id for d in best),
         reason=Reason.HOME,
-        hurt=hurts[best],
+        predicted_loss=predicted_losses[best],
         rejected=rejected,
     )
 
 
-def _seats_of_its_vp(host: Host, guest: Guest, arrivals: _Arrivals) -> set[Seat]:
+def _domain_sets_of_its_vp(host: Host, guest: Guest, arrivals: _Arrivals) -> set[DomainSet]:
     """Where other servers of the same VP live, or will."""
     found = {
         host.domains_of[one.uuid]
         for one in host.guests.values()
-        if one.vp_id == guest.vp_id and one.uuid != guest.uuid and _has_a_home(host, one.uuid)
+        if one.vp_id == guest.vp_id and one.uuid != guest.uuid and _is_placed(host, one.uuid)
     }
     planned = arrivals.seat_of_vp.get(guest.vp_id)
     return found | ({planned} if planned else set())
 
 
-def _memory(host: Host, guest: Guest, seat: Seat) -> tuple[Setting, ...]:
+def _memory(host: Host, guest: Guest, domain_set: DomainSet) -> tuple[Setting, ...]:
     """Only where a flavor splits it: the kernel gives a newcomer memory where it runs."""
-    split = split_over(host, guest, seat[0].node)
+    split = split_over(host, guest, domain_set[0].node)
     if not split or not may_move_memory(host, guest):
         return ()
     return (Setting(guest.uuid, Knob.MEMORY, split),)
@@ -147,5 +150,9 @@ def split_over(host: Host, guest: Guest, home: int) -> Shares:
     return tuple(sorted(zip(nodes, shares, strict=False)))
 
 
-def _hurt_in(host: Host, uuid: str, seat: Seat, without: frozenset[str], policy: Policy) -> Hurt:
-    return predict(host.resident(uuid, policy), host.residents(seat, policy, without | {uuid}))
+def _loss_in(
+    host: Host, uuid: str, domain_set: DomainSet, without: frozenset[str], policy: Policy
+) -> PredictedLoss:
+    return predict(
+        host.resident(uuid, policy), host.residents(domain_set, policy, without | {uuid})
+    )

@@ -22,7 +22,7 @@ from nova_vp.core.model.candidate import (
 from nova_vp.core.model.cpu_cap import CAP_STEP, capped
 from nova_vp.core.model.holds import left_lately
 from nova_vp.core.model.host import Host
-from nova_vp.core.model.what_if import Outlook, Spot
+from nova_vp.core.model.what_if import Location, WhatIfModel
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.knob import Cpus, Knob, all_cpus
 from nova_vp.core.types.policy import Policy
@@ -33,11 +33,11 @@ from nova_vp.core.types.want import Setting
 
 
 @dataclass(frozen=True, slots=True)
-class Arbiter:
+class DecisionContext:
     """What one choice is made from."""
 
     host: Host
-    outlook: Outlook
+    what_if: WhatIfModel
     policy: Policy
     caps: Mapping[str, Cap]
     taken: frozenset[int]
@@ -49,14 +49,14 @@ class Arbiter:
         return not left_lately(self.host.vps[guest_uuid], cpus, self.now_s, self.policy)
 
 
-def _free_cpus(arbiter: Arbiter, guest: Guest, domain: LlcDomain) -> list[int]:
+def _free_cpus(context: DecisionContext, guest: Guest, domain: LlcDomain) -> list[int]:
     """CPUs of a domain that it may use and nobody else does, the idlest first."""
-    host = arbiter.host
-    usable = (domain.cpus & guest.allowed_cpus) - guest.placement - arbiter.taken
+    host = context.host
+    usable = (domain.cpus & guest.allowed_cpus) - guest.placement - context.taken
     free = [
         cpu
         for cpu in usable
-        if host.claim(cpu) <= FREE_CPU and arbiter.may_go(guest.uuid, frozenset((cpu,)))
+        if host.claim(cpu) <= FREE_CPU and context.may_go(guest.uuid, frozenset((cpu,)))
     ]
     return sorted(free, key=lambda cpu: (host.claim(cpu), cpu))
 
@@ -72,10 +72,10 @@ def _grown(
     return Candidate(
         rung=rung,
         guest_uuid=guest.uuid,
-        seat=tuple(d for d in domains if cpu in d.cpus),
+        domain_set=tuple(d for d in domains if cpu in d.cpus),
         settings=(Setting(guest.uuid, Knob.PLACEMENT, (cpus,)),),
-        spots={
-            guest.uuid: Spot(
+        locations={
+            guest.uuid: Location(
                 domains={d.id: len(d.cpus & cpus) / len(cpus) for d in domains},
                 memory=host.memory_due(guest.uuid),
                 speed=size / min(guest.vcpus, len(guest.placement)),
@@ -93,56 +93,56 @@ def home_domains(host: Host, guest: Guest) -> tuple[LlcDomain, ...]:
     return tuple(d for d in host.topology.domains if d.node == home)
 
 
-def raised_cap(arbiter: Arbiter, guest: Guest) -> Iterator[Candidate]:
+def raised_cap(context: DecisionContext, guest: Guest) -> Iterator[Candidate]:
     """Its own cap by one step, unless the one that it was capped for is hurt now."""
-    cap = arbiter.caps.get(guest.uuid)
-    victim = arbiter.host.vps.get(cap.victim_uuid) if cap else None
-    if cap is None or Knob.CPU_CAP not in arbiter.host.knobs or (victim and victim.detection):
+    cap = context.caps.get(guest.uuid)
+    victim = context.host.vps.get(cap.victim_uuid) if cap else None
+    if cap is None or Knob.CPU_CAP not in context.host.knobs or (victim and victim.detection):
         return
     ratio = min(1.0, round(cap.ratio + CAP_STEP, 6))
-    spot = arbiter.outlook.spots[guest.uuid]
+    location = context.what_if.locations[guest.uuid]
     yield Candidate(
         rung=Rung.RAISE_CAP,
         guest_uuid=guest.uuid,
-        seat=arbiter.host.domains_of[guest.uuid],
+        domain_set=context.host.domains_of[guest.uuid],
         settings=(capped(guest, cap.original, ratio),),
-        spots={guest.uuid: spot._replace(speed=ratio / cap.ratio)},
+        locations={guest.uuid: location._replace(speed=ratio / cap.ratio)},
     )
 
 
-def local_cpus(arbiter: Arbiter, guest: Guest) -> Iterator[Candidate]:
-    for domain in home_domains(arbiter.host, guest):
-        for cpu in _free_cpus(arbiter, guest, domain)[:1]:
-            yield _grown(arbiter.host, guest, cpu, Rung.LOCAL_CPU)
+def local_cpus(context: DecisionContext, guest: Guest) -> Iterator[Candidate]:
+    for domain in home_domains(context.host, guest):
+        for cpu in _free_cpus(context, guest, domain)[:1]:
+            yield _grown(context.host, guest, cpu, Rung.LOCAL_CPU)
 
 
 def remote_cpus(
-    arbiter: Arbiter, members: Sequence[Guest], asker: Guest, demand: Demand
+    context: DecisionContext, members: Sequence[Guest], asker: Guest, demand: Demand
 ) -> Iterator[Candidate]:
     """The asker takes a CPU of another node. With others hurt, only who is insensitive to memory
     leaves it: the asker, for the CPU that hurt; or a member of S altogether, to make room (thesis
     3.2.3)."""
-    host = arbiter.host
+    host = context.host
     home = {d.id for d in home_domains(host, asker)}
     is_reassessed = len(members) > 1
     if not is_reassessed or not needs_local_memory(host, (asker,)):
         for domain in host.topology.domains:
-            free = () if domain.id in home else _free_cpus(arbiter, asker, domain)[:1]
+            free = () if domain.id in home else _free_cpus(context, asker, domain)[:1]
             for cpu in free:
-                instead_of = demand.granted if demand.hurt else ()
+                instead_of = demand.granted if demand.degraded else ()
                 yield _grown(host, asker, cpu, Rung.REMOTE_CPU, instead_of)
     if is_reassessed:
         for guest in members:
             if not needs_local_memory(host, (guest,)) and not guest.unmanaged:
-                yield from _moved_whole(arbiter, guest, with_memory=False)
+                yield from _moved_whole(context, guest, with_memory=False)
 
 
-def _moved_whole(arbiter: Arbiter, guest: Guest, with_memory: bool) -> Iterator[Candidate]:
+def _moved_whole(context: DecisionContext, guest: Guest, with_memory: bool) -> Iterator[Candidate]:
     """All of a member onto free CPUs of another domain, as many as it has and one more."""
-    host = arbiter.host
+    host = context.host
     here = {d.id for d in host.domains_of[guest.uuid]}
     for domain in host.topology.domains:
-        free = _free_cpus(arbiter, guest, domain)
+        free = _free_cpus(context, guest, domain)
         size = min(len(guest.placement), guest.vcpus)
         if domain.id in here or len(free) < size:
             continue
@@ -154,10 +154,10 @@ def _moved_whole(arbiter: Arbiter, guest: Guest, with_memory: bool) -> Iterator[
         yield Candidate(
             rung=Rung.MOVE_WITH_MEMORY if follows else Rung.MOVE,
             guest_uuid=guest.uuid,
-            seat=(domain,),
+            domain_set=(domain,),
             settings=tuple(settings),
-            spots={
-                guest.uuid: Spot(
+            locations={
+                guest.uuid: Location(
                     domains={domain.id: 1.0},
                     memory={domain.node: 1.0} if follows else host.memory_due(guest.uuid),
                     speed=len(cpus) / size,
@@ -166,10 +166,10 @@ def _moved_whole(arbiter: Arbiter, guest: Guest, with_memory: bool) -> Iterator[
         )
 
 
-def swaps(arbiter: Arbiter, members: Sequence[Guest]) -> Iterator[Candidate]:
+def swaps(context: DecisionContext, members: Sequence[Guest]) -> Iterator[Candidate]:
     """No CPU is free elsewhere, and somebody is hurt: a member of S with somebody there, neither of
     them sensitive to memory. It brings nobody a CPU, so that it is nothing for who asks alone."""
-    host, taken = arbiter.host, arbiter.taken
+    host, taken = context.host, context.taken
     if len(members) == 1:
         return
     local = {guest.uuid for guest in members}
@@ -188,12 +188,12 @@ def swaps(arbiter: Arbiter, members: Sequence[Guest]) -> Iterator[Candidate]:
                 change = swap(host, one, two, follow=False)
                 settings = within_allotment(host, change.settings, taken)
                 goes = {s.guest_uuid: all_cpus(cast(Cpus, s.value)) for s in settings}
-                if all(arbiter.may_go(uuid, cpus) for uuid, cpus in goes.items()):
+                if all(context.may_go(uuid, cpus) for uuid, cpus in goes.items()):
                     yield replace(change, settings=settings)
 
 
-def moves_with_memory(arbiter: Arbiter, members: Sequence[Guest]) -> Iterator[Candidate]:
+def moves_with_memory(context: DecisionContext, members: Sequence[Guest]) -> Iterator[Candidate]:
     """Nobody in S may leave its memory: the smaller footprint goes, and takes it along."""
     for guest in sorted(members, key=lambda one: one.memory_kib):
         if not guest.unmanaged:
-            yield from _moved_whole(arbiter, guest, with_memory=True)
+            yield from _moved_whole(context, guest, with_memory=True)

@@ -13,20 +13,20 @@ from itertools import combinations, islice
 
 from nova_vp.core.model.candidate import (
     Candidate,
-    hurt_of,
+    domain_sets_of,
     is_allotted,
     is_memory_movable,
     move,
     move_along,
     move_memory,
-    seats_of,
+    predicted_loss_of,
     unit_of,
     within_allotment,
 )
 from nova_vp.core.model.cost import price
-from nova_vp.core.model.holds import may_turn, signature
-from nova_vp.core.model.host import Host, Seat, cpus_of
-from nova_vp.core.model.what_if import Gain, Outlook, Spot
+from nova_vp.core.model.holds import is_change_allowed, signature
+from nova_vp.core.model.host import DomainSet, Host, cpus_of
+from nova_vp.core.model.what_if import Gain, Location, WhatIfModel
 from nova_vp.core.types.decision import NodeView
 from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.guest import Guest
@@ -34,7 +34,7 @@ from nova_vp.core.types.knob import Knob
 from nova_vp.core.types.policy import Controller, Policy
 from nova_vp.core.types.reason import Reason, Rung
 from nova_vp.core.types.sample import Incomplete
-from nova_vp.core.types.state import Memory
+from nova_vp.core.types.state import CoreState
 from nova_vp.core.types.want import Setting, Want
 
 PASSES = 4
@@ -51,18 +51,18 @@ _NEVER_KNOWN = frozenset({Incomplete.UNREADABLE, Incomplete.PARTIAL, Incomplete.
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class DecisionContext:
     """What a plan is sought among."""
 
     host: Host
-    outlook: Outlook
-    memory: Memory
+    what_if: WhatIfModel
+    state: CoreState
     now_s: float
     policy: Policy
     units: tuple[tuple[Guest, ...], ...]
     vcpus_per_cpu: Mapping[int, float] | None
     """By LLC domain, as it is now; None on a host that has not enough CPUs for all."""
-    places: Mapping[str, tuple[Seat, ...]] = field(default_factory=dict)
+    places: Mapping[str, tuple[DomainSet, ...]] = field(default_factory=dict)
     """By first guest of a unit: seats that Nova, holds and budgets leave it."""
 
 
@@ -71,41 +71,41 @@ class Plan:
     """Some guests' new places."""
 
     settings: Mapping[tuple[str, Knob], Setting]
-    spots: Mapping[str, Spot]
-    seats: Mapping[str, Seat]
+    locations: Mapping[str, Location]
+    domain_sets: Mapping[str, DomainSet]
     gain: Gain
     worth: float
 
 
-def rearrange(
+def rebalance(
     host: Host,
-    outlook: Outlook,
-    memory: Memory,
+    what_if: WhatIfModel,
+    state: CoreState,
     nodes: Iterable[NodeView],
     now_s: float,
     policy: Policy,
 ) -> Iterator[Want]:
     """The best plan that was found, if any brings enough."""
-    if not any(outlook.loss(uuid) > policy.felt_loss_ratio for uuid in host.undisturbed):
+    if not any(what_if.loss(uuid) > policy.felt_loss_ratio for uuid in host.undisturbed):
         return
-    plan = _best_plan(_search(host, outlook, memory, now_s, policy))
+    plan = _best_plan(_context(host, what_if, state, now_s, policy))
     if plan is not None:
         yield _want(host, plan, frozenset(one.node for one in nodes if one.is_hot))
 
 
-def is_due(host: Host, memory: Memory, now_s: float, policy: Policy) -> bool:
+def is_due(host: Host, state: CoreState, now_s: float, policy: Policy) -> bool:
     """Everything is settled and known, nobody is being helped, and the last look is long ago."""
     return (
-        now_s >= memory.rearrange_at_s
-        and now_s - memory.placed_at_s >= policy.rearrange_after_s
-        and not memory.pending
+        now_s >= state.rearrange_at_s
+        and now_s - state.placed_at_s >= policy.rearrange_after_s
+        and not state.pending
         and not host.memory_moves
-        and not _is_being_mended(host)
+        and not _is_being_mitigated(host)
         and all(_is_settled(host, uuid, policy) for uuid in host.guests)
     )
 
 
-def _is_being_mended(host: Host) -> bool:
+def _is_being_mitigated(host: Host) -> bool:
     """A VP is hurt in its cache by somebody known: that comes first."""
     return any(
         vp.detection is not None and vp.detection.kind is Kind.CACHE and vp.detection.suspects
@@ -121,19 +121,21 @@ def _is_settled(host: Host, uuid: str, policy: Policy) -> bool:
     return vp.samples_seen >= policy.settle_samples
 
 
-def _search(host: Host, outlook: Outlook, memory: Memory, now_s: float, policy: Policy) -> Search:
+def _context(
+    host: Host, what_if: WhatIfModel, state: CoreState, now_s: float, policy: Policy
+) -> DecisionContext:
     """Those who lose most come first: on a full host there is no time for all."""
     movable = [
         uuid
         for uuid, guest in host.guests.items()
         if not guest.unmanaged and not is_allotted(host, guest)
     ]
-    movable.sort(key=lambda uuid: (-outlook.loss(uuid), uuid))
+    movable.sort(key=lambda uuid: (-what_if.loss(uuid), uuid))
     found = (unit_of(host, uuid) for uuid in movable)
     units = tuple({unit[0].uuid: unit for unit in found}.values())
-    search = Search(host, outlook, memory, now_s, policy, units, _vcpus_per_cpu(host))
-    places = {unit[0].uuid: tuple(_open_seats(search, unit)) for unit in units}
-    return replace(search, places=places)
+    context = DecisionContext(host, what_if, state, now_s, policy, units, _vcpus_per_cpu(host))
+    places = {unit[0].uuid: tuple(_open_domain_sets(context, unit)) for unit in units}
+    return replace(context, places=places)
 
 
 def _vcpus_per_cpu(host: Host) -> Mapping[int, float] | None:
@@ -149,62 +151,62 @@ def _vcpus_per_cpu(host: Host) -> Mapping[int, float] | None:
     }
 
 
-def _open_seats(search: Search, unit: Sequence[Guest]) -> Iterator[Seat]:
+def _open_domain_sets(context: DecisionContext, unit: Sequence[Guest]) -> Iterator[DomainSet]:
     """Those it may go to now: not back, not too soon."""
-    for seat in seats_of(search.host, unit):
-        moves = (Setting(g.uuid, Knob.PLACEMENT, (cpus_of(seat, g),)) for g in unit)
-        if all(_may_turn(search, setting) for setting in moves):
-            yield seat
+    for domain_set in domain_sets_of(context.host, unit):
+        moves = (Setting(g.uuid, Knob.PLACEMENT, (cpus_of(domain_set, g),)) for g in unit)
+        if all(_is_allowed(context, setting) for setting in moves):
+            yield domain_set
 
 
-def _may_turn(search: Search, setting: Setting) -> bool:
-    return may_turn(setting, search.memory, search.now_s, search.policy)
+def _is_allowed(context: DecisionContext, setting: Setting) -> bool:
+    return is_change_allowed(setting, context.state, context.now_s, context.policy)
 
 
-def _has_failed(search: Search, plan: Plan) -> bool:
+def _has_failed(context: DecisionContext, plan: Plan) -> bool:
     """It was made lately and brought nothing: the next best one is sought."""
-    failed = search.memory.failed_plans
+    failed = context.state.failed_plans
     if not failed:
         return False
-    return failed.get(signature(plan.settings.values()), search.now_s) > search.now_s
+    return failed.get(signature(plan.settings.values()), context.now_s) > context.now_s
 
 
-def _best_plan(search: Search) -> Plan | None:
+def _best_plan(context: DecisionContext) -> Plan | None:
     """Unit by unit its best next step, the worst off first, until none is worth it."""
-    guests = max(len(search.host.guests), 1)
+    guests = max(len(context.host.guests), 1)
     budget = max(EVALUATIONS // guests**2, 1)
     plan: Plan | None = None
     passes, is_longer = PASSES, True
     while passes and is_longer:
         before = plan
-        for unit in search.units:
+        for unit in context.units:
             best = plan
-            for step in islice(_steps(search, plan, unit), budget):
+            for step in islice(_steps(context, plan, unit), budget):
                 budget -= 1
-                longer = _extended(search, plan, step)
+                longer = _extended(context, plan, step)
                 least = (best.worth if best else 0.0) + LEAST_STEP
-                if longer is not None and longer.worth > least and not _has_failed(search, longer):
+                if longer is not None and longer.worth > least and not _has_failed(context, longer):
                     best = longer
             plan = best
         passes, is_longer = passes - 1, plan is not before
-    return plan if plan is not None and plan.worth >= search.policy.least_gain_ratio else None
+    return plan if plan is not None and plan.worth >= context.policy.least_gain_ratio else None
 
 
 def _steps(
-    search: Search, plan: Plan | None, unit: Sequence[Guest]
+    context: DecisionContext, plan: Plan | None, unit: Sequence[Guest]
 ) -> Iterator[tuple[Candidate, ...]]:
     """This unit elsewhere; or its memory brought to it; or it changes places with another one, or
     with two that are as large together."""
-    host = search.host
-    mine = _seat(host, plan, unit)
-    for seat in search.places[unit[0].uuid]:
-        if seat != mine:
-            yield from ((one,) for one in _moves(host, unit, seat))
+    host = context.host
+    mine = _domain_set(host, plan, unit)
+    for domain_set in context.places[unit[0].uuid]:
+        if domain_set != mine:
+            yield from ((one,) for one in _moves(host, unit, domain_set))
     yield from ((one,) for one in _homeward(host, unit, mine))
-    others: dict[Seat, list[tuple[Guest, ...]]] = {}
-    for other in search.units:
-        there = _seat(host, plan, other)
-        may_swap = there in search.places[unit[0].uuid] and mine in search.places[other[0].uuid]
+    others: dict[DomainSet, list[tuple[Guest, ...]]] = {}
+    for other in context.units:
+        there = _domain_set(host, plan, other)
+        may_swap = there in context.places[unit[0].uuid] and mine in context.places[other[0].uuid]
         if there != mine and may_swap:
             others.setdefault(there, []).append(other)
     for there, partners in others.items():
@@ -221,83 +223,87 @@ def _vcpus(*units: Sequence[Guest]) -> int:
     return sum(guest.vcpus for unit in units for guest in unit)
 
 
-def _seat(host: Host, plan: Plan | None, unit: Sequence[Guest]) -> Seat:
-    planned = plan.seats.get(unit[0].uuid) if plan else None
+def _domain_set(host: Host, plan: Plan | None, unit: Sequence[Guest]) -> DomainSet:
+    planned = plan.domain_sets.get(unit[0].uuid) if plan else None
     return planned or host.domains_of[unit[0].uuid]
 
 
-def _moves(host: Host, unit: Sequence[Guest], seat: Seat) -> Iterator[Candidate]:
+def _moves(host: Host, unit: Sequence[Guest], domain_set: DomainSet) -> Iterator[Candidate]:
     """vCPUs alone; and with memory, for who does not have it there. What that is worth the outlook
     knows better than the classes by which mitigation goes."""
-    yield move(host, unit, seat, with_memory=False)
-    along = move(host, unit, seat, with_memory=True)
+    yield move(host, unit, domain_set, with_memory=False)
+    along = move(host, unit, domain_set, with_memory=True)
     if along.moves_memory:
         yield along
 
 
-def _homeward(host: Host, unit: Sequence[Guest], seat: Seat) -> Iterator[Candidate]:
+def _homeward(host: Host, unit: Sequence[Guest], domain_set: DomainSet) -> Iterator[Candidate]:
     for guest in unit:
-        for node in sorted({d.node for d in seat}):
+        for node in sorted({d.node for d in domain_set}):
             if is_memory_movable(host, guest, node):
                 yield move_memory(host, guest, node)
 
 
-def _extended(search: Search, plan: Plan | None, step: Sequence[Candidate]) -> Plan | None:
+def _extended(
+    context: DecisionContext, plan: Plan | None, step: Sequence[Candidate]
+) -> Plan | None:
     """The plan with one more step; None if that must wait, or if somebody would pay for it or lose
     the CPU it has."""
-    if not all(_may_turn(search, setting) for setting in _memory_of(step)):
+    if not all(_is_allowed(context, setting) for setting in _memory_of(step)):
         return None
     settings = dict(plan.settings) if plan else {}
-    spots = dict(plan.spots) if plan else {}
-    seats = dict(plan.seats) if plan else {}
+    locations = dict(plan.locations) if plan else {}
+    domain_sets = dict(plan.domain_sets) if plan else {}
     for candidate in step:
-        for uuid in candidate.spots:  # Where an earlier step would have sent it no longer counts.
+        for (
+            uuid
+        ) in candidate.locations:  # Where an earlier step would have sent it no longer counts.
             settings.pop((uuid, Knob.MEMORY), None)
         for setting in candidate.settings:
             settings[setting.guest_uuid, setting.knob] = setting
-        for uuid, spot in candidate.spots.items():
-            spots[uuid] = _merged(spots.get(uuid), spot, candidate)
+        for uuid, location in candidate.locations.items():
+            locations[uuid] = _merged(locations.get(uuid), location, candidate)
         if candidate.rung is not Rung.MOVE_MEMORY:
-            seats[candidate.guest_uuid] = candidate.seat
-    if _is_crowding(search, spots):
+            domain_sets[candidate.guest_uuid] = candidate.domain_set
+    if _is_crowding(context, locations):
         return None
-    gain = search.outlook.gain_of(spots)
-    if not _is_bearable(gain, search.policy):
+    gain = context.what_if.evaluate(locations)
+    if not _is_bearable(gain, context.policy):
         return None
-    measured = search.memory.copy_kib_per_s
-    worth = gain.utility - price(settings.values(), search.host, measured, search.policy)
-    return Plan(settings, spots, seats, gain, worth)
+    measured = context.state.copy_kib_per_s
+    worth = gain.utility - price(settings.values(), context.host, measured, context.policy)
+    return Plan(settings, locations, domain_sets, gain, worth)
 
 
-def _is_crowding(search: Search, spots: Mapping[str, Spot]) -> bool:
+def _is_crowding(context: DecisionContext, locations: Mapping[str, Location]) -> bool:
     """Whether vCPUs would outnumber CPUs, where anybody will be, by more than where it is now: a
     light phase is soon over. A host that has not enough for all goes by what is used."""
-    host, now = search.host, search.vcpus_per_cpu
+    host, now = context.host, context.vcpus_per_cpu
     if now is None:
         return False
     after = dict(now)
-    for uuid, spot in spots.items():
+    for uuid, location in locations.items():
         cpus = host.occupiable_cpus(uuid)
         for domain in host.domains_of[uuid]:
             after[domain.id] -= host.share(uuid, domain) * cpus / len(domain.cpus)
-        cpus = max(cpus, _cpus_at(host, uuid, spot))
+        cpus = max(cpus, _cpus_at(host, uuid, location))
         for domain in host.topology.domains:
-            share = spot.domains.get(domain.id, 0.0)
+            share = location.domains.get(domain.id, 0.0)
             after[domain.id] += share * cpus / len(domain.cpus)
     worse = {d for d, ratio in after.items() if ratio > max(1.0, now[d]) + LEAST_CROWD}
-    if any(host.members[domain_id] - spots.keys() for domain_id in worse):
+    if any(host.members[domain_id] - locations.keys() for domain_id in worse):
         return True
     return any(
-        max(after[domain_id] for domain_id in spot.domains)
+        max(after[domain_id] for domain_id in location.domains)
         > max([1.0, *(now[d.id] for d in host.domains_of[uuid])]) + LEAST_CROWD
-        for uuid, spot in spots.items()
+        for uuid, location in locations.items()
     )
 
 
-def _cpus_at(host: Host, uuid: str, spot: Spot) -> int:
+def _cpus_at(host: Host, uuid: str, location: Location) -> int:
     """CPUs that its vCPUs could be on there at once: more than now, where it has few."""
     guest = host.guests[uuid]
-    there = (d.cpus & guest.allowed_cpus for d in host.topology.domains if d.id in spot.domains)
+    there = (d.cpus & guest.allowed_cpus for d in host.topology.domains if d.id in location.domains)
     return min(guest.vcpus, sum(map(len, there)))
 
 
@@ -320,7 +326,7 @@ def _memory_of(step: Sequence[Candidate]) -> Iterator[Setting]:
         yield from (setting for setting in candidate.settings if setting.knob is Knob.MEMORY)
 
 
-def _merged(old: Spot | None, new: Spot, candidate: Candidate) -> Spot:
+def _merged(old: Location | None, new: Location, candidate: Candidate) -> Location:
     """Memory may be brought to where an earlier step of the plan puts the vCPUs."""
     if old is not None and candidate.rung is Rung.MOVE_MEMORY:
         return old._replace(memory=new.memory)
@@ -329,17 +335,17 @@ def _merged(old: Spot | None, new: Spot, candidate: Candidate) -> Spot:
 
 def _want(host: Host, plan: Plan, hot_nodes: frozenset[int]) -> Want:
     settings = within_allotment(host, plan.settings.values())
-    main = max(plan.spots, key=lambda uuid: (plan.gain.by_guest[uuid], uuid))
-    seat = plan.seats.get(main, host.domains_of[main])
+    main = max(plan.locations, key=lambda uuid: (plan.gain.by_guest[uuid], uuid))
+    domain_set = plan.domain_sets.get(main, host.domains_of[main])
     return Want(
         controller=Controller.VP.value,
         guest_uuid=main,
         settings=settings,
-        domain_ids=tuple(d.id for d in seat),
+        domain_ids=tuple(d.id for d in domain_set),
         reason=_why(host, plan, hot_nodes),
-        hurt=hurt_of(plan.spots, plan.gain),
-        rung=Rung.MOVE if len(plan.spots) == 1 else Rung.SWAP,
-        evidence={"predicted_gain_ratio": plan.gain.total, "guests": float(len(plan.spots))},
+        predicted_loss=predicted_loss_of(plan.locations, plan.gain),
+        rung=Rung.MOVE if len(plan.locations) == 1 else Rung.SWAP,
+        evidence={"predicted_gain_ratio": plan.gain.total, "guests": float(len(plan.locations))},
     )
 
 

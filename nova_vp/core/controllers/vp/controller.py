@@ -4,39 +4,39 @@
 (1) move a suspect's vCPUs, or the victim's, with memory where the moved one needs it local;
 (2) change places with somebody elsewhere; (3) where nothing can move, `restrain`. A want names what
 it chose by predicted hurt and every alternative it rejected. Whether the host allows it now is for
-`arbitrate` and `pace`.
+`arbitrate` and `window`.
 """
 
 import functools
 from collections.abc import Iterable, Iterator, Sequence
 
-from nova_vp.core.controllers.vp.ladder import Scene, want_of
+from nova_vp.core.controllers.vp.ladder import DecisionContext, want_of
 from nova_vp.core.controllers.vp.restrain import cap, partition
 from nova_vp.core.model.candidate import (
     Candidate,
     Choice,
     best_of,
+    domain_sets_of,
     has_room,
-    hurt_of,
     is_memory_movable,
     move,
     move_along,
     move_memory,
-    seats_of,
+    predicted_loss_of,
     swap,
     swap_has_room,
     unit_of,
 )
-from nova_vp.core.model.holds import in_turn
-from nova_vp.core.model.host import Host, Seat
+from nova_vp.core.model.holds import round_robin
+from nova_vp.core.model.host import DomainSet, Host
 from nova_vp.core.model.predict import predict
-from nova_vp.core.model.what_if import Outlook
+from nova_vp.core.model.what_if import WhatIfModel
 from nova_vp.core.types.detection import Detection, Kind
 from nova_vp.core.types.knob import Knob
 from nova_vp.core.types.policy import Controller, Policy
 from nova_vp.core.types.reason import Reason, Rejection, Rung
-from nova_vp.core.types.state import Memory
-from nova_vp.core.types.want import Alternative, Hurt, Want
+from nova_vp.core.types.state import CoreState
+from nova_vp.core.types.want import Alternative, PredictedLoss, Want
 
 SUSPECTS = 3
 """Of a detection, the worst: who adds less will not mend it by leaving."""
@@ -46,27 +46,29 @@ PARTNERS = 8
 """Guests elsewhere, the quietest first, with whom a change of places is weighed."""
 
 
-def mitigation(
-    host: Host, outlook: Outlook, memory: Memory, now_s: float, policy: Policy
+def mitigate(
+    host: Host, what_if: WhatIfModel, state: CoreState, now_s: float, policy: Policy
 ) -> Iterator[Want]:
     """One want for each detection whose last mitigation is not still being judged, nor a cap of one
     of its suspects for somebody else's sake: that changes what this victim feels, too. Whose memory
     is on its way may be hurt by where it still lies: it would be led after what comes to it."""
-    waiting = {p.action.victim_uuid for p in memory.pending}
+    waiting = {p.action.victim_uuid for p in state.pending}
     on_trial = {
         change.guest_uuid
-        for pending in memory.pending
+        for pending in state.pending
         for change in pending.action.changes
         if change.knob is Knob.CPU_CAP
     }
 
     # Twenty victims suspect the same few: what a move would do is worked out once for all.
     @functools.cache
-    def hurt_in(uuid: str, seat: Seat) -> Hurt:
+    def loss_in(uuid: str, domain_set: DomainSet) -> PredictedLoss:
         unit = frozenset(guest.uuid for guest in unit_of(host, uuid))
-        return predict(host.resident(uuid, policy), host.residents(seat, policy, unit | {uuid}))
+        return predict(
+            host.resident(uuid, policy), host.residents(domain_set, policy, unit | {uuid})
+        )
 
-    scene = Scene(host, outlook, memory, now_s, policy, hurt_in)
+    context = DecisionContext(host, what_if, state, now_s, policy, loss_in)
     found = [
         detection
         for vp in host.vps.values()
@@ -77,16 +79,16 @@ def mitigation(
     ]
     # Of many victims some in each tick: they suspect the same few, and moves are rationed.
     interval_s = max((detection.now.span_s for detection in found), default=0.0)
-    for detection in in_turn(found, AT_ONCE, now_s, interval_s):
+    for detection in round_robin(found, AT_ONCE, now_s, interval_s):
         if detection.kind is Kind.REMOTE:
-            yield _come_together(scene, detection)
+            yield _come_together(context, detection)
         elif detection.suspects:
-            yield _mitigate(scene, detection)
+            yield _mitigate(context, detection)
 
 
-def _mitigate(scene: Scene, detection: Detection) -> Want:
+def _mitigate(context: DecisionContext, detection: Detection) -> Want:
     rejected: list[Alternative] = []
-    suspects = _tried_in_turn(scene, detection, rejected)
+    suspects = _tried_in_turn(context, detection, rejected)
     ladder = (
         _move_from_cache if detection.kind is Kind.CACHE else _move_from_node,
         _change_places,
@@ -94,7 +96,7 @@ def _mitigate(scene: Scene, detection: Detection) -> Want:
         cap,
     )
     for rung in ladder:
-        want = rung(scene, detection, suspects, rejected)
+        want = rung(context, detection, suspects, rejected)
         if want is not None:
             return want
     return nothing_helps(detection, rejected)
@@ -102,7 +104,7 @@ def _mitigate(scene: Scene, detection: Detection) -> Want:
 
 def nothing_helps(detection: Detection, rejected: Iterable[Alternative]) -> Want:
     """A want without settings: these are the reasons."""
-    nowhere = Hurt(detection.measured_loss_ratio, 0.0)
+    nowhere = PredictedLoss(detection.measured_loss_ratio, 0.0)
     victim = detection.victim_uuid
     return Want(
         Controller.VP.value, victim, (), (), Reason.MOVE_VICTIM, nowhere, detection, tuple(rejected)
@@ -110,18 +112,18 @@ def nothing_helps(detection: Detection, rejected: Iterable[Alternative]) -> Want
 
 
 def _tried_in_turn(
-    scene: Scene, detection: Detection, rejected: list[Alternative]
+    context: DecisionContext, detection: Detection, rejected: list[Alternative]
 ) -> tuple[str, ...]:
     """The suspects, worst first, without those acquitted and those that are not ours to touch."""
     found = []
     for suspect in detection.suspects:
         uuid = suspect.guest_uuid
-        if uuid not in scene.host.guests:
+        if uuid not in context.host.guests:
             continue  # It left since the victim was last seen.
         pair = (detection.victim_uuid, uuid)
-        if scene.memory.acquitted.get(pair, scene.now_s) > scene.now_s:
+        if context.state.cleared_suspects.get(pair, context.now_s) > context.now_s:
             rejected.append(Alternative(uuid, detection.domain_id, Rejection.FAILED_BEFORE))
-        elif scene.host.guests[uuid].unmanaged:
+        elif context.host.guests[uuid].unmanaged:
             rejected.append(Alternative(uuid, detection.domain_id, Rejection.UNMANAGED))
         else:
             found.append(uuid)
@@ -129,72 +131,82 @@ def _tried_in_turn(
 
 
 def _move_from_cache(
-    scene: Scene, detection: Detection, suspects: Sequence[str], rejected: list[Alternative]
+    context: DecisionContext,
+    detection: Detection,
+    suspects: Sequence[str],
+    rejected: list[Alternative],
 ) -> Want | None:
     """A suspect to another LLC, else the victim: by what `predict` says of the place."""
     for uuid in suspects:
-        want = _move_away(scene, uuid, detection, Reason.MOVE_AGGRESSOR, rejected)
+        want = _move_away(context, uuid, detection, Reason.MOVE_AGGRESSOR, rejected)
         if want is not None:
             return want
-    return _move_away(scene, detection.victim_uuid, detection, Reason.MOVE_VICTIM, rejected)
+    return _move_away(context, detection.victim_uuid, detection, Reason.MOVE_VICTIM, rejected)
 
 
 def _move_away(
-    scene: Scene,
+    context: DecisionContext,
     uuid: str,
     detection: Detection,
     reason: Reason,
     rejected: list[Alternative],
 ) -> Want | None:
     """The best other seat of one VP's guests there, or None with the rejections noted."""
-    host = scene.host
+    host = context.host
     if host.guests[uuid].unmanaged:
         rejected.append(Alternative(uuid, detection.domain_id, Rejection.UNMANAGED))
         return None
     unit = unit_of(host, uuid)
     shared = {d.id for d in host.domains_of[detection.victim_uuid]}
     loss = detection.measured_loss_ratio
-    options: list[tuple[Hurt, Seat]] = []
+    options: list[tuple[PredictedLoss, DomainSet]] = []
     noted = len(rejected)
-    for seat in seats_of(host, unit):
-        if shared & {d.id for d in seat}:
+    for domain_set in domain_sets_of(host, unit):
+        if shared & {d.id for d in domain_set}:
             continue
-        hurt = scene.hurt_in(uuid, seat)
-        if not has_room(host, seat, unit):
-            rejected.append(Alternative(uuid, seat[0].id, Rejection.NO_FREE_CPU, hurt))
-        elif hurt.worst_ratio >= loss:
-            rejected.append(Alternative(uuid, seat[0].id, Rejection.HURTS_MORE, hurt))
+        predicted_loss = context.loss_in(uuid, domain_set)
+        if not has_room(host, domain_set, unit):
+            rejected.append(
+                Alternative(uuid, domain_set[0].id, Rejection.NO_FREE_CPU, predicted_loss)
+            )
+        elif predicted_loss.worst_ratio >= loss:
+            rejected.append(
+                Alternative(uuid, domain_set[0].id, Rejection.HURTS_MORE, predicted_loss)
+            )
         else:
-            options.append((hurt, seat))
+            options.append((predicted_loss, domain_set))
     options.sort(key=lambda option: (option[0].worst_ratio, option[1][0].id))
-    for place, (hurt, seat) in enumerate(options):
-        candidate = move_along(host, unit, seat)
-        if not scene.fresh(detection, [candidate], rejected):
+    for place, (predicted_loss, domain_set) in enumerate(options):
+        candidate = move_along(host, unit, domain_set)
+        if not context.fresh(detection, [candidate], rejected):
             continue
-        if _is_worth_it(scene, detection, candidate):
+        if _is_worth_it(context, detection, candidate):
             rejected += [
                 Alternative(uuid, other[0].id, Rejection.NOT_BEST, worse)
                 for worse, other in options[place + 1 :]
             ]
-            return want_of(host, candidate, reason, hurt, detection, rejected)
-        rejected.append(Alternative(uuid, seat[0].id, Rejection.HURTS_OTHERS, hurt))
+            return want_of(host, candidate, reason, predicted_loss, detection, rejected)
+        rejected.append(Alternative(uuid, domain_set[0].id, Rejection.HURTS_OTHERS, predicted_loss))
     if len(rejected) == noted:
         everywhere = Rejection.SHARED_EVERYWHERE
         rejected.append(Alternative(uuid, detection.domain_id, everywhere))
     return None
 
 
-def _is_worth_it(scene: Scene, detection: Detection, candidate: Candidate) -> bool:
+def _is_worth_it(context: DecisionContext, detection: Detection, candidate: Candidate) -> bool:
     """Beyond the caches: memory that stays behind, controllers and links that get busier."""
-    return -scene.worst_of(candidate) <= scene.terms(detection).most_hurt
+    return -context.worst_of(candidate) <= context.terms(detection).most_hurt
 
 
 def _move_from_node(
-    scene: Scene, detection: Detection, suspects: Sequence[str], rejected: list[Alternative]
+    context: DecisionContext,
+    detection: Detection,
+    suspects: Sequence[str],
+    rejected: list[Alternative],
 ) -> Want | None:
     """Off a hot controller or link: vCPU moves alone cannot unload a controller, so memory goes
     along, or goes alone; the smaller footprint is weighed first (thesis 3.2.3)."""
-    host = scene.host
+    host = context.host
     moved = [*suspects[:SUSPECTS], detection.victim_uuid]
     candidates: list[Candidate] = []
     for uuid in sorted(moved, key=lambda one: host.guests[one].memory_kib):
@@ -203,17 +215,17 @@ def _move_from_node(
             continue
         here = {d.id for d in host.domains_of[uuid]}
         unit = unit_of(host, uuid)
-        for seat in seats_of(host, unit):
-            if here != {d.id for d in seat} and has_room(host, seat, unit):
-                candidates.append(move(host, unit, seat, with_memory=True))
+        for domain_set in domain_sets_of(host, unit):
+            if here != {d.id for d in domain_set} and has_room(host, domain_set, unit):
+                candidates.append(move(host, unit, domain_set, with_memory=True))
         candidates += [
             move_memory(host, guest, node)
             for node in host.topology.nodes
             if is_memory_movable(host, guest, node)
         ]
     useful = [one for one in candidates if one.moves_memory or detection.kind is Kind.LINK]
-    fresh = scene.fresh(detection, useful, rejected)
-    chosen, refused = best_of(fresh, scene.outlook, scene.terms(detection))
+    fresh = context.fresh(detection, useful, rejected)
+    chosen, refused = best_of(fresh, context.what_if, context.terms(detection))
     rejected += refused
     if not useful:
         rejected.append(
@@ -224,12 +236,12 @@ def _move_from_node(
                 rung=Rung.MOVE_WITH_MEMORY,
             )
         )
-    return _chosen(scene, chosen, detection, rejected)
+    return _chosen(context, chosen, detection, rejected)
 
 
-def _come_together(scene: Scene, detection: Detection) -> Want:
+def _come_together(context: DecisionContext, detection: Detection) -> Want:
     """Memory is remote: its vCPUs to the memory while there is room, else the memory to them."""
-    host, victim = scene.host, detection.victim_uuid
+    host, victim = context.host, detection.victim_uuid
     guest = host.guests[victim]
     rejected: list[Alternative] = []
     if guest.unmanaged:
@@ -239,9 +251,11 @@ def _come_together(scene: Scene, detection: Detection) -> Want:
     home = max(memory, key=lambda node: memory[node])
     unit = unit_of(host, victim)
     there = [
-        move(host, unit, seat, with_memory=False)
-        for seat in seats_of(host, unit)
-        if seat[0].node == home and seat != host.domains_of[victim] and has_room(host, seat, unit)
+        move(host, unit, domain_set, with_memory=False)
+        for domain_set in domain_sets_of(host, unit)
+        if domain_set[0].node == home
+        and domain_set != host.domains_of[victim]
+        and has_room(host, domain_set, unit)
     ]
     here = [
         move_memory(host, guest, node)
@@ -249,22 +263,27 @@ def _come_together(scene: Scene, detection: Detection) -> Want:
         if is_memory_movable(host, guest, node)
     ]
     for candidates in (there, here):
-        fresh = scene.fresh(detection, candidates, rejected)
-        chosen, refused = best_of(fresh, scene.outlook, scene.terms(detection))
+        fresh = context.fresh(detection, candidates, rejected)
+        chosen, refused = best_of(fresh, context.what_if, context.terms(detection))
         rejected += refused
         if chosen is not None:
-            hurt = hurt_of(chosen.candidate.spots, chosen.gain)
-            return want_of(host, chosen.candidate, Reason.BRING_HOME, hurt, detection, rejected)
+            predicted_loss = predicted_loss_of(chosen.candidate.locations, chosen.gain)
+            return want_of(
+                host, chosen.candidate, Reason.BRING_HOME, predicted_loss, detection, rejected
+            )
     if not there and not here:
         rejected.append(Alternative(victim, detection.domain_id, Rejection.NO_FREE_CPU))
     return nothing_helps(detection, rejected)
 
 
 def _change_places(
-    scene: Scene, detection: Detection, suspects: Sequence[str], rejected: list[Alternative]
+    context: DecisionContext,
+    detection: Detection,
+    suspects: Sequence[str],
+    rejected: list[Alternative],
 ) -> Want | None:
     """No CPU is free elsewhere: a suspect, or the victim, with somebody who minds it less."""
-    host = scene.host
+    host = context.host
     shared = {d.id for d in host.domains_of[detection.victim_uuid]}
     partners = sorted(
         (
@@ -272,7 +291,7 @@ def _change_places(
             for uuid, guest in host.guests.items()
             if not guest.unmanaged and not shared & {d.id for d in host.domains_of[uuid]}
         ),
-        key=lambda uuid: (scene.outlook.residents[uuid].pressure_per_s, uuid),
+        key=lambda uuid: (context.what_if.residents[uuid].pressure_per_s, uuid),
     )[:PARTNERS]
     moved = (*suspects[:1], detection.victim_uuid)
     pairs = [
@@ -287,14 +306,14 @@ def _change_places(
         for one, other in pairs
         if swap_has_room(host, one, other)
     ]
-    fresh = scene.fresh(detection, candidates, rejected)
-    chosen, refused = best_of(fresh, scene.outlook, scene.terms(detection))
+    fresh = context.fresh(detection, candidates, rejected)
+    chosen, refused = best_of(fresh, context.what_if, context.terms(detection))
     rejected += refused
-    return _chosen(scene, chosen, detection, rejected, Reason.SWAP)
+    return _chosen(context, chosen, detection, rejected, Reason.SWAP)
 
 
 def _chosen(
-    scene: Scene,
+    context: DecisionContext,
     choice: Choice | None,
     detection: Detection,
     rejected: list[Alternative],
@@ -306,5 +325,10 @@ def _chosen(
     is_victim = candidate.guest_uuid == detection.victim_uuid
     why = reason or (Reason.MOVE_VICTIM if is_victim else Reason.MOVE_AGGRESSOR)
     return want_of(
-        scene.host, candidate, why, hurt_of(candidate.spots, choice.gain), detection, rejected
+        context.host,
+        candidate,
+        why,
+        predicted_loss_of(candidate.locations, choice.gain),
+        detection,
+        rejected,
     )

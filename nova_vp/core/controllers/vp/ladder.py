@@ -8,38 +8,38 @@ The rungs that move guests are in `mitigate`, those that restrain them where the
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from nova_vp.core.model.candidate import Candidate, Terms, within_allotment
+from nova_vp.core.model.candidate import AcceptanceLimits, Candidate, within_allotment
 from nova_vp.core.model.cost import price
 from nova_vp.core.model.holds import signature
-from nova_vp.core.model.host import Host, Seat
-from nova_vp.core.model.what_if import Outlook
+from nova_vp.core.model.host import DomainSet, Host
+from nova_vp.core.model.what_if import WhatIfModel
 from nova_vp.core.types.detection import Detection
 from nova_vp.core.types.policy import Controller, Policy
 from nova_vp.core.types.reason import Reason, Rejection, Rung
-from nova_vp.core.types.state import Memory
-from nova_vp.core.types.want import Alternative, Hurt, Want
+from nova_vp.core.types.state import CoreState
+from nova_vp.core.types.want import Alternative, PredictedLoss, Want
 
-HurtIn = Callable[[str, Seat], Hurt]
+LossIn = Callable[[str, DomainSet], PredictedLoss]
 """What everybody would lose if this guest moved there."""
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class DecisionContext:
     """What a ladder looks at."""
 
     host: Host
-    outlook: Outlook
-    memory: Memory
+    what_if: WhatIfModel
+    state: CoreState
     now_s: float
     policy: Policy
-    hurt_in: HurtIn
+    loss_in: LossIn
     known_worst: dict[tuple[str, Rung, tuple[int, ...]], float] = field(default_factory=dict)
 
     def worst_of(self, candidate: Candidate) -> float:
         """What it would cost the one it costs most. Twenty victims suspect the same few."""
         key = (candidate.guest_uuid, candidate.rung, candidate.domain_ids)
         if key not in self.known_worst:
-            self.known_worst[key] = self.outlook.gain_of(candidate.spots).worst
+            self.known_worst[key] = self.what_if.evaluate(candidate.locations).worst
         return self.known_worst[key]
 
     def fresh(
@@ -52,7 +52,7 @@ class Scene:
         found = []
         for candidate in candidates:
             key = (detection.victim_uuid, signature(candidate.settings))
-            if self.memory.in_vain.get(key, self.now_s) <= self.now_s:
+            if self.state.failed_actions.get(key, self.now_s) <= self.now_s:
                 found.append(candidate)
                 continue
             uuid, domain_id = candidate.guest_uuid, candidate.domain_ids[0]
@@ -60,13 +60,13 @@ class Scene:
             rejected.append(Alternative(uuid, domain_id, why, rung=candidate.rung))
         return found
 
-    def terms(self, detection: Detection) -> Terms:
+    def terms(self, detection: Detection) -> AcceptanceLimits:
         """The victim's own gain is measured, not predicted: nobody else may lose as much."""
-        return Terms(
+        return AcceptanceLimits(
             least_gain=self.policy.least_gain_ratio,
             most_hurt=max(self.policy.most_hurt_ratio, detection.measured_loss_ratio / 2),
             price_of=lambda settings: price(
-                settings, self.host, self.memory.copy_kib_per_s, self.policy
+                settings, self.host, self.state.copy_kib_per_s, self.policy
             ),
         )
 
@@ -75,7 +75,7 @@ def want_of(
     host: Host,
     candidate: Candidate,
     reason: Reason,
-    hurt: Hurt,
+    predicted_loss: PredictedLoss,
     detection: Detection,
     rejected: Sequence[Alternative],
 ) -> Want:
@@ -85,7 +85,7 @@ def want_of(
         settings=within_allotment(host, candidate.settings),
         domain_ids=candidate.domain_ids,
         reason=reason,
-        hurt=hurt,
+        predicted_loss=predicted_loss,
         detection=detection,
         rejected=tuple(rejected),
         rung=candidate.rung,

@@ -7,32 +7,37 @@ thesis's last mitigation (2.1.3). What that costs a suspect is bound by what the
 
 from collections.abc import Sequence
 
-from nova_vp.core.controllers.vp.ladder import Scene, want_of
+from nova_vp.core.controllers.vp.ladder import DecisionContext, want_of
 from nova_vp.core.model.candidate import Candidate
 from nova_vp.core.model.cpu_cap import CAP_STEP, loss_ratio, tighter
 from nova_vp.core.types.detection import Detection, Kind
 from nova_vp.core.types.knob import Knob, Partition
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.reason import Reason, Rejection, Rung
-from nova_vp.core.types.want import Alternative, Hurt, Setting, Want
+from nova_vp.core.types.want import Alternative, PredictedLoss, Setting, Want
 
 
 def partition(
-    scene: Scene, detection: Detection, suspects: Sequence[str], rejected: list[Alternative]
+    context: DecisionContext,
+    detection: Detection,
+    suspects: Sequence[str],
+    rejected: list[Alternative],
 ) -> Want | None:
     """Where the hardware can: who lives off no cache gets a corner of it, or less bandwidth."""
-    if Knob.PARTITION not in scene.host.knobs:
+    if Knob.PARTITION not in context.host.knobs:
         return None
     for uuid in suspects:
-        guest = scene.host.guests[uuid]
-        value = _smaller(guest.partition, detection.kind, scene.policy)
-        profile = scene.host.undisturbed.get(uuid)
+        guest = context.host.guests[uuid]
+        value = _smaller(guest.partition, detection.kind, context.policy)
+        profile = context.host.undisturbed.get(uuid)
         lives_off_cache = profile is not None and profile.sensitivity.cache
         if value == guest.partition or (detection.kind is Kind.CACHE and lives_off_cache):
             continue
         candidate = _in_place(Rung.PARTITION, Setting(uuid, Knob.PARTITION, value))
-        hurt = Hurt(0.0, 0.0)
-        return want_of(scene.host, candidate, Reason.PARTITION, hurt, detection, rejected)
+        predicted_loss = PredictedLoss(0.0, 0.0)
+        return want_of(
+            context.host, candidate, Reason.PARTITION, predicted_loss, detection, rejected
+        )
     return None
 
 
@@ -43,44 +48,50 @@ def _smaller(now: Partition, kind: Kind, policy: Policy) -> Partition:
 
 
 def cap(
-    scene: Scene, detection: Detection, suspects: Sequence[str], rejected: list[Alternative]
+    context: DecisionContext,
+    detection: Detection,
+    suspects: Sequence[str],
+    rejected: list[Alternative],
 ) -> Want | None:
     """A tenth less CPU if it helps on balance: for the worst suspect in a cache, for all of them at
     a controller or a link, where the others would take what one of them lets go."""
-    if Knob.CPU_CAP not in scene.host.knobs:
+    if Knob.CPU_CAP not in context.host.knobs:
         return None
-    if scene.host.vps[detection.victim_uuid].pace.samples < scene.policy.settle_samples:
+    if context.host.vps[detection.victim_uuid].window.samples < context.policy.settle_samples:
         return None
-    steps = _steps(scene, detection, suspects, rejected)
+    steps = _steps(context, detection, suspects, rejected)
     alone = [(step,) for step in steps]
     for settings in alone if detection.kind is Kind.CACHE or not steps else [steps]:
-        spots = {
-            one.guest_uuid: scene.outlook.spots[one.guest_uuid]._replace(speed=1 - CAP_STEP)
+        locations = {
+            one.guest_uuid: context.what_if.locations[one.guest_uuid]._replace(speed=1 - CAP_STEP)
             for one in settings
         }
-        if scene.outlook.gain_of(spots).total > 0:
-            candidate, hurt = _in_place(Rung.CAP, *settings), Hurt(CAP_STEP, 0.0)
-            return want_of(scene.host, candidate, Reason.CAP, hurt, detection, rejected)
+        if context.what_if.evaluate(locations).total > 0:
+            candidate, predicted_loss = _in_place(Rung.CAP, *settings), PredictedLoss(CAP_STEP, 0.0)
+            return want_of(context.host, candidate, Reason.CAP, predicted_loss, detection, rejected)
         rejected += [
             Alternative(uuid, detection.domain_id, Rejection.UNFAIR, rung=Rung.CAP)
-            for uuid in spots
+            for uuid in locations
         ]
     return None
 
 
 def _steps(
-    scene: Scene, detection: Detection, suspects: Sequence[str], rejected: list[Alternative]
+    context: DecisionContext,
+    detection: Detection,
+    suspects: Sequence[str],
+    rejected: list[Alternative],
 ) -> tuple[Setting, ...]:
     """One step down for each suspect that may be capped further."""
     found = []
     for uuid in suspects:
-        guest = scene.host.guests[uuid]
-        setting = tighter(guest, scene.host.vps[uuid].busiest_cores, scene.memory)
+        guest = context.host.guests[uuid]
+        setting = tighter(guest, context.host.vps[uuid].busiest_cores, context.state)
         if guest.cap_floor_ratio is None:
             why = Rejection.NEVER_CAPPED
         elif setting is None:
             why = Rejection.AT_FLOOR
-        elif not _may_pay(scene, detection, setting):
+        elif not _may_pay(context, detection, setting):
             why = Rejection.UNFAIR
         else:
             found.append(setting)
@@ -89,18 +100,18 @@ def _steps(
     return tuple(found)
 
 
-def _may_pay(scene: Scene, detection: Detection, setting: Setting) -> bool:
+def _may_pay(context: DecisionContext, detection: Detection, setting: Setting) -> bool:
     """What its caps cost a suspect in all is bound by what the victim loses, as any other help:
     weighed by their priorities, it pays no more than half as much."""
-    guests = scene.host.guests
+    guests = context.host.guests
     payer = guests[setting.guest_uuid]
     weight = guests[detection.victim_uuid].priority / payer.priority
-    busiest_cores = scene.host.vps[payer.uuid].busiest_cores
-    cost = loss_ratio(payer, setting, busiest_cores, scene.memory)
-    most = max(scene.policy.most_hurt_ratio, weight * detection.measured_loss_ratio / 2)
+    busiest_cores = context.host.vps[payer.uuid].busiest_cores
+    cost = loss_ratio(payer, setting, busiest_cores, context.state)
+    most = max(context.policy.most_hurt_ratio, weight * detection.measured_loss_ratio / 2)
     return cost <= most
 
 
 def _in_place(rung: Rung, *settings: Setting) -> Candidate:
     """Settings that move nobody."""
-    return Candidate(rung, settings[0].guest_uuid, seat=(), settings=settings, spots={})
+    return Candidate(rung, settings[0].guest_uuid, domain_set=(), settings=settings, locations={})
