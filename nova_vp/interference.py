@@ -7,7 +7,7 @@ NOBODYS_DOING = frozenset({Kind.CPU.value, Kind.REMOTE.value})
 """It wants more CPU than it was given, or lies apart from its memory: no neighbour does that."""
 
 
-def is_hurt(state: int | None, kind: str | None) -> bool | None:
+def is_degraded(state: int | None, kind: str | None) -> bool | None:
     """By a neighbour. None: it was never measured long enough to have a state, and nobody knows.
 
     `kind`: of its interference, None without any; one of an agent newer than we counts.

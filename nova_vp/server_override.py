@@ -13,7 +13,7 @@ LEAST_WEIGHT = 0.1
 """What priority 0 weighs; the others weigh as much as they say, a flavor's default 1."""
 
 
-class Ordered(NamedTuple):
+class ServerOverride(NamedTuple):
     mode: Mode | None = None
     """At most this, whatever its host may do; None: as its host."""
     opt_out: bool = False
@@ -23,18 +23,18 @@ class Ordered(NamedTuple):
 
     @property
     def is_nothing(self) -> bool:
-        return self == NOTHING
+        return self == NO_OVERRIDE
 
     @property
     def weight(self) -> float | None:
         """As `vp:priority` has it."""
         return None if self.priority is None else max(LEAST_WEIGHT, float(self.priority))
 
-    def with_local(self, local: "Ordered") -> "Ordered":
+    def with_local(self, local: "ServerOverride") -> "ServerOverride":
         """What holds where this was ordered for the cloud, and that on the host itself: the more
         careful one, and the host's own weight."""
         modes = [mode for mode in (self.mode, local.mode) if mode]
-        return Ordered(
+        return ServerOverride(
             mode=tightest(*modes) if modes else None,
             opt_out=self.opt_out or local.opt_out,
             priority=self.priority if local.priority is None else local.priority,
@@ -52,7 +52,7 @@ class Ordered(NamedTuple):
         return told
 
     @classmethod
-    def from_message(cls, told: Mapping[str, Any]) -> "Ordered":
+    def from_message(cls, told: Mapping[str, Any]) -> "ServerOverride":
         """Of a valid one, in which a whole number may be written as 3.0."""
         return cls(
             mode=Mode(told["mode"]) if "mode" in told else None,
@@ -61,17 +61,17 @@ class Ordered(NamedTuple):
         )
 
 
-NOTHING = Ordered()
+NO_OVERRIDE = ServerOverride()
 
 
-def orders_text(version: int, ordered: Mapping[str, Ordered]) -> str:
+def overrides_text(version: int, ordered: Mapping[str, ServerOverride]) -> str:
     """A `wire.ORDERS` message, or a file of the like. Raises wire.BadMessage if it is too large."""
     servers = [{"uuid": uuid, **one.as_message()} for uuid, one in sorted(ordered.items())]
     return wire.encode(wire.ORDERS, {"v": wire.VERSION, "version": version, "servers": servers})
 
 
-def read_orders(text: object) -> tuple[int, dict[str, Ordered]]:
+def read_overrides(text: object) -> tuple[int, dict[str, ServerOverride]]:
     """Its version and what it says of each server. Raises wire.BadMessage."""
     message = wire.decode(wire.ORDERS, text)
-    servers = {one["uuid"].lower(): Ordered.from_message(one) for one in message["servers"]}
+    servers = {one["uuid"].lower(): ServerOverride.from_message(one) for one in message["servers"]}
     return int(message["version"]), servers

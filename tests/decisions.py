@@ -13,7 +13,7 @@ from nova_vp.core.types.reason import Reason, Rejection, Rung
 from nova_vp.core.types.sample import Profile, Sample, Sensitivity, State
 from nova_vp.core.types.topology import LlcDomain
 from nova_vp.core.types.want import Alternative, PredictedLoss
-from vp_agent.publish.host_info import HostFacts
+from vp_agent.publish.host_info import HostInfo
 
 SAMPLE = Sample(1.0, 1.0, 1e9, 1.2, 10.123456789, 5.0, 0.5, 1e6, 2e6, 0.1, 2.5, 1.0, 1.0)
 PROFILE = Profile(State.from_number(1), Sensitivity(cache=True), 50.0, 5.0, 0.1, 1.0, 1e9, 5e6, 5e7)
@@ -80,7 +80,7 @@ def an_action(id: str = "a1", **fields: Any) -> Action:
         "domain_ids": (1,),
         "reason": Reason.MOVE_AGGRESSOR,
         "decided_s": 9.0,
-        "hurt": PredictedLoss(0.01, 0.03),
+        "predicted_loss": PredictedLoss(0.01, 0.03),
         "victim_uuid": uuid_of(1),
         "rung": Rung.MOVE,
         "evidence": {"rise_per_s": 1e6, "broken": float("nan")},
@@ -141,7 +141,7 @@ def a_decision(*views: VpView, at_s: float = 10.0, **fields: Any) -> Decision:
     return Decision(**values | fields)
 
 
-def facts(host: str = "vp1", **fields: Any) -> HostFacts:
+def facts(host: str = "vp1", **fields: Any) -> HostInfo:
     values = {
         "host": host,
         "counters": "vpmu",
@@ -149,4 +149,4 @@ def facts(host: str = "vp1", **fields: Any) -> HostFacts:
         "is_homing": True,
         "epoch_offset_s": 1.8e9,
     }
-    return HostFacts(**values | fields)
+    return HostInfo(**values | fields)

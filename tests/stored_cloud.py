@@ -65,7 +65,7 @@ def _rows(size: Size, host: int, now: datetime) -> Iterator[tuple[type[Base], li
     reports = [_report(size, host, chance, now) for _ in range(DIFFERENT_MINUTES)]
     latest = reports[-1]
     rows = rows_of(latest, now)
-    order = wire.Order(7, 41)
+    order = wire.MessageVersion(7, 41)
     stored = NewReport(latest["host"], order, latest["mode"], now, json.dumps(latest))
     yield Host, [stored.as_row(latest["counters"], rows)]
     yield VpRow, list(rows.vps)

@@ -50,7 +50,7 @@ class Prepared:
     """Not ready, since ..."""
 
 
-class MigrationOrders(Protocol):
+class MigrationCommands(Protocol):
     """What the cluster orders of a guest that it migrates. Thread-safe; may be repeated."""
 
     def prepare(self, escalation_id: str, uuid: str, hold_s: float) -> Prepared:

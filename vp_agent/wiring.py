@@ -30,17 +30,17 @@ from vp_agent.drivers.domains import Domains
 from vp_agent.drivers.journal import LibvirtJournal
 from vp_agent.drivers.libvirt_guests import LibvirtGuests
 from vp_agent.format import limits_line
-from vp_agent.loop.command_handler import Control
-from vp_agent.loop.executor import Hands
-from vp_agent.loop.migration_holds import Migrations
+from vp_agent.loop.command_handler import CommandHandler
+from vp_agent.loop.executor import Executor
+from vp_agent.loop.migration_holds import MigrationHolds
 from vp_agent.loop.recorder import Recorder
-from vp_agent.loop.standalone import Alone, Watched
+from vp_agent.loop.standalone import ReadOnlyHost, Standalone
 from vp_agent.loop.state import ProfileKeeper, StateFolder
 from vp_agent.loop.tick import Agent, Cluster, OwnHost
 from vp_agent.publish.bus import BusPublisher, BusSender
 from vp_agent.publish.escalation_bus import BusEscalations
 from vp_agent.publish.escalator import Escalator
-from vp_agent.publish.host_info import HostFacts
+from vp_agent.publish.host_info import HostInfo
 from vp_agent.publish.outbox import Outbox
 from vp_agent.publish.schedule import Intervals
 
@@ -168,7 +168,7 @@ def limits(conf: cfg.ConfigOpts, state: StateFolder | None) -> Limits:
 
 
 @contextlib.contextmanager
-def alone(conf: cfg.ConfigOpts) -> Iterator[Alone]:
+def standalone(conf: cfg.ConfigOpts) -> Iterator[Standalone]:
     """Eyes without hands: nothing here can change the host, or makes a folder on it.
 
     Raises CountersUnavailable, cfg.Error.
@@ -181,14 +181,14 @@ def alone(conf: cfg.ConfigOpts) -> Iterator[Alone]:
     try:
         domains.refresh()  # Without libvirt there is nothing to count: that is to be said first.
         source = counters(conf, connection).driver
-        watched = Watched(
+        watched = ReadOnlyHost(
             host_name(conf),
             LibvirtGuests(domains),
             source,
             LibvirtJournal(domains),
             limits(conf, state),
         )
-        yield Alone(
+        yield Standalone(
             watched, policy_from(conf), CoreState(profiles=state.profiles() if state else {})
         )
     finally:
@@ -200,21 +200,21 @@ def alone(conf: cfg.ConfigOpts) -> Iterator[Alone]:
 @dataclass(frozen=True, slots=True)
 class Built:
     agent: Agent
-    control: Control
+    control: CommandHandler
     publisher: BusPublisher
-    facts: "FactsSource"
+    facts: "HostInfoSource"
     recorder: Recorder
     escalator: Escalator
-    migrations: Migrations
+    migrations: MigrationHolds
 
-    def take(self, conf: cfg.ConfigOpts, state: StateFolder) -> None:
+    def apply_config(self, conf: cfg.ConfigOpts, state: StateFolder) -> None:
         """What the mutable options say now. Raises cfg.Error, and changes nothing then."""
         policy, found = policy_from(conf), limits(conf, state)
         if found != self.agent.limits:
             LOG.info("%s", limits_line(asdict(found)))
-        self.agent.take(policy, found, conf.agent.interval_s)
+        self.agent.apply_config(policy, found, conf.agent.interval_s)
         self.facts.homing = policy.home_on_arrival
-        self.publisher.take(intervals(conf))
+        self.publisher.apply_config(intervals(conf))
 
 
 def intervals(conf: cfg.ConfigOpts) -> Intervals:
@@ -230,19 +230,19 @@ def build(
 ) -> Built:
     policy = policy_from(conf)
     last_epoch, epoch = state.last_epoch(), state.next_epoch()
-    control = Control(state, Mode(conf.agent.mode))
-    facts = FactsSource(conf, side, source, control, policy)
+    control = CommandHandler(state, Mode(conf.agent.mode))
+    facts = HostInfoSource(conf, side, source, control, policy)
     publisher = BusPublisher(BusSender(conf), facts, intervals(conf), epoch)
     outbox = Outbox(state.escalations, state.set_escalations, time.monotonic())
     rates = LibvirtDirtyRates(conf.agent.libvirt_uri)
     escalator = Escalator(outbox, BusEscalations(conf), rates, facts, epoch)
-    migrations = Migrations(escalator.stands, escalator.ended)
+    migrations = MigrationHolds(escalator.stands, escalator.ended)
     host = OwnHost(
         guests=side.guests,
         counters=source,
         memory=side.memory,
         journal=side.journal,
-        hands=Hands(side.journal, side.actuators, epoch),
+        executor=Executor(side.journal, side.actuators, epoch),
         epoch=epoch,
         last_epoch=last_epoch,
         limits=limits(conf, state),
@@ -263,7 +263,7 @@ def build(
     return Built(agent, control, publisher, facts, recorder, escalator, migrations)
 
 
-class FactsSource:
+class HostInfoSource:
     """What messages say of this host besides the decision, as it is at the moment."""
 
     def __init__(
@@ -271,7 +271,7 @@ class FactsSource:
         conf: cfg.ConfigOpts,
         side: LibvirtSide,
         source: CountersDriver,
-        control: Control,
+        control: CommandHandler,
         policy: Policy,
     ) -> None:
         self._host = host_name(conf)
@@ -280,8 +280,8 @@ class FactsSource:
         self._control = control
         self.homing = policy.home_on_arrival
 
-    def __call__(self) -> HostFacts:
-        return HostFacts(
+    def __call__(self) -> HostInfo:
+        return HostInfo(
             host=self._host,
             counters=self._source.name,
             actuator=self._side.actuator.name,

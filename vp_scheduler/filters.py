@@ -15,7 +15,7 @@ from nova.scheduler.utils import request_is_rebuild
 from nova_vp.core.types.guest import Isolation
 from vp_scheduler.placement import process_state
 from vp_scheduler.placement.host_digest import Loss, Place
-from vp_scheduler.placement.request_context import MAX_TOLD, Placement, tell
+from vp_scheduler.placement.request_context import MAX_TOLD, RequestContext, tell
 from vp_scheduler.placement.settings import Settings, SettingsReader
 
 
@@ -24,7 +24,7 @@ class VPIsolationFilter(filters.BaseHostFilter):  # type: ignore[misc]
 
     RUN_ON_REBUILD = False
 
-    def __init__(self, placement: Placement | None = None) -> None:
+    def __init__(self, placement: RequestContext | None = None) -> None:
         """Nova gives nothing: then the process's shared host view is used."""
         super().__init__()
         process_state.register_opts(nova.conf.CONF)

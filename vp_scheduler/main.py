@@ -19,7 +19,7 @@ from nova_vp.service import lifecycle  # noqa: E402
 from nova_vp.service.lifecycle import Reloader  # noqa: E402
 from vp_scheduler.escalation.service import EscalationService  # noqa: E402
 from vp_scheduler.ingest.service import Service  # noqa: E402
-from vp_scheduler.ingest.trait_sync import Traits, open_traits  # noqa: E402
+from vp_scheduler.ingest.trait_sync import TraitSync, open_traits  # noqa: E402
 
 if TYPE_CHECKING:
     from vp_scheduler.serving import Serving
@@ -51,8 +51,8 @@ def main(argv: list[str] | None = None) -> int:
     service, serving = _build(conf, store, escalations)
 
     def take() -> None:
-        escalations.take(conf)
-        service.endpoint.known_hosts.take(conf.vp_scheduler.known_hosts)
+        escalations.apply_config(conf)
+        service.endpoint.known_hosts.apply_config(conf.vp_scheduler.known_hosts)
 
     calls[signal.SIGHUP] = Reloader(conf, take).reload
     _start(service, escalations, traits)
@@ -81,7 +81,7 @@ def _build(
     return service, serving.serve(conf, service, escalations, counted)
 
 
-def _start(service: Service, escalations: EscalationService, traits: Traits | None) -> None:
+def _start(service: Service, escalations: EscalationService, traits: TraitSync | None) -> None:
     service.start()
     escalations.start()
     if traits:
@@ -90,7 +90,7 @@ def _start(service: Service, escalations: EscalationService, traits: Traits | No
         LOG.info("Placement is told no traits: [cloud] is not set, or traits_interval_s is 0")
 
 
-def _stop(service: Service, escalations: EscalationService, traits: Traits | None) -> bool:
+def _stop(service: Service, escalations: EscalationService, traits: TraitSync | None) -> bool:
     """Whether all reports that were taken in are stored."""
     if traits:
         traits.close()

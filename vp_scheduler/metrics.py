@@ -16,13 +16,13 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from nova_vp.core.types.policy import Mode
-from nova_vp.db.stats import HostKind, Survey
+from nova_vp.db.stats import HostKind, Stats
 from nova_vp.escalation_status import FINAL, Status
 from nova_vp.service.health import Check, Health, bus_check, database_check
 from nova_vp.service.health import Status as HealthStatus
-from nova_vp.service.metric_labels import Labelled
+from nova_vp.service.metric_labels import LabelledCollector
 from vp_scheduler.ingest.meters import Meters
-from vp_scheduler.ingest.stats_poller import Lookout
+from vp_scheduler.ingest.stats_poller import StatsPoller
 
 REFUSALS = ("malformed", "unwelcome")
 FULL_RATIO = 0.5
@@ -55,7 +55,7 @@ def _single(name: str, text: str, value: float) -> GaugeMetricFamily:
 
 class ServiceCollector(Collector):
     def __init__(
-        self, sources: Sources, lookout: Lookout, clock: Callable[[], float] = time.monotonic
+        self, sources: Sources, lookout: StatsPoller, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._sources = sources
         self._lookout = lookout
@@ -111,7 +111,7 @@ class ServiceCollector(Collector):
         yield refused
 
 
-def _of_cloud(survey: Survey) -> Iterator[Metric]:
+def _of_cloud(survey: Stats) -> Iterator[Metric]:
     hosts = _gauge("hosts", "Hosts whose agents are known", ["mode", "heard"])
     for mode in Mode:
         for is_heard in (True, False):
@@ -127,17 +127,17 @@ def _of_cloud(survey: Survey) -> Iterator[Metric]:
     yield from (standing, settled)
 
 
-def registry_of(meters: Meters, sources: Sources, lookout: Lookout) -> CollectorRegistry:
+def registry_of(meters: Meters, sources: Sources, lookout: StatsPoller) -> CollectorRegistry:
     """All that /metrics shows."""
     inner = meters.registry
     inner.register(ServiceCollector(sources, lookout))
     ProcessCollector(registry=inner)
     outer = CollectorRegistry()
-    outer.register(Labelled(inner, {}))
+    outer.register(LabelledCollector(inner, {}))
     return outer
 
 
-def look(sources: Sources, lookout: Lookout) -> Health:
+def look(sources: Sources, lookout: StatsPoller) -> Health:
     is_listening = all(sources.listening().values())
     return Health(
         socket.gethostname(),

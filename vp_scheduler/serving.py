@@ -8,21 +8,21 @@ from dataclasses import dataclass
 from oslo_config import cfg
 
 from nova_vp import wire
-from nova_vp.db.stats import Surveyor
+from nova_vp.db.stats import StatsReader
 from nova_vp.service.broker_probe import BrokerProbe, brokers
-from nova_vp.service.metrics_server import Exposition, expose
+from nova_vp.service.metrics_server import MetricsServer, expose
 from vp_scheduler import metrics
 from vp_scheduler.escalation.service import EscalationService
 from vp_scheduler.ingest.meters import Meters
 from vp_scheduler.ingest.report_queue import MAX_HOSTS
 from vp_scheduler.ingest.service import Service
-from vp_scheduler.ingest.stats_poller import Lookout
+from vp_scheduler.ingest.stats_poller import StatsPoller
 
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    lookout: Lookout
-    exposition: Exposition | None
+    lookout: StatsPoller
+    exposition: MetricsServer | None
 
     def close(self) -> None:
         if self.exposition:
@@ -34,7 +34,7 @@ def serve(
     conf: cfg.ConfigOpts, service: Service, escalations: EscalationService, meters: Meters
 ) -> Serving:
     """Without a port that can be had it goes on without; the log says why."""
-    lookout = Lookout(Surveyor(conf))
+    lookout = StatsPoller(StatsReader(conf))
     sources = metrics.Sources(
         waiting=lambda: len(service.inbox),
         most_waiting=MAX_HOSTS,

@@ -16,7 +16,7 @@ from nova.scheduler import utils, weights
 from nova_vp.core.types.guest import Isolation
 from vp_scheduler.placement import process_state
 from vp_scheduler.placement.host_digest import Loss, Place
-from vp_scheduler.placement.request_context import MAX_TOLD, Placement, tell
+from vp_scheduler.placement.request_context import MAX_TOLD, RequestContext, tell
 from vp_scheduler.placement.settings import SettingsReader
 
 MULTIPLIER = "interference_weight_multiplier"
@@ -26,7 +26,7 @@ class VPInterferenceWeigher(weights.BaseHostWeigher):  # type: ignore[misc]
     minval = 0.0
     maxval = 1.0
 
-    def __init__(self, placement: Placement | None = None) -> None:
+    def __init__(self, placement: RequestContext | None = None) -> None:
         """Nova gives nothing: then the process's shared host view is used."""
         super().__init__()
         process_state.register_opts(nova.conf.CONF)

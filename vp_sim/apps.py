@@ -7,7 +7,7 @@ The rows are in `table.py`. No policy ever sees one: it sees counters.
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from vp_sim.parameters import Draw, Figure, nominal
+from vp_sim.parameters import Draw, Parameter, nominal
 
 MIB = 1024 * 1024
 
@@ -31,36 +31,36 @@ class Row:
     vcpus: int
     guests: int
     """VMs of one application; more than one makes a virtual platform of several VMs."""
-    memory_mib: Figure
-    footprint_mib: Figure
-    base_cpi: Figure
+    memory_mib: Parameter
+    footprint_mib: Parameter
+    base_cpi: Parameter
     """Cycles per instruction when every access hits the private caches."""
-    l1_mpki: Figure
-    l2_mpki: Figure
+    l1_mpki: Parameter
+    l2_mpki: Parameter
     """Misses of the private caches per 1000 instructions: what reaches the LLC."""
-    full_ratio: Figure
+    full_ratio: Parameter
     """LLC miss ratio with no room in the LLC at all."""
-    least_ratio: Figure
+    least_ratio: Parameter
     """LLC miss ratio that no LLC of this size range gets below."""
-    half_mib: Figure
+    half_mib: Parameter
     """Share of the LLC where half of the difference between the two is won."""
-    steepness: Figure
+    steepness: Parameter
     """1: gradual; 4: the working set fits or it does not."""
-    hit_exposure: Figure
+    hit_exposure: Parameter
     """Share of an LLC hit's latency that the core waits for."""
-    parallel_misses: Figure
+    parallel_misses: Parameter
     """Memory accesses under way at a time: their latency is shared by so many."""
-    writeback_ratio: Figure
+    writeback_ratio: Parameter
     """Lines written back per line read."""
-    busy_ratio: Figure
+    busy_ratio: Parameter
     """Share of the time its vCPUs are busy, within what the phase lets them."""
     phases: tuple[Phase, ...] = (Phase(1.0, 1.0),)
     phases_source: str = "estimated: steady"
     cycles: int = 1
 
-    def figures(self) -> dict[str, Figure]:
+    def figures(self) -> dict[str, Parameter]:
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return {name: value for name, value in values.items() if isinstance(value, Figure)}
+        return {name: value for name, value in values.items() if isinstance(value, Parameter)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

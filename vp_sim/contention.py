@@ -3,7 +3,7 @@
 
 Three parts that depend on one another, solved together by iteration: shares of each LLC
 (`cache`), the queue at every memory controller and link (M/D/1: its wait grows with its load),
-and the pace of each guest, which makes the accesses. A busy queue slows those who fill it, so that
+and the speed of each guest, which makes the accesses. A busy queue slows those who fill it, so that
 nothing ever moves more than it can. Groups that share nothing are solved apart and remembered.
 """
 
@@ -32,7 +32,7 @@ Resource = tuple[str, int, int]
 """("node", node, node): its memory controller; ("link", from, to): one way between nodes."""
 
 
-class Pace(NamedTuple):
+class Speed(NamedTuple):
     """What one guest gets done."""
 
     instructions_per_s: float
@@ -56,7 +56,7 @@ class Pace(NamedTuple):
         return KILO * self.misses_per_s / done if done else 0.0
 
 
-IDLE = Pace(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+IDLE = Speed(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 @dataclass(slots=True)
@@ -108,21 +108,21 @@ class Contention:
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self._node_of = {d.id: d.node for d in machine.topology.domains}
-        self._solved: dict[object, tuple[Pace, ...]] = {}
+        self._solved: dict[object, tuple[Speed, ...]] = {}
 
-    def paces(self, loads: Sequence[Load], copies: Sequence[Copy] = ()) -> tuple[Pace, ...]:
+    def speeds(self, loads: Sequence[Load], copies: Sequence[Copy] = ()) -> tuple[Speed, ...]:
         """In the order of the loads."""
-        found: list[Pace] = [IDLE] * len(loads)
+        found: list[Speed] = [IDLE] * len(loads)
         for members, moving in groups(self._node_of, loads, copies):
             some = [loads[i] for i in members]
             key = alike(self._node_of, some, moving)
             if key not in self._solved:
                 self._solved[key] = self._solve(some, moving)
-            for index, pace in zip(members, self._solved[key], strict=True):
-                found[index] = pace
+            for index, speed in zip(members, self._solved[key], strict=True):
+                found[index] = speed
         return tuple(found)
 
-    def _solve(self, loads: Sequence[Load], copies: tuple[Copy, ...]) -> tuple[Pace, ...]:
+    def _solve(self, loads: Sequence[Load], copies: tuple[Copy, ...]) -> tuple[Speed, ...]:
         actors = [a for number, load in enumerate(loads) for a in self._actors(number, load)]
         queues = self._queues(actors, copies)
         by_domain: dict[int, list[_Actor]] = {}
@@ -135,7 +135,7 @@ class Contention:
                 self._fill(queue)
             if self._settle(actors) < CONVERGED:
                 break
-        return tuple(self._pace(i, actors) for i in range(len(loads)))
+        return tuple(self._speed(i, actors) for i in range(len(loads)))
 
     def _actors(self, number: int, load: Load) -> Iterator[_Actor]:
         app = load.app
@@ -245,19 +245,19 @@ class Contention:
         clock = self._machine.costs.clock_ghz
         return clock * actor.misses_pki / KILO / actor.app.parallel_misses
 
-    def _pace(self, number: int, actors: Iterable[_Actor]) -> Pace:
+    def _speed(self, number: int, actors: Iterable[_Actor]) -> Speed:
         total = IDLE
         for actor in actors:
             if actor.load == number:
-                total = Pace(*(a + b for a, b in zip(total, self._one_pace(actor), strict=True)))
+                total = Speed(*(a + b for a, b in zip(total, self._one_pace(actor), strict=True)))
         return total
 
-    def _one_pace(self, actor: _Actor) -> Pace:
+    def _one_pace(self, actor: _Actor) -> Speed:
         cycles = actor.cores * self._machine.costs.clock_ghz * NS_PER_S
         thousands = cycles / actor.cpi / KILO
         misses = thousands * actor.misses_pki
         remote = sum(share for node, share in actor.memory if node != actor.node)
-        return Pace(
+        return Speed(
             instructions_per_s=thousands * KILO,
             cycles_per_s=cycles,
             references_per_s=thousands * actor.references_pki,

@@ -84,7 +84,7 @@ def _spread(wishes: Sequence[Wish], sizes: Mapping[Cell, int]) -> list[dict[Cell
 
 
 def _share_out(wanted: Mapping[int, float], size: float) -> dict[int, float]:
-    """By how many CPUs' worth of threads each has there: all run at the same part of their pace."""
+    """By how many CPUs' worth of threads each has there: all slow down alike."""
     crowd = sum(wanted.values())
     part = min(1.0, size / crowd) if crowd else 1.0
     return {guest: cores * part for guest, cores in wanted.items()}

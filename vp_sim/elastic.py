@@ -10,8 +10,8 @@ from typing import Protocol
 
 from nova_vp.core.types.knob import Knob
 from nova_vp.core.types.topology import LlcDomain, Topology
-from vp_sim.sampling import Look, Seen
-from vp_sim.sim_drivers import Seams, turn
+from vp_sim.sampling import Rates, Sampler
+from vp_sim.sim_drivers import SimDrivers, turn
 
 ASK_RATIO = 0.8
 """Use of the allocated CPU above which a guest asks for more (thesis 3.2.3)."""
@@ -24,17 +24,17 @@ PATIENCE_S = 5
 class Ladder(Protocol):
     """Where one policy finds the next core."""
 
-    def grow(self, guest: Seen, free: "Free") -> frozenset[int] | None:
+    def grow(self, guest: Rates, free: "Free") -> frozenset[int] | None:
         """All CPUs of the guest with one more; None where there is none."""
 
-    def has_grown(self, seams: Seams, guest: Seen, cpus: frozenset[int]) -> None:
+    def has_grown(self, drivers: SimDrivers, guest: Rates, cpus: frozenset[int]) -> None:
         """What else moves."""
 
 
 class Free:
     """CPUs that no guest has for itself, by LLC domain."""
 
-    def __init__(self, topology: Topology, seen: Iterable[Seen]) -> None:
+    def __init__(self, topology: Topology, seen: Iterable[Rates]) -> None:
         taken = frozenset().union(*(s.guest.placement for s in seen))
         self.domains = topology.domains
         self.cpus = {d.id: sorted(d.cpus - taken) for d in topology.domains}
@@ -48,10 +48,10 @@ class Free:
 
 
 class Elastic:
-    def __init__(self, seams: Seams, ladder: Ladder) -> None:
-        self._seams = seams
-        self._look = Look(seams)
-        self._topology = seams.guests.topology()
+    def __init__(self, drivers: SimDrivers, ladder: Ladder) -> None:
+        self._drivers = drivers
+        self._look = Sampler(drivers)
+        self._topology = drivers.guests.topology()
         self._ladder = ladder
         self._since: dict[str, tuple[int, int]] = {}
         """By guest: what it would like (+1, -1), and for how many ticks it has."""
@@ -65,29 +65,29 @@ class Elastic:
             elif wish < 0:
                 self._shrink(guest)
 
-    def _patiently(self, guest: Seen) -> int:
+    def _patiently(self, guest: Rates) -> int:
         wish = _wish(guest)
         before, ticks = self._since.get(guest.guest.uuid, (0, 0))
         ticks = ticks + 1 if wish == before else 1
         self._since[guest.guest.uuid] = (wish, ticks)
         return wish if ticks % PATIENCE_S == 0 else 0
 
-    def _grow(self, guest: Seen) -> None:
+    def _grow(self, guest: Rates) -> None:
         # Who grew before in this tick has taken a core: look at the placements of now.
-        everybody = [guest._replace(guest=g) for g in self._seams.guests.read()]
+        everybody = [guest._replace(guest=g) for g in self._drivers.guests.read()]
         cpus = self._ladder.grow(guest, Free(self._topology, everybody))
-        if cpus and turn(self._seams, guest.guest.uuid, Knob.PLACEMENT, (cpus,)):
-            self._ladder.has_grown(self._seams, guest, cpus)
+        if cpus and turn(self._drivers, guest.guest.uuid, Knob.PLACEMENT, (cpus,)):
+            self._ladder.has_grown(self._drivers, guest, cpus)
 
-    def _shrink(self, guest: Seen) -> None:
+    def _shrink(self, guest: Rates) -> None:
         """A core away from home first."""
         cpus = guest.guest.placement
         home = Free(self._topology, ()).home(cpus)
         given = max(cpus, key=lambda cpu: (cpu not in home.cpus, cpu))
-        turn(self._seams, guest.guest.uuid, Knob.PLACEMENT, (cpus - {given},))
+        turn(self._drivers, guest.guest.uuid, Knob.PLACEMENT, (cpus - {given},))
 
 
-def _wish(seen: Seen) -> int:
+def _wish(seen: Rates) -> int:
     allocated = seen.allocated
     if seen.cores > ASK_RATIO * allocated and allocated < seen.guest.vcpus:
         return 1

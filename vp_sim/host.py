@@ -2,7 +2,7 @@
 """The modelled host: guests with jobs on a machine, second by second.
 
 It holds what a real host holds and nothing of what a policy thinks. Who changes it, and what can
-be seen of it, is in `seams.py`.
+be seen of it, is in `drivers.py`.
 """
 
 import math
@@ -13,7 +13,7 @@ from random import Random
 
 from nova_vp.core.types.knob import NO_QUOTA, Cpus, Quota, Shares, all_cpus
 from vp_sim.apps import App
-from vp_sim.contention import Contention, Pace
+from vp_sim.contention import Contention, Speed
 from vp_sim.cpu import Scheduler, Wish
 from vp_sim.jobs import Job
 from vp_sim.loads import Copy, Load
@@ -70,9 +70,9 @@ class SimGuest:
     """What it did since, without."""
     noise: tuple[float, ...] = NOTHING
     uncounted_s: float = 0.0
-    """At the pace of now, since its counters were last read."""
+    """At the speed of now, since its counters were last read."""
     busy_vcpus: float = 0.0
-    """Of the first ones, at the pace of now."""
+    """Of the first ones, at the speed of now."""
     vcpu_cycles: tuple[float, ...] = field(init=False)
     """Of each, since its start, without noise."""
     placement: frozenset[int] = field(init=False)
@@ -118,7 +118,7 @@ class SimHost:
         self.guests = {guest.uuid: guest for guest in guests}
         self.now_s = 0.0
         self.tally = Tally()
-        self.paces: dict[str, Pace] = {}
+        self.speeds: dict[str, Speed] = {}
         self.cores: dict[str, float] = {}
         self._contention = contention
         self._scheduler = Scheduler(machine.topology)
@@ -152,10 +152,10 @@ class SimHost:
             Load(guest.app, guest.job.now.traffic_factor, cores, guest.shares)
             for guest, cores in zip(guests, granted, strict=True)
         ]
-        paces = self._contention.paces(loads, self._copies())
-        for guest, cores, pace in zip(guests, granted, paces, strict=True):
+        speeds = self._contention.speeds(loads, self._copies())
+        for guest, cores, speed in zip(guests, granted, speeds, strict=True):
             self._true_counts(guest)
-            self.paces[guest.uuid] = pace
+            self.speeds[guest.uuid] = speed
             guest.busy_vcpus = guest.wanted_vcpus
             self.cores[guest.uuid] = sum(busy for _, busy in cores)
         self._is_settled = True
@@ -182,7 +182,7 @@ class SimHost:
         return self._copied_kib_per_s(guest.move) / self._flat_out_kib_per_s
 
     def _run(self, guest: SimGuest, span_s: float) -> None:
-        pace = self.paces[guest.uuid]
+        speed = self.speeds[guest.uuid]
         waiting = self.machine.costs.moving_stall_ratio * self._copying_ratio(guest)
         running_s = span_s * (1 - waiting) - min(guest.stall_s, span_s / 2)
         guest.stall_s = 0.0
@@ -190,18 +190,18 @@ class SimHost:
         used = self.cores[guest.uuid] * running_s
         guest.cpu_time_s += used
         self.tally.guest_core_s += used
-        if guest.job.advance(pace.instructions_per_s * running_s, self.now_s, span_s):
+        if guest.job.advance(speed.instructions_per_s * running_s, self.now_s, span_s):
             self.change()
 
     def _true_counts(self, guest: SimGuest) -> None:
-        """What it did at the pace that ends now."""
+        """What it did at the speed that ends now."""
         if guest.uncounted_s:
-            pace, true = self.paces[guest.uuid], guest.true_counts
+            speed, true = self.speeds[guest.uuid], guest.true_counts
             guest.true_counts = tuple(
-                count + per_s * guest.uncounted_s for count, per_s in zip(true, pace, strict=False)
+                count + per_s * guest.uncounted_s for count, per_s in zip(true, speed, strict=False)
             )
             if guest.busy_vcpus:
-                cycles = pace.cycles_per_s * guest.uncounted_s / guest.busy_vcpus
+                cycles = speed.cycles_per_s * guest.uncounted_s / guest.busy_vcpus
                 guest.vcpu_cycles = tuple(
                     was + cycles * min(max(guest.busy_vcpus - number, 0.0), 1.0)
                     for number, was in enumerate(guest.vcpu_cycles)
@@ -225,8 +225,8 @@ class SimHost:
         """One thread of the host's own moves pages; its CPU is not taken from the guests'."""
         move = guest.move
         assert move is not None
-        pace = self._copied_kib_per_s(move)
-        budget_kib = pace * span_s
+        speed = self._copied_kib_per_s(move)
+        budget_kib = speed * span_s
         while move.legs and budget_kib > 0:
             source, target, left = move.legs[0]
             moved = min(left, budget_kib)
@@ -237,9 +237,9 @@ class SimHost:
             move.legs[0] = (source, target, left - moved)
             if left <= moved:
                 move.legs.pop(0)
-        if pace:
+        if speed:
             busy = self._copying_ratio(guest)
-            self.tally.management_core_s += busy * (span_s - budget_kib / pace)
+            self.tally.management_core_s += busy * (span_s - budget_kib / speed)
         if not move.legs:
             self.stop(guest)
         self.change()
@@ -263,7 +263,9 @@ class SimHost:
         self.tally.vcpu_moves += moved
         costs = self.machine.costs
         if not _domains(self, before) & _domains(self, after):
-            lines = self.paces[guest.uuid].held_mib * KIB * KIB / LINE_BYTES if self.paces else 0.0
+            lines = (
+                self.speeds[guest.uuid].held_mib * KIB * KIB / LINE_BYTES if self.speeds else 0.0
+            )
             refill_ns = lines * costs.local_ns / guest.app.parallel_misses / guest.app.vcpus
             guest.stall_s += refill_ns / NS_PER_S
         guest.stall_s += moved * costs.vcpu_move_us / 1e6

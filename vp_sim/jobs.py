@@ -30,7 +30,7 @@ def solo_rates(app: App, machine: Machine) -> tuple[float, ...]:
             Load(app, phase.traffic_factor, cores, ((domains[0].node, 1.0),))
             for cores in _fewest(domains, busy, app.guests)
         ]
-        rates.append(contention.paces(loads)[0].instructions_per_s)
+        rates.append(contention.speeds(loads)[0].instructions_per_s)
     return tuple(rates)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from nova_vp.core.types.topology import LlcDomain, Topology
-from vp_sim.parameters import Draw, Figure, estimated, nominal, printed, public
+from vp_sim.parameters import Draw, Parameter, estimated, nominal, printed, public
 
 LINE_BYTES = 64
 PAGE_BYTES = 4096
@@ -51,28 +51,28 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    clock_ghz: Figure
-    llc_mib: Figure
+    clock_ghz: Parameter
+    llc_mib: Parameter
     """Per LLC domain."""
-    llc_cycles: Figure
-    node_mib: Figure
-    local_ns: Figure
+    llc_cycles: Parameter
+    node_mib: Parameter
+    local_ns: Parameter
     """Memory latency of an idle machine, own node."""
-    remote_ns: Figure
+    remote_ns: Parameter
     """The same, from another node's memory."""
-    node_gbps: Figure
+    node_gbps: Parameter
     """What a node's memory controller can move, reads and write-backs together."""
-    node_channels: Figure
-    link_gbps: Figure
+    node_channels: Parameter
+    link_gbps: Parameter
     """From one node to another, one way."""
-    vcpu_move_us: Figure
-    page_copy_ns: Figure
-    page_handling_ns: Figure
+    vcpu_move_us: Parameter
+    page_copy_ns: Parameter
+    page_handling_ns: Parameter
     """Per page moved, besides the copy: unmapping, shooting down TLBs, mapping again."""
-    moving_stall_ratio: Figure
+    moving_stall_ratio: Parameter
     """Share of its time that a guest waits for pages on their way while its memory moves."""
 
-    def figures(self) -> dict[str, Figure]:
+    def figures(self) -> dict[str, Parameter]:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 

@@ -95,20 +95,20 @@ MIXES: Mapping[str, Mix] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class StartPlace:
     """Where a VM starts: its CPUs, and the node of its memory."""
 
     cpus: frozenset[int]
     node: int
 
 
-def seats(mix: Mix, order: Sequence[Member]) -> tuple[Seat, ...]:
+def seats(mix: Mix, order: Sequence[Member]) -> tuple[StartPlace, ...]:
     """A place for each VM, in the start order."""
     topology = mix.shape.topology()
     free = {d.id: sorted(d.cpus) for d in topology.domains}
     by_id = {d.id: d for d in topology.domains}
     lying = dict.fromkeys(topology.nodes, 0.0)
-    taken: list[Seat] = []
+    taken: list[StartPlace] = []
     for member in order:
         wanted = member.initial_cores or member.row.vcpus
         chosen = by_id[_choose(free, wanted, mix.fill)]
@@ -119,7 +119,7 @@ def seats(mix: Mix, order: Sequence[Member]) -> tuple[Seat, ...]:
         if mix.memory is Memory.AVAILABLE:
             node = min(lying, key=lambda n: (lying[n], n))
         lying[node] += member.row.memory_mib.value
-        taken.append(Seat(own if is_pinned else chosen.cpus, node))
+        taken.append(StartPlace(own if is_pinned else chosen.cpus, node))
     return tuple(taken)
 
 

@@ -18,7 +18,7 @@ from vp_sim.machine import THESIS_SHAPE, WESTMERE, Hardware, Private, Shape
 from vp_sim.mixes import MIXES, Fill, Member, Memory, Mix
 from vp_sim.mixschema import APPLICATION, JUDGE, MOST_CPUS, MOST_VMS, OF_A_NAME
 from vp_sim.mixtext import Unreadable, read_plain
-from vp_sim.parameters import Figure
+from vp_sim.parameters import Parameter
 from vp_sim.random_mix import PREFIX, any_mix
 
 _LONGEST_TOLD = 400
@@ -114,8 +114,8 @@ def _row(entry: Mapping[str, Any]) -> Row:
     return Row(**{**values, **given, **sizes})
 
 
-def _given(value: float) -> Figure:
-    return Figure(float(value), "given: in the mix's file", float(value), float(value))
+def _given(value: float) -> Parameter:
+    return Parameter(float(value), "given: in the mix's file", float(value), float(value))
 
 
 def _shape(machine: Mapping[str, Any]) -> Shape:

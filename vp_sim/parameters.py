@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
 
-Draw = Callable[["Figure"], float]
+Draw = Callable[["Parameter"], float]
 """How a figure becomes a number: its value, or one out of its range."""
 
 
-class Figure(NamedTuple):
+class Parameter(NamedTuple):
     value: float
     source: str
     low: float
@@ -26,20 +26,20 @@ class Figure(NamedTuple):
         return self.source.startswith("estimated")
 
 
-def printed(value: float, place: str) -> Figure:
+def printed(value: float, place: str) -> Parameter:
     """As the thesis (by section, figure or table) or the slides print it."""
-    return Figure(value, f"seed: {place}", value, value)
+    return Parameter(value, f"seed: {place}", value, value)
 
 
-def public(value: float, where: str) -> Figure:
-    return Figure(value, f"public: {where}", value, value)
+def public(value: float, where: str) -> Parameter:
+    return Parameter(value, f"public: {where}", value, value)
 
 
-def estimated(value: float, low: float, high: float, why: str) -> Figure:
-    return Figure(value, f"estimated: {why}", low, high)
+def estimated(value: float, low: float, high: float, why: str) -> Parameter:
+    return Parameter(value, f"estimated: {why}", low, high)
 
 
-def nominal(figure: Figure) -> float:
+def nominal(figure: Parameter) -> float:
     return figure.value
 
 
@@ -49,5 +49,5 @@ class Drawn:
 
     random: Random
 
-    def __call__(self, figure: Figure) -> float:
+    def __call__(self, figure: Parameter) -> float:
         return self.random.uniform(figure.low, figure.high)

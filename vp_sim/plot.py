@@ -46,11 +46,11 @@ def draw_comparison(axes: Axes, results: Mapping[str, OfPolicy]) -> None:
 
 def plot_timeline(path: Path, title: str, timeline: Timeline) -> None:
     figure, axes = pyplot.subplots(figsize=(11, 5))
-    for name, pace in timeline.pace.items():
-        axes.plot(timeline.seconds, pace, label=name)
+    for name, speed in timeline.speed.items():
+        axes.plot(timeline.seconds, speed, label=name)
     axes.set_title(title)
     axes.set_xlabel("second")
-    axes.set_ylabel("pace, 1 = running alone")
+    axes.set_ylabel("speed, 1 = running alone")
     axes.set_ylim(bottom=0)
     axes.legend(fontsize="small")
     _save(figure, path)

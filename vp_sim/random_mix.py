@@ -12,7 +12,7 @@ from random import Random
 from vp_sim.apps import Phase, Row
 from vp_sim.machine import WESTMERE, Hardware, Private, Shape
 from vp_sim.mixes import Fill, Member, Memory, Mix
-from vp_sim.parameters import Figure
+from vp_sim.parameters import Parameter
 
 PREFIX = "random:"
 SOURCE = "random: drawn by the mix's seed"
@@ -103,8 +103,8 @@ def _shape(random: Random) -> Shape:
     return Shape(nodes, domains, cores)
 
 
-def _drawn(value: float) -> Figure:
-    return Figure(value, SOURCE, value, value)
+def _drawn(value: float) -> Parameter:
+    return Parameter(value, SOURCE, value, value)
 
 
 def _between(random: Random, span: Span, by_ratio: bool = False) -> float:

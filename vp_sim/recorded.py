@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A recorded host behind the seams of a real one: what was measured, whatever a policy does.
+"""A recorded host behind the drivers of a real one: what was measured, whatever a policy does.
 
 What it turns is shown as turned, so that it does not take its own doing for somebody else's; what
 that would have changed in the counters nobody knows. Its first steps are what it would have done,
@@ -161,12 +161,12 @@ class RecordedActuator:
         arrived, self.host.arrived = self.host.arrived, {}
         return arrived
 
-    def set_paces(self, paces_kib_per_s: Mapping[str, float]) -> None:
+    def set_copy_rates(self, rates_kib_per_s: Mapping[str, float]) -> None:
         """Nothing is on its way."""
 
 
-class RecordedSeams(NamedTuple):
-    """One recorded host as a policy has it: the shape of `vp_sim.sim_drivers.Seams`."""
+class RecordedDrivers(NamedTuple):
+    """One recorded host as a policy has it: the shape of `vp_sim.sim_drivers.SimDrivers`."""
 
     guests: RecordedGuests
     counters: RecordedCounters
@@ -180,7 +180,7 @@ class RecordedSeams(NamedTuple):
         return dict.fromkeys(self.actuator.knobs, self.actuator)  # type: ignore[arg-type]
 
 
-def seams_of(host: RecordedHost) -> RecordedSeams:
-    return RecordedSeams(
+def recorded_drivers_of(host: RecordedHost) -> RecordedDrivers:
+    return RecordedDrivers(
         RecordedGuests(host), RecordedCounters(host), RecordedJournal(host), RecordedActuator(host)
     )

@@ -27,7 +27,7 @@ from nova_vp.recording.file_format import (
     told,
 )
 from vp_sim.policies import Create, UnknownPolicy, find
-from vp_sim.recorded import RecordedHost, Wish, seams_of
+from vp_sim.recorded import RecordedHost, Wish, recorded_drivers_of
 from vp_sim.replay_log import Replayed, as_json, events_of, names_of, render, wished
 
 RECORDED = "recorded"
@@ -97,7 +97,7 @@ def _wishes(sections: Sequence[Section], create: Create) -> list[Wish]:
     wishes = []
     for section in sections:
         host = RecordedHost(section.ticks[0].picture)
-        policy = create(seams_of(host), Random(SEED))  # type: ignore[arg-type]
+        policy = create(recorded_drivers_of(host), Random(SEED))  # type: ignore[arg-type]
         for tick in section.ticks:
             host.picture = tick.picture
             policy.tick(tick.picture.at_s)

@@ -14,10 +14,10 @@ from vp_sim.contention import Contention
 from vp_sim.host import KIB, SimGuest, SimHost, Tally, new_uuid
 from vp_sim.jobs import JOB_S, Job, solo_rates
 from vp_sim.machine import Machine, machine_of
-from vp_sim.mixes import Member, Mix, Seat, seats
+from vp_sim.mixes import Member, Mix, StartPlace, seats
 from vp_sim.parameters import Draw, Drawn, nominal
 from vp_sim.policies import Create
-from vp_sim.sim_drivers import seams_of
+from vp_sim.sim_drivers import sim_drivers_of
 
 TICK_S = 1.0
 LONGEST_S = 20 * JOB_S
@@ -76,7 +76,7 @@ def start(world: World, seed: int) -> SimHost:
     return SimHost(world.machine, world.contention, guests, random)
 
 
-def _guest(world: World, member: Member, seat: Seat, group: str, random: Random) -> SimGuest:
+def _guest(world: World, member: Member, seat: StartPlace, group: str, random: Random) -> SimGuest:
     app = world.apps[member.row.name]
     return SimGuest(
         label=member.label,
@@ -92,7 +92,7 @@ def _guest(world: World, member: Member, seat: Seat, group: str, random: Random)
 
 def simulate(world: World, create: Create, seed: int, watch: Watch | None = None) -> Run:
     host = start(world, seed)
-    policy = create(seams_of(host), Random(f"policy-{seed}"))
+    policy = create(sim_drivers_of(host), Random(f"policy-{seed}"))
     guests = tuple(host.guests.values())
     while host.now_s < LONGEST_S and any(g.job.finished_at_s is None for g in guests):
         host.advance(TICK_S)

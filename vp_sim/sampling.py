@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the comparison policies see: rates of every guest over the last interval, by the seams.
+"""What the comparison policies see: rates of every guest over the last interval, by the drivers.
 
 The decision core has its own observation; these simple policies need no more than this.
 """
@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.sample import Reading
-from vp_sim.sim_drivers import Seams
+from vp_sim.sim_drivers import SimDrivers
 
 KILO = 1000.0
 
 
-class Seen(NamedTuple):
+class Rates(NamedTuple):
     guest: Guest
     mpki: float
     misses_per_s: float
@@ -28,18 +28,18 @@ class Seen(NamedTuple):
 
 
 @dataclass(slots=True)
-class Look:
+class Sampler:
     """Remembers the last reading, as any observer must."""
 
-    seams: Seams
+    drivers: SimDrivers
     _readings: Mapping[str, Reading] = field(default_factory=dict)
     _cpu_time_ns: Mapping[str, int] = field(default_factory=dict)
     _at_s: float = 0.0
 
-    def read(self, now_s: float) -> tuple[Seen, ...]:
+    def read(self, now_s: float) -> tuple[Rates, ...]:
         """Every guest's rates; nothing in the first interval."""
-        guests = self.seams.guests.read()
-        readings = self.seams.counters.read(self.seams.guests.threads())
+        guests = self.drivers.guests.read()
+        readings = self.drivers.counters.read(self.drivers.guests.threads())
         span_s = now_s - self._at_s
         seen = tuple(
             _rates(guest, readings[guest.uuid], self._readings[guest.uuid], used, span_s)
@@ -53,10 +53,10 @@ class Look:
         return seen
 
 
-def _rates(guest: Guest, now: Reading, before: Reading, used_ns: int, span_s: float) -> Seen:
+def _rates(guest: Guest, now: Reading, before: Reading, used_ns: int, span_s: float) -> Rates:
     instructions = now.instructions - before.instructions
     misses = now.llc_misses - before.llc_misses
-    return Seen(
+    return Rates(
         guest=guest,
         mpki=KILO * misses / instructions if instructions else 0.0,
         misses_per_s=misses / span_s,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The modelled host behind the seams of a real one (`vp_agent.drivers.base`).
+"""The modelled host behind the drivers of a real one (`vp_agent.drivers.base`).
 
 What passes here is all that a policy ever learns: guests with random UUIDs, noisy counters, the
 topology. Names of applications and the figures of the model stay on the other side.
@@ -177,7 +177,7 @@ class SimActuator:
         }
         return {**moves, **under_way}
 
-    def set_paces(self, kib_per_s: Mapping[str, float]) -> None:
+    def set_copy_rates(self, kib_per_s: Mapping[str, float]) -> None:
         for guest in self.host.guests.values():
             if guest.move:
                 guest.move.most_kib_per_s = kib_per_s.get(guest.uuid, math.inf)
@@ -199,7 +199,7 @@ def _memory_move(uuid: str, move: Move, is_over: bool) -> MemoryMove:
     )
 
 
-class Seams(NamedTuple):
+class SimDrivers(NamedTuple):
     """One host as a policy has it."""
 
     guests: SimGuests
@@ -220,14 +220,14 @@ class Seams(NamedTuple):
         return dict.fromkeys(self.actuator.knobs, self.actuator)
 
 
-def turn(seams: Seams, guest_uuid: str, knob: Knob, value: Value) -> bool:
+def turn(drivers: SimDrivers, guest_uuid: str, knob: Knob, value: Value) -> bool:
     """Whether the host did it: it may have no room, no such knob, or bind the guest elsewhere."""
     try:
-        seams.actuator.apply(guest_uuid, knob, value)
+        drivers.actuator.apply(guest_uuid, knob, value)
     except ApplyFailed:
         return False
     return True
 
 
-def seams_of(host: SimHost) -> Seams:
-    return Seams(SimGuests(host), SimCounters(host), SimJournal(host), SimActuator(host))
+def sim_drivers_of(host: SimHost) -> SimDrivers:
+    return SimDrivers(SimGuests(host), SimCounters(host), SimJournal(host), SimActuator(host))

@@ -14,7 +14,7 @@ from nova_vp.recording.file_format import Made, Told, told
 from vp_sim.host import SimGuest, SimHost
 from vp_sim.policies import Create, Policy
 from vp_sim.run import Run, World, simulate
-from vp_sim.sim_drivers import Seams
+from vp_sim.sim_drivers import SimDrivers
 
 UNCAPPED = f"{1.0:.0%} of each vCPU"
 
@@ -29,7 +29,7 @@ class Event(NamedTuple):
 class Timeline:
     run: Run
     seconds: list[float]
-    pace: dict[str, list[float]]
+    speed: dict[str, list[float]]
     """By guest: instructions per second, of those it makes alone."""
     events: list[Event]
 
@@ -37,11 +37,11 @@ class Timeline:
 @dataclass(slots=True)
 class _Recorder:
     seconds: list[float] = field(default_factory=list)
-    pace: dict[str, list[float]] = field(default_factory=dict)
+    speed: dict[str, list[float]] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     stood: dict[str, tuple[str, ...]] = field(default_factory=dict)
     phases: dict[str, int] = field(default_factory=dict)
-    """By guest: the phase that the coming second begins in, and that its pace is of."""
+    """By guest: the phase that the coming second begins in, and that its speed is of."""
     names: dict[str, str] = field(default_factory=dict)
     told: Told = field(default_factory=Told)
 
@@ -51,8 +51,8 @@ class _Recorder:
         for guest in host.guests.values():
             alone = guest.job.rates[self.phases.get(guest.uuid, 0)]
             self.phases[guest.uuid] = guest.job.phase
-            ratio = host.paces[guest.uuid].instructions_per_s / alone
-            self.pace.setdefault(self.names[guest.uuid], []).append(ratio)
+            ratio = host.speeds[guest.uuid].instructions_per_s / alone
+            self.speed.setdefault(self.names[guest.uuid], []).append(ratio)
             self._compare(host.now_s, self.names[guest.uuid], guest)
 
     def hear(self, decision: Decision) -> None:
@@ -125,8 +125,8 @@ def names_of(host: SimHost) -> dict[str, str]:
 def record(world: World, create: Create, seed: int) -> Timeline:
     recorder = _Recorder()
 
-    def heard(seams: Seams, random: Random) -> Policy:
-        return _Heard(create(seams, random), recorder)
+    def heard(drivers: SimDrivers, random: Random) -> Policy:
+        return _Heard(create(drivers, random), recorder)
 
     run = simulate(world, heard, seed, recorder)
-    return Timeline(run, recorder.seconds, recorder.pace, recorder.events)
+    return Timeline(run, recorder.seconds, recorder.speed, recorder.events)

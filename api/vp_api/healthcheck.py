@@ -19,9 +19,9 @@ import webob.dec
 from nova_vp.db.report_store import ERRORS
 from nova_vp.service.health import (
     MEDIA_TYPE,
+    CachedHealth,
     Check,
     Health,
-    Remembered,
     bus_check,
     database_check,
     document,
@@ -35,7 +35,7 @@ class HealthCheck:
     def __init__(self, application: Callable[..., Any], services: Services) -> None:
         self._application = application
         self._services = services
-        self.look = Remembered(self._health)
+        self.look = CachedHealth(self._health)
         self._release = metadata.version("nova-vp")
 
     @webob.dec.wsgify

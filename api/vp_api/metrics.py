@@ -19,7 +19,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 from nova_vp.service.health import Look
-from nova_vp.service.metric_labels import Labelled
+from nova_vp.service.metric_labels import LabelledCollector
 from nova_vp.service.metrics_server import expose
 from vp_api.dispatch import ROUTE_KEY
 
@@ -91,7 +91,7 @@ def registry_of(meters: Meters, is_bus_reachable: Callable[[], bool | None]) -> 
         ProcessCollector(registry=inner)
     inner.register(BusCollector(is_bus_reachable))
     outer = CollectorRegistry()
-    outer.register(Labelled(inner, {}))
+    outer.register(LabelledCollector(inner, {}))
     return outer
 
 

@@ -15,8 +15,8 @@ from oslo_config import cfg
 
 from nova_vp.conf import database
 from nova_vp.db.escalations import Ledger
-from nova_vp.db.overrides import OrderBook
-from nova_vp.db.read_api import Browser
+from nova_vp.db.overrides import OverrideStore
+from nova_vp.db.read_api import ReadApi
 from vp_api.policy import Policy
 
 TELLERS = 4
@@ -27,9 +27,9 @@ TELLERS = 4
 class Stored:
     """All that is in the database."""
 
-    browser: Browser
+    browser: ReadApi
     ledger: Ledger
-    orders: OrderBook
+    orders: OverrideStore
 
     @classmethod
     def open(cls, conf: cfg.ConfigOpts) -> "Stored":
@@ -37,7 +37,7 @@ class Stored:
         retries of ours would keep one thread after the other for minutes."""
         database.register_opts(conf)
         conf.set_default("max_retries", 0, database.GROUP)
-        return cls(Browser(conf), Ledger(conf), OrderBook(conf))
+        return cls(ReadApi(conf), Ledger(conf), OverrideStore(conf))
 
 
 class Agents(Protocol):

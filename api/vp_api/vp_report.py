@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from nova_vp.db.records import HostRecord, VpHead
-from nova_vp.interference import is_hurt
+from nova_vp.interference import is_degraded
 
 STALE_AFTER_S = 180
 
@@ -29,7 +29,7 @@ class Age:
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class VpReport:
     record: HostRecord
     age: Age
     vp: Mapping[str, Any]
@@ -53,7 +53,7 @@ class Sighting:
             state=vp["state"],
             since=None if since is None else int(since),
             incomplete=vp["incomplete"],
-            is_hurt=is_hurt(vp["state"], found and found["kind"]),
+            is_hurt=is_degraded(vp["state"], found and found["kind"]),
             received_at=self.record.received_at,
         )
 
@@ -67,6 +67,6 @@ def fresh_since(now: datetime) -> datetime:
     return now - timedelta(seconds=STALE_AFTER_S)
 
 
-def sightings_of(record: HostRecord, now: datetime) -> list[Sighting]:
+def vp_reports_of(record: HostRecord, now: datetime) -> list[VpReport]:
     age = age_of(record.received_at, now)
-    return [Sighting(record, age, vp) for vp in record.report["vps"]]
+    return [VpReport(record, age, vp) for vp in record.report["vps"]]

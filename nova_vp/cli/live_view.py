@@ -42,7 +42,7 @@ class View:
     """Said instead of rows where there are none."""
 
 
-Seen = TypeVar("Seen")
+Snapshot = TypeVar("Snapshot")
 
 
 def interval_s(lowest_s: float, highest_s: float) -> Callable[[str], float]:
@@ -63,8 +63,8 @@ def interval_s(lowest_s: float, highest_s: float) -> Callable[[str], float]:
 
 
 def kept(
-    look: Callable[[], Seen],
-    view: Callable[[Seen, str], View],
+    look: Callable[[], Snapshot],
+    view: Callable[[Snapshot, str], View],
     failures: tuple[type[Exception], ...],
 ) -> Callable[[], View]:
     """Every look as a view; where one fails the last one stays, with the reason.

@@ -64,7 +64,7 @@ def _show(conf: cfg.ConfigOpts) -> int:
     if found is None:
         return _unknown(conf.category.id)
     if conf.category.format == "json":
-        print(json.dumps(_as_json(found) | _story(found), indent=2))
+        print(json.dumps(_as_json(found) | _event_log(found), indent=2))
         return 0
     print(f"{found.id} on {found.host}: {found.status.value}")
     print(textwrap.fill(_printable(found.reason) or "not looked at yet", COLUMNS))
@@ -192,7 +192,7 @@ def _as_json(found: Escalation) -> dict[str, Any]:
     return plain | {"migrations": [_attempt_json(one) for one in found.attempts]}
 
 
-def _story(found: Escalation) -> dict[str, Any]:
+def _event_log(found: Escalation) -> dict[str, Any]:
     return {
         "choice": json.loads(found.choice) if found.choice else None,
         "escalation": json.loads(found.message),

@@ -26,7 +26,7 @@ STEADY_S = 60.0
 """An agent that ran so long was well: the next one is started soon."""
 
 
-class Keeper:
+class AgentSupervisor:
     def __init__(
         self, command: str, run_folder: Path, clock: Callable[[], float] = time.monotonic
     ) -> None:

@@ -19,7 +19,7 @@ from nova.objects.fields import MonitorMetricType
 from nova.objects.monitor_metric import MonitorMetric, MonitorMetricList
 from oslo_utils import timeutils
 
-from nova_vp.compute.agent_supervisor import Keeper
+from nova_vp.compute.agent_supervisor import AgentSupervisor
 from nova_vp.conf import compute
 from nova_vp.service.run_dir import Load, NoLoad, read_load
 
@@ -87,7 +87,7 @@ class _Begun:
         self.run_folder = Path(settings.run_directory)
         self.cpu_metrics = virt_driver.Monitor(tracker) if settings.cpu_metrics else None
         if settings.supervise_agent:
-            Keeper(settings.agent_command, self.run_folder).start()
+            AgentSupervisor(settings.agent_command, self.run_folder).start()
 
 
 def _per_node(load: Load) -> dict[str, dict[int, int]]:

@@ -72,7 +72,7 @@ def step(state: CoreState, picture: Picture, policy: Policy) -> tuple[CoreState,
         foreign=foreign,
         nodes=nodes,
         memory_moves=tuple(picture.memory_moves.values()),
-        memory_pace_kib_per_s=copy_rates(host, nodes, policy),
+        copy_rate_kib_per_s=copy_rates(host, nodes, policy),
         escalations=told,
     )
 

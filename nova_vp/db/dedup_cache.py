@@ -15,7 +15,7 @@ MAX_HOSTS = 20_000
 Told = TypeVar("Told")
 
 
-class Known:
+class DedupCache:
     def __init__(self, max_hosts: int = MAX_HOSTS) -> None:
         """Of hosts beyond these, those heard least recently are forgotten, and told again."""
         self._max_hosts = max_hosts

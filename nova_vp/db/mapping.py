@@ -18,7 +18,7 @@ from nova_vp.core.types.sample import State
 from nova_vp.db.column_types import minute_of, naive_utc, storable
 from nova_vp.db.records import NAMES, concerned
 from nova_vp.db.serialization import pack
-from nova_vp.interference import is_hurt
+from nova_vp.interference import is_degraded
 from nova_vp.wire import compact
 
 HOUR_S = 3600
@@ -79,7 +79,7 @@ def rows_of(report: Mapping[str, Any], received_at: datetime) -> ReportRows:
 
 def _vp_row(host: str, vp: Mapping[str, Any]) -> Row:
     found, since = vp["interference"], vp["since"]
-    hurt = is_hurt(vp["state"], found and found["kind"])
+    hurt = is_degraded(vp["state"], found and found["kind"])
     return {
         "uuid": vp["uuid"].lower(),
         "host": host,

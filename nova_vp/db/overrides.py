@@ -19,10 +19,10 @@ from nova_vp.core.types.policy import Mode
 from nova_vp.db.column_types import aware_utc, naive_utc
 from nova_vp.db.facade import Context, open_facade
 from nova_vp.db.models import OrdersGate, ServerOrdersRow
-from nova_vp.db.records import ServerOrders
+from nova_vp.db.records import StoredOverride
 from nova_vp.db.retry import after_conflict
 from nova_vp.db.upsert import upsert
-from nova_vp.server_override import NOTHING, orders_text
+from nova_vp.server_override import NO_OVERRIDE, overrides_text
 
 NEVER_WRITTEN = 0
 """The version of a server of which nothing is ordered."""
@@ -40,7 +40,7 @@ class Changed(NamedTuple):
 
     version: int
     """Ask with this one next time."""
-    orders: list[ServerOrders]
+    orders: list[StoredOverride]
     """Empty ones too: those were taken back."""
 
 
@@ -48,17 +48,17 @@ class ChangedMeanwhile(Exception):
     """Somebody else has written this server's orders. Read them again, and decide again."""
 
 
-class OrderBook:
+class OverrideStore:
     """The orders in `[database] connection`. Thread-safe; opens on first use."""
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._facade = open_facade(conf)
 
-    def get(self, uuid: str) -> ServerOrders | None:
+    def get(self, uuid: str) -> StoredOverride | None:
         """None: nothing is ordered."""
         return self.list_of([uuid]).get(uuid.lower())
 
-    def list_of(self, uuids: Iterable[str]) -> dict[str, ServerOrders]:
+    def list_of(self, uuids: Iterable[str]) -> dict[str, StoredOverride]:
         """What is ordered of these servers, by UUID in lower case; the others are absent."""
         with self._facade.reader.using(Context()) as session:
             return {one.uuid: one for one in _list(session, uuids) if not one.is_empty}
@@ -75,7 +75,7 @@ class OrderBook:
         by: str,
         now: datetime,
         expected: int | None = None,
-    ) -> ServerOrders:
+    ) -> StoredOverride:
         """All that is ordered of the server from now on. `expected`: the version that it was
         decided from, NEVER_WRITTEN for none; None: whatever stands there.
 
@@ -84,7 +84,7 @@ class OrderBook:
         with self._facade.writer.using(Context()) as session:
             version = _next_version(session, now)
             _check(session, uuid.lower(), expected)
-            orders = ServerOrders(
+            orders = StoredOverride(
                 uuid=uuid.lower(),
                 project_id=project_id,
                 mode=mode,
@@ -145,8 +145,8 @@ class OrderBook:
         with self._facade.reader.using(Context()) as session:
             version = _version(session)
             stand = {one.uuid: one for one in _list(session, asked)}
-        ordered = {uuid: stand[uuid].ordered if uuid in stand else NOTHING for uuid in asked}
-        return orders_text(version, ordered)
+        ordered = {uuid: stand[uuid].ordered if uuid in stand else NO_OVERRIDE for uuid in asked}
+        return overrides_text(version, ordered)
 
 
 def _next_version(session: Session, now: datetime) -> int:
@@ -174,7 +174,7 @@ def _check(session: Session, uuid: str, expected: int | None) -> None:
         raise ChangedMeanwhile(uuid)
 
 
-def _list(session: Session, uuids: Iterable[str]) -> list[ServerOrders]:
+def _list(session: Session, uuids: Iterable[str]) -> list[StoredOverride]:
     asked = sorted({uuid.lower() for uuid in uuids})
     row = ServerOrdersRow
     return [
@@ -186,8 +186,8 @@ def _list(session: Session, uuids: Iterable[str]) -> list[ServerOrders]:
     ]
 
 
-def _orders(row: ServerOrdersRow) -> ServerOrders:
-    return ServerOrders(
+def _orders(row: ServerOrdersRow) -> StoredOverride:
+    return StoredOverride(
         uuid=row.uuid,
         project_id=row.project_id,
         mode=Mode(row.mode) if row.mode else None,
@@ -199,7 +199,7 @@ def _orders(row: ServerOrdersRow) -> ServerOrders:
     )
 
 
-def _row(orders: ServerOrders) -> Mapping[str, Any]:
+def _row(orders: StoredOverride) -> Mapping[str, Any]:
     row = {name: getattr(orders, name) for name in ("uuid", *_COLUMNS)}
     mode = orders.mode.value if orders.mode else None
     return {**row, "mode": mode, "at": naive_utc(orders.at)}

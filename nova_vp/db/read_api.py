@@ -38,7 +38,7 @@ STAYS_ROUND = timedelta(days=1)
 """How far the end of a stay may lie behind what was true."""
 
 
-class Browser:
+class ReadApi:
     """The database named by `[database] connection`. Thread-safe; opens on first use."""
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:

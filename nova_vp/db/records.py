@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from nova_vp.core.types.policy import Mode
 from nova_vp.escalation_status import Status
-from nova_vp.server_override import Ordered
-from nova_vp.wire import Order
+from nova_vp.server_override import ServerOverride
+from nova_vp.wire import MessageVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ class ClassesOf(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ServerOrders:
+class StoredOverride:
     """What stands ordered of one server."""
 
     uuid: str
@@ -175,8 +175,8 @@ class ServerOrders:
     version: int
 
     @property
-    def ordered(self) -> Ordered:
-        return Ordered(self.mode, self.opt_out, self.priority)
+    def ordered(self) -> ServerOverride:
+        return ServerOverride(self.mode, self.opt_out, self.priority)
 
     @property
     def is_empty(self) -> bool:
@@ -202,7 +202,7 @@ class HostHead:
     """That a host reports, without what: a cloud's reports are hundreds of MiB."""
 
     host: str
-    order: Order
+    order: MessageVersion
     mode: str
     received_at: datetime
     """Aware, by the clock of the vp-scheduler that stored it."""

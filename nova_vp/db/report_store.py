@@ -21,7 +21,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from nova_vp.db.column_types import aware_utc, naive_utc
-from nova_vp.db.dedup_cache import Known
+from nova_vp.db.dedup_cache import DedupCache
 from nova_vp.db.facade import Context, open_facade
 from nova_vp.db.mapping import ReportRows, Row, history_row, rows_of
 from nova_vp.db.models import ActionServer, History, Host, Profile, Stay, StoredAction, VpRow
@@ -31,7 +31,7 @@ from nova_vp.db.retry import after_conflict
 from nova_vp.db.serialization import pack_text, unpack_text
 from nova_vp.db.sqlite import write_first
 from nova_vp.db.upsert import upsert
-from nova_vp.wire import EXPIRE_S, Order, compact
+from nova_vp.wire import EXPIRE_S, MessageVersion, compact
 
 ERRORS = (db_exception.DBError, SQLAlchemyError)
 """What a database that is away, or lacks our tables, raises: oslo.db does not translate all."""
@@ -56,7 +56,7 @@ class NewReport:
     """A valid report on its way into the store."""
 
     host: str
-    order: Order
+    order: MessageVersion
     mode: str
     received_at: datetime
     text: str
@@ -82,13 +82,13 @@ class Store:
     def __init__(self, conf: cfg.ConfigOpts, *, keeps_history: bool = True) -> None:
         self._facade = open_facade(conf)
         self._keeps_history = keeps_history
-        self._known = Known()
+        self._known = DedupCache()
 
     def list_heads(self) -> list[HostHead]:
         columns = (Host.host, Host.epoch, Host.sequence, Host.mode, Host.received_at)
         with self._facade.reader.using(Context()) as session:
             return [
-                HostHead(host, Order(epoch, sequence), mode, aware_utc(received_at))
+                HostHead(host, MessageVersion(epoch, sequence), mode, aware_utc(received_at))
                 for host, epoch, sequence, mode, received_at in session.execute(select(*columns))
             ]
 
@@ -169,7 +169,7 @@ def _newest(reports: Iterable[NewReport]) -> dict[str, NewReport]:
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    order: Order
+    order: MessageVersion
     received_at: datetime
     vps_mark: int
 
@@ -180,7 +180,7 @@ def _lock(session: Session, names: Iterable[str]) -> dict[str, _Stored]:
     columns = (Host.host, Host.epoch, Host.sequence, Host.received_at, Host.vps_mark)
     query = select(*columns).where(Host.host.in_(names)).order_by(Host.host).with_for_update()
     return {
-        host: _Stored(Order(epoch, sequence), received_at, vps_mark)
+        host: _Stored(MessageVersion(epoch, sequence), received_at, vps_mark)
         for host, epoch, sequence, received_at, vps_mark in session.execute(query)
     }
 

@@ -27,7 +27,7 @@ class HostKind(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class Stats:
     hosts: Mapping[HostKind, int]
     standing: Mapping[str, int]
     """Escalations that are not settled, by status."""
@@ -35,14 +35,14 @@ class Survey:
     """Those settled within the last day, by how they ended."""
 
 
-class Surveyor:
+class StatsReader:
     """Thread-safe; opens on first use."""
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._facade = open_facade(conf)
         self._stale_after = timedelta(seconds=conf.vp_scheduler.stale_after_s)
 
-    def survey(self, now: datetime) -> Survey:
+    def survey(self, now: datetime) -> Stats:
         """Raises `nova_vp.db.report_store.ERRORS`."""
         is_heard = Host.received_at >= naive_utc(now - self._stale_after)
         row, count = EscalationRow, func.count()
@@ -58,7 +58,7 @@ class Surveyor:
                 .where(row.settled_at >= naive_utc(now - SETTLED_WITHIN))
                 .group_by(row.status)
             ).all()
-        return Survey(
+        return Stats(
             hosts={HostKind(mode, bool(heard)): found for mode, heard, found in hosts},
             standing={status: found for status, found in standing},
             settled={status: found for status, found in settled},

@@ -67,7 +67,7 @@ Look = Callable[[], Health]
 FRESH_S = 2.0
 
 
-class Remembered:
+class CachedHealth:
     """A look that is taken at most every FRESH_S, by one at a time. Thread-safe."""
 
     def __init__(self, look: Look, clock: Callable[[], float] = time.monotonic) -> None:

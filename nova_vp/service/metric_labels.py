@@ -10,7 +10,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
 
-class Labelled(Collector):
+class LabelledCollector(Collector):
     def __init__(self, inner: CollectorRegistry, labels: Mapping[str, str]) -> None:
         self._inner = inner
         self._labels = dict(labels)

@@ -47,7 +47,7 @@ class _Server(ThreadingWSGIServer):
         LOG.debug("a client of the metrics' port went away", exc_info=True)
 
 
-class Exposition:
+class MetricsServer:
     """Serves until closed."""
 
     def __init__(self, address: str, port: int, registry: CollectorRegistry, look: Look) -> None:
@@ -70,13 +70,13 @@ class Exposition:
 
 def expose(
     address: str, port: int, registry: CollectorRegistry, look: Look, option: str
-) -> Exposition | None:
+) -> MetricsServer | None:
     """None with port 0, and where the port is not to be had: the process is worth running without.
     `option` names the setting to look at."""
     if port == OFF:
         return None
     try:
-        return Exposition(address, port, registry, look)
+        return MetricsServer(address, port, registry, look)
     except OSError as exc:
         LOG.error("no metrics and no health on port %d: %s; see %s", port, exc, option)
         return None

@@ -48,7 +48,7 @@ from nova_vp.wire.schema_types import (
     VERSION,
     is_host_name,
 )
-from nova_vp.wire.version import Order, order_of
+from nova_vp.wire.version import MessageVersion, version_of
 
 AGENT_TOPIC = "vp_agent"
 
@@ -87,14 +87,13 @@ __all__ = [
     "UNKNOWN_CLASS",
     "VERSION",
     "BadMessage",
-    "Order",
+    "MessageVersion",
     "compact",
     "decode",
     "encode",
     "is_host_name",
     "mark_of",
     "marks_of",
-    "order_of",
     "pack_classes",
     "pack_known",
     "pack_seats",
@@ -103,4 +102,5 @@ __all__ = [
     "unpack_classes",
     "unpack_known",
     "unpack_seats",
+    "version_of",
 ]

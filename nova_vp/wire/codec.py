@@ -13,17 +13,17 @@ from nova_vp.wire.overrides import MAX_ORDERS_BYTES, ORDERS, ORDERS_SCHEMA
 from nova_vp.wire.profiles import MAX_PROFILES_BYTES, PROFILES, PROFILES_SCHEMA
 from nova_vp.wire.report import MAX_REPORT_BYTES, REPORT_SCHEMA, REPORT_TOPIC
 from nova_vp.wire.schema_types import MOST_COUNT
-from nova_vp.wire.validation import Misshapen, Shape
+from nova_vp.wire.validation import Schema, SchemaError
 
 EXPIRE_S = 180
 """A message this old is no news: the broker drops it (`etc/nova-vp/rabbitmq-policies.json`)."""
 
 _SHAPES = {
-    DIGEST_TOPIC: (Shape(DIGEST_SCHEMA), MAX_DIGEST_BYTES),
-    REPORT_TOPIC: (Shape(REPORT_SCHEMA), MAX_REPORT_BYTES),
-    PROFILES: (Shape(PROFILES_SCHEMA), MAX_PROFILES_BYTES),
-    ESCALATION_TOPIC: (Shape(ESCALATION_SCHEMA), MAX_ESCALATION_BYTES),
-    ORDERS: (Shape(ORDERS_SCHEMA), MAX_ORDERS_BYTES),
+    DIGEST_TOPIC: (Schema(DIGEST_SCHEMA), MAX_DIGEST_BYTES),
+    REPORT_TOPIC: (Schema(REPORT_SCHEMA), MAX_REPORT_BYTES),
+    PROFILES: (Schema(PROFILES_SCHEMA), MAX_PROFILES_BYTES),
+    ESCALATION_TOPIC: (Schema(ESCALATION_SCHEMA), MAX_ESCALATION_BYTES),
+    ORDERS: (Schema(ORDERS_SCHEMA), MAX_ORDERS_BYTES),
 }
 
 
@@ -55,7 +55,7 @@ def decode(topic: str, text: object) -> dict[str, Any]:
     try:
         message = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
         shape.check(message)
-    except Misshapen as exc:
+    except SchemaError as exc:
         raise BadMessage(f"{topic}: {exc}") from exc
     except (ValueError, RecursionError) as exc:
         raise BadMessage(f"{topic}: not JSON: {str(exc)[:200]}") from exc

@@ -15,23 +15,23 @@ MAX_PATH = 200
 """A sender can name a field as long as a message; nobody wants to read that."""
 
 
-class Misshapen(Exception):
+class SchemaError(Exception):
     """The first fault: where (`$.vps[3].uuid`) and which keyword of the schema it violates."""
 
 
-class Shape:
+class Schema:
     def __init__(self, schema: dict[str, Any]) -> None:
         self._schema = schema
         self._check: Callable[[Any], Any] | None = None
 
     def check(self, value: Any) -> None:
-        """Raises Misshapen."""
+        """Raises SchemaError."""
         if self._check is None:
             self._check = fastjsonschema.compile(self._schema, use_default=False, use_formats=False)
         try:
             self._check(value)
         except fastjsonschema.JsonSchemaValueException as exc:
-            raise Misshapen(f"{_path(exc.name or '')}: violates {exc.rule}") from exc
+            raise SchemaError(f"{_path(exc.name or '')}: violates {exc.rule}") from exc
 
 
 def nullable(schema: Mapping[str, Any]) -> dict[str, Any]:

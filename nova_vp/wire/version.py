@@ -7,17 +7,17 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class MessageVersion:
     """Which of two messages of one host is the newer."""
 
     epoch: int
     sequence: int
 
-    def is_newer_than(self, other: "Order | None") -> bool:
+    def is_newer_than(self, other: "MessageVersion | None") -> bool:
         if other is None:
             return True
         return (self.epoch, self.sequence) > (other.epoch, other.sequence)
 
 
-def order_of(message: Mapping[str, Any]) -> Order:
-    return Order(message["epoch"], message["seq"])
+def version_of(message: Mapping[str, Any]) -> MessageVersion:
+    return MessageVersion(message["epoch"], message["seq"])

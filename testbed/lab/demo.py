@@ -22,8 +22,8 @@ from rich.console import Console as Screen
 from rich.table import Table
 
 from testbed.lab import cloud, settings, timeline
-from testbed.lab.lag_meter import MAX_RATIO, DebtMeter
-from testbed.lab.monitor import Watch, Watched, agent_status, vp_of
+from testbed.lab.lag_meter import MAX_RATIO, LagMeter
+from testbed.lab.monitor import LabMonitor, Watched, agent_status, vp_of
 
 HOST, OTHER = "vp1", "vp2"
 PREFIX = "demo-"
@@ -102,7 +102,7 @@ def run(mode: str) -> int:
     clear(admin)
     wait_until_known(HOST)
     openstack("vp", "host", "set", HOST, "--mode", "observe")
-    eyes = Eyes()
+    eyes = DemoView()
     try:
         twin = start_twin(story, admin, eyes)
         victim, _ = [boot(story, admin, eyes, *what) for what in (FILLER, VICTIM, NEIGHBOUR)][1:]
@@ -117,12 +117,12 @@ def run(mode: str) -> int:
     return close(story, eyes.host, told)
 
 
-class Eyes:
+class DemoView:
     """Everything that watches: both hosts' servers, and the debt of both modelled clocks."""
 
     def __init__(self) -> None:
-        self.host, self.other = Watch(HOST), Watch(OTHER)
-        self.debts = [DebtMeter(HOST), DebtMeter(OTHER)]
+        self.host, self.other = LabMonitor(HOST), LabMonitor(OTHER)
+        self.debts = [LagMeter(HOST), LagMeter(OTHER)]
 
     def debt_ratio(self, begin: float, end: float) -> float:
         to_monotonic = time.monotonic() - time.time()
@@ -161,7 +161,7 @@ def openstack(*argv: str) -> str:
     return done.stdout
 
 
-def start_twin(story: Story, admin: Any, eyes: Eyes) -> Watched:
+def start_twin(story: Story, admin: Any, eyes: DemoView) -> Watched:
     """The neighbour's own pace: its twin streams alone on the other host, and leaves again."""
     name, flavor, work = TWIN
     story.say(f"a twin of the neighbour streams alone on {OTHER}, for its solo rate: `{work}`")
@@ -169,7 +169,7 @@ def start_twin(story: Story, admin: Any, eyes: Eyes) -> Watched:
     return eyes.other.add(name, server.id)
 
 
-def measure_twin(story: Story, admin: Any, eyes: Eyes, twin: Watched) -> None:
+def measure_twin(story: Story, admin: Any, eyes: DemoView, twin: Watched) -> None:
     def settled() -> bool:
         vp = vp_of(agent_status(OTHER), twin.server_id)
         return vp is not None and vp["state"] is not None
@@ -180,7 +180,7 @@ def measure_twin(story: Story, admin: Any, eyes: Eyes, twin: Watched) -> None:
     cloud.delete(admin, admin.compute.get_server(twin.server_id))
 
 
-def valid_window(eyes: Eyes, begin: float) -> tuple[float, float]:
+def valid_window(eyes: DemoView, begin: float) -> tuple[float, float]:
     """The next stretch in which the machine kept the modelled pace; at most three are tried."""
     for _ in range(TRIES):
         end = begin + PHASE_S
@@ -191,7 +191,7 @@ def valid_window(eyes: Eyes, begin: float) -> tuple[float, float]:
     return end - PHASE_S, end
 
 
-def boot(story: Story, admin: Any, eyes: Eyes, name: str, flavor: str, work: str) -> Watched:
+def boot(story: Story, admin: Any, eyes: DemoView, name: str, flavor: str, work: str) -> Watched:
     server = cloud.boot(admin, PREFIX + name, flavor, work, host=HOST)
     watched = eyes.host.add(name, server.id)
     domain = home_of(HOST, name, server.id)
@@ -214,7 +214,7 @@ def wait_until(moment: float) -> None:
     cloud.wait_for(lambda: time.time() >= moment, "the phase to end", deadline_s=120)
 
 
-def harm(story: Story, eyes: Eyes) -> None:
+def harm(story: Story, eyes: DemoView) -> None:
     victim, neighbour = eyes.host.servers["victim"], eyes.host.servers["neighbour"]
     story.say(f"all calm; the neighbour will turn hostile at its uptime of {SWITCH_AT_UPTIME_S} s")
     cloud.wait_for(lambda: neighbour.console.switches, "the neighbour's switch", deadline_s=120)
@@ -230,7 +230,7 @@ def harm(story: Story, eyes: Eyes) -> None:
     measure(story, eyes, "interfered", *valid_window(eyes, time.time() + 1))
 
 
-def mend(story: Story, eyes: Eyes) -> None:
+def mend(story: Story, eyes: DemoView) -> None:
     neighbour = eyes.host.servers["neighbour"]
     if story.mode == "enforce":
         moves = len(neighbour.moves)
@@ -247,7 +247,7 @@ def mend(story: Story, eyes: Eyes) -> None:
     measure(story, eyes, "mended", *valid_window(eyes, time.time() + SETTLE_S))
 
 
-def measure(story: Story, eyes: Eyes, name: str, begin: float, end: float) -> None:
+def measure(story: Story, eyes: DemoView, name: str, begin: float, end: float) -> None:
     victim, neighbour = eyes.host.servers["victim"], eyes.host.servers["neighbour"]
     factors = (s.memory_factor for s in victim.sightings if begin + 1 <= s.at <= end)
     remote = (s.remote_ratio for s in neighbour.sightings if begin + 1 <= s.at <= end)
@@ -293,7 +293,7 @@ def place(story: Story, admin: Any) -> None:
         home_of(host, name, server.id)
 
 
-def close(story: Story, watch: Watch, told: str) -> int:
+def close(story: Story, watch: LabMonitor, told: str) -> int:
     show(story, told)
     alone, mended = story.phases["alone"], story.phases["mended"]
     interfered = story.phases["interfered"]

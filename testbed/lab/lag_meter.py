@@ -25,7 +25,7 @@ class Second:
     ratio: float
 
 
-class DebtMeter:
+class LagMeter:
     """Follows the debt of every vCPU of a host, or of one server of it, second by second, until
     closed.
     """

@@ -155,7 +155,7 @@ class Watched:
     moves: list[tuple[float, frozenset[int]]] = field(default_factory=list)
 
 
-class Watch:
+class LabMonitor:
     """Follows some servers of one host on a thread of its own, until closed."""
 
     def __init__(self, host: str) -> None:

@@ -10,7 +10,7 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 
-from testbed.lab.monitor import Watch, Watched
+from testbed.lab.monitor import LabMonitor, Watched
 
 MARKS = {"stream": "tab:red", "detected": "tab:orange", "moved": "tab:green"}
 LABELS = {
@@ -20,7 +20,9 @@ LABELS = {
 }
 
 
-def draw(path: Path, watch: Watch, events: Sequence[tuple[float, str]], began_at: float) -> None:
+def draw(
+    path: Path, watch: LabMonitor, events: Sequence[tuple[float, str]], began_at: float
+) -> None:
     victim, neighbour = watch.servers["victim"], watch.servers["neighbour"]
     figure, (rates, factor, state) = plt.subplots(
         3, 1, sharex=True, figsize=(10, 7.5), height_ratios=(3, 2, 1.4), layout="constrained"

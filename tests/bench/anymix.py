@@ -32,7 +32,7 @@ from vp_sim.policies import BASELINE, Create, Policy, find
 from vp_sim.random_mix import PREFIX, any_mix
 from vp_sim.replay_log import value_text
 from vp_sim.run import Run, World, simulate, start, world_of
-from vp_sim.sim_drivers import Seams
+from vp_sim.sim_drivers import SimDrivers
 from vp_sim.timeline import names_of
 
 MIXES = 1000
@@ -56,9 +56,9 @@ class Witness:
     host: SimHost | None = None
     _policy: Policy | None = None
 
-    def __call__(self, seams: Seams, random: Random) -> "Witness":
-        self._policy = self.create(seams, random)
-        self.host = seams.guests.host
+    def __call__(self, drivers: SimDrivers, random: Random) -> "Witness":
+        self._policy = self.create(drivers, random)
+        self.host = drivers.guests.host
         return self
 
     def tick(self, now_s: float) -> None:

@@ -33,7 +33,7 @@ import vp_api  # noqa: F401  (first: it chooses threads before oslo.messaging is
 from nova_vp.db import schema
 from nova_vp.db.filters import HostFilter, Span, VpFilter
 from nova_vp.db.paging import Page
-from nova_vp.db.read_api import Browser
+from nova_vp.db.read_api import ReadApi
 from tests.bench.api_services import Services, Token, make_member, running, token
 from tests.bench.harness import Benchmark, Numbers, progress, show
 from tests.bench.usage import cpu_s
@@ -177,7 +177,7 @@ def _full_scans(
     services: Services, size: Size, tenant: Token, now: datetime
 ) -> list[dict[str, object]]:
     """What the mix asks of the database, as MariaDB would answer it now."""
-    browser = Browser(services.conf)
+    browser = ReadApi(services.conf)
     marker = json.dumps([server_id(3, 1)])
     begin = now - timedelta(hours=24)
     with asked() as told:

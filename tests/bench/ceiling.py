@@ -18,7 +18,7 @@ from vp_sim.measure import best_of, efficiency
 from vp_sim.mixes import MIXES
 from vp_sim.policies import find
 from vp_sim.run import Run, World, simulate, start, world_of
-from vp_sim.sim_drivers import Seams
+from vp_sim.sim_drivers import SimDrivers
 
 MIX_NAMES = ("stream-spec", "voldemort-mapreduce", "streaming-mapreduce")
 RUNS = 40
@@ -35,8 +35,8 @@ class Fixed:
     def __init__(self, placement: Placement) -> None:
         self._placement = placement
 
-    def __call__(self, seams: Seams, random: Random) -> "Fixed":
-        host = seams.guests.host
+    def __call__(self, drivers: SimDrivers, random: Random) -> "Fixed":
+        host = drivers.guests.host
         domains = {d.id: d for d in host.machine.topology.domains}
         for guest, domain_id in zip(host.guests.values(), self._placement, strict=True):
             domain = domains[domain_id]

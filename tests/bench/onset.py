@@ -10,8 +10,8 @@ import sys
 from typing import Any
 
 from testbed.lab import cloud, settings
-from testbed.lab.lag_meter import DebtMeter
-from testbed.lab.monitor import Watch
+from testbed.lab.lag_meter import LagMeter
+from testbed.lab.monitor import LabMonitor
 from tests.bench.harness import Benchmark, Numbers, command_line, progress
 from tests.lab.hosts import set_mode, wait_until_homed, wait_until_measured
 
@@ -34,7 +34,7 @@ def measure() -> Numbers:
 def measure_on(admin: Any) -> Numbers:
     cloud.delete(admin, *admin.compute.servers())
     set_mode(HOST, "enforce")
-    watch, debt = Watch(HOST), DebtMeter(HOST)
+    watch, debt = LabMonitor(HOST), LagMeter(HOST)
     try:
         for name, flavor, work in (
             ("filler", "vp.small", "compute"),
@@ -53,7 +53,7 @@ def measure_on(admin: Any) -> Numbers:
     return {"seconds_to_action": max(spans), **each, "debt_ratio": debt_ratio}
 
 
-def one_onset(admin: Any, watch: Watch, victim_id: str, number: int) -> float:
+def one_onset(admin: Any, watch: LabMonitor, victim_id: str, number: int) -> float:
     work = f"work=compute@until={SWITCH_AT_UPTIME_S},stream:8192"
     server = cloud.boot(admin, f"bench-neighbour-{number}", "vp.tiny", work, host=HOST)
     if wait_until_homed(HOST, server.id) != wait_until_homed(HOST, victim_id):

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from vp_sim.apps import App
-from vp_sim.contention import Contention, Pace
+from vp_sim.contention import Contention, Speed
 from vp_sim.cpu import Scheduler, Wish
 from vp_sim.host import SimHost
 from vp_sim.loads import Load
@@ -71,8 +71,8 @@ class Measure:
 
     def of(self, works: Sequence[Work], loads: Sequence[Load]) -> float:
         slowest: dict[str, float] = {}
-        for work, pace in zip(works, self._contention.paces(loads), strict=True):
-            part = pace.instructions_per_s / self._rate_alone(work)
+        for work, speed in zip(works, self._contention.speeds(loads), strict=True):
+            part = speed.instructions_per_s / self._rate_alone(work)
             slowest[work.label] = min(part, slowest.get(work.label, part))
         return sum(slowest.values())
 
@@ -80,8 +80,8 @@ class Measure:
         if work.app not in self._alone:
             cores = ((self._home.id, work.app.vcpus * work.busy_ratio),)
             load = Load(work.app, work.traffic_factor, cores, ((self._home.node, 1.0),))
-            pace: Pace = self._contention.paces([load])[0]
-            self._alone[work.app] = pace.instructions_per_s
+            speed: Speed = self._contention.speeds([load])[0]
+            self._alone[work.app] = speed.instructions_per_s
         return self._alone[work.app]
 
 

@@ -62,8 +62,8 @@ def run(policy: str, ready: Path, config: str) -> None:
     side = wiring.libvirt_side(conf)
     counters = wiring.counters(conf, side.connection).driver
     (node,) = side.guests.topology().nodes
-    seams = Seams(side.guests, counters, side.journal, OneNode(side.actuator, node))
-    decide = find((policy,))[policy](seams, Random(SEED))  # type: ignore[arg-type]
+    drivers = Seams(side.guests, counters, side.journal, OneNode(side.actuator, node))
+    decide = find((policy,))[policy](drivers, Random(SEED))  # type: ignore[arg-type]
     now_s = 0.0
     while True:
         side.guests.read()

@@ -103,10 +103,10 @@ def predict(path: Path, deal: Deal) -> dict[str, float]:
             names.append(name)
             app = world.apps[solo.name_of(MIX[name])]
             loads.append(Load(app, 1.0, ((domain.id, 1.0),), ((node, 1.0),)))
-    paces = contention.paces(loads)
+    speeds = contention.speeds(loads)
     return {
-        name: pace.instructions_per_s / contention.paces([load])[0].instructions_per_s
-        for name, load, pace in zip(names, loads, paces, strict=True)
+        name: speed.instructions_per_s / contention.speeds([load])[0].instructions_per_s
+        for name, load, speed in zip(names, loads, speeds, strict=True)
     }
 
 

@@ -26,9 +26,9 @@ from oslo_config import cfg  # noqa: E402
 from nova_vp import conf as options  # noqa: E402
 from nova_vp import wire  # noqa: E402
 from nova_vp.core.types.action import Outcome, Result  # noqa: E402
-from nova_vp.server_override import NOTHING  # noqa: E402
+from nova_vp.server_override import NO_OVERRIDE  # noqa: E402
 from tests.decisions import a_decision, a_view, an_action, facts, uuid_of  # noqa: E402
-from vp_agent.loop.overrides import Told  # noqa: E402
+from vp_agent.loop.overrides import CloudOverrides  # noqa: E402
 from vp_agent.publish.bus import BusSender, Sender  # noqa: E402
 from vp_agent.publish.digest import digest  # noqa: E402
 from vp_agent.publish.report import report  # noqa: E402
@@ -41,7 +41,7 @@ REFRESH_S = 60.0
 FLAVORS, IMAGES = 20, 10
 POOL = 500
 """Sets of measured numbers to take from, so that no two reports are alike."""
-TOLD = Told(1, {uuid_of(1): NOTHING})
+TOLD = CloudOverrides(1, {uuid_of(1): NO_OVERRIDE})
 """As a host soon is: else each of its reports would be answered with what is ordered."""
 SEAT = wire.seat_of((1,), is_strict=False)
 THREADS = 2
@@ -58,7 +58,7 @@ class Texts:
         self._metrics = [self._some_metrics() for _ in range(POOL)]
         self._quiet = [self._vp(a_view(1, state)) for state in range(9)]
         self._moved = [self._vp(a_view(1, state, history=history)) for state in range(9)]
-        order, decision = wire.Order(11, 22), a_decision(a_view(1))
+        order, decision = wire.MessageVersion(11, 22), a_decision(a_view(1))
         self._report = _cut(wire.compact({**report(decision, facts("@HOST@"), order), "vps": []}))
         small = digest(decision, facts("@HOST@"), order, 10.0)
         small |= {"known": "@KNOWN@", "classes": "@CLASSES@", "seats": "@SEATS@"}
@@ -88,7 +88,7 @@ class Texts:
     def _vp(self, view: object) -> str:
         """With marks where VPs differ."""
         told = facts(told=TOLD)
-        (vp,) = report(a_decision(view), told, wire.Order(1, 1))["vps"]  # type: ignore[arg-type]
+        (vp,) = report(a_decision(view), told, wire.MessageVersion(1, 1))["vps"]  # type: ignore[arg-type]
         marked = {**vp, "flavor": "@FLAVOR@", "image": "@IMAGE@", "metrics": "@METRICS@"}
         text = wire.compact(marked).replace('"@METRICS@"', "@METRICS@")
         return text.replace(uuid_of(1), "@UUID@")

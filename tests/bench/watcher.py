@@ -23,8 +23,8 @@ from rich.console import Console
 from rich.table import Table
 
 from testbed.lab import cloud, settings
-from testbed.lab.lag_meter import DebtMeter
-from testbed.lab.monitor import Rate, Watch
+from testbed.lab.lag_meter import LagMeter
+from testbed.lab.monitor import LabMonitor, Rate
 from tests.bench.harness import progress
 from tests.lab.hosts import set_mode, wait_until_homed
 from tests.watcher import gnocchi, occupancy, services
@@ -52,8 +52,8 @@ class Scene:
 
     admin: Connection
     calm_s: int
-    watch: Watch = field(default_factory=lambda: Watch(HOST))
-    debt: DebtMeter = field(default_factory=lambda: DebtMeter(HOST))
+    watch: LabMonitor = field(default_factory=lambda: LabMonitor(HOST))
+    debt: LagMeter = field(default_factory=lambda: LagMeter(HOST))
     servers: dict[str, Server] = field(default_factory=dict)
 
     def boot(self) -> None:

@@ -18,7 +18,7 @@ from tests.bench.harness import Benchmark, Numbers, command_line, progress
 from vp_sim.mixes import MIXES
 from vp_sim.policies import Create, Policy, find
 from vp_sim.run import simulate, world_of
-from vp_sim.sim_drivers import Seams
+from vp_sim.sim_drivers import SimDrivers
 
 MIX = "stream-spec"
 POLICIES = ("baseline", "llc", "vp")
@@ -67,8 +67,8 @@ class _Clock:
     policy_s: float = 0.0
     _policy: Policy | None = None
 
-    def __call__(self, seams: Seams, random: Random) -> "_Clock":
-        self._policy = self.create(seams, random)
+    def __call__(self, drivers: SimDrivers, random: Random) -> "_Clock":
+        self._policy = self.create(drivers, random)
         return self
 
     def tick(self, now_s: float) -> None:

@@ -13,7 +13,7 @@ from nova_vp.core.types.knob import NO_QUOTA, Knob, Quota
 from tests.domain_xml import a_domain
 from tests.host_subjects import LibvirtSubject, a_cap, an_applied, cap, place
 from tests.libvirt_host import LibvirtHost
-from vp_agent.loop.executor import Hands
+from vp_agent.loop.executor import Executor
 
 BOTH = frozenset({0, 1})
 CORNER = frozenset({1})
@@ -77,11 +77,13 @@ def test_one_that_comes_back_is_as_nova_defined_it(subject):
 def test_an_undo_that_comes_late_finds_it_gone_or_does_no_harm(subject):
     uuid = a_limited_guest(subject)
     entry = subject.journal.read()[uuid]
-    hands = Hands(subject.journal, {k: subject.actuator for k in subject.actuator.knobs}, EPOCH)
+    executor = Executor(
+        subject.journal, {k: subject.actuator for k in subject.actuator.knobs}, EPOCH
+    )
     name = go_cold(subject, uuid)
-    assert hands.undo([entry], waits=True) == ()
+    assert executor.undo([entry], waits=True) == ()
     come_back(subject, uuid, name)
-    assert hands.undo([entry], waits=True) == ()
+    assert executor.undo([entry], waits=True) == ()
     (guest,) = subject.guests.read()
     assert (guest.placement, guest.quota) == (BOTH, NO_QUOTA)
     assert dict(subject.journal.read()) == {}

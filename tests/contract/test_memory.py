@@ -63,7 +63,7 @@ def move(subject, uuid, shares):
 
 def halt_half_way(subject, uuid, shares):
     """Begins, and ends it once something was moved."""
-    subject.mover.set_paces({uuid: CRAWL_KIB_PER_S})
+    subject.mover.set_copy_rates({uuid: CRAWL_KIB_PER_S})
     move(subject, uuid, shares)
     wait_until(lambda: subject.mover.moves()[uuid].moved_kib, "the first chunk")
     subject.mover.abort(uuid, "enough")
@@ -122,10 +122,10 @@ def test_a_split_that_stands_already_moves_nothing(subject, guest):
 
 
 def test_a_pace_of_nothing_halts_it_and_a_new_one_frees_it(subject, guest, there):
-    subject.mover.set_paces({guest: 0.0})
+    subject.mover.set_copy_rates({guest: 0.0})
     move(subject, guest, there)
     assert [subject.mover.moves()[guest].moved_kib for _ in range(5)] == [0] * 5
-    subject.mover.set_paces({})
+    subject.mover.set_copy_rates({})
     assert over(subject, guest).problem == ""
 
 
@@ -148,7 +148,7 @@ def test_a_new_agent_brings_back_what_the_old_one_began(subject, guest, here, th
 
 
 def test_restoring_waits_for_no_pace(subject, guest, here, there):
-    subject.mover.set_paces({guest: 0.0})
+    subject.mover.set_copy_rates({guest: 0.0})
     move(subject, guest, there)
     subject.mover.restore(guest, held(here))
     assert set(subject.lies(guest)) == {subject.nodes[0]}
@@ -168,11 +168,11 @@ def test_what_does_not_fit_is_not_begun(subject, guest, here, there):
 
 
 def test_a_node_that_fills_up_ends_it(subject, guest, there):
-    subject.mover.set_paces({guest: CRAWL_KIB_PER_S})
+    subject.mover.set_copy_rates({guest: CRAWL_KIB_PER_S})
     move(subject, guest, there)
     wait_until(lambda: subject.mover.moves()[guest].moved_kib, "the first chunk")
     subject.fill(subject.nodes[1], CHUNK_KIB - 1)
-    subject.mover.set_paces({})
+    subject.mover.set_copy_rates({})
     assert f"node {subject.nodes[1]} runs short of memory" in over(subject, guest).problem
 
 
@@ -203,15 +203,15 @@ def test_a_guest_that_is_gone_says_so(subject, guest, here, there):
 
 @pytest.mark.parametrize("happening", ["end", "reboot"])
 def test_a_guest_that_ends_or_starts_anew_ends_its_move(subject, guest, there, happening):
-    subject.mover.set_paces({guest: 0.0})
+    subject.mover.set_copy_rates({guest: 0.0})
     move(subject, guest, there)
     getattr(subject, happening)(guest)
-    subject.mover.set_paces({})
+    subject.mover.set_copy_rates({})
     assert "has ended or was started anew" in over(subject, guest).problem
 
 
 def test_a_migration_ends_the_move(subject, guest, there):
-    subject.mover.set_paces({guest: CRAWL_KIB_PER_S})
+    subject.mover.set_copy_rates({guest: CRAWL_KIB_PER_S})
     move(subject, guest, there)
     [leaving] = (g._replace(unmanaged=Unmanaged.MIGRATING) for g in subject.guests())
     subject.mover.survey((leaving,), 1.0)
@@ -220,7 +220,7 @@ def test_a_migration_ends_the_move(subject, guest, there):
 
 def test_one_guest_moves_at_a_time(subject, guest, there):
     second = subject.boot(subject.nodes[0])
-    subject.mover.set_paces({guest: SLOW_KIB_PER_S})
+    subject.mover.set_copy_rates({guest: SLOW_KIB_PER_S})
     move(subject, guest, there)
     move(subject, second, there)
     while not (seen := subject.mover.moves())[guest].is_over:
@@ -230,20 +230,20 @@ def test_one_guest_moves_at_a_time(subject, guest, there):
 
 
 def test_asked_again_it_goes_on_and_asked_otherwise_it_turns(subject, guest, here, there):
-    subject.mover.set_paces({guest: CRAWL_KIB_PER_S})
+    subject.mover.set_copy_rates({guest: CRAWL_KIB_PER_S})
     move(subject, guest, there)
     wait_until(lambda: subject.mover.moves()[guest].moved_kib, "the first chunk")
     move(subject, guest, there)
     assert subject.mover.moves()[guest].moved_kib > 0
     move(subject, guest, here)
     wait_until(lambda: subject.mover.moves()[guest].to == here, "the turn")
-    subject.mover.set_paces({})
+    subject.mover.set_copy_rates({})
     assert over(subject, guest).to == here
     assert subject.mover.read(guest, Knob.MEMORY) == here
 
 
 def test_closed_it_moves_no_more(subject, guest, there):
-    subject.mover.set_paces({guest: CRAWL_KIB_PER_S})
+    subject.mover.set_copy_rates({guest: CRAWL_KIB_PER_S})
     move(subject, guest, there)
     subject.mover.close()
     assert over(subject, guest).problem == "the agent stopped"

@@ -23,7 +23,7 @@ from vp_agent.cli.release import Release
 from vp_agent.drivers.base import ApplyFailed
 from vp_agent.drivers.journal_entry import NAMESPACE
 from vp_agent.loop.control_socket import RunFolder
-from vp_agent.loop.executor import Hands
+from vp_agent.loop.executor import Executor
 
 HOOK = Path(vp_agent.__file__).parent / "hooks/qemu.d/nova-vp"
 BOTH = frozenset({0, 1})
@@ -115,8 +115,10 @@ def test_with_an_agent_there_nothing_is_left(source, destination, has_hook):
     assert [guest.unmanaged for guest in there.guests.read()] == [None]
     entry = there.journal.read()[uuid]
     assert entry.epoch != SOURCE_EPOCH or not has_hook
-    hands = Hands(there.journal, dict.fromkeys(there.actuator.knobs, there.actuator), OWN_EPOCH)
-    assert hands.undo([entry], waits=True) == ()
+    executor = Executor(
+        there.journal, dict.fromkeys(there.actuator.knobs, there.actuator), OWN_EPOCH
+    )
+    assert executor.undo([entry], waits=True) == ()
     assert (there.affinities(uuid), there.quotas(uuid)) == ({BOTH}, {NO_QUOTA})
     assert there.emulator_affinity(uuid) == BOTH
     assert there.journal.read() == {}
@@ -144,8 +146,10 @@ def test_the_kernels_placement_and_cap_need_nobody_on_the_other_side(libvirt_hos
 
 def test_who_was_let_go_of_first_needs_nobody_on_the_other_side(source, destination):
     uuid = a_placed_guest(source)
-    hands = Hands(source.journal, dict.fromkeys(source.actuator.knobs, source.actuator), OWN_EPOCH)
-    assert hands.let_go(source.journal.read()[uuid])
+    executor = Executor(
+        source.journal, dict.fromkeys(source.actuator.knobs, source.actuator), OWN_EPOCH
+    )
+    assert executor.release_guest(source.journal.read()[uuid])
     assert dict(source.journal.read()) == {}
     assert (source.affinities(uuid), source.quotas(uuid)) == ({BOTH}, {NO_QUOTA})
     migrate(source, uuid, destination)
@@ -159,14 +163,16 @@ def test_who_was_let_go_of_first_needs_nobody_on_the_other_side(source, destinat
 def test_where_no_agent_lives_the_timer_clears_the_persistent_xml(
     libvirt_host, destination, has_hook, tmp_path
 ):
-    """The hook does not see that one: Nova hands it over beside the live one."""
+    """The hook does not see that one: Nova executor it over beside the live one."""
     source = LibvirtSubject(libvirt_host, "libvirt")
     uuid = a_placed_guest(source)
     migrate(source, uuid, destination)
     there = arrived(destination, uuid, "libvirt")
-    hands = Hands(there.journal, dict.fromkeys(there.actuator.knobs, there.actuator), OWN_EPOCH)
+    executor = Executor(
+        there.journal, dict.fromkeys(there.actuator.knobs, there.actuator), OWN_EPOCH
+    )
     folder = RunFolder(str(tmp_path))
-    done = Release(folder, there.guests, there.journal, hands, OWN_EPOCH).expired()
+    done = Release(folder, there.guests, there.journal, executor, OWN_EPOCH).expired()
     assert (done.restored, done.failed) == ((uuid,), ())
     assert NAMESPACE not in xml_of(destination, uuid, libvirt.VIR_DOMAIN_XML_INACTIVE)
     there.soft_reboot(uuid)

@@ -14,18 +14,18 @@ from typing import Any
 from nova_vp import wire
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.policy import Mode
-from nova_vp.server_override import NOTHING, orders_text
+from nova_vp.server_override import NO_OVERRIDE, overrides_text
 from tests.decisions import a_decision, a_guest, an_action, an_eventful_view
 from tests.fuzz import seeds
 from tests.fuzz.dice import UUIDS, Dice
 from tests.fuzz.oracle import expect, is_finite
 from tests.fuzz.subject import ACCEPTED, REFUSED, Bus, Incoming
 from vp_agent.commands import NotAdvising, NotInForce, UnknownAction
-from vp_agent.loop.command_handler import Control
+from vp_agent.loop.command_handler import CommandHandler
 from vp_agent.loop.command_server import MAX_SPREAD_S, Endpoint, MigrationEndpoint
 from vp_agent.loop.control_socket import RunFolder, Server
-from vp_agent.loop.migration_holds import MOST_HOLD_S, Migrations
-from vp_agent.loop.overrides import OrderBook
+from vp_agent.loop.migration_holds import MOST_HOLD_S, MigrationHolds
+from vp_agent.loop.overrides import ServerOverrides
 from vp_agent.loop.recorder import CannotRecord, Recorder
 from vp_agent.loop.state import StateFolder
 
@@ -68,8 +68,8 @@ def guests() -> tuple[Guest, ...]:
     return tuple(a_guest(n, uuid=uuid, name=f"web-{n}") for n, uuid in enumerate(UUIDS[:4]))
 
 
-def a_control(folder: Path) -> Control:
-    control = Control(StateFolder(str(folder)), Mode.ADVISE)
+def a_control(folder: Path) -> CommandHandler:
+    control = CommandHandler(StateFolder(str(folder)), Mode.ADVISE)
     control.show(a_decision(an_eventful_view(1), proposals=(an_action("p1"),)))
     control.servers.mark(guests(), Mode.ENFORCE, NOW_S)
     return control
@@ -81,7 +81,7 @@ class AgentBus:
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "state"
         self._control = a_control(self._folder)
-        self._migrations = Migrations(lambda id: id == STANDING, lambda id, outcome: None)
+        self._migrations = MigrationHolds(lambda id: id == STANDING, lambda id, outcome: None)
         endpoints = [Endpoint(self._control, Publisher()), MigrationEndpoint(self._migrations)]
         self._bus = Bus(endpoints)
 
@@ -112,7 +112,8 @@ class AgentBus:
         book = self._control.servers
         if method == "set_orders":
             expect(
-                OrderBook(StateFolder(str(self._folder))).told == book.told, "another book is kept"
+                ServerOverrides(StateFolder(str(self._folder))).told == book.told,
+                "another book is kept",
             )
             expect(type(book.told.version) is int, "the version is no whole number")
             json.dumps(book.rows())
@@ -126,7 +127,7 @@ class AgentBus:
         for uuid in UUIDS:
             held = self._migrations.mark((a_guest(1, uuid=uuid),), NOW_S + MOST_HOLD_S + 1)
             expect(held[0].unmanaged is None, f"{uuid} is held for ever")
-        good = orders_text(wire.schema_types.COUNT["maximum"], {UUIDS[3]: NOTHING})
+        good = overrides_text(wire.schema_types.COUNT["maximum"], {UUIDS[3]: NO_OVERRIDE})
         expect(self.take(["set_orders", {"text": good}, {}]) == ACCEPTED, "good orders are refused")
         expect(UUIDS[3] in self._control.servers.told.servers, "good orders are not kept")
 
@@ -137,7 +138,7 @@ class AgentBus:
 class _Ticks:
     """The agent's, while somebody waits for them."""
 
-    def __init__(self, migrations: Migrations | None) -> None:
+    def __init__(self, migrations: MigrationHolds | None) -> None:
         self._migrations = migrations
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)

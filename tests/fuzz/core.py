@@ -47,7 +47,7 @@ def remembering(host: Host, profiles: Mapping[str, Any]) -> Host:
 
 
 def check_told(decision: Decision) -> None:
-    about, order = facts(), wire.Order(1, 1)
+    about, order = facts(), wire.MessageVersion(1, 1)
     for topic, message in (
         (wire.REPORT_TOPIC, report(decision, about, order)),
         (wire.DIGEST_TOPIC, digest(decision, about, order, decision.at_s)),

@@ -21,11 +21,11 @@ from tests.fuzz.dice import HOSTS, Dice
 from tests.fuzz.oracle import expect
 from tests.fuzz.subject import ACCEPTED, Bus
 from tests.messages import escalation_text
-from vp_scheduler.escalation.context import Means
+from vp_scheduler.escalation.context import Backends
 from vp_scheduler.escalation.nova import NoCloud
 from vp_scheduler.escalation.service import EscalationEndpoint
 from vp_scheduler.escalation.settings import Settings, read
-from vp_scheduler.escalation.state_machine import Steps
+from vp_scheduler.escalation.state_machine import StateMachine
 
 OWNER = "fuzz"
 TABLES = (EscalationRow.__tablename__, MigrationRow.__tablename__)
@@ -39,14 +39,14 @@ class Escalations:
         self._clock = HandClock()
         self._ledger = Ledger(database.conf)
         self._settings = read(database.conf)
-        self._steps = Steps(self._means(), self._settings)
+        self._steps = StateMachine(self._means(), self._settings)
         self._pokes = 0
         self._endpoint = EscalationEndpoint(self._ledger, self._poke, (), self._clock.as_clock())
         self._bus = Bus([self._endpoint])
         self._rows = database.rows(TABLES)
 
-    def _means(self) -> Means:
-        return Means(self._ledger, FakeAgents(), NoCloud(), self._clock.as_clock())
+    def _means(self) -> Backends:
+        return Backends(self._ledger, FakeAgents(), NoCloud(), self._clock.as_clock())
 
     def _poke(self) -> None:
         self._pokes += 1
@@ -68,7 +68,7 @@ class Escalations:
         return outcome
 
     def _work(self, mode: str, message: Any) -> None:
-        self._steps.take(_in_mode(self._settings, Mode(mode)))
+        self._steps.apply_config(_in_mode(self._settings, Mode(mode)))
         for waiting in self._ledger.list_waiting():
             if waiting.id == message["id"]:
                 claimed = self._ledger.claim(waiting, OWNER)

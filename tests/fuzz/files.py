@@ -34,7 +34,7 @@ from tests.fuzz.oracle import expect, is_finite
 from tests.fuzz.subject import ACCEPTED, REFUSED
 from tests.unit.core.build import Host
 from vp_agent.loop.control_socket import RunFolder
-from vp_agent.loop.overrides import CLOUD, LOCAL, OrderBook
+from vp_agent.loop.overrides import CLOUD, LOCAL, ServerOverrides
 from vp_agent.loop.state import Calibration, StateFolder
 from vp_agent.publish.outbox import Outbox
 from vp_scheduler.escalation import settings as escalation_settings
@@ -118,7 +118,7 @@ class StateFiles:
             return _check_calibration(state.calibration())
         if name == ESCALATIONS:
             return _use_outbox(state)
-        book = OrderBook(state)
+        book = ServerOverrides(state)
         json.dumps(book.rows())
         return bool(book.rows())
 

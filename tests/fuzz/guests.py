@@ -31,7 +31,7 @@ from tests.vpmu_file import VpmuFile, make_controller
 from vp_agent.drivers.base import VcpuThreads
 from vp_agent.drivers.counters import CounterSettings
 from vp_agent.drivers.counters_vpmu import VpmuCounters
-from vp_agent.drivers.domain_xml import Description, parse_description
+from vp_agent.drivers.domain_xml import DomainDescription, parse_description
 from vp_agent.drivers.journal_entry import NEVER
 from vp_agent.drivers.resctrl_schemata import Unusable, parse_features, partition_of
 
@@ -183,7 +183,7 @@ def check_quota(quota: Quota) -> None:
     expect(max(quota) < 10**300, f"{quota}")
 
 
-def _live_with(found: Description) -> None:
+def _live_with(found: DomainDescription) -> None:
     fields = ("name", "project_id", "flavor", "image", "memory_obstacle", "migration_obstacle")
     about = {name: getattr(found, name) for name in fields}
     spec = found.spec

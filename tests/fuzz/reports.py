@@ -15,10 +15,10 @@ import jsonschema
 from nova_vp import wire
 from nova_vp.core.types.policy import Mode
 from nova_vp.db.models import ActionServer, History, Host, Profile, StoredAction
-from nova_vp.db.overrides import OrderBook
+from nova_vp.db.overrides import OverrideStore
 from nova_vp.db.report_store import Store
 from nova_vp.db.serialization import unpack, unpack_text
-from nova_vp.server_override import read_orders
+from nova_vp.server_override import read_overrides
 from tests.fuzz import seeds
 from tests.fuzz.database import Database, Rows, check_change
 from tests.fuzz.dice import HOSTS, UUIDS, Dice
@@ -28,9 +28,9 @@ from tests.fuzz.subject import ACCEPTED, REFUSED, Bus
 from tests.messages import report_text
 from tests.unit.api import cloud
 from vp_scheduler.ingest.meters import Meters
-from vp_scheduler.ingest.override_sync import OrderTeller
+from vp_scheduler.ingest.override_sync import OverrideSync
 from vp_scheduler.ingest.profile_publisher import learn
-from vp_scheduler.ingest.report_queue import Inbox
+from vp_scheduler.ingest.report_queue import ReportQueue
 from vp_scheduler.ingest.service import ReportEndpoint
 
 AT_ONCE = 10
@@ -51,7 +51,7 @@ class Told:
         self.servers[report["host"]] = frozenset(vp["uuid"].lower() for vp in report["vps"])
 
     def tell_orders(self, host: str, text: str) -> None:
-        _, servers = read_orders(text)
+        _, servers = read_overrides(text)
         expect(servers.keys() <= self.servers[host], f"{host} is told of servers of others")
 
 
@@ -62,11 +62,11 @@ class Reports:
         self._database, self._readers = database, readers
         self._store = Store(database.conf)
         self._told = Told()
-        book = OrderBook(database.conf)
+        book = OverrideStore(database.conf)
         ordered = {"mode": Mode.ADVISE, "opt_out": True, "priority": 3, "by": "me"}
         book.put(UUIDS[0], cloud.ALPHA, now=cloud.NOW, **ordered)
-        self._teller = OrderTeller(book, self._told)
-        self._inbox = Inbox()
+        self._teller = OverrideSync(book, self._told)
+        self._inbox = ReportQueue()
         self._now: datetime = cloud.NOW
         self._endpoint = ReportEndpoint(
             self._inbox,
@@ -142,7 +142,7 @@ class Reports:
         (row,) = after["hosts"][sent.host]
         text = unpack_text(_column(Host, row, "packed"))
         message = wire.decode(wire.REPORT_TOPIC, text)
-        order = wire.order_of(message)
+        order = wire.version_of(message)
         kept = (_column(Host, row, "epoch"), _column(Host, row, "sequence"))
         expect(kept == (order.epoch, order.sequence), f"{sent.host}: {kept} stored as {order}")
         expect(_column(Host, row, "mode") == message["mode"], "the mode is another")

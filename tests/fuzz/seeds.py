@@ -9,7 +9,7 @@ from nova_vp import wire
 from nova_vp.core.types.guest import MemoryMove
 from nova_vp.core.types.knob import Knob
 from nova_vp.core.types.policy import Mode
-from nova_vp.server_override import NOTHING, Ordered
+from nova_vp.server_override import NO_OVERRIDE, ServerOverride
 from tests.decisions import (
     a_decision,
     a_node,
@@ -22,16 +22,16 @@ from tests.decisions import (
 from tests.fuzz.dice import HOSTS, UUIDS, Dice, Json
 from tests.messages import a_candidate, a_digest, a_domain
 from tests.messages import an_escalation as an_escalation_message
-from vp_agent.loop.overrides import Told
+from vp_agent.loop.overrides import CloudOverrides
 from vp_agent.publish.report import report
 
 LEARNED = [["m1.small", "", 3], ["m1.small", UUIDS[0], 8], ["m1.big", UUIDS[1], 0]]
-ORDERED = Ordered(Mode.ADVISE, opt_out=True, priority=3)
+ORDERED = ServerOverride(Mode.ADVISE, opt_out=True, priority=3)
 
 
 @cache
 def _reports() -> tuple[Json, ...]:
-    told = Told(7, {UUIDS[0]: ORDERED, UUIDS[1]: NOTHING})
+    told = CloudOverrides(7, {UUIDS[0]: ORDERED, UUIDS[1]: NO_OVERRIDE})
     about = facts(told=told, knobs=frozenset(Knob), hypervisor="vp1.example", problems=("late",))
     views = (an_eventful_view(1), a_view(2), a_view(3, state=None))
     move = MemoryMove(views[1].guest.uuid, ((0, 0.5), (1, 0.5)), 10, 20)
@@ -43,7 +43,7 @@ def _reports() -> tuple[Json, ...]:
         escalations=(an_escalation(),),
     )
     quiet = a_decision(a_view(4))
-    order = wire.Order(1, 1)
+    order = wire.MessageVersion(1, 1)
     return tuple(report(one, about, order) for one in (eventful, eventful, quiet, a_decision()))
 
 

@@ -16,7 +16,7 @@ from nova_vp.core.types.knob import Cpus, Knob, Quota, Value
 from nova_vp.core.types.reason import Reason
 from nova_vp.core.types.want import PredictedLoss
 from vp_agent import wiring
-from vp_agent.loop.executor import Hands
+from vp_agent.loop.executor import Executor
 from vp_agent.loop.state import StateFolder
 
 CONFIG = "/etc/nova-vp/nova-vp.conf"
@@ -46,7 +46,7 @@ def hold(uuid: str, epoch: int) -> None:
     action = Action(
         "held", "vp", uuid, tuple(changes), (), Reason.CAP, now_s, PredictedLoss(0.0, 0.0)
     )
-    [outcome] = Hands(side.journal, side.actuators, epoch).apply([action], now_s)
+    [outcome] = Executor(side.journal, side.actuators, epoch).apply([action], now_s)
     print(uuid, side.actuator.name, outcome.result.value, outcome.detail)
     side.close()
 

@@ -4,8 +4,8 @@
 from statistics import median
 
 from testbed.lab import cloud
-from testbed.lab.lag_meter import MAX_RATIO, DebtMeter
-from testbed.lab.monitor import Watch
+from testbed.lab.lag_meter import MAX_RATIO, LagMeter
+from testbed.lab.monitor import LabMonitor
 
 WINDOW_LINES = 5
 WINDOW_S = 6.0
@@ -15,8 +15,8 @@ DEADLINE_S = 120.0
 class Rates:
     def __init__(self, host: str, instance: str = "") -> None:
         """Of all guests of the host the pace counts, or of one alone."""
-        self._watch = Watch(host)
-        self._debt = DebtMeter(host, instance)
+        self._watch = LabMonitor(host)
+        self._debt = LagMeter(host, instance)
 
     def follow(self, name: str, server_id: str) -> None:
         self._watch.add(name, server_id)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A CPU cap never outlives its agent: killed and not started again, it is undone within the lease.
 
-The cap is set by the agent's own hands, in its own journal; who would have wanted it does not
+The cap is set by the agent's own executor, in its own journal; who would have wanted it does not
 matter here. What undoes it is the loop that stands for the systemd timer.
 """
 
@@ -23,20 +23,21 @@ from nova_vp import conf as options
 from nova_vp.core.types.action import Action, Change
 from nova_vp.core.types.knob import NO_QUOTA, Knob, Quota
 from nova_vp.core.types.reason import Reason
-from nova_vp.core.types.want import Hurt
+from nova_vp.core.types.want import PredictedLoss
 from vp_agent import wiring
-from vp_agent.loop.executor import Hands
+from vp_agent.loop.executor import Executor
 from vp_agent.loop.state import StateFolder
 
 conf = cfg.CONF
 options.register_all(conf)
 conf(["--config-file", "/etc/nova-vp/nova-vp.conf"])
 side = wiring.libvirt_side(conf, undoes_only=True)
-hands = Hands(side.journal, side.actuators, StateFolder(conf.agent.state_directory).last_epoch())
+epoch = StateFolder(conf.agent.state_directory).last_epoch()
+executor = Executor(side.journal, side.actuators, epoch)
 uuid, now_s = sys.argv[1], time.monotonic()
 change = Change(uuid, Knob.CPU_CAP, Quota(60_000, 100_000), NO_QUOTA, NO_QUOTA, now_s + 60)
-action = Action("cap-1", "vp", uuid, (change,), (), Reason.CAP, now_s, Hurt(0.0, 0.0))
-[outcome] = hands.apply([action], now_s)
+action = Action("cap-1", "vp", uuid, (change,), (), Reason.CAP, now_s, PredictedLoss(0.0, 0.0))
+[outcome] = executor.apply([action], now_s)
 print(outcome.result.value, outcome.detail)
 """
 

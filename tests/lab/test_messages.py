@@ -54,7 +54,7 @@ class Bus:
     def order(self, host):
         """Of the newest report that is stored."""
         record = self.store.get_host(host)
-        return wire.Order(record.epoch, record.sequence)
+        return wire.MessageVersion(record.epoch, record.sequence)
 
     def wait_for_news(self, host, since):
         def is_new():
@@ -186,7 +186,7 @@ def test_a_restarted_agent_is_heard_however_few_its_messages(bus, strict_is_plac
         cloud.stop(agent)
         cloud.start(agent)
     for host, order in orders.items():
-        bus.wait_for_news(host, wire.Order(order.epoch, order.sequence + 1000))
+        bus.wait_for_news(host, wire.MessageVersion(order.epoch, order.sequence + 1000))
         assert bus.order(host).sequence < order.sequence + 1000
     assert modes() == {"observe"}
     strict_is_placed()

@@ -23,7 +23,7 @@ from vp_agent.drivers.base import ApplyFailed
 from vp_agent.drivers.connection import Connection
 from vp_agent.drivers.domains import Domains
 from vp_agent.drivers.journal import LibvirtJournal
-from vp_agent.loop.executor import Hands
+from vp_agent.loop.executor import Executor
 
 PAGES = MEMORY_MIB * 256
 CHUNK_PAGES = 1024
@@ -55,7 +55,7 @@ class Mine:
         self.domains = Domains(self._connection, numa_host.run_directory)
         self.journal = LibvirtJournal(self.domains)
         self.mover = wiring.open_mover(a_conf(), self.domains)
-        self.hands = Hands(self.journal, wiring.by_knob(self.mover), epoch=7)
+        self.executor = Executor(self.journal, wiring.by_knob(self.mover), epoch=7)
 
     def close(self) -> None:
         self.mover.close()
@@ -104,7 +104,7 @@ def assert_unharmed(writer):
 def begin(mine, uuid, shares=THERE):
     """Half-way, as an agent that journals what it does."""
     held = Held(Knob.MEMORY, shares, HERE, "mitigation", "mitigation-1")
-    mine.mover.set_paces({uuid: PACE_KIB_PER_S})
+    mine.mover.set_copy_rates({uuid: PACE_KIB_PER_S})
     mine.journal.write(Applied(uuid, 7, (held,)))
     mine.mover.apply(uuid, Knob.MEMORY, shares)
     half_kib = PAGES * 4 // 2

@@ -47,7 +47,7 @@ def test_it_stays_where_it_is_and_finds_its_memory_as_it_wrote_it(guest):
 
 def test_it_notices_a_word_that_somebody_else_wrote(guest):
     before = guest.progress().wrong
-    guest.poke(512 << 20, b"what")
+    guest.wake(512 << 20, b"what")
     assert guest.wait_until_all_is_checked().wrong == before + 1
 
 

@@ -79,7 +79,7 @@ class WriterGuest:
         """Of the guest's memory, in the machine's base pages."""
         return {int(node): int(pages) for node, pages in _PAGES_ON_NODE.findall(self._memory())}
 
-    def poke(self, address: int, data: bytes) -> None:
+    def wake(self, address: int, data: bytes) -> None:
         """Changes its memory behind its back."""
         start = int(self._memory().split()[0], 16)
         with Path(f"/proc/{self.pid}/mem").open("r+b", buffering=0) as memory:

@@ -13,8 +13,8 @@ from tests.unit.core.build import CHASE, CHASE_HURT, COMPUTE, STREAM, Rates
 from vp_agent.drivers.counters_fake import FakeCounters, VcpuCounts
 from vp_agent.drivers.fake import FakeActuator, FakeGuests, FakeHost, FakeJournal
 from vp_agent.drivers.memory_fake import FakeMover
-from vp_agent.loop.command_handler import Control
-from vp_agent.loop.executor import Hands
+from vp_agent.loop.command_handler import CommandHandler
+from vp_agent.loop.executor import Executor
 from vp_agent.loop.recorder import Recorder
 from vp_agent.loop.state import ProfileKeeper, StateFolder
 from vp_agent.loop.tick import Agent, Cluster, OwnHost, Tally
@@ -64,7 +64,7 @@ class World:
         journal = journal or FakeJournal(self.host)
         actuator = actuator or FakeActuator(self.host)
         self.mover = FakeMover(self.host)
-        self.control = Control(state, self.mode)
+        self.control = CommandHandler(state, self.mode)
         self.recorder = Recorder("here", self.record_max_bytes)
         self.agent = Agent(
             OwnHost(
@@ -72,7 +72,7 @@ class World:
                 counters=self.counters,
                 memory=self.mover,
                 journal=journal,
-                hands=Hands(journal, by_knob(actuator, self.mover), epoch),
+                executor=Executor(journal, by_knob(actuator, self.mover), epoch),
                 epoch=epoch,
                 last_epoch=last_epoch,
             ),

@@ -11,7 +11,7 @@ from tests.unit.agent_host import World
 from tests.unit.core.build import COMPUTE, STREAM
 from vp_agent.drivers.counters_none import NoCounters
 from vp_agent.loop.control_socket import RunFolder
-from vp_agent.publish.membw_file import MEAN_S, TELL_EVERY_S, LoadTeller
+from vp_agent.publish.membw_file import MEAN_S, TELL_EVERY_S, MembwFile
 
 STREAM_BYTES_PER_S = STREAM.mips * 1e6 * STREAM.mpki / 1000 * 64
 
@@ -23,7 +23,7 @@ class Telling:
         self.folder = folder
         self.world = World(folder / "state")
         self.world.start_agent()
-        self.teller = LoadTeller(folder, "fake", clock=lambda: self.world.now_s)
+        self.teller = MembwFile(folder, "fake", clock=lambda: self.world.now_s)
 
     def tick(self, count: int = 1) -> None:
         for _ in range(count):
@@ -90,7 +90,7 @@ def test_numbers_of_a_host_that_is_away_grow_old(telling) -> None:
 
 def test_a_host_without_counters_says_so(tmp_path: Path) -> None:
     telling = Telling(tmp_path)
-    telling.teller = LoadTeller(tmp_path, NoCounters("").name, clock=lambda: 0.0)
+    telling.teller = MembwFile(tmp_path, NoCounters("").name, clock=lambda: 0.0)
     telling.tick()
     with pytest.raises(NoLoad, match="no counter source"):
         telling.told()

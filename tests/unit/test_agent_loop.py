@@ -25,7 +25,7 @@ from vp_agent.commands import NotAdvising, UnknownAction
 from vp_agent.drivers.base import HostUnavailable
 from vp_agent.drivers.fake import FakeActuator, FakeGuests, FakeJournal
 from vp_agent.loop.control_socket import AlreadyRunning, NoAgent, Refused, RunFolder, Server, ask
-from vp_agent.loop.executor import Hands
+from vp_agent.loop.executor import Executor
 from vp_agent.loop.state import StateFolder
 from vp_agent.wiring import by_knob
 
@@ -95,8 +95,8 @@ def test_killed_at_any_step_everything_is_given_back(world, driver, method, when
     else:
         folder = RunFolder(str(world.folder / "run"))
         state = StateFolder(str(world.folder))
-        hands = Hands(journal, by_knob(actuator), epoch=0)
-        undo = Release(folder, FakeGuests(world.host), journal, hands, state.last_epoch())
+        executor = Executor(journal, by_knob(actuator), epoch=0)
+        undo = Release(folder, FakeGuests(world.host), journal, executor, state.last_epoch())
         assert not undo.everything().failed
     assert world.is_untouched(uuid)
 
@@ -291,7 +291,7 @@ def test_release_of_a_living_agent_goes_through_it(world, tmp_path):
     _, neighbour = a_hurt_pair(world)
     world.tick(2)
     folder = RunFolder(str(tmp_path))
-    hands = Hands(FakeJournal(world.host), by_knob(FakeActuator(world.host)), epoch=0)
+    executor = Executor(FakeJournal(world.host), by_knob(FakeActuator(world.host)), epoch=0)
     stop = threading.Event()
     server = Server(folder, world.control, dict, world.recorder.order)
     loop = threading.Thread(target=world.agent.run, args=(stop, 0.05, folder.beat))
@@ -299,7 +299,7 @@ def test_release_of_a_living_agent_goes_through_it(world, tmp_path):
     try:
         with folder.locked():
             journal = FakeJournal(world.host)
-            done = Release(folder, FakeGuests(world.host), journal, hands, 0).everything()
+            done = Release(folder, FakeGuests(world.host), journal, executor, 0).everything()
         assert done.restored == (neighbour,)
         assert world.host.guests[neighbour].journal is None
         assert world.control.orders().mode is Mode.OBSERVE
@@ -315,8 +315,8 @@ def test_expired_leases_are_those_of_a_silent_agent(world, tmp_path):
     world.tick(2)
     folder = RunFolder(str(tmp_path))
     journal = FakeJournal(world.host)
-    hands = Hands(journal, by_knob(FakeActuator(world.host)), epoch=0)
-    undo = Release(folder, FakeGuests(world.host), journal, hands, 0)
+    executor = Executor(journal, by_knob(FakeActuator(world.host)), epoch=0)
+    undo = Release(folder, FakeGuests(world.host), journal, executor, 0)
     with folder.locked():
         folder.beat()
         assert "nothing has expired" in undo.expired().note
@@ -334,8 +334,8 @@ def test_a_dead_agents_leases_have_expired(world, tmp_path):
     folder = RunFolder(str(tmp_path))
     folder.beat()
     journal = FakeJournal(world.host)
-    hands = Hands(journal, by_knob(FakeActuator(world.host)), epoch=0)
-    undo = Release(folder, FakeGuests(world.host), journal, hands, 0)
+    executor = Executor(journal, by_knob(FakeActuator(world.host)), epoch=0)
+    undo = Release(folder, FakeGuests(world.host), journal, executor, 0)
     assert undo.expired().restored == (uuid,)
 
 

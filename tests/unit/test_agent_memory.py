@@ -17,7 +17,7 @@ from tests.unit.agent_host import World
 from tests.unit.core.build import COMPUTE
 from vp_agent.drivers.fake import FakeJournal
 from vp_agent.drivers.memory_fake import CHUNK_KIB
-from vp_agent.loop.executor import Hands
+from vp_agent.loop.executor import Executor
 from vp_agent.wiring import by_knob
 
 CHUNKS = 8
@@ -38,7 +38,7 @@ def guest(world):
 
 
 def hands(world):
-    return world.agent._host.hands
+    return world.agent._host.executor
 
 
 def move(world, uuid, to, original=HERE):
@@ -152,7 +152,7 @@ def test_release_without_an_agent_waits(world, guest):
     move(world, guest, THERE)
     world.tick(CHUNKS)
     journal = FakeJournal(world.host)
-    others = Hands(journal, by_knob(world.mover), epoch=0)
+    others = Executor(journal, by_knob(world.mover), epoch=0)
     assert others.undo(journal.read().values(), waits=True) == ()
     assert lies(world, guest) == {0: KIB}
     assert held(world, guest) is None
@@ -184,7 +184,7 @@ def test_what_cannot_be_moved_fails_and_leaves_no_journal(world, guest):
 def test_the_core_sets_the_pace(world, guest):
     move(world, guest, THERE)
     decision = world.tick()
-    assert world.mover._paces == decision.memory_pace_kib_per_s
+    assert world.mover._paces == decision.copy_rate_kib_per_s
     halted = replace(decision, memory_pace_kib_per_s={guest: 0.0})
-    world.mover.set_paces(halted.memory_pace_kib_per_s)
+    world.mover.set_copy_rates(halted.memory_pace_kib_per_s)
     assert world.mover.moves()[guest].moved_kib == world.mover.moves()[guest].moved_kib

@@ -20,7 +20,7 @@ from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.knob import Applied, Held, Knob
 from nova_vp.core.types.policy import Homing, Mode, Policy
 from nova_vp.core.types.reason import Reason
-from nova_vp.server_override import NOTHING, Ordered, orders_text, read_orders
+from nova_vp.server_override import NO_OVERRIDE, ServerOverride, overrides_text, read_overrides
 from tests.decisions import facts
 from tests.unit.agent_host import World, a_hurt_pair
 from tests.unit.core.build import CHASE, COMPUTE
@@ -28,7 +28,7 @@ from vp_agent.cli import main
 from vp_agent.commands import CannotOrder, NotAdvising, NotInForce, UnknownAction
 from vp_agent.loop import control_socket
 from vp_agent.loop.control_socket import Refused, RunFolder, Server, ask
-from vp_agent.loop.overrides import CLOUD, UNTOLD_S, OrderBook
+from vp_agent.loop.overrides import CLOUD, UNTOLD_S, ServerOverrides
 from vp_agent.loop.state import StateFolder
 from vp_agent.publish.report import report
 
@@ -38,7 +38,7 @@ def json_line(order: object) -> bytes:
 
 
 FLOATING = Policy(home_on_arrival=Homing.NEVER)
-OUT = Ordered(opt_out=True)
+OUT = ServerOverride(opt_out=True)
 ELSEWHERE = "ffffffff-ffff-4fff-8fff-ffffffffffff"
 
 
@@ -49,10 +49,10 @@ def world(tmp_path: Path) -> World:
     return world
 
 
-def tell(world: World, version: int = 1, **ordered: Ordered) -> None:
+def tell(world: World, version: int = 1, **ordered: ServerOverride) -> None:
     """By UUID; every other server of the host is free of orders."""
-    every = dict.fromkeys(world.host.guests, NOTHING)
-    world.control.take_orders(orders_text(version, every | ordered))
+    every = dict.fromkeys(world.host.guests, NO_OVERRIDE)
+    world.control.take_orders(overrides_text(version, every | ordered))
 
 
 def of(world: World, uuid: str):
@@ -116,7 +116,7 @@ def test_what_a_release_gave_back_was_undone(world: World) -> None:
     assert results(world, neighbour) == {action_id: Result.UNDONE}
     world.control.set_mode(Mode.OBSERVE)
     world.tick()
-    told = report(world.heard.decisions[-1], facts(), wire.Order(0, 0))
+    told = report(world.heard.decisions[-1], facts(), wire.MessageVersion(0, 0))
     [action] = next(vp for vp in told["vps"] if vp["uuid"] == neighbour)["actions"]
     assert action["result"] == "undone"
     assert action["at"] < action["settled_at"]
@@ -151,7 +151,7 @@ def test_memory_on_its_way_back_is_not_sent_back_again(world: World) -> None:
 
 def test_a_server_with_mode_observe_is_left_out_of_what_is_done(world: World) -> None:
     victim, neighbour = a_hurt_pair(world)
-    tell(world, **{neighbour: Ordered(mode=Mode.OBSERVE)})
+    tell(world, **{neighbour: ServerOverride(mode=Mode.OBSERVE)})
     world.tick(3)
     assert of(world, neighbour).unmanaged is Unmanaged.ORDERED_OBSERVE
     assert {o.action.guest_uuid for o in world.heard.outcomes} == {victim}, "it goes instead"
@@ -160,7 +160,7 @@ def test_a_server_with_mode_observe_is_left_out_of_what_is_done(world: World) ->
 def test_on_an_observing_host_mode_observe_changes_nothing(world: World) -> None:
     world.control.set_mode(Mode.OBSERVE)
     _, neighbour = a_hurt_pair(world)
-    tell(world, **{neighbour: Ordered(mode=Mode.OBSERVE)})
+    tell(world, **{neighbour: ServerOverride(mode=Mode.OBSERVE)})
     decision = world.tick(3)
     assert of(world, neighbour).unmanaged is None
     assert [action.guest_uuid for action in decision.proposals] == [neighbour]
@@ -168,7 +168,7 @@ def test_on_an_observing_host_mode_observe_changes_nothing(world: World) -> None
 
 def test_a_proposal_for_a_server_with_mode_advise_can_be_accepted(world: World) -> None:
     _, neighbour = a_hurt_pair(world)
-    tell(world, **{neighbour: Ordered(mode=Mode.ADVISE)})
+    tell(world, **{neighbour: ServerOverride(mode=Mode.ADVISE)})
     [proposal] = world.tick(3).proposals
     assert world.heard.outcomes == []
     with pytest.raises(NotAdvising, match="enforce"):
@@ -181,7 +181,7 @@ def test_a_proposal_for_a_server_with_mode_advise_can_be_accepted(world: World) 
 def test_a_tighter_host_keeps_proposals_from_being_accepted(world: World) -> None:
     world.control.set_mode(Mode.OBSERVE)
     _, neighbour = a_hurt_pair(world)
-    tell(world, **{neighbour: Ordered(mode=Mode.ADVISE)})
+    tell(world, **{neighbour: ServerOverride(mode=Mode.ADVISE)})
     [proposal] = world.tick(3).proposals
     with pytest.raises(NotAdvising, match="the mode is observe"):
         world.control.accept(proposal.id)
@@ -190,7 +190,7 @@ def test_a_tighter_host_keeps_proposals_from_being_accepted(world: World) -> Non
 @pytest.mark.parametrize(("priority", "weight"), [(None, 2.5), (0, 0.1), (1, 1.0), (9, 9.0)])
 def test_a_priority_takes_the_place_of_the_flavors(world, priority, weight) -> None:
     uuid = world.boot(CHASE, priority=2.5)
-    tell(world, **{uuid: Ordered(mode=Mode.ENFORCE, priority=priority)})
+    tell(world, **{uuid: ServerOverride(mode=Mode.ENFORCE, priority=priority)})
     world.tick()
     assert of(world, uuid).priority == weight
 
@@ -248,7 +248,7 @@ def test_what_is_no_order_is_refused_and_nothing_is_lost(world: World, text: obj
     with pytest.raises(wire.BadMessage):
         world.control.take_orders(text)
     assert world.control.servers.told is before
-    assert OrderBook(StateFolder(str(world.folder))).told == before
+    assert ServerOverrides(StateFolder(str(world.folder))).told == before
 
 
 def test_a_folder_that_refuses_loses_nothing(world: World, monkeypatch) -> None:
@@ -266,7 +266,7 @@ def test_a_folder_that_refuses_loses_nothing(world: World, monkeypatch) -> None:
     monkeypatch.undo()
     world.tick()
     assert of(world, uuid).unmanaged is Unmanaged.ORDERED_OUT
-    assert OrderBook(StateFolder(str(world.folder))).told.version == 3
+    assert ServerOverrides(StateFolder(str(world.folder))).told.version == 3
 
 
 def test_what_comes_late_changes_nothing_and_twice_the_same(world: World) -> None:
@@ -287,7 +287,7 @@ def test_who_is_here_and_not_named_keeps_its_orders_and_who_left_loses_them(worl
     world.host.end(goes)
     world.rates.pop(goes)
     world.tick()
-    world.control.take_orders(orders_text(2, {ELSEWHERE: OUT}))
+    world.control.take_orders(overrides_text(2, {ELSEWHERE: OUT}))
     assert world.control.servers.told.servers.keys() == {stays, ELSEWHERE}
 
 
@@ -295,9 +295,9 @@ def test_a_message_may_name_as_many_servers_as_a_host_can_have(world: World) -> 
     uuid = world.boot(CHASE)
     tell(world, **{uuid: OUT})
     world.tick()
-    many = {f"{n:08x}-1111-4111-8111-111111111111": NOTHING for n in range(wire.MAX_SERVERS)}
-    world.control.take_orders(orders_text(2, many))
-    kept = OrderBook(StateFolder(str(world.folder))).told
+    many = {f"{n:08x}-1111-4111-8111-111111111111": NO_OVERRIDE for n in range(wire.MAX_SERVERS)}
+    world.control.take_orders(overrides_text(2, many))
+    kept = ServerOverrides(StateFolder(str(world.folder))).told
     assert (kept.version, kept.servers) == (2, many)
 
 
@@ -313,7 +313,7 @@ def test_who_has_just_arrived_is_left_alone_until_somebody_tells(world: World) -
     for uuid in (told, untold):
         assert of(world, uuid).unmanaged is Unmanaged.AWAITING_ORDERS
         assert world.is_untouched(uuid)
-    world.control.take_orders(orders_text(1, {told: NOTHING}))
+    world.control.take_orders(overrides_text(1, {told: NO_OVERRIDE}))
     world.tick()
     assert of(world, told).unmanaged is None
     assert not world.is_untouched(told)
@@ -351,11 +351,11 @@ def test_a_waiting_server_that_is_nobodys_to_touch_says_that_first(world: World)
 
 def test_the_report_says_what_the_host_was_told(world: World) -> None:
     ordered, free, untold = (world.boot(CHASE) for _ in range(3))
-    one = Ordered(Mode.ADVISE, True, 0)
-    world.control.take_orders(orders_text(9, {ordered: one, free: NOTHING}))
+    one = ServerOverride(Mode.ADVISE, True, 0)
+    world.control.take_orders(overrides_text(9, {ordered: one, free: NO_OVERRIDE}))
     decision = world.tick()
     told = report(
-        decision, replace(facts("vp1"), told=world.control.servers.told), wire.Order(1, 1)
+        decision, replace(facts("vp1"), told=world.control.servers.told), wire.MessageVersion(1, 1)
     )
     message = wire.decode(wire.REPORT_TOPIC, wire.encode(wire.REPORT_TOPIC, told))
     assert message["orders_version"] == 9
@@ -368,9 +368,9 @@ def test_the_report_says_what_the_host_was_told(world: World) -> None:
 
 
 def test_an_order_in_a_message_is_read_back() -> None:
-    for ordered in (NOTHING, OUT, Ordered(Mode.OBSERVE), Ordered(priority=9)):
-        assert read_orders(orders_text(3, {ELSEWHERE: ordered})) == (3, {ELSEWHERE: ordered})
-    assert read_orders(orders_text(3, {ELSEWHERE.upper(): OUT}))[1] == {ELSEWHERE: OUT}
+    for ordered in (NO_OVERRIDE, OUT, ServerOverride(Mode.OBSERVE), ServerOverride(priority=9)):
+        assert read_overrides(overrides_text(3, {ELSEWHERE: ordered})) == (3, {ELSEWHERE: ordered})
+    assert read_overrides(overrides_text(3, {ELSEWHERE.upper(): OUT}))[1] == {ELSEWHERE: OUT}
 
 
 SERVERS = st.fixed_dictionaries(
@@ -395,10 +395,10 @@ MESSAGES = st.fixed_dictionaries(
 @given(text=MESSAGES.map(json.dumps) | st.text(max_size=60) | st.integers())
 def test_whatever_is_sent_is_taken_whole_and_kept_or_refused(text: object) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        book = OrderBook(StateFolder(folder))
+        book = ServerOverrides(StateFolder(folder))
         with contextlib.suppress(wire.BadMessage):
             book.take(text)
-        assert OrderBook(StateFolder(folder)).told == book.told
+        assert ServerOverrides(StateFolder(folder)).told == book.told
         for uuid, one in book.told.servers.items():
             assert uuid == uuid.lower()
             assert isinstance(one.mode, Mode | None)
@@ -419,12 +419,12 @@ def test_whatever_is_written_into_the_socket_is_answered(line: bytes) -> None:
 @pytest.mark.parametrize(
     ("cloud", "here", "both"),
     [
-        (NOTHING, OUT, OUT),
-        (OUT, NOTHING, OUT),
-        (Ordered(Mode.ADVISE), Ordered(Mode.OBSERVE), Ordered(Mode.OBSERVE)),
-        (Ordered(Mode.OBSERVE), Ordered(Mode.ENFORCE), Ordered(Mode.OBSERVE)),
-        (Ordered(priority=1), Ordered(priority=2), Ordered(priority=2)),
-        (Ordered(priority=1), OUT, Ordered(None, True, 1)),
+        (NO_OVERRIDE, OUT, OUT),
+        (OUT, NO_OVERRIDE, OUT),
+        (ServerOverride(Mode.ADVISE), ServerOverride(Mode.OBSERVE), ServerOverride(Mode.OBSERVE)),
+        (ServerOverride(Mode.OBSERVE), ServerOverride(Mode.ENFORCE), ServerOverride(Mode.OBSERVE)),
+        (ServerOverride(priority=1), ServerOverride(priority=2), ServerOverride(priority=2)),
+        (ServerOverride(priority=1), OUT, ServerOverride(None, True, 1)),
     ],
 )
 def test_the_more_careful_of_cloud_and_host_holds(cloud, here, both) -> None:
@@ -504,7 +504,7 @@ def test_the_end_of_a_recording_names_its_file(world, monkeypatch, capsys) -> No
 
 def test_orders_of_one_server_from_the_command_line(world, monkeypatch, capsys) -> None:
     uuid, _ = world.boot(CHASE, name="web"), world.boot(COMPUTE, name="db")
-    tell(world, **{uuid: Ordered(Mode.ADVISE)})
+    tell(world, **{uuid: ServerOverride(Mode.ADVISE)})
     world.tick()
     with served(world) as folder:
 

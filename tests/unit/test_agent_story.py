@@ -12,7 +12,7 @@ from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.guest import MemoryMove
 from nova_vp.core.types.knob import NO_QUOTA, Knob, Quota
 from tests.decisions import a_decision, a_detection, a_node, an_action, an_escalation, uuid_of
-from vp_agent.loop.event_log import Story
+from vp_agent.loop.event_log import EventLog
 
 QUIET = a_decision()
 A_MOVE = MemoryMove(uuid_of(2), ((1, 1.0),), moved_kib=10, left_kib=30)
@@ -23,7 +23,7 @@ WANTING = replace(a_detection(), kind=Kind.CPU)
 def said(caplog: pytest.LogCaptureFixture):
     """What a story says of decisions that follow each other, one list of lines for each."""
     caplog.set_level(logging.INFO, "vp_agent.loop.event_log")
-    story = Story()
+    story = EventLog()
 
     def tell(decision: Decision, *outcomes: Outcome) -> list[str]:
         caplog.clear()

@@ -22,7 +22,7 @@ from nova_vp.service import failpoints
 from tests.decisions import a_decision, a_detection, a_guest, a_view, an_escalation, facts, uuid_of
 from tests.unit.agent_host import World, a_hurt_pair
 from tests.waiting import wait_until
-from vp_agent.loop.migration_holds import Migrations
+from vp_agent.loop.migration_holds import MigrationHolds
 from vp_agent.loop.tick import Cluster as Agents
 from vp_agent.publish import escalation_message, escalator, outbox
 from vp_agent.publish.escalator import Escalator
@@ -134,7 +134,7 @@ def well() -> Decision:
 def test_it_is_told_once_with_all_who_could_leave(scene: Scene) -> None:
     agent = scene.start()
     for _ in range(3):
-        agent.take(hopeless())
+        agent.submit(hopeless())
     [told] = wait_until(lambda: scene.cluster.got, "the escalation")
     assert told["id"] == id_of("vp1", EPOCH, "e1")
     assert (told["victim"], told["kind"], told["mode"]) == (uuid_of(1), "cache", "observe")
@@ -146,7 +146,7 @@ def test_it_is_told_once_with_all_who_could_leave(scene: Scene) -> None:
     )
     assert (aggressor["others_ratio"], aggressor["dirty_kib_per_s"]) == (-0.05, 1234.5)
     wait_until(lambda: '"text": ""' in (scene.disk.text or ""), "the acknowledgement to be saved")
-    agent.take(hopeless())
+    agent.submit(hopeless())
     agent.close()
     assert scene.cluster.tries == 1
     assert scene.rates.asked == [[uuid_of(1), uuid_of(2)]]
@@ -154,7 +154,7 @@ def test_it_is_told_once_with_all_who_could_leave(scene: Scene) -> None:
 
 def test_before_all_are_weighed_nothing_is_told(scene: Scene) -> None:
     agent = scene.start()
-    agent.take(hopeless(an_escalation(id="e2", victim_uuid=uuid_of(2))))
+    agent.submit(hopeless(an_escalation(id="e2", victim_uuid=uuid_of(2))))
     wait_until(lambda: scene.cluster.got, "the escalation that is ready")
     agent.close()
     assert [told["id"] for told in scene.cluster.got] == [id_of("vp1", EPOCH, "e1")]
@@ -166,11 +166,11 @@ def test_a_cluster_that_is_away_gets_it_later(
     scene.cluster.fault = OSError("no broker")
     agent = scene.start()
     for tries in (1, 2, 3):
-        agent.take(hopeless())
+        agent.submit(hopeless())
         wait_until(lambda tries=tries: scene.cluster.tries == tries, "a try")
         scene.now_s += 8.0
     scene.cluster.fault = None
-    agent.take(hopeless())
+    agent.submit(hopeless())
     wait_until(lambda: scene.cluster.got, "the escalation")
     agent.close()
     assert len(scene.cluster.got) == 1
@@ -183,7 +183,7 @@ def test_each_failure_doubles_the_wait(scene: Scene) -> None:
     agent = scene.start()
     waits = []
     for tries in range(1, 9):
-        agent.take(hopeless())
+        agent.submit(hopeless())
         wait_until(lambda tries=tries: scene.cluster.tries == tries, "a try")
         due_s = wait_until(lambda: agent._due_s > scene.now_s and agent._due_s, "the next one")
         waits.append(due_s - scene.now_s)
@@ -197,13 +197,13 @@ def test_a_victim_that_recovers_first_is_not_told_of(
     caplog.set_level(logging.INFO)
     scene.cluster.fault = OSError("no broker")
     agent = scene.start()
-    agent.take(hopeless())
+    agent.submit(hopeless())
     wait_until(lambda: scene.cluster.tries == 1, "a try")
     id = id_of("vp1", EPOCH, "e1")
     assert agent.stands(id)
     scene.cluster.fault = None
     scene.now_s += GRACE_S + 1
-    agent.take(well())
+    agent.submit(well())
     wait_until(lambda: not agent.stands(id), "its end")
     agent.close()
     assert scene.cluster.got == []
@@ -213,12 +213,12 @@ def test_a_victim_that_recovers_first_is_not_told_of(
 
 def test_a_moment_of_relief_does_not_end_it(scene: Scene) -> None:
     agent = scene.start()
-    agent.take(hopeless())
+    agent.submit(hopeless())
     wait_until(lambda: scene.cluster.got, "the escalation")
     scene.now_s += GRACE_S / 2
-    agent.take(well())
+    agent.submit(well())
     scene.now_s += GRACE_S / 3
-    agent.take(hopeless())
+    agent.submit(hopeless())
     agent.close()
     assert agent.stands(id_of("vp1", EPOCH, "e1"))
     assert scene.cluster.tries == 1
@@ -227,13 +227,13 @@ def test_a_moment_of_relief_does_not_end_it(scene: Scene) -> None:
 def test_the_next_run_sends_what_this_one_could_not(scene: Scene) -> None:
     scene.cluster.fault = OSError("no broker")
     first = scene.start()
-    first.take(hopeless())
+    first.submit(hopeless())
     wait_until(lambda: scene.cluster.tries == 1, "a try")
     first.close()
     scene.cluster.fault = None
     second = scene.start(epoch=EPOCH + 1)
     id = id_of("vp1", EPOCH, "e1")
-    second.take(hopeless(id="another-of-this-run"))
+    second.submit(hopeless(id="another-of-this-run"))
     [told] = wait_until(lambda: scene.cluster.got, "the escalation")
     assert told["id"] == id, "the id that it may have arrived under"
     assert second.stands(id)
@@ -241,11 +241,11 @@ def test_the_next_run_sends_what_this_one_could_not(scene: Scene) -> None:
 
 def test_what_the_last_run_had_acknowledged_is_not_told_again(scene: Scene) -> None:
     first = scene.start()
-    first.take(hopeless())
+    first.submit(hopeless())
     wait_until(lambda: scene.cluster.got, "the escalation")
     first.close()
     second = scene.start(epoch=EPOCH + 1)
-    second.take(hopeless(id="another-of-this-run"))
+    second.submit(hopeless(id="another-of-this-run"))
     second.close()
     assert scene.cluster.tries == 1
     assert second.stands(id_of("vp1", EPOCH, "e1"))
@@ -254,12 +254,12 @@ def test_what_the_last_run_had_acknowledged_is_not_told_again(scene: Scene) -> N
 def test_what_the_last_run_wrote_down_ends_if_nobody_is_hurt_any_more(scene: Scene) -> None:
     scene.cluster.fault = OSError("no broker")
     first = scene.start()
-    first.take(hopeless())
+    first.submit(hopeless())
     wait_until(lambda: scene.cluster.tries == 1, "a try")
     first.close()
     second = scene.start()
     scene.now_s += INHERIT_S + 1
-    second.take(well())
+    second.submit(well())
     wait_until(lambda: '"escalations": []' in (scene.disk.text or ""), "its end")
     second.close()
     assert scene.cluster.tries == 1
@@ -269,29 +269,29 @@ def test_whether_one_of_the_last_run_stands_is_known_once_its_victim_was_looked_
     scene: Scene,
 ) -> None:
     first = scene.start()
-    first.take(hopeless())
+    first.submit(hopeless())
     wait_until(lambda: scene.cluster.got, "the escalation")
     first.close()
     second = scene.start(epoch=EPOCH + 1)
     id = scene.cluster.got[0]["id"]
     assert second.stands(id) is None
-    second.take(hopeless())
+    second.submit(hopeless())
     wait_until(lambda: second.stands(id), "it to be seen")
     scene.now_s += INHERIT_S + 1
-    second.take(well())
+    second.submit(well())
     wait_until(lambda: second.stands(id) is False, "its end")
 
 
 def test_what_ended_in_vain_is_told_anew_later(scene: Scene) -> None:
     agent = scene.start()
-    agent.take(hopeless())
+    agent.submit(hopeless())
     wait_until(lambda: scene.cluster.got, "the escalation")
     id = scene.cluster.got[0]["id"]
     agent.ended(id, "failed")
     assert agent.stands(id) is False
-    agent.take(hopeless())
+    agent.submit(hopeless())
     scene.now_s += AGAIN_S + 1
-    agent.take(hopeless())
+    agent.submit(hopeless())
     wait_until(lambda: len(scene.cluster.got) == 2, "another one")
     assert scene.cluster.got[1]["id"] == id_of("vp1", EPOCH, "e1 1") != id
 
@@ -300,29 +300,29 @@ def the_next_run(scene: Scene, before: Escalator) -> Escalator:
     """It has seen that the harm goes on."""
     before.close()
     agent = scene.start(epoch=EPOCH + 1)
-    agent.take(hopeless())
+    agent.submit(hopeless())
     wait_until(lambda: agent._latest is None, "it to be seen")
     return agent
 
 
 def test_what_ended_in_vain_is_told_anew_by_the_next_run_too(scene: Scene) -> None:
     first = scene.start()
-    first.take(hopeless())
+    first.submit(hopeless())
     wait_until(lambda: scene.cluster.got, "the escalation")
     first.ended(scene.cluster.got[0]["id"], "failed")
     second = the_next_run(scene, first)
     scene.now_s += AGAIN_S + 1
-    second.take(hopeless())
+    second.submit(hopeless())
     wait_until(lambda: len(scene.cluster.got) == 2, "another one")
 
 
 def test_what_ended_well_is_not_told_anew(scene: Scene) -> None:
     agent = scene.start()
-    agent.take(hopeless())
+    agent.submit(hopeless())
     wait_until(lambda: scene.cluster.got, "the escalation")
     agent.ended(scene.cluster.got[0]["id"], "completed")
     scene.now_s += GRACE_S / 2
-    agent.take(hopeless())
+    agent.submit(hopeless())
     agent.close()
     assert scene.cluster.tries == 1
 
@@ -330,13 +330,13 @@ def test_what_ended_well_is_not_told_anew(scene: Scene) -> None:
 @pytest.mark.parametrize("is_restarted", [False, True])
 def test_harm_after_one_that_ended_well_is_another_one(scene: Scene, is_restarted: bool) -> None:
     agent = scene.start()
-    agent.take(hopeless())
+    agent.submit(hopeless())
     wait_until(lambda: scene.cluster.got, "the escalation")
     agent.ended(scene.cluster.got[0]["id"], "completed")
     if is_restarted:
         agent = the_next_run(scene, agent)
     scene.now_s += GRACE_S + 1
-    agent.take(hopeless())
+    agent.submit(hopeless())
     wait_until(lambda: len(scene.cluster.got) == 2, "another one")
     assert len({one["id"] for one in scene.cluster.got}) == 2
 
@@ -346,9 +346,9 @@ def test_a_refused_message_is_not_sent_again(
 ) -> None:
     scene.cluster.fault = wire.BadMessage("too new")
     agent = scene.start()
-    agent.take(hopeless())
+    agent.submit(hopeless())
     wait_until(lambda: '"is_acknowledged": true' in (scene.disk.text or ""), "it to be done with")
-    agent.take(hopeless())
+    agent.submit(hopeless())
     agent.close()
     assert scene.cluster.tries == 1
     assert "refused by the cluster" in caplog.text
@@ -359,9 +359,9 @@ def test_a_message_that_is_too_large_is_told_to_the_log_alone(
 ) -> None:
     monkeypatch.setattr(wire, "encode", _too_large)
     agent = scene.start()
-    agent.take(hopeless())
+    agent.submit(hopeless())
     wait_until(lambda: "cannot be told" in caplog.text, "the log line")
-    agent.take(hopeless())
+    agent.submit(hopeless())
     agent.close()
     assert scene.cluster.tries == 0
     assert caplog.text.count("cannot be told") == 1
@@ -376,7 +376,7 @@ def test_on_a_full_disk_it_is_told_all_the_same(
 ) -> None:
     scene.disk.is_full = True
     agent = scene.start()
-    agent.take(hopeless())
+    agent.submit(hopeless())
     wait_until(lambda: scene.cluster.got, "the escalation")
     agent.close()
     assert scene.disk.text is None
@@ -418,7 +418,7 @@ def test_a_damaged_file_is_told_and_left_out(
     scene.disk.text = text
     agent = scene.start()
     assert "nothing need be done" in caplog.text
-    agent.take(hopeless())
+    agent.submit(hopeless())
     wait_until(lambda: scene.cluster.got, "the escalation")
 
 
@@ -431,7 +431,7 @@ def test_no_more_than_some_are_kept(scene: Scene, caplog: pytest.LogCaptureFixtu
         for n in range(MOST + 2)
     )
     agent = scene.start()
-    agent.take(a_decision(*victims, escalations=found))
+    agent.submit(a_decision(*victims, escalations=found))
     wait_until(lambda: len(scene.cluster.got) == MOST, "as many as are kept")
     agent.close()
     assert caplog.text.count("too many") == 1
@@ -440,7 +440,7 @@ def test_no_more_than_some_are_kept(scene: Scene, caplog: pytest.LogCaptureFixtu
 def test_stopping_does_not_wait_for_a_cluster_that_hangs(scene: Scene) -> None:
     scene.cluster.open.clear()
     agent = scene.start()
-    agent.take(hopeless())
+    agent.submit(hopeless())
     wait_until(lambda: scene.cluster.tries == 1, "the try")
     agent.close()
     scene.cluster.open.set()
@@ -489,7 +489,7 @@ def test_from_the_tick_to_the_cluster(scene: Scene, tmp_path: Path) -> None:
     policy = Policy(home_on_arrival=Homing.NEVER, escalate_after_s=10.0)
     world = World(tmp_path / "state", policy=policy)
     agent = scene.start()
-    world.cluster = Agents(agent, Migrations(agent.stands, agent.ended))
+    world.cluster = Agents(agent, MigrationHolds(agent.stands, agent.ended))
     world.start_agent()
     victim, neighbour = a_hurt_pair(world)
     for uuid in world.host.guests:

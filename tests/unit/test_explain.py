@@ -14,7 +14,7 @@ from nova_vp.db.mapping import UNKNOWN, rows_of
 from tests.decisions import a_decision, a_detection, a_view, facts, uuid_of
 from tests.unit.agent_host import World, a_hurt_pair
 from vp_agent.cli.explain import UnknownServer, case_of
-from vp_agent.publish.host_info import HostFacts
+from vp_agent.publish.host_info import HostInfo
 from vp_agent.publish.report import report
 
 VICTIM = "server-2"
@@ -170,8 +170,8 @@ def world(tmp_path):
 
 
 def told(world, server):
-    here = HostFacts("here", "fake", "fake", is_homing=False, epoch_offset_s=0.0)
-    return read(case_of(report(world.control.last(), here, wire.Order(0, 0)), server))
+    here = HostInfo("here", "fake", "fake", is_homing=False, epoch_offset_s=0.0)
+    return read(case_of(report(world.control.last(), here, wire.MessageVersion(0, 0)), server))
 
 
 def test_an_operator_on_the_host(world):
@@ -197,7 +197,7 @@ def test_a_host_and_its_cloud_agree_on_who_is_hurt(kind, state):
     """vp-api tells by the same report, as it was stored."""
     detection = replace(a_detection(), kind=kind)
     decision = a_decision(a_view(1, state=state, detection=detection))
-    sent = report(decision, facts("vp1"), wire.Order(1, 1))
+    sent = report(decision, facts("vp1"), wire.MessageVersion(1, 1))
     [row] = rows_of(sent, datetime(2026, 11, 21, tzinfo=UTC)).vps
     stored = {1: True, 0: False, UNKNOWN: None}[row["is_hurt"]]
     assert case_of(sent, uuid_of(1)).is_hurt is stored

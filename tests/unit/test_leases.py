@@ -16,7 +16,7 @@ from vp_agent.cli.release import Release
 from vp_agent.drivers.fake import FakeActuator, FakeGuests, FakeHost, FakeJournal
 from vp_agent.loop import control_socket
 from vp_agent.loop.control_socket import RunFolder
-from vp_agent.loop.executor import Hands, over
+from vp_agent.loop.executor import Executor, over
 from vp_agent.wiring import by_knob
 
 CAP = Quota(90_000, 100_000)
@@ -31,8 +31,8 @@ def host() -> FakeHost:
 
 
 @pytest.fixture
-def hands(host) -> Hands:
-    return Hands(FakeJournal(host), by_knob(FakeActuator(host)), epoch=3)
+def executor(host) -> Executor:
+    return Executor(FakeJournal(host), by_knob(FakeActuator(host)), epoch=3)
 
 
 def capping(uuid, to=CAP, now=NO_QUOTA, until_s=NOW_S + 60):
@@ -61,20 +61,20 @@ def quota(host, uuid):
     return host.guests[uuid].guest.quota
 
 
-def apply(hands, *actions):
-    return [outcome.result for outcome in hands.apply(actions, NOW_S)]
+def apply(executor, *actions):
+    return [outcome.result for outcome in executor.apply(actions, NOW_S)]
 
 
-def test_a_renewed_lease_is_written_and_the_host_is_not_touched(host, hands):
+def test_a_renewed_lease_is_written_and_the_host_is_not_touched(host, executor):
     uuid = host.boot()
-    assert apply(hands, capping(uuid)) == [Result.APPLIED]
+    assert apply(executor, capping(uuid)) == [Result.APPLIED]
     touched = []
-    hands._actuators = dict.fromkeys(hands._actuators, _Noting(FakeActuator(host), touched))
+    executor._actuators = dict.fromkeys(executor._actuators, _Noting(FakeActuator(host), touched))
     renewed = capping(uuid, now=CAP, until_s=NOW_S + 90)
-    assert apply(hands, renewed) == [Result.APPLIED]
+    assert apply(executor, renewed) == [Result.APPLIED]
     assert host.guests[uuid].journal.of(Knob.CPU_CAP).until_s == NOW_S + 90
     assert touched == []
-    assert apply(hands, capping(uuid, to=TIGHTER, now=CAP)) == [Result.APPLIED]
+    assert apply(executor, capping(uuid, to=TIGHTER, now=CAP)) == [Result.APPLIED]
     assert (quota(host, uuid), touched) == (TIGHTER, ["apply"])
 
 
@@ -88,11 +88,11 @@ class _Noting:
         return getattr(self._actuator, name)
 
 
-def test_a_cap_that_the_host_lost_is_applied_anew_with_its_lease(host, hands):
+def test_a_cap_that_the_host_lost_is_applied_anew_with_its_lease(host, executor):
     uuid = host.boot()
-    apply(hands, capping(uuid))
+    apply(executor, capping(uuid))
     host.change(uuid, quota=NO_QUOTA)
-    assert apply(hands, capping(uuid, until_s=NOW_S + 90)) == [Result.APPLIED]
+    assert apply(executor, capping(uuid, until_s=NOW_S + 90)) == [Result.APPLIED]
     assert quota(host, uuid) == CAP
 
 
@@ -103,10 +103,10 @@ def test_what_is_over(until_s, is_over):
     assert over(Applied("u", 3, (held, other)), 100.0).held == ((held,) if is_over else ())
 
 
-def test_only_what_was_not_renewed_goes_back(host, hands):
+def test_only_what_was_not_renewed_goes_back(host, executor):
     lapsed = hold(host, placed(host), capped("", NOW_S - 1))
     standing = hold(host, capped("", NOW_S + 1))
-    assert hands.lapse(NOW_S) == (lapsed,)
+    assert executor.expire_leases(NOW_S) == (lapsed,)
     assert (quota(host, lapsed), quota(host, standing)) == (NO_QUOTA, CAP)
     assert host.guests[lapsed].guest.placement == CORNER
     assert host.guests[lapsed].journal.held == (placed(host),)
@@ -124,7 +124,7 @@ def test_a_tick_that_comes_too_late_begins_by_giving_back(tmp_path):
 
 
 @pytest.mark.parametrize("theirs", [Knob.PLACEMENT, Knob.CPU_CAP])
-def test_what_somebody_changed_stays_and_the_rest_goes_back(host, hands, theirs):
+def test_what_somebody_changed_stays_and_the_rest_goes_back(host, executor, theirs):
     uuid = hold(host, placed(host), capped("", NOW_S + 60))
     by_hand = frozenset({2, 3}), Quota(30_000, 100_000)
     if theirs is Knob.PLACEMENT:
@@ -133,17 +133,17 @@ def test_what_somebody_changed_stays_and_the_rest_goes_back(host, hands, theirs)
     else:
         host.change(uuid, quota=by_hand[1])
         expected = host.topology.cpus, by_hand[1]
-    hands.disown((uuid,))
+    executor.drop_foreign((uuid,))
     assert (host.guests[uuid].guest.placement, quota(host, uuid)) == expected
     assert host.guests[uuid].journal is None
 
 
-def test_a_cap_that_could_not_be_taken_back_is_not_taken_for_somebody_elses(host, hands):
+def test_a_cap_that_could_not_be_taken_back_is_not_taken_for_somebody_elses(host, executor):
     """libvirtd went in the middle of a step: what stands may be the value before it."""
     uuid = host.boot()
-    apply(hands, capping(uuid))
+    apply(executor, capping(uuid))
     host.guests[uuid].journal = Applied(uuid, 3, (replace(capped(uuid, NOW_S), value=TIGHTER),))
-    hands.disown((uuid,))
+    executor.drop_foreign((uuid,))
     assert quota(host, uuid) == NO_QUOTA
     assert host.guests[uuid].journal is None
 
@@ -166,57 +166,57 @@ def test_a_quota_set_by_hand_is_respected_and_reported(tmp_path):
     assert quota(world.host, uuid) == by_hand
 
 
-def released(host, hands, folder, now_s=NOW_S):
+def released(host, executor, folder, now_s=NOW_S):
     journal = FakeJournal(host)
-    return Release(folder, FakeGuests(host), journal, hands, 3, lambda: now_s).expired()
+    return Release(folder, FakeGuests(host), journal, executor, 3, lambda: now_s).expired()
 
 
-def test_under_a_living_agent_only_leases_run_out(host, hands, tmp_path):
+def test_under_a_living_agent_only_leases_run_out(host, executor, tmp_path):
     uuid = hold(host, placed(host), capped("", NOW_S))
     folder = RunFolder(str(tmp_path))
     with folder.locked():
         folder.beat()
-        assert "nothing has expired" in released(host, hands, folder, NOW_S - 1).note
+        assert "nothing has expired" in released(host, executor, folder, NOW_S - 1).note
         assert quota(host, uuid) == CAP
-        assert released(host, hands, folder).restored == (uuid,)
+        assert released(host, executor, folder).restored == (uuid,)
         assert quota(host, uuid) == NO_QUOTA
         assert host.guests[uuid].guest.placement == CORNER
 
 
-def test_of_a_dead_agent_nothing_is_left_to_look_for(host, hands, tmp_path):
+def test_of_a_dead_agent_nothing_is_left_to_look_for(host, executor, tmp_path):
     """The heartbeat goes last: whoever finds a stale one still has something to do."""
     uuid = hold(host, placed(host), capped("", NOW_S + 60))
     host.guests[uuid].refuses = "not now"
     folder = RunFolder(str(tmp_path))
     with folder.locked():
         folder.beat()
-    assert released(host, hands, folder).failed == (uuid,)
+    assert released(host, executor, folder).failed == (uuid,)
     assert (tmp_path / "agent.alive").exists()
     host.guests[uuid] = replace(host.guests[uuid], refuses="")
-    assert released(host, hands, folder).restored == (uuid,)
+    assert released(host, executor, folder).restored == (uuid,)
     assert quota(host, uuid) == NO_QUOTA
     assert not (tmp_path / "agent.alive").exists()
 
 
-def test_while_somebody_arrives_there_is_something_to_look_for(host, hands, tmp_path):
+def test_while_somebody_arrives_there_is_something_to_look_for(host, executor, tmp_path):
     uuid = host.boot(unmanaged=Unmanaged.MIGRATING)
     folder = RunFolder(str(tmp_path))
     with folder.locked():
         folder.beat()
-    released(host, hands, folder)
+    released(host, executor, folder)
     assert (tmp_path / "agent.alive").exists()
     host.change(uuid, unmanaged=None)
-    released(host, hands, folder)
+    released(host, executor, folder)
     assert not (tmp_path / "agent.alive").exists()
 
 
-def test_who_the_hook_saw_coming_may_not_be_there_yet(host, hands, tmp_path, monkeypatch):
+def test_who_the_hook_saw_coming_may_not_be_there_yet(host, executor, tmp_path, monkeypatch):
     beat = tmp_path / "agent.alive"
     beat.touch()
     os.utime(beat, (0, 0))
     folder = RunFolder(str(tmp_path))
-    released(host, hands, folder)
+    released(host, executor, folder)
     assert beat.exists()
     monkeypatch.setattr(control_socket, "ASKED_S", 0.0)
-    released(host, hands, folder)
+    released(host, executor, folder)
     assert not beat.exists()

@@ -22,7 +22,7 @@ from vp_agent.commands import Prepared
 from vp_agent.drivers.base import HostUnavailable
 from vp_agent.loop import migration_holds as module
 from vp_agent.loop.command_server import Endpoint, MigrationEndpoint
-from vp_agent.loop.migration_holds import Migrations
+from vp_agent.loop.migration_holds import MigrationHolds
 from vp_agent.loop.tick import Cluster
 from vp_agent.publish.escalator import Escalator
 from vp_agent.publish.outbox import Outbox
@@ -62,7 +62,7 @@ class Nowhere:
 class Scene:
     world: World
     standing: Standing
-    migrations: Migrations
+    migrations: MigrationHolds
 
     def ordered(self, uuid: str, hold_s: float = 60.0) -> Callable[[], Prepared | None]:
         """The order is given on another thread; what it was answered so far."""
@@ -90,7 +90,7 @@ class Scene:
 @pytest.fixture
 def scene(tmp_path: Path) -> Iterator[Scene]:
     standing = Standing()
-    migrations = Migrations(standing.stands, standing.note)
+    migrations = MigrationHolds(standing.stands, standing.note)
     nowhere = Nowhere()
     outbox = Outbox(lambda: None, lambda text: None, 0.0)
     escalator = Escalator(outbox, nowhere, nowhere, lambda: None, 1)
@@ -245,11 +245,11 @@ def test_what_was_done_too_late_to_be_told_holds_nobody(
     monkeypatch.setattr(module, "ANSWER_WITHIN_S", 1.0)
     answer = scene.ordered(uuid)
 
-    def let_go(uuid: str) -> str:
+    def release_guest(uuid: str) -> str:
         wait_until(answer, "the answer")
         return ""
 
-    scene.migrations.carry_out(let_go, scene.world.now_s)
+    scene.migrations.carry_out(release_guest, scene.world.now_s)
     assert answer() == Prepared(False, AGENT_BUSY)
     assert not scene.is_left_alone(uuid)
 
@@ -259,7 +259,7 @@ WRONG_NUMBERS = ["soon", None, [], {}, 10**400]
 
 @pytest.mark.parametrize("hold_s", [*WRONG_NUMBERS, math.nan, math.inf])
 def test_nobody_is_held_for_a_time_that_does_not_end(hold_s: object) -> None:
-    endpoint = MigrationEndpoint(Migrations(Standing().stands, Standing().note))
+    endpoint = MigrationEndpoint(MigrationHolds(Standing().stands, Standing().note))
     with pytest.raises(oslo_messaging.ExpectedException) as refused:
         endpoint.prepare_migration({}, ESCALATION, "u1", hold_s)
     assert refused.value.exc_info[0] is BadMessage

@@ -25,10 +25,10 @@ from tests.unit.agent_host import World, a_hurt_pair
 from tests.unit.core.build import CHASE, CHASE_HURT, COMPUTE, STREAM
 from vp_agent.drivers.base import ApplyFailed, GuestGone, HostUnavailable
 from vp_agent.loop.control_socket import Refused, RunFolder, Server, ask
-from vp_agent.loop.recorder import WAITING_TICKS, CannotRecord, Seen, _Writer
+from vp_agent.loop.recorder import WAITING_TICKS, CannotRecord, Snapshot, _Writer
 from vp_sim import replay
 from vp_sim.policies import find
-from vp_sim.recorded import RecordedHost, seams_of
+from vp_sim.recorded import RecordedHost, recorded_drivers_of
 from vp_sim.replay_log import as_json
 
 FLOATING = Policy(home_on_arrival=Homing.NEVER)
@@ -300,7 +300,7 @@ class StuckTape:
         self.is_closed = threading.Event()
         self.written = 0
 
-    def write(self, seen: Seen) -> None:
+    def write(self, seen: Snapshot) -> None:
         self.goes_on.wait()
         self.written += 1
 
@@ -312,7 +312,7 @@ def test_a_slow_disk_ends_the_recording_and_never_holds_a_tick():
     tape, ended = StuckTape(), []
     writer = _Writer(tape, lambda _, why: ended.append(why))
     for _ in range(3 * WAITING_TICKS):
-        writer.take(Seen(None, None, None, None, (), None))
+        writer.take(Snapshot(None, None, None, None, (), None))
     assert ended == [f"the disk is more than {WAITING_TICKS} ticks behind"]
     tape.goes_on.set()
     assert tape.is_closed.wait(10)
@@ -482,8 +482,8 @@ WISHES = {
 class Corner:
     """A policy that sends everybody into a corner, and does not repeat itself."""
 
-    def __init__(self, seams) -> None:
-        self._guests, self._actuator = seams.guests, seams.actuator
+    def __init__(self, drivers) -> None:
+        self._guests, self._actuator = drivers.guests, drivers.actuator
 
     def tick(self, now_s):
         for guest in self._guests.read():
@@ -503,7 +503,7 @@ def test_a_policy_on_a_recorded_host_sees_its_own_doing(world, tmp_path):
     [section] = sections_of(tmp_path / "tape")
     able = [t._replace(picture=replace(t.picture, knobs=frozenset(Knob))) for t in section.ticks]
     replayed = replay.replay_all(
-        [replace(section, ticks=tuple(able))], {}, {"corner": lambda seams, _: Corner(seams)}
+        [replace(section, ticks=tuple(able))], {}, {"corner": lambda drivers, _: Corner(drivers)}
     )
     assert [event["what"] for event in as_json(replayed)["policies"]["corner"]] == [
         "server-1 placement 0",
@@ -541,7 +541,7 @@ def test_on_a_host_of_few_ways_a_policy_does_what_it_can(tape, policy):
 def test_what_the_recorded_host_could_not_do_a_policy_cannot_do_either(tape):
     [section] = sections_of(tape)
     picture = replace(section.ticks[0].picture, knobs=frozenset({Knob.PLACEMENT}))
-    actuator = seams_of(RecordedHost(picture)).actuator
+    actuator = recorded_drivers_of(RecordedHost(picture)).actuator
     uuid = picture.guests[0].uuid
     with pytest.raises(ApplyFailed):
         actuator.apply(uuid, Knob.PARTITION, Partition(0.5))

@@ -21,8 +21,8 @@ from vp_agent.cli.top_view import BY_ITSELF, view
 from vp_agent.drivers.base import HostUnavailable
 from vp_agent.drivers.fake import FakeGuests, FakeJournal
 from vp_agent.loop.control_socket import RunFolder, Server
-from vp_agent.loop.standalone import Alone, Watched
-from vp_agent.publish.host_info import HostFacts
+from vp_agent.loop.standalone import ReadOnlyHost, Standalone
+from vp_agent.publish.host_info import HostInfo
 from vp_agent.publish.report import report
 
 VP_AGENT = Path(sys.executable).with_name("vp-agent")
@@ -34,8 +34,8 @@ class Onlooker:
 
     def __init__(self, world):
         world.agent = self
-        host = Watched("here", FakeGuests(world.host), world.counters, FakeJournal(world.host))
-        self._alone = Alone(host, world.policy, CoreState())
+        host = ReadOnlyHost("here", FakeGuests(world.host), world.counters, FakeJournal(world.host))
+        self._alone = Standalone(host, world.policy, CoreState())
         self.told = {}
 
     def tick(self, now_s):
@@ -175,8 +175,8 @@ def answering(agent):
 
 
 def seen_by(world):
-    facts = HostFacts("here", "fake", "fake", is_homing=False, epoch_offset_s=0.0)
-    return report(world.control.last(), facts, wire.Order(0, 0))
+    facts = HostInfo("here", "fake", "fake", is_homing=False, epoch_offset_s=0.0)
+    return report(world.control.last(), facts, wire.MessageVersion(0, 0))
 
 
 def ran(*command, prefix=()):

@@ -91,7 +91,7 @@ FULL = wire.decode(
                 escalations=(a_core_escalation(),),
             ),
             facts(),
-            wire.Order(1, 1),
+            wire.MessageVersion(1, 1),
         ),
     ),
 )
@@ -208,8 +208,8 @@ def test_what_json_cannot_say_is_not_sent() -> None:
     ],
 )
 def test_order(one: tuple[int, int], other: tuple[int, int], is_newer: bool) -> None:
-    assert wire.Order(*one).is_newer_than(wire.Order(*other)) is is_newer
-    assert wire.Order(*one).is_newer_than(None)
+    assert wire.MessageVersion(*one).is_newer_than(wire.MessageVersion(*other)) is is_newer
+    assert wire.MessageVersion(*one).is_newer_than(None)
 
 
 @given(st.dictionaries(st.uuids().map(str), st.integers(0, wire.UNKNOWN_CLASS), max_size=150))

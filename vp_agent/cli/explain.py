@@ -10,7 +10,7 @@ from oslo_config import cfg
 from nova_vp.cli import labels
 from nova_vp.cli.explain import Case, Reader, explain, harming
 from nova_vp.core.types.policy import Mode, tightest
-from nova_vp.interference import is_hurt
+from nova_vp.interference import is_degraded
 from vp_agent.cli.status import names_of, proposal
 from vp_agent.loop.control_socket import Refused, RunFolder, ask
 
@@ -49,7 +49,7 @@ def case_of(report: Report, server: str) -> Case:
         since=_time(vp["since"]),
         incomplete=vp["incomplete"] or "",
         sensitivity=tuple(vp["sensitivity"]),
-        is_hurt=is_hurt(vp["state"], found and found["kind"]),
+        is_hurt=is_degraded(vp["state"], found and found["kind"]),
         hurt=tuple(_harm(found, names)) if found else (),
         hurts=tuple(_hurts(report, vp["uuid"])),
         refused=tuple(_refused(found, names)) if found else (),

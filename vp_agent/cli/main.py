@@ -31,15 +31,15 @@ from vp_agent.drivers.connection import Connection
 from vp_agent.drivers.counters import AUTO
 from vp_agent.drivers.counters_none import NoCounters
 from vp_agent.loop.control_socket import AlreadyRunning, NoAgent, Refused, RunFolder, Server, ask
-from vp_agent.loop.executor import Hands
+from vp_agent.loop.executor import Executor
 from vp_agent.loop.parent_watch import stop_with_parent
 from vp_agent.loop.recorder import CannotRecord, Recorder
 from vp_agent.loop.state import StateFolder
-from vp_agent.publish.membw_file import LoadTeller
+from vp_agent.publish.membw_file import MembwFile
 from vp_agent.publish.report import report
 
 if TYPE_CHECKING:
-    from nova_vp.service.metrics_server import Exposition
+    from nova_vp.service.metrics_server import MetricsServer
     from vp_agent.loop.command_server import CommandServer
     from vp_agent.publish.metrics import Tally
 
@@ -150,9 +150,9 @@ def run(conf: cfg.ConfigOpts) -> int:
         )
         bus.start()
         served = _serve(conf, built, tally, bus)
-        calls[signal.SIGHUP] = Reloader(conf, lambda: built.take(conf, state)).reload
+        calls[signal.SIGHUP] = Reloader(conf, lambda: built.apply_config(conf, state)).reload
         _record_from_start(conf.agent.record_file, built.recorder)
-        load = LoadTeller(folder.path, source.name)
+        load = MembwFile(folder.path, source.name)
         _announce(conf, built, source.name)
 
         def beat() -> None:
@@ -200,7 +200,7 @@ def _tally(conf: cfg.ConfigOpts) -> "Tally | None":
 
 def _serve(
     conf: cfg.ConfigOpts, built: wiring.Built, tally: "Tally | None", bus: "CommandServer"
-) -> "Exposition | None":
+) -> "MetricsServer | None":
     if tally is None:
         return None
     from vp_agent.publish.serving import serve
@@ -240,7 +240,7 @@ def _status(built: wiring.Built) -> dict[str, Any]:
     decision = built.control.last()
     if decision is None:
         return {}
-    told = report(decision, built.facts(), wire.Order(0, 0))
+    told = report(decision, built.facts(), wire.MessageVersion(0, 0))
     return {
         **told,
         "limits": asdict(built.agent.limits),
@@ -321,9 +321,9 @@ def release_all(conf: cfg.ConfigOpts) -> int:
     # Whatever the host cannot do any more must not keep the rest from going back.
     side = wiring.libvirt_side(conf, undoes_only=True)
     state = StateFolder(conf.agent.state_directory)
-    hands = Hands(side.journal, side.actuators, epoch=0)
+    executor = Executor(side.journal, side.actuators, epoch=0)
     folder = RunFolder(conf.agent.run_directory)
-    undo = Release(folder, side.guests, side.journal, hands, state.last_epoch())
+    undo = Release(folder, side.guests, side.journal, executor, state.last_epoch())
     done = undo.expired() if conf.command.expired else undo.everything()
     side.close()
     return _tell(done)

@@ -15,7 +15,7 @@ from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.knob import Applied
 from vp_agent.drivers.base import GuestsDriver, Journal
 from vp_agent.loop.control_socket import AlreadyRunning, RunFolder, ask
-from vp_agent.loop.executor import Hands, over
+from vp_agent.loop.executor import Executor, over
 from vp_agent.loop.tick import to_undo
 
 LEASE_S = 60.0
@@ -36,7 +36,7 @@ class Release:
     folder: RunFolder
     guests: GuestsDriver
     journal: Journal
-    hands: Hands
+    executor: Executor
     last_epoch: int
     now_s: Callable[[], float] = time.monotonic
     """One clock for all processes of this host; leases were given by it."""
@@ -91,6 +91,6 @@ class Release:
             to_undo(entry, here[uuid], self.last_epoch) if uuid in here else entry
             for uuid, entry in journalled.items()
         ]
-        failed = self.hands.undo(entries, waits=True)
+        failed = self.executor.undo(entries, waits=True)
         restored = tuple(e.guest_uuid for e in entries if e.guest_uuid not in failed)
         return Released(restored, failed)

@@ -21,7 +21,7 @@ from vp_agent import wiring
 from vp_agent.cli.top_view import BY_ITSELF, view
 from vp_agent.drivers.base import HostUnavailable
 from vp_agent.loop.control_socket import NoAgent, RunFolder, ask
-from vp_agent.loop.standalone import Alone
+from vp_agent.loop.standalone import Standalone
 
 Report = Mapping[str, Any]
 MIN_INTERVAL_S, MAX_INTERVAL_S = 0.2, 5.0
@@ -105,7 +105,7 @@ def _source(conf: cfg.ConfigOpts) -> Iterator[Source]:
     if _is_agent_running(folder):
         yield _Agents(folder)
         return
-    with wiring.alone(conf) as own:
+    with wiring.standalone(conf) as own:
         yield _Own(own)
 
 
@@ -143,7 +143,7 @@ class _Agents:
 class _Own:
     """What this process sees."""
 
-    def __init__(self, own: Alone) -> None:
+    def __init__(self, own: Standalone) -> None:
         self._own = own
         self.warm_up = own.warm_up
 

@@ -5,7 +5,7 @@ and find what to restore."""
 from nova_vp.core.types.knob import Cpus
 from nova_vp.cpuset import format_cpus
 from vp_agent.drivers.base import ApplyFailed, GuestGone
-from vp_agent.drivers.domain_xml import Description
+from vp_agent.drivers.domain_xml import DomainDescription
 from vp_agent.drivers.domains import Domains
 from vp_agent.drivers.vcpu_threads import read_affinity
 
@@ -28,7 +28,7 @@ def together(cpus: Cpus) -> Cpus:
     return cpus[:1] if cpus.count(cpus[0]) == len(cpus) else cpus
 
 
-def within_bound(about: Description, cpus: Cpus) -> None:
+def within_bound(about: DomainDescription, cpus: Cpus) -> None:
     """Raises ApplyFailed if Nova does not let the guest run there, or it has not so many vCPUs."""
     for one in cpus:
         if not one or not one <= about.allowed_cpus:
@@ -43,7 +43,7 @@ def within_bound(about: Description, cpus: Cpus) -> None:
         )
 
 
-def to_restore(about: Description, original: Cpus) -> Cpus:
+def to_restore(about: DomainDescription, original: Cpus) -> Cpus:
     """What stood there before us, as far as Nova still lets the guest run there."""
     within = tuple(cpus & about.allowed_cpus for cpus in original)
     fits = all(within) and len(within) in (1, about.vcpus)

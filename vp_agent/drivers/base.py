@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The seams of the agent: exactly what the tick calls, in core types, with what may be raised.
+"""The drivers of the agent: exactly what the tick calls, in core types, with what may be raised.
 
 Each protocol has a real implementation in this folder and a second one in `fake.py`; both pass
 the same contract suite. Drivers translate libvirt, kernel and text once, here at the edge.
@@ -126,7 +126,7 @@ class MemoryMover(Actuator, Protocol):
     def moves(self) -> Mapping[str, MemoryMove]:
         """By guest UUID: those queued or under way, and those that ended since the last call."""
 
-    def set_paces(self, kib_per_s: Mapping[str, float]) -> None:
+    def set_copy_rates(self, kib_per_s: Mapping[str, float]) -> None:
         """By guest UUID, how fast its memory may be copied; 0 halts it, absent: no limit."""
 
     def abort(self, guest_uuid: str, why: str) -> None:

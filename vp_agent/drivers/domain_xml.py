@@ -30,7 +30,7 @@ class Obstacle:
 
 
 @dataclass(frozen=True, slots=True)
-class Description:
+class DomainDescription:
     uuid: str
     domain_name: str
     name: str
@@ -60,7 +60,7 @@ class Description:
     """Our journal entry."""
 
 
-def parse_description(domain_xml: str, host_cpus: frozenset[int]) -> Description:
+def parse_description(domain_xml: str, host_cpus: frozenset[int]) -> DomainDescription:
     """`host_cpus`: those online. Raises ValueError for what is no domain XML."""
     domain = _root(domain_xml)
     vcpu = domain.find("vcpu")
@@ -78,7 +78,7 @@ def parse_description(domain_xml: str, host_cpus: frozenset[int]) -> Description
     spec, fault = _flavor_spec(nova)
     pins = tuple(parse_cpus(pin.get("cpuset", "")) for pin in domain.iterfind("cputune/vcpupin"))
     emulator = domain.find("cputune/emulatorpin")
-    return Description(
+    return DomainDescription(
         uuid=uuid,
         domain_name=domain.findtext("name", ""),
         name=_text(nova, f"{_NOVA}name"),

@@ -20,7 +20,7 @@ from nova_vp.core.types.knob import Applied
 from nova_vp.core.types.topology import Topology
 from vp_agent.drivers.base import ApplyFailed, GuestGone, HostUnavailable, VcpuThreads
 from vp_agent.drivers.connection import Connection
-from vp_agent.drivers.domain_xml import Description, parse_description
+from vp_agent.drivers.domain_xml import DomainDescription, parse_description
 from vp_agent.drivers.journal_entry import NEVER
 from vp_agent.drivers.topology import parse_topology
 from vp_agent.drivers.vcpu_threads import (
@@ -57,8 +57,8 @@ class Domain:
     threads: VcpuThreads
     guest: Guest
     """As it is described; how it is now, where it runs for one, is read in every tick."""
-    description: Description
-    leftover: Description | None
+    description: DomainDescription
+    leftover: DomainDescription | None
     """The persistent XML, if it holds a journal entry: a migration copied it there."""
     read_at_s: float
 
@@ -265,7 +265,7 @@ class Domains:
             raise ProcessLookupError(f"{domain_name} is just starting") from exc
 
 
-def _guest_of(about: Description, generation: str) -> Guest:
+def _guest_of(about: DomainDescription, generation: str) -> Guest:
     return Guest(
         uuid=about.uuid,
         domain_name=about.domain_name,
@@ -294,7 +294,7 @@ def _stopped(connection: Any) -> frozenset[str]:
     return frozenset(domain.UUIDString() for domain in inactive)
 
 
-def _leftover(handle: Any, cpus: frozenset[int]) -> Description | None:
+def _leftover(handle: Any, cpus: frozenset[int]) -> DomainDescription | None:
     if not handle.isPersistent():
         return None
     persistent = parse_description(handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE), cpus)

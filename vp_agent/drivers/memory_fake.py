@@ -50,7 +50,7 @@ class FakeMover:
         self._queue = {uuid: m for uuid, m in self._queue.items() if not found[uuid].is_over}
         return found
 
-    def set_paces(self, kib_per_s: Mapping[str, float]) -> None:
+    def set_copy_rates(self, kib_per_s: Mapping[str, float]) -> None:
         self._paces = kib_per_s
 
     def abort(self, guest_uuid: str, why: str) -> None:

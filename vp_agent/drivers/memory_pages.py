@@ -23,8 +23,8 @@ from vp_agent.drivers.guest_pages import CHUNK_PAGES, PAGE_KIB, Flow, Look, Move
 from vp_agent.drivers.numa_nodes import Nodes, is_kernel_balancing
 from vp_agent.drivers.numa_residency import (
     FindRam,
-    Looks,
     Ram,
+    ResidencyReader,
     kib_by_node,
     obstacle_of,
     shares_of,
@@ -100,7 +100,7 @@ class Mover:
         self._find = find
         self._nodes = nodes
         self._pages = pages
-        self._looks = Looks(find, pages)
+        self._looks = ResidencyReader(find, pages)
         # What follows belongs to whoever holds it; it is notified of every change.
         self._turn = threading.Condition()
         self._queue: list[Move] = []
@@ -122,7 +122,7 @@ class Mover:
             self._ended.clear()
         return found
 
-    def set_paces(self, kib_per_s: Mapping[str, float]) -> None:
+    def set_copy_rates(self, kib_per_s: Mapping[str, float]) -> None:
         with self._turn:
             self._paces = dict(kib_per_s)
             self._turn.notify_all()

@@ -36,7 +36,7 @@ FindRam = Callable[[str], Ram]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Residency:
     """One guest's memory at the last look."""
 
     generation: str
@@ -45,13 +45,13 @@ class Seen:
     obstacle: str = ""
 
 
-class Looks:
+class ResidencyReader:
     """The last look at each guest."""
 
     def __init__(self, find: FindRam, pages: Pages) -> None:
         self._find = find
         self._pages = pages
-        self._seen: dict[str, Seen] = {}
+        self._seen: dict[str, Residency] = {}
         self._last_at_s = -math.inf
 
     def survey(self, guests: tuple[Guest, ...], now_s: float) -> tuple[Guest, ...]:
@@ -86,7 +86,7 @@ class Looks:
 
     def _see(self, guest: Guest, now_s: float) -> None:
         self._last_at_s = now_s
-        seen = Seen(guest.generation, now_s)
+        seen = Residency(guest.generation, now_s)
         try:
             ram = self._find(guest.uuid)
             looked = self.look(guest.uuid, ram)

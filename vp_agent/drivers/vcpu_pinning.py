@@ -10,14 +10,14 @@ from typing import Any
 import libvirt
 
 from nova_vp.core.types.knob import Cpus, all_cpus
-from vp_agent.drivers.domain_xml import Description
+from vp_agent.drivers.domain_xml import DomainDescription
 from vp_agent.drivers.domains import Domains
 
 LIVE = libvirt.VIR_DOMAIN_AFFECT_LIVE
 CONFIG = libvirt.VIR_DOMAIN_AFFECT_CONFIG
 
 
-def pin(domains: Domains, about: Description, cpus: Cpus, emulator: frozenset[int]) -> None:
+def pin(domains: Domains, about: DomainDescription, cpus: Cpus, emulator: frozenset[int]) -> None:
     """The vCPUs onto one set, or each onto its own; the other threads onto `emulator`.
 
     Raises GuestGone, ApplyFailed, HostUnavailable."""
@@ -36,7 +36,7 @@ def _map(domains: Domains, cpus: frozenset[int]) -> tuple[bool, ...]:
     return tuple(cpu in cpus for cpu in range(max(domains.topology().cpus) + 1))
 
 
-def may_move_emulator(about: Description) -> bool:
+def may_move_emulator(about: DomainDescription) -> bool:
     """Unless somebody pinned these threads elsewhere; our own pin goes where the vCPUs are."""
     return about.emulator_pin in (None, about.allowed_cpus, all_cpus(about.pins))
 
@@ -50,7 +50,7 @@ def neutralise(domains: Domains, uuid: str) -> None:
         _unpin(domains, domain.leftover, CONFIG)
 
 
-def _unpin(domains: Domains, about: Description, where: int) -> None:
+def _unpin(domains: Domains, about: DomainDescription, where: int) -> None:
     """The emulator threads first: a pin of theirs is known as ours by those of the vCPUs."""
     bound = _map(domains, about.allowed_cpus)
 
@@ -63,5 +63,5 @@ def _unpin(domains: Domains, about: Description, where: int) -> None:
     domains.connection.change(about.uuid, act)
 
 
-def _narrows(about: Description) -> bool:
+def _narrows(about: DomainDescription) -> bool:
     return any(cpus != about.allowed_cpus for cpus in about.pins)

@@ -14,7 +14,7 @@ from typing import Any, cast
 from nova_vp.core.types.knob import NO_QUOTA, Knob, Quota
 from vp_agent.drivers.base import ApplyFailed, GuestGone
 from vp_agent.drivers.cgroups import CpuGroup, NoCpuGroup, cpu_group, read_quota, writing_order
-from vp_agent.drivers.domain_xml import Description
+from vp_agent.drivers.domain_xml import DomainDescription
 from vp_agent.drivers.domains import Domain, Domains
 from vp_agent.drivers.vcpu_pinning import CONFIG, LIVE
 
@@ -121,7 +121,7 @@ def _without_groups(uuid: str) -> ApplyFailed:
     )
 
 
-def within_quota(about: Description, quota: Quota) -> None:
+def within_quota(about: DomainDescription, quota: Quota) -> None:
     """Raises ApplyFailed for what the kernel does not know or Nova did not give."""
     if quota.quota_us < SHORTEST_US or not SHORTEST_US <= quota.period_us <= LONGEST_PERIOD_US:
         raise ApplyFailed(
@@ -137,7 +137,7 @@ def within_quota(about: Description, quota: Quota) -> None:
         )
 
 
-def _before_us(about: Description) -> Quota:
+def _before_us(about: DomainDescription) -> Quota:
     held = about.applied.of(Knob.CPU_CAP) if about.applied else None
     return cast(Quota, held.original) if held else about.quota
 

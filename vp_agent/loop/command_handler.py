@@ -16,7 +16,7 @@ from nova_vp.core.types.action import Action, Outcome
 from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.policy import Mode
 from vp_agent.commands import NotAdvising, NotInForce, UnknownAction
-from vp_agent.loop.overrides import OrderBook
+from vp_agent.loop.overrides import ServerOverrides
 from vp_agent.loop.state import StateFolder
 
 LOG = logging.getLogger(__name__)
@@ -24,18 +24,18 @@ RELEASE_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Orders:
+class Commanded:
     mode: Mode
     approved: frozenset[str]
     revoked: frozenset[str]
     """Actions that are to be undone."""
 
 
-class Control:
+class CommandHandler:
     """Implements `Commands`."""
 
     def __init__(self, state: StateFolder, default_mode: Mode) -> None:
-        self.servers = OrderBook(state)
+        self.servers = ServerOverrides(state)
         """What is ordered of single ones."""
         self._state = state
         self._lock = threading.Lock()
@@ -47,9 +47,9 @@ class Control:
         self._release_done = threading.Event()
         self._release_ok = False
 
-    def orders(self) -> Orders:
+    def orders(self) -> Commanded:
         with self._lock:
-            return Orders(self._mode, self._approved, self._revoked)
+            return Commanded(self._mode, self._approved, self._revoked)
 
     def set_mode(self, mode: Mode) -> None:
         with self._lock:

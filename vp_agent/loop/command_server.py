@@ -13,13 +13,7 @@ from oslo_config import cfg
 
 from nova_vp import rpcapi, rpcserver, wire
 from nova_vp.core.types.policy import Mode
-from vp_agent.commands import (
-    Commands,
-    MigrationOrders,
-    NotAdvising,
-    NotInForce,
-    UnknownAction,
-)
+from vp_agent.commands import Commands, MigrationCommands, NotAdvising, NotInForce, UnknownAction
 from vp_agent.loop import request_log
 
 MAX_SPREAD_S = 60.0
@@ -98,7 +92,7 @@ class MigrationEndpoint:
 
     target = oslo_messaging.Target(version="1.1")
 
-    def __init__(self, orders: MigrationOrders) -> None:
+    def __init__(self, orders: MigrationCommands) -> None:
         self._orders = orders
 
     @oslo_messaging.expected_exceptions(wire.BadMessage)  # type: ignore[untyped-decorator]
@@ -131,7 +125,7 @@ class CommandServer:
         host: str,
         commands: Commands,
         publisher: Republishing,
-        migrations: MigrationOrders | None = None,
+        migrations: MigrationCommands | None = None,
     ) -> None:
         """Raises cfg.Error for an URL of the bus that cannot be used."""
         rpcapi.open_transport(conf)

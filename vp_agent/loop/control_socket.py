@@ -23,7 +23,7 @@ from nova_vp.core.types.policy import Mode
 from nova_vp.service.run_dir import LOCK
 from vp_agent.commands import CannotOrder, NotAdvising, NotInForce, UnknownAction
 from vp_agent.loop import request_log
-from vp_agent.loop.command_handler import RELEASE_TIMEOUT_S, Control
+from vp_agent.loop.command_handler import RELEASE_TIMEOUT_S, CommandHandler
 from vp_agent.loop.override_request import carry_out
 from vp_agent.loop.recorder import CannotRecord
 
@@ -131,7 +131,7 @@ class Server:
     def __init__(
         self,
         folder: RunFolder,
-        control: Control,
+        control: CommandHandler,
         status: Callable[[], Any],
         record: Callable[[str], str],
     ) -> None:

@@ -13,7 +13,7 @@ from vp_agent.format import knob_text
 LOG = logging.getLogger(__name__)
 
 
-class Story:
+class EventLog:
     """Remembers what was said, so that a lasting condition is told when it changes."""
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class Story:
         self._moving: frozenset[str] = frozenset()
         self._is_away = False
 
-    def tell(self, decision: Decision, outcomes: Iterable[Outcome]) -> None:
+    def log(self, decision: Decision, outcomes: Iterable[Outcome]) -> None:
         if self._is_away:
             LOG.info("libvirt answers again")
             self._is_away = False

@@ -17,7 +17,7 @@ from vp_agent.drivers.base import Actuator, ApplyFailed, DriverError, GuestGone,
 LOG = logging.getLogger(__name__)
 
 
-class Hands:
+class Executor:
     """The only code that changes a guest."""
 
     def __init__(self, journal: Journal, actuators: Mapping[Knob, Actuator], epoch: int) -> None:
@@ -93,7 +93,7 @@ class Hands:
         self._journal.write(entry.holding(back))
         self._actuator(held.knob).apply(guest_uuid, held.knob, held.original)
 
-    def settle(self, moves: Mapping[str, MemoryMove]) -> None:
+    def finish_moves(self, moves: Mapping[str, MemoryMove]) -> None:
         """The journal forgets memory that is back; of what is not, the next undo tries again."""
         for uuid, move in moves.items():
             held = self._entry(uuid).of(Knob.MEMORY) if move.is_over else None
@@ -156,7 +156,7 @@ class Hands:
         failed += [a.guest_uuid for a in todo if not self._undo(_slow(a), slow)]
         return tuple(dict.fromkeys(failed))
 
-    def let_go(self, applied: Applied) -> bool:
+    def release_guest(self, applied: Applied) -> bool:
         """Before the guest leaves this host: all goes back but its memory, which is laid anew where
         it arrives. Whether nothing of ours is left."""
         is_back = self._undo(_quick(applied), self._restore)
@@ -186,7 +186,7 @@ class Hands:
         """Only these are here: what was put on others ended with them."""
         self._put = {key: values for key, values in self._put.items() if key[0] in guest_uuids}
 
-    def disown(self, guest_uuids: Iterable[str]) -> None:
+    def drop_foreign(self, guest_uuids: Iterable[str]) -> None:
         """Somebody else changed these: what they changed stays as it is, and is forgotten; what
         still stands as we set it goes back.
 
@@ -195,11 +195,11 @@ class Hands:
         for uuid in guest_uuids:
             for held in self._entry(uuid).held:
                 try:
-                    self._disown(uuid, held)
+                    self._drop_foreign(uuid, held)
                 except DriverError as exc:
                     LOG.warning("vp=%s the journal stays for now: %s", uuid, exc)
 
-    def _disown(self, uuid: str, held: Held) -> None:
+    def _drop_foreign(self, uuid: str, held: Held) -> None:
         # Where memory lies is never exactly as asked, and nobody else moves it.
         ours = {held.value, *self._put.get((uuid, held.knob), ())}
         if held.knob is Knob.MEMORY or self._actuator(held.knob).read(uuid, held.knob) in ours:
@@ -207,7 +207,7 @@ class Hands:
         else:
             self._forget(uuid, held.knob)
 
-    def lapse(self, now_s: float) -> tuple[str, ...]:
+    def expire_leases(self, now_s: float) -> tuple[str, ...]:
         """What was not renewed in time goes back. Returns the guests that had such; monotonic."""
         entries = self._journal.read().values()
         lapsed = tuple(over(one, now_s) for one in entries if _ended(one, now_s))

@@ -23,7 +23,7 @@ MOST_HOLD_S = 24 * 3600.0
 
 
 @dataclass(slots=True)
-class Order:
+class PrepareRequest:
     """One guest to be let go of; the tick answers it."""
 
     escalation_id: str
@@ -39,7 +39,7 @@ class Hold:
     until_s: float
 
 
-class Migrations:
+class MigrationHolds:
     """Implements `MigrationOrders`."""
 
     def __init__(
@@ -50,7 +50,7 @@ class Migrations:
         self._stands = stands
         self._ended = ended
         self._lock = threading.Lock()
-        self._orders: list[Order] = []
+        self._orders: list[PrepareRequest] = []
         self._holds: dict[str, Hold] = {}
 
     def prepare(self, escalation_id: str, uuid: str, hold_s: float) -> Prepared:
@@ -59,7 +59,7 @@ class Migrations:
         if not stands:
             return Prepared(False, AGENT_BUSY if stands is None else NO_LONGER_HURT)
         failpoints.reach("before-prepared")
-        order = Order(escalation_id, uuid, min(max(hold_s, 0.0), MOST_HOLD_S))
+        order = PrepareRequest(escalation_id, uuid, min(max(hold_s, 0.0), MOST_HOLD_S))
         with self._lock:
             self._orders.append(order)
         order.is_answered.wait(ANSWER_WITHIN_S)

@@ -9,11 +9,11 @@ from typing import Any
 
 from nova_vp import wire
 from nova_vp.core.types.policy import Mode
-from nova_vp.wire.validation import Misshapen, Shape
+from nova_vp.wire.validation import Schema, SchemaError
 from vp_agent.commands import CannotOrder
-from vp_agent.loop.overrides import OrderBook
+from vp_agent.loop.overrides import ServerOverrides
 
-_LINE = Shape(
+_LINE = Schema(
     {
         "type": "object",
         "properties": {
@@ -31,12 +31,12 @@ _LINE = Shape(
 )
 
 
-def carry_out(book: OrderBook, value: str) -> list[dict[str, Any]]:
+def carry_out(book: ServerOverrides, value: str) -> list[dict[str, Any]]:
     """In the agent: what the line orders; then who has orders. Raises CannotOrder and OSError."""
     try:
         line = json.loads(value)
         _LINE.check(line)
-    except (ValueError, RecursionError, Misshapen) as exc:
+    except (ValueError, RecursionError, SchemaError) as exc:
         raise CannotOrder(f"that is no order for a server: {str(exc)[:200]}") from exc
     server = line.pop("server", "")
     if line:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from nova_vp import wire
 from nova_vp.core.types.guest import Guest, Unmanaged
 from nova_vp.core.types.policy import Mode
-from nova_vp.server_override import NOTHING, Ordered, orders_text, read_orders
+from nova_vp.server_override import NO_OVERRIDE, ServerOverride, overrides_text, read_overrides
 from vp_agent.commands import CannotOrder
 from vp_agent.loop.state import StateFolder
 
@@ -24,21 +24,21 @@ UNTOLD_S = 5.0
 """So long a server that has just arrived is left alone, unless somebody says what is ordered of it:
 an order must not be broken because the server moved. A vp-scheduler answers within a second."""
 
-Orders = Mapping[str, Ordered]
+Overrides = Mapping[str, ServerOverride]
 
 
-class Told(NamedTuple):
+class CloudOverrides(NamedTuple):
     """What the cloud's people ordered, as far as this host knows."""
 
     version: int
-    servers: Orders
+    servers: Overrides
     """Those that it was told of, whether anything is ordered or not."""
 
 
-NEVER_TOLD = Told(0, {})
+NO_CLOUD_OVERRIDES = CloudOverrides(0, {})
 
 
-class OrderBook:
+class ServerOverrides:
     def __init__(self, state: StateFolder) -> None:
         self._state = state
         self._lock = threading.Lock()
@@ -50,28 +50,30 @@ class OrderBook:
 
     def take(self, text: object) -> None:
         """All that is ordered of the servers it names; others that run here keep their orders."""
-        version, servers = read_orders(text)
+        version, servers = read_overrides(text)
         with self._lock:
             if version < self._told.version:
                 LOG.info("orders %d are older than those taken: %d", version, self._told.version)
                 return
             here = {guest.uuid for guest in self._guests}
             kept = {uuid: one for uuid, one in self._told.servers.items() if uuid in here}
-            told = Told(version, dict(list({**kept, **servers}.items())[-wire.MAX_SERVERS :]))
+            told = CloudOverrides(
+                version, dict(list({**kept, **servers}.items())[-wire.MAX_SERVERS :])
+            )
             if told != self._told:
-                self._state.set_orders(CLOUD, orders_text(*told))
+                self._state.set_orders(CLOUD, overrides_text(*told))
                 self._told = told
                 self._hold()
 
     def order(self, server: str, changes: Mapping[str, Any]) -> None:
         """By somebody on this host: name or UUID of a server that runs here, and the fields of
-        `Ordered` that are ordered anew. Raises CannotOrder and OSError."""
+        `ServerOverride` that are ordered anew. Raises CannotOrder and OSError."""
         with self._lock:
             uuid = self._uuid_of(server)
-            ordered = self._local.get(uuid, NOTHING)._replace(**changes)
+            ordered = self._local.get(uuid, NO_OVERRIDE)._replace(**changes)
             local = {**self._local, uuid: ordered}
             local = {uuid: one for uuid, one in local.items() if not one.is_nothing}
-            self._state.set_orders(LOCAL, orders_text(0, local))
+            self._state.set_orders(LOCAL, overrides_text(0, local))
             self._local = local
             self._hold()
 
@@ -84,8 +86,8 @@ class OrderBook:
             {
                 "uuid": uuid,
                 "name": names.get(uuid, ""),
-                "cloud": cloud.get(uuid, NOTHING).as_message(),
-                "here": local.get(uuid, NOTHING).as_message(),
+                "cloud": cloud.get(uuid, NO_OVERRIDE).as_message(),
+                "here": local.get(uuid, NO_OVERRIDE).as_message(),
             }
             for uuid in ordered
         ]
@@ -108,11 +110,11 @@ class OrderBook:
         self._obeyed = _both(self._told.servers, self._local)
 
     @property
-    def told(self) -> Told:
+    def told(self) -> CloudOverrides:
         return self._told
 
     def is_opted_out(self, uuid: str) -> bool:
-        return self._obeyed.get(uuid, NOTHING).opt_out
+        return self._obeyed.get(uuid, NO_OVERRIDE).opt_out
 
     def opted_out(self, guests: Iterable[Guest]) -> frozenset[str]:
         """Those that may not bear anything of ours, and can be changed now."""
@@ -132,14 +134,14 @@ class OrderBook:
         return tuple(
             _untouched_yet(guest)
             if guest.uuid in untold
-            else _marked(guest, obeyed.get(guest.uuid, NOTHING), host)
+            else _marked(guest, obeyed.get(guest.uuid, NO_OVERRIDE), host)
             for guest in guests
         )
 
     def _untold(self, guests: Iterable[Guest], now_s: float) -> frozenset[str]:
         """Only where somebody ever told: a host without vp-scheduler waits for nobody. The time
         runs from when it has arrived: a long migration is no answer."""
-        if self._told == NEVER_TOLD:
+        if self._told == NO_CLOUD_OVERRIDES:
             return frozenset()
         known, before = self._told.servers, self._untold_since_s
         self._untold_since_s = {
@@ -151,27 +153,27 @@ class OrderBook:
         return frozenset(uuid for uuid, since_s in since if now_s - since_s < UNTOLD_S)
 
 
-def _read(state: StateFolder, name: str) -> Told:
+def _read(state: StateFolder, name: str) -> CloudOverrides:
     text = state.orders(name)
     if text is None:
-        return NEVER_TOLD
+        return NO_CLOUD_OVERRIDES
     try:
-        return Told(*read_orders(text))
+        return CloudOverrides(*read_overrides(text))
     except wire.BadMessage as exc:
         LOG.error("%s is not readable (%s): starting without these orders", name, exc)
-        return NEVER_TOLD
+        return NO_CLOUD_OVERRIDES
 
 
-def _both(told: Orders, local: Orders) -> Orders:
+def _both(told: Overrides, local: Overrides) -> Overrides:
     """Without servers of which nothing is ordered."""
     both = {
-        uuid: told.get(uuid, NOTHING).with_local(local.get(uuid, NOTHING))
+        uuid: told.get(uuid, NO_OVERRIDE).with_local(local.get(uuid, NO_OVERRIDE))
         for uuid in told.keys() | local.keys()
     }
     return {uuid: ordered for uuid, ordered in both.items() if not ordered.is_nothing}
 
 
-def _marked(guest: Guest, ordered: Ordered, host: Mode) -> Guest:
+def _marked(guest: Guest, ordered: ServerOverride, host: Mode) -> Guest:
     if ordered.is_nothing:
         return guest
     weight = guest.priority if ordered.weight is None else ordered.weight

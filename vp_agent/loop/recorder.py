@@ -35,7 +35,7 @@ class CannotRecord(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Snapshot:
     """One tick, whole."""
 
     policy: Policy
@@ -96,7 +96,7 @@ class Recorder:
         with self._lock:
             return RecordingState(self._writer.path if self._writer else "", self._problem)
 
-    def record(self, seen: Seen) -> None:
+    def record(self, seen: Snapshot) -> None:
         """Never raises and never waits for the disk."""
         writer = self._writer
         if writer is not None:
@@ -119,12 +119,12 @@ class _Writer:
         self.path = tape.path
         self._tape = tape
         self._ended = ended
-        self._waiting: queue.Queue[Seen | None] = queue.Queue(WAITING_TICKS)
+        self._waiting: queue.Queue[Snapshot | None] = queue.Queue(WAITING_TICKS)
         self._is_closed = False
         self._thread = threading.Thread(target=self._run, name="record", daemon=True)
         self._thread.start()
 
-    def take(self, seen: Seen) -> None:
+    def take(self, seen: Snapshot) -> None:
         if self._is_closed:
             return
         try:
@@ -170,7 +170,7 @@ class _Tape:
         except OSError as exc:
             raise CannotRecord(f"cannot record into {path}: {exc.strerror}") from exc
 
-    def write(self, seen: Seen) -> None:
+    def write(self, seen: Snapshot) -> None:
         """Raises OSError; then the file ends with the line before."""
         if self._size > self._max_bytes:
             self._begin_anew()
@@ -181,7 +181,7 @@ class _Tape:
         self._append(self._lines.tick(tick))
         self._last = seen.policy, seen.after
 
-    def _goes_on(self, seen: Seen) -> bool:
+    def _goes_on(self, seen: Snapshot) -> bool:
         """Where the tick before it ended, and by the same numbers."""
         last = self._last
         return last is not None and last[0] is seen.policy and last[1] is seen.before

@@ -18,7 +18,7 @@ from nova_vp.core.types.policy import Mode, Policy
 from nova_vp.core.types.state import CoreState
 from nova_vp.core.types.topology import Limits
 from vp_agent.drivers.base import CountersDriver, GuestsDriver, Journal
-from vp_agent.publish.host_info import HostFacts
+from vp_agent.publish.host_info import HostInfo
 from vp_agent.publish.report import report
 
 KNOBS = frozenset({Knob.PLACEMENT, Knob.CPU_CAP})
@@ -26,7 +26,7 @@ KNOBS = frozenset({Knob.PLACEMENT, Knob.CPU_CAP})
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class ReadOnlyHost:
     """This host, as the drivers that only read give it."""
 
     name: str
@@ -37,8 +37,8 @@ class Watched:
     limits: Limits = field(default_factory=Limits)
 
 
-class Alone:
-    def __init__(self, host: Watched, policy: Policy, state: CoreState) -> None:
+class Standalone:
+    def __init__(self, host: ReadOnlyHost, policy: Policy, state: CoreState) -> None:
         self._host = host
         self._policy = policy
         self._state = state
@@ -66,7 +66,7 @@ class Alone:
 
     def _report(self, decision: Decision) -> dict[str, Any]:
         problems = self._host.counters.problems()
-        facts = HostFacts(
+        facts = HostInfo(
             host=self._host.name,
             counters=self._host.counters.name,
             actuator="none",
@@ -76,4 +76,4 @@ class Alone:
             hypervisor=self._host.guests.host_name(),
             knobs=KNOBS,
         )
-        return report(decision, facts, wire.Order(0, 0))
+        return report(decision, facts, wire.MessageVersion(0, 0))

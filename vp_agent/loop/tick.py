@@ -32,11 +32,11 @@ from vp_agent.drivers.base import (
     Publisher,
 )
 from vp_agent.drivers.journal_entry import NEVER
-from vp_agent.loop.command_handler import Control
-from vp_agent.loop.event_log import Story
-from vp_agent.loop.executor import Hands
-from vp_agent.loop.migration_holds import Migrations
-from vp_agent.loop.recorder import Recorder, Seen
+from vp_agent.loop.command_handler import CommandHandler
+from vp_agent.loop.event_log import EventLog
+from vp_agent.loop.executor import Executor
+from vp_agent.loop.migration_holds import MigrationHolds
+from vp_agent.loop.recorder import Recorder, Snapshot
 from vp_agent.loop.state import ProfileKeeper
 from vp_agent.publish.escalator import Escalator
 
@@ -53,7 +53,7 @@ class OwnHost:
     counters: CountersDriver
     memory: MemoryMover
     journal: Journal
-    hands: Hands
+    executor: Executor
     epoch: int
     last_epoch: int
     """Of the run before this one on this host: what it journalled is ours to restore exactly."""
@@ -66,7 +66,7 @@ class Cluster:
     """Who is told of what this host cannot mend, and what is ordered in return."""
 
     escalator: Escalator
-    migrations: Migrations
+    migrations: MigrationHolds
 
 
 class Tally(Protocol):
@@ -81,7 +81,7 @@ class Agent:
     def __init__(
         self,
         host: OwnHost,
-        control: Control,
+        control: CommandHandler,
         publisher: Publisher,
         keeper: ProfileKeeper,
         policy: Policy,
@@ -100,25 +100,25 @@ class Agent:
         self._tally = tally
         self.interval_s = 0.0
         """Between the beginnings of two ticks of `run`."""
-        self._story = Story()
+        self._event_log = EventLog()
         self.state = state
 
     def tick(self, now_s: float) -> Decision:
         """One sample to one decision. Raises HostUnavailable: nothing was changed then."""
         picture, before, policy = self.read(now_s), self.state, self._policy
         state, decision = step(before, picture, policy)
-        self._host.hands.disown(decision.foreign)
-        outcomes = self._host.hands.apply(decision.actions, now_s)
-        self._host.memory.set_paces(decision.memory_pace_kib_per_s)
+        self._host.executor.drop_foreign(decision.foreign)
+        outcomes = self._host.executor.apply(decision.actions, now_s)
+        self._host.memory.set_copy_rates(decision.copy_rate_kib_per_s)
         self.state = confirm(state, outcomes)
         if self._recorder:
-            self._recorder.record(Seen(policy, before, picture, decision, outcomes, self.state))
+            self._recorder.record(Snapshot(policy, before, picture, decision, outcomes, self.state))
         self._control.show(decision, picture.revoked)
         self._keeper.keep(state, now_s)
-        self._story.tell(decision, outcomes)
+        self._event_log.log(decision, outcomes)
         self._publisher.publish(decision, outcomes)
         if self._cluster:
-            self._cluster.escalator.take(decision)
+            self._cluster.escalator.submit(decision)
         if self._tally:
             self._tally.decided(decision, outcomes)
         return decision
@@ -127,7 +127,7 @@ class Agent:
     def limits(self) -> Limits:
         return self._host.limits
 
-    def take(self, policy: Policy, limits: Limits, interval_s: float) -> None:
+    def apply_config(self, policy: Policy, limits: Limits, interval_s: float) -> None:
         """The operator's new numbers, from the next tick on. From any thread."""
         self._host = replace(self._host, limits=limits)
         self._policy = policy
@@ -137,10 +137,10 @@ class Agent:
         """The one picture of this tick. Raises HostUnavailable."""
         self._end_leases(now_s)
         guests = self._host.guests.read()
-        self._host.hands.forget_others({guest.uuid for guest in guests})
+        self._host.executor.forget_others({guest.uuid for guest in guests})
         readings = self._host.counters.read(self._host.guests.threads())
         moves = self._host.memory.moves()
-        self._host.hands.settle(moves)
+        self._host.executor.finish_moves(moves)
         guests, applied = self._undo_strangers(guests)
         guests, applied = self._give_back_opted_out(guests, applied)
         guests, applied = self._leave_migrants(guests, applied, now_s)
@@ -156,7 +156,7 @@ class Agent:
             applied=applied,
             approved=orders.approved,
             revoked=orders.revoked,
-            knobs=self._host.hands.knobs,
+            knobs=self._host.executor.knobs,
             memory_moves=moves,
             limits=self._host.limits,
             epoch=self._host.epoch,
@@ -164,7 +164,7 @@ class Agent:
 
     def _end_leases(self, now_s: float) -> None:
         """The core renews what it still wants; after a hang it may have come too late."""
-        lapsed = self._host.hands.lapse(now_s)
+        lapsed = self._host.executor.expire_leases(now_s)
         for uuid in sorted(lapsed):
             LOG.warning("vp=%s not renewed in time, and given back", uuid)
 
@@ -188,7 +188,7 @@ class Agent:
             for guest in guests
             if guest.uuid in strangers
         )
-        self._host.hands.undo(found, waits=False)
+        self._host.executor.undo(found, waits=False)
         for uuid in sorted(strangers):
             LOG.info("vp=%s what another run had applied is undone", uuid)
         return self._host.guests.read(), ours
@@ -202,7 +202,7 @@ class Agent:
         ours = [entry for entry in ours if entry.held]
         if not ours:
             return guests, applied
-        failed = self._host.hands.undo(ours, waits=False)
+        failed = self._host.executor.undo(ours, waits=False)
         given_back = sorted({entry.guest_uuid for entry in ours} - set(failed))
         for uuid in given_back:
             LOG.info("vp=%s left alone by order, and given back", uuid)
@@ -216,13 +216,13 @@ class Agent:
         if self._cluster is None:
             return guests, applied
         here = {guest.uuid for guest in guests}
-        if self._cluster.migrations.carry_out(lambda uuid: self._let_go(uuid, here), now_s):
+        if self._cluster.migrations.carry_out(lambda uuid: self._release_guest(uuid, here), now_s):
             guests = self._host.guests.read()
             left = self._host.journal.read()
             applied = {uuid: held for uuid, held in applied.items() if uuid in left}
         return self._cluster.migrations.mark(guests, now_s), applied
 
-    def _let_go(self, uuid: str, here: Collection[str]) -> str:
+    def _release_guest(self, uuid: str, here: Collection[str]) -> str:
         """Why not; empty: nothing of ours is on it. Raises HostUnavailable."""
         if uuid not in here:
             return "it does not run on this host"
@@ -230,7 +230,7 @@ class Agent:
             return "somebody ordered that nova-vp leave it alone"
         held = self._host.journal.read().get(uuid)
         self._host.memory.abort(uuid, "it is about to leave this host")
-        if held is not None and not self._host.hands.let_go(held):
+        if held is not None and not self._host.executor.release_guest(held):
             return "its settings could not be taken back; see the agent's log"
         return ""
 
@@ -263,7 +263,7 @@ class Agent:
             self.tick(begun_s)
         except HostUnavailable as exc:
             is_done = False
-            self._story.unavailable(exc)
+            self._event_log.unavailable(exc)
         if self._tally:
             self._tally.ticked(time.monotonic() - begun_s, is_done=is_done)
 
@@ -271,7 +271,7 @@ class Agent:
         """Every guest to the values that stood there before us; whether all are there. Memory is
         on its way back, or, with `waits`, there."""
         try:
-            failed = self._host.hands.undo(self._host.journal.read().values(), waits=waits)
+            failed = self._host.executor.undo(self._host.journal.read().values(), waits=waits)
         except HostUnavailable as exc:
             LOG.error("libvirt is away (%s): run `vp-agent release` once it is back", exc)
             self._control.released(False)

@@ -20,11 +20,11 @@ from oslo_config import cfg
 from nova_vp import wire
 from nova_vp.core.types.action import Outcome
 from nova_vp.core.types.decision import Decision
-from vp_agent.publish.change_filter import is_news
+from vp_agent.publish.change_filter import is_material_change
 from vp_agent.publish.digest import digest
-from vp_agent.publish.host_info import HostFacts
+from vp_agent.publish.host_info import HostInfo
 from vp_agent.publish.report import report
-from vp_agent.publish.schedule import Intervals, Pace
+from vp_agent.publish.schedule import Intervals, Schedule
 
 LOG = logging.getLogger(__name__)
 CLOSE_TIMEOUT_S = 2.0
@@ -65,7 +65,7 @@ class BusSender:
 @dataclass(frozen=True, slots=True)
 class _Latest:
     decision: Decision
-    facts: HostFacts
+    facts: HostInfo
 
 
 class _Due(NamedTuple):
@@ -79,7 +79,7 @@ class BusPublisher:
     def __init__(
         self,
         sender: Sender,
-        facts: Callable[[], HostFacts],
+        facts: Callable[[], HostInfo],
         intervals: Intervals,
         epoch: int,
         *,
@@ -90,7 +90,7 @@ class BusPublisher:
         self._facts = facts
         self._epoch = epoch
         self._sequence = 0
-        self._pace = Pace(intervals, dice)
+        self._schedule = Schedule(intervals, dice)
         self._changed = threading.Condition()
         self._changes = 0
         self._latest: _Latest | None = None
@@ -109,19 +109,19 @@ class BusPublisher:
     def republish(self, within_s: float) -> None:
         """Send again at a random moment within that time, news or not. From any thread."""
         with self._changed:
-            self._pace.asked(time.monotonic(), within_s)
+            self._schedule.asked(time.monotonic(), within_s)
             self._note_change()
 
     def republish_digest(self, within_s: float) -> None:
         """The same, for those who are not told more than the digest."""
         with self._changed:
-            self._pace.asked_for_digest(time.monotonic(), within_s)
+            self._schedule.asked_for_digest(time.monotonic(), within_s)
             self._note_change()
 
-    def take(self, intervals: Intervals) -> None:
+    def apply_config(self, intervals: Intervals) -> None:
         """From the next message on. From any thread."""
         with self._changed:
-            self._pace.intervals = intervals
+            self._schedule.intervals = intervals
 
     @property
     def sent_at_s(self) -> float | None:
@@ -156,7 +156,7 @@ class BusPublisher:
     def _next(self, latest: _Latest) -> _Due:
         """Not under the lock: the tick must not wait for this comparison."""
         has_news = self._has_news(latest)
-        all_s, digest_s = self._pace.due_s(has_news), self._pace.digest_due_s()
+        all_s, digest_s = self._schedule.due_s(has_news), self._schedule.digest_due_s()
         # News never go in a digest alone: what it says must be what the next comparison is with.
         if has_news or all_s <= digest_s:
             return _Due(all_s, self._send)
@@ -183,7 +183,7 @@ class BusPublisher:
             or sent.facts.counters != latest.facts.counters
             or sent.facts.problems != latest.facts.problems
             or sent.facts.told is not latest.facts.told
-            or is_news(sent.decision, latest.decision)
+            or is_material_change(sent.decision, latest.decision)
         )
 
     def _send(self, latest: _Latest) -> None:
@@ -192,16 +192,16 @@ class BusPublisher:
         self._sender.send(_encode_digest(latest, order), full)
         with self._changed:
             self._sent = latest
-            self._pace.sent(time.monotonic())
+            self._schedule.sent(time.monotonic())
 
     def _send_digest(self, latest: _Latest) -> None:
         self._sender.send_digest(_encode_digest(latest, self._begin()))
 
-    def _begin(self) -> wire.Order:
+    def _begin(self) -> wire.MessageVersion:
         with self._changed:
-            self._pace.begun()
+            self._schedule.begun()
         self._sequence += 1
-        return wire.Order(self._epoch, self._sequence)
+        return wire.MessageVersion(self._epoch, self._sequence)
 
     def _note_success(self) -> None:
         if self._is_failing:
@@ -210,18 +210,18 @@ class BusPublisher:
 
     def _note_failure(self, exc: Exception) -> None:
         with self._changed:
-            self._pace.failed(time.monotonic())
+            self._schedule.failed(time.monotonic())
         if not self._is_failing:
             LOG.warning("not published, trying again and again: %s", exc)
         self._is_failing = True
 
 
-def _encode_digest(latest: _Latest, order: wire.Order) -> str:
+def _encode_digest(latest: _Latest, order: wire.MessageVersion) -> str:
     message = digest(latest.decision, latest.facts, order, time.monotonic())
     return wire.encode(wire.DIGEST_TOPIC, message)
 
 
-def _encode_report(latest: _Latest, order: wire.Order) -> str:
+def _encode_report(latest: _Latest, order: wire.MessageVersion) -> str:
     """With as much history as fits: a host full of much-moved VPs must still be heard."""
     for actions_per_vp in HISTORY_STEPS:
         message = report(latest.decision, latest.facts, order, actions_per_vp)

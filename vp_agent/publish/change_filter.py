@@ -11,7 +11,7 @@ NEWS_CORES = 0.5
 """Free CPU of a domain that moved by less is no news."""
 
 
-def is_news(old: Decision, new: Decision) -> bool:
+def is_material_change(old: Decision, new: Decision) -> bool:
     """Whether the change between two decisions is worth a message before the next refresh."""
     if old.mode is not new.mode or len(old.domains) != len(new.domains):
         return True

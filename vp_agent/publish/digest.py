@@ -12,10 +12,12 @@ from nova_vp import wire
 from nova_vp.core.model.predict import newcomer_class
 from nova_vp.core.types.decision import Decision, DomainView, VpView
 from nova_vp.core.types.guest import Isolation
-from vp_agent.publish.host_info import HostFacts, head
+from vp_agent.publish.host_info import HostInfo, head
 
 
-def digest(decision: Decision, facts: HostFacts, order: wire.Order, now_s: float) -> dict[str, Any]:
+def digest(
+    decision: Decision, facts: HostInfo, order: wire.MessageVersion, now_s: float
+) -> dict[str, Any]:
     """What schedulers place by, in at most `wire.DIGEST_BYTES` if leaving out domains can do it."""
     classes = dict.fromkeys(facts.stopped_servers, wire.UNKNOWN_CLASS)
     classes |= {view.guest.uuid: _class(view) for view in decision.vps}
@@ -59,7 +61,7 @@ def _digest_domain(view: DomainView) -> dict[str, Any]:
     }
 
 
-def _fitting(domains: list[dict[str, Any]], facts: HostFacts, room: int) -> list[dict[str, Any]]:
+def _fitting(domains: list[dict[str, Any]], facts: HostInfo, room: int) -> list[dict[str, Any]]:
     """Those that decide: where a newcomer would be homed, or, if it floats, where it is worst.
 
     At least one stays, whatever the size: a digest without domains would say nothing.

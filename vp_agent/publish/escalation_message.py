@@ -12,7 +12,7 @@ from nova_vp import wire
 from nova_vp.core.types.decision import Decision, Escalation, Migrant, VpView
 from nova_vp.core.types.guest import Guest, Unmanaged
 from nova_vp.core.types.policy import Mode, tightest
-from vp_agent.publish.host_info import HostFacts
+from vp_agent.publish.host_info import HostInfo
 from vp_agent.publish.report import alternative, evidence, number, sensitivity
 
 _MUST_STAY = frozenset(
@@ -35,7 +35,7 @@ def message(
     one: Escalation,
     id: str,
     decision: Decision,
-    facts: HostFacts,
+    facts: HostInfo,
     epoch: int,
     dirty_kib_per_s: Mapping[str, float],
 ) -> dict[str, Any]:

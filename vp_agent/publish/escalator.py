@@ -18,7 +18,7 @@ from nova_vp import wire
 from nova_vp.core.types.decision import Decision, Escalation
 from nova_vp.service import failpoints
 from vp_agent.publish import escalation_message
-from vp_agent.publish.host_info import HostFacts
+from vp_agent.publish.host_info import HostInfo
 from vp_agent.publish.outbox import Entry, Outbox, id_of
 
 LOG = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class DirtyRates(Protocol):
 @dataclass(frozen=True, slots=True)
 class _Latest:
     decision: Decision
-    facts: HostFacts
+    facts: HostInfo
 
 
 class Escalator:
@@ -57,7 +57,7 @@ class Escalator:
         outbox: Outbox,
         sender: Sender,
         rates: DirtyRates,
-        facts: Callable[[], HostFacts],
+        facts: Callable[[], HostInfo],
         epoch: int,
         *,
         clock: Callable[[], float] = time.monotonic,
@@ -83,7 +83,7 @@ class Escalator:
         self._thread = threading.Thread(target=self._run, name="escalate", daemon=True)
         self._thread.start()
 
-    def take(self, decision: Decision) -> None:
+    def submit(self, decision: Decision) -> None:
         """From the tick; wakes the thread only where something stands."""
         if decision.escalations or len(self._outbox):
             with self._changed:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from nova_vp import wire
 from nova_vp.service.health import Check, Health, Status, bus_check
-from vp_agent.publish.host_info import HostFacts
+from vp_agent.publish.host_info import HostInfo
 from vp_agent.publish.membw_file import NO_COUNTERS
 from vp_agent.publish.metrics import Sources
 
@@ -19,7 +19,7 @@ PATIENCE_TICKS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Wellness:
+class AgentHealth:
     host: str
     state_directory: str
     sources: Sources
@@ -65,7 +65,7 @@ class Wellness:
         return Check("state-directory", "writable", Status.WARN, told)
 
 
-def _counters(facts: HostFacts) -> Check:
+def _counters(facts: HostInfo) -> Check:
     told = ""
     if facts.counters == NO_COUNTERS:
         told = "no counter source works here, so nobody is seen hurt: run `vp-agent check`"

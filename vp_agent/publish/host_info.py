@@ -7,11 +7,11 @@ from typing import Any
 from nova_vp import wire
 from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.knob import Knob
-from vp_agent.loop.overrides import NEVER_TOLD, Told
+from vp_agent.loop.overrides import NO_CLOUD_OVERRIDES, CloudOverrides
 
 
 @dataclass(frozen=True, slots=True)
-class HostFacts:
+class HostInfo:
     """What a message says of the host besides the decision."""
 
     host: str
@@ -31,11 +31,11 @@ class HostFacts:
     """What this host's agent can turn, if it may."""
     hypervisor: str = ""
     """libvirt's name of the host, under which Placement knows it; empty: not asked yet."""
-    told: Told = NEVER_TOLD
+    told: CloudOverrides = NO_CLOUD_OVERRIDES
     """What is ordered of servers, as far as this host was told."""
 
 
-def head(decision: Decision, facts: HostFacts, order: wire.Order) -> dict[str, Any]:
+def head(decision: Decision, facts: HostInfo, order: wire.MessageVersion) -> dict[str, Any]:
     return {
         "v": wire.VERSION,
         "host": facts.host,

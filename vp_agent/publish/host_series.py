@@ -16,8 +16,8 @@ from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.sample import Incomplete, Sample
-from nova_vp.interference import is_hurt
-from vp_agent.publish.host_info import HostFacts
+from nova_vp.interference import is_degraded
+from vp_agent.publish.host_info import HostInfo
 
 UNKNOWN = "unknown"
 STATES = (*map(str, range(9)), UNKNOWN)
@@ -67,14 +67,14 @@ def _by(name: str, text: str, label: str, values: dict[str, float]) -> GaugeMetr
     return family
 
 
-def about(facts: HostFacts, release: str) -> Metric:
+def about(facts: HostInfo, release: str) -> Metric:
     family = InfoMetricFamily("nova_vp_agent", "By which means this host is measured and changed")
     told = {"release": release, "counters": facts.counters, "actuator": facts.actuator}
     family.add_metric([], told)
     return family
 
 
-def problems(facts: HostFacts) -> Metric:
+def problems(facts: HostInfo) -> Metric:
     text = "What is wrong with the counters: servers and, without any source, the host"
     return _single("counter_problems", text, len(facts.problems))
 
@@ -179,7 +179,7 @@ def of_servers(decision: Decision) -> Iterator[Metric]:
     for view in decision.vps:
         resource = [view.guest.uuid]
         kind = view.detection.kind.value if view.detection else None
-        hurt.add_metric(resource, is_hurt(view.state and view.state.number, kind) is True)
+        hurt.add_metric(resource, is_degraded(view.state and view.state.number, kind) is True)
         managed.add_metric(resource, view.guest.unmanaged is None)
         if view.state is not None:
             state.add_metric(resource, view.state.number)

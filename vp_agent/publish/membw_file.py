@@ -24,7 +24,7 @@ _CAUSE_NONE = frozenset({None, Incomplete.IDLE, Incomplete.STOPPED})
 """Of a server that does nothing it is known what traffic it causes."""
 
 
-class LoadTeller:
+class MembwFile:
     def __init__(
         self, folder: Path, source: str, clock: Callable[[], float] = time.monotonic
     ) -> None:

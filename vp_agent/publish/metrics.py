@@ -19,9 +19,9 @@ from nova_vp.core.types.action import Outcome, Result
 from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.reason import Reason
-from nova_vp.service.metric_labels import Labelled
+from nova_vp.service.metric_labels import LabelledCollector
 from vp_agent.publish import host_series
-from vp_agent.publish.host_info import HostFacts
+from vp_agent.publish.host_info import HostInfo
 
 TICK_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 DONE, AWAY = "done", "libvirt-away"
@@ -33,7 +33,7 @@ class Sources:
     """Where a scrape looks. Each only hands out what is there: none blocks, or asks the host."""
 
     last: Callable[[], Decision | None]
-    facts: Callable[[], HostFacts]
+    facts: Callable[[], HostInfo]
     sent_at_s: Callable[[], float | None]
     """Of the decision that was published last, monotonic."""
     is_listening: Callable[[], bool]
@@ -139,5 +139,5 @@ def registry_of(host: str, tally: Tally, sources: Sources) -> CollectorRegistry:
     inner.register(HostCollector(sources))
     ProcessCollector(registry=inner)
     outer = CollectorRegistry()
-    outer.register(Labelled(inner, {"fqdn": host}))
+    outer.register(LabelledCollector(inner, {"fqdn": host}))
     return outer

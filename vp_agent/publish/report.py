@@ -20,7 +20,7 @@ from nova_vp.core.types.reason import Rung
 from nova_vp.core.types.sample import Sample, Sensitivity
 from nova_vp.core.types.want import Alternative, PredictedLoss
 from vp_agent.format import cpu_list, knob_text
-from vp_agent.publish.host_info import HostFacts, head
+from vp_agent.publish.host_info import HostInfo, head
 
 MOST = wire.MOST_NUMBER
 _PLACING = frozenset({Rung.LOCAL_CPU, Rung.MOVE, Rung.SWAP, Rung.MOVE_WITH_MEMORY})
@@ -28,7 +28,7 @@ _PLACING = frozenset({Rung.LOCAL_CPU, Rung.MOVE, Rung.SWAP, Rung.MOVE_WITH_MEMOR
 
 
 def report(
-    decision: Decision, facts: HostFacts, order: wire.Order, actions_per_vp: int = 16
+    decision: Decision, facts: HostInfo, order: wire.MessageVersion, actions_per_vp: int = 16
 ) -> dict[str, Any]:
     """What operators and, cut down, tenants are shown."""
     offset_s = facts.epoch_offset_s
@@ -54,7 +54,7 @@ def report(
     }
 
 
-def _ordered(view: VpView, facts: HostFacts) -> dict[str, Any]:
+def _ordered(view: VpView, facts: HostInfo) -> dict[str, Any]:
     """Nothing where nobody has told of it yet."""
     ordered = facts.told.servers.get(view.guest.uuid)
     return {} if ordered is None else {"ordered": ordered.as_message()}

@@ -18,7 +18,7 @@ class Intervals:
     min_s: float
 
 
-class Pace:
+class Schedule:
     def __init__(self, intervals: Intervals, dice: Callable[[], float]) -> None:
         """`dice` gives numbers from 0 to 1."""
         self.intervals = intervals

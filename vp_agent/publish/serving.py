@@ -11,8 +11,8 @@ import oslo_messaging
 from oslo_config import cfg
 
 from nova_vp.service.broker_probe import BrokerProbe, brokers
-from nova_vp.service.metrics_server import Exposition, expose
-from vp_agent.publish.health import Wellness
+from nova_vp.service.metrics_server import MetricsServer, expose
+from vp_agent.publish.health import AgentHealth
 from vp_agent.publish.metrics import Sources, Tally, registry_of
 from vp_agent.wiring import Built, host_name
 
@@ -21,7 +21,7 @@ LOG = logging.getLogger(__name__)
 
 def serve(
     conf: cfg.ConfigOpts, built: Built, tally: Tally, is_listening: Callable[[], bool]
-) -> Exposition | None:
+) -> MetricsServer | None:
     """None where the port is not to be had; the log says why."""
     host = host_name(conf)
     sources = Sources(
@@ -31,7 +31,7 @@ def serve(
         is_listening=is_listening,
         is_broker_reachable=_probe(conf).is_reachable,
     )
-    wellness = Wellness(
+    wellness = AgentHealth(
         host=host,
         state_directory=conf.agent.state_directory,
         sources=sources,

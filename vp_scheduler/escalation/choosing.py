@@ -12,7 +12,7 @@ from nova_vp.core.types.policy import Mode
 from nova_vp.db.records import Attempt, Escalation
 from nova_vp.escalation_status import Status
 from nova_vp.service import failpoints
-from vp_scheduler.escalation.context import Desk, tell
+from vp_scheduler.escalation.context import StepContext, tell
 from vp_scheduler.escalation.messages import (
     candidates_of,
     complaint_of,
@@ -29,8 +29,8 @@ _WEAKEST = (Mode.OBSERVE, Mode.ADVISE, Mode.ENFORCE)
 
 
 class Choosing:
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, desk: StepContext) -> None:
+        self._context = desk
 
     def choose(self, found: Escalation) -> Escalation:
         failpoints.reach("after-acknowledgement")
@@ -40,7 +40,7 @@ class Choosing:
             loss_ratio_of(message, candidates),
             candidates,
             self._held(found, candidates),
-            self._desk.settings.terms,
+            self._context.settings.terms,
         )
         record = json.dumps(choice.as_json())
         text = sentences(complaint_of(message, candidates), choice.sentence)
@@ -48,14 +48,14 @@ class Choosing:
         tried = len(found.attempts)
         if tried and (choice.mover is None or tried >= MOST_ATTEMPTS or mode is Mode.OBSERVE):
             told = sentences(found.reason, choice.sentence if choice.mover is None else "")
-            return self._desk.save(found, status=Status.FAILED, reason=told)
+            return self._context.save(found, status=Status.FAILED, reason=told)
         if mode is Mode.OBSERVE:
             told = f"Observed only. {text}"
-            return self._desk.settled(found, status=Status.OBSERVED, choice=record, reason=told)
+            return self._context.settled(found, status=Status.OBSERVED, choice=record, reason=told)
         if choice.mover is None:
-            return self._desk.save(found, status=Status.REFUSED, choice=record, reason=text)
+            return self._context.save(found, status=Status.REFUSED, choice=record, reason=text)
         if mode is Mode.ADVISE:
-            return self._desk.save(
+            return self._context.save(
                 found, status=Status.PROPOSED, choice=record, reason=text, owner=None
             )
         reason = sentences(found.reason, choice.sentence) if tried else text
@@ -63,20 +63,20 @@ class Choosing:
 
     def _mode(self, found: Escalation, message: Mapping[str, Any]) -> Mode:
         """The weaker of the cloud's and the host's; what an operator has accepted is done."""
-        mode = min(self._desk.settings.mode, Mode(message["mode"]), key=_WEAKEST.index)
+        mode = min(self._context.settings.mode, Mode(message["mode"]), key=_WEAKEST.index)
         is_accepted = found.accepted_at is not None and mode is Mode.ADVISE
         return Mode.ENFORCE if is_accepted else mode
 
     def _held(self, found: Escalation, candidates: list[Candidate]) -> dict[str, str]:
-        now = self._desk.clock.now()
-        since = now - self._desk.settings.budgets.hold
+        now = self._context.clock.now()
+        since = now - self._context.settings.budgets.hold
         servers = [one.uuid for one in candidates]
-        latest = self._desk.ledger.moved_since(servers, since)
+        latest = self._context.ledger.moved_since(servers, since)
         held = {server: held_since(attempt) for server, attempt in latest.items()}
         return held | {attempt.server: attempt.detail for attempt in found.attempts}
 
     def _begin(self, found: Escalation, mover: Candidate, changes: Mapping[str, Any]) -> Escalation:
-        now = self._desk.clock.now()
+        now = self._context.clock.now()
         attempt = Attempt(
             attempt=len(found.attempts) + 1,
             server=mover.uuid,
@@ -84,22 +84,25 @@ class Choosing:
             project_id=mover.project_id,
             role=mover.role,
             memory_kib=mover.memory_kib,
-            timeout_s=self._desk.settings.timeout_s(mover.memory_kib),
+            timeout_s=self._context.settings.timeout_s(mover.memory_kib),
             source_host=found.host,
             status=Status.PREPARING,
             started_at=now,
         )
         changes = {**changes, "changed_at": now}
-        begun = self._desk.ledger.begin(found, attempt, changes, self._desk.settings.budgets)
+        begun = self._context.ledger.begin(found, attempt, changes, self._context.settings.budgets)
         if isinstance(begun, Escalation):
             tell(begun, begun.reason)
             return begun
         asked_at = found.accepted_at or found.received_at
-        if self._desk.since.elapsed_s((found.id, "budget"), asked_at) <= self._desk.settings.wait_s:
+        if (
+            self._context.since.elapsed_s((found.id, "budget"), asked_at)
+            <= self._context.settings.wait_s
+        ):
             reason = f"Waits: {begun}. {changes['reason']}"
             if found.attempts:  # What was tried before stands there already.
-                return self._desk.wait(found, BUDGET_WAIT_S)
-            return self._desk.wait(found, BUDGET_WAIT_S, choice=changes["choice"], reason=reason)
+                return self._context.wait(found, BUDGET_WAIT_S)
+            return self._context.wait(found, BUDGET_WAIT_S, choice=changes["choice"], reason=reason)
         refused = Status.FAILED if found.attempts else Status.REFUSED
         reason = sentences(changes["reason"], f"Waited too long: {begun}.")
-        return self._desk.save(found, status=refused, choice=changes["choice"], reason=reason)
+        return self._context.save(found, status=refused, choice=changes["choice"], reason=reason)

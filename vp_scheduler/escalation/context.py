@@ -17,7 +17,12 @@ from nova_vp.escalation_status import Status
 from nova_vp.service import failpoints
 from vp_scheduler.escalation.agents import Agents
 from vp_scheduler.escalation.clock import Clock, Since
-from vp_scheduler.escalation.messages import Sight, backoff_s, sentences, sight_of
+from vp_scheduler.escalation.messages import (
+    MigrationState,
+    backoff_s,
+    migration_state_of,
+    sentences,
+)
 from vp_scheduler.escalation.nova import Nova, Server, ServerGone
 from vp_scheduler.escalation.settings import Settings
 
@@ -26,7 +31,7 @@ MOST_WAIT_FOR_NOVA_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class Backends:
     """With which steps reach the world."""
 
     ledger: Ledger
@@ -35,8 +40,8 @@ class Means:
     clock: Clock
 
 
-class Desk:
-    def __init__(self, means: Means, settings: Settings) -> None:
+class StepContext:
+    def __init__(self, means: Backends, settings: Settings) -> None:
         self.ledger, self.agents, self.nova = means.ledger, means.agents, means.nova
         self.clock = means.clock
         self.settings = settings
@@ -83,7 +88,7 @@ class Desk:
     def _ended(self, attempt: Attempt, status: Status, detail: str) -> dict[str, Any]:
         return {"status": status, "detail": detail, "ended_at": self.clock.now()}
 
-    def look(self, attempt: Attempt) -> Sight:
+    def look(self, attempt: Attempt) -> MigrationState:
         """Raises NovaAway and NotAllowed."""
         server, project_id = attempt.server, attempt.project_id
         migrations = []
@@ -92,7 +97,7 @@ class Desk:
             seen: Server | None = self.nova.look(project_id, server)
         except ServerGone:
             seen = None
-        return sight_of(attempt, seen, migrations)
+        return migration_state_of(attempt, seen, migrations)
 
     def wait_for_nova(self, found: Escalation, exc: Exception) -> Escalation:
         LOG.warning("escalation=%s host=%s %s", found.id, found.host, exc)

@@ -15,7 +15,7 @@ WAITS_S = (1.0, 600.0)
 MIGRATABLE = frozenset({"ACTIVE", "PAUSED"})
 
 
-class Sight(NamedTuple):
+class MigrationState(NamedTuple):
     """What Nova shows of one server at one time."""
 
     server: Server | None
@@ -27,11 +27,13 @@ class Sight(NamedTuple):
     highest_id: int
 
 
-def sight_of(attempt: Attempt, server: Server | None, migrations: list[Migration]) -> Sight:
+def migration_state_of(
+    attempt: Attempt, server: Server | None, migrations: list[Migration]
+) -> MigrationState:
     floor = attempt.nova_floor
     ours = [one for one in migrations if one.is_ours and floor is not None and one.id > floor]
     others = [one for one in migrations if one not in ours and not one.is_over]
-    return Sight(
+    return MigrationState(
         server=server,
         ours=ours[0] if ours else None,
         others=others[0] if others else None,
@@ -45,7 +47,7 @@ def backoff_s(waited_s: float) -> float:
     return max(least_s, min(waited_s / 2, most_s))
 
 
-def is_migrating(sight: Sight) -> bool:
+def is_migrating(sight: MigrationState) -> bool:
     return sight.server is not None and sight.server.task_state == MIGRATING
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from nova_vp.db.records import Attempt, Escalation
 from nova_vp.escalation_status import Status
 from vp_scheduler.escalation.agents import AgentAway
-from vp_scheduler.escalation.context import Desk
+from vp_scheduler.escalation.context import StepContext
 from vp_scheduler.escalation.messages import backoff_s
 
 LOG = logging.getLogger(__name__)
@@ -16,8 +16,8 @@ TELL_FOR_S = 86_400.0
 
 
 class Telling:
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, desk: StepContext) -> None:
+        self._context = desk
 
     def finish(self, found: Escalation) -> Escalation:
         """It has ended. Its agent is told now and not before: who is told that one attempt has
@@ -27,14 +27,14 @@ class Telling:
 
     def _tell(self, found: Escalation, attempt: Attempt) -> Escalation:
         outcome, detail = attempt.status.value, attempt.detail
-        ended_at = attempt.ended_at or self._desk.clock.now()
+        ended_at = attempt.ended_at or self._context.clock.now()
         try:
-            self._desk.agents.end(found.host, found.id, attempt.server, outcome, detail)
+            self._context.agents.end(found.host, found.id, attempt.server, outcome, detail)
         except AgentAway as exc:
             if wait_s := self._wait_to_tell_s(found, ended_at, exc):
-                return self._desk.wait(found, wait_s)
-        told = {"told_at": self._desk.clock.now()}
-        return self._desk.ledger.save(found, {}, told, attempt.attempt)
+                return self._context.wait(found, wait_s)
+        told = {"told_at": self._context.clock.now()}
+        return self._context.ledger.save(found, {}, told, attempt.attempt)
 
     def _settle(self, found: Escalation) -> Escalation:
         """Of one without attempts the agent is told by its victim."""
@@ -42,15 +42,15 @@ class Telling:
             victim = json.loads(found.message)["victim"]
             outcome = found.status.value
             try:
-                self._desk.agents.end(found.host, found.id, victim, outcome, found.reason)
+                self._context.agents.end(found.host, found.id, victim, outcome, found.reason)
             except AgentAway as exc:
                 if wait_s := self._wait_to_tell_s(found, found.changed_at, exc):
-                    return self._desk.wait(found, wait_s)
-        return self._desk.settled(found)
+                    return self._context.wait(found, wait_s)
+        return self._context.settled(found)
 
     def _wait_to_tell_s(self, found: Escalation, since: datetime, exc: AgentAway) -> float:
         """0: long enough; its hold has ended by itself."""
-        waited_s = self._desk.since.elapsed_s((found.id, "tell"), since)
+        waited_s = self._context.since.elapsed_s((found.id, "tell"), since)
         if waited_s > TELL_FOR_S:
             LOG.warning(
                 "escalation=%s host=%s nobody was told how it ended: %s", found.id, found.host, exc

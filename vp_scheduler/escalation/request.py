@@ -13,7 +13,7 @@ from nova_vp.db.records import Escalation
 from nova_vp.escalation_status import Status
 from nova_vp.service import failpoints
 from vp_scheduler.escalation.agents import AgentAway
-from vp_scheduler.escalation.context import Desk
+from vp_scheduler.escalation.context import StepContext
 from vp_scheduler.escalation.messages import backoff_s, is_migrating, unfit
 from vp_scheduler.escalation.nova import NotAllowed, NovaAway, NovaConflict, NovaRefused, ServerGone
 from vp_scheduler.escalation.settings import HOLD_MARGIN_S
@@ -25,48 +25,50 @@ PREPARE_FOR_S = 300.0
 
 
 class Requesting:
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, desk: StepContext) -> None:
+        self._context = desk
 
     def prepare(self, found: Escalation) -> Escalation:
         attempt = found.latest
         hold_s = attempt.timeout_s + HOLD_MARGIN_S
-        if self._desk.settings.mode is Mode.OBSERVE and not attempt.asked:
-            return self._desk.end(found, Status.WITHDRAWN, "vp-scheduler is in mode observe now")
+        if self._context.settings.mode is Mode.OBSERVE and not attempt.asked:
+            return self._context.end(found, Status.WITHDRAWN, "vp-scheduler is in mode observe now")
         try:
-            why = self._desk.agents.prepare(found.host, found.id, attempt.server, hold_s)
+            why = self._context.agents.prepare(found.host, found.id, attempt.server, hold_s)
             if why == rpcapi.NO_LONGER_HURT:
-                return self._desk.end(found, Status.WITHDRAWN, "the victim is well again")
+                return self._context.end(found, Status.WITHDRAWN, "the victim is well again")
             if why:
-                return self._desk.another(found, f"its agent could not let go of it: {why}")
+                return self._context.another(found, f"its agent could not let go of it: {why}")
             return self._check(found)
         except (AgentAway, NovaAway) as exc:
-            waited_s = self._desk.since.elapsed_s((found.id, "prepare"), attempt.started_at)
+            waited_s = self._context.since.elapsed_s((found.id, "prepare"), attempt.started_at)
             if waited_s > PREPARE_FOR_S and not attempt.asked:
-                return self._desk.end(found, Status.FAILED, str(exc))
-            return self._desk.wait(found, backoff_s(waited_s))
+                return self._context.end(found, Status.FAILED, str(exc))
+            return self._context.wait(found, backoff_s(waited_s))
         except NotAllowed as exc:
-            return self._desk.end(found, Status.FAILED, str(exc))
+            return self._context.end(found, Status.FAILED, str(exc))
 
     def _check(self, found: Escalation) -> Escalation:
         """Whether Nova will take it; an operator's hand comes first."""
         attempt = found.latest
-        sight = self._desk.look(attempt)
+        sight = self._context.look(attempt)
         if attempt.asked and (sight.ours or is_migrating(sight)):
             # The request that nobody could find a moment ago has arrived after all.
-            return self._desk.save(found, {"status": Status.REQUESTING}, status=Status.REQUESTING)
+            return self._context.save(
+                found, {"status": Status.REQUESTING}, status=Status.REQUESTING
+            )
         if sight.server is None:
-            return self._desk.end(found, Status.WITHDRAWN, "the server is gone")
+            return self._context.end(found, Status.WITHDRAWN, "the server is gone")
         if sight.others or is_migrating(sight):
-            return self._desk.end(found, Status.WITHDRAWN, "somebody else migrates it already")
+            return self._context.end(found, Status.WITHDRAWN, "somebody else migrates it already")
         if fault := unfit(sight.server):
-            return self._desk.another(found, fault)
+            return self._context.another(found, fault)
         return self._request(found, sight.highest_id)
 
     def _request(self, found: Escalation, highest_id: int) -> Escalation:
-        clock, attempt = self._desk.clock, found.latest
+        clock, attempt = self._context.clock, found.latest
         begun_s = clock.monotonic_s()
-        found = self._desk.save(
+        found = self._context.save(
             found,
             {
                 "status": Status.REQUESTING,
@@ -77,23 +79,23 @@ class Requesting:
             status=Status.REQUESTING,
         )
         failpoints.reach("before-nova-call")
-        if clock.monotonic_s() - begun_s > self._desk.settings.lease_s / 3:
+        if clock.monotonic_s() - begun_s > self._context.settings.lease_s / 3:
             # We were held up, and another may be at it: let it be found as if we had died.
-            return self._desk.wait(found, 0.0)
+            return self._context.wait(found, 0.0)
         return self._ask(found)
 
     def _ask(self, found: Escalation) -> Escalation:
         attempt = found.latest
         try:
-            self._desk.nova.migrate(attempt.project_id, attempt.server)
+            self._context.nova.migrate(attempt.project_id, attempt.server)
         except NovaConflict:
             return self.find_request(found)
         except NovaRefused as exc:
-            return self._desk.another(found, str(exc))
+            return self._context.another(found, str(exc))
         except NotAllowed as exc:
-            return self._desk.end(found, Status.FAILED, str(exc))
+            return self._context.end(found, Status.FAILED, str(exc))
         except ServerGone:
-            return self._desk.end(found, Status.WITHDRAWN, "the server is gone")
+            return self._context.end(found, Status.WITHDRAWN, "the server is gone")
         except NovaAway as exc:
             LOG.warning(
                 "escalation=%s vp=%s it is not known whether Nova heard: %s",
@@ -101,23 +103,23 @@ class Requesting:
                 attempt.server,
                 exc,
             )
-            return self._desk.wait(found, self._desk.settings.poll_s)
+            return self._context.wait(found, self._context.settings.poll_s)
         failpoints.reach("after-nova-call")
-        return self._desk.save(found, {"status": Status.MIGRATING}, status=Status.MIGRATING)
+        return self._context.save(found, {"status": Status.MIGRATING}, status=Status.MIGRATING)
 
     def find_request(self, found: Escalation) -> Escalation:
         """Whoever was at it is gone, or does not know whether Nova heard."""
         attempt = found.latest
         try:
-            sight = self._desk.look(attempt)
+            sight = self._context.look(attempt)
         except (NovaAway, NotAllowed) as exc:
-            return self._desk.wait_for_nova(found, exc)
+            return self._context.wait_for_nova(found, exc)
         if sight.ours or is_migrating(sight):
-            return self._desk.save(found, {"status": Status.MIGRATING}, status=Status.MIGRATING)
+            return self._context.save(found, {"status": Status.MIGRATING}, status=Status.MIGRATING)
         if sight.server is None:
-            return self._desk.end(found, Status.WITHDRAWN, "the server is gone")
+            return self._context.end(found, Status.WITHDRAWN, "the server is gone")
         if sight.others:
-            return self._desk.end(found, Status.WITHDRAWN, "somebody else migrates it already")
+            return self._context.end(found, Status.WITHDRAWN, "somebody else migrates it already")
         return self.ask_again(found)
 
     def ask_again(self, found: Escalation) -> Escalation:
@@ -125,12 +127,12 @@ class Requesting:
         attempt = found.latest
         asked_at = attempt.requested_at or attempt.started_at
         if (
-            self._desk.since.elapsed_s((found.id, "settle"), asked_at)
-            < self._desk.settings.settle_s
+            self._context.since.elapsed_s((found.id, "settle"), asked_at)
+            < self._context.settings.settle_s
         ):
-            return self._desk.wait(found, self._desk.settings.poll_s)
+            return self._context.wait(found, self._context.settings.poll_s)
         if attempt.asked >= MOST_ASKED:
-            return self._desk.end(
+            return self._context.end(
                 found, Status.FAILED, f"Nova was asked {MOST_ASKED} times in vain"
             )
-        return self._desk.save(found, {"status": Status.PREPARING}, status=Status.PREPARING)
+        return self._context.save(found, {"status": Status.PREPARING}, status=Status.PREPARING)

@@ -57,7 +57,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class AcceptanceLimits:
     least_relief_ratio: float
     enough_ratio: float
     good_enough_loss_ratio: float
@@ -110,7 +110,7 @@ def choose(
     loss_ratio: float | None,
     candidates: Iterable[Candidate],
     held: Mapping[str, str],
-    terms: Terms,
+    terms: AcceptanceLimits,
 ) -> Choice:
     """`loss_ratio`: share of its performance that the victim has lost, where that was measured.
     `held`: who may not be moved now, and why."""
@@ -132,7 +132,7 @@ def choose(
     return Choice(mover, numbers, tuple(rejected), _told(mover, numbers, rejected), loss_ratio)
 
 
-def _weigh(one: Candidate, terms: Terms) -> Numbers:
+def _weigh(one: Candidate, terms: AcceptanceLimits) -> Numbers:
     copy_s = _copy_s(one, terms)
     weight = max(one.priority, LEAST_PRIORITY)
     cost_s = weight * (COPY_LOSS_RATIO * copy_s + COLD_S * len(one.sensitivity))
@@ -140,7 +140,7 @@ def _weigh(one: Candidate, terms: Terms) -> Numbers:
     return Numbers(copy_s, cost_s, gain_s, one.relief_ratio, one.others_ratio)
 
 
-def _copy_s(one: Candidate, terms: Terms) -> float:
+def _copy_s(one: Candidate, terms: AcceptanceLimits) -> float:
     """All rounds of copying what was written during the round before, as a geometric series."""
     bandwidth = terms.bandwidth_kib_per_s
     dirty = one.dirty_kib_per_s
@@ -156,7 +156,7 @@ def _fault(
     numbers: Numbers,
     loss_ratio: float | None,
     held: Mapping[str, str],
-    terms: Terms,
+    terms: AcceptanceLimits,
 ) -> tuple[Why, str] | None:
     """The first thing that speaks against it, the plainest first."""
     if one.obstacle:
@@ -178,7 +178,7 @@ def _fault(
     return None
 
 
-def _is_enough(one: Candidate, loss_ratio: float | None, terms: Terms) -> bool:
+def _is_enough(one: Candidate, loss_ratio: float | None, terms: AcceptanceLimits) -> bool:
     if loss_ratio is None:
         return True
     left_ratio = loss_ratio - one.relief_ratio
@@ -186,12 +186,12 @@ def _is_enough(one: Candidate, loss_ratio: float | None, terms: Terms) -> bool:
     return is_most or left_ratio <= terms.good_enough_loss_ratio
 
 
-def _is_never_copied(one: Candidate, terms: Terms) -> bool:
+def _is_never_copied(one: Candidate, terms: AcceptanceLimits) -> bool:
     dirty = one.dirty_kib_per_s
     return dirty is not None and dirty > MOST_DIRTY_RATIO * terms.bandwidth_kib_per_s
 
 
-def _too_dirty(one: Candidate, terms: Terms) -> str:
+def _too_dirty(one: Candidate, terms: AcceptanceLimits) -> str:
     dirty, bandwidth = one.dirty_kib_per_s or 0.0, terms.bandwidth_kib_per_s
     return f"writes {dirty / 1024:.0f} MiB/s where {bandwidth / 1024:.0f} MiB/s can be copied"
 

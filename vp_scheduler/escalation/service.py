@@ -21,11 +21,11 @@ from nova_vp.service import failpoints
 from vp_scheduler.escalation import session, settings
 from vp_scheduler.escalation.agents import BusAgents
 from vp_scheduler.escalation.clock import Clock
-from vp_scheduler.escalation.context import Means
+from vp_scheduler.escalation.context import Backends
 from vp_scheduler.escalation.nova import NoCloud, Nova, NovaClient
-from vp_scheduler.escalation.state_machine import Steps
+from vp_scheduler.escalation.state_machine import StateMachine
 from vp_scheduler.escalation.worker import Worker
-from vp_scheduler.ingest.message_filter import KnownHosts, Refusals, Unwelcome
+from vp_scheduler.ingest.message_filter import KnownHosts, MessageFilter, RejectedMessage
 
 LOG = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class EscalationEndpoint:
         self._ledger = ledger
         self._poke = poke
         self.known_hosts = KnownHosts(known_hosts)
-        self.refusals = Refusals()
+        self.refusals = MessageFilter()
         self._clock = clock
 
     # They go back to the agent, which keeps its escalation; a traceback here would tell no more.
@@ -63,7 +63,7 @@ class EscalationEndpoint:
         except wire.BadMessage as exc:
             self.refusals.note("malformed", "escalations", exc)
             raise
-        except Unwelcome as exc:
+        except RejectedMessage as exc:
             self.refusals.note("unwelcome", "escalations", exc)
             raise wire.BadMessage(str(exc)) from exc
         failpoints.reach("before-ledger-commit")
@@ -83,20 +83,20 @@ class EscalationService:
         ledger = Ledger(conf)
         self._agents = BusAgents(conf)
         nova = _open_nova(conf, chosen.mode)
-        self._steps = Steps(Means(ledger, self._agents, nova, clock), chosen)
+        self._steps = StateMachine(Backends(ledger, self._agents, nova, clock), chosen)
         self._worker = Worker(ledger, self._steps, clock, chosen.lease_s, chosen.poll_s)
         known_hosts = conf.vp_scheduler.known_hosts
-        self._endpoint = EscalationEndpoint(ledger, self._worker.poke, known_hosts, clock)
+        self._endpoint = EscalationEndpoint(ledger, self._worker.wake, known_hosts, clock)
         where = rpcapi.target(wire.ESCALATION_TOPIC, server="vp-scheduler")
         self._server = rpcserver.BackgroundServer(conf, where, [self._endpoint])
 
-    def take(self, conf: cfg.ConfigOpts) -> None:
+    def apply_config(self, conf: cfg.ConfigOpts) -> None:
         """What the mutable options say now. Raises cfg.Error, and changes nothing then."""
         chosen = settings.read(conf)
         _check_may_act(conf, chosen.mode)
         self._settings = chosen
-        self._steps.take(chosen)
-        self._endpoint.known_hosts.take(conf.vp_scheduler.known_hosts)
+        self._steps.apply_config(chosen)
+        self._endpoint.known_hosts.apply_config(conf.vp_scheduler.known_hosts)
 
     @property
     def mode(self) -> Mode:

@@ -8,7 +8,7 @@ from oslo_config import cfg
 
 from nova_vp.core.types.policy import Mode
 from nova_vp.db.escalations import Budgets
-from vp_scheduler.escalation.select import Terms
+from vp_scheduler.escalation.select import AcceptanceLimits
 
 KIB_PER_MIB, KIB_PER_GIB = 1 << 10, 1 << 20
 HOLD_MARGIN_S = 600.0
@@ -19,7 +19,7 @@ HOLD_MARGIN_S = 600.0
 class Settings:
     mode: Mode
     budgets: Budgets
-    terms: Terms
+    terms: AcceptanceLimits
     wait_s: float
     lease_s: float
     settle_s: float
@@ -43,7 +43,7 @@ def read(conf: cfg.ConfigOpts) -> Settings:
             per_vp_day=group.escalation_per_vp_day,
             hold=timedelta(seconds=group.escalation_hold_s),
         ),
-        terms=Terms(
+        terms=AcceptanceLimits(
             least_relief_ratio=group.escalation_least_relief_ratio,
             enough_ratio=group.escalation_enough_ratio,
             good_enough_loss_ratio=conf.policy.strict_max_hurt_ratio,

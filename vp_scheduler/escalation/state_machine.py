@@ -8,7 +8,7 @@ Which step a state takes, and nothing of what the steps do: they stand in `choos
 from nova_vp.db.records import Escalation
 from nova_vp.escalation_status import Status
 from vp_scheduler.escalation.choosing import Choosing
-from vp_scheduler.escalation.context import Desk, Means
+from vp_scheduler.escalation.context import Backends, StepContext
 from vp_scheduler.escalation.monitor import Following
 from vp_scheduler.escalation.notify import Telling
 from vp_scheduler.escalation.request import Requesting
@@ -18,21 +18,21 @@ MOST_STEPS = 30
 """At one go: a world that changes back and forth must not keep a thread for itself."""
 
 
-class Steps:
-    def __init__(self, means: Means, settings: Settings) -> None:
-        self._desk = Desk(means, settings)
-        requesting = Requesting(self._desk)
-        self._finish = Telling(self._desk).finish
+class StateMachine:
+    def __init__(self, means: Backends, settings: Settings) -> None:
+        self._context = StepContext(means, settings)
+        requesting = Requesting(self._context)
+        self._finish = Telling(self._context).finish
         self._table = {
-            Status.RECEIVED: Choosing(self._desk).choose,
+            Status.RECEIVED: Choosing(self._context).choose,
             Status.PREPARING: requesting.prepare,
             Status.REQUESTING: requesting.find_request,
-            Status.MIGRATING: Following(self._desk, requesting.ask_again).follow,
+            Status.MIGRATING: Following(self._context, requesting.ask_again).follow,
         }
 
-    def take(self, settings: Settings) -> None:
+    def apply_config(self, settings: Settings) -> None:
         """From the next step on. From any thread."""
-        self._desk.settings = settings
+        self._context.settings = settings
 
     def run(self, escalation: Escalation) -> None:
         """Until nothing can be done now; then the claim is given back.
@@ -43,4 +43,4 @@ class Steps:
             escalation = self._table.get(escalation.status, self._finish)(escalation)
             if escalation.owner is None:
                 return
-        self._desk.wait(escalation, self._desk.settings.poll_s)
+        self._context.wait(escalation, self._context.settings.poll_s)

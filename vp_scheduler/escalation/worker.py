@@ -71,7 +71,7 @@ class Worker:
         self._leases = Leases(self._owner, lease_s, clock.monotonic_s)
         self._busy: set[str] = set()
         self._penalty_until_s: dict[str, float] = {}
-        self._poked = threading.Event()
+        self._woken = threading.Event()
         self._stop = threading.Event()
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="escalation")
         self._thread = threading.Thread(target=self._run, name="escalations", daemon=True)
@@ -80,14 +80,14 @@ class Worker:
     def start(self) -> None:
         self._thread.start()
 
-    def poke(self) -> None:
+    def wake(self) -> None:
         """There is news in the ledger."""
-        self._poked.set()
+        self._woken.set()
 
     def stop(self, timeout_s: float) -> None:
         """What is being done is finished first, within the timeout; the rest is found later."""
         self._stop.set()
-        self._poked.set()
+        self._woken.set()
         if self._thread.is_alive():
             self._thread.join(timeout_s)
         ending = threading.Thread(target=self._pool.shutdown, name="end", daemon=True)
@@ -105,8 +105,8 @@ class Worker:
                 retry_s = min(2 * retry_s, most_s)
                 continue
             self._is_failing, retry_s = False, DATABASE_RETRY_S[0]
-            self._poked.wait(self._poll_s)
-            self._poked.clear()
+            self._woken.wait(self._poll_s)
+            self._woken.clear()
 
     def look_for_work(self) -> None:
         """Raises `ERRORS` of the database."""

@@ -11,7 +11,7 @@ GATHER_S = 1.0
 """For so long others may join who has asked."""
 
 
-class OnDemand:
+class Coalescer:
     def __init__(
         self, name: str, work: Callable[[bool], None], every_s: float | None = None
     ) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 LOG = logging.getLogger(__name__)
 
 
-class Unwelcome(Exception):
+class RejectedMessage(Exception):
     """The message has the right shape, but is late, duplicated or of a host we do not know."""
 
 
@@ -26,17 +26,17 @@ class KnownHosts:
     def __len__(self) -> int:
         return len(self._names)
 
-    def take(self, names: Iterable[str]) -> None:
+    def apply_config(self, names: Iterable[str]) -> None:
         """From the next message on."""
         self._names = frozenset(names)
 
     def check(self, host: str) -> None:
-        """Raises Unwelcome."""
+        """Raises RejectedMessage."""
         if self._names and host not in self._names:
-            raise Unwelcome(f"{host}: not among [vp_scheduler] known_hosts")
+            raise RejectedMessage(f"{host}: not among [vp_scheduler] known_hosts")
 
 
-class Refusals:
+class MessageFilter:
     """Of one endpoint."""
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ from oslo_config import cfg
 from nova_vp import rpcapi, wire
 from nova_vp.db.overrides import NEVER_WRITTEN, Changed
 from nova_vp.db.report_store import ERRORS
-from nova_vp.server_override import NOTHING, Ordered, orders_text
+from nova_vp.server_override import NO_OVERRIDE, ServerOverride, overrides_text
 from vp_scheduler.ingest.report_queue import MAX_HOSTS
 
 LOG = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ FAULTS = (*ERRORS, oslo_messaging.MessagingException, wire.BadMessage)
 
 
 class Ordering(Protocol):
-    """`nova_vp.db.overrides.OrderBook`, as far as it is used here."""
+    """`nova_vp.db.overrides.OverrideStore`, as far as it is used here."""
 
     def changed_since(self, version: int) -> Changed: ...
 
@@ -59,18 +59,18 @@ class Held(NamedTuple):
     """What a host says that it was told."""
 
     version: int
-    servers: Mapping[str, Ordered | None]
+    servers: Mapping[str, ServerOverride | None]
     """All that run there; None: it was told nothing of that one."""
 
 
-class OrderTeller:
+class OverrideSync:
     def __init__(self, book: Ordering, agents: Telling, every_s: float = EVERY_S) -> None:
         self._every_s = every_s
         self._book = book
         self._agents = agents
         self._changed = threading.Condition()
         self._version = NEVER_WRITTEN
-        self._ordered: dict[str, Ordered] = {}
+        self._ordered: dict[str, ServerOverride] = {}
         """By server; those of which nothing is ordered are absent."""
         self._differing: dict[str, Held] = {}
         """Hosts that are to be told, or looked at again with newer orders."""
@@ -94,7 +94,7 @@ class OrderTeller:
                 self._differing.pop(report["host"], None)
             return
         told = {vp["uuid"].lower(): vp.get("ordered") for vp in report["vps"]}
-        read = {u: None if o is None else Ordered.from_message(o) for u, o in told.items()}
+        read = {u: None if o is None else ServerOverride.from_message(o) for u, o in told.items()}
         held = Held(report["orders_version"], read)
         with self._changed:
             self._differing.pop(report["host"], None)
@@ -106,7 +106,7 @@ class OrderTeller:
         if held.version == NEVER_WRITTEN < self._version:
             return False  # Once told, it waits for the orders of whoever arrives.
         wanted = self._ordered
-        return all(told == wanted.get(uuid, NOTHING) for uuid, told in held.servers.items())
+        return all(told == wanted.get(uuid, NO_OVERRIDE) for uuid, told in held.servers.items())
 
     def _run(self) -> None:
         while not self._is_closed:
@@ -157,7 +157,9 @@ class OrderTeller:
                     del self._differing[host]
 
     def _text(self, servers: Iterable[str]) -> str:
-        return orders_text(self._version, {u: self._ordered.get(u, NOTHING) for u in servers})
+        return overrides_text(
+            self._version, {u: self._ordered.get(u, NO_OVERRIDE) for u in servers}
+        )
 
     def _note_failure(self, exc: Exception) -> None:
         if not self._is_failing:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from nova_vp import wire
 from nova_vp.newcomer_class import most_common
-from vp_scheduler.ingest.message_filter import Unwelcome
+from vp_scheduler.ingest.message_filter import RejectedMessage
 
 
 class _Lesson(NamedTuple):
@@ -21,7 +21,7 @@ class _Lesson(NamedTuple):
     of_flavor: Mapping[str, int]
 
 
-class Learned:
+class ProfileCache:
     def __init__(self, stale_after_s: float, clock: Callable[[], float]) -> None:
         self._stale_after_s = stale_after_s
         self._clock = clock
@@ -34,7 +34,7 @@ class Learned:
         is_heard = current is not None and now_s - current.heard_s <= self._stale_after_s
         # Senders' clocks differ: whose is behind is heard when the others have fallen silent.
         if current is not None and is_heard and message["sent"] < current.sent:
-            raise Unwelcome("profiles: older than those that are known")
+            raise RejectedMessage("profiles: older than those that are known")
         of_image = {(flavor, image): number for flavor, image, number in message["learned"]}
         self._lesson = _Lesson(message["sent"], now_s, of_image, _by_flavor(message["learned"]))
 

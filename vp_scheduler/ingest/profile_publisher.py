@@ -19,7 +19,7 @@ from nova_vp import rpcapi, wire
 from nova_vp.db.records import ClassCount
 from nova_vp.db.report_store import ERRORS
 from nova_vp.newcomer_class import most_common
-from vp_scheduler.ingest.coalesce import OnDemand
+from vp_scheduler.ingest.coalesce import Coalescer
 
 LOG = logging.getLogger(__name__)
 EVERY_S = 60.0
@@ -42,14 +42,14 @@ def learn(counts: Iterable[ClassCount], least_vps: int) -> Lesson:
     return sorted((*pair, most_common(seen[pair])) for pair in usual if measured[pair] >= least_vps)
 
 
-class Teacher:
+class ProfilePublisher:
     def __init__(self, conf: cfg.ConfigOpts, store: Counting) -> None:
         self._conf = conf
         self._store = store
         self._least_vps = conf.vp_scheduler.learn_from_vps
         self._is_failing = False
         self._sent: Lesson = []
-        self._on_demand = OnDemand("teach", self._try_to_teach, EVERY_S)
+        self._on_demand = Coalescer("teach", self._try_to_teach, EVERY_S)
 
     def start(self) -> None:
         self._on_demand.start()

@@ -22,7 +22,7 @@ class Purging(Protocol):
     def purge(self, before: Before, now: datetime) -> Iterator[Step]: ...
 
 
-class Janitor:
+class Purger:
     def __init__(self, conf: cfg.ConfigOpts, store: Purging) -> None:
         self._settings = conf.vp_scheduler
         self._store = store

@@ -13,7 +13,7 @@ MAX_HOSTS = 20_000
 MAX_BYTES = 256 * 1024 * 1024
 
 
-class Inbox:
+class ReportQueue:
     def __init__(self, max_hosts: int = MAX_HOSTS, max_bytes: int = MAX_BYTES) -> None:
         self._max_hosts = max_hosts
         self._max_bytes = max_bytes

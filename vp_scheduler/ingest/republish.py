@@ -16,7 +16,7 @@ from nova_vp import rpcapi
 from nova_vp.db.records import HostHead
 from nova_vp.db.report_store import ERRORS
 from vp_scheduler.ingest import jitter
-from vp_scheduler.ingest.coalesce import OnDemand
+from vp_scheduler.ingest.coalesce import Coalescer
 
 LOG = logging.getLogger(__name__)
 
@@ -25,11 +25,11 @@ class Listing(Protocol):
     def list_heads(self) -> list[HostHead]: ...
 
 
-class Caller:
+class RepublishRequester:
     def __init__(self, conf: cfg.ConfigOpts, store: Listing) -> None:
         self._conf = conf
         self._store = store
-        self._on_demand = OnDemand("call", lambda is_asked: self._call_for_digests())
+        self._on_demand = Coalescer("call", lambda is_asked: self._call_for_digests())
 
     def start(self) -> None:
         self._on_demand.start()

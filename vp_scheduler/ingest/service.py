@@ -16,14 +16,14 @@ from oslo_config import cfg
 from oslo_db import exception as db_exception
 
 from nova_vp import rpcapi, rpcserver, wire
-from nova_vp.db.overrides import OrderBook
+from nova_vp.db.overrides import OverrideStore
 from nova_vp.db.report_store import ERRORS, NewReport
-from vp_scheduler.ingest.message_filter import KnownHosts, Refusals, Unwelcome
-from vp_scheduler.ingest.override_sync import BusAgents, OrderTeller
-from vp_scheduler.ingest.profile_publisher import Counting, Teacher
-from vp_scheduler.ingest.purger import Janitor, Purging
-from vp_scheduler.ingest.report_queue import Inbox
-from vp_scheduler.ingest.republish import Caller, Listing
+from vp_scheduler.ingest.message_filter import KnownHosts, MessageFilter, RejectedMessage
+from vp_scheduler.ingest.override_sync import BusAgents, OverrideSync
+from vp_scheduler.ingest.profile_publisher import Counting, ProfilePublisher
+from vp_scheduler.ingest.purger import Purger, Purging
+from vp_scheduler.ingest.report_queue import ReportQueue
+from vp_scheduler.ingest.republish import Listing, RepublishRequester
 
 LOG = logging.getLogger(__name__)
 RETRY_S = (1.0, 30.0)
@@ -50,7 +50,7 @@ class ReportEndpoint:
 
     def __init__(
         self,
-        inbox: Inbox,
+        inbox: ReportQueue,
         known_hosts: Iterable[str] = (),
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         teach: Callable[[], None] = lambda: None,
@@ -67,7 +67,7 @@ class ReportEndpoint:
         self._compare_orders = compare_orders
         self.known_hosts = KnownHosts(known_hosts)
         self._clock = clock
-        self.refusals = Refusals()
+        self.refusals = MessageFilter()
         self.taken = 0
         """Messages, good and bad."""
 
@@ -79,12 +79,12 @@ class ReportEndpoint:
         except wire.BadMessage as exc:
             self.refusals.note("malformed", "reports", exc)
             return
-        except Unwelcome as exc:
+        except RejectedMessage as exc:
             self.refusals.note("unwelcome", "reports", exc)
             return
         self._heard(message["at"])
         self._compare_orders(message)
-        order = wire.order_of(message)
+        order = wire.version_of(message)
         self._inbox.put(NewReport(message["host"], order, message["mode"], self._clock(), text))
 
     def republish_profiles(self, context: Any) -> None:
@@ -99,7 +99,7 @@ class ReportEndpoint:
 class Writer:
     """Takes batches from the inbox into the store, one transaction each, on its own thread."""
 
-    def __init__(self, inbox: Inbox, store: Saving, batch_size: int) -> None:
+    def __init__(self, inbox: ReportQueue, store: Saving, batch_size: int) -> None:
         self._inbox = inbox
         self._store = store
         self._batch_size = batch_size
@@ -177,9 +177,9 @@ class Service:
     ) -> None:
         """`heard` as of `ReportEndpoint`."""
         settings = conf.vp_scheduler
-        self.inbox = inbox = Inbox()
-        teacher, caller = Teacher(conf, store), Caller(conf, store)
-        orders = OrderTeller(OrderBook(conf), BusAgents(conf))
+        self.inbox = inbox = ReportQueue()
+        teacher, caller = ProfilePublisher(conf, store), RepublishRequester(conf, store)
+        orders = OverrideSync(OverrideStore(conf), BusAgents(conf))
         self.endpoint = ReportEndpoint(
             inbox,
             settings.known_hosts,
@@ -189,7 +189,7 @@ class Service:
             compare_orders=orders.heard,
         )
         self._writer = Writer(inbox, store, settings.batch_size)
-        self._threads = (teacher, caller, orders, Janitor(conf, store))
+        self._threads = (teacher, caller, orders, Purger(conf, store))
         # One queue for all vp-schedulers; a server name is needed, and it names one more.
         where = rpcapi.target(wire.REPORT_TOPIC, server="vp-scheduler")
         self._server = rpcserver.BackgroundServer(

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from nova_vp.db.report_store import ERRORS
-from nova_vp.db.stats import Survey
+from nova_vp.db.stats import Stats
 
 LOG = logging.getLogger(__name__)
 EVERY_S = 10.0
@@ -21,12 +21,12 @@ PATIENCE_S = 60.0
 
 
 class Surveying(Protocol):
-    def survey(self, now: datetime) -> Survey: ...
+    def survey(self, now: datetime) -> Stats: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    survey: Survey | None
+class Snapshot:
+    survey: Stats | None
     """The last one that there was; None: none yet."""
     at_s: float | None
     """When it was made, monotonic."""
@@ -34,7 +34,7 @@ class Seen:
     """The look after it did."""
 
 
-class Lookout:
+class StatsPoller:
     def __init__(
         self,
         surveyor: Surveying,
@@ -45,7 +45,7 @@ class Lookout:
         self._every_s = every_s
         self._clock = clock
         self._begun_s = clock()
-        self._seen = Seen(None, None, has_failed=False)
+        self._seen = Snapshot(None, None, has_failed=False)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lookout", daemon=True)
 
@@ -56,7 +56,7 @@ class Lookout:
         self._stop.set()
         self._thread.join(timeout_s)
 
-    def seen(self) -> Seen:
+    def seen(self) -> Snapshot:
         return self._seen
 
     def is_database_well(self) -> bool:
@@ -70,9 +70,9 @@ class Lookout:
             survey = self._surveyor.survey(datetime.now(UTC))
         except ERRORS as exc:
             LOG.debug("the database was not surveyed: %s", exc)
-            self._seen = Seen(self._seen.survey, self._seen.at_s, has_failed=True)
+            self._seen = Snapshot(self._seen.survey, self._seen.at_s, has_failed=True)
         else:
-            self._seen = Seen(survey, self._clock(), has_failed=False)
+            self._seen = Snapshot(survey, self._clock(), has_failed=False)
 
     def _run(self) -> None:
         self.look()

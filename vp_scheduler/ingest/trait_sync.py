@@ -23,12 +23,7 @@ from nova_vp.db.records import HostHead, HostRecord
 from nova_vp.db.report_store import ERRORS
 from vp_scheduler.escalation import session
 from vp_scheduler.escalation.session import Cloud
-from vp_scheduler.placement.host_traits import (
-    OURS,
-    Capabilities,
-    capabilities_of,
-    traits_of,
-)
+from vp_scheduler.placement.host_traits import OURS, HostTraits, capabilities_of, traits_of
 
 LOG = logging.getLogger(__name__)
 MICROVERSION = "1.18"
@@ -134,7 +129,7 @@ class Hosts:
         self._began_s = clock()
         self._news: dict[str, tuple[Any, float]] = {}
         """Order, and when it was the news."""
-        self._able: dict[str, tuple[int, Capabilities]] = {}
+        self._able: dict[str, tuple[int, HostTraits]] = {}
 
     @property
     def is_sure(self) -> bool:
@@ -162,7 +157,7 @@ class Hosts:
         self._news[head.host] = head.order, news_at_s
         return now_s - news_at_s <= self._stale_after_s
 
-    def _capabilities(self, head: HostHead, rest: Callable[[], object]) -> Capabilities | None:
+    def _capabilities(self, head: HostHead, rest: Callable[[], object]) -> HostTraits | None:
         epoch, able = self._able.get(head.host, (None, None))
         if epoch == head.order.epoch:
             return able
@@ -176,7 +171,7 @@ class Hosts:
         return able
 
 
-class Traits:
+class TraitSync:
     """Brings Placement to what the hosts report, every now and then until closed."""
 
     def __init__(
@@ -279,14 +274,14 @@ def _differences(
     ]
 
 
-def open_traits(conf: cfg.ConfigOpts, reports: Reports) -> Traits | None:
+def open_traits(conf: cfg.ConfigOpts, reports: Reports) -> TraitSync | None:
     """None where nobody gave us an identity in the cloud, or wants no traits. Raises cfg.Error."""
     settings = conf.vp_scheduler
     if not settings.traits_interval_s or not session.is_configured(conf):
         return None
     placement = Placement(adapter_to(session.open_cloud(conf)))
     hosts = Hosts(reports, settings.stale_after_s)
-    return Traits(hosts, placement, settings.traits_interval_s)
+    return TraitSync(hosts, placement, settings.traits_interval_s)
 
 
 def adapter_to(cloud: Cloud) -> Adapter:

@@ -17,7 +17,7 @@ from vp_scheduler.placement.host_digest import HostDigest, Loss
 _CLASSES = newcomers(FALLBACK_CLOCK_HZ, Policy())
 
 
-class Kin(NamedTuple):
+class GroupMembers(NamedTuple):
     members: tuple[tuple[int, int], ...]
     """Seat and newcomer class of each."""
     strangers: frozenset[int]
@@ -45,7 +45,7 @@ class Kin(NamedTuple):
         return any(_is_in(seat, digest, number) for seat in seats)
 
 
-def kin_of(digest: HostDigest, marks: Collection[bytes]) -> Kin | None:
+def kin_of(digest: HostDigest, marks: Collection[bytes]) -> GroupMembers | None:
     """`marks`: of the VP's other servers. None: none is there, or the agent does not say where."""
     if not (digest.seats and digest.classes):
         return None
@@ -59,7 +59,9 @@ def kin_of(digest: HostDigest, marks: Collection[bytes]) -> Kin | None:
         strangers.add(place)
         if seat & wire.STRICT_SEAT:
             stricts.add(place)
-    return Kin(tuple(members), frozenset(strangers), frozenset(stricts)) if members else None
+    return (
+        GroupMembers(tuple(members), frozenset(strangers), frozenset(stricts)) if members else None
+    )
 
 
 def _is_in(seat: int, digest: HostDigest, number: int) -> bool:

@@ -87,8 +87,8 @@ class HostDigest:
     """What `judge` remembers; nobody else reads it."""
 
     @property
-    def order(self) -> wire.Order:
-        return wire.Order(self.epoch, self.sequence)
+    def order(self) -> wire.MessageVersion:
+        return wire.MessageVersion(self.epoch, self.sequence)
 
     def loss(self, loss: int, place: int, newcomer_class: int) -> float:
         return self.losses[(loss * len(self.cpus) + place) * _CLASSES + newcomer_class] / 1000

@@ -15,7 +15,7 @@ NO_COUNTERS = "none"
 
 
 @dataclass(frozen=True, slots=True)
-class Capabilities:
+class HostTraits:
     """Of one run of a host's agent, from its report. The mode may change within a run."""
 
     provider: str
@@ -24,16 +24,16 @@ class Capabilities:
     knobs: frozenset[str]
 
 
-def capabilities_of(report: Mapping[str, Any]) -> Capabilities:
+def capabilities_of(report: Mapping[str, Any]) -> HostTraits:
     """Per `wire.REPORT_SCHEMA`; agents of older releases say neither name nor knobs."""
-    return Capabilities(
+    return HostTraits(
         provider=report.get("hypervisor") or report["host"],
         has_counters=report["counters"]["source"] != NO_COUNTERS,
         knobs=frozenset(report.get("knobs", ())),
     )
 
 
-_TRAITS: Mapping[str, Callable[[Capabilities, str], bool]] = {
+_TRAITS: Mapping[str, Callable[[HostTraits, str], bool]] = {
     "CUSTOM_VP_MANAGED": lambda able, mode: True,
     "CUSTOM_VP_ENFORCE": lambda able, mode: mode == Mode.ENFORCE.value,
     "CUSTOM_VP_COUNTERS": lambda able, mode: able.has_counters,
@@ -46,5 +46,5 @@ OURS = frozenset(_TRAITS)
 """Exactly these: other names, whatever they begin with, are somebody else's."""
 
 
-def traits_of(able: Capabilities, mode: str) -> frozenset[str]:
+def traits_of(able: HostTraits, mode: str) -> frozenset[str]:
     return frozenset(name for name, holds in _TRAITS.items() if holds(able, mode))

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 from nova_vp import wire
 from nova_vp.core.types.policy import Policy
-from vp_scheduler.ingest.message_filter import KnownHosts, Unwelcome
-from vp_scheduler.ingest.profile_cache import Learned
+from vp_scheduler.ingest.message_filter import KnownHosts, RejectedMessage
+from vp_scheduler.ingest.profile_cache import ProfileCache
 from vp_scheduler.placement.host_digest import HostDigest, read_digest
 
 MAX_HOSTS = 20_000
@@ -35,7 +35,7 @@ class HostView:
         self._good_enough_ratio = good_enough_ratio
         self._lock = threading.Lock()
         self._digests: dict[str, HostDigest] = {}
-        self.learned = Learned(stale_after_s, clock)
+        self.learned = ProfileCache(stale_after_s, clock)
         """Of servers' flavors and images; no host's, but it comes the same way."""
 
     def accept(self, text: object) -> None:
@@ -47,9 +47,9 @@ class HostView:
             # A host whose news are void is heard whatever its epoch: its state folder may be lost.
             current = self.get(digest.host)
             if current and not digest.order.is_newer_than(current.order):
-                raise Unwelcome(f"{digest.host}: late or duplicated")
+                raise RejectedMessage(f"{digest.host}: late or duplicated")
             if digest.host not in self._digests and len(self._digests) >= MAX_HOSTS:
-                raise Unwelcome(f"{digest.host}: more than {MAX_HOSTS} hosts")
+                raise RejectedMessage(f"{digest.host}: more than {MAX_HOSTS} hosts")
             self._digests[digest.host] = digest
 
     def get(self, host: str) -> HostDigest | None:

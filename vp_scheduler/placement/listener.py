@@ -17,7 +17,7 @@ from oslo_config import cfg
 
 from nova_vp import rpcapi, rpcserver, wire
 from vp_scheduler.ingest import jitter
-from vp_scheduler.ingest.message_filter import Refusals, Unwelcome
+from vp_scheduler.ingest.message_filter import MessageFilter, RejectedMessage
 from vp_scheduler.placement.host_view import HostView
 
 LOG = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ class DigestEndpoint:
 
     def __init__(self, view: HostView) -> None:
         self._view = view
-        self.refusals = Refusals()
+        self.refusals = MessageFilter()
         self.is_answered = threading.Event()
         """A vp-scheduler is there."""
 
@@ -48,7 +48,7 @@ class DigestEndpoint:
     def _take(self, what: str, accept: Callable[[Any], None], text: Any) -> None:
         try:
             accept(text)
-        except Unwelcome as exc:
+        except RejectedMessage as exc:
             self.refusals.note("unwelcome", what, exc, logging.DEBUG)
         except wire.BadMessage as exc:
             self.refusals.note("malformed", what, exc)

@@ -14,12 +14,12 @@ from oslo_config import cfg
 from nova_vp.conf import bus, policy, scheduler
 from vp_scheduler.placement.host_view import HostView
 from vp_scheduler.placement.listener import DigestListener
-from vp_scheduler.placement.request_context import Placement
+from vp_scheduler.placement.request_context import RequestContext
 from vp_scheduler.placement.settings import SettingsReader
 
 _lock = threading.Lock()
 _conf: cfg.ConfigOpts | None = None
-_placement: Placement | None = None
+_placement: RequestContext | None = None
 
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
@@ -38,12 +38,12 @@ def prepare(conf: cfg.ConfigOpts) -> None:
             os.register_at_fork(after_in_child=_start_again)
 
 
-def placement() -> Placement:
+def placement() -> RequestContext:
     """This process's, listening from the first call on."""
     return _placement or _start()
 
 
-def _start() -> Placement:
+def _start() -> RequestContext:
     global _placement
     with _lock:
         if _placement is None:
@@ -55,7 +55,7 @@ def _start() -> Placement:
                 good_enough_ratio=settings.good_enough_ratio,
             )
             DigestListener(_conf, view).start()
-            _placement = Placement(view)
+            _placement = RequestContext(view)
         return _placement
 
 

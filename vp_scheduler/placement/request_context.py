@@ -13,7 +13,7 @@ from typing import Any
 from nova_vp import flavor_specs, wire
 from nova_vp.core.types.guest import Isolation
 from nova_vp.flavor_specs import FlavorSpec
-from vp_scheduler.placement.group_members import Kin, kin_of
+from vp_scheduler.placement.group_members import GroupMembers, kin_of
 from vp_scheduler.placement.host_digest import HostDigest, Loss, Place
 from vp_scheduler.placement.host_view import HostView
 from vp_scheduler.placement.request_profile import (
@@ -48,7 +48,7 @@ class Request:
     kin_hosts: frozenset[str] | None = None
     """Where they are, as Nova knows it; None: it does not say."""
 
-    def kin_on(self, digest: HostDigest) -> Kin | None:
+    def kin_on(self, digest: HostDigest) -> GroupMembers | None:
         if not self.kin_marks or (self.kin_hosts is not None and digest.host not in self.kin_hosts):
             return None
         return kin_of(digest, self.kin_marks)
@@ -98,7 +98,7 @@ class _Servers:
     """None: nothing is known of it; it is taken for one like the request's."""
 
 
-class Placement:
+class RequestContext:
     """Thread-safe: what it remembers is replaced as a whole."""
 
     def __init__(self, view: HostView) -> None:

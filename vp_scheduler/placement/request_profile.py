@@ -15,7 +15,7 @@ from typing import Any
 from nova_vp import wire
 from nova_vp.flavor_specs import FlavorSpec
 from nova_vp.newcomer_class import most_common
-from vp_scheduler.ingest.profile_cache import Learned
+from vp_scheduler.ingest.profile_cache import ProfileCache
 from vp_scheduler.placement.host_digest import HostDigest
 from vp_scheduler.placement.host_view import HostView
 
@@ -81,7 +81,7 @@ def _classes_of(marks: set[bytes], digest: HostDigest) -> list[int]:
     return [number for mark, number in both if mark in marks and number != wire.UNKNOWN_CLASS]
 
 
-def _learned(flavor: str, image: str, learned: Learned) -> Profile | None:
+def _learned(flavor: str, image: str, learned: ProfileCache) -> Profile | None:
     number = learned.of_image(flavor, image)
     if number is not None:
         return Profile(number, "as learned of its flavor and image")

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from nova_vp.core.model.predict import FALLBACK_CLOCK_HZ, newcomers, predict
 from nova_vp.core.types.policy import Policy
-from vp_scheduler.placement.group_members import Kin
+from vp_scheduler.placement.group_members import GroupMembers
 from vp_scheduler.placement.host_digest import HostDigest, Loss, Place, orders_of
 from vp_scheduler.placement.multi_vcpu import (
     busy_vcpus,
@@ -77,7 +77,7 @@ def usual_loss(digest: HostDigest, ask: Ask, loss: int) -> float | None:
 
 
 def judge(
-    digest: HostDigest, ask: Ask, waiting: tuple[Waiting, ...] = (), kin: Kin | None = None
+    digest: HostDigest, ask: Ask, waiting: tuple[Waiting, ...] = (), kin: GroupMembers | None = None
 ) -> Place | None:
     """Where the newcomer would live, and what that means. Remembered in the digest. `kin`: servers
     of its VP that live there.
@@ -96,7 +96,7 @@ def judge(
     return found
 
 
-def _alone(digest: HostDigest, ask: Ask, kin: Kin | None) -> Place:
+def _alone(digest: HostDigest, ask: Ask, kin: GroupMembers | None) -> Place:
     """Over the fewest places: first those that are not full in their order, then the emptiest.
 
     Its own VP is no reason to live elsewhere or here: which of its host's servers are one VP by a
@@ -171,7 +171,7 @@ class _Seats:
     def _sized(self, kind: _Kind, vcpus: float) -> _Kind:
         return kind._replace(busy=max(1.0, busy_vcpus(self._digest, self._number, vcpus)))
 
-    def place(self, kind: _Kind, vcpus: float, kin: Kin | None = None) -> Place:
+    def place(self, kind: _Kind, vcpus: float, kin: GroupMembers | None = None) -> Place:
         newcomer = self._sized(kind, vcpus)
         everybody = self._others + Counter({newcomer: 1})
         waiting = {kind: self._lost(kind, everybody, kin) for kind in self._others}
@@ -184,7 +184,7 @@ class _Seats:
             (lost, resident, strict, max(lost, resident), max(lost, strict)),
         )
 
-    def _lost(self, one: _Kind, everybody: Mapping[_Kind, int], kin: Kin | None) -> float:
+    def _lost(self, one: _Kind, everybody: Mapping[_Kind, int], kin: GroupMembers | None) -> float:
         """By one of them, to those who live there and to the others of them."""
         pairs = PAIR_RATIOS[one.newcomer_class]
         kept = 1 - self._lost_to_residents(one, kin)
@@ -194,12 +194,14 @@ class _Seats:
                 kept *= (1 - pairs[kind.newcomer_class]) ** others
         return round(1 - kept, 6)
 
-    def _lost_to_residents(self, one: _Kind, kin: Kin | None) -> float:
+    def _lost_to_residents(self, one: _Kind, kin: GroupMembers | None) -> float:
         if kin is not None and one.is_sibling:
             return kin.own_loss(self._digest, self._number, one.newcomer_class)
         return self._digest.loss(Loss.NEWCOMER, self._number, one.newcomer_class)
 
-    def _lost_to(self, everybody: Mapping[_Kind, int], loss: Loss, kin: Kin | None) -> float:
+    def _lost_to(
+        self, everybody: Mapping[_Kind, int], loss: Loss, kin: GroupMembers | None
+    ) -> float:
         """By those who live there: the tables tell it of each newcomer by itself."""
         kept = 1.0
         is_met = kin is None or kin.is_met(loss, self._digest, self._number)
@@ -211,7 +213,9 @@ class _Seats:
         return round(1 - kept, 6)
 
 
-def _beside(digest: HostDigest, ask: Ask, waiting: Sequence[Waiting], kin: Kin | None) -> Place:
+def _beside(
+    digest: HostDigest, ask: Ask, waiting: Sequence[Waiting], kin: GroupMembers | None
+) -> Place:
     """Those on their way are seated first, then the newcomer."""
     rows = [_Seats(digest, number) for number in range(len(digest.cpus))]
     for other in waiting:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Policies: what may look at a modelled host through its seams every second, and change it.
+"""Policies: what may look at a modelled host through its drivers every second, and change it.
 
-Stevedore namespace `vp_sim.policies`; an entry point is a function from (seams, random) to a
+Stevedore namespace `vp_sim.policies`; an entry point is a function from (drivers, random) to a
 policy. What is random in a policy comes from the generator it is given.
 """
 
@@ -11,7 +11,7 @@ from typing import Protocol
 
 from stevedore import ExtensionManager
 
-from vp_sim.sim_drivers import Seams
+from vp_sim.sim_drivers import SimDrivers
 
 NAMESPACE = "vp_sim.policies"
 BASELINE = "baseline"
@@ -23,7 +23,7 @@ class Policy(Protocol):
         """Once a second, after the host has run."""
 
 
-Create = Callable[[Seams, Random], Policy]
+Create = Callable[[SimDrivers, Random], Policy]
 
 
 class UnknownPolicy(Exception):

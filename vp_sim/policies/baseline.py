@@ -3,7 +3,7 @@
 
 from random import Random
 
-from vp_sim.sim_drivers import Seams
+from vp_sim.sim_drivers import SimDrivers
 
 
 class Baseline:
@@ -11,5 +11,5 @@ class Baseline:
         """Nothing is done."""
 
 
-def create(seams: Seams, random: Random) -> Baseline:
+def create(drivers: SimDrivers, random: Random) -> Baseline:
     return Baseline()

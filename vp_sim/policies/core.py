@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`vp` and `merlin`: the agent's own decision core on the modelled host.
 
-The picture is made of what the seams give and the actions pass the agent's own hands, as in
+The picture is made of what the drivers give and the actions pass the agent's own hands, as in
 `vp_agent.loop.tick`. Nothing here decides.
 """
 
@@ -13,19 +13,19 @@ from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Controller, Mode, Policy
 from nova_vp.core.types.state import CoreState
-from vp_agent.loop.executor import Hands
-from vp_sim.sim_drivers import Seams
+from vp_agent.loop.executor import Executor
+from vp_sim.sim_drivers import SimDrivers
 
 EPOCH = 1
 
 
-class OnTheCore:
-    def __init__(self, seams: Seams, policy: Policy) -> None:
-        self._seams = seams
+class CorePolicy:
+    def __init__(self, drivers: SimDrivers, policy: Policy) -> None:
+        self._drivers = drivers
         self._policy = policy
-        self._hands = Hands(seams.journal, seams.actuators(), EPOCH)
+        self._executor = Executor(drivers.journal, drivers.actuators(), EPOCH)
         self._state = CoreState()
-        self._limits = seams.limits()
+        self._limits = drivers.limits()
         self.decision: Decision | None = None
         """The last one, for who watches."""
 
@@ -33,30 +33,30 @@ class OnTheCore:
         picture = self._picture(now_s)
         state, decision = step(self._state, picture, self._policy)
         self.decision = decision
-        self._hands.disown(decision.foreign)
-        self._state = confirm(state, self._hands.apply(decision.actions, now_s))
-        self._seams.actuator.set_paces(decision.memory_pace_kib_per_s)
+        self._executor.drop_foreign(decision.foreign)
+        self._state = confirm(state, self._executor.apply(decision.actions, now_s))
+        self._drivers.actuator.set_copy_rates(decision.copy_rate_kib_per_s)
 
     def _picture(self, now_s: float) -> Picture:
-        seams = self._seams
-        moves = seams.actuator.moves()
-        self._hands.settle(moves)
+        drivers = self._drivers
+        moves = drivers.actuator.moves()
+        self._executor.finish_moves(moves)
         return Picture(
             at_s=now_s,
             mode=Mode.ENFORCE,
-            topology=seams.guests.topology(),
-            guests=seams.guests.read(),
-            readings=seams.counters.read(seams.guests.threads()),
-            applied=seams.journal.read(),
-            knobs=self._hands.knobs,
+            topology=drivers.guests.topology(),
+            guests=drivers.guests.read(),
+            readings=drivers.counters.read(drivers.guests.threads()),
+            applied=drivers.journal.read(),
+            knobs=self._executor.knobs,
             memory_moves=moves,
             limits=self._limits,
         )
 
 
-def create_vp(seams: Seams, random: Random) -> OnTheCore:
-    return OnTheCore(seams, Policy())
+def create_vp(drivers: SimDrivers, random: Random) -> CorePolicy:
+    return CorePolicy(drivers, Policy())
 
 
-def create_merlin(seams: Seams, random: Random) -> OnTheCore:
-    return OnTheCore(seams, Policy(controllers=frozenset(Controller)))
+def create_merlin(drivers: SimDrivers, random: Random) -> CorePolicy:
+    return CorePolicy(drivers, Policy(controllers=frozenset(Controller)))

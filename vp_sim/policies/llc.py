@@ -13,8 +13,8 @@ from statistics import fmean
 
 from nova_vp.core.types.knob import Knob
 from nova_vp.core.types.topology import LlcDomain, Topology
-from vp_sim.sampling import Look, Seen
-from vp_sim.sim_drivers import Seams, turn
+from vp_sim.sampling import Rates, Sampler
+from vp_sim.sim_drivers import SimDrivers, turn
 
 PERIOD_S = 30
 """Between two looks at the order of the guests: samples averaged, one a second."""
@@ -26,11 +26,11 @@ Plan = Mapping[str, int]
 
 
 class DistributedIntensity:
-    def __init__(self, seams: Seams) -> None:
-        self._seams = seams
-        self._look = Look(seams)
-        self._topology = seams.guests.topology()
-        self._seen: list[tuple[Seen, ...]] = []
+    def __init__(self, drivers: SimDrivers) -> None:
+        self._drivers = drivers
+        self._look = Sampler(drivers)
+        self._topology = drivers.guests.topology()
+        self._seen: list[tuple[Rates, ...]] = []
 
     def tick(self, now_s: float) -> None:
         self._seen.append(self._look.read(now_s))
@@ -42,18 +42,18 @@ class DistributedIntensity:
             self._seen = [()]
             self._distribute(tuple(s._replace(mpki=fmean(heat[s.guest.uuid])) for s in latest))
 
-    def _distribute(self, seen: tuple[Seen, ...]) -> None:
+    def _distribute(self, seen: tuple[Rates, ...]) -> None:
         home = {d.id: d for d in self._topology.domains}
         now = {s.guest.uuid: _domain_of(self._topology, s.guest.placement).id for s in seen}
         for uuid, domain in _spread(self._topology, seen, now).items():
             cpus = home[domain].cpus
-            if domain == now[uuid] or turn(self._seams, uuid, Knob.PLACEMENT, (cpus,)):
+            if domain == now[uuid] or turn(self._drivers, uuid, Knob.PLACEMENT, (cpus,)):
                 self._bring_memory(uuid, home[domain].node)
 
     def _bring_memory(self, uuid: str, node: int) -> None:
-        shares = self._seams.actuator.read(uuid, Knob.MEMORY)
-        if shares != ((node, 1.0),) and uuid not in self._seams.actuator.moves():
-            turn(self._seams, uuid, Knob.MEMORY, ((node, 1.0),))
+        shares = self._drivers.actuator.read(uuid, Knob.MEMORY)
+        if shares != ((node, 1.0),) and uuid not in self._drivers.actuator.moves():
+            turn(self._drivers, uuid, Knob.MEMORY, ((node, 1.0),))
 
 
 def _domain_of(topology: Topology, cpus: frozenset[int]) -> LlcDomain:
@@ -61,7 +61,7 @@ def _domain_of(topology: Topology, cpus: frozenset[int]) -> LlcDomain:
     return max(topology.domains, key=lambda d: (len(d.cpus & cpus), -d.id))
 
 
-def _spread(topology: Topology, seen: Iterable[Seen], now: Plan) -> Plan:
+def _spread(topology: Topology, seen: Iterable[Rates], now: Plan) -> Plan:
     """Exchanges between two domains, the best first, while one is worth its moves.
 
     What is exchanged needs as many CPUs on both sides, so that the vCPUs still fit.
@@ -112,5 +112,5 @@ def _unevenness(plan: Plan, heat: Mapping[str, float], domains: Iterable[int]) -
     return sqrt(sum(h * h for h in gathered.values()))
 
 
-def create(seams: Seams, random: Random) -> DistributedIntensity:
-    return DistributedIntensity(seams)
+def create(drivers: SimDrivers, random: Random) -> DistributedIntensity:
+    return DistributedIntensity(drivers)

@@ -9,12 +9,12 @@ from random import Random
 
 from nova_vp.core.types.knob import Knob
 from vp_sim.elastic import Elastic, Free
-from vp_sim.sampling import Seen
-from vp_sim.sim_drivers import Seams, turn
+from vp_sim.sampling import Rates
+from vp_sim.sim_drivers import SimDrivers, turn
 
 
 class Local:
-    def grow(self, guest: Seen, free: Free) -> frozenset[int] | None:
+    def grow(self, guest: Rates, free: Free) -> frozenset[int] | None:
         cpus = guest.guest.placement
         at_home = free.cpus[free.home(cpus).id]
         if at_home:
@@ -24,11 +24,11 @@ class Local:
             return frozenset(elsewhere[: len(cpus) + 1])
         return cpus | {elsewhere[0]} if elsewhere else None
 
-    def has_grown(self, seams: Seams, guest: Seen, cpus: frozenset[int]) -> None:
-        node = Free(seams.guests.topology(), ()).home(cpus).node
-        if seams.actuator.read(guest.guest.uuid, Knob.MEMORY) != ((node, 1.0),):
-            turn(seams, guest.guest.uuid, Knob.MEMORY, ((node, 1.0),))
+    def has_grown(self, drivers: SimDrivers, guest: Rates, cpus: frozenset[int]) -> None:
+        node = Free(drivers.guests.topology(), ()).home(cpus).node
+        if drivers.actuator.read(guest.guest.uuid, Knob.MEMORY) != ((node, 1.0),):
+            turn(drivers, guest.guest.uuid, Knob.MEMORY, ((node, 1.0),))
 
 
-def create(seams: Seams, random: Random) -> Elastic:
-    return Elastic(seams, Local())
+def create(drivers: SimDrivers, random: Random) -> Elastic:
+    return Elastic(drivers, Local())

@@ -4,21 +4,21 @@
 from random import Random
 
 from vp_sim.elastic import Elastic, Free
-from vp_sim.sampling import Seen
-from vp_sim.sim_drivers import Seams
+from vp_sim.sampling import Rates
+from vp_sim.sim_drivers import SimDrivers
 
 
-class Anywhere:
+class RandomCpu:
     def __init__(self, random: Random) -> None:
         self._random = random
 
-    def grow(self, guest: Seen, free: Free) -> frozenset[int] | None:
+    def grow(self, guest: Rates, free: Free) -> frozenset[int] | None:
         found = sorted(cpu for cpus in free.cpus.values() for cpu in cpus)
         return guest.guest.placement | {self._random.choice(found)} if found else None
 
-    def has_grown(self, seams: Seams, guest: Seen, cpus: frozenset[int]) -> None:
+    def has_grown(self, drivers: SimDrivers, guest: Rates, cpus: frozenset[int]) -> None:
         """Nothing else moves."""
 
 
-def create(seams: Seams, random: Random) -> Elastic:
-    return Elastic(seams, Anywhere(random))
+def create(drivers: SimDrivers, random: Random) -> Elastic:
+    return Elastic(drivers, RandomCpu(random))

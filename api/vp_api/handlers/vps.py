@@ -14,7 +14,7 @@ from nova_vp.core.types.policy import Mode
 from nova_vp.db.filters import VpFilter
 from nova_vp.db.overrides import NEVER_WRITTEN, ChangedMeanwhile
 from nova_vp.db.paging import Listed, Page
-from nova_vp.db.records import ServerOrders, VpHead
+from nova_vp.db.records import StoredOverride, VpHead
 from vp_api import paging
 from vp_api.agent_errors import telling
 from vp_api.errors import ApiError, Code
@@ -23,7 +23,7 @@ from vp_api.policies import vps as policies
 from vp_api.schemas import vps as schemas
 from vp_api.versions import V1_1
 from vp_api.views import history, operator, tenant
-from vp_api.vp_report import Sighting, age_of, fresh_since, sightings_of
+from vp_api.vp_report import VpReport, age_of, fresh_since, vp_reports_of
 
 LOG = logging.getLogger(__name__)
 
@@ -135,11 +135,11 @@ def _require_own(call: Call, server_id: str) -> None:
         raise _no_such(server_id)
 
 
-def find(call: Call, server_id: str) -> Sighting:
+def find(call: Call, server_id: str) -> VpReport:
     """One that the caller may know of. Raises ApiError."""
     record = call.services.stored.browser.find_vp(server_id)
     if record is not None:
-        for sighting in sightings_of(record, call.services.clock()):
+        for sighting in vp_reports_of(record, call.services.clock()):
             if sighting.server_id.lower() == server_id.lower() and (
                 call.sees_all or _is_own(call, sighting.vp["project_id"])
             ):
@@ -168,7 +168,7 @@ def change_vp(call: Call, server_id: str) -> Answer:
     return {"vp": {"server_id": sighting.server_id, "orders": shown, "is_told": told}}
 
 
-def _put(call: Call, sighting: Sighting) -> ServerOrders:
+def _put(call: Call, sighting: VpReport) -> StoredOverride:
     book = call.services.stored.orders
     stands = book.get(sighting.server_id)
     now: dict[str, Any] = {
@@ -197,7 +197,7 @@ def _put(call: Call, sighting: Sighting) -> ServerOrders:
         ) from exc
 
 
-def _tell(call: Call, sighting: Sighting) -> bool:
+def _tell(call: Call, sighting: VpReport) -> bool:
     """Whether the agent has remembered them. Its words may name the host: they go to the log."""
     host, tellers = sighting.record.host, call.services.tellers
     if not tellers.acquire(blocking=False):

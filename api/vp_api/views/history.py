@@ -4,7 +4,7 @@
 from typing import Any
 
 from nova_vp.db.records import HostAt, VpAt, VpMinute
-from nova_vp.interference import is_hurt
+from nova_vp.interference import is_degraded
 from vp_api.views import values
 
 
@@ -13,7 +13,7 @@ def of_host(one: HostAt) -> dict[str, Any]:
     return {
         "at": values.iso_datetime(one.at),
         "mode": one.minute.mode,
-        "hurt_count": sum(is_hurt(vp.state, vp.interference) is True for vp in vps),
+        "hurt_count": sum(is_degraded(vp.state, vp.interference) is True for vp in vps),
         "vps": [{"server_id": vp.uuid, "project_id": vp.project_id, **_seen(vp)} for vp in vps],
     }
 
@@ -25,7 +25,7 @@ def of_vp(one: VpAt) -> dict[str, Any]:
 def _seen(vp: VpMinute) -> dict[str, Any]:
     return {
         "state": values.state(vp.state),
-        "hurt_by_neighbour": is_hurt(vp.state, vp.interference),
+        "hurt_by_neighbour": is_degraded(vp.state, vp.interference),
         "kind": vp.interference,
         "metrics": vp.metrics or None,
     }

@@ -15,12 +15,12 @@ from nova_vp.db.records import (
     ActionRecord,
     HostRecord,
     HostSummary,
-    ServerOrders,
+    StoredOverride,
     VpHead,
     concerned,
 )
 from vp_api.views import values
-from vp_api.vp_report import Age, Sighting
+from vp_api.vp_report import Age, VpReport
 
 Names = Mapping[str, str]
 NOTHING_KNOWN = {"state": None, "since": None, "incomplete": None, "hurt_by_neighbour": None}
@@ -42,7 +42,7 @@ def host(record: HostRecord, age: Age, *, is_full: bool) -> dict[str, Any]:
     """`is_full`: as since 1.1."""
     report = record.report
     names = _names(record)
-    sightings = [Sighting(record, age, vp) for vp in report["vps"]]
+    sightings = [VpReport(record, age, vp) for vp in report["vps"]]
     told = {
         **host_summary(_summary(record, sightings), age),
         "actuator": report["actuator"],
@@ -62,7 +62,7 @@ def host(record: HostRecord, age: Age, *, is_full: bool) -> dict[str, Any]:
     }
 
 
-def _summary(record: HostRecord, sightings: Sequence[Sighting]) -> HostSummary:
+def _summary(record: HostRecord, sightings: Sequence[VpReport]) -> HostSummary:
     return HostSummary(
         host=record.host,
         mode=record.mode,
@@ -73,7 +73,7 @@ def _summary(record: HostRecord, sightings: Sequence[Sighting]) -> HostSummary:
     )
 
 
-def _contention(sightings: Iterable[Sighting]) -> list[dict[str, Any]]:
+def _contention(sightings: Iterable[VpReport]) -> list[dict[str, Any]]:
     """Who suffers from what, whether a neighbour does it or not."""
     hurt: dict[str, list[dict[str, Any]]] = {}
     for sighting in sightings:
@@ -97,7 +97,7 @@ def vp_summary(head: VpHead, age: Age) -> dict[str, Any]:
     }
 
 
-def vp(sighting: Sighting) -> dict[str, Any]:
+def vp(sighting: VpReport) -> dict[str, Any]:
     vp, names = sighting.vp, _names(sighting.record)
     return {
         **vp_summary(sighting.head, sighting.age),
@@ -144,7 +144,7 @@ def _under_way(record: HostRecord, uuid: str | None = None) -> dict[str, Any]:
     }
 
 
-def orders(found: ServerOrders | None) -> dict[str, Any]:
+def orders(found: StoredOverride | None) -> dict[str, Any]:
     """None: nothing is ordered."""
     if found is None:
         return {"mode": None, "opt_out": False, "priority": None, "by": None, "at": None}
@@ -194,7 +194,7 @@ def _reported(head: VpHead) -> dict[str, Any]:
     }
 
 
-def _last_known(sighting: Sighting, names: Names) -> dict[str, Any]:
+def _last_known(sighting: VpReport, names: Names) -> dict[str, Any]:
     return {
         "at": values.iso_datetime(sighting.age.received_at),
         **_reported(sighting.head),
@@ -204,7 +204,7 @@ def _last_known(sighting: Sighting, names: Names) -> dict[str, Any]:
 
 
 def _cells(
-    domains: Iterable[Mapping[str, Any]], sightings: Sequence[Sighting] | None
+    domains: Iterable[Mapping[str, Any]], sightings: Sequence[VpReport] | None
 ) -> list[dict[str, Any]]:
     """LLC domains by NUMA cell, with who runs where unless that is None."""
     cells: dict[int, list[dict[str, Any]]] = {}

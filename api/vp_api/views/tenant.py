@@ -10,11 +10,11 @@ from typing import Any
 
 from nova_vp.core.types.action import Result
 from nova_vp.core.types.guest import Isolation, Unmanaged
-from nova_vp.db.records import ServerOrders, VpAt, VpHead
-from nova_vp.interference import is_hurt
+from nova_vp.db.records import StoredOverride, VpAt, VpHead
+from nova_vp.interference import is_degraded
 from vp_api.schemas.history import TENANT_METRICS
 from vp_api.views import values
-from vp_api.vp_report import Age, Sighting
+from vp_api.vp_report import Age, VpReport
 
 OWN_ACTIONS = {
     "home-on-arrival": "this server was given a place within its host",
@@ -76,7 +76,7 @@ def summary(head: VpHead, age: Age) -> dict[str, Any]:
     }
 
 
-def show(sighting: Sighting) -> dict[str, Any]:
+def show(sighting: VpReport) -> dict[str, Any]:
     vp = sighting.vp
     return {
         **summary(sighting.head, sighting.age),
@@ -90,7 +90,7 @@ def show(sighting: Sighting) -> dict[str, Any]:
     }
 
 
-def orders(found: ServerOrders | None) -> dict[str, Any]:
+def orders(found: StoredOverride | None) -> dict[str, Any]:
     """None: nothing is ordered. Not who ordered it: that may have been an operator."""
     if found is None:
         return {"mode": None, "opt_out": False, "priority": None}
@@ -103,7 +103,7 @@ def history(one: VpAt) -> dict[str, Any]:
     return {
         "at": values.iso_datetime(one.at),
         "state": values.state(one.vp.state),
-        "hurt_by_neighbour": is_hurt(one.vp.state, one.vp.interference),
+        "hurt_by_neighbour": is_degraded(one.vp.state, one.vp.interference),
         "metrics": metrics if one.vp.metrics else None,
     }
 
@@ -113,7 +113,7 @@ def one_a_minute(found: Iterable[VpAt]) -> list[VpAt]:
     return list({one.at: one for one in found}.values())
 
 
-def _last_known(sighting: Sighting) -> dict[str, Any]:
+def _last_known(sighting: VpReport) -> dict[str, Any]:
     head = sighting.head
     # To the minute: the moment itself is the host's, and would tell who shares it.
     at = sighting.age.received_at.replace(second=0, microsecond=0)

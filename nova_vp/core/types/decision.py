@@ -105,7 +105,7 @@ class Decision:
     """Wanted, but arbitration, pacing or the lack of a place stopped it."""
     nodes: tuple[NodeView, ...] = ()
     memory_moves: tuple[MemoryMove, ...] = ()
-    memory_pace_kib_per_s: Mapping[str, float] = field(default_factory=dict)
+    copy_rate_kib_per_s: Mapping[str, float] = field(default_factory=dict)
     """By guest whose memory is under way: how fast it may go on."""
     escalations: tuple[Escalation, ...] = ()
     foreign: tuple[str, ...] = ()

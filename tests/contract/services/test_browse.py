@@ -14,7 +14,7 @@ from nova_vp import wire
 from nova_vp.db import schema, statements
 from nova_vp.db.filters import ActionFilter, HostFilter, Span, VpFilter
 from nova_vp.db.paging import BadMarker, Listed, Page
-from nova_vp.db.read_api import Browser
+from nova_vp.db.read_api import ReadApi
 from nova_vp.db.report_store import NewReport, Store
 from tests import stored_cloud
 from tests.plans import asked, count_rows, whole_reads
@@ -40,7 +40,7 @@ def a_report(host: int, at: datetime, number: int, **changes: Any) -> NewReport:
     ]
     name = f"host-{host:03d}"
     report = cloud.a_report(name, **{"vps": vps, **changes})
-    return NewReport(name, wire.Order(7, number), report["mode"], at, json.dumps(report))
+    return NewReport(name, wire.MessageVersion(7, number), report["mode"], at, json.dumps(report))
 
 
 @pytest.fixture
@@ -52,8 +52,8 @@ def filled(store: Store) -> Store:
 
 
 @pytest.fixture
-def browser(database_conf: cfg.ConfigOpts, filled: Store) -> Browser:
-    return Browser(database_conf)
+def browser(database_conf: cfg.ConfigOpts, filled: Store) -> ReadApi:
+    return ReadApi(database_conf)
 
 
 def whole(read: Any, key: str, limit: int, is_descending: bool) -> list[Any]:
@@ -67,7 +67,7 @@ def whole(read: Any, key: str, limit: int, is_descending: bool) -> list[Any]:
     pytest.fail("the list does not end")
 
 
-def test_every_sorting_of_servers_and_hosts_in_pages(browser: Browser) -> None:
+def test_every_sorting_of_servers_and_hosts_in_pages(browser: ReadApi) -> None:
     for key in statements.VPS.sorts:
         for way in (False, True):
             found = whole(lambda page: browser.list_vps(VpFilter(), page), key, 13, way)
@@ -80,7 +80,7 @@ def test_every_sorting_of_servers_and_hosts_in_pages(browser: Browser) -> None:
         assert len({host.host for host in found}) == HOSTS
 
 
-def test_what_changed_is_shown_and_what_left_is_gone(browser: Browser, store: Store) -> None:
+def test_what_changed_is_shown_and_what_left_is_gone(browser: ReadApi, store: Store) -> None:
     at = NOW + 2 * timedelta(minutes=1)
     left = cloud.a_vp(uuid=f"00000000-0000-4000-8000-{3:06d}{0:06d}", name="renamed", state=8)
     store.save_reports([a_report(3, at, 9, vps=[left])])
@@ -100,7 +100,7 @@ def test_what_changed_is_shown_and_what_left_is_gone(browser: Browser, store: St
 
 
 def test_a_server_that_two_hosts_name_is_called_as_the_one_heard_last_says(
-    browser: Browser, store: Store
+    browser: ReadApi, store: Store
 ) -> None:
     uuid = f"00000000-0000-4000-8000-{3:06d}{0:06d}"
     for number, (host, name) in enumerate([(4, "first"), (3, "second"), (4, "third")]):
@@ -111,7 +111,7 @@ def test_a_server_that_two_hosts_name_is_called_as_the_one_heard_last_says(
 
 
 def test_a_report_from_elsewhere_in_between_changes_nothing_for_good(
-    browser: Browser, store: Store, database_conf: cfg.ConfigOpts
+    browser: ReadApi, store: Store, database_conf: cfg.ConfigOpts
 ) -> None:
     """Another vp-scheduler stored a report that this one has not seen."""
     other = Store(database_conf)
@@ -124,7 +124,7 @@ def test_a_report_from_elsewhere_in_between_changes_nothing_for_good(
     assert states == [1, 2, 1, 2]
 
 
-def test_markers_of_another_sorting(browser: Browser) -> None:
+def test_markers_of_another_sorting(browser: ReadApi) -> None:
     marker = browser.list_vps(VpFilter(), Page("since", limit=1)).marker
     with pytest.raises(BadMarker):
         browser.list_vps(VpFilter(), Page("name", limit=1, marker=marker))
@@ -134,7 +134,7 @@ SIZE = stored_cloud.Size(hosts=150, vps_per_host=10, minutes=3)
 """MariaDB reads small tables whole, whatever indexes they have: here are enough rows to matter."""
 
 
-def ask_everything(browser: Browser) -> None:
+def ask_everything(browser: ReadApi) -> None:
     host, uuid = stored_cloud.host_name(3), stored_cloud.server_id(3, 1)
     project_id = stored_cloud.project_id(SIZE, 3, 1)
     ask_in_pages(browser)
@@ -159,7 +159,7 @@ def ask_everything(browser: Browser) -> None:
     browser.list_profiles("m1.1", None, Page("flavor", limit=10))
 
 
-def ask_in_pages(browser: Browser) -> None:
+def ask_in_pages(browser: ReadApi) -> None:
     """The first page, and one in the middle of the other way round."""
     for key in statements.VPS.sorts:
         marker = browser.list_vps(VpFilter(), Page(key, limit=10)).marker
@@ -184,6 +184,6 @@ def test_no_question_reads_a_whole_table(database_conf: cfg.ConfigOpts) -> None:
     stored_cloud.fill(engine, SIZE, NOW)
     count_rows(engine)
     with asked() as told:
-        ask_everything(Browser(database_conf))
+        ask_everything(ReadApi(database_conf))
     assert len(told) > 40
     assert whole_reads(engine, told) == []

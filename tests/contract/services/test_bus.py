@@ -250,7 +250,7 @@ def test_hostile_messages_leave_view_and_store_right(
     wait_until(
         lambda: service.endpoint.refusals.counts["malformed"] == len(hostile), "all to arrive"
     )
-    assert view.get("vp8").order == wire.Order(2, 1)
+    assert view.get("vp8").order == wire.MessageVersion(2, 1)
     record = store.get_host("vp8")
     assert record is not None
     assert (record.epoch, record.sequence) == (2, 1)

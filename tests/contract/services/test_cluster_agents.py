@@ -19,7 +19,7 @@ from tests.messages import NothingToSay
 from tests.rabbitmq import RabbitMQ
 from tests.waiting import wait_until
 from vp_agent.loop.command_server import CommandServer
-from vp_agent.loop.migration_holds import Migrations
+from vp_agent.loop.migration_holds import MigrationHolds
 from vp_agent.publish.outbox import Outbox
 from vp_scheduler.escalation.agents import AgentAway, Agents, BusAgents
 
@@ -46,7 +46,7 @@ class RealAgent:
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._outbox = Outbox(lambda: None, lambda text: None, 0.0)
         self._outbox.add(ESCALATION, HERE, Kind.CACHE, "{}", time.monotonic())
-        migrations = Migrations(self._outbox.stands, self._ended)
+        migrations = MigrationHolds(self._outbox.stands, self._ended)
         self._migrations = migrations
         self._stop = threading.Event()
         self._ticking = threading.Thread(target=self._tick)

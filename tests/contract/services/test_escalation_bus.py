@@ -22,7 +22,7 @@ from tests.messages import NothingToSay
 from tests.rabbitmq import RabbitMQ
 from tests.waiting import wait_until
 from vp_agent.loop.command_server import CommandServer
-from vp_agent.loop.migration_holds import Migrations
+from vp_agent.loop.migration_holds import MigrationHolds
 from vp_agent.loop.state import StateFolder
 from vp_agent.publish.escalation_bus import BusEscalations
 from vp_agent.publish.escalator import Escalator
@@ -96,7 +96,7 @@ def hopeless() -> Decision:
 
 
 def told(escalator: Escalator, ledger: Ledger) -> bool:
-    escalator.take(hopeless())
+    escalator.submit(hopeless())
     return bool(ledger.got)
 
 
@@ -104,14 +104,14 @@ def test_it_reaches_the_ledger_once(escalator: Escalator, ledger: Ledger, tmp_pa
     wait_until(lambda: told(escalator, ledger), "the escalation")
     file = tmp_path / "state" / "escalations.json"
     wait_until(lambda: '"is_acknowledged": true' in file.read_text(), "the acknowledgement")
-    escalator.take(hopeless())
+    escalator.submit(hopeless())
     escalator.close()
     assert len(ledger.got) == 1
 
 
 def test_what_the_ledger_could_not_keep_comes_again(escalator: Escalator, ledger: Ledger) -> None:
     ledger.is_broken = True
-    escalator.take(hopeless())
+    escalator.submit(hopeless())
     wait_until(lambda: escalator._is_failing, "the failure to be noticed")
     ledger.is_broken = False
     wait_until(lambda: told(escalator, ledger), "the escalation", 30)
@@ -121,7 +121,7 @@ def test_a_refusal_crosses_as_what_it_is(
     escalator: Escalator, ledger: Ledger, caplog: pytest.LogCaptureFixture
 ) -> None:
     ledger.is_picky = True
-    escalator.take(hopeless())
+    escalator.submit(hopeless())
     wait_until(lambda: "refused by the cluster" in caplog.text, "the log line")
 
 
@@ -129,7 +129,7 @@ def test_a_broker_restart_is_survived(
     rabbitmq: RabbitMQ, escalator: Escalator, ledger: Ledger
 ) -> None:
     rabbitmq.stop()
-    escalator.take(hopeless())
+    escalator.submit(hopeless())
     rabbitmq.start()
     wait_until(lambda: told(escalator, ledger), "the escalation after the restart", 90)
 
@@ -143,10 +143,10 @@ class Orders:
 
 
 @pytest.fixture
-def migrations(conf: cfg.ConfigOpts) -> Iterator[Migrations]:
+def migrations(conf: cfg.ConfigOpts) -> Iterator[MigrationHolds]:
     """An agent whose tick comes ten times a second, and that finds one guest only."""
     ended: list[tuple[str, str]] = []
-    migrations = Migrations(lambda id: id == ESCALATION, lambda *what: ended.append(what))
+    migrations = MigrationHolds(lambda id: id == ESCALATION, lambda *what: ended.append(what))
     stop = threading.Event()
 
     def tick() -> None:
@@ -168,7 +168,9 @@ def migrations(conf: cfg.ConfigOpts) -> Iterator[Migrations]:
     assert ended in ([], [(ESCALATION, "completed")], [(ESCALATION, "failed")])
 
 
-def test_a_migration_is_prepared_and_ended(conf: cfg.ConfigOpts, migrations: Migrations) -> None:
+def test_a_migration_is_prepared_and_ended(
+    conf: cfg.ConfigOpts, migrations: MigrationHolds
+) -> None:
     api = rpcapi.AgentAPI(rpcapi.open_transport(conf))
     ready = {"ready": True, "why": ""}
     for _ in range(2):
@@ -183,7 +185,7 @@ def test_a_migration_is_prepared_and_ended(conf: cfg.ConfigOpts, migrations: Mig
 
 
 def test_an_outcome_of_a_newer_cluster_is_a_failure(
-    conf: cfg.ConfigOpts, migrations: Migrations
+    conf: cfg.ConfigOpts, migrations: MigrationHolds
 ) -> None:
     api = rpcapi.AgentAPI(rpcapi.open_transport(conf))
     api.end_migration("vp1", ESCALATION, uuid_of(1), "evaporated", "x" * 5000)

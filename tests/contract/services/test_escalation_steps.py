@@ -25,9 +25,9 @@ from tests.escalations import FakeAgents, HandClock, World, a_world
 from tests.fake_nova import FakeMigration, FakeServer
 from tests.messages import AGGRESSOR, VICTIM, a_candidate, an_escalation
 from vp_scheduler.escalation import session, settings
-from vp_scheduler.escalation.context import Means
+from vp_scheduler.escalation.context import Backends
 from vp_scheduler.escalation.nova import NovaClient
-from vp_scheduler.escalation.state_machine import Steps
+from vp_scheduler.escalation.state_machine import StateMachine
 
 ID = "99999999-9999-5999-8999-999999999999"
 QUIET = "33333333-3333-4333-8333-333333333333"
@@ -74,11 +74,11 @@ class Cluster:
             conf.set_override(name, value, group="vp_scheduler")
         return conf
 
-    def a_worker(self, **overrides: Any) -> Steps:
+    def a_worker(self, **overrides: Any) -> StateMachine:
         conf = self.conf(**overrides)
         nova = NovaClient(session.open_cloud(conf))
-        means = Means(self.ledger, self.agents, nova, self.clock.as_clock())
-        return Steps(means, settings.read(conf))
+        means = Backends(self.ledger, self.agents, nova, self.clock.as_clock())
+        return StateMachine(means, settings.read(conf))
 
     def escalate(self, *candidates: dict[str, Any], id: str = ID, **fields: Any) -> None:
         message = an_escalation(id, "vp1", *candidates, **fields)
@@ -86,7 +86,7 @@ class Cluster:
         wire.decode(wire.ESCALATION_TOPIC, text)
         self.ledger.add(id, "vp1", text, self.clock.now)
 
-    def step(self, steps: Steps | None = None, span_s: float = 5.0) -> None:
+    def step(self, steps: StateMachine | None = None, span_s: float = 5.0) -> None:
         """What a worker does in one look, and some time."""
         for row in self.ledger.list_waiting():
             if row.not_before is None or row.not_before <= self.clock.now:
@@ -317,7 +317,7 @@ def test_an_operators_migration_in_flight_comes_first(cluster: Cluster) -> None:
 def test_an_operator_who_is_faster_by_a_hair(cluster: Cluster) -> None:
     """Between our look and our request: Nova answers 409, and the migration is theirs."""
     cluster.agents.prepare = lambda *_: ""  # type: ignore[method-assign]
-    nova = cluster.steps._desk.nova
+    nova = cluster.steps._context.nova
     migrate = nova.migrate
 
     def late(project_id: str, server: str) -> None:
@@ -584,7 +584,7 @@ def test_mode_observe_stops_what_was_not_asked_yet(cluster: Cluster) -> None:
     cluster.escalate(a_candidate())
     cluster.step()
     cluster.agents.is_away = False
-    cluster.steps.take(settings.read(cluster.conf(escalation_mode="observe")))
+    cluster.steps.apply_config(settings.read(cluster.conf(escalation_mode="observe")))
     assert cluster.settle().status is Status.WITHDRAWN
     assert cluster.nova.migrations == []
 
@@ -592,7 +592,7 @@ def test_mode_observe_stops_what_was_not_asked_yet(cluster: Cluster) -> None:
 def test_mode_observe_after_one_attempt_failed_tells_its_agent(cluster: Cluster) -> None:
     cluster.agents.why_not[VICTIM] = "the undo failed"
     cluster.escalate(a_candidate(), dear(AGGRESSOR, "aggressor"))
-    desk = cluster.steps._desk
+    desk = cluster.steps._context
     take = desk.another
 
     def then_observe(found: Escalation, detail: str) -> Escalation:

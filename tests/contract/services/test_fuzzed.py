@@ -10,7 +10,7 @@ from oslo_config import cfg
 
 from nova_vp import wire
 from nova_vp.db.escalations import Ledger
-from nova_vp.db.read_api import Browser
+from nova_vp.db.read_api import ReadApi
 from nova_vp.db.report_store import NewReport, Store
 from tests.fuzz import seeds
 from tests.fuzz.dice import Dice
@@ -33,7 +33,7 @@ def accepted(topic: str, make: Callable[[Dice], Any]) -> Iterator[tuple[str, Any
 
 def test_reports_are_stored_as_they_came(store: Store, database_conf: cfg.ConfigOpts) -> None:
     reports = [
-        NewReport(message["host"], wire.order_of(message), message["mode"], NOON, text)
+        NewReport(message["host"], wire.version_of(message), message["mode"], NOON, text)
         for text, message in accepted(wire.REPORT_TOPIC, seeds.a_report)
     ]
     assert len(reports) > BATCH
@@ -45,7 +45,7 @@ def test_reports_are_stored_as_they_came(store: Store, database_conf: cfg.Config
             seen = newest.get(one.host)
             if one.order.is_newer_than(seen.order if seen else None):
                 newest[one.host] = one
-    browser = Browser(database_conf)
+    browser = ReadApi(database_conf)
     for host, one in newest.items():
         record = browser.get_host(host)
         assert record is not None

@@ -15,7 +15,7 @@ from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.sample import Sensitivity
 from nova_vp.db.filters import ActionFilter, Span
 from nova_vp.db.paging import Page
-from nova_vp.db.read_api import Browser
+from nova_vp.db.read_api import ReadApi
 from nova_vp.db.records import ActionRecord, ClassCount
 from nova_vp.db.report_store import NewReport, Store
 from tests.decisions import a_decision, a_detection, a_guest, a_view, an_action, facts, uuid_of
@@ -38,7 +38,7 @@ class Clock:
 
     def a_new_report(self, *views: Any, host: str, at: datetime, **bent: Any) -> NewReport:
         self.sequence += 1
-        order = wire.Order(1, self.sequence)
+        order = wire.MessageVersion(1, self.sequence)
         message = report(a_decision(*views), facts(host), order)
         for vp in message["vps"]:
             vp.update(bent)
@@ -53,16 +53,16 @@ def reports(store: Store) -> Clock:
 
 
 @pytest.fixture
-def browser(database_conf: cfg.ConfigOpts) -> Browser:
-    return Browser(database_conf)
+def browser(database_conf: cfg.ConfigOpts) -> ReadApi:
+    return ReadApi(database_conf)
 
 
-def states(browser: Browser, begin: datetime, end: datetime) -> dict[str, Any]:
+def states(browser: ReadApi, begin: datetime, end: datetime) -> dict[str, Any]:
     found = browser.host_history("vp1", begin, end, every=1)
     return {f"{one.at:%d %H:%M}": [vp.state for vp in one.minute.vps] for one in found}
 
 
-def test_a_minute_is_read_back(reports: Clock, browser: Browser) -> None:
+def test_a_minute_is_read_back(reports: Clock, browser: ReadApi) -> None:
     reports.save(a_view(1, 7, detection=a_detection()), a_view(2, None, sample=None))
     (found,) = browser.host_history("vp1", NOW - MINUTE, NOW + MINUTE, every=1)
     assert found.at == NOW.replace(second=0)
@@ -75,7 +75,7 @@ def test_a_minute_is_read_back(reports: Clock, browser: Browser) -> None:
     assert (idle.state, idle.interference, dict(idle.metrics)) == (None, None, {})
 
 
-def test_the_last_report_of_a_minute_stands_for_it(reports: Clock, browser: Browser) -> None:
+def test_the_last_report_of_a_minute_stands_for_it(reports: Clock, browser: ReadApi) -> None:
     for state in (1, 2, 3):
         reports.save(a_view(1, state), at=NOW + timedelta(seconds=state))
     assert states(browser, NOW - MINUTE, NOW + MINUTE) == {"21 23:58": [3]}
@@ -92,7 +92,7 @@ def test_the_last_report_of_a_minute_stands_for_it(reports: Clock, browser: Brow
     ],
 )
 def test_a_range_of_time(
-    reports: Clock, browser: Browser, begin: datetime, end: datetime, expected: list[str]
+    reports: Clock, browser: ReadApi, begin: datetime, end: datetime, expected: list[str]
 ) -> None:
     for number in range(4):
         reports.save(at=NOW + number * MINUTE)
@@ -100,7 +100,7 @@ def test_a_range_of_time(
     assert list(states(browser, begin, end)) == expected
 
 
-def test_a_vp_is_followed_over_the_hosts_it_was_on(reports: Clock, browser: Browser) -> None:
+def test_a_vp_is_followed_over_the_hosts_it_was_on(reports: Clock, browser: ReadApi) -> None:
     reports.save(a_view(1, 1), a_view(2, 0), host="vp1", at=NOW)
     reports.save(a_view(1, 2), host="vp2", at=NOW + MINUTE)
     reports.save(a_view(1, 3), host="vp1", at=NOW + 2 * MINUTE)
@@ -108,7 +108,7 @@ def test_a_vp_is_followed_over_the_hosts_it_was_on(reports: Clock, browser: Brow
     assert [(one.host, one.vp.state) for one in found] == [("vp1", 1), ("vp2", 2), ("vp1", 3)]
 
 
-def test_a_late_report_leaves_nothing(reports: Clock, store: Store, browser: Browser) -> None:
+def test_a_late_report_leaves_nothing(reports: Clock, store: Store, browser: ReadApi) -> None:
     late = reports.a_new_report(a_view(1, 8), host="vp1", at=NOW)
     reports.save(a_view(1, 1), at=NOW)
     store.save_reports([late])
@@ -116,7 +116,7 @@ def test_a_late_report_leaves_nothing(reports: Clock, store: Store, browser: Bro
     assert [one.vp_class for one in store.count_classes()] == [1]
 
 
-def test_no_history_where_none_is_wanted(database_conf: cfg.ConfigOpts, browser: Browser) -> None:
+def test_no_history_where_none_is_wanted(database_conf: cfg.ConfigOpts, browser: ReadApi) -> None:
     store = Store(database_conf, keeps_history=False)
     Clock(store).save()
     assert store.get_host("vp1") is not None
@@ -127,11 +127,11 @@ def outcome(result: Result, id: str = "a1") -> Outcome:
     return Outcome(an_action(id), result, 9.0, "why")
 
 
-def kept_actions(browser: Browser, **wanted: Any) -> list[ActionRecord]:
+def kept_actions(browser: ReadApi, **wanted: Any) -> list[ActionRecord]:
     return browser.list_actions(ActionFilter(**wanted), Page("at")).items
 
 
-def test_an_action_is_kept_as_it_turned_out(reports: Clock, browser: Browser) -> None:
+def test_an_action_is_kept_as_it_turned_out(reports: Clock, browser: ReadApi) -> None:
     for result in (Result.APPLIED, Result.APPLIED, Result.INEFFECTIVE):
         reports.save(a_view(1, history=(outcome(result),)), a_view(2))
     (kept,) = kept_actions(browser)
@@ -141,7 +141,7 @@ def test_an_action_is_kept_as_it_turned_out(reports: Clock, browser: Browser) ->
     assert kept.action["uuid"] == uuid_of(2)
 
 
-def test_actions_are_found_by_host_vp_and_time(reports: Clock, browser: Browser) -> None:
+def test_actions_are_found_by_host_vp_and_time(reports: Clock, browser: ReadApi) -> None:
     reports.save(a_view(1, history=(outcome(Result.APPLIED),)), host="vp1")
     reports.save(a_view(1, history=(outcome(Result.APPLIED),)), host="VP1")
     done_at = datetime.fromtimestamp(1.8e9 + 9, UTC)
@@ -180,7 +180,7 @@ def test_a_cache_sensitive_pug_is_learned_as_what_foretells_it(
 
 
 def test_what_databases_cannot_say_is_stored_all_the_same(
-    reports: Clock, store: Store, browser: Browser
+    reports: Clock, store: Store, browser: ReadApi
 ) -> None:
     odd = "a\0b\ud800c\U0001f40d'\"\\%s"
     guest = a_guest(1, flavor=odd, project_id=odd)
@@ -190,7 +190,7 @@ def test_what_databases_cannot_say_is_stored_all_the_same(
 
 
 def test_two_stores_tell_each_other_nothing_and_agree(
-    database_conf: cfg.ConfigOpts, browser: Browser
+    database_conf: cfg.ConfigOpts, browser: ReadApi
 ) -> None:
     """Two vp-schedulers get the reports of one host in turns."""
     one, other = Store(database_conf), Store(database_conf)
@@ -203,7 +203,7 @@ def test_two_stores_tell_each_other_nothing_and_agree(
 
 
 def test_forgetting_a_host_until_it_speaks_again(
-    reports: Clock, store: Store, browser: Browser
+    reports: Clock, store: Store, browser: ReadApi
 ) -> None:
     reports.save(host="vp1")
     reports.save(host="vp2")

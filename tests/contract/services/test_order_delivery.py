@@ -20,15 +20,15 @@ from nova_vp import conf as options
 from nova_vp import rpcapi, wire
 from nova_vp.conf import database
 from nova_vp.core.types.policy import Mode
-from nova_vp.db.overrides import OrderBook
+from nova_vp.db.overrides import OverrideStore
 from nova_vp.db.report_store import Store
-from nova_vp.server_override import NOTHING, Ordered
+from nova_vp.server_override import NO_OVERRIDE, ServerOverride
 from tests.decisions import a_decision, a_view, facts, uuid_of
 from tests.rabbitmq import RabbitMQ
 from tests.waiting import wait_until
 from vp_agent.commands import NotInForce, UnknownAction
 from vp_agent.loop import command_server
-from vp_agent.loop.command_handler import Control
+from vp_agent.loop.command_handler import CommandHandler
 from vp_agent.loop.command_server import CommandServer
 from vp_agent.loop.state import StateFolder
 from vp_agent.publish.bus import BusPublisher, BusSender
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 
 QUICK = Intervals(refresh_s=3600.0, min_s=0.0)
 WEB, DB = uuid_of(1), uuid_of(2)
-OUT = Ordered(opt_out=True)
+OUT = ServerOverride(opt_out=True)
 
 
 def a_conf(url: str) -> cfg.ConfigOpts:
@@ -60,8 +60,8 @@ def conf(rabbitmq: RabbitMQ, synced_sqlite_url: str) -> cfg.ConfigOpts:
 
 
 @pytest.fixture
-def book(conf: cfg.ConfigOpts) -> OrderBook:
-    return OrderBook(conf)
+def book(conf: cfg.ConfigOpts) -> OverrideStore:
+    return OverrideStore(conf)
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ class AgentOnTheBus:
         # A listener that ends takes some seconds, in which it still takes what is its host's.
         self.host = host = host or f"vp{next(self.hosts)}"
         state = StateFolder(str(folder))
-        self.control = Control(state, Mode.ENFORCE)
+        self.control = CommandHandler(state, Mode.ENFORCE)
         self._facts = facts(host)
         self.publisher = BusPublisher(BusSender(conf), self._told, QUICK, state.next_epoch())
         self.server = CommandServer(conf, host, self.control, self.publisher)
@@ -101,7 +101,7 @@ class AgentOnTheBus:
         views = [a_view(number) for number in numbers]
         self.publisher.publish(a_decision(*views, at_s=time.monotonic()), ())
 
-    def obeys(self, uuid: str, ordered: Ordered | None) -> bool:
+    def obeys(self, uuid: str, ordered: ServerOverride | None) -> bool:
         return self.control.servers.told.servers.get(uuid) == ordered
 
     def close(self) -> None:
@@ -115,52 +115,58 @@ def agent(conf: cfg.ConfigOpts, tmp_path: Path) -> Iterator[AgentOnTheBus]:
         yield agent
 
 
-def order(book: OrderBook, uuid: str, ordered: Ordered) -> None:
+def order(book: OverrideStore, uuid: str, ordered: ServerOverride) -> None:
     book.put(uuid, "p" * 32, by="u", now=datetime.now(UTC), **ordered._asdict())
 
 
 def test_a_host_is_told_when_it_reports_and_an_order_follows_a_migration(
-    conf: cfg.ConfigOpts, book: OrderBook, service: Service, agent: AgentOnTheBus, tmp_path: Path
+    conf: cfg.ConfigOpts,
+    book: OverrideStore,
+    service: Service,
+    agent: AgentOnTheBus,
+    tmp_path: Path,
 ) -> None:
     order(book, WEB, OUT)
     agent.publish(1, 2)
     wait_until(lambda: agent.obeys(WEB, OUT), "the source to be told")
-    assert agent.obeys(DB, NOTHING)
+    assert agent.obeys(DB, NO_OVERRIDE)
     with closing(AgentOnTheBus(conf, tmp_path / "vp2")) as destination:
         destination.publish(3)
-        wait_until(lambda: destination.obeys(uuid_of(3), NOTHING), "it to be told of its own")
+        wait_until(lambda: destination.obeys(uuid_of(3), NO_OVERRIDE), "it to be told of its own")
         destination.publish(3, 1)
         wait_until(lambda: destination.obeys(WEB, OUT), "the destination to be told")
 
 
 def test_an_agent_without_its_state_asks_by_reporting(
     conf: cfg.ConfigOpts,
-    book: OrderBook,
+    book: OverrideStore,
     service: Service,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(command_server, "CLOSE_TIMEOUT_S", 30.0)
-    order(book, WEB, Ordered(Mode.ADVISE, priority=3))
+    order(book, WEB, ServerOverride(Mode.ADVISE, priority=3))
     for folder in ("one", "another"):
         with closing(AgentOnTheBus(conf, tmp_path / folder, "vp-without-state")) as agent:
             agent.publish(1)
-            wait_until(lambda a=agent: a.obeys(WEB, Ordered(Mode.ADVISE, False, 3)), "it to know")
+            wait_until(
+                lambda a=agent: a.obeys(WEB, ServerOverride(Mode.ADVISE, False, 3)), "it to know"
+            )
 
 
 def test_the_api_tells_a_host_at_once(
-    book: OrderBook, agent: AgentOnTheBus, agents: rpcapi.AgentAPI
+    book: OverrideStore, agent: AgentOnTheBus, agents: rpcapi.AgentAPI
 ) -> None:
     order(book, WEB, OUT)
     text = book.message([WEB, DB])
     agents.set_orders(agent.host, text)
     assert agent.obeys(WEB, OUT)
     agents.set_orders(agent.host, text)
-    order(book, WEB, NOTHING)
+    order(book, WEB, NO_OVERRIDE)
     agents.set_orders(agent.host, book.message([WEB]))
-    assert agent.obeys(WEB, NOTHING)
+    assert agent.obeys(WEB, NO_OVERRIDE)
     agents.set_orders(agent.host, text)
-    assert agent.obeys(WEB, NOTHING), "what comes late changes nothing"
+    assert agent.obeys(WEB, NO_OVERRIDE), "what comes late changes nothing"
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"v":1,"version":1,"servers":[{}]}', 7])

@@ -13,9 +13,9 @@ from nova_vp import wire
 from nova_vp.core.types.policy import Mode
 from nova_vp.db import schema
 from nova_vp.db.models import ServerOrdersRow
-from nova_vp.db.overrides import NEVER_WRITTEN, ChangedMeanwhile, OrderBook
+from nova_vp.db.overrides import NEVER_WRITTEN, ChangedMeanwhile, OverrideStore
 from nova_vp.db.purge import Before, Step, purge
-from nova_vp.db.records import ServerOrders
+from nova_vp.db.records import StoredOverride
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 NOW_MS = int(NOW.timestamp() * 1000)
@@ -25,25 +25,25 @@ PROJECT, USER = "f" * 32, "a" * 32
 
 
 @pytest.fixture
-def book(database_conf: cfg.ConfigOpts) -> OrderBook:
-    return OrderBook(database_conf)
+def book(database_conf: cfg.ConfigOpts) -> OverrideStore:
+    return OverrideStore(database_conf)
 
 
-def put(book: OrderBook, uuid: str = WEB, now: datetime = NOW, **asked: Any) -> ServerOrders:
+def put(book: OverrideStore, uuid: str = WEB, now: datetime = NOW, **asked: Any) -> StoredOverride:
     orders = {"mode": None, "opt_out": False, "priority": None, **asked}
     return book.put(uuid, PROJECT, by=USER, now=now, **orders)
 
 
-def test_what_is_ordered_is_read_back(book: OrderBook) -> None:
+def test_what_is_ordered_is_read_back(book: OverrideStore) -> None:
     assert book.get(WEB) is None
     put(book, WEB.upper(), mode=Mode.ADVISE, opt_out=True, priority=0)
-    expected = ServerOrders(WEB, PROJECT, Mode.ADVISE, True, 0, USER, NOW, NOW_MS)
+    expected = StoredOverride(WEB, PROJECT, Mode.ADVISE, True, 0, USER, NOW, NOW_MS)
     assert book.get(WEB.upper()) == expected
     assert book.list_of([DB, WEB.upper()]) == {WEB: expected}
     assert book.version() == NOW_MS
 
 
-def test_an_order_replaces_the_one_before(book: OrderBook) -> None:
+def test_an_order_replaces_the_one_before(book: OverrideStore) -> None:
     put(book, mode=Mode.ADVISE, priority=9)
     put(book, opt_out=True)
     stands = book.get(WEB)
@@ -51,7 +51,7 @@ def test_an_order_replaces_the_one_before(book: OrderBook) -> None:
     assert (stands.mode, stands.opt_out, stands.priority) == (None, True, None)
 
 
-def test_what_is_taken_back_is_gone_and_told(book: OrderBook) -> None:
+def test_what_is_taken_back_is_gone_and_told(book: OverrideStore) -> None:
     assert not book.clear(WEB, by=USER, now=NOW)
     before = put(book, opt_out=True).version
     assert book.clear(WEB, by="b", now=NOW)
@@ -63,7 +63,7 @@ def test_what_is_taken_back_is_gone_and_told(book: OrderBook) -> None:
     assert not book.clear(WEB, by=USER, now=NOW)
 
 
-def test_who_decided_from_older_orders_is_refused(book: OrderBook) -> None:
+def test_who_decided_from_older_orders_is_refused(book: OverrideStore) -> None:
     first = put(book, priority=1, expected=NEVER_WRITTEN).version
     second = put(book, priority=2, expected=first).version
     for expected in (first, NEVER_WRITTEN):
@@ -80,7 +80,7 @@ def test_who_decided_from_older_orders_is_refused(book: OrderBook) -> None:
     put(book, priority=4, expected=NEVER_WRITTEN)
 
 
-def test_one_of_two_who_decided_from_the_same_wins(book: OrderBook) -> None:
+def test_one_of_two_who_decided_from_the_same_wins(book: OverrideStore) -> None:
     stands = put(book, priority=0).version
     start, won = threading.Barrier(4), []
 
@@ -99,7 +99,7 @@ def test_one_of_two_who_decided_from_the_same_wins(book: OrderBook) -> None:
     assert won == [found.priority]
 
 
-def test_numbers_never_repeat_and_are_seen_in_order(book: OrderBook) -> None:
+def test_numbers_never_repeat_and_are_seen_in_order(book: OverrideStore) -> None:
     versions = [put(book, uuid, priority=n).version for n in range(3) for uuid in (WEB, DB)]
     assert versions == list(range(NOW_MS, NOW_MS + 6))
     assert put(book, now=NOW - timedelta(days=1), priority=1).version == NOW_MS + 6
@@ -109,7 +109,7 @@ def test_numbers_never_repeat_and_are_seen_in_order(book: OrderBook) -> None:
     assert book.changed_since(everything.version).orders == []
 
 
-def test_a_restored_database_outbids_what_agents_have_obeyed(book: OrderBook) -> None:
+def test_a_restored_database_outbids_what_agents_have_obeyed(book: OverrideStore) -> None:
     put(book, priority=1)
     book.outbid(NOW_MS + 1000, NOW)
     assert book.version() == NOW_MS + 1001
@@ -120,7 +120,7 @@ def test_a_restored_database_outbids_what_agents_have_obeyed(book: OrderBook) ->
     assert put(book, priority=2).version == NOW_MS + 1002
 
 
-def test_the_message_names_every_server_it_was_asked_for(book: OrderBook) -> None:
+def test_the_message_names_every_server_it_was_asked_for(book: OverrideStore) -> None:
     put(book, WEB, mode=Mode.OBSERVE, priority=3)
     message = wire.decode(wire.ORDERS, book.message([DB, WEB.upper(), DB]))
     assert message["version"] == NOW_MS
@@ -130,7 +130,7 @@ def test_the_message_names_every_server_it_was_asked_for(book: OrderBook) -> Non
     assert message["servers"] == [{"uuid": WEB, "opt_out": True}]
 
 
-def test_more_servers_than_a_query_takes(book: OrderBook) -> None:
+def test_more_servers_than_a_query_takes(book: OverrideStore) -> None:
     many = [f"{n:08x}-1111-4111-8111-111111111111" for n in range(4096)]
     put(book, many[-1], opt_out=True)
     assert len(wire.decode(wire.ORDERS, book.message(many))["servers"]) == 4096
@@ -138,7 +138,7 @@ def test_more_servers_than_a_query_takes(book: OrderBook) -> None:
 
 
 def test_only_what_was_taken_back_long_ago_is_purged(
-    book: OrderBook, database_conf: cfg.ConfigOpts
+    book: OverrideStore, database_conf: cfg.ConfigOpts
 ) -> None:
     third = WEB.replace("1", "3")
     put(book, WEB, opt_out=True)
@@ -154,4 +154,4 @@ def test_only_what_was_taken_back_long_ago_is_purged(
 
 
 def test_every_column_of_an_order_is_kept() -> None:
-    assert ServerOrdersRow.__table__.columns.keys() == list(ServerOrders.__slots__)
+    assert ServerOrdersRow.__table__.columns.keys() == list(StoredOverride.__slots__)

@@ -13,7 +13,7 @@ from nova_vp.cmd import manage
 from nova_vp.conf import scheduler
 from nova_vp.conf.database import register_opts
 from nova_vp.db.report_store import Store
-from nova_vp.wire import Order
+from nova_vp.wire import MessageVersion
 from tests.contract.services.test_history import Clock
 from tests.decisions import a_view
 
@@ -47,7 +47,7 @@ def frozen(store: Store, tmp_path: Path) -> Iterator[None]:
 
 @pytest.mark.usefixtures("frozen")
 def test_who_reads_sees_what_was_committed(store: Store, file: Path) -> None:
-    assert [head.order for head in store.list_heads()] == [Order(1, 1)]
+    assert [head.order for head in store.list_heads()] == [MessageVersion(1, 1)]
     assert manage.main([f"--config-file={file}", "escalation", "list"]) == 0
 
 

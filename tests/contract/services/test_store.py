@@ -26,7 +26,7 @@ def a_new_report(
     actuator: str = "kernel",
 ) -> NewReport:
     text = wire.encode(wire.REPORT_TOPIC, a_report(host, order, mode, actuator=actuator))
-    return NewReport(host, wire.Order(*order), mode, received_at, text)
+    return NewReport(host, wire.MessageVersion(*order), mode, received_at, text)
 
 
 def orders(store: Store) -> dict[str, tuple[int, int]]:
@@ -41,7 +41,7 @@ def test_a_stored_report_is_read_back(store: Store) -> None:
     assert record.mode == "advise"
     assert record.report == a_report(mode="advise")
     assert (record.host, record.epoch, record.sequence) == ("vp1", 1, 1)
-    assert store.list_heads() == [HostHead("vp1", wire.Order(1, 1), "advise", NOW)]
+    assert store.list_heads() == [HostHead("vp1", wire.MessageVersion(1, 1), "advise", NOW)]
 
 
 def test_an_empty_store(store: Store) -> None:

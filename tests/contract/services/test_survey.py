@@ -10,7 +10,7 @@ from oslo_config import cfg
 from nova_vp import conf as options
 from nova_vp.db.escalations import Ledger
 from nova_vp.db.report_store import Store
-from nova_vp.db.stats import HostKind, Survey, Surveyor
+from nova_vp.db.stats import HostKind, Stats, StatsReader
 from nova_vp.escalation_status import Status
 from tests.contract.services.test_history import Clock
 from tests.messages import escalation_text
@@ -19,9 +19,9 @@ NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
 
 @pytest.fixture
-def surveyor(database_conf: cfg.ConfigOpts) -> Surveyor:
+def surveyor(database_conf: cfg.ConfigOpts) -> StatsReader:
     options.register_all(database_conf)
-    return Surveyor(database_conf)
+    return StatsReader(database_conf)
 
 
 def settle(ledger: Ledger, status: Status, at: datetime | None) -> None:
@@ -33,12 +33,12 @@ def settle(ledger: Ledger, status: Status, at: datetime | None) -> None:
     ledger.save(claimed, {"status": status, "settled_at": at, "owner": None})
 
 
-def test_an_empty_database(surveyor: Surveyor) -> None:
-    assert surveyor.survey(NOW) == Survey({}, {}, {})
+def test_an_empty_database(surveyor: StatsReader) -> None:
+    assert surveyor.survey(NOW) == Stats({}, {}, {})
 
 
 def test_hosts_and_escalations_are_counted(
-    surveyor: Surveyor, store: Store, database_conf: cfg.ConfigOpts
+    surveyor: StatsReader, store: Store, database_conf: cfg.ConfigOpts
 ) -> None:
     reports, ledger = Clock(store), Ledger(database_conf)
     for host, age_s in (("vp1", 1), ("vp2", 179), ("vp3", 181), ("vp4", 86400)):
@@ -47,7 +47,7 @@ def test_hosts_and_escalations_are_counted(
     settle(ledger, Status.OBSERVED, NOW - timedelta(hours=25))
     settle(ledger, Status.PROPOSED, None)
     settle(ledger, Status.RECEIVED, None)
-    assert surveyor.survey(NOW) == Survey(
+    assert surveyor.survey(NOW) == Stats(
         hosts={HostKind("observe", True): 2, HostKind("observe", False): 2},
         standing={"proposed": 1, "received": 1},
         settled={"refused": 1},

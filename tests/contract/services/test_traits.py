@@ -23,7 +23,7 @@ from tests.messages import a_report
 from tests.placement import adapter_of, placement
 from tests.waiting import wait_until
 from vp_scheduler.ingest import trait_sync
-from vp_scheduler.ingest.trait_sync import MICROVERSION, Hosts, Placement, Traits, open_traits
+from vp_scheduler.ingest.trait_sync import MICROVERSION, Hosts, Placement, TraitSync, open_traits
 from vp_scheduler.placement.host_traits import OURS
 
 STALE_AFTER_S = 180.0
@@ -58,7 +58,9 @@ class Reports:
         if self.fault:
             raise self.fault
         return [
-            HostHead(one.host, wire.Order(one.epoch, one.sequence), one.mode, one.received_at)
+            HostHead(
+                one.host, wire.MessageVersion(one.epoch, one.sequence), one.mode, one.received_at
+            )
             for one in self.records.values()
         ]
 
@@ -76,7 +78,7 @@ class World:
         self.now_s = 1000.0
         self.traits = self.scheduler()
 
-    def scheduler(self, adapter: Adapter | None = None, writes_per_s: float = 1e4) -> Traits:
+    def scheduler(self, adapter: Adapter | None = None, writes_per_s: float = 1e4) -> TraitSync:
         hosts = Hosts(
             self.reports,
             STALE_AFTER_S,
@@ -84,7 +86,7 @@ class World:
             wall_clock=lambda: WALL_S + self.now_s,
         )
         adapter = adapter or adapter_of(self.api.endpoint_override, MICROVERSION)
-        return Traits(hosts, Placement(adapter), interval_s=0.05, writes_per_s=writes_per_s)
+        return TraitSync(hosts, Placement(adapter), interval_s=0.05, writes_per_s=writes_per_s)
 
     def provider(self, *trait_sync: str) -> str:
         """A new one's name, which is its uuid too."""
@@ -327,7 +329,7 @@ def test_a_host_that_nova_does_not_have_is_named_once(
 
 
 @contextmanager
-def running(trait_sync: Traits) -> Iterator[None]:
+def running(trait_sync: TraitSync) -> Iterator[None]:
     trait_sync.start()
     try:
         yield

@@ -41,7 +41,7 @@ def save(conf: cfg.ConfigOpts, records: Iterable[HostRecord]) -> None:
     store = Store(conf)
     for one in records:
         text = json.dumps(one.report)
-        order = wire.Order(one.epoch, one.sequence)
+        order = wire.MessageVersion(one.epoch, one.sequence)
         store.save_reports([NewReport(one.host, order, one.mode, one.received_at, text)])
 
 

@@ -16,7 +16,7 @@ import requests
 
 from nova_vp.db import schema
 from nova_vp.db.report_store import NewReport, Store
-from nova_vp.wire import order_of
+from nova_vp.wire import version_of
 from tests.keystone import Keystone
 from tests.loopback import served
 from tests.unit.api import cloud
@@ -60,7 +60,7 @@ def prepare(folder, keystone_url):
     report = cloud.a_report("lab-1", vps=[cloud.a_vp()])
     text = json.dumps(report)
     Store(conf).save_reports(
-        [NewReport("lab-1", order_of(report), report["mode"], utc_now(), text)]
+        [NewReport("lab-1", version_of(report), report["mode"], utc_now(), text)]
     )
 
 

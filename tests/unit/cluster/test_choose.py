@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vp_scheduler.escalation.select import Candidate, Choice, Terms, Why, choose
+from vp_scheduler.escalation.select import AcceptanceLimits, Candidate, Choice, Why, choose
 
 GIB = 1 << 20
-TERMS = Terms(
+TERMS = AcceptanceLimits(
     least_relief_ratio=0.05,
     enough_ratio=0.75,
     good_enough_loss_ratio=0.05,

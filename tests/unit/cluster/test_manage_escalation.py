@@ -17,7 +17,7 @@ from nova_vp.db.escalations import Budgets, Ledger
 from nova_vp.db.records import Attempt, Escalation
 from nova_vp.escalation_status import Status
 from tests.messages import escalation_text
-from vp_scheduler.escalation.select import Candidate, Terms, choose
+from vp_scheduler.escalation.select import AcceptanceLimits, Candidate, choose
 
 NOON = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 ID = "99999999-9999-5999-8999-999999999999"
@@ -51,7 +51,7 @@ def a_guest(name: str, **fields: Any) -> Candidate:
 
 
 def a_choice(*guests: Candidate) -> str:
-    terms = Terms(0.05, 0.75, 0.05, 3600.0, 512_000.0)
+    terms = AcceptanceLimits(0.05, 0.75, 0.05, 3600.0, 512_000.0)
     return json.dumps(choose(0.4, guests, {}, terms).as_json())
 
 

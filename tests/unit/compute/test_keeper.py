@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from nova_vp.compute import agent_supervisor
-from nova_vp.compute.agent_supervisor import Keeper
+from nova_vp.compute.agent_supervisor import AgentSupervisor
 from nova_vp.service.run_dir import is_agent_running
 from tests.waiting import wait_until
 from vp_agent.loop.control_socket import RunFolder
@@ -40,8 +40,8 @@ with folder.locked():
 PARENT = """
 import sys, time
 from pathlib import Path
-from nova_vp.compute.agent_supervisor import Keeper
-Keeper(sys.argv[1], Path(sys.argv[2])).start()
+from nova_vp.compute.agent_supervisor import AgentSupervisor
+AgentSupervisor(sys.argv[1], Path(sys.argv[2])).start()
 time.sleep(600)
 """
 
@@ -78,7 +78,7 @@ def wait_until_gone(folder: Path) -> None:
 
 
 def test_it_starts_an_agent_and_ends_it_through_the_lifeline(command: str, tmp_path: Path) -> None:
-    one = Keeper(command, tmp_path)
+    one = AgentSupervisor(command, tmp_path)
     one.start()
     wait_for_agent(tmp_path)
     one.close(20)
@@ -86,7 +86,7 @@ def test_it_starts_an_agent_and_ends_it_through_the_lifeline(command: str, tmp_p
 
 
 def test_an_agent_that_dies_is_started_again(command: str, tmp_path: Path) -> None:
-    one = Keeper(command, tmp_path)
+    one = AgentSupervisor(command, tmp_path)
     one.start()
     first = wait_for_agent(tmp_path)
     os.kill(first, signal.SIGKILL)
@@ -121,7 +121,7 @@ def test_an_agent_of_somebody_else_is_left_alone_and_followed_by_ours(
         return looks[-1]
 
     monkeypatch.setattr(agent_supervisor, "is_agent_running", look)
-    one = Keeper(command, tmp_path)
+    one = AgentSupervisor(command, tmp_path)
     with RunFolder(str(tmp_path)).locked():
         one.start()
         wait_until(lambda: len(looks) >= 5, "the keeper to look five times")
@@ -136,7 +136,7 @@ def test_an_agent_of_somebody_else_is_left_alone_and_followed_by_ours(
 def test_what_does_not_run_is_tried_again_at_growing_intervals(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, wrong: str
 ) -> None:
-    one = Keeper(wrong, tmp_path)
+    one = AgentSupervisor(wrong, tmp_path)
     one.start()
 
     def told() -> list[str]:
@@ -151,6 +151,6 @@ def test_pauses_double_up_to_a_bound_and_begin_anew_after_a_steady_run(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(agent_supervisor, "BACK_OFF_S", (1.0, 8.0))
-    one = Keeper("false", tmp_path)
+    one = AgentSupervisor("false", tmp_path)
     assert [one._back_off("ended", 0.1) for _ in range(5)] == [1, 2, 4, 8, 8]
     assert [one._back_off("ended", ran) for ran in (agent_supervisor.STEADY_S, 0.1)] == [1, 2]

@@ -241,7 +241,7 @@ class Host:
     def decide(self) -> Decision:
         """At this very moment."""
         self.state, decision = step(self.state, self.picture(), self.policy)
-        self.pace_kib_per_s = dict(decision.memory_pace_kib_per_s)
+        self.pace_kib_per_s = dict(decision.copy_rate_kib_per_s)
         outcomes = [self._apply(action) for action in decision.actions]
         self.state = confirm(self.state, outcomes)
         self.outcomes += outcomes

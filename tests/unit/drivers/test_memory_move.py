@@ -114,7 +114,7 @@ def test_a_second_try_moves_no_second_share(subject):
 def test_a_chunk_waits_until_the_one_before_is_paid_for(subject, kib_per_s, span_s):
     uuid = subject.boot(0)
     move = Move(uuid, subject.known[uuid].process, ((1, 1.0),), (), (), KIB)
-    subject.mover.set_paces({uuid: kib_per_s})
+    subject.mover.set_copy_rates({uuid: kib_per_s})
     move.last_kib, move.last_at_s = 8192, time.monotonic()
     assert subject.mover._wait_s(move) == pytest.approx(span_s, abs=1.0)
 

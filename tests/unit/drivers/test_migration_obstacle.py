@@ -4,12 +4,12 @@
 import pytest
 
 from tests.domain_xml import a_domain, nova_metadata
-from vp_agent.drivers.domain_xml import Description, parse_description
+from vp_agent.drivers.domain_xml import DomainDescription, parse_description
 
 HOST_CPUS = frozenset(range(4))
 
 
-def described(body: str = "", device: str = "", **specs: str) -> Description:
+def described(body: str = "", device: str = "", **specs: str) -> DomainDescription:
     named = {f"hw:{key}": value for key, value in specs.items()}
     metadata = nova_metadata(extra_specs=named)
     return parse_description(a_domain(body=body, devices=device, metadata=metadata), HOST_CPUS)

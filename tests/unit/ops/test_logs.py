@@ -13,10 +13,10 @@ import pytest
 
 from nova_vp.core.types.policy import Mode
 from vp_agent.loop import request_log
-from vp_agent.loop.command_handler import Control
+from vp_agent.loop.command_handler import CommandHandler
 from vp_agent.loop.command_server import Endpoint, MigrationEndpoint
 from vp_agent.loop.control_socket import RunFolder, Server
-from vp_agent.loop.migration_holds import Migrations
+from vp_agent.loop.migration_holds import MigrationHolds
 from vp_agent.loop.state import StateFolder
 
 ROOT = Path(__file__).parents[3]
@@ -113,7 +113,7 @@ def test_what_came_from_outside_makes_no_line_of_its_own(told) -> None:
 def test_a_migrations_end_makes_no_line_of_its_own(caplog, field) -> None:
     caplog.set_level(logging.INFO, "vp_agent.loop.migration_holds")
     told = {"escalation_id": "e1", "uuid": "u1", "detail": "it is over"}
-    migrations = Migrations(lambda id: True, lambda id, outcome: None)
+    migrations = MigrationHolds(lambda id: True, lambda id, outcome: None)
     told[field] += "\n2026 ERROR \ud800"
     MigrationEndpoint(migrations).end_migration({}, outcome="completed", **told)
     [line] = caplog.messages
@@ -121,7 +121,7 @@ def test_a_migrations_end_makes_no_line_of_its_own(caplog, field) -> None:
 
 
 def test_an_order_on_the_host_itself_is_told_and_a_question_is_not(told, tmp_path) -> None:
-    control = Control(StateFolder(str(tmp_path / "state")), Mode.OBSERVE)
+    control = CommandHandler(StateFolder(str(tmp_path / "state")), Mode.OBSERVE)
     folder = RunFolder(str(tmp_path))
     server = Server(folder, control, lambda: {}, lambda path: None)
     for do, value in (("status", ""), ("mode", "enforce")):

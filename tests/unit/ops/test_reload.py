@@ -141,7 +141,7 @@ def test_a_running_agent_takes_limits_and_policy_with_its_next_tick(tmp_path) ->
     world.boot(CHASE)
     agent = world.start_agent()
     before = world.tick(2)
-    agent.take(Policy(home_on_arrival=Homing.ALWAYS), Limits(node_misses_per_s=5e6), 1.0)
+    agent.apply_config(Policy(home_on_arrival=Homing.ALWAYS), Limits(node_misses_per_s=5e6), 1.0)
     after = world.tick(3)
     assert {node.limit_misses_per_s for node in before.nodes} == {None}
     assert {node.limit_misses_per_s for node in after.nodes} == {5e6}

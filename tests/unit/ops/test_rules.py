@@ -16,7 +16,7 @@ from tests.unit.ops import test_agent_metrics as agent
 from tests.unit.ops import test_api_metrics as api
 from tests.unit.ops import test_scheduler_metrics as scheduler
 from vp_agent.publish.metrics import Tally
-from vp_scheduler.ingest.stats_poller import Lookout
+from vp_scheduler.ingest.stats_poller import StatsPoller
 
 GUIDE = (Path(__file__).parents[3] / "doc/source/monitoring.md").read_text()
 OF_PROMETHEUS = {"up": {"job": set(), "instance": set()}}
@@ -35,7 +35,7 @@ def exported() -> Exported:
     useless = Outcome(an_action("a2", guest_uuid=uuid_of(1)), Result.INEFFECTIVE, 10.0)
     view = a_view(1, detection=a_detection(), history=(settled, useless))
     decision = a_decision(view, nodes=(a_node(limit_misses_per_s=2e6),))
-    tally, lookout = Tally(), Lookout(scheduler.Books())
+    tally, lookout = Tally(), StatsPoller(scheduler.Books())
     tally.decided(decision, ())
     tally.ticked(0.1, is_done=True)
     lookout.look()

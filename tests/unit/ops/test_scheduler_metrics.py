@@ -7,17 +7,17 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from oslo_db import exception as db_exception
 
-from nova_vp.db.stats import HostKind, Survey
+from nova_vp.db.stats import HostKind, Stats
 from nova_vp.escalation_status import FINAL, Status
 from nova_vp.service.health import Status as HealthStatus
 from tests.unit.scheduler.test_service import MemoryStore, a_new_report
 from tests.waiting import wait_until
 from vp_scheduler import metrics
 from vp_scheduler.ingest.meters import MeteredStore, Meters
-from vp_scheduler.ingest.stats_poller import Lookout
+from vp_scheduler.ingest.stats_poller import StatsPoller
 from vp_scheduler.metrics import Sources, registry_of
 
-SURVEY = Survey(
+SURVEY = Stats(
     hosts={HostKind("enforce", True): 3, HostKind("observe", False): 1},
     standing={"migrating": 2},
     settled={"completed": 5},
@@ -45,7 +45,7 @@ def books():
 
 @pytest.fixture
 def lookout(books):
-    return Lookout(books)
+    return StatsPoller(books)
 
 
 def sources(**about):
@@ -134,7 +134,7 @@ def test_a_database_that_goes_is_seen_and_what_it_said_last_stays(lookout, books
 
 def test_a_database_that_hangs_is_not_well(books):
     now_s = [0.0]
-    lookout = Lookout(books, clock=lambda: now_s[0])
+    lookout = StatsPoller(books, clock=lambda: now_s[0])
     assert lookout.is_database_well()
     lookout.look()
     now_s[0] = 61.0
@@ -142,7 +142,7 @@ def test_a_database_that_hangs_is_not_well(books):
 
 
 def test_it_looks_again_and_again(books):
-    lookout = Lookout(books, every_s=0.01)
+    lookout = StatsPoller(books, every_s=0.01)
     lookout.start()
     wait_until(lambda: books.looks > 2, "three looks")
     lookout.close()

@@ -14,10 +14,10 @@ from prometheus_client import CollectorRegistry, Counter
 from nova_vp.service import metrics_server
 from nova_vp.service.broker_probe import BrokerProbe
 from nova_vp.service.health import Check, Health, Status, bus_check, database_check, document
-from nova_vp.service.metrics_server import Exposition, expose
+from nova_vp.service.metrics_server import MetricsServer, expose
 from tests.decisions import a_decision, facts
 from tests.unit.ops.test_agent_metrics import sources
-from vp_agent.publish.health import Wellness
+from vp_agent.publish.health import AgentHealth
 
 WELL = Health("h", "d", (Check("a", "b", Status.PASS, observed=1.23456, unit="s"),))
 AT = datetime(2026, 11, 21, 10, 0, 0, 999, tzinfo=UTC)
@@ -37,7 +37,7 @@ def get(port, path):
 def served():
     """A port, the registry behind it, and the health that it tells: change the list's only one."""
     registry, health = CollectorRegistry(), [WELL]
-    server = Exposition("127.0.0.1", 0, registry, lambda: health[0])
+    server = MetricsServer("127.0.0.1", 0, registry, lambda: health[0])
     yield server.port, registry, health
     server.close()
 
@@ -88,7 +88,7 @@ def test_port_0_serves_nothing():
 
 
 def test_it_listens_on_ipv6_too():
-    server = Exposition("::1", 0, CollectorRegistry(), lambda: WELL)
+    server = MetricsServer("::1", 0, CollectorRegistry(), lambda: WELL)
     with socket.create_connection(("::1", server.port)):
         server.close()
 
@@ -151,7 +151,7 @@ def test_a_broker_is_seen_to_come_and_go():
 
 
 def wellness(tmp_path, now_s=1000.0, **about):
-    return Wellness(
+    return AgentHealth(
         host="compute-17",
         state_directory=str(tmp_path),
         sources=sources(

@@ -34,11 +34,11 @@ from tests.decisions import (
     facts,
     uuid_of,
 )
-from vp_agent.publish.change_filter import is_news
+from vp_agent.publish.change_filter import is_material_change
 from vp_agent.publish.digest import digest
 from vp_agent.publish.report import cpu_list, report
 
-ORDER = wire.Order(3, 7)
+ORDER = wire.MessageVersion(3, 7)
 A_MOVE = MemoryMove(uuid_of(2), ((1, 1.0),), moved_kib=10, left_kib=30)
 AT_THE_LINK = replace(a_detection(), kind=Kind.LINK)
 
@@ -372,19 +372,21 @@ def test_a_report_cuts_what_is_too_long() -> None:
 )
 def test_news(label: str, change: dict[str, Any], expected: bool) -> None:
     before = a_decision(nodes=(a_node(), a_node(1)))
-    assert is_news(before, replace(before, **change)) is expected, label
+    assert is_material_change(before, replace(before, **change)) is expected, label
 
 
 def test_memory_that_moves_on_is_no_news_until_it_is_over() -> None:
     before = a_decision(memory_moves=(A_MOVE,))
     further = replace(A_MOVE, moved_kib=20, left_kib=20)
-    assert not is_news(before, replace(before, memory_moves=(further,)))
-    assert is_news(before, replace(before, memory_moves=(replace(further, is_over=True),)))
+    assert not is_material_change(before, replace(before, memory_moves=(further,)))
+    assert is_material_change(
+        before, replace(before, memory_moves=(replace(further, is_over=True),))
+    )
 
 
 def test_hurt_somewhere_else_is_news() -> None:
     before = a_decision(a_view(detection=a_detection()))
-    assert is_news(before, replace(before, vps=(a_view(detection=AT_THE_LINK),)))
+    assert is_material_change(before, replace(before, vps=(a_view(detection=AT_THE_LINK),)))
 
 
 @pytest.mark.parametrize(

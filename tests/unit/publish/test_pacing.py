@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from vp_agent.publish.schedule import Intervals, Pace
+from vp_agent.publish.schedule import Intervals, Schedule
 
 INTERVALS = Intervals(refresh_s=60.0, min_s=1.0)
 NEWS, NO_NEWS = True, False
 
 
-def a_pace(dice: float = 0.5) -> Pace:
-    return Pace(INTERVALS, lambda: dice)
+def a_pace(dice: float = 0.5) -> Schedule:
+    return Schedule(INTERVALS, lambda: dice)
 
 
 def test_the_first_message_is_due_at_once() -> None:
@@ -81,7 +81,7 @@ def test_many_who_ask_at_once_do_not_draw_the_answer_nearer() -> None:
         yield from (0.9, 0.5, 0.1, 0.1, 0.1, 0.1)
 
     throws = falling()
-    pace = Pace(INTERVALS, lambda: next(throws))
+    pace = Schedule(INTERVALS, lambda: next(throws))
     pace.sent(100.0)
     for n in range(4):
         pace.asked_for_digest(110.0 + n, within_s=10.0)

@@ -12,22 +12,20 @@ from tests.unit.agent_host import World
 from vp_agent.drivers.cache_partition import UndoOnly
 from vp_agent.drivers.fake import FakeActuator, FakeGuests, FakeHost, FakeJournal
 from vp_agent.drivers.memory_fake import FakeMover
-from vp_agent.publish.host_info import HostFacts
+from vp_agent.publish.host_info import HostInfo
 from vp_agent.publish.report import report
 from vp_agent.wiring import LibvirtSide
-from vp_scheduler.placement.host_traits import (
-    Capabilities,
-    capabilities_of,
-    traits_of,
-)
+from vp_scheduler.placement.host_traits import HostTraits, capabilities_of, traits_of
 
 
-def reported(folder: Path, **facts: Any) -> Capabilities:
+def reported(folder: Path, **facts: Any) -> HostTraits:
     world = World(folder)
     world.start_agent()
     about = {"host": "vp1", "counters": "perf", "actuator": "kernel", "is_homing": False}
     decision = world.tick()
-    told = report(decision, HostFacts(epoch_offset_s=0.0, **about | facts), wire.Order(1, 1))
+    told = report(
+        decision, HostInfo(epoch_offset_s=0.0, **about | facts), wire.MessageVersion(1, 1)
+    )
     return capabilities_of(wire.decode(wire.REPORT_TOPIC, wire.encode(wire.REPORT_TOPIC, told)))
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from nova_vp import wire
 from tests.messages import a_domain, digest_text
-from vp_scheduler.ingest.message_filter import Unwelcome
+from vp_scheduler.ingest.message_filter import RejectedMessage
 from vp_scheduler.placement import host_view
 from vp_scheduler.placement.host_view import HostView
 from vp_scheduler.placement.listener import DigestEndpoint
@@ -99,7 +99,7 @@ def test_whole_numbers_may_be_written_with_a_point(view: HostView) -> None:
     pointed = view.get("vp1")
     assert pointed is not None
     assert plain is not None
-    assert pointed.order == wire.Order(1, 2)
+    assert pointed.order == wire.MessageVersion(1, 2)
     assert (pointed.losses, pointed.cpus, pointed.domain_ids) == (plain.losses, (4,), (2,))
 
 
@@ -113,7 +113,7 @@ def test_a_flood_is_told_in_few_lines(view: HostView, caplog: pytest.LogCaptureF
 def test_only_known_hosts_are_listened_to(clock: Clock) -> None:
     view = HostView(180.0, ["vp1"], clock)
     view.accept(digest_text("vp1"))
-    with pytest.raises(Unwelcome):
+    with pytest.raises(RejectedMessage):
         view.accept(digest_text("vp2"))
     assert seen(view, "vp2") is None
 
@@ -124,7 +124,7 @@ def test_invented_hosts_do_not_fill_the_memory(
     monkeypatch.setattr(host_view, "MAX_HOSTS", 2)
     view.accept(digest_text("vp1"))
     view.accept(digest_text("vp2"))
-    with pytest.raises(Unwelcome):
+    with pytest.raises(RejectedMessage):
         view.accept(digest_text("vp3"))
     view.accept(digest_text("vp1", order=(1, 2)))
     assert seen(view) == (1, 2)

@@ -5,8 +5,8 @@ import pytest
 
 from nova_vp import wire
 from tests.messages import profiles_text
-from vp_scheduler.ingest.message_filter import Unwelcome
-from vp_scheduler.ingest.profile_cache import Learned
+from vp_scheduler.ingest.message_filter import RejectedMessage
+from vp_scheduler.ingest.profile_cache import ProfileCache
 from vp_scheduler.placement.host_view import HostView
 from vp_scheduler.placement.listener import DigestEndpoint
 
@@ -19,13 +19,13 @@ class Clock:
 
 
 def test_nothing_is_known_before_somebody_tells() -> None:
-    learned = Learned(180.0, Clock())
+    learned = ProfileCache(180.0, Clock())
     assert learned.of_image("f1", "i1") is None
     assert learned.of_flavor("f1") is None
 
 
 def test_a_flavor_is_what_most_of_its_images_are() -> None:
-    learned = Learned(180.0, Clock())
+    learned = ProfileCache(180.0, Clock())
     learned.accept(profiles_text(("f1", "a", 1), ("f1", "b", 1), ("f1", "c", 8), ("f2", "", 3)))
     assert learned.of_image("f1", "c") == 8
     assert learned.of_image("f1", "d") is None
@@ -35,9 +35,9 @@ def test_a_flavor_is_what_most_of_its_images_are() -> None:
 
 def test_the_latest_sent_counts_while_it_is_news() -> None:
     clock = Clock()
-    learned = Learned(180.0, clock)
+    learned = ProfileCache(180.0, clock)
     learned.accept(profiles_text(("f1", "a", 1), sent=100.0))
-    with pytest.raises(Unwelcome):
+    with pytest.raises(RejectedMessage):
         learned.accept(profiles_text(("f1", "a", 2), sent=99.0))
     assert learned.of_flavor("f1") == 1
     clock.now_s += 180.1
@@ -68,4 +68,4 @@ def test_hostile_messages_change_nothing(label: str, text: str) -> None:
 def test_the_most_that_is_sent_fits() -> None:
     longest = ("f" * 255, "0" * 36, 8)
     text = profiles_text(*[longest] * wire.MAX_LEARNED)
-    Learned(180.0, Clock()).accept(text)
+    ProfileCache(180.0, Clock()).accept(text)

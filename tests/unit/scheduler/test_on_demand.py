@@ -8,7 +8,7 @@ import pytest
 
 from tests.waiting import wait_until
 from vp_scheduler.ingest import coalesce
-from vp_scheduler.ingest.coalesce import OnDemand
+from vp_scheduler.ingest.coalesce import Coalescer
 
 
 class Work:
@@ -33,15 +33,15 @@ def work() -> Work:
 
 
 @pytest.fixture
-def asked(work: Work) -> Iterator[OnDemand]:
-    asked = OnDemand("test", work)
+def asked(work: Work) -> Iterator[Coalescer]:
+    asked = Coalescer("test", work)
     yield asked
     work.open.set()
     asked.close(5)
 
 
 def test_all_who_ask_at_once_get_one_answer_and_who_asks_during_it_another(
-    asked: OnDemand, work: Work
+    asked: Coalescer, work: Work
 ) -> None:
     work.open.clear()
     for _ in range(10):
@@ -58,7 +58,7 @@ def test_all_who_ask_at_once_get_one_answer_and_who_asks_during_it_another(
 
 def test_it_is_also_done_unasked() -> None:
     work = Work()
-    often = OnDemand("test", work, every_s=0.01)
+    often = Coalescer("test", work, every_s=0.01)
     often.start()
     wait_until(lambda: len(work.done) == 2, "it to be done twice")
     often.close(5)

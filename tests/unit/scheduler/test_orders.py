@@ -16,22 +16,22 @@ from oslo_config import cfg
 from nova_vp.conf import database
 from nova_vp.core.types.policy import Mode
 from nova_vp.db import schema
-from nova_vp.db.overrides import OrderBook
-from nova_vp.server_override import NOTHING, Ordered, read_orders
+from nova_vp.db.overrides import OverrideStore
+from nova_vp.server_override import NO_OVERRIDE, ServerOverride, read_overrides
 from tests.messages import a_report
 from tests.waiting import wait_until
-from vp_scheduler.ingest.override_sync import OrderTeller
+from vp_scheduler.ingest.override_sync import OverrideSync
 
 WEB = "11111111-1111-4111-8111-111111111111"
 DB = "22222222-2222-4222-8222-222222222222"
-OUT = Ordered(opt_out=True)
+OUT = ServerOverride(opt_out=True)
 
 
 class Hosts:
     """Agents that obey whatever they are told, as far as it is not older than what they have."""
 
     def __init__(self) -> None:
-        self.told: dict[str, tuple[int, dict[str, Ordered]]] = {}
+        self.told: dict[str, tuple[int, dict[str, ServerOverride]]] = {}
         self.count = 0
         self.is_away = False
         self._lock = threading.Lock()
@@ -39,7 +39,7 @@ class Hosts:
     def tell_orders(self, host: str, text: str) -> None:
         if self.is_away:
             raise oslo_messaging.MessageDeliveryFailure("the broker is away")
-        version, servers = read_orders(text)
+        version, servers = read_overrides(text)
         with self._lock:
             self.count += 1
             before, known = self.told.get(host, (0, {}))
@@ -66,8 +66,8 @@ def conf(tmp_path: Path) -> cfg.ConfigOpts:
 
 
 @pytest.fixture
-def book(conf: cfg.ConfigOpts) -> OrderBook:
-    return OrderBook(conf)
+def book(conf: cfg.ConfigOpts) -> OverrideStore:
+    return OverrideStore(conf)
 
 
 @pytest.fixture
@@ -76,8 +76,8 @@ def hosts() -> Hosts:
 
 
 @contextmanager
-def telling(book: OrderBook, hosts: Hosts) -> Iterator[OrderTeller]:
-    teller = OrderTeller(book, hosts, every_s=0.05)
+def telling(book: OverrideStore, hosts: Hosts) -> Iterator[OverrideSync]:
+    teller = OverrideSync(book, hosts, every_s=0.05)
     teller.start()
     try:
         yield teller
@@ -86,17 +86,17 @@ def telling(book: OrderBook, hosts: Hosts) -> Iterator[OrderTeller]:
 
 
 @pytest.fixture
-def teller(book: OrderBook, hosts: Hosts) -> Iterator[OrderTeller]:
+def teller(book: OverrideStore, hosts: Hosts) -> Iterator[OverrideSync]:
     with telling(book, hosts) as teller:
         yield teller
 
 
-def order(book: OrderBook, uuid: str, ordered: Ordered) -> int:
+def order(book: OverrideStore, uuid: str, ordered: ServerOverride) -> int:
     asked = ordered._asdict()
     return book.put(uuid, "p", by="u", now=datetime.now(UTC), **asked).version
 
 
-def obeys(teller: OrderTeller, hosts: Hosts, host: str, **ordered: Ordered) -> None:
+def obeys(teller: OverrideSync, hosts: Hosts, host: str, **ordered: ServerOverride) -> None:
     """It reports, as often as it takes, until it knows this of these servers."""
 
     def knows() -> bool:
@@ -107,8 +107,8 @@ def obeys(teller: OrderTeller, hosts: Hosts, host: str, **ordered: Ordered) -> N
 
 
 def test_a_host_is_told_what_stands_ordered(book, hosts, teller) -> None:
-    order(book, WEB, Ordered(Mode.ADVISE, True, 3))
-    obeys(teller, hosts, "vp1", **{WEB: Ordered(Mode.ADVISE, True, 3), DB: NOTHING})
+    order(book, WEB, ServerOverride(Mode.ADVISE, True, 3))
+    obeys(teller, hosts, "vp1", **{WEB: ServerOverride(Mode.ADVISE, True, 3), DB: NO_OVERRIDE})
     assert hosts.told["vp1"][0] == book.version()
 
 
@@ -144,17 +144,17 @@ def test_an_empty_host_is_told_once_so_that_it_waits_for_the_orders_of_arrivals(
 def test_what_changes_and_what_is_taken_back_reaches_the_host(book, hosts, teller) -> None:
     order(book, WEB, OUT)
     obeys(teller, hosts, "vp1", **{WEB: OUT})
-    order(book, WEB, Ordered(priority=0))
-    obeys(teller, hosts, "vp1", **{WEB: Ordered(priority=0)})
+    order(book, WEB, ServerOverride(priority=0))
+    obeys(teller, hosts, "vp1", **{WEB: ServerOverride(priority=0)})
     book.clear(WEB, by="u", now=datetime.now(UTC))
-    obeys(teller, hosts, "vp1", **{WEB: NOTHING})
+    obeys(teller, hosts, "vp1", **{WEB: NO_OVERRIDE})
 
 
 def test_an_order_follows_its_server_to_another_host(book, hosts, teller) -> None:
     order(book, WEB, OUT)
     obeys(teller, hosts, "vp1", **{WEB: OUT})
-    obeys(teller, hosts, "vp2", **{DB: NOTHING})
-    obeys(teller, hosts, "vp2", **{DB: NOTHING, WEB: OUT})
+    obeys(teller, hosts, "vp2", **{DB: NO_OVERRIDE})
+    obeys(teller, hosts, "vp2", **{DB: NO_OVERRIDE, WEB: OUT})
 
 
 def test_an_agent_that_lost_its_state_is_told_again(book, hosts, teller) -> None:
@@ -169,9 +169,9 @@ def test_another_vp_scheduler_that_starts_later_knows_it_all(book, hosts, teller
     obeys(teller, hosts, "vp1", **{WEB: OUT})
     with telling(book, hosts) as other:
         obeys(other, hosts, "vp1", **{WEB: OUT})
-        order(book, WEB, Ordered(Mode.OBSERVE))
-        obeys(other, hosts, "vp1", **{WEB: Ordered(Mode.OBSERVE)})
-        obeys(teller, hosts, "vp1", **{WEB: Ordered(Mode.OBSERVE)})
+        order(book, WEB, ServerOverride(Mode.OBSERVE))
+        obeys(other, hosts, "vp1", **{WEB: ServerOverride(Mode.OBSERVE)})
+        obeys(teller, hosts, "vp1", **{WEB: ServerOverride(Mode.OBSERVE)})
 
 
 def test_an_agent_of_an_earlier_release_is_told_nothing(book, hosts, teller) -> None:
@@ -215,7 +215,7 @@ def test_a_database_that_is_away_costs_no_order(conf, book, hosts, caplog) -> No
     database_file = Path(conf.database.connection.removeprefix("sqlite:///"))
     away = database_file.with_suffix(".away")
     database_file.rename(away)
-    with telling(OrderBook(conf), hosts) as teller, caplog.at_level(logging.WARNING):
+    with telling(OverrideStore(conf), hosts) as teller, caplog.at_level(logging.WARNING):
         teller.heard(hosts.report("vp1", WEB))
         wait_until(lambda: "trying again" in caplog.text, "the failure to be told")
         away.rename(database_file)
@@ -226,7 +226,7 @@ def test_a_database_that_is_away_costs_no_order(conf, book, hosts, caplog) -> No
 def test_after_a_restore_of_the_database_hosts_obey_it_again(book, hosts, teller, caplog) -> None:
     """The host obeys orders of a day that the database does not know any more."""
     stands = order(book, WEB, OUT)
-    hosts.told["vp1"] = (stands + 60_000, {WEB: Ordered(priority=9)})
+    hosts.told["vp1"] = (stands + 60_000, {WEB: ServerOverride(priority=9)})
     with caplog.at_level(logging.WARNING):
         obeys(teller, hosts, "vp1", **{WEB: OUT})
     assert hosts.told["vp1"][0] > stands + 60_000

@@ -13,14 +13,14 @@ from nova_vp.db.report_store import NewReport
 from tests.messages import report_text
 from tests.waiting import wait_until
 from vp_scheduler.ingest import jitter, service
-from vp_scheduler.ingest.report_queue import Inbox
+from vp_scheduler.ingest.report_queue import ReportQueue
 from vp_scheduler.ingest.service import ReportEndpoint, Writer
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
 
 def a_new_report(host: str = "vp1", order: tuple[int, int] = (1, 1), size: int = 10) -> NewReport:
-    return NewReport(host, wire.Order(*order), "observe", NOW, "x" * size)
+    return NewReport(host, wire.MessageVersion(*order), "observe", NOW, "x" * size)
 
 
 def names(batch: Iterable[NewReport]) -> list[tuple[str, int]]:
@@ -43,14 +43,14 @@ class MemoryStore:
 
 
 def test_the_inbox_keeps_the_newest_of_each_host_oldest_host_first() -> None:
-    inbox = Inbox()
+    inbox = ReportQueue()
     for host, order in [("vp1", (1, 1)), ("vp2", (1, 1)), ("vp1", (1, 3)), ("vp1", (1, 2))]:
         inbox.put(a_new_report(host, order))
     assert names(inbox.take(10)) == [("vp1", 3), ("vp2", 1)]
 
 
 def test_batches_are_bounded() -> None:
-    inbox = Inbox()
+    inbox = ReportQueue()
     for number in range(5):
         inbox.put(a_new_report(f"vp{number}"))
     assert [len(inbox.take(2)) for _ in range(3)] == [2, 2, 1]
@@ -58,7 +58,7 @@ def test_batches_are_bounded() -> None:
 
 @pytest.mark.parametrize("bounds", [{"max_hosts": 2}, {"max_bytes": 200}])
 def test_the_oldest_are_dropped_beyond_the_bounds(bounds: dict[str, int]) -> None:
-    inbox = Inbox(**bounds)
+    inbox = ReportQueue(**bounds)
     for number in range(5):
         inbox.put(a_new_report(f"vp{number}", size=100))
     assert inbox.dropped == 3
@@ -68,7 +68,7 @@ def test_the_oldest_are_dropped_beyond_the_bounds(bounds: dict[str, int]) -> Non
 
 
 def test_a_closed_inbox_is_emptied_first() -> None:
-    inbox = Inbox()
+    inbox = ReportQueue()
     inbox.put(a_new_report())
     inbox.close()
     assert len(inbox.take(10)) == 1
@@ -76,13 +76,13 @@ def test_a_closed_inbox_is_emptied_first() -> None:
 
 
 def test_reports_of_unknown_hosts_and_malformed_ones_are_counted_not_kept() -> None:
-    inbox = Inbox()
+    inbox = ReportQueue()
     endpoint = ReportEndpoint(inbox, ["vp1"], clock=lambda: NOW)
     for text in (report_text("vp2"), "{", None, report_text("vp1")):
         endpoint.report({}, text)
     assert endpoint.refusals.counts == {"unwelcome": 1, "malformed": 2}
     assert inbox.take(10) == [
-        NewReport("vp1", wire.Order(1, 1), "observe", NOW, report_text("vp1"))
+        NewReport("vp1", wire.MessageVersion(1, 1), "observe", NOW, report_text("vp1"))
     ]
 
 
@@ -90,7 +90,7 @@ def test_what_comes_while_the_store_is_away_is_stored_afterwards(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(service, "RETRY_S", (0.01, 0.02))
-    inbox, store = Inbox(), MemoryStore()
+    inbox, store = ReportQueue(), MemoryStore()
     store.fault = db_exception.DBConnectionError(OSError("gone"))
     writer = Writer(inbox, store, batch_size=10)
     writer.start()
@@ -114,7 +114,7 @@ def test_what_can_never_be_stored_keeps_nobody_waiting(caplog: pytest.LogCapture
                 raise db_exception.DBDataError(ValueError("not in this column"))
             super().save_reports(batch)
 
-    inbox, store = Inbox(), PickyStore()
+    inbox, store = ReportQueue(), PickyStore()
     for number in range(6):
         inbox.put(a_new_report(f"vp{number}"))
     writer = Writer(inbox, store, batch_size=10)
@@ -126,7 +126,7 @@ def test_what_can_never_be_stored_keeps_nobody_waiting(caplog: pytest.LogCapture
 
 
 def test_closing_stores_what_is_left_and_does_not_wait_for_a_store_that_is_away() -> None:
-    inbox, store = Inbox(), MemoryStore()
+    inbox, store = ReportQueue(), MemoryStore()
     inbox.put(a_new_report())
     writer = Writer(inbox, store, batch_size=10)
     writer.start()
@@ -135,7 +135,7 @@ def test_closing_stores_what_is_left_and_does_not_wait_for_a_store_that_is_away(
 
     away = MemoryStore()
     away.fault = db_exception.DBConnectionError(OSError("gone"))
-    inbox = Inbox()
+    inbox = ReportQueue()
     inbox.put(a_new_report())
     writer = Writer(inbox, away, batch_size=10)
     writer.start()
@@ -149,7 +149,9 @@ def test_closing_stores_what_is_left_and_does_not_wait_for_a_store_that_is_away(
 def test_a_scheduler_that_starts_is_taught_and_told_of_the_hosts() -> None:
     asked: list[str] = []
     endpoint = ReportEndpoint(
-        Inbox(), teach=lambda: asked.append("teach"), ask_for_digests=lambda: asked.append("ask")
+        ReportQueue(),
+        teach=lambda: asked.append("teach"),
+        ask_for_digests=lambda: asked.append("ask"),
     )
     endpoint.scheduler_started({})
     assert asked == ["teach", "ask"]

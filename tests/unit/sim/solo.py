@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from vp_sim.app_profiles import ROWS
 from vp_sim.apps import app_of
-from vp_sim.contention import Contention, Pace
+from vp_sim.contention import Contention, Speed
 from vp_sim.loads import Load
 from vp_sim.machine import Shape, machine_of
 
@@ -21,14 +21,14 @@ def guests(name: str, socket: int, node: int | None = None, cores: float | None 
     return [Load(app, 1.0, ((socket, busy),), memory) for _ in range(app.guests)]
 
 
-def paces(*loads: Sequence[Load]) -> tuple[Pace, ...]:
-    return Contention(FOUR_SOCKETS).paces([load for some in loads for load in some])
+def speeds(*loads: Sequence[Load]) -> tuple[Speed, ...]:
+    return Contention(FOUR_SOCKETS).speeds([load for some in loads for load in some])
 
 
-def alone(name: str) -> Pace:
-    return paces(guests(name, socket=0))[0]
+def alone(name: str) -> Speed:
+    return speeds(guests(name, socket=0))[0]
 
 
-def slower(name: str, pace: Pace) -> float:
+def slower(name: str, speed: Speed) -> float:
     """Against running alone, by cycles per instruction."""
-    return pace.cpi / alone(name).cpi - 1
+    return speed.cpi / alone(name).cpi - 1

@@ -5,7 +5,7 @@ from itertools import combinations_with_replacement, pairwise
 
 import pytest
 
-from tests.unit.sim.solo import APPS, FOUR_SOCKETS, guests, paces
+from tests.unit.sim.solo import APPS, FOUR_SOCKETS, guests, speeds
 from vp_sim.cache import Sharer, shares_mib
 from vp_sim.contention import Contention
 from vp_sim.loads import Copy
@@ -19,34 +19,34 @@ COSTS = FOUR_SOCKETS.costs
 @pytest.mark.parametrize("names", list(combinations_with_replacement(SINGLE, 2)))
 def test_a_neighbour_never_makes_anybody_faster(names):
     victim, neighbour = names
-    before = paces(guests(victim, 0))[0]
-    after = paces(guests(victim, 0), guests(neighbour, 0))[0]
+    before = speeds(guests(victim, 0))[0]
+    after = speeds(guests(victim, 0), guests(neighbour, 0))[0]
     assert after.instructions_per_s <= before.instructions_per_s * (1 + TOLERANCE)
 
 
 @pytest.mark.parametrize("name", SINGLE)
 def test_another_of_its_kind_never_makes_a_crowd_faster(name):
-    crowd = [paces(*[guests(name, 0)] * n)[0].instructions_per_s for n in (1, 2, 3, 4)]
+    crowd = [speeds(*[guests(name, 0)] * n)[0].instructions_per_s for n in (1, 2, 3, 4)]
     assert all(b <= a * (1 + TOLERANCE) for a, b in pairwise(crowd))
 
 
 @pytest.mark.parametrize("name", SINGLE)
 def test_remote_memory_is_never_faster(name):
-    local, remote = paces(guests(name, 0))[0], paces(guests(name, 1, node=0))[0]
+    local, remote = speeds(guests(name, 0))[0], speeds(guests(name, 1, node=0))[0]
     assert remote.instructions_per_s < local.instructions_per_s
     assert remote.remote_per_s == pytest.approx(remote.misses_per_s)
     assert local.remote_per_s == 0
 
 
 def test_a_controller_never_moves_more_than_it_can():
-    crowd = paces(*[guests("stream", socket, node=0) for socket in range(4)])
+    crowd = speeds(*[guests("stream", socket, node=0) for socket in range(4)])
     lines = sum(p.misses_per_s for p in crowd) * (1 + APPS["stream"].writeback_ratio)
     moved_gbps = lines * LINE_BYTES / 1e9
     assert 0.9 * COSTS.node_gbps < moved_gbps <= COSTS.node_gbps * (1 + TOLERANCE)
 
 
 def test_a_link_never_moves_more_than_it_can():
-    crowd = paces(guests("stream", 1, node=0), guests("stream", 1, node=0))
+    crowd = speeds(guests("stream", 1, node=0), guests("stream", 1, node=0))
     moved_gbps = sum(p.remote_per_s for p in crowd) * LINE_BYTES / 1e9
     assert 0.9 * COSTS.link_gbps < moved_gbps <= COSTS.link_gbps * (1 + TOLERANCE)
 
@@ -61,21 +61,21 @@ def test_shares_fill_the_cache_and_more_accesses_hold_more():
 
 
 def test_who_shares_nothing_does_not_meet():
-    apart = paces(guests("mcf", 0), guests("stream", 1), guests("lbm", 2))
-    assert apart[0] == paces(guests("mcf", 0))[0]
+    apart = speeds(guests("mcf", 0), guests("stream", 1), guests("lbm", 2))
+    assert apart[0] == speeds(guests("mcf", 0))[0]
 
 
 def test_neither_order_nor_socket_matters():
-    one = paces(guests("mcf", 0), guests("stream", 0), guests("milc", 1))
-    other = paces(guests("milc", 2), guests("stream", 3), guests("mcf", 3))
+    one = speeds(guests("mcf", 0), guests("stream", 0), guests("milc", 1))
+    other = speeds(guests("milc", 2), guests("stream", 3), guests("mcf", 3))
     assert one == tuple(reversed(other))
 
 
 def test_memory_on_its_way_slows_both_ends():
     contention = Contention(FOUR_SOCKETS)
     loads = [*guests("milc", 0), *guests("milc", 1)]
-    quiet = contention.paces(loads)
-    moving = contention.paces(loads, [Copy(source=0, target=1, gbps=14.0)])
+    quiet = contention.speeds(loads)
+    moving = contention.speeds(loads, [Copy(source=0, target=1, gbps=14.0)])
     assert all(
         m.instructions_per_s < 0.98 * q.instructions_per_s
         for m, q in zip(moving, quiet, strict=True)
@@ -84,14 +84,14 @@ def test_memory_on_its_way_slows_both_ends():
 
 def test_an_idle_guest_does_nothing_and_takes_nothing():
     idle = guests("stream", 0)[0]._replace(cores=())
-    both = paces(guests("mcf", 0), [idle])
+    both = speeds(guests("mcf", 0), [idle])
     assert both[1].instructions_per_s == 0
-    assert both[0] == paces(guests("mcf", 0))[0]
+    assert both[0] == speeds(guests("mcf", 0))[0]
 
 
 def test_one_level_up_the_same_misses_have_more_references():
     smp = FOUR_SOCKETS._replace(private=Private.L1)
-    above = Contention(smp).paces(guests("mcf", 0))[0]
-    below = paces(guests("mcf", 0))[0]
+    above = Contention(smp).speeds(guests("mcf", 0))[0]
+    below = speeds(guests("mcf", 0))[0]
     assert above.memory_factor < below.memory_factor
     assert above.mpki == pytest.approx(below.mpki, rel=0.01)

@@ -61,7 +61,9 @@ def a_file(random: Random):
 
 
 def watch(host: SimHost) -> None:
-    assert all(math.isfinite(rate) and rate >= 0 for pace in host.paces.values() for rate in pace)
+    assert all(
+        math.isfinite(rate) and rate >= 0 for speed in host.speeds.values() for rate in speed
+    )
     if host.now_s >= SECONDS:
         raise Enough
 

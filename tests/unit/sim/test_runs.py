@@ -13,7 +13,7 @@ from vp_sim.measure import best_of, judge
 from vp_sim.mixes import MIXES, Memory, Mix, members
 from vp_sim.policies import UnknownPolicy, find
 from vp_sim.run import Run, simulate, start, world_of
-from vp_sim.sim_drivers import seams_of
+from vp_sim.sim_drivers import sim_drivers_of
 
 POLICIES = find(("baseline", "llc", "local", "cheap", "random"))
 MIX = MIXES["stream-spec"]
@@ -73,21 +73,21 @@ def test_renaming_applications_changes_no_decision(policy, mix):
 def test_a_policy_sees_no_names():
     host = start(world_of(MIX), seed=0)
     host.advance(1.0)
-    seams = seams_of(host)
-    seen = f"{seams.guests.read()} {seams.counters.read(())} {seams.journal.read()}"
+    drivers = sim_drivers_of(host)
+    seen = f"{drivers.guests.read()} {drivers.counters.read(())} {drivers.journal.read()}"
     assert not [m.row.name for m in MIX.members if m.row.name in seen]
 
 
 def test_counters_only_grow_and_are_off_by_no_more_than_their_noise():
     host = start(world_of(MIX), seed=0)
-    seams = seams_of(host)
+    drivers = sim_drivers_of(host)
     uuid = next(iter(host.guests))
-    before = seams.counters.read(())[uuid]
+    before = drivers.counters.read(())[uuid]
     for _ in range(20):
         host.advance(1.0)
-        now = seams.counters.read(())[uuid]
+        now = drivers.counters.read(())[uuid]
         done = now.instructions - before.instructions
-        truth = host.paces[uuid].instructions_per_s
+        truth = host.speeds[uuid].instructions_per_s
         assert abs(done / truth - 1) <= 0.2 + 1e-6
         assert now.llc_misses_remote <= now.llc_misses <= now.llc_references
         before = now
@@ -99,17 +99,17 @@ def test_counters_tell_busy_vcpus_from_idle_ones(busy_ratio):
     host = start(world_of(replace(ALONE, members=(replace(ALONE.members[0], row=row),))), seed=0)
     uuid, guest = next(iter(host.guests.items()))
     host.advance(1.0)
-    reading = seams_of(host).counters.read(())[uuid]
+    reading = sim_drivers_of(host).counters.read(())[uuid]
     busy = round(guest.app.vcpus * busy_ratio)
     assert [cycles > 0 for cycles in reading.vcpu_cycles] == (
         [True] * busy + [False] * (guest.app.vcpus - busy)
     )
-    assert sum(reading.vcpu_cycles) == pytest.approx(host.paces[uuid].cycles_per_s, rel=1e-6)
+    assert sum(reading.vcpu_cycles) == pytest.approx(host.speeds[uuid].cycles_per_s, rel=1e-6)
 
 
 def test_memory_on_its_way_arrives_and_is_counted_once():
     host = start(world_of(ALONE), seed=0)
-    actuator = seams_of(host).actuator
+    actuator = sim_drivers_of(host).actuator
     uuid = next(iter(host.guests))
     (home, _), *_ = host.guests[uuid].shares
     target = next(n for n in host.machine.topology.nodes if n != home)
@@ -130,7 +130,7 @@ def test_a_cap_takes_its_share():
     uuid = next(iter(host.guests))
     host.advance(1.0)
     free = host.cores[uuid]
-    seams_of(host).actuator.apply(uuid, Knob.CPU_CAP, Quota(50_000, 100_000))
+    sim_drivers_of(host).actuator.apply(uuid, Knob.CPU_CAP, Quota(50_000, 100_000))
     host.advance(1.0)
     assert host.cores[uuid] == pytest.approx(2 * 0.5)
     assert host.cores[uuid] < free

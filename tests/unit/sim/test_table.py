@@ -47,9 +47,9 @@ def test_phases_fill_the_job_and_say_where_they_come_from(row):
     ],
 )
 def test_an_application_alone_has_the_printed_class(name, factor, mpki):
-    pace = alone(name)
-    assert factor[0] <= pace.memory_factor <= factor[1]
-    assert mpki[0] <= pace.mpki < mpki[1]
+    speed = alone(name)
+    assert factor[0] <= speed.memory_factor <= factor[1]
+    assert mpki[0] <= speed.mpki < mpki[1]
 
 
 def test_a_draw_takes_estimates_from_their_ranges_and_leaves_the_rest():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One run as people see it: everybody's pace, what was changed, and why."""
+"""One run as people see it: everybody's speed, what was changed, and why."""
 
 import pytest
 
@@ -16,9 +16,9 @@ def timeline_of(mix: Mix, policy: str, seed: int = 0):
 
 def test_who_is_alone_keeps_its_pace_also_where_a_phase_ends():
     alone = Mix("alone", (Member("web-1", ROWS["word-count"]),))
-    [pace] = timeline_of(alone, "baseline").pace.values()
+    [speed] = timeline_of(alone, "baseline").speed.values()
     assert len(ROWS["word-count"].phases) > 1
-    assert (min(pace), max(pace)) == pytest.approx((1.0, 1.0), rel=0.01)
+    assert (min(speed), max(speed)) == pytest.approx((1.0, 1.0), rel=0.01)
 
 
 def test_what_the_core_found_and_why_it_acted_stands_among_the_changes():

@@ -8,7 +8,7 @@ within five points. Of P and Q, four copies ran of mcf and of milc (three copies
 
 import pytest
 
-from tests.unit.sim.solo import alone, guests, paces, slower
+from tests.unit.sim.solo import alone, guests, slower, speeds
 
 POINTS = 0.05
 MAP_REDUCE = "matrix-mult-uneven"
@@ -21,53 +21,53 @@ def near(low: float, high: float | None = None):
     return pytest.approx(middle, abs=((high or low) - low) / 2 + POINTS)
 
 
-def state(pace) -> int:
-    factor = (pace.memory_factor >= 0.25) + (pace.memory_factor >= 0.6)
-    intensity = (pace.mpki >= 2) + (pace.mpki >= 15)
+def state(speed) -> int:
+    factor = (speed.memory_factor >= 0.25) + (speed.memory_factor >= 0.6)
+    intensity = (speed.mpki >= 2) + (speed.mpki >= 15)
     return 3 * factor + intensity
 
 
 def test_mcf_sharing_the_cache_goes_from_state_1_to_4():
-    shared = paces(*[guests("mcf", 0)] * 4)[0]
+    shared = speeds(*[guests("mcf", 0)] * 4)[0]
     assert slower("mcf", shared) == near(0.15, 0.18)
     assert state(alone("mcf")) == 1
     assert state(shared) in (4, 5)  # 4 in the thesis, 5 in the slides
 
 
 def test_mcf_is_hardly_slower_where_only_the_controller_is_shared():
-    other_caches = paces(guests("mcf", 0), *[guests("mcf", 1, node=0)] * 3)[0]
+    other_caches = speeds(guests("mcf", 0), *[guests("mcf", 1, node=0)] * 3)[0]
     assert slower("mcf", other_caches) == near(0.0)
     assert state(other_caches) == 1
 
 
 def test_moving_the_vcpus_of_mcf_alone_is_the_least_degradation():
-    spread = paces(*(guests("mcf", socket, node=0) for socket in range(4)))  # figure 7
-    shared = paces(*[guests("mcf", 0)] * 4)[0]
-    assert all(slower("mcf", pace) < slower("mcf", shared) for pace in spread)
-    assert all(state(pace) == 1 for pace in spread)
+    spread = speeds(*(guests("mcf", socket, node=0) for socket in range(4)))  # figure 7
+    shared = speeds(*[guests("mcf", 0)] * 4)[0]
+    assert all(slower("mcf", speed) < slower("mcf", shared) for speed in spread)
+    assert all(state(speed) == 1 for speed in spread)
 
 
 def test_milc_sharing_cache_and_controller():
-    shared = paces(*[guests("milc", 0)] * 4)[0]
+    shared = speeds(*[guests("milc", 0)] * 4)[0]
     assert slower("milc", shared) == near(0.12)
 
 
 def test_milc_suffers_most_from_remote_memory():
-    remote = paces(guests("milc", 1, node=0))[0]
+    remote = speeds(guests("milc", 1, node=0))[0]
     assert slower("milc", remote) == near(0.35)
     assert state(alone("milc")) == 8
     assert state(remote) == 8
 
 
 def test_moving_the_vcpus_of_milc_alone_makes_it_worse_for_those_moved():
-    first, *moved = paces(*(guests("milc", socket, node=0) for socket in range(4)))  # figure 8
-    shared = paces(*[guests("milc", 0)] * 4)[0]
+    first, *moved = speeds(*(guests("milc", socket, node=0) for socket in range(4)))  # figure 8
+    shared = speeds(*[guests("milc", 0)] * 4)[0]
     assert slower("milc", first) < slower("milc", shared)
-    assert max(slower("milc", pace) for pace in moved) == near(0.39)
+    assert max(slower("milc", speed) for speed in moved) == near(0.39)
 
 
 def test_voldemort_beside_matrix_mult():
-    shared = paces(guests("voldemort", 0), guests(MAP_REDUCE, 0))[0]
+    shared = speeds(guests("voldemort", 0), guests(MAP_REDUCE, 0))[0]
     assert slower("voldemort", shared) == near(0.15, 0.17)
     assert alone("voldemort").memory_factor == near(0.5)
     assert shared.memory_factor == near(0.7)
@@ -75,13 +75,13 @@ def test_voldemort_beside_matrix_mult():
 
 
 def test_matrix_mult_is_much_less_affected_than_voldemort():
-    voldemort, _, matrix = paces(guests("voldemort", 0), guests(MAP_REDUCE, 0))
+    voldemort, _, matrix = speeds(guests("voldemort", 0), guests(MAP_REDUCE, 0))
     assert slower(MAP_REDUCE, matrix) < slower("voldemort", voldemort) / 2
-    remote = paces(guests(MAP_REDUCE, 1, node=0))[0]
-    assert slower(MAP_REDUCE, remote) < slower("milc", paces(guests("milc", 1, node=0))[0]) / 2
+    remote = speeds(guests(MAP_REDUCE, 1, node=0))[0]
+    assert slower(MAP_REDUCE, remote) < slower("milc", speeds(guests("milc", 1, node=0))[0]) / 2
 
 
 def test_matrix_mult_of_two_cores_hurts_voldemort_less_than_of_four():
-    few = paces(guests("voldemort", 0), guests(MAP_REDUCE, 0, cores=2))[0]  # figure 13
-    many = paces(guests("voldemort", 0), guests(MAP_REDUCE, 0, cores=4))[0]
+    few = speeds(guests("voldemort", 0), guests(MAP_REDUCE, 0, cores=2))[0]  # figure 13
+    many = speeds(guests("voldemort", 0), guests(MAP_REDUCE, 0, cores=4))[0]
     assert slower("voldemort", few) < 0.7 * slower("voldemort", many)
