@@ -163,7 +163,7 @@ def test_who_was_let_go_of_first_needs_nobody_on_the_other_side(source, destinat
 def test_where_no_agent_lives_the_timer_clears_the_persistent_xml(
     libvirt_host, destination, has_hook, tmp_path
 ):
-    """The hook does not see that one: Nova executor it over beside the live one."""
+    """The hook does not see that one: Nova hands it over beside the live one."""
     source = LibvirtSubject(libvirt_host, "libvirt")
     uuid = a_placed_guest(source)
     migrate(source, uuid, destination)

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from nova_vp.db.escalations import Ledger
 from nova_vp.db.records import Attempt, Escalation
@@ -17,17 +17,62 @@ from nova_vp.escalation_status import Status
 from nova_vp.service import failpoints
 from vp_scheduler.escalation.agents import Agents
 from vp_scheduler.escalation.clock import Clock, Since
-from vp_scheduler.escalation.messages import (
-    MigrationState,
-    backoff_s,
-    migration_state_of,
-    sentences,
-)
-from vp_scheduler.escalation.nova import Nova, Server, ServerGone
+from vp_scheduler.escalation.nova import MIGRATING, Migration, Nova, Server, ServerGone
 from vp_scheduler.escalation.settings import Settings
 
 LOG = logging.getLogger(__name__)
 MOST_WAIT_FOR_NOVA_S = 30.0
+WAITS_S = (1.0, 600.0)
+MIGRATABLE = frozenset({"ACTIVE", "PAUSED"})
+
+
+class MigrationState(NamedTuple):
+    """What Nova shows of one server at one time."""
+
+    server: Server | None
+    """None: Nova knows it no more."""
+    ours: Migration | None
+    """The one that this attempt asked for."""
+    others: Migration | None
+    """One that runs and that somebody else asked for, or an earlier attempt."""
+    highest_id: int
+
+
+def migration_state_of(
+    attempt: Attempt, server: Server | None, migrations: list[Migration]
+) -> MigrationState:
+    floor = attempt.nova_floor
+    ours = [one for one in migrations if one.is_ours and floor is not None and one.id > floor]
+    others = [one for one in migrations if one not in ours and not one.is_over]
+    return MigrationState(
+        server=server,
+        ours=ours[0] if ours else None,
+        others=others[0] if others else None,
+        highest_id=max((one.id for one in migrations), default=0),
+    )
+
+
+def backoff_s(waited_s: float) -> float:
+    """Half as long again as was waited, within bounds."""
+    least_s, most_s = WAITS_S
+    return max(least_s, min(waited_s / 2, most_s))
+
+
+def is_migrating(state: MigrationState) -> bool:
+    return state.server is not None and state.server.task_state == MIGRATING
+
+
+def unfit(server: Server) -> str:
+    """Empty: Nova can live-migrate it, as far as that can be seen."""
+    if server.is_locked:
+        return "it is locked in Nova"
+    if server.status not in MIGRATABLE:
+        return f"it is {server.status} in Nova"
+    return f"Nova is busy with it ({server.task_state})" if server.task_state else ""
+
+
+def sentences(*parts: str) -> str:
+    return " ".join(part for part in parts if part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +86,12 @@ class Backends:
 
 
 class StepContext:
-    def __init__(self, means: Backends, settings: Settings) -> None:
-        self.ledger, self.agents, self.nova = means.ledger, means.agents, means.nova
-        self.clock = means.clock
+    def __init__(self, backends: Backends, settings: Settings) -> None:
+        self.ledger, self.agents, self.nova = backends.ledger, backends.agents, backends.nova
+        self.clock = backends.clock
         self.settings = settings
         """May be replaced; nobody keeps it."""
-        self.since = Since(means.clock)
+        self.since = Since(backends.clock)
 
     def save(
         self, found: Escalation, attempt: Mapping[str, Any] | None = None, **changes: Any
@@ -54,7 +99,7 @@ class StepContext:
         if "status" not in changes:
             return self.ledger.save(found, changes, attempt)
         saved = self.ledger.save(found, {**changes, "changed_at": self.clock.now()}, attempt)
-        tell(saved, changes.get("reason", ""))
+        log_status(saved, changes.get("reason", ""))
         return saved
 
     def wait(self, found: Escalation, wait_s: float, **changes: Any) -> Escalation:
@@ -107,7 +152,7 @@ class StepContext:
         return self.wait(found, min(backoff_s(waited_s), MOST_WAIT_FOR_NOVA_S))
 
 
-def tell(found: Escalation, why: str) -> None:
+def log_status(found: Escalation, why: str) -> None:
     """One line for each thing that becomes of it."""
     status = found.status.value
     LOG.info("escalation=%s host=%s %s%s", found.id, found.host, status, why and f": {why}")

@@ -15,6 +15,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from nova_vp.db.records import Attempt
+
 COPY_LOSS_RATIO = 0.2
 """Share of its performance that a guest is taken to lose while it is copied."""
 COLD_S = 5.0
@@ -226,3 +228,44 @@ def _against(rejected: list[Rejected]) -> list[str]:
     ranked = sorted(rejected, key=lambda one: roles.get(one.role, 2))
     text = [f"Not {one.name} ({one.role}): {one.detail}." for one in ranked[:NAMED]]
     return text + ([f"Nor {len(ranked) - NAMED} others."] if len(ranked) > NAMED else [])
+
+
+def candidates_of(message: Mapping[str, Any]) -> list[Candidate]:
+    return [
+        Candidate(
+            uuid=one["uuid"],
+            name=one["name"] or one["uuid"],
+            project_id=one["project_id"],
+            role=one["role"],
+            memory_kib=one["memory_kib"],
+            dirty_kib_per_s=one["dirty_kib_per_s"],
+            sensitivity=tuple(one["sensitivity"]),
+            priority=one["priority"],
+            relief_ratio=one["relief_ratio"],
+            others_ratio=one["others_ratio"],
+            obstacle=one["obstacle"],
+        )
+        for one in message["candidates"]
+    ]
+
+
+def loss_ratio_of(message: Mapping[str, Any], candidates: list[Candidate]) -> float | None:
+    """As measured; for a lack of CPU what the victim would regain by leaving."""
+    measured = message["evidence"].get("measured_loss_ratio")
+    if measured is not None:
+        return float(measured)
+    return next((one.relief_ratio for one in candidates if one.role == "victim"), None)
+
+
+def complaint_of(message: Mapping[str, Any], candidates: list[Candidate]) -> str:
+    victim = message["victim"]
+    name = next((one.name for one in candidates if one.uuid == victim), victim)
+    loss = loss_ratio_of(message, candidates)
+    lost = f" and has lost {loss:.0%}" if loss is not None else ""
+    return f"{name} on {message['host']} suffers ({message['kind']}){lost}."
+
+
+def held_since(attempt: Attempt) -> str:
+    moment = attempt.requested_at or attempt.started_at
+    what = attempt.status.value
+    return f"was to be migrated at {moment:%H:%M} UTC already ({what}); see the hold"
