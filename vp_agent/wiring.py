@@ -33,10 +33,11 @@ from vp_agent.format import limits_line
 from vp_agent.loop.command_handler import CommandHandler
 from vp_agent.loop.executor import Executor
 from vp_agent.loop.migration_holds import MigrationHolds
+from vp_agent.loop.picture import OwnHost
 from vp_agent.loop.recorder import Recorder
 from vp_agent.loop.standalone import ReadOnlyHost, Standalone
 from vp_agent.loop.state import ProfileKeeper, StateFolder
-from vp_agent.loop.tick import Agent, Cluster, OwnHost
+from vp_agent.loop.tick import Agent, Cluster
 from vp_agent.publish.bus import BusPublisher, BusSender
 from vp_agent.publish.escalation_bus import BusEscalations
 from vp_agent.publish.escalator import Escalator
@@ -296,5 +297,5 @@ class HostInfoSource:
 
     def _is_homing(self) -> bool:
         if self.homing is Homing.ENFORCE:
-            return self._control.orders().mode is Mode.ENFORCE
+            return self._control.commanded().mode is Mode.ENFORCE
         return self.homing is Homing.ALWAYS

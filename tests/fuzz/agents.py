@@ -97,11 +97,11 @@ class AgentBus:
 
     def take(self, payload: Any) -> str:
         method, arguments, context = payload
-        before = self._control.orders(), self._control.servers.told
+        before = self._control.commanded(), self._control.servers.told
         with self._ticks(method):
             incoming = Incoming({"method": method, "args": arguments}, context)
             outcome = self._bus.hear(incoming, REFUSALS.get(method, (wire.BadMessage,)))
-        after = self._control.orders(), self._control.servers.told
+        after = self._control.commanded(), self._control.servers.told
         if outcome == REFUSED:
             expect(before == after, f"a refused {method} changed {before} to {after}")
         else:
@@ -119,7 +119,7 @@ class AgentBus:
             json.dumps(book.rows())
         if method == "set_mode":
             kept = StateFolder(str(self._folder)).mode(Mode.OBSERVE)
-            expect(kept is self._control.orders().mode, "another mode is kept")
+            expect(kept is self._control.commanded().mode, "another mode is kept")
 
     def settle(self) -> None:
         marked = self._control.servers.mark(guests(), Mode.ENFORCE, NOW_S + 60)
@@ -193,7 +193,7 @@ class AgentSocket:
         return (dice.torn(text) if dice.is_so(0.1) else text).replace(b"release", b"mode")
 
     def take(self, payload: Any) -> str:
-        before = self._control.orders(), self._control.servers.rows()
+        before = self._control.commanded(), self._control.servers.rows()
         answer = self._ask(payload)
         if answer is None:  # It gave up on a line that has no end.
             return REFUSED
@@ -201,7 +201,7 @@ class AgentSocket:
         expect(set(told) in ({"ok"}, {"error"}), f"it answers {told}")
         if "error" in told:
             expect("failed in the agent" not in told["error"], told["error"])
-            after = self._control.orders(), self._control.servers.rows()
+            after = self._control.commanded(), self._control.servers.rows()
             expect(before == after, "what was refused changed something")
             return REFUSED
         return ACCEPTED

@@ -15,9 +15,10 @@ from vp_agent.drivers.fake import FakeActuator, FakeGuests, FakeHost, FakeJourna
 from vp_agent.drivers.memory_fake import FakeMover
 from vp_agent.loop.command_handler import CommandHandler
 from vp_agent.loop.executor import Executor
+from vp_agent.loop.picture import OwnHost
 from vp_agent.loop.recorder import Recorder
 from vp_agent.loop.state import ProfileKeeper, StateFolder
-from vp_agent.loop.tick import Agent, Cluster, OwnHost, Tally
+from vp_agent.loop.tick import Agent, Cluster, Tally
 from vp_agent.wiring import by_knob
 
 

@@ -231,7 +231,7 @@ def test_mode_is_remembered_across_restarts(world):
     world.control.set_mode(Mode.ADVISE)
     world.mode = Mode.OBSERVE
     world.start_agent()
-    assert world.control.orders().mode is Mode.ADVISE
+    assert world.control.commanded().mode is Mode.ADVISE
 
 
 def test_what_every_run_does_anew_has_an_id_of_its_own_in_each(world):
@@ -272,7 +272,7 @@ def test_the_socket_serves_status_mode_and_errors(world, tmp_path):
     try:
         assert ask(folder, "status") == {"mode": "seen"}
         ask(folder, "mode", "observe")
-        assert world.control.orders().mode is Mode.OBSERVE
+        assert world.control.commanded().mode is Mode.OBSERVE
         with pytest.raises(Refused, match="advise"):
             ask(folder, "accept", "x")
         with pytest.raises(Refused, match="known orders: status, mode"):
@@ -302,7 +302,7 @@ def test_release_of_a_living_agent_goes_through_it(world, tmp_path):
             done = Release(folder, FakeGuests(world.host), journal, executor, 0).everything()
         assert done.restored == (neighbour,)
         assert world.host.guests[neighbour].journal is None
-        assert world.control.orders().mode is Mode.OBSERVE
+        assert world.control.commanded().mode is Mode.OBSERVE
     finally:
         stop.set()
         loop.join()
@@ -447,7 +447,7 @@ def test_a_full_disk_refuses_a_mode_and_costs_nothing_else(world):
         with pytest.raises(OSError, match="No space left"):
             world.control.set_mode(Mode.ADVISE)
         world.tick(12)
-        assert world.control.orders().mode is Mode.ENFORCE
+        assert world.control.commanded().mode is Mode.ENFORCE
         assert not world.is_untouched(uuid)
         assert not list(world.folder.glob("*.new")), "half a file must not fill the disk"
         loop = threading.Thread(target=world.control.release)
@@ -455,7 +455,7 @@ def test_a_full_disk_refuses_a_mode_and_costs_nothing_else(world):
         wait_until(world.control.release_requested, "the order to release")
         world.agent.give_back(waits=True)
         loop.join()
-        assert world.control.orders().mode is Mode.OBSERVE
+        assert world.control.commanded().mode is Mode.OBSERVE
         assert world.is_untouched(uuid)
 
 

@@ -68,10 +68,10 @@ def lies(world, uuid):
 
 def test_the_picture_shows_moves_and_that_memory_can_be_moved(world, guest):
     assert move(world, guest, THERE).result is Result.APPLIED
-    picture = world.agent.read(world.now_s + 1)
+    picture = world.agent.picture(world.now_s + 1)
     assert Knob.MEMORY in picture.knobs
     assert picture.memory_moves[guest].moved_kib == CHUNK_KIB
-    [seen] = world.agent.read(world.now_s + 2).guests
+    [seen] = world.agent.picture(world.now_s + 2).guests
     assert dict(seen.memory_by_node) == {0: KIB - CHUNK_KIB, 1: CHUNK_KIB}
 
 
@@ -185,6 +185,6 @@ def test_the_core_sets_the_pace(world, guest):
     move(world, guest, THERE)
     decision = world.tick()
     assert world.mover._paces == decision.copy_rate_kib_per_s
-    halted = replace(decision, memory_pace_kib_per_s={guest: 0.0})
-    world.mover.set_copy_rates(halted.memory_pace_kib_per_s)
+    halted = replace(decision, copy_rate_kib_per_s={guest: 0.0})
+    world.mover.set_copy_rates(halted.copy_rate_kib_per_s)
     assert world.mover.moves()[guest].moved_kib == world.mover.moves()[guest].moved_kib

@@ -601,7 +601,7 @@ def test_an_order_to_undo_waits_for_a_tick_that_can_see_the_host(world: World) -
     world.host.is_up = True
     world.tick()
     assert world.host.guests[neighbour].journal is None
-    assert world.control.orders().revoked == frozenset()
+    assert world.control.commanded().revoked == frozenset()
 
 
 def test_an_order_to_undo_that_comes_amid_a_tick_is_for_the_next_one(world: World) -> None:

@@ -27,7 +27,7 @@ def said(caplog: pytest.LogCaptureFixture):
 
     def tell(decision: Decision, *outcomes: Outcome) -> list[str]:
         caplog.clear()
-        story.tell(decision, outcomes)
+        story.log(decision, outcomes)
         return [f"{record.levelname} {record.getMessage()}".rstrip() for record in caplog.records]
 
     return tell

@@ -5,6 +5,7 @@ The code is read, not imported, so that an import inside a function counts too.
 """
 
 import ast
+import configparser
 import sys
 from pathlib import Path
 
@@ -42,8 +43,16 @@ def imports_of(path: Path) -> set[str]:
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
-            found.add(node.module or "")
+            named = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {name for name in named if is_module(name)} or {str(node.module)}
     return found
+
+
+def is_module(name: str) -> bool:
+    """Of this project: `from nova_vp.core import step` imports a module."""
+    top, _, rest = name.partition(".")
+    path = ROOT / PACKAGES.get(top, top) / rest.replace(".", "/")
+    return path.with_suffix(".py").is_file() or (path / "__init__.py").is_file()
 
 
 def modules(folder: str) -> list[Path]:
@@ -77,15 +86,84 @@ def test_the_core_calls_nothing_that_reaches_out():
                 assert node.func.id not in IMPURE_CALLS, f"{path}: calls {node.func.id}"
 
 
-def test_the_drivers_do_not_know_the_tick():
-    upward = {
-        "vp_agent.loop.tick",
-        "vp_agent.cli.main",
-        "vp_agent.loop.executor",
-        "vp_agent.loop.command_handler",
-    }
+CORE_MAY_IMPORT = {
+    "types": set(),
+    "model": {"types"},
+    "signals": {"types", "model"},
+    "controllers": {"types", "model"},
+    "escalation": {"types", "model"},
+    "pipeline": {"types", "model", "signals", "controllers", "escalation"},
+    "step": {"types", "model", "signals", "controllers", "escalation", "pipeline"},
+}
+
+
+def core_imports(path: Path) -> set[str]:
+    """Which modules of the core it imports, from `nova_vp.core.` on."""
+    return {name.split(".", 2)[2] for name in imports_of(path) if name.startswith("nova_vp.core.")}
+
+
+@pytest.mark.parametrize("room", CORE_MAY_IMPORT)
+def test_the_core_imports_downwards_only(room):
+    allowed = CORE_MAY_IMPORT[room] | {room}
+    paths = [ROOT / "nova_vp/core/step.py"] if room == "step" else modules(f"nova_vp/core/{room}")
+    for path in paths:
+        wrong = {name for name in core_imports(path) if name.split(".")[0] not in allowed}
+        assert not wrong, f"{path.relative_to(ROOT)} imports {wrong}"
+
+
+def test_every_room_of_the_core_has_its_rule():
+    rooms = {path.relative_to(ROOT / "nova_vp/core").parts[0] for path in modules("nova_vp/core")}
+    assert {room.removesuffix(".py") for room in rooms} - {"__init__"} == CORE_MAY_IMPORT.keys()
+
+
+def test_controllers_never_import_each_other():
+    folder = ROOT / "nova_vp/core/controllers"
+    for path in modules("nova_vp/core/controllers"):
+        own = path.relative_to(folder).parts[0]
+        found = {name.split(".")[1] for name in core_imports(path) if "controllers." in name}
+        assert found <= {own}, f"{path.relative_to(ROOT)} imports {found - {own}}"
+
+
+def test_drivers_import_nothing_above_them():
+    below = ("vp_agent.drivers", "vp_agent.privsep")
     for path in modules("vp_agent/drivers"):
-        assert not imports_of(path) & upward, f"{path.relative_to(ROOT)} imports the tick"
+        mine = {name for name in imports_of(path) if name.split(".")[0] == "vp_agent"}
+        wrong = {name for name in mine if name != "vp_agent" and not name.startswith(below)}
+        assert not wrong, f"{path.relative_to(ROOT)} imports {wrong}"
+
+
+@pytest.mark.parametrize(
+    "folder",
+    ["vp_client", "nova_vp/cli", "vp_agent/cli", "api/vp_api/views"],
+)
+def test_clients_and_presentation_import_no_database(folder):
+    """What leaves the database as values may be shown: `nova_vp.db.records` is no database."""
+    for path in modules(folder):
+        found = {
+            name for name in imports_of(path) if name.split(".")[0] in ("sqlalchemy", "oslo_db")
+        }
+        found |= {name for name in imports_of(path) if name.startswith("nova_vp.db")}
+        assert found <= {"nova_vp.db.records"}, f"{path.relative_to(ROOT)} imports {found}"
+
+
+def test_records_are_values_without_a_database():
+    allowed = {"nova_vp"} | sys.stdlib_module_names
+    found = imports_of(ROOT / "nova_vp/db/records.py")
+    assert {name.split(".")[0] for name in found} <= allowed
+    assert not {name for name in found if name.startswith("nova_vp.db")}
+
+
+def test_every_package_is_installed():
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    listed = set(config["options"]["packages"].split())
+    found = {
+        ".".join((package, *path.parent.relative_to(ROOT / folder).parts))
+        for package, folder in PACKAGES.items()
+        for path in modules(folder)
+        if path.name == "__init__.py"
+    }
+    assert found == {name for name in listed if name.split(".")[0] in PACKAGES}
 
 
 def test_nothing_outside_a_driver_talks_to_libvirt():

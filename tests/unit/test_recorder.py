@@ -195,7 +195,7 @@ class Story:
 
     def _accept(self):
         decision = self.world.control.last()
-        is_advising = self.world.control.orders().mode is Mode.ADVISE
+        is_advising = self.world.control.commanded().mode is Mode.ADVISE
         if decision and decision.proposals and is_advising:
             self.world.control.accept(decision.proposals[0].id)
 
@@ -282,7 +282,7 @@ def test_a_recording_goes_on_by_the_new_numbers_of_the_operator(world, tmp_path)
     world.recorder.start(str(tmp_path / "tape"))
     a_hurt_pair(world)
     world.tick(3)
-    agent.take(replace(FLOATING, moves_per_minute=0), Limits(), 1.0)
+    agent.apply_config(replace(FLOATING, moves_per_minute=0), Limits(), 1.0)
     world.tick(10)
     world.recorder.close()
     first, second = sections_of(tmp_path / "tape")

@@ -223,7 +223,7 @@ def _counters(conf: cfg.ConfigOpts, connection: Connection) -> CountersDriver:
 
 
 def _announce(conf: cfg.ConfigOpts, built: wiring.Built, counters: str) -> None:
-    mode = built.control.orders().mode.value
+    mode = built.control.commanded().mode.value
     LOG.info("running: mode=%s counters=%s; %s", mode, counters, options.origin(conf))
 
 

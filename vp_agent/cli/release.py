@@ -16,7 +16,7 @@ from nova_vp.core.types.knob import Applied
 from vp_agent.drivers.base import GuestsDriver, Journal
 from vp_agent.loop.control_socket import AlreadyRunning, RunFolder, ask
 from vp_agent.loop.executor import Executor, over
-from vp_agent.loop.tick import to_undo
+from vp_agent.loop.reconcile import to_undo
 
 LEASE_S = 60.0
 """An agent that has not ticked for so long no longer holds what it applied."""

@@ -8,7 +8,6 @@ whoever asks. Nothing here decides or touches a guest.
 import logging
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from nova_vp.core.pipeline.permit import mode_of
 from nova_vp.core.pipeline.revert import done, standing
@@ -17,18 +16,11 @@ from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.policy import Mode
 from vp_agent.commands import NotAdvising, NotInForce, UnknownAction
 from vp_agent.loop.overrides import ServerOverrides
+from vp_agent.loop.picture import Commanded
 from vp_agent.loop.state import StateFolder
 
 LOG = logging.getLogger(__name__)
 RELEASE_TIMEOUT_S = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class Commanded:
-    mode: Mode
-    approved: frozenset[str]
-    revoked: frozenset[str]
-    """Actions that are to be undone."""
 
 
 class CommandHandler:
@@ -47,7 +39,7 @@ class CommandHandler:
         self._release_done = threading.Event()
         self._release_ok = False
 
-    def orders(self) -> Commanded:
+    def commanded(self) -> Commanded:
         with self._lock:
             return Commanded(self._mode, self._approved, self._revoked)
 

@@ -13,11 +13,11 @@ from nova_vp import wire
 from nova_vp.core.step import step
 from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.knob import Knob
-from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Mode, Policy
 from nova_vp.core.types.state import CoreState
 from nova_vp.core.types.topology import Limits
 from vp_agent.drivers.base import CountersDriver, GuestsDriver, Journal
+from vp_agent.loop.picture import Commanded, assemble, read_host
 from vp_agent.publish.host_info import HostInfo
 from vp_agent.publish.report import report
 
@@ -50,17 +50,9 @@ class Standalone:
 
     def look(self, now_s: float) -> dict[str, Any]:
         """One more sample, as the report that an agent would give. Raises HostUnavailable."""
-        guests = self._host.guests.read()
-        picture = Picture(
-            at_s=now_s,
-            mode=Mode.OBSERVE,
-            topology=self._host.guests.topology(),
-            guests=guests,
-            readings=self._host.counters.read(self._host.guests.threads()),
-            applied=self._host.journal.read(),
-            knobs=KNOBS,
-            limits=self._host.limits,
-        )
+        reading = read_host(self._host.guests, self._host.counters)
+        applied, commanded = self._host.journal.read(), Commanded(Mode.OBSERVE)
+        picture = assemble(reading, applied, commanded, KNOBS, self._host.limits, now_s)
         self._state, decision = step(self._state, picture, self._policy)
         return self._report(decision)
 

@@ -8,8 +8,8 @@ import gc
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from nova_vp.core.pipeline.confirm import confirm
@@ -17,25 +17,19 @@ from nova_vp.core.pipeline.revert import note_given_back
 from nova_vp.core.step import step
 from nova_vp.core.types.action import Outcome
 from nova_vp.core.types.decision import Decision
-from nova_vp.core.types.guest import Guest, Unmanaged
-from nova_vp.core.types.knob import Applied, Held, Knob
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.state import CoreState
 from nova_vp.core.types.topology import Limits
 from vp_agent.drivers.base import (
-    CountersDriver,
-    GuestsDriver,
     HostUnavailable,
-    Journal,
-    MemoryMover,
     Publisher,
 )
-from vp_agent.drivers.journal_entry import NEVER
 from vp_agent.loop.command_handler import CommandHandler
 from vp_agent.loop.event_log import EventLog
-from vp_agent.loop.executor import Executor
 from vp_agent.loop.migration_holds import MigrationHolds
+from vp_agent.loop.picture import OwnHost, assemble, read_host
+from vp_agent.loop.reconcile import expire_leases, reconcile
 from vp_agent.loop.recorder import Recorder, Snapshot
 from vp_agent.loop.state import ProfileKeeper
 from vp_agent.publish.escalator import Escalator
@@ -43,22 +37,6 @@ from vp_agent.publish.escalator import Escalator
 LOG = logging.getLogger(__name__)
 GARBAGE_OBJECTS = 10_000
 """Made and not freed, before the collector looks for cycles: some ticks of a full host."""
-
-
-@dataclass(frozen=True, slots=True)
-class OwnHost:
-    """This host, as the drivers give it."""
-
-    guests: GuestsDriver
-    counters: CountersDriver
-    memory: MemoryMover
-    journal: Journal
-    executor: Executor
-    epoch: int
-    last_epoch: int
-    """Of the run before this one on this host: what it journalled is ours to restore exactly."""
-    limits: Limits = field(default_factory=Limits)
-    """What its memory bears."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +83,7 @@ class Agent:
 
     def tick(self, now_s: float) -> Decision:
         """One sample to one decision. Raises HostUnavailable: nothing was changed then."""
-        picture, before, policy = self.read(now_s), self.state, self._policy
+        picture, before, policy = self.picture(now_s), self.state, self._policy
         state, decision = step(before, picture, policy)
         self._host.executor.drop_foreign(decision.foreign)
         outcomes = self._host.executor.apply(decision.actions, now_s)
@@ -133,106 +111,19 @@ class Agent:
         self._policy = policy
         self.interval_s = interval_s
 
-    def read(self, now_s: float) -> Picture:
-        """The one picture of this tick. Raises HostUnavailable."""
-        self._end_leases(now_s)
-        guests = self._host.guests.read()
-        self._host.executor.forget_others({guest.uuid for guest in guests})
-        readings = self._host.counters.read(self._host.guests.threads())
-        moves = self._host.memory.moves()
-        self._host.executor.finish_moves(moves)
-        guests, applied = self._undo_strangers(guests)
-        guests, applied = self._give_back_opted_out(guests, applied)
-        guests, applied = self._leave_migrants(guests, applied, now_s)
-        orders = self._control.orders()
-        return Picture(
-            at_s=now_s,
-            mode=orders.mode,
-            topology=self._host.guests.topology(),
-            guests=self._host.memory.survey(
-                self._control.servers.mark(guests, orders.mode, now_s), now_s
-            ),
-            readings=readings,
-            applied=applied,
-            approved=orders.approved,
-            revoked=orders.revoked,
-            knobs=self._host.executor.knobs,
-            memory_moves=moves,
-            limits=self._host.limits,
-            epoch=self._host.epoch,
-        )
-
-    def _end_leases(self, now_s: float) -> None:
-        """The core renews what it still wants; after a hang it may have come too late."""
-        lapsed = self._host.executor.expire_leases(now_s)
-        for uuid in sorted(lapsed):
-            LOG.warning("vp=%s not renewed in time, and given back", uuid)
-
-    def _undo_strangers(
-        self, guests: tuple[Guest, ...]
-    ) -> tuple[tuple[Guest, ...], dict[str, Applied]]:
-        """What another run wrote (a crash, an arriving migrant) goes back before we decide.
-
-        A guest that is still arriving takes no change; its turn comes once it is here.
-        """
-        entries = self._host.journal.read()
-        ours = {uuid: a for uuid, a in entries.items() if a.epoch == self._host.epoch}
-        if len(ours) == len(entries):
-            return guests, ours
-        here = {guest.uuid for guest in guests if guest.unmanaged is not Unmanaged.MIGRATING}
-        strangers = here & (entries.keys() - ours.keys())
-        if not strangers:
-            return guests, ours
-        found = (
-            to_undo(entries[guest.uuid], guest, self._host.last_epoch)
-            for guest in guests
-            if guest.uuid in strangers
-        )
-        self._host.executor.undo(found, waits=False)
-        for uuid in sorted(strangers):
-            LOG.info("vp=%s what another run had applied is undone", uuid)
-        return self._host.guests.read(), ours
-
-    def _give_back_opted_out(
-        self, guests: tuple[Guest, ...], applied: dict[str, Applied]
-    ) -> tuple[tuple[Guest, ...], dict[str, Applied]]:
-        """Those that somebody wants left alone bear nothing of ours, from the order on."""
-        opted_out = self._control.servers.opted_out(guests)
-        ours = [not_on_its_way(applied[uuid]) for uuid in opted_out & applied.keys()]
-        ours = [entry for entry in ours if entry.held]
-        if not ours:
-            return guests, applied
-        failed = self._host.executor.undo(ours, waits=False)
-        given_back = sorted({entry.guest_uuid for entry in ours} - set(failed))
-        for uuid in given_back:
-            LOG.info("vp=%s left alone by order, and given back", uuid)
-        left = self._host.journal.read()
-        return self._host.guests.read(), {u: left[u] for u in applied if u in left}
-
-    def _leave_migrants(
-        self, guests: tuple[Guest, ...], applied: dict[str, Applied], now_s: float
-    ) -> tuple[tuple[Guest, ...], dict[str, Applied]]:
-        """Those that the cluster migrates are let go of first, and left alone."""
-        if self._cluster is None:
-            return guests, applied
-        here = {guest.uuid for guest in guests}
-        if self._cluster.migrations.carry_out(lambda uuid: self._release_guest(uuid, here), now_s):
-            guests = self._host.guests.read()
-            left = self._host.journal.read()
-            applied = {uuid: held for uuid, held in applied.items() if uuid in left}
-        return self._cluster.migrations.mark(guests, now_s), applied
-
-    def _release_guest(self, uuid: str, here: Collection[str]) -> str:
-        """Why not; empty: nothing of ours is on it. Raises HostUnavailable."""
-        if uuid not in here:
-            return "it does not run on this host"
-        if self._control.servers.is_opted_out(uuid):
-            return "somebody ordered that nova-vp leave it alone"
-        held = self._host.journal.read().get(uuid)
-        self._host.memory.abort(uuid, "it is about to leave this host")
-        if held is not None and not self._host.executor.release_guest(held):
-            return "its settings could not be taken back; see the agent's log"
-        return ""
+    def picture(self, now_s: float) -> Picture:
+        """The one picture of this tick: leases end, the host is read, what must not stand goes
+        back. Raises HostUnavailable."""
+        host, overrides = self._host, self._control.servers
+        expire_leases(host.executor, now_s)
+        reading = read_host(host.guests, host.counters, host.memory)
+        holds = self._cluster.migrations if self._cluster else None
+        reading, applied = reconcile(host, reading, overrides, holds, now_s)
+        commanded = self._control.commanded()
+        guests = overrides.mark(reading.guests, commanded.mode, now_s)
+        reading = replace(reading, guests=host.memory.survey(guests, now_s))
+        knobs = host.executor.knobs
+        return assemble(reading, applied, commanded, knobs, host.limits, now_s, host.epoch)
 
     def run(self, stop: threading.Event, interval_s: float, beat: Callable[[], None]) -> bool:
         """Tick until told to stop; then, or if a tick fails in a way nobody foresaw, give every
@@ -282,25 +173,3 @@ class Agent:
         self.state = replace(self.state, pending=())
         self._control.released(not failed)
         return not failed
-
-
-def not_on_its_way(entry: Applied) -> Applied:
-    """Without memory that is going back already."""
-    return replace(entry, held=tuple(held for held in entry.held if held.value != held.original))
-
-
-def to_undo(entry: Applied, guest: Guest, last_epoch: int) -> Applied:
-    """What to restore: exactly the original on this host, Nova's bound for a migrant.
-
-    A journal that travelled names CPUs and nodes of the host it came from.
-    """
-    if entry.epoch == last_epoch != NEVER:
-        return entry
-    return replace(entry, held=tuple(_to_bound(held, guest) for held in entry.held))
-
-
-def _to_bound(held: Held, guest: Guest) -> Held:
-    if held.knob is Knob.PLACEMENT:
-        return replace(held, original=(guest.allowed_cpus,))
-    # Its memory was laid anew as it arrived.
-    return replace(held, original=()) if held.knob is Knob.MEMORY else held

@@ -14,6 +14,7 @@ from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Controller, Mode, Policy
 from nova_vp.core.types.state import CoreState
 from vp_agent.loop.executor import Executor
+from vp_agent.loop.picture import Commanded, HostReading, assemble
 from vp_sim.sim_drivers import SimDrivers
 
 EPOCH = 1
@@ -39,19 +40,15 @@ class CorePolicy:
 
     def _picture(self, now_s: float) -> Picture:
         drivers = self._drivers
-        moves = drivers.actuator.moves()
-        self._executor.finish_moves(moves)
-        return Picture(
-            at_s=now_s,
-            mode=Mode.ENFORCE,
-            topology=drivers.guests.topology(),
+        reading = HostReading(
             guests=drivers.guests.read(),
             readings=drivers.counters.read(drivers.guests.threads()),
-            applied=drivers.journal.read(),
-            knobs=self._executor.knobs,
-            memory_moves=moves,
-            limits=self._limits,
+            topology=drivers.guests.topology(),
+            memory_moves=drivers.actuator.moves(),
         )
+        self._executor.finish_moves(reading.memory_moves)
+        applied, commanded = drivers.journal.read(), Commanded(Mode.ENFORCE)
+        return assemble(reading, applied, commanded, self._executor.knobs, self._limits, now_s)
 
 
 def create_vp(drivers: SimDrivers, random: Random) -> CorePolicy:

@@ -201,7 +201,7 @@ def test_a_call_fails_while_the_broker_was_never_there_and_works_once_it_is(
         rabbitmq.start()
     with closing(AgentOnTheBus(conf, tmp_path / "vp1")) as agent:
         agents.set_mode(agent.host, "observe")
-        assert agent.control.orders().mode is Mode.OBSERVE
+        assert agent.control.commanded().mode is Mode.OBSERVE
 
 
 def test_a_call_fails_within_its_timeout_where_a_broker_takes_no_notice(

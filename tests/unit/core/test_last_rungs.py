@@ -49,7 +49,7 @@ def a_copy(limit_per_s: float | None, **bystander) -> Host:
 
 
 def pace(host: Host) -> float:
-    return host.tick().memory_pace_kib_per_s[uuid_of("mover")]
+    return host.tick().copy_rate_kib_per_s[uuid_of("mover")]
 
 
 @pytest.mark.parametrize("limit", [None, 1e9])
@@ -85,7 +85,7 @@ def test_a_copy_comes_to_its_end_and_is_judged_only_then():
         assert [m.guest_uuid for m in decision.memory_moves] in ([], [uuid_of("mover")])
     assert host.nodes("mover") == {0}
     assert [o.result for o in host.view("mover", host.ticks(20)[-1]).history] == [Result.MENDED]
-    assert host.tick().memory_pace_kib_per_s == {}
+    assert host.tick().copy_rate_kib_per_s == {}
 
 
 def test_memory_under_way_is_not_sent_elsewhere():

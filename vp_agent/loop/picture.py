@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From drivers to the one picture of a tick: read the host, then assemble. Nothing is changed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from nova_vp.core.types.guest import Guest, MemoryMove
+from nova_vp.core.types.knob import Applied, Knob
+from nova_vp.core.types.picture import Picture
+from nova_vp.core.types.policy import Mode
+from nova_vp.core.types.sample import Reading
+from nova_vp.core.types.topology import Limits, Topology
+from vp_agent.drivers.base import CountersDriver, GuestsDriver, Journal, MemoryMover
+from vp_agent.loop.executor import Executor
+
+
+@dataclass(frozen=True, slots=True)
+class OwnHost:
+    """This host, as the drivers give it."""
+
+    guests: GuestsDriver
+    counters: CountersDriver
+    memory: MemoryMover
+    journal: Journal
+    executor: Executor
+    epoch: int
+    last_epoch: int
+    """Of the run before this one on this host: what it journalled is ours to restore exactly."""
+    limits: Limits = field(default_factory=Limits)
+    """What its memory bears."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commanded:
+    """What operators told the agent of this host."""
+
+    mode: Mode
+    approved: frozenset[str] = frozenset()
+    """Proposals that are to be applied."""
+    revoked: frozenset[str] = frozenset()
+    """Actions that are to be undone."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostReading:
+    """What the drivers read at one time."""
+
+    guests: tuple[Guest, ...]
+    readings: Mapping[str, Reading]
+    """Counters by guest UUID."""
+    topology: Topology
+    memory_moves: Mapping[str, MemoryMove] = field(default_factory=dict)
+
+
+def read_host(
+    guests: GuestsDriver, counters: CountersDriver, memory: MemoryMover | None = None
+) -> HostReading:
+    """Raises HostUnavailable."""
+    found = guests.read()
+    return HostReading(
+        guests=found,
+        readings=counters.read(guests.threads()),
+        topology=guests.topology(),
+        memory_moves=memory.moves() if memory else {},
+    )
+
+
+def assemble(
+    reading: HostReading,
+    applied: Mapping[str, Applied],
+    commanded: Commanded,
+    knobs: frozenset[Knob],
+    limits: Limits,
+    now_s: float,
+    epoch: int = 0,
+) -> Picture:
+    return Picture(
+        at_s=now_s,
+        mode=commanded.mode,
+        topology=reading.topology,
+        guests=reading.guests,
+        readings=reading.readings,
+        applied=applied,
+        approved=commanded.approved,
+        revoked=commanded.revoked,
+        knobs=knobs,
+        memory_moves=reading.memory_moves,
+        limits=limits,
+        epoch=epoch,
+    )
