@@ -8,7 +8,7 @@ from nova_vp.core.model.predict import FALLBACK_CLOCK_HZ, newcomers, predict
 from nova_vp.core.types.policy import Policy
 from tests.messages import a_digest, a_domain, digest_text
 from tests.unit.scheduler.cloud import UUID, Cloud, a_host, a_request
-from tests.unit.scheduler.test_newcomers import a_group
+from tests.unit.scheduler.test_request_profile import a_group
 from vp_scheduler.placement.group_members import kin_of
 from vp_scheduler.placement.host_digest import Loss, read_digest
 from vp_scheduler.placement.scoring import Ask, judge
