@@ -203,7 +203,7 @@ class Built:
     agent: Agent
     control: CommandHandler
     publisher: BusPublisher
-    facts: "HostInfoSource"
+    host_info: "HostInfoSource"
     recorder: Recorder
     escalator: Escalator
     migrations: MigrationHolds
@@ -214,7 +214,7 @@ class Built:
         if found != self.agent.limits:
             LOG.info("%s", limits_line(asdict(found)))
         self.agent.apply_config(policy, found, conf.agent.interval_s)
-        self.facts.homing = policy.home_on_arrival
+        self.host_info.homing = policy.home_on_arrival
         self.publisher.apply_config(intervals(conf))
 
 
@@ -232,11 +232,11 @@ def build(
     policy = policy_from(conf)
     last_epoch, epoch = state.last_epoch(), state.next_epoch()
     control = CommandHandler(state, Mode(conf.agent.mode))
-    facts = HostInfoSource(conf, side, source, control, policy)
-    publisher = BusPublisher(BusSender(conf), facts, intervals(conf), epoch)
+    host_info = HostInfoSource(conf, side, source, control, policy)
+    publisher = BusPublisher(BusSender(conf), host_info, intervals(conf), epoch)
     outbox = Outbox(state.escalations, state.set_escalations, time.monotonic())
     rates = LibvirtDirtyRates(conf.agent.libvirt_uri)
-    escalator = Escalator(outbox, BusEscalations(conf), rates, facts, epoch)
+    escalator = Escalator(outbox, BusEscalations(conf), rates, host_info, epoch)
     migrations = MigrationHolds(escalator.stands, escalator.ended)
     host = OwnHost(
         guests=side.guests,
@@ -261,7 +261,7 @@ def build(
         Cluster(escalator, migrations),
         tally,
     )
-    return Built(agent, control, publisher, facts, recorder, escalator, migrations)
+    return Built(agent, control, publisher, host_info, recorder, escalator, migrations)
 
 
 class HostInfoSource:

@@ -2,7 +2,7 @@
 """Answers of the API in readable lines for tables: pure functions from values to text.
 
 Machine formats never pass through here. What both views have is told the same way. Escalations have
-words of their own: `escalation_words.py`.
+words of their own: `escalation_formatters.py`.
 """
 
 import textwrap

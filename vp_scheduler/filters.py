@@ -15,7 +15,7 @@ from nova.scheduler.utils import request_is_rebuild
 from nova_vp.core.types.guest import Isolation
 from vp_scheduler.placement import process_state
 from vp_scheduler.placement.host_digest import Loss, Place
-from vp_scheduler.placement.request_context import MAX_TOLD, RequestContext, tell
+from vp_scheduler.placement.host_scorer import MAX_TOLD, HostScorer, log_request
 from vp_scheduler.placement.settings import Settings, SettingsReader
 
 
@@ -24,29 +24,29 @@ class VPIsolationFilter(filters.BaseHostFilter):  # type: ignore[misc]
 
     RUN_ON_REBUILD = False
 
-    def __init__(self, placement: RequestContext | None = None) -> None:
+    def __init__(self, scorer: HostScorer | None = None) -> None:
         """Nova gives nothing: then the process's shared host view is used."""
         super().__init__()
         process_state.register_opts(nova.conf.CONF)
-        if placement is None:
+        if scorer is None:
             process_state.prepare(nova.conf.CONF)
-        self._placement = placement
+        self._scorer = scorer
         self._settings = SettingsReader(nova.conf.CONF)
 
     def filter_all(self, filter_obj_list: Iterable[Any], spec_obj: Any) -> Iterable[Any]:
-        placement = self._placement or process_state.placement()
-        request = placement.read(spec_obj)
+        scorer = self._scorer or process_state.scorer()
+        request = scorer.read(spec_obj)
         if request.isolation is not Isolation.STRICT or request_is_rebuild(spec_obj):
             return filter_obj_list
         settings = self._settings.read()
         limit = settings.good_enough_ratio
         host_states = list(filter_obj_list)
-        losses = placement.losses(host_states, request, limit, Loss.STRICT_HURT)
+        losses = scorer.losses(host_states, request, limit, Loss.STRICT_HURT)
         facts = [
-            f"{host.host}: {describe(placement.place(host, request, limit), loss, settings)}"
+            f"{host.host}: {describe(scorer.place(host, request, limit), loss, settings)}"
             for host, loss in zip(host_states[:MAX_TOLD], losses, strict=False)
         ]
-        tell("VPIsolationFilter", request, facts, len(host_states))
+        log_request("VPIsolationFilter", request, facts, len(host_states))
         unknown_passes = passes(None, settings)
         return [
             host_state

@@ -16,7 +16,7 @@ from nova.scheduler import utils, weights
 from nova_vp.core.types.guest import Isolation
 from vp_scheduler.placement import process_state
 from vp_scheduler.placement.host_digest import Loss, Place
-from vp_scheduler.placement.request_context import MAX_TOLD, RequestContext, tell
+from vp_scheduler.placement.host_scorer import MAX_TOLD, HostScorer, log_request
 from vp_scheduler.placement.settings import SettingsReader
 
 MULTIPLIER = "interference_weight_multiplier"
@@ -26,13 +26,13 @@ class VPInterferenceWeigher(weights.BaseHostWeigher):  # type: ignore[misc]
     minval = 0.0
     maxval = 1.0
 
-    def __init__(self, placement: RequestContext | None = None) -> None:
+    def __init__(self, scorer: HostScorer | None = None) -> None:
         """Nova gives nothing: then the process's shared host view is used."""
         super().__init__()
         process_state.register_opts(nova.conf.CONF)
-        if placement is None:
+        if scorer is None:
             process_state.prepare(nova.conf.CONF)
-        self._placement = placement
+        self._scorer = scorer
         self._settings = SettingsReader(nova.conf.CONF)
         self._multiplier = 0.0
 
@@ -50,25 +50,25 @@ class VPInterferenceWeigher(weights.BaseHostWeigher):  # type: ignore[misc]
         return self._weigh([weighed.obj for weighed in weighed_obj_list], weight_properties)
 
     def _weigh(self, host_states: Sequence[Any], spec: Any) -> list[float]:
-        placement = self._placement or process_state.placement()
-        request = placement.read(spec)
+        scorer = self._scorer or process_state.scorer()
+        request = scorer.read(spec)
         settings = self._settings.read()
         # Nova asks for it after this, once per host: too often to look into the configuration.
         self._multiplier = settings.multiplier
         good_enough = settings.good_enough_ratio
         # Without isolation only others matter.
         loss = Loss.RESIDENT if request.isolation is Isolation.NONE else Loss.WORST
-        losses = placement.losses(host_states, request, good_enough, loss)
+        losses = scorer.losses(host_states, request, good_enough, loss)
         found = [None if lost is None else score(lost, good_enough) for lost in losses]
         known = [one for one in found if one is not None]
         # Of unknown hosts nothing good and nothing bad is supposed.
         neutral = sum(known) / len(known) if known else self.maxval
         weights = [neutral if one is None else one for one in found]
         facts = [
-            f"{host.host}: {weight:.3f}, {describe(placement.place(host, request, good_enough))}"
+            f"{host.host}: {weight:.3f}, {describe(scorer.place(host, request, good_enough))}"
             for host, weight in zip(host_states[:MAX_TOLD], weights, strict=False)
         ]
-        tell("VPInterferenceWeigher", request, facts, len(host_states))
+        log_request("VPInterferenceWeigher", request, facts, len(host_states))
         return weights
 
 

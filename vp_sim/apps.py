@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an application is to the model: a row of figures, and the numbers made of them.
 
-The rows are in `table.py`. No policy ever sees one: it sees counters.
+The rows are in `app_profiles.py`. No policy ever sees one: it sees counters.
 """
 
 from dataclasses import dataclass

@@ -2,7 +2,7 @@
 """The modelled host: guests with jobs on a machine, second by second.
 
 It holds what a real host holds and nothing of what a policy thinks. Who changes it, and what can
-be seen of it, is in `drivers.py`.
+be seen of it, is in `sim_drivers.py`.
 """
 
 import math

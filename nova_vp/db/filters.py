@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What lists may be narrowed to: values only; `questions.py` has the conditions, by their names."""
+"""What lists may be narrowed to: values only; `statements.py` has the conditions by their names."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What vp-api reads, in pages: VPs, hosts, history, actions, escalations, learned profiles.
 
-What is asked stands in `questions.py`; lists unpack no report. No row or session leaves here.
+What is asked stands in `statements.py`; lists unpack no report. No row or session leaves here.
 """
 
 import json

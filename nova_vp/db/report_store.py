@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What vp-schedulers store of reports, and the little that they ask themselves: `Store`.
 
-What people are shown is `browse.py`'s. No row or session leaves here.
+What people are shown is `read_api.py`'s. No row or session leaves here.
 
 The newest (epoch, sequence) of a host wins while its row is locked, so that any number of
 vp-schedulers may store the reports of one host in any order. A report that is no news any more

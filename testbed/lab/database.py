@@ -92,7 +92,7 @@ def dump_path() -> Path:
     packages = sorted(
         path.name for path in settings.VENV.glob("lib/python3*/site-packages/*.dist-info")
     )
-    sources = ("settings.py", "catalog.py", "conf/nova.conf", "conf/keystone.conf")
+    sources = ("settings.py", "cloud_resources.py", "conf/nova.conf", "conf/keystone.conf")
     texts = [(settings.LAB / name).read_text() for name in sources]
     # Paths of this checkout are no part of any row.
     key = hashlib.sha256("\n".join(packages + texts).encode()).hexdigest()[:12]

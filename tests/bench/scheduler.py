@@ -34,8 +34,8 @@ with warnings.catch_warnings():
 from nova_vp import wire
 from tests.bench.harness import Benchmark, progress, show
 from vp_scheduler.filters import VPIsolationFilter
+from vp_scheduler.placement.host_scorer import HostScorer
 from vp_scheduler.placement.host_view import HostView
-from vp_scheduler.placement.request_context import RequestContext
 from vp_scheduler.weighers import VPInterferenceWeigher
 
 ROUNDS = 7
@@ -161,7 +161,7 @@ def cpu_s(work: Callable[[], Any]) -> tuple[float, Any]:
 class Round:
     """What one round took, in seconds, by name."""
 
-    def __init__(self, fleet: Fleet, placement: RequestContext, sequence: int) -> None:
+    def __init__(self, fleet: Fleet, placement: HostScorer, sequence: int) -> None:
         digests = fleet.digests(sequence)
         filters, weights, spec = HostFilterHandler(), HostWeightHandler(), a_request()
         ours = VPIsolationFilter(placement), VPInterferenceWeigher(placement)
@@ -197,7 +197,7 @@ def measure_hosts(count: int) -> dict[str, Any]:
     log.setLevel(logging.INFO)
     rounds = max(ROUNDS, JUDGED // count)
     fleet = Fleet(count)
-    placement = RequestContext(HostView(180.0))
+    placement = HostScorer(HostView(180.0))
     found = []
     for sequence in range(1, rounds + 1):
         found.append(Round(fleet, placement, sequence))

@@ -15,11 +15,11 @@ from tests.fuzz.dice import HOSTS, UUIDS, Dice
 from tests.fuzz.oracle import expect, is_finite
 from tests.fuzz.subject import ACCEPTED, REFUSED, Bus
 from tests.messages import digest_text, profiles_text
-from vp_scheduler.placement.group_members import kin_of
+from vp_scheduler.placement.group_members import group_members_of
 from vp_scheduler.placement.host_digest import HostDigest, Loss
 from vp_scheduler.placement.host_view import HostView
 from vp_scheduler.placement.listener import DigestEndpoint
-from vp_scheduler.placement.scoring import Ask, Waiting, judge, usual_loss
+from vp_scheduler.placement.scoring import Ask, Waiting, score_host, usual_loss
 
 STALE_S = 180.0
 ASKS = tuple(
@@ -83,7 +83,7 @@ def _judge(digest: HostDigest) -> None:
     whole = (digest.epoch, digest.sequence, *digest.cpus, *digest.vcpus, *digest.domain_ids)
     expect(all(type(number) is int for number in whole), f"numbers that are not whole: {whole}")
     for ask, waiting in itertools.product(ASKS, ((), ON_THEIR_WAY)):
-        place = judge(digest, ask, waiting, kin_of(digest, KIN))
+        place = score_host(digest, ask, waiting, group_members_of(digest, KIN))
         if place is None:
             expect(not digest.cpus, "nothing can be said of a host with domains")
             continue
@@ -91,7 +91,7 @@ def _judge(digest: HostDigest) -> None:
             expect(is_finite(loss) and 0 <= loss <= 1, f"{ask}: losses {place.losses}")
         usual = None if waiting else usual_loss(digest, ask, int(Loss.WORST))
         if usual is not None:
-            alone = judge(digest, ask).losses[Loss.WORST]
+            alone = score_host(digest, ask).losses[Loss.WORST]
             expect(math.isclose(usual, alone, abs_tol=1e-6), f"{ask}: {usual} and {alone}")
     for uuid in UUIDS:
         expect(0 <= digest.class_of(uuid) <= wire.UNKNOWN_CLASS, "a class that there is not")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loading this host's memory and timing it: the processes of `memory_load.py`, and what sysfs says
+"""Loading this host's memory and timing it: the processes of `bench_worker.py`, and what sysfs says
 of caches and free memory. What the numbers mean is for `capacity`.
 """
 
@@ -105,7 +105,7 @@ class HostBench:
 
 
 class _Worker:
-    """One process of `memory_load.py`, gone when it is left."""
+    """One process of `bench_worker.py`, gone when it is left."""
 
     def __init__(self, words: Sequence[str]) -> None:
         self._process = subprocess.Popen(

@@ -2,7 +2,7 @@
 """One process that loads memory from one CPU, or measures how long memory takes: a script of its
 own, run by `bench`, so that neither an interpreter's lock nor a memory policy is shared.
 
-Standard library only, and run as a file (`python -I memory_load.py ...`): on a host with a hundred
+Standard library only, and run as a file (`python -I bench_worker.py ...`): on a host with a hundred
 CPUs as many of these start at once. It says `ready`, waits for a line, and answers with one line.
 """
 

@@ -240,7 +240,7 @@ def _status(built: wiring.Built) -> dict[str, Any]:
     decision = built.control.last()
     if decision is None:
         return {}
-    told = report(decision, built.facts(), wire.MessageVersion(0, 0))
+    told = report(decision, built.host_info(), wire.MessageVersion(0, 0))
     return {
         **told,
         "limits": asdict(built.agent.limits),

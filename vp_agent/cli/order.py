@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`vp-agent order`: what somebody orders of one server on the host itself, without any OpenStack.
 
-The agent's end of it is `order_line`.
+The agent's end of it is `loop.override_request`.
 """
 
 import argparse

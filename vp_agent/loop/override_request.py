@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the running agent makes of a line in which somebody orders something of one server.
 
-It comes over the control socket from `order_command`, or from whoever may write there.
+It comes over the control socket from `cli.order`, or from whoever may write there.
 """
 
 import json

@@ -58,7 +58,7 @@ class Standalone:
 
     def _report(self, decision: Decision) -> dict[str, Any]:
         problems = self._host.counters.problems()
-        facts = HostInfo(
+        host_info = HostInfo(
             host=self._host.name,
             counters=self._host.counters.name,
             actuator="none",
@@ -68,4 +68,4 @@ class Standalone:
             hypervisor=self._host.guests.host_name(),
             knobs=KNOBS,
         )
-        return report(decision, facts, wire.MessageVersion(0, 0))
+        return report(decision, host_info, wire.MessageVersion(0, 0))

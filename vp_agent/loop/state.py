@@ -113,7 +113,7 @@ class StateFolder:
         self._write("escalations.json", text)
 
     def orders(self, name: str) -> str | None:
-        """The text of `set_orders`; what it means is `orders`'."""
+        """The text of `set_orders`; what it means is for `overrides`."""
         return self._read(name)
 
     def set_orders(self, name: str, text: str) -> None:

@@ -2,7 +2,7 @@
 """The publisher over oslo.messaging: one thread, and a slot that holds the latest decision only.
 
 The tick never waits for the broker: it replaces what lies in the slot. Messages are made and sent
-on the thread, when `pacing` says so. A broker that is away costs the news, not the host.
+on the thread, when `schedule` says so. A broker that is away costs the news, not the host.
 """
 
 import logging
@@ -65,7 +65,7 @@ class BusSender:
 @dataclass(frozen=True, slots=True)
 class _Latest:
     decision: Decision
-    facts: HostInfo
+    host_info: HostInfo
 
 
 class _Due(NamedTuple):
@@ -79,15 +79,15 @@ class BusPublisher:
     def __init__(
         self,
         sender: Sender,
-        facts: Callable[[], HostInfo],
+        host_info: Callable[[], HostInfo],
         intervals: Intervals,
         epoch: int,
         *,
         dice: Callable[[], float] = random.random,
     ) -> None:
-        """`facts` is asked in the tick, once per decision: it must be cheap."""
+        """`host_info` is asked in the tick, once per decision: it must be cheap."""
         self._sender = sender
-        self._facts = facts
+        self._host_info = host_info
         self._epoch = epoch
         self._sequence = 0
         self._schedule = Schedule(intervals, dice)
@@ -101,7 +101,7 @@ class BusPublisher:
         self._thread.start()
 
     def publish(self, decision: Decision, outcomes: Iterable[Outcome]) -> None:
-        latest = _Latest(decision, self._facts())
+        latest = _Latest(decision, self._host_info())
         with self._changed:
             self._latest = latest
             self._note_change()
@@ -179,10 +179,10 @@ class BusPublisher:
         sent = self._sent
         return sent is not latest and (
             sent is None
-            or sent.facts.is_homing is not latest.facts.is_homing
-            or sent.facts.counters != latest.facts.counters
-            or sent.facts.problems != latest.facts.problems
-            or sent.facts.told is not latest.facts.told
+            or sent.host_info.is_homing is not latest.host_info.is_homing
+            or sent.host_info.counters != latest.host_info.counters
+            or sent.host_info.problems != latest.host_info.problems
+            or sent.host_info.told is not latest.host_info.told
             or is_material_change(sent.decision, latest.decision)
         )
 
@@ -217,14 +217,14 @@ class BusPublisher:
 
 
 def _encode_digest(latest: _Latest, order: wire.MessageVersion) -> str:
-    message = digest(latest.decision, latest.facts, order, time.monotonic())
+    message = digest(latest.decision, latest.host_info, order, time.monotonic())
     return wire.encode(wire.DIGEST_TOPIC, message)
 
 
 def _encode_report(latest: _Latest, order: wire.MessageVersion) -> str:
     """With as much history as fits: a host full of much-moved VPs must still be heard."""
     for actions_per_vp in HISTORY_STEPS:
-        message = report(latest.decision, latest.facts, order, actions_per_vp)
+        message = report(latest.decision, latest.host_info, order, actions_per_vp)
         with suppress(wire.BadMessage):
             return wire.encode(wire.REPORT_TOPIC, message)
-    return wire.encode(wire.REPORT_TOPIC, report(latest.decision, latest.facts, order, 0))
+    return wire.encode(wire.REPORT_TOPIC, report(latest.decision, latest.host_info, order, 0))

@@ -16,23 +16,25 @@ from vp_agent.publish.host_info import HostInfo, head
 
 
 def digest(
-    decision: Decision, facts: HostInfo, order: wire.MessageVersion, now_s: float
+    decision: Decision, host_info: HostInfo, order: wire.MessageVersion, now_s: float
 ) -> dict[str, Any]:
     """What schedulers place by, in at most `wire.DIGEST_BYTES` if leaving out domains can do it."""
-    classes = dict.fromkeys(facts.stopped_servers, wire.UNKNOWN_CLASS)
+    classes = dict.fromkeys(host_info.stopped_servers, wire.UNKNOWN_CLASS)
     classes |= {view.guest.uuid: _class(view) for view in decision.vps}
-    seats = {uuid: wire.seat_of((), is_strict=False) for uuid in facts.stopped_servers}
+    seats = {uuid: wire.seat_of((), is_strict=False) for uuid in host_info.stopped_servers}
     seats |= {view.guest.uuid: _seat(view) for view in decision.vps}
     message = {
-        **head(decision, facts, order),
-        "homing": facts.is_homing,
+        **head(decision, host_info, order),
+        "homing": host_info.is_homing,
         "age_ms": max(0, round((now_s - decision.at_s) * 1000)),
         "domains": [],
         "known": wire.pack_known(classes),
         "classes": wire.pack_classes(classes),
     }
     room = wire.DIGEST_BYTES - len(wire.encode(wire.DIGEST_TOPIC, message))
-    message["domains"] = _fitting([_digest_domain(view) for view in decision.domains], facts, room)
+    message["domains"] = _fitting(
+        [_digest_domain(view) for view in decision.domains], host_info, room
+    )
     with_seats = {**message, "seats": wire.pack_seats(seats)}
     # They matter to servers of one group only: no domain is left out for them.
     return with_seats if len(wire.compact(with_seats)) <= wire.DIGEST_BYTES else message
@@ -61,7 +63,7 @@ def _digest_domain(view: DomainView) -> dict[str, Any]:
     }
 
 
-def _fitting(domains: list[dict[str, Any]], facts: HostInfo, room: int) -> list[dict[str, Any]]:
+def _fitting(domains: list[dict[str, Any]], host_info: HostInfo, room: int) -> list[dict[str, Any]]:
     """Those that decide: where a newcomer would be homed, or, if it floats, where it is worst.
 
     At least one stays, whatever the size: a digest without domains would say nothing.
@@ -73,7 +75,7 @@ def _fitting(domains: list[dict[str, Any]], facts: HostInfo, room: int) -> list[
         return (worst, domain["vcpus"] / domain["cpus"])
 
     kept: list[dict[str, Any]] = []
-    for domain in sorted(domains, key=hurt, reverse=not facts.is_homing):
+    for domain in sorted(domains, key=hurt, reverse=not host_info.is_homing):
         room -= len(wire.compact(domain)) + 1
         if kept and room < 0:
             break

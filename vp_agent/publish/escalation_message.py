@@ -35,18 +35,18 @@ def message(
     one: Escalation,
     id: str,
     decision: Decision,
-    facts: HostInfo,
+    host_info: HostInfo,
     epoch: int,
     dirty_kib_per_s: Mapping[str, float],
 ) -> dict[str, Any]:
     """`id`: the same however often this is sent. Without guests that left meanwhile."""
     views = {view.guest.uuid: view for view in decision.vps}
-    offset_s = facts.epoch_offset_s
+    offset_s = host_info.epoch_offset_s
     there = [migrant for migrant in one.candidates if migrant.guest_uuid in views]
     return {
         "v": wire.VERSION,
         "id": id,
-        "host": facts.host,
+        "host": host_info.host,
         "epoch": epoch,
         "at": number(one.decided_s + offset_s),
         "since": number(one.since_s + offset_s),

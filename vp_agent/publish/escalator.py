@@ -48,7 +48,7 @@ class DirtyRates(Protocol):
 @dataclass(frozen=True, slots=True)
 class _Latest:
     decision: Decision
-    facts: HostInfo
+    host_info: HostInfo
 
 
 class Escalator:
@@ -57,17 +57,17 @@ class Escalator:
         outbox: Outbox,
         sender: Sender,
         rates: DirtyRates,
-        facts: Callable[[], HostInfo],
+        host_info: Callable[[], HostInfo],
         epoch: int,
         *,
         clock: Callable[[], float] = time.monotonic,
         dice: Callable[[], float] = random.random,
     ) -> None:
-        """`facts` is asked in the tick."""
+        """`host_info` is asked in the tick."""
         self._outbox = outbox
         self._sender = sender
         self._rates = rates
-        self._facts = facts
+        self._host_info = host_info
         self._epoch = epoch
         self._clock = clock
         self._dice = dice
@@ -87,7 +87,7 @@ class Escalator:
         """From the tick; wakes the thread only where something stands."""
         if decision.escalations or len(self._outbox):
             with self._changed:
-                self._latest = _Latest(decision, self._facts())
+                self._latest = _Latest(decision, self._host_info())
                 self._changed.notify()
 
     def stands(self, id: str) -> bool | None:
@@ -139,11 +139,11 @@ class Escalator:
 
     def _add(self, one: Escalation, latest: _Latest) -> None:
         again = self._rounds.get(one.id, 0)
-        id = id_of(latest.facts.host, self._epoch, f"{one.id} {again}" if again else one.id)
+        id = id_of(latest.host_info.host, self._epoch, f"{one.id} {again}" if again else one.id)
         measured = [migrant.guest_uuid for migrant in one.candidates[:MEASURED]]
         rates = self._rates.measure(measured, self._stop)
         told = escalation_message.message(
-            one, id, latest.decision, latest.facts, self._epoch, rates
+            one, id, latest.decision, latest.host_info, self._epoch, rates
         )
         try:
             text = wire.encode(wire.ESCALATION_TOPIC, told)

@@ -28,11 +28,11 @@ class AgentHealth:
     clock: Callable[[], float] = time.monotonic
 
     def look(self) -> Health:
-        facts = self.sources.facts()
+        host_info = self.sources.host_info()
         return Health(
             self.host,
             "nova-vp agent: keeps the servers of this host from hurting each other",
-            (self._tick(), _counters(facts), *self._bus(), self._state()),
+            (self._tick(), _counters(host_info), *self._bus(), self._state()),
         )
 
     def _tick(self) -> Check:
@@ -65,11 +65,11 @@ class AgentHealth:
         return Check("state-directory", "writable", Status.WARN, told)
 
 
-def _counters(facts: HostInfo) -> Check:
+def _counters(host_info: HostInfo) -> Check:
     told = ""
-    if facts.counters == NO_COUNTERS:
+    if host_info.counters == NO_COUNTERS:
         told = "no counter source works here, so nobody is seen hurt: run `vp-agent check`"
-    elif facts.problems:
+    elif host_info.problems:
         told = "some servers cannot be counted as they should: see `vp-agent status`"
     status = Status.WARN if told else Status.PASS
-    return Check("counters", "problems", status, told, len(facts.problems), "servers")
+    return Check("counters", "problems", status, told, len(host_info.problems), "servers")

@@ -35,10 +35,10 @@ class HostInfo:
     """What is ordered of servers, as far as this host was told."""
 
 
-def head(decision: Decision, facts: HostInfo, order: wire.MessageVersion) -> dict[str, Any]:
+def head(decision: Decision, host_info: HostInfo, order: wire.MessageVersion) -> dict[str, Any]:
     return {
         "v": wire.VERSION,
-        "host": facts.host,
+        "host": host_info.host,
         "epoch": order.epoch,
         "seq": order.sequence,
         "mode": decision.mode.value,

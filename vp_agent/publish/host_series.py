@@ -67,16 +67,16 @@ def _by(name: str, text: str, label: str, values: dict[str, float]) -> GaugeMetr
     return family
 
 
-def about(facts: HostInfo, release: str) -> Metric:
+def about(host_info: HostInfo, release: str) -> Metric:
     family = InfoMetricFamily("nova_vp_agent", "By which means this host is measured and changed")
-    told = {"release": release, "counters": facts.counters, "actuator": facts.actuator}
+    told = {"release": release, "counters": host_info.counters, "actuator": host_info.actuator}
     family.add_metric([], told)
     return family
 
 
-def problems(facts: HostInfo) -> Metric:
+def problems(host_info: HostInfo) -> Metric:
     text = "What is wrong with the counters: servers and, without any source, the host"
-    return _single("counter_problems", text, len(facts.problems))
+    return _single("counter_problems", text, len(host_info.problems))
 
 
 def of_bus(

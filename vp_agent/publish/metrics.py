@@ -33,7 +33,7 @@ class Sources:
     """Where a scrape looks. Each only hands out what is there: none blocks, or asks the host."""
 
     last: Callable[[], Decision | None]
-    facts: Callable[[], HostInfo]
+    host_info: Callable[[], HostInfo]
     sent_at_s: Callable[[], float | None]
     """Of the decision that was published last, monotonic."""
     is_listening: Callable[[], bool]
@@ -117,16 +117,16 @@ class HostCollector(Collector):
         self._clock = clock
 
     def collect(self) -> Iterable[Metric]:
-        decision, facts = self._sources.last(), self._sources.facts()
-        yield host_series.about(facts, metadata.version("nova-vp"))
+        decision, host_info = self._sources.last(), self._sources.host_info()
+        yield host_series.about(host_info, metadata.version("nova-vp"))
         yield from host_series.of_bus(
             is_up=self._sources.is_broker_reachable(),
             is_listening=self._sources.is_listening(),
             report_age_s=self._age_s(self._sources.sent_at_s()),
         )
-        yield host_series.problems(facts)
+        yield host_series.problems(host_info)
         if decision is not None:
-            yield from host_series.of_host(decision, facts.epoch_offset_s)
+            yield from host_series.of_host(decision, host_info.epoch_offset_s)
             yield from host_series.of_servers(decision)
 
     def _age_s(self, at_s: float | None) -> float | None:

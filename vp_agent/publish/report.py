@@ -28,19 +28,22 @@ _PLACING = frozenset({Rung.LOCAL_CPU, Rung.MOVE, Rung.SWAP, Rung.MOVE_WITH_MEMOR
 
 
 def report(
-    decision: Decision, facts: HostInfo, order: wire.MessageVersion, actions_per_vp: int = 16
+    decision: Decision, host_info: HostInfo, order: wire.MessageVersion, actions_per_vp: int = 16
 ) -> dict[str, Any]:
     """What operators and, cut down, tenants are shown."""
-    offset_s = facts.epoch_offset_s
+    offset_s = host_info.epoch_offset_s
     refused = _refused_by_victim(decision)
     return {
-        **head(decision, facts, order),
+        **head(decision, host_info, order),
         "at": decision.at_s + offset_s,
-        "counters": {"source": facts.counters, "problems": [p[:1024] for p in facts.problems[:16]]},
-        "actuator": facts.actuator,
+        "counters": {
+            "source": host_info.counters,
+            "problems": [p[:1024] for p in host_info.problems[:16]],
+        },
+        "actuator": host_info.actuator,
         "domains": [_report_domain(view) for view in decision.domains],
         "vps": [
-            _ordered(view, facts)
+            _ordered(view, host_info)
             | _vp(view, refused.get(view.guest.uuid, ()), offset_s, actions_per_vp)
             for view in decision.vps
         ],
@@ -48,15 +51,15 @@ def report(
         "nodes": [_node(view) for view in decision.nodes[:1024]],
         "memory_moves": [_memory_move(move) for move in decision.memory_moves[:256]],
         "escalations": [_escalation(one, offset_s) for one in decision.escalations[:256]],
-        "hypervisor": facts.hypervisor[:255],
-        "knobs": sorted(knob.value for knob in facts.knobs),
-        "orders_version": facts.told.version,
+        "hypervisor": host_info.hypervisor[:255],
+        "knobs": sorted(knob.value for knob in host_info.knobs),
+        "orders_version": host_info.told.version,
     }
 
 
-def _ordered(view: VpView, facts: HostInfo) -> dict[str, Any]:
+def _ordered(view: VpView, host_info: HostInfo) -> dict[str, Any]:
     """Nothing where nobody has told of it yet."""
-    ordered = facts.told.servers.get(view.guest.uuid)
+    ordered = host_info.told.servers.get(view.guest.uuid)
     return {} if ordered is None else {"ordered": ordered.as_message()}
 
 

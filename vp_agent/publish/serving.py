@@ -26,7 +26,7 @@ def serve(
     host = host_name(conf)
     sources = Sources(
         last=built.control.last,
-        facts=built.facts,
+        host_info=built.host_info,
         sent_at_s=lambda: built.publisher.sent_at_s,
         is_listening=is_listening,
         is_broker_reachable=_probe(conf).is_reachable,

@@ -23,7 +23,7 @@ from nova_vp.db.records import HostHead, HostRecord
 from nova_vp.db.report_store import ERRORS
 from vp_scheduler.escalation import session
 from vp_scheduler.escalation.session import Cloud
-from vp_scheduler.placement.host_traits import OURS, HostTraits, capabilities_of, traits_of
+from vp_scheduler.placement.host_traits import OURS, HostTraits, host_traits_of, traits_of
 
 LOG = logging.getLogger(__name__)
 MICROVERSION = "1.18"
@@ -165,7 +165,7 @@ class Hosts:
         rest()
         if record is None:
             return None
-        able = capabilities_of(record.report)
+        able = host_traits_of(record.report)
         if record.report.get("hypervisor") != "":  # not asked yet: the next report has it
             self._able[head.host] = record.epoch, able
         return able

@@ -45,7 +45,7 @@ class GroupMembers(NamedTuple):
         return any(_is_in(seat, digest, number) for seat in seats)
 
 
-def kin_of(digest: HostDigest, marks: Collection[bytes]) -> GroupMembers | None:
+def group_members_of(digest: HostDigest, marks: Collection[bytes]) -> GroupMembers | None:
     """`marks`: of the VP's other servers. None: none is there, or the agent does not say where."""
     if not (digest.seats and digest.classes):
         return None

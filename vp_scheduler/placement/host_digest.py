@@ -2,8 +2,8 @@
 """One host's digest, made ready for judging when it arrives.
 
 A request is judged against thousands of hosts at once, a digest arrives once a minute: what can be
-known beforehand is reckoned here, so that `judge` looks up. Few objects, since the collector of
-garbage would visit those of all hosts in the middle of a request. No clock and no waiting.
+known beforehand is computed here, so that scoring only looks up. Few objects, since the garbage
+collector would visit those of all hosts in the middle of a request. No clock and no waiting.
 """
 
 import enum
@@ -84,7 +84,7 @@ class HostDigest:
     domains: int = 1
     """LLC domains that a place is: more where guests float."""
     judged: dict[Any, Place] = field(default_factory=dict)
-    """What `judge` remembers; nobody else reads it."""
+    """What `score_host` remembers; nobody else reads it."""
 
     @property
     def order(self) -> wire.MessageVersion:
@@ -126,7 +126,7 @@ def read_digest(message: Mapping[str, Any], now_s: float, good_enough_ratio: flo
         vcpus=vcpus,
         losses=array("H", [loss for table in tables for row in table for loss in row]),
         good_enough_ratio=good_enough_ratio,
-        orders=_orders(cpus, vcpus, tables[Loss.WORST], good_enough_ratio),
+        orders=_rankings(cpus, vcpus, tables[Loss.WORST], good_enough_ratio),
         all_cpus=sum(cpus),
         all_vcpus=sum(vcpus),
         largest_cpus=max(cpus, default=0),
@@ -154,16 +154,16 @@ def _tables(domains: Sequence[Mapping[str, Any]]) -> list[list[list[int]]]:
     ]
 
 
-def orders_of(digest: HostDigest, good_enough_ratio: float) -> bytes:
+def rankings_of(digest: HostDigest, good_enough_ratio: float) -> bytes:
     """`HostDigest.orders`, if losses up to another share counted as none."""
     worsts = [
         [round(digest.loss(Loss.WORST, place, number) * 1000) for number in range(_CLASSES)]
         for place in range(len(digest.cpus))
     ]
-    return _orders(digest.cpus, digest.vcpus, worsts, good_enough_ratio)
+    return _rankings(digest.cpus, digest.vcpus, worsts, good_enough_ratio)
 
 
-def _orders(
+def _rankings(
     cpus: Sequence[int],
     vcpus: Sequence[int],
     worsts: Sequence[Sequence[int]],

@@ -24,7 +24,7 @@ class HostTraits:
     knobs: frozenset[str]
 
 
-def capabilities_of(report: Mapping[str, Any]) -> HostTraits:
+def host_traits_of(report: Mapping[str, Any]) -> HostTraits:
     """Per `wire.REPORT_SCHEMA`; agents of older releases say neither name nor knobs."""
     return HostTraits(
         provider=report.get("hypervisor") or report["host"],

@@ -12,14 +12,14 @@ import threading
 from oslo_config import cfg
 
 from nova_vp.conf import bus, policy, scheduler
+from vp_scheduler.placement.host_scorer import HostScorer
 from vp_scheduler.placement.host_view import HostView
 from vp_scheduler.placement.listener import DigestListener
-from vp_scheduler.placement.request_context import RequestContext
 from vp_scheduler.placement.settings import SettingsReader
 
 _lock = threading.Lock()
 _conf: cfg.ConfigOpts | None = None
-_placement: RequestContext | None = None
+_scorer: HostScorer | None = None
 
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
@@ -38,15 +38,15 @@ def prepare(conf: cfg.ConfigOpts) -> None:
             os.register_at_fork(after_in_child=_start_again)
 
 
-def placement() -> RequestContext:
+def scorer() -> HostScorer:
     """This process's, listening from the first call on."""
-    return _placement or _start()
+    return _scorer or _start()
 
 
-def _start() -> RequestContext:
-    global _placement
+def _start() -> HostScorer:
+    global _scorer
     with _lock:
-        if _placement is None:
+        if _scorer is None:
             assert _conf is not None, "prepare() comes first"
             settings = SettingsReader(_conf).read()
             view = HostView(
@@ -55,12 +55,12 @@ def _start() -> RequestContext:
                 good_enough_ratio=settings.good_enough_ratio,
             )
             DigestListener(_conf, view).start()
-            _placement = RequestContext(view)
-        return _placement
+            _scorer = HostScorer(view)
+        return _scorer
 
 
 def _start_again() -> None:
     """In the child: nothing of the parent's listener or of its locks works here."""
-    global _lock, _placement
-    _lock, _placement = threading.Lock(), None
+    global _lock, _scorer
+    _lock, _scorer = threading.Lock(), None
     _start()

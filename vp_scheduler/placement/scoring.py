@@ -16,7 +16,7 @@ from typing import NamedTuple
 from nova_vp.core.model.predict import FALLBACK_CLOCK_HZ, newcomers, predict
 from nova_vp.core.types.policy import Policy
 from vp_scheduler.placement.group_members import GroupMembers
-from vp_scheduler.placement.host_digest import HostDigest, Loss, Place, orders_of
+from vp_scheduler.placement.host_digest import HostDigest, Loss, Place, rankings_of
 from vp_scheduler.placement.multi_vcpu import (
     busy_vcpus,
     loss_made,
@@ -56,7 +56,7 @@ def usual_loss(digest: HostDigest, ask: Ask, loss: int) -> float | None:
     """One of the losses, if nobody else is on the way and the newcomer fits into one place that is
     not full: the usual case, in which no object is made and nothing is remembered.
 
-    None: it is not, and `judge` answers.
+    None: it is not, and `score_host` answers.
     """
     number, vcpus, good_enough_ratio = ask
     if vcpus > digest.largest_cpus or good_enough_ratio != digest.good_enough_ratio:
@@ -76,27 +76,31 @@ def usual_loss(digest: HostDigest, ask: Ask, loss: int) -> float | None:
     return wide_loss(digest, loss, place, number, busy_vcpus(digest, place, vcpus))
 
 
-def judge(
-    digest: HostDigest, ask: Ask, waiting: tuple[Waiting, ...] = (), kin: GroupMembers | None = None
+def score_host(
+    digest: HostDigest,
+    ask: Ask,
+    waiting: tuple[Waiting, ...] = (),
+    members: GroupMembers | None = None,
 ) -> Place | None:
-    """Where the newcomer would live, and what that means. Remembered in the digest. `kin`: servers
-    of its VP that live there.
+    """Where the newcomer would live, and what that means. Remembered in the digest.
+
+    `members`: servers of its VP that live there.
 
     None: the digest names no domain, so that nothing can be said.
     """
     if not digest.cpus:
         return None
-    question = ask, waiting, kin
+    question = ask, waiting, members
     found = digest.judged.get(question)
     if found is None:
-        found = _beside(digest, ask, waiting, kin) if waiting else _alone(digest, ask, kin)
+        found = _beside(digest, ask, waiting, members) if waiting else _alone(digest, ask, members)
         if len(digest.judged) >= MAX_REMEMBERED:
             digest.judged.clear()
         digest.judged[question] = found
     return found
 
 
-def _alone(digest: HostDigest, ask: Ask, kin: GroupMembers | None) -> Place:
+def _alone(digest: HostDigest, ask: Ask, members: GroupMembers | None) -> Place:
     """Over the fewest places: first those that are not full in their order, then the emptiest.
 
     Its own VP is no reason to live elsewhere or here: which of its host's servers are one VP by a
@@ -104,7 +108,7 @@ def _alone(digest: HostDigest, ask: Ask, kin: GroupMembers | None) -> Place:
     """
     orders, places = digest.orders, len(digest.cpus)
     if ask.good_enough_ratio != digest.good_enough_ratio:
-        orders = orders_of(digest, ask.good_enough_ratio)
+        orders = rankings_of(digest, ask.good_enough_ratio)
     count, share = _parts(digest, ask.vcpus)
     fair = _fair(digest, digest.all_vcpus + ask.vcpus)
     order = orders[ask.newcomer_class * places : (ask.newcomer_class + 1) * places]
@@ -113,10 +117,10 @@ def _alone(digest: HostDigest, ask: Ask, kin: GroupMembers | None) -> Place:
     # Of full ones the emptiest, as the agent does it, whatever would be lost there.
     full = sorted((place for place in sorted(order) if load[place] > fair), key=load.__getitem__)
     chosen = (roomy + full)[:count]
-    if kin is None:
+    if members is None:
         return _together([_place(digest, place, ask.newcomer_class, share) for place in chosen])
     newcomer = _Kind(ask.newcomer_class, is_strict=False, is_sibling=True)
-    return _together([_Seats(digest, place).place(newcomer, share, kin) for place in chosen])
+    return _together([_Seats(digest, place).place(newcomer, share, members) for place in chosen])
 
 
 def _place(digest: HostDigest, number: int, newcomer_class: int, share: float) -> Place:
@@ -171,40 +175,42 @@ class _Seats:
     def _sized(self, kind: _Kind, vcpus: float) -> _Kind:
         return kind._replace(busy=max(1.0, busy_vcpus(self._digest, self._number, vcpus)))
 
-    def place(self, kind: _Kind, vcpus: float, kin: GroupMembers | None = None) -> Place:
+    def place(self, kind: _Kind, vcpus: float, members: GroupMembers | None = None) -> Place:
         newcomer = self._sized(kind, vcpus)
         everybody = self._others + Counter({newcomer: 1})
-        waiting = {kind: self._lost(kind, everybody, kin) for kind in self._others}
+        waiting = {kind: self._lost(kind, everybody, members) for kind in self._others}
         stricts = [lost for kind, lost in waiting.items() if kind.is_strict]
-        lost = self._lost(newcomer, everybody, kin)
-        resident = max([self._lost_to(everybody, Loss.RESIDENT, kin), *waiting.values()])
-        strict = max([self._lost_to(everybody, Loss.STRICT, kin), *stricts])
+        lost = self._lost(newcomer, everybody, members)
+        resident = max([self._lost_to(everybody, Loss.RESIDENT, members), *waiting.values()])
+        strict = max([self._lost_to(everybody, Loss.STRICT, members), *stricts])
         return Place(
             self._digest.domain_ids[self._number : self._number + 1],
             (lost, resident, strict, max(lost, resident), max(lost, strict)),
         )
 
-    def _lost(self, one: _Kind, everybody: Mapping[_Kind, int], kin: GroupMembers | None) -> float:
+    def _lost(
+        self, one: _Kind, everybody: Mapping[_Kind, int], members: GroupMembers | None
+    ) -> float:
         """By one of them, to those who live there and to the others of them."""
         pairs = PAIR_RATIOS[one.newcomer_class]
-        kept = 1 - self._lost_to_residents(one, kin)
+        kept = 1 - self._lost_to_residents(one, members)
         for kind, count in everybody.items():
             if not (kind.is_sibling and one.is_sibling):
                 others = kind.busy * (count - (kind == one))
                 kept *= (1 - pairs[kind.newcomer_class]) ** others
         return round(1 - kept, 6)
 
-    def _lost_to_residents(self, one: _Kind, kin: GroupMembers | None) -> float:
-        if kin is not None and one.is_sibling:
-            return kin.own_loss(self._digest, self._number, one.newcomer_class)
+    def _lost_to_residents(self, one: _Kind, members: GroupMembers | None) -> float:
+        if members is not None and one.is_sibling:
+            return members.own_loss(self._digest, self._number, one.newcomer_class)
         return self._digest.loss(Loss.NEWCOMER, self._number, one.newcomer_class)
 
     def _lost_to(
-        self, everybody: Mapping[_Kind, int], loss: Loss, kin: GroupMembers | None
+        self, everybody: Mapping[_Kind, int], loss: Loss, members: GroupMembers | None
     ) -> float:
         """By those who live there: the tables tell it of each newcomer by itself."""
         kept = 1.0
-        is_met = kin is None or kin.is_met(loss, self._digest, self._number)
+        is_met = members is None or members.is_met(loss, self._digest, self._number)
         for kind, count in everybody.items():
             if kind.is_sibling and not is_met:
                 continue
@@ -214,7 +220,7 @@ class _Seats:
 
 
 def _beside(
-    digest: HostDigest, ask: Ask, waiting: Sequence[Waiting], kin: GroupMembers | None
+    digest: HostDigest, ask: Ask, waiting: Sequence[Waiting], members: GroupMembers | None
 ) -> Place:
     """Those on their way are seated first, then the newcomer."""
     rows = [_Seats(digest, number) for number in range(len(digest.cpus))]
@@ -225,7 +231,7 @@ def _beside(
     newcomer = _Kind(ask.newcomer_class, is_strict=False, is_sibling=True)
     chosen = _choose(digest, rows, newcomer, ask.vcpus, ask.good_enough_ratio)
     share = ask.vcpus / len(chosen)
-    return _together([seats.place(newcomer, share, kin) for seats in chosen])
+    return _together([seats.place(newcomer, share, members) for seats in chosen])
 
 
 def _kind(other: Waiting) -> _Kind:

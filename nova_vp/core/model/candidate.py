@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One way to help, as settings for the host and as places for the outlook; and how to compare.
 
-Mitigation and rearranging build their candidates here, and Merlin's ladder (`grow`) its swaps, so
+The controllers vp and rebalance build their candidates here, and Merlin's rungs their swaps, so
 that a vCPU move is the same thing for all of them: within Nova's bound, whole VPs together, memory
 along where it must follow. Whether there is room they ask `has_room`, or the outlook.
 Nothing here knows why a controller wants it.

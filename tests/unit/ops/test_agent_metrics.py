@@ -47,7 +47,7 @@ PLAIN = {
 def sources(decision=None, **about) -> Sources:
     values = {
         "last": lambda: decision,
-        "facts": lambda: facts(HOST),
+        "host_info": lambda: facts(HOST),
         "sent_at_s": lambda: None,
         "is_listening": lambda: True,
         "is_broker_reachable": lambda: True,

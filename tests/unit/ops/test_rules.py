@@ -40,7 +40,7 @@ def exported() -> Exported:
     tally.ticked(0.1, is_done=True)
     lookout.look()
     found: Exported = defaultdict(lambda: defaultdict(set))
-    none = agent.shown(facts=lambda: facts(counters="none"))
+    none = agent.shown(host_info=lambda: facts(counters="none"))
     told = agent.shown(decision, tally, sent_at_s=lambda: 1.0)
     asked = api.counted(("GET", "/v1/vps"))
     for registry in (told, none, scheduler.shown(lookout), asked):

@@ -174,8 +174,12 @@ ROWS = [
     ("no broker", {"is_broker_reachable": lambda: False}, {"bus:connection": Status.WARN}),
     ("not let in", {"is_listening": lambda: False}, {"bus:connection": Status.WARN}),
     ("not sent", {"sent_at_s": lambda: 810.0}, {"report:age": Status.WARN}),
-    ("uncounted", {"facts": lambda: facts(counters="none")}, {"counters:problems": Status.WARN}),
-    ("gap", {"facts": lambda: facts(problems=("x: y",))}, {"counters:problems": Status.WARN}),
+    (
+        "uncounted",
+        {"host_info": lambda: facts(counters="none")},
+        {"counters:problems": Status.WARN},
+    ),
+    ("gap", {"host_info": lambda: facts(problems=("x: y",))}, {"counters:problems": Status.WARN}),
 ]
 
 
@@ -196,5 +200,5 @@ def test_a_state_folder_that_is_gone_is_told(tmp_path):
 
 def test_health_names_no_server(tmp_path):
     """What is wrong with the counters is told by name in the agent's own status alone."""
-    found = wellness(tmp_path, facts=lambda: facts(problems=("canary: canary",))).look()
+    found = wellness(tmp_path, host_info=lambda: facts(problems=("canary: canary",))).look()
     assert "canary" not in json.dumps(document(found, "1", AT))

@@ -11,8 +11,8 @@ from nova.scheduler.weights import HostWeightHandler
 
 from tests.messages import a_domain, digest_text
 from vp_scheduler.filters import VPIsolationFilter
+from vp_scheduler.placement.host_scorer import HostScorer
 from vp_scheduler.placement.host_view import HostView
-from vp_scheduler.placement.request_context import RequestContext
 from vp_scheduler.weighers import VPInterferenceWeigher
 
 CALM = a_domain(0), a_domain(1)
@@ -27,7 +27,7 @@ class Cloud:
     def __init__(self, **digests: Any) -> None:
         self.now_s = 1000.0
         self.view = HostView(180.0, clock=lambda: self.now_s)
-        self.placement = RequestContext(self.view)
+        self.placement = HostScorer(self.view)
         self.filter = VPIsolationFilter(self.placement)
         self.weigher = VPInterferenceWeigher(self.placement)
         for host, domains in digests.items():

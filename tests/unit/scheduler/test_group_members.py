@@ -9,9 +9,9 @@ from nova_vp.core.types.policy import Policy
 from tests.messages import a_digest, a_domain, digest_text
 from tests.unit.scheduler.cloud import UUID, Cloud, a_host, a_request
 from tests.unit.scheduler.test_request_profile import a_group
-from vp_scheduler.placement.group_members import kin_of
+from vp_scheduler.placement.group_members import group_members_of
 from vp_scheduler.placement.host_digest import Loss, read_digest
-from vp_scheduler.placement.scoring import Ask, judge
+from vp_scheduler.placement.scoring import Ask, score_host
 
 SERVER, SIBLING, STRANGER = (UUID.format(number) for number in (1, 2, 3))
 STRICT_HERE, SOFT_HERE, STRICT_ELSEWHERE, ANYWHERE, STOPPED = (
@@ -66,8 +66,8 @@ def own_loss(own: int, *others: tuple[str, int]) -> tuple[float, float]:
         seats=dict.fromkeys([uuid for uuid, _ in others], SOFT_HERE),
     )
     digest = read_digest(message, 0.0, 0.05)
-    kin = kin_of(digest, {wire.mark_of(SIBLING)})
-    place = judge(digest, Ask(own, 1, 0.05), kin=kin)
+    members = group_members_of(digest, {wire.mark_of(SIBLING)})
+    place = score_host(digest, Ask(own, 1, 0.05), members=members)
     assert place is not None
     return place.losses[Loss.NEWCOMER], predict(CLASSES[own], strangers).newcomer_ratio
 
@@ -81,4 +81,4 @@ def test_what_strangers_cost_is_left(sibling: int, stranger: int) -> None:
 
 def test_agents_that_do_not_say_where_servers_live_are_judged_as_before() -> None:
     digest = read_digest(a_digest("vp1", known={SIBLING: CACHE}), 0.0, 0.05)
-    assert kin_of(digest, {wire.mark_of(SIBLING)}) is None
+    assert group_members_of(digest, {wire.mark_of(SIBLING)}) is None

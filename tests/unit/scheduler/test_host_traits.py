@@ -15,7 +15,7 @@ from vp_agent.drivers.memory_fake import FakeMover
 from vp_agent.publish.host_info import HostInfo
 from vp_agent.publish.report import report
 from vp_agent.wiring import LibvirtSide
-from vp_scheduler.placement.host_traits import HostTraits, capabilities_of, traits_of
+from vp_scheduler.placement.host_traits import HostTraits, host_traits_of, traits_of
 
 
 def reported(folder: Path, **facts: Any) -> HostTraits:
@@ -26,7 +26,7 @@ def reported(folder: Path, **facts: Any) -> HostTraits:
     told = report(
         decision, HostInfo(epoch_offset_s=0.0, **about | facts), wire.MessageVersion(1, 1)
     )
-    return capabilities_of(wire.decode(wire.REPORT_TOPIC, wire.encode(wire.REPORT_TOPIC, told)))
+    return host_traits_of(wire.decode(wire.REPORT_TOPIC, wire.encode(wire.REPORT_TOPIC, told)))
 
 
 @pytest.mark.parametrize("knobs", [(), (Knob.PLACEMENT, Knob.CPU_CAP), tuple(Knob)])

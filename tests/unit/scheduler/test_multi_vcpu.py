@@ -9,7 +9,7 @@ from nova_vp.core.model.predict import FALLBACK_CLOCK_HZ, Resident, newcomers, p
 from nova_vp.core.types.policy import Policy
 from tests.messages import a_digest
 from vp_scheduler.placement.host_digest import HostDigest, Loss, read_digest
-from vp_scheduler.placement.scoring import Ask, judge
+from vp_scheduler.placement.scoring import Ask, score_host
 
 CLASSES = newcomers(FALLBACK_CLOCK_HZ, Policy())
 CACHE, MIXED, STREAM = 1, 4, 8
@@ -39,7 +39,7 @@ def a_digest_of(resident: Resident, cpus: int = 8, domains: int = 1) -> HostDige
 
 
 def losses(digest: HostDigest, newcomer: int, vcpus: int) -> tuple[float, ...]:
-    place = judge(digest, Ask(newcomer, vcpus, 0.05))
+    place = score_host(digest, Ask(newcomer, vcpus, 0.05))
     assert place is not None
     return place.losses
 

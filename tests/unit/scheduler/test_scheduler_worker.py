@@ -45,7 +45,7 @@ assert threading.active_count() == 1, threading.enumerate()
 for _ in range(2):
     if os.fork() == 0:
         end = time.monotonic() + 30
-        while not process_state.placement().view.get("vp1"):
+        while not process_state.scorer().view.get("vp1"):
             if time.monotonic() > end:
                 os._exit(1)
             time.sleep(0.05)

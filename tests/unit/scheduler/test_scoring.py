@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from nova_vp import wire
 from tests.messages import a_digest
 from vp_scheduler.placement.host_digest import HostDigest, Loss, read_digest
-from vp_scheduler.placement.scoring import Ask, Waiting, judge, usual_loss
+from vp_scheduler.placement.scoring import Ask, Waiting, score_host, usual_loss
 
 GOOD_ENOUGH = 0.05
 
@@ -69,12 +69,12 @@ asks = st.builds(
 def test_the_place_is_the_one_by_the_rule(domains: list[dict[str, Any]], ask: Ask) -> None:
     digest = a_host_digest(domains)
     chosen = plainly(domains, ask)
-    place = judge(digest, ask)
+    place = score_host(digest, ask)
     assert place is not None
     assert sorted(place.domain_ids) == sorted(domain["id"] for domain in chosen)
     if ask.vcpus == 1:
         assert place.losses[Loss.WORST] == max(worst(domain, ask) for domain in chosen) / 1000
-    assert judge(digest, ask) is place
+    assert score_host(digest, ask) is place
 
 
 @given(domains(), asks, st.booleans(), st.sampled_from(Loss))
@@ -82,14 +82,14 @@ def test_the_quick_way_and_the_thorough_one_agree(
     domains: list[dict[str, Any]], ask: Ask, homing: bool, loss: Loss
 ) -> None:
     digest = a_host_digest(domains, homing)
-    place = judge(digest, ask)
+    place = score_host(digest, ask)
     assert place is not None
     assert usual_loss(digest, ask, loss) in (None, place.losses[loss])
 
 
 @given(domains(), asks)
 def test_who_floats_meets_the_worst_of_each_domain(domains: list[dict[str, Any]], ask: Ask) -> None:
-    place = judge(a_host_digest(domains, homing=False), ask)
+    place = score_host(a_host_digest(domains, homing=False), ask)
     assert place is not None
     assert place.domain_ids == ()
     for loss, table in (
@@ -113,7 +113,7 @@ waiting = st.lists(
 def test_whoever_is_on_the_way_ratios_stay_ratios(
     domains: list[dict[str, Any]], ask: Ask, waiting: list[Waiting], homing: bool
 ) -> None:
-    place = judge(a_host_digest(domains, homing), ask, tuple(waiting))
+    place = score_host(a_host_digest(domains, homing), ask, tuple(waiting))
     assert place is not None
     newcomer, resident, strict, worst, strict_hurt = place.losses
     assert all(0 <= loss <= 1 for loss in place.losses)
@@ -124,5 +124,5 @@ def test_whoever_is_on_the_way_ratios_stay_ratios(
 def test_what_is_remembered_of_one_digest_is_bounded() -> None:
     digest = a_host_digest([{**a_digest()["domains"][0]}])
     for vcpus in range(1, 1000):
-        judge(digest, Ask(wire.UNKNOWN_CLASS, vcpus, GOOD_ENOUGH))
+        score_host(digest, Ask(wire.UNKNOWN_CLASS, vcpus, GOOD_ENOUGH))
     assert len(digest.judged) <= 64

@@ -2,7 +2,7 @@
 """Merlin's ladder (thesis 3.1): every way to give a VP one CPU more, each rung a function.
 
 A cap of its own raised, a CPU at home, a CPU elsewhere, changing places, a move with memory. For
-one VP alone, or for all of its application set S. Nothing here compares: `merlin` chooses.
+one VP alone, or for all of its application set S. Nothing here compares: `controller` chooses.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -13,7 +13,7 @@ from typing import Any
 from nova_vp import flavor_specs, wire
 from nova_vp.core.types.guest import Isolation
 from nova_vp.flavor_specs import FlavorSpec
-from vp_scheduler.placement.group_members import GroupMembers, kin_of
+from vp_scheduler.placement.group_members import GroupMembers, group_members_of
 from vp_scheduler.placement.host_digest import HostDigest, Loss, Place
 from vp_scheduler.placement.host_view import HostView
 from vp_scheduler.placement.request_profile import (
@@ -25,7 +25,7 @@ from vp_scheduler.placement.request_profile import (
     profile_of_request,
     vp_of,
 )
-from vp_scheduler.placement.scoring import Ask, Waiting, judge, usual_loss
+from vp_scheduler.placement.scoring import Ask, Waiting, score_host, usual_loss
 
 LOG = logging.getLogger(__name__)
 MAX_TOLD = 20
@@ -51,7 +51,7 @@ class Request:
     def kin_on(self, digest: HostDigest) -> GroupMembers | None:
         if not self.kin_marks or (self.kin_hosts is not None and digest.host not in self.kin_hosts):
             return None
-        return kin_of(digest, self.kin_marks)
+        return group_members_of(digest, self.kin_marks)
 
     @property
     def newcomer_class(self) -> int:
@@ -98,7 +98,7 @@ class _Servers:
     """None: nothing is known of it; it is taken for one like the request's."""
 
 
-class RequestContext:
+class HostScorer:
     """Thread-safe: what it remembers is replaced as a whole."""
 
     def __init__(self, view: HostView) -> None:
@@ -149,10 +149,10 @@ class RequestContext:
                 and servers.uuids == [*host_state.instances]
             )
             waiting = () if agrees else self._waiting(digest, host_state, request)
-            kin = request.kin_on(digest) if has_kin else None
-            lost = None if waiting or kin else usual_loss(digest, ask, wanted)
+            members = request.kin_on(digest) if has_kin else None
+            lost = None if waiting or members else usual_loss(digest, ask, wanted)
             if lost is None:
-                place = judge(digest, ask, waiting, kin)
+                place = score_host(digest, ask, waiting, members)
                 lost = None if place is None else place.losses[wanted]
             found.append(lost)
         return found
@@ -164,7 +164,7 @@ class RequestContext:
             return None
         ask = Ask(request.newcomer_class, request.vcpus, good_enough_ratio)
         waiting = self._waiting(digest, host_state, request)
-        return judge(digest, ask, waiting, request.kin_on(digest))
+        return score_host(digest, ask, waiting, request.kin_on(digest))
 
     def _waiting(
         self, digest: HostDigest, host_state: Any, request: Request
@@ -213,7 +213,7 @@ def _like(request: Request) -> Waiting:
     return Waiting(request.newcomer_class, request.vcpus, is_strict)
 
 
-def tell(plugin: str, request: Request, facts: Sequence[str], count: int) -> None:
+def log_request(plugin: str, request: Request, facts: Sequence[str], count: int) -> None:
     """One line per request: which hosts, and why. `facts`: of the first MAX_TOLD of `count`."""
     more = f"; and {count - MAX_TOLD} more hosts" if count > MAX_TOLD else ""
     LOG.info("%s: %s: %s%s", plugin, request, "; ".join(facts), more)
