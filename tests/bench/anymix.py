@@ -7,7 +7,6 @@ worst mixes. Look at one again with `vp-sim run --mix random:SEED --seed SEED`.
 """
 
 import argparse
-import json
 import multiprocessing
 import os
 import sys
@@ -23,7 +22,7 @@ from nova_vp.core.types.action import Action
 from nova_vp.core.types.knob import Knob
 from nova_vp.core.types.policy import Policy as CorePolicy
 from nova_vp.core.types.reason import Reason
-from tests.bench.harness import Benchmark, Numbers, progress, show
+from tests.bench.harness import Benchmark, Budget, Numbers, fixed, progress, run
 from tests.bench.placements import Measure, best_static
 from vp_sim.host import SimHost
 from vp_sim.measure import efficiency
@@ -274,8 +273,13 @@ def tell_missed(done: Sequence[Trial], number: int) -> None:
         )
 
 
-def _budgets(policies: Sequence[str]) -> dict[str, float]:
-    asked = {"pe_below": 0.0, "mixes_with_loss": 0.0, "moved_twice": 0.0, "gaps_missed_ratio": 0.2}
+def _budgets(policies: Sequence[str]) -> dict[str, Budget]:
+    asked = {
+        "pe_below": fixed(0),
+        "mixes_with_loss": fixed(0),
+        "moved_twice": fixed(0),
+        "gaps_missed_ratio": fixed(0.2),
+    }
     return {f"{name}_{key}": limit for name in policies for key, limit in asked.items()}
 
 
@@ -308,12 +312,7 @@ def main() -> int:
     asked = parser.parse_args()
     policies = tuple(asked.policies.split(","))
     benchmark = _benchmark(asked.mixes, policies, asked.seconds, asked.worst)
-    numbers = benchmark.measure()
-    if asked.json:
-        print(json.dumps(numbers))
-    else:
-        show(benchmark, numbers)
-    return 1 if benchmark.missed(numbers) else 0
+    return run(benchmark, as_json=asked.json)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from typing import Any
 from testbed.lab import cloud, settings
 from testbed.lab.lag_meter import LagMeter
 from testbed.lab.monitor import LabMonitor
-from tests.bench.harness import Benchmark, Numbers, command_line, progress
+from tests.bench.harness import Benchmark, Numbers, command_line, fixed, progress
 from tests.lab.hosts import set_mode, wait_until_homed, wait_until_measured
 
 HOST = "vp1"
@@ -72,7 +72,7 @@ def one_onset(admin: Any, watch: LabMonitor, victim_id: str, number: int) -> flo
 BENCHMARK = Benchmark(
     name="onset",
     about=f"seconds from a guest's switch to the changed affinity, worst of {ONSETS}",
-    budgets={"seconds_to_action": 3.0},
+    budgets={"seconds_to_action": fixed(3.0)},  # Ticks of a second each, on any machine.
     measure=measure,
 )
 

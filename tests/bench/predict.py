@@ -13,13 +13,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from testbed.lab.lag_meter import MAX_RATIO
 from tests.bench import solo
-from tests.bench.harness import Benchmark, Numbers, progress, show
+from tests.bench.harness import Benchmark, Numbers, fixed, progress, run
 from tests.bench.mix import LLC_CPUS, MIX, PMU, WARM_S, a_host, measure, worst_debt
 from tests.bench.paced_guests import Measured, PacedHost
 from vp_sim.contention import Contention
@@ -163,17 +163,21 @@ def compare(path: Path, deal: Deal, measured: Mapping[str, float]) -> dict[str, 
     }
 
 
-def measure_budgeted() -> Numbers:
+def measure_budgeted(mix_file: Path | None = None) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
-        found = measure_all(Path(folder) / "mix.json")
+        return measure_all(mix_file or Path(folder) / "mix.json")
+
+
+def numbers_of(found: Mapping[str, Any]) -> Numbers:
     return {"worst_off_ratio": found["worst_off"], "debt_ratio": found["debt_ratio"]}
 
 
 BENCHMARK = Benchmark(
     name="predict",
     about="how far vp-sim is off, from runs alone, for guests that share caches",
-    budgets={"worst_off_ratio": MOST_OFF, "debt_ratio": MAX_RATIO},
+    budgets={"worst_off_ratio": fixed(MOST_OFF), "debt_ratio": fixed(MAX_RATIO)},
     measure=measure_budgeted,
+    numbers_of=numbers_of,
 )
 
 
@@ -182,14 +186,8 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="everything measured, as JSON")
     parser.add_argument("--mix-file", type=Path, help="keep the mix's file here, for vp-sim")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        found = measure_all(arguments.mix_file or Path(folder) / "mix.json")
-    if arguments.json:
-        print(json.dumps(found, indent=2))
-    else:
-        numbers = {"worst_off_ratio": found["worst_off"], "debt_ratio": found["debt_ratio"]}
-        show(BENCHMARK, numbers)
-    return 0
+    asked = replace(BENCHMARK, measure=lambda: measure_budgeted(arguments.mix_file))
+    return run(asked, as_json=arguments.json)
 
 
 if __name__ == "__main__":

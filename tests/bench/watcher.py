@@ -25,7 +25,7 @@ from rich.table import Table
 from testbed.lab import cloud, settings
 from testbed.lab.lag_meter import LagMeter
 from testbed.lab.monitor import LabMonitor, Rate
-from tests.bench.harness import progress
+from tests.bench.harness import MACHINE_MS, measure_machine_ms, progress
 from tests.lab.hosts import set_mode, wait_until_homed
 from tests.watcher import gnocchi, occupancy, services
 
@@ -227,7 +227,7 @@ def main() -> int:
     parser.add_argument("--only", choices=WHO, help="one of them")
     arguments = parser.parse_args()
     who = [arguments.only] if arguments.only else WHO
-    found = measure(arguments.period, who)
+    found = {MACHINE_MS: measure_machine_ms(), **measure(arguments.period, who)}
     if arguments.json:
         print(json.dumps(found))
     else:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from tests.bench.harness import Benchmark, Numbers, command_line, progress
+from tests.bench.harness import Benchmark, Numbers, command_line, progress, scaled
 from vp_sim.mixes import MIXES
 from vp_sim.policies import Create, Policy, find
 from vp_sim.run import simulate, world_of
@@ -81,7 +81,7 @@ class _Clock:
 BENCHMARK = Benchmark(
     name="whatif",
     about=f"vp-sim compare of {len(POLICIES)} policies over {RUNS} start orders, {MIX}",
-    budgets={"compare_s": 15.0},
+    budgets={"compare_s": scaled(15.0)},
     measure=measure,
 )
 
