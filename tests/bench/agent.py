@@ -44,6 +44,9 @@ from vp_scheduler.ingest.service import Service
 VMS, VCPUS, VICTIMS, AGGRESSORS = 100, 4, 20, 5
 ALONE_S, SETTLE_S, STEADY_S, ONSET_S = 20.0, 20.0, 60.0, 60.0
 COUNT_EVERY_S = 0.25
+AGENT_LOG = "agent.log"
+EARLIER_LOGS = ("rabbitmq/server.log", "libvirt/log/libvirtd.log")
+LAST_LINES = 20
 HOMED_WITHIN_S = 60.0
 CONFIG = """\
 [agent]
@@ -67,7 +70,7 @@ class Mark:
     libvirtd_cpu_s: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Scene:
     """The host that the agent runs on."""
 
@@ -75,26 +78,32 @@ class Scene:
     host: LibvirtHost
     broker: RabbitMQ
     counters: LiveCounters
+    agent: "subprocess.Popen[bytes] | None" = None
+    """Once it is started."""
 
     def pass_time(self, span_s: float) -> None:
         end_s = time.monotonic() + span_s
-        self.pass_time_until(lambda: time.monotonic() >= end_s, span_s + COUNT_EVERY_S)
+        self.pass_time_until(lambda: time.monotonic() >= end_s, "the end of a span", span_s + 1)
 
-    def pass_time_until(self, holds: Callable[[], bool], within_s: float) -> float:
+    def pass_time_until(self, holds: Callable[[], bool], what: str, within_s: float) -> float:
         """The guests run until then. How long it took."""
         began_s = time.monotonic()
         while not holds():
-            passed_s = time.monotonic() - began_s
-            if passed_s > within_s:
-                raise TimeoutError(f"not within {within_s:.0f} s; see {self.folder}/agent.log")
+            if time.monotonic() - began_s > within_s:
+                raise TimeoutError(f"waited {within_s:.0f} s for {what}")
+            self.require_agent()
             self.counters.run_until(time.monotonic())
             time.sleep(COUNT_EVERY_S)
         return time.monotonic() - began_s
 
-    def mark(self, agent_pid: int | None = None) -> Mark:
+    def require_agent(self) -> None:
+        if self.agent is not None and self.agent.poll() is not None:
+            raise RuntimeError(f"the agent ended by itself, with status {self.agent.returncode}")
+
+    def mark(self) -> Mark:
         return Mark(
             at_s=time.monotonic(),
-            agent_cpu_s=cpu_s(agent_pid) if agent_pid else 0.0,
+            agent_cpu_s=cpu_s(self.agent.pid) if self.agent else 0.0,
             libvirtd_cpu_s=cpu_s(self.host.libvirtd_pid()),
         )
 
@@ -106,7 +115,7 @@ def measure() -> Numbers:
     with a_scene() as scene:
         progress(f"{ALONE_S:.0f} s of libvirtd without the agent")
         alone = (scene.mark(), scene.pass_time(ALONE_S), scene.mark())
-        agent = start_agent(scene)
+        agent = scene.agent = start_agent(scene)
         try:
             return measure_agent(scene, agent, libvirtd_share(alone[0], alone[2]))
         finally:
@@ -118,6 +127,7 @@ def measure() -> Numbers:
 def a_scene() -> Iterator[Scene]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vp-bench-")))
+        stack.enter_context(with_logs(folder))
         for name in ("libvirt", "rabbitmq", "vpmu"):
             (folder / name).mkdir()
         broker = RabbitMQ(folder / "rabbitmq")
@@ -132,6 +142,20 @@ def a_scene() -> Iterator[Scene]:
         scene = Scene(folder, host, broker, counters)
         boot_guests(scene)
         yield scene
+
+
+@contextmanager
+def with_logs(folder: Path) -> Iterator[None]:
+    """A failure carries the last lines of the agent's log, since the folder is about to go. Before
+    the agent is started, the logs of what it needs take their place."""
+    try:
+        yield
+    except Exception as exc:
+        for name in (AGENT_LOG,) if (folder / AGENT_LOG).exists() else EARLIER_LOGS:
+            path = folder / name
+            lines = path.read_text(errors="replace").splitlines() if path.exists() else []
+            exc.add_note("\n".join([f"the last lines of {name}:", *lines[-LAST_LINES:]]))
+        raise
 
 
 def start_service(folder: Path, broker: RabbitMQ) -> Service:
@@ -166,7 +190,7 @@ def start_agent(scene: Scene) -> "subprocess.Popen[bytes]":
     config = scene.folder / "nova-vp.conf"
     config.write_text(CONFIG.format(folder=scene.folder, broker=scene.broker.url))
     timed = [sys.executable, "-m", "tests.bench.timed_agent", str(scene.folder / "times")]
-    with (scene.folder / "agent.log").open("w") as log:
+    with (scene.folder / AGENT_LOG).open("w") as log:
         return subprocess.Popen(
             [*scene.host.inside(), *timed, "--config-file", str(config), "run"],
             stdout=log,
@@ -179,7 +203,9 @@ def measure_agent(
 ) -> Numbers:
     guests = scene.counters.guests
     homed_s = scene.pass_time_until(
-        lambda: all(len(guest.placement()) == 1 for guest in guests), HOMED_WITHIN_S
+        lambda: all(len(guest.placement()) == 1 for guest in guests),
+        "the agent to home every guest",
+        HOMED_WITHIN_S,
     )
     progress(f"all guests homed after {homed_s:.1f} s; {STEADY_S:.0f} s in which nothing happens")
     here = [guest for guest in guests if guest.placement() == {0} and guest.work is Work.COMPUTE]
@@ -187,15 +213,19 @@ def measure_agent(
     for victim in victims:
         victim.work = Work.CHASE
     scene.pass_time(SETTLE_S)
-    steady = scene.mark(agent.pid)
+    steady = scene.mark()
     scene.pass_time(STEADY_S)
-    onset = scene.mark(agent.pid)
+    onset = scene.mark()
     progress(f"{len(victims)} are hurt; {ONSET_S:.0f} s in which the agent acts")
     for aggressor in aggressors:
         aggressor.work = Work.STREAM
-    action_s = scene.pass_time_until(lambda: any(g.placement() != {0} for g in aggressors), ONSET_S)
+    action_s = scene.pass_time_until(
+        lambda: any(g.placement() != {0} for g in aggressors),
+        "the agent to move an aggressor",
+        ONSET_S,
+    )
     scene.pass_time(ONSET_S - action_s)
-    end = scene.mark(agent.pid)
+    end = scene.mark()
     moved = sum(guest.placement() != {0} for guest in aggressors)
     memory = {
         "rss_mib": peak_mib(agent.pid),
@@ -220,8 +250,9 @@ def stop_agent(scene: Scene, agent: "subprocess.Popen[bytes]") -> None:
     bound = frozenset(range(os.cpu_count() or 1)) & {0, 1}
     left = [guest for guest in scene.counters.guests if guest.placement() != bound]
     if status or left:
-        log = (scene.folder / "agent.log").read_text()
-        raise RuntimeError(f"status {status}, {len(left)} guests not given back:\n{log[-4000:]}")
+        raise RuntimeError(
+            f"the agent was told to stop: status {status}, {len(left)} guests not given back"
+        )
 
 
 def agent_share(first: Mark, last: Mark) -> float:

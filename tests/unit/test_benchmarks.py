@@ -4,12 +4,15 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 
-from tests.bench import harness
+from tests.bench import agent, harness
 from tests.bench.__main__ import BENCHMARKS
 from tests.bench.harness import Benchmark, Budget, CannotMeasure, fixed, run, scaled
+from tests.bench.live_counters import LiveCounters
 
 
 def a_benchmark(measure, **budgets) -> Benchmark:
@@ -129,3 +132,36 @@ def test_sigterm_is_said() -> None:
     with pytest.raises(SystemExit, match="example was ended by SIGTERM"):
         run(a_benchmark(terminated))
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def notes_of_a_failure(folder) -> list[str]:
+    def fail() -> None:
+        with agent.with_logs(folder):
+            raise TimeoutError("waited 60 s for a guest")
+
+    with pytest.raises(TimeoutError) as failed:
+        fail()
+    return failed.value.__notes__
+
+
+def test_a_failure_of_the_agents_benchmark_carries_the_last_lines_of_its_log(tmp_path) -> None:
+    lines = [f"line {number}" for number in range(100)]
+    (tmp_path / "agent.log").write_text("\n".join(lines))
+    [note] = notes_of_a_failure(tmp_path)
+    assert note.splitlines() == ["the last lines of agent.log:", *lines[-agent.LAST_LINES :]]
+
+
+def test_before_the_agent_is_started_other_logs_explain_a_failure(tmp_path) -> None:
+    (tmp_path / "rabbitmq").mkdir()
+    (tmp_path / "rabbitmq" / "server.log").write_text("no port is free")
+    assert notes_of_a_failure(tmp_path) == [
+        "the last lines of rabbitmq/server.log:\nno port is free",
+        "the last lines of libvirt/log/libvirtd.log:",
+    ]
+
+
+def test_an_agent_that_ends_by_itself_is_noticed_at_once(tmp_path) -> None:
+    scene = agent.Scene(tmp_path, host=None, broker=None, counters=LiveCounters())
+    scene.agent = subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])
+    with pytest.raises(RuntimeError, match="the agent ended by itself, with status 3"):
+        scene.pass_time_until(lambda: False, "nothing", within_s=60.0)
