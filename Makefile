@@ -60,8 +60,9 @@ cover: venv
 	.venv/bin/coverage run -m pytest -q tests/unit/core
 	.venv/bin/coverage report
 
+# A failed test is repeated once, on a fresh lab. LAB_TESTS: some of its files.
 lab-test: venv
-	.venv/bin/python -m pytest tests/lab
+	.venv/bin/python -m tests.lab.run $(LAB_TESTS)
 
 # Everything that takes part in an escalation dies, at every point, TIMES times; hours.
 TIMES ?= 20
