@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from devstack.lab import cloud, settings
+from testbed.lab import cloud, settings
 from tests.lab import outcomes, retry
 from tests.lab.retry import History, Outcomes, Run
 

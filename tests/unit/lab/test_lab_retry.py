@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from devstack.lab import settings
+from testbed.lab import settings
 from tests.lab import outcomes, retry
 from tests.lab import run as runner
 from tests.lab.retry import FAILED, PASSED, SKIPPED, Run
