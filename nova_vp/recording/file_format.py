@@ -24,7 +24,7 @@ from nova_vp.core.types.sample import Reading
 from nova_vp.core.types.state import CoreState
 from nova_vp.recording.codec import Json, Malformed, record_of
 
-VERSION = 1
+VERSION = 2
 VERSION_KEY = "nova-vp-recording"
 _TICK_KEY = "tick"
 _LONGEST_TOLD = 200

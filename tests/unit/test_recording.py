@@ -18,6 +18,7 @@ from nova_vp.core.types.state import CoreState
 from nova_vp.core.types.topology import LlcDomain, Topology
 from nova_vp.recording.codec import Malformed, codec_of, record_of
 from nova_vp.recording.file_format import (
+    VERSION,
     VERSION_KEY,
     Header,
     LineWriter,
@@ -188,7 +189,7 @@ def a_recording_of_one() -> list[str]:
         ["7\n"],
         ['{"tick": {}}\n'],
         [json.dumps({VERSION_KEY: 99}) + "\n"],
-        [json.dumps({VERSION_KEY: 1}) + "\n"],
+        [json.dumps({VERSION_KEY: VERSION}) + "\n"],
         ["[" * 100_000 + "\n"],
         [*a_recording_of_one(), '{"tick": 7}\n'],
         [*a_recording_of_one(), '{"tick": {"picture": {"guests": [], "readings": {}}}}\n'],
