@@ -82,9 +82,9 @@ SPECS = (
         key="vp:isolation",
         field="isolation",
         description=(
-            "How much the server is to be kept from interference of its neighbours. `strict`: it "
-            "is placed only where neither it nor another strict server is expected to be hurt; "
-            "`soft`: such places are preferred; `none`: no preference."
+            "How strongly the server is protected from interference. `strict`: it is placed only "
+            "where neither it nor another strict server is predicted to be degraded; `soft`: such "
+            "hosts are preferred; `none`: no preference."
         ),
         expected=f"one of {', '.join(_ISOLATIONS)}",
         read=Isolation,
@@ -94,9 +94,9 @@ SPECS = (
         key="vp:manage",
         field="is_managed",
         description=(
-            "Whether nova-vp may touch the server: place its vCPUs within the CPUs that Nova "
-            "allows it, cap them, move its memory. With `no` it is measured and otherwise left "
-            "alone, whatever other `vp:` keys say."
+            "Whether nova-vp may manage the server: place its vCPUs within the CPUs that Nova "
+            "allows, cap its CPU, move its memory. With `no` the server is measured, but not "
+            "changed, whatever its other `vp:` keys are."
         ),
         expected="one of yes, no",
         read=lambda value: value == "yes",
@@ -106,8 +106,8 @@ SPECS = (
         key="vp:group",
         field="group",
         description=(
-            "The application that the server belongs to: servers of one project that name the "
-            "same group are one virtual platform."
+            "The application that the server belongs to. Servers of one project with the same "
+            "group form one virtual platform (VP)."
         ),
         expected="a name of up to 64 letters, digits, dots, hyphens and underscores",
         read=str,
@@ -117,8 +117,7 @@ SPECS = (
         key="vp:priority",
         field="priority",
         description=(
-            "The server's weight where servers want what cannot be given to all of them. The "
-            "default is 1."
+            "The weight of the server when the needs of servers conflict. The default is 1."
         ),
         expected="a number from 0.1 to 10, such as 2.5",
         read=_priority,
@@ -128,9 +127,9 @@ SPECS = (
         key="vp:cpu_floor",
         field="cap_floor_ratio",
         description=(
-            "The least share of each vCPU, in percent, that is left to the server when its CPU "
-            "is capped for a neighbour's sake: 50 by default, 100 for never. Servers whose flavor "
-            "has no `vp:` key at all are never capped."
+            "The least share of each vCPU, in percent, that a CPU cap leaves to the server. The "
+            "default is 50; with 100 the server is never capped. Servers whose flavor has no `vp:` "
+            "key are never capped."
         ),
         expected="a percentage from 10 to 100, without a sign",
         read=lambda value: int(value) / 100,
@@ -140,9 +139,9 @@ SPECS = (
         key="vp:memory_split",
         field="memory_split",
         description=(
-            "How the server's memory is split over NUMA nodes when it arrives: percentages that "
-            "add up to 100, the first for the node of its vCPUs. A host with fewer nodes leaves "
-            "its memory where the kernel puts it, as without this key."
+            "How the memory of a new server is split over NUMA nodes: percentages that add up to "
+            "100, the first for the node of its vCPUs. Without this key, and on a host with fewer "
+            "nodes, the kernel places the memory."
         ),
         expected="2 to 8 percentages that add up to 100, such as 60,40",
         read=_memory_split,
@@ -152,9 +151,9 @@ SPECS = (
         key="vp:expects",
         field="expects",
         description=(
-            "What the server is expected to do, for its placement while nobody has measured it: "
-            "`quiet` (state 0), `cache` (state 1: it lives off the last-level cache), `mixed` "
-            "(state 4), `streaming` (state 8: it reads through memory), or the number of one of "
+            "The expected behaviour of the server, used for its placement until it is measured: "
+            "`quiet` (state 0), `cache` (state 1: it depends on the last-level cache), `mixed` "
+            "(state 4), `streaming` (state 8: it streams through memory), or the number of one of "
             "the nine states."
         ),
         expected="one of quiet, cache, mixed, streaming, or a state from 0 to 8",
@@ -198,4 +197,4 @@ def fault(key: str, value: str) -> str | None:
 
 
 def unknown_key(key: str) -> str:
-    return f"{key[:80]} is no extra spec of nova-vp: allowed are {', '.join(_BY_KEY)}"
+    return f"{key[:80]} is not an extra spec of nova-vp: use one of {', '.join(_BY_KEY)}"

@@ -74,12 +74,12 @@ _TEXTS = {
 def limits_line(limits: Mapping[str, Any]) -> str:
     """From the fields of `Limits`."""
     node, link = limits["node_misses_per_s"], limits["link_misses_per_s"]
-    remote = f"remote memory {limits['remote_penalty_ratio']:.2f} times as slow"
+    remote = f"remote latency {limits['remote_penalty_ratio']:.2f} x local"
     if node is None:
         return f"limits: not calibrated (`vp-agent calibrate`); {remote}"
-    bears = f"limits: a node bears {_millions(node)} misses/s"
+    bears = f"limits: {_millions(node)} misses/s per NUMA node"
     if link is not None:
-        bears += f", a link {_millions(link)} misses/s"
+        bears += f", {_millions(link)} misses/s per link"
     return f"{bears}; {remote}"
 
 

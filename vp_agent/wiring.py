@@ -90,7 +90,7 @@ def libvirt_side(conf: cfg.ConfigOpts, *, undoes_only: bool = False) -> LibvirtS
     domains = Domains(connection)
     partition = open_partition(NO_PARTITION if undoes_only else conf.agent.partition, domains)
     if partition.why_not and not undoes_only:
-        LOG.info("caches are not divided: %s", partition.why_not)
+        LOG.info("caches are not partitioned: %s", partition.why_not)
     return LibvirtSide(
         connection,
         PartitionedGuests(LibvirtGuests(domains), partition.actuator),
@@ -159,7 +159,7 @@ def limits(conf: cfg.ConfigOpts, state: StateFolder | None) -> Limits:
     if 0 < agent.remote_penalty_ratio < 1:
         raise cfg.Error(
             f"[agent] remote_penalty_ratio = {agent.remote_penalty_ratio}: remote memory is not "
-            "faster than local memory; give 1 or more, or 0 for what was calibrated"
+            "faster than local memory; give 1 or more, or 0 for the calibrated value"
         )
     return Limits(
         node_misses_per_s=agent.node_limit_misses_per_s or found.node_misses_per_s,

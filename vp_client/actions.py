@@ -19,25 +19,33 @@ RESULTS = (formatters.PROPOSED, *(result.value for result in Result))
 
 
 def _add_action(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("action", metavar="<action>", help="Its id, as in `vp action list`")
-    parser.add_argument("--host", metavar="<host>", help="Where two hosts have used the id")
+    parser.add_argument(
+        "action", metavar="<action>", help="Action id, from `openstack vp action list`"
+    )
+    parser.add_argument(
+        "--host",
+        metavar="<host>",
+        help="Host of the action; needed only if two hosts have used the same action id",
+    )
 
 
 class ListActions(command.Lister):
-    """List what was done or is proposed, the newest first"""
+    """List applied and proposed actions, newest first"""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(
             "--server",
             metavar="<server>",
-            help="Only what was done to or for this one (name or id); tenants have to give it",
+            help="Only actions on or for this server (name or id); required for tenants",
         )
-        parser.add_argument("--host", metavar="<host>", help="Only on this host")
+        parser.add_argument("--host", metavar="<host>", help="Only actions on this host")
         parser.add_argument(
-            "--project", metavar="<project>", help="Only to its servers (name or id)"
+            "--project",
+            metavar="<project>",
+            help="Only actions on servers of this project (name or id)",
         )
-        parser.add_argument("--result", choices=RESULTS, help="Only with this result")
+        parser.add_argument("--result", choices=RESULTS, help="Only actions with this result")
         arguments.add_span(parser)
         arguments.add_page(parser)
         return parser
@@ -66,8 +74,8 @@ def _of_all(client: Client, limit: int | None, filters: Told) -> list[Told]:
             raise
         raise Refused(
             FORBIDDEN,
-            f"{exc}\nThose of a server of your own: `openstack vp action list --server SERVER`, "
-            "without --host, --project and --result.",
+            f"{exc}\nTo list the actions of a server of your project, use "
+            "`openstack vp action list --server SERVER` without --host, --project and --result.",
         ) from exc
 
 
@@ -115,7 +123,7 @@ def _fields(action_id: str) -> list[columns.Field]:
 
 
 class ShowAction(command.ShowOne):
-    """Show an action: what was turned, why, by which numbers, what came of it, what was not done"""
+    """Show an action: changes, reason, evidence, result and rejected alternatives"""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -128,7 +136,7 @@ class ShowAction(command.ShowOne):
 
 
 class ApplyAction(command.Command):
-    """Have an action applied that an agent in mode advise proposes"""
+    """Apply an action that an agent in mode advise proposes"""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -141,7 +149,7 @@ class ApplyAction(command.Command):
 
 
 class UndoAction(command.Command):
-    """Have an action undone that was applied"""
+    """Revert an action that was applied"""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -150,4 +158,4 @@ class UndoAction(command.Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         told = client_of(self).undo_action(parsed_args.action, parsed_args.host)
-        self.app.stdout.write(f"{told['host']}: its agent undoes {told['id']}\n")
+        self.app.stdout.write(f"{told['host']}: its agent will revert {told['id']}\n")

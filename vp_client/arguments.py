@@ -15,13 +15,13 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def add_page(parser: argparse.ArgumentParser, *sort_keys: str) -> None:
-    parser.add_argument("--limit", type=_rows, metavar="<n>", help="So many rows at most")
+    parser.add_argument("--limit", type=_rows, metavar="<n>", help="Maximum number of rows")
     if sort_keys:
         parser.add_argument(
             "--sort",
             metavar="<key>[:asc|desc]",
             type=_sort(sort_keys),
-            help=f"By one of: {', '.join(sort_keys)}",
+            help=f"Sort key, ascending by default; one of: {', '.join(sort_keys)}",
         )
 
 
@@ -30,12 +30,17 @@ def add_span(parser: argparse.ArgumentParser) -> None:
         "--last",
         type=_span,
         metavar="<span>",
-        help="So far back: 90s, 30m, 12h, 7d",
+        help="Only the last period: 90s, 30m, 12h, 7d",
     )
     parser.add_argument(
-        "--begin", type=_moment, metavar="<time>", help="From then on: 2026-01-02T03:04:05Z (UTC)"
+        "--begin",
+        type=_moment,
+        metavar="<time>",
+        help="Only from this time on (UTC): 2026-01-02T03:04:05Z",
     )
-    parser.add_argument("--end", type=_moment, metavar="<time>", help="Until then")
+    parser.add_argument(
+        "--end", type=_moment, metavar="<time>", help="Only until this time (UTC); default: now"
+    )
 
 
 def span_of(parsed_args: argparse.Namespace) -> dict[str, Any]:
@@ -48,7 +53,7 @@ def span_of(parsed_args: argparse.Namespace) -> dict[str, Any]:
         try:
             begin = timestamps.write(until - parsed_args.last)
         except OverflowError as exc:
-            raise VpError("Give a shorter --last: no calendar goes back so far.") from exc
+            raise VpError("--last is too large; give a shorter period, such as 30d.") from exc
     return {"begin": begin, "end": end}
 
 
@@ -59,19 +64,23 @@ def _moment(text: str) -> str:
             return timestamps.write(datetime.strptime(text, form).replace(tzinfo=UTC))
         except ValueError:
             continue
-    raise argparse.ArgumentTypeError(f"{text!r} is no time like 2026-01-02T03:04:05Z (UTC)")
+    raise argparse.ArgumentTypeError(
+        f"{text!r} is not a time; give a time such as 2026-01-02T03:04:05Z (UTC)"
+    )
 
 
 def _span(text: str) -> timedelta:
     found = re.fullmatch(r"(\d{1,6})([smhd])", text)
     if not found:
-        raise argparse.ArgumentTypeError(f"{text!r} is no span like 90s, 30m, 12h or 7d")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a period; give a period such as 90s, 30m, 12h or 7d"
+        )
     return timedelta(seconds=int(found[1]) * _SECONDS[found[2]])
 
 
 def _rows(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not one row or more")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of rows; give 1 or more")
     return int(text)
 
 
@@ -79,7 +88,9 @@ def _sort(keys: tuple[str, ...]) -> Any:
     def parse(text: str) -> str:
         key, _, way = text.partition(":")
         if key not in keys or way not in ("", "asc", "desc"):
-            raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(keys)}, or not :desc")
+            raise argparse.ArgumentTypeError(
+                f"{text!r} is not a sort key; give one of {', '.join(keys)}, then :asc or :desc"
+            )
         return f"{key}:{way or 'asc'}"
 
     return parse

@@ -188,7 +188,7 @@ class Client:
             answer = response.json()
             answer[key]
         except (ValueError, KeyError, TypeError) as exc:
-            raise Unreachable(root, "Something else answers there.") from exc
+            raise Unreachable(root, "The answer is not from vp-api.") from exc
         return answer
 
 
@@ -225,6 +225,6 @@ def _said(response: requests.Response) -> str:
         return "{title}: {detail} (HTTP {status}, {request_id})".format(**fault)
     except (ValueError, KeyError, IndexError, TypeError):
         return (
-            f"HTTP {response.status_code} from {response.url}, not in vp-api's words: check that "
-            "the endpoint in the catalog is vp-api's."
+            f"HTTP {response.status_code} from {response.url}. The answer is not from vp-api. "
+            "Check the endpoint of vp-api in the catalog."
         )

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cells that are a value to machines and words to people."""
 
+import argparse
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -53,6 +54,11 @@ def code(text: str) -> Flexible:
 def server(told: Mapping[str, Any]) -> Flexible:
     """To machines the id."""
     return Flexible(told["server_id"], formatters.short_name(told))
+
+
+def heading(parsed_args: argparse.Namespace, shown: str, key: str) -> str:
+    """`shown` in a table; `key` for -f json, yaml, csv and value, whose names must not change."""
+    return shown if parsed_args.formatter == "table" else key
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:

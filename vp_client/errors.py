@@ -10,7 +10,7 @@ class ServiceNotRegistered(VpError):
     def __init__(self, region: str | None) -> None:
         super().__init__(
             "The catalog of this cloud has no service of type performance-isolation"
-            f"{f' in region {region}' if region else ''}. An operator registers vp-api with:\n"
+            f"{f' in region {region}' if region else ''}. An operator can register vp-api with:\n"
             "  openstack service create --name nova-vp performance-isolation\n"
             f"  openstack endpoint create --region {region or 'REGION'} performance-isolation "
             "public URL"
@@ -20,7 +20,7 @@ class ServiceNotRegistered(VpError):
 class Unreachable(VpError):
     def __init__(self, url: str, cause: str) -> None:
         super().__init__(
-            f"vp-api does not answer at {url}: check that it is served there, or correct the "
+            f"vp-api does not answer at {url}. Check that vp-api runs there, or correct its "
             f"endpoint in the catalog (`openstack endpoint list --service nova-vp`). {cause}"
         )
 
@@ -36,23 +36,24 @@ class Refused(VpError):
 class NoSuchName(VpError):
     def __init__(self, name: str) -> None:
         super().__init__(
-            f"No server named '{name}' is known. `openstack vp list` shows those that are, by the "
-            "names given at boot; a newer one is known to Nova in the project of your token."
+            f"No server is named '{name}'. `openstack vp list` lists the known servers with the "
+            "names that they had at boot. Newer names are found in the project of your token only; "
+            "for other projects, give the server id."
         )
 
 
 class NoSuchProject(VpError):
     def __init__(self, project: str) -> None:
         super().__init__(
-            f"Keystone shows you no project '{project}'. `openstack project list` shows those that "
-            "there are; who may not ask for that gives the id."
+            f"Keystone returned no project '{project}'. List the projects with `openstack project "
+            "list`. If your roles do not allow that, give the project id."
         )
 
 
 class AmbiguousName(VpError):
     def __init__(self, name: str, server_ids: list[str]) -> None:
         super().__init__(
-            f"{len(server_ids)} servers are named '{name}'. Use the id of one: "
+            f"{len(server_ids)} servers are named '{name}'. Give the id of one of them: "
             f"{', '.join(server_ids)}"
         )
 
@@ -60,7 +61,7 @@ class AmbiguousName(VpError):
 class SeveralImages(VpError):
     def __init__(self, flavor: str, profile_ids: list[str]) -> None:
         super().__init__(
-            f"Servers of flavor '{flavor}' were booted from {len(profile_ids)} images; `openstack "
-            f"vp profile list --flavor {flavor}` tells them apart. Use the id of one: "
+            f"Flavor '{flavor}' has {len(profile_ids)} profiles, one for each image. List them "
+            f"with `openstack vp profile list --flavor {flavor}` and give the id of one of them: "
             f"{', '.join(profile_ids)}"
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Escalations in readable lines: what a host asked for, whom the cluster chose, what was tried."""
+"""Escalations as text: the request of the host, the selected server, the migration attempts."""
 
 from collections.abc import Iterable
 
@@ -9,13 +9,13 @@ from vp_client.formatters import Told
 
 
 def escalations(told: Iterable[Told]) -> str:
-    """What no host can mend by itself."""
+    """Degradations that no action on the host resolves."""
     return formatters.lines(
         "; ".join(
             [
                 f"{one['id']}: {one['at']} for {formatters.server(one['victim'])}",
                 f"{formatters.kind(one)}, since {one['since']}",
-                *formatters.grounds(one, "no help here"),
+                *formatters.grounds(one, "rejected"),
             ]
         )
         for one in told
@@ -25,10 +25,10 @@ def escalations(told: Iterable[Told]) -> str:
 def candidates(told: Iterable[Told]) -> str:
     """Who could leave the host, and what that would bring."""
     return formatters.lines(
-        f"{formatters.server(one['server'])}, the {one['role']}: "
+        f"{formatters.server(one['server'])}, the {one['role']}: predicted gain "
         f"{formatters.percent(one['relief_ratio'])} for the victim, "
         f"{formatters.percent(one['others_ratio'])} for all others"
-        + (f"; cannot leave: {one['obstacle']}" if one["obstacle"] else "")
+        + (f"; cannot be migrated: {one['obstacle']}" if one["obstacle"] else "")
         for one in told
     )
 
@@ -38,9 +38,10 @@ def choice(told: Told | None) -> str:
     if told is None:
         return "none"
     mover = told["mover"]
-    chosen = f"{_who(mover)}: {_price(told['numbers'])}" if mover else "nobody"
+    chosen = f"{_who(mover)}: {_price(told['numbers'])}" if mover else "no server"
     others = [
-        f"not {_who(one)}: {one['detail']}; {_price(one['numbers'])}" for one in told["rejected"]
+        f"rejected {_who(one)}: {one['detail']}; {_price(one['numbers'])}"
+        for one in told["rejected"]
     ]
     return formatters.lines([chosen, *others])
 
@@ -53,7 +54,7 @@ def _price(numbers: Told) -> str:
     """Performance-seconds: what a server does in a second that nobody disturbs."""
     told = {name: formatters.number(numbers[f"{name}_s"]) for name in ("copy", "cost", "gain")}
     return (
-        f"{told['copy']} s to copy, costs {told['cost']} and gains {told['gain']} "
+        f"copy time {told['copy']} s, cost {told['cost']} and gain {told['gain']} "
         "performance-seconds"
     )
 
@@ -62,13 +63,13 @@ def status(escalation_id: str, code: str) -> str:
     """With what an operator can do now."""
     if code != Status.PROPOSED.value:
         return code
-    return f"{code}, and waits for\nopenstack vp escalation accept {escalation_id}"
+    return f"{code}; start the migration with\nopenstack vp escalation accept {escalation_id}"
 
 
 def attempts(told: Iterable[Told]) -> str:
     return formatters.lines(
         f"{one['attempt']}: {formatters.server(one['server'])} from {one['source_host']} to "
-        f"{one['dest_host'] or 'wherever Nova chooses'}: {one['status']}"
+        f"{one['dest_host'] or 'a host that Nova selects'}: {one['status']}"
         + (f", {one['detail']}" if one["detail"] else "")
         + f"; {one['started_at']} to {one['ended_at'] or 'now'}"
         for one in told

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`openstack vp escalation …`: whom no host could help by itself, and what became of it."""
+"""`openstack vp escalation …`: degradations that a host could not resolve, and their migrations."""
 
 import argparse
 from functools import partial
@@ -13,17 +13,21 @@ from vp_client.plugin import client_of
 
 def _add_escalation(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "escalation", metavar="<escalation>", help="Its id, as in `vp escalation list`"
+        "escalation",
+        metavar="<escalation>",
+        help="Escalation id, from `openstack vp escalation list`",
     )
 
 
 class ListEscalations(command.Lister):
-    """List whom no host could help by itself, the newest first"""
+    """List escalations, newest first"""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("--host", metavar="<host>", help="Only this host's")
-        parser.add_argument("--status", metavar="<status>", help="Only those of this status")
+        parser.add_argument("--host", metavar="<host>", help="Only escalations of this host")
+        parser.add_argument(
+            "--status", metavar="<status>", help="Only escalations with this status"
+        )
         arguments.add_page(parser)
         return parser
 
@@ -70,7 +74,7 @@ def _fields(escalation_id: str) -> list[columns.Field]:
 
 
 class ShowEscalation(command.ShowOne):
-    """Show an escalation: who could have left, who was chosen and why, every attempt"""
+    """Show an escalation: candidates, selected server, reasons and migration attempts"""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -83,7 +87,7 @@ class ShowEscalation(command.ShowOne):
 
 
 class AcceptEscalation(command.Command):
-    """Have the migration made that the cluster service in mode advise proposes"""
+    """Accept a proposed migration"""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -93,6 +97,6 @@ class AcceptEscalation(command.Command):
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         told = client_of(self).accept_escalation(parsed_args.escalation)
         self.app.stdout.write(
-            f"{told['id']}: accepted; see what becomes of it with "
+            f"{told['id']}: accepted; follow the migration with "
             f"`openstack vp escalation show {told['id']}`\n"
         )

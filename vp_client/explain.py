@@ -29,7 +29,7 @@ SUFFERERS = 8
 
 
 class Explain(command.Command):
-    """Say in plain words how a server is, who hurts it, what was done and what comes next"""
+    """Explain a server: measurements, state, aggressors, actions and next steps"""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -65,7 +65,9 @@ def tenants_case(vp: Told, history: list[Told]) -> Case:
         **_known(vp),
         reader=Reader(),
         metrics=measured[-1] if measured and not vp["is_stale"] else {},
-        done=tuple(f"{one['at']} {one['what']}: {result(one['result'])}." for one in vp["actions"]),
+        done=tuple(
+            f"{one['at']} {one['what']}. Result: {result(one['result'])}." for one in vp["actions"]
+        ),
         ordered=_ordered(vp),
     )
 
@@ -122,7 +124,7 @@ def _harm(found: Told) -> Any:
     yield f"Yes, since {found['since']}: {found['meaning']}."
     for suspect in found["suspects"]:
         rise = formatters.number(suspect["rise_per_s"])
-        yield f"Guilty: {formatters.server(suspect)}, {rise} misses/s more than before."
+        yield f"Aggressor: {formatters.server(suspect)}, {rise} more misses/s than before."
 
 
 def _hurts(vp: Told, sufferers: Iterable[Told]) -> Iterator[str]:
@@ -133,7 +135,7 @@ def _hurts(vp: Told, sufferers: Iterable[Told]) -> Iterator[str]:
 
 
 def _deed(action: Told) -> str:
-    return f"{action['at']} {formatters.deed(action)}: {outcome(action)}."
+    return f"{action['at']} {formatters.deed(action)}. Result: {outcome(action)}."
 
 
 def _ordered(vp: Told) -> str:

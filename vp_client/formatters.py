@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers of the API in readable lines for tables: pure functions from values to text.
+"""Answers of the API as text for tables: pure functions from values to text.
 
-Machine formats never pass through here. What both views have is told the same way. Escalations have
-words of their own: `escalation_formatters.py`.
+Machine-readable formats do not use this module. Operators and tenants read the same texts. Texts of
+escalations are in `escalation_formatters.py`.
 """
 
 import textwrap
@@ -85,14 +85,14 @@ def point(kind: str) -> str:
 
 
 def orders(told: Told) -> str:
-    return wrap(ordered(told)) or "nothing is ordered"
+    return wrap(ordered(told)) or "no override"
 
 
 def ordered(told: Told) -> str:
-    """What people ordered, and for operators who and when; empty: nothing."""
+    """The overrides, and for operators who set them and when; empty: none."""
     parts = [
         *([f"mode {told['mode']} at most"] if told["mode"] else []),
-        *(["opted out: it is measured and left alone"] if told["opt_out"] else []),
+        *(["opted out: it is measured, but not changed"] if told["opt_out"] else []),
         *([f"priority {told['priority']}"] if told["priority"] is not None else []),
     ]
     by = f" (by {told['by']} at {told['at']})" if told.get("by") else ""
@@ -161,10 +161,10 @@ def interference(told: Told | None) -> str:
     if told is None:
         return "none"
     suspects = [
-        f"suspect {server(suspect)}: +{number(suspect['rise_per_s'])} misses/s"
+        f"aggressor {server(suspect)}: +{number(suspect['rise_per_s'])} misses/s"
         for suspect in told["suspects"]
     ]
-    refused = [f"not done: {_rejected(one)}" for one in told["refused"]]
+    refused = [f"rejected: {_rejected(one)}" for one in told["refused"]]
     return lines([f"{kind(told)}, since {told['since']}", *suspects, *refused])
 
 
@@ -182,7 +182,7 @@ def last_known(told: Told | None) -> str:
     hurt = yes_no(told["hurt_by_neighbour"])
     return wrap(
         f"at {told['at']}: state {state(told['state'])} since {told['since']}, "
-        f"hurt by a neighbour: {hurt}"
+        f"degraded by a neighbour: {hurt}"
     )
 
 
@@ -207,11 +207,11 @@ def _operators(action: Told) -> str:
     parts = [
         f"{action['at']} {action['result']}: {server(action['server'])}, {_changes(action)}",
         f"reason {action['reason']}{_beneficiary(action)}: {action['meaning']}",
-        f"predicted hurt {percent(action['hurt_ratio'])}",
+        f"predicted degradation {percent(action['hurt_ratio'])}",
     ]
     if action["detail"]:
         parts.append(action["detail"])
-    return "; ".join([*parts, *grounds(action, "not chosen")])
+    return "; ".join([*parts, *grounds(action, "rejected")])
 
 
 def grounds(told: Told, instead: str) -> list[str]:
@@ -259,7 +259,7 @@ def _beneficiary(action: Told) -> str:
 
 def deed(action: Told) -> str:
     """What is turned, of whom, and why."""
-    return f"{name(action['server'])}: {_changes(action)}, since {action['meaning']}"
+    return f"{name(action['server'])}: {_changes(action)} ({action['meaning']})"
 
 
 def refusal(one: Told) -> str:
@@ -294,7 +294,7 @@ def action_result(action_id: str, result: str) -> str:
     """With what an operator can do now."""
     if result != PROPOSED:
         return result
-    return f"{result}, and in mode advise waits for\nopenstack vp action apply {action_id}"
+    return f"{result}; in mode advise, apply it with\nopenstack vp action apply {action_id}"
 
 
 def contention(told: Iterable[Told]) -> str:
@@ -331,7 +331,7 @@ def or_none(value: str | None) -> str:
 
 def cells(told: Iterable[Told]) -> str:
     return lines(
-        f"cell {cell['id']}, domain {domain['id']}: CPUs {domain['cpus']}, "
+        f"NUMA node {cell['id']}, LLC domain {domain['id']}: CPUs {domain['cpus']}, "
         f"{domain['free_cores']:.3g} cores free, {domain['vcpus']:.3g} vCPUs, "
         f"{number(domain['misses_per_s'])} misses/s{_residents(domain)}"
         for cell in told
@@ -347,7 +347,7 @@ def _residents(domain: Told) -> str:
 def vps_of_host(told: Iterable[Told]) -> str:
     return lines(
         f"{server(vp)}: {state(vp['state'])}{_why_unknown(vp)}, domain {words(vp['domains'])}"
-        + (", hurt by a neighbour" if vp["hurt_by_neighbour"] else "")
+        + (", degraded by a neighbour" if vp["hurt_by_neighbour"] else "")
         for vp in told
     )
 

@@ -33,26 +33,28 @@ FIELDS: list[columns.Field] = [
 
 
 def _add_host(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("host", metavar="<host>", help="Name of the host, as in `vp host list`")
+    parser.add_argument("host", metavar="<host>", help="Host name, from `openstack vp host list`")
 
 
 class ListHosts(command.Lister):
-    """List hosts: mode, counters, virtual platforms, how fresh the news is"""
+    """List hosts: mode, counters, servers and age of the last report"""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("--mode", choices=arguments.MODES, help="Only those in this mode")
+        parser.add_argument("--mode", choices=arguments.MODES, help="Only hosts in this mode")
         parser.add_argument(
             "--stale",
             action="store_true",
             default=None,
-            help="Only those of which nothing was heard lately",
+            help="Only hosts without a recent report",
         )
         arguments.add_page(parser, "name", "hurt_count", "vps_count")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
-        headers = ("Host", "Mode", "Counters", "Problems", "VPs", "Hurt", "Age", "Stale")
+        servers = columns.heading(parsed_args, "Servers", "VPs")
+        degraded = columns.heading(parsed_args, "Degraded", "Hurt")
+        headers = ("Host", "Mode", "Counters", "Problems", servers, degraded, "Age", "Stale")
         hosts = client_of(self).list_hosts(
             parsed_args.limit,
             mode=parsed_args.mode,
@@ -76,7 +78,7 @@ def _row(host: dict[str, Any]) -> tuple[Any, ...]:
 
 
 class ShowHost(command.ShowOne):
-    """Show a host: cells, LLC domains, virtual platforms and their states, proposals"""
+    """Show a host: NUMA nodes, LLC domains, servers, states and proposals"""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -88,7 +90,7 @@ class ShowHost(command.ShowOne):
 
 
 class SetHost(command.Command):
-    """Say what the agent of a host may do"""
+    """Set the mode of a host"""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -97,8 +99,8 @@ class SetHost(command.Command):
             "--mode",
             required=True,
             choices=arguments.MODES,
-            help="observe: measure and report, what is applied stays as it is; advise: propose "
-            "actions, apply those that `vp action apply` names; enforce: apply actions",
+            help="observe: measure and report only, keep what is already applied; advise: propose "
+            "actions, apply them after `openstack vp action apply`; enforce: apply actions",
         )
         return parser
 

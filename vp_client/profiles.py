@@ -21,17 +21,19 @@ FIELDS: list[columns.Field] = [
 
 
 class ListProfiles(command.Lister):
-    """List what servers of a flavor and image usually do"""
+    """List the usual state of servers by flavor and image"""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("--flavor", metavar="<flavor>", help="Only this flavor's")
+        parser.add_argument("--flavor", metavar="<flavor>", help="Only profiles of this flavor")
         arguments.add_page(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         told = client_of(self).list_profiles(parsed_args.limit, flavor=parsed_args.flavor)
-        return columns.table(("Flavor", "Image", "VPs", "Usually", "ID"), map(_row, told))
+        servers = columns.heading(parsed_args, "Servers", "VPs")
+        state = columns.heading(parsed_args, "Usual state", "Usually")
+        return columns.table(("Flavor", "Image", servers, state, "ID"), map(_row, told))
 
 
 def _row(one: dict[str, Any]) -> tuple[Any, ...]:
@@ -45,12 +47,14 @@ def _row(one: dict[str, Any]) -> tuple[Any, ...]:
 
 
 class ShowProfile(command.ShowOne):
-    """Show a profile: how many servers of it were in which state while nobody disturbed them"""
+    """Show a profile: how many servers of a flavor and image are in each state when undisturbed"""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            "profile", metavar="<profile>", help="Flavor, or id as in `vp profile list`"
+            "profile",
+            metavar="<profile>",
+            help="Flavor name, or profile id from `openstack vp profile list`",
         )
         return parser
 

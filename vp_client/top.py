@@ -25,29 +25,31 @@ Told = dict[str, Any]
 ROWS = 200
 """More do not fit on any screen."""
 DEFAULT_INTERVAL_S, MIN_INTERVAL_S, MAX_INTERVAL_S = 5.0, 1.0, 3600.0
-SERVER, HOST = Column("SERVER", 24), Column("HOST", 14)
+SERVER, HOST = Column("SERVER", 22), Column("HOST", 14)
 COLUMNS = (
     Column("STATE", 21),
     Column("FOR", 7, is_number=True),
-    Column("HURT", 4),
+    Column("DEGRADED", 8),
     Column("ISOLATION", 9),
-    Column("WHY UNKNOWN", 12),
+    Column("NOTE", 12),
 )
 
 
 class Top(command.Command):
-    """Show servers live: state, since when, and whether a neighbour hurts them; q ends it"""
+    """Show servers live: state, duration, and whether a neighbour degrades them; q quits"""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("--host", metavar="<host>", help="Only this host's (operators)")
-        parser.add_argument("--once", action="store_true", help="One table, and end")
+        parser.add_argument(
+            "--host", metavar="<host>", help="Only servers on this host (operators)"
+        )
+        parser.add_argument("--once", action="store_true", help="Print one table and exit")
         parser.add_argument(
             "--interval",
             type=live_view.interval_s(MIN_INTERVAL_S, MAX_INTERVAL_S),
             default=DEFAULT_INTERVAL_S,
             metavar="<seconds>",
-            help=f"Between looks, {MIN_INTERVAL_S:g} to {MAX_INTERVAL_S:g}, "
+            help=f"Seconds between updates, {MIN_INTERVAL_S:g} to {MAX_INTERVAL_S:g}, "
             f"default: {DEFAULT_INTERVAL_S:g}",
         )
         return parser
@@ -82,11 +84,11 @@ def view(vps: list[Told], gone: str = "") -> View:
     hurt = sum(bool(vp["hurt_by_neighbour"]) for vp in vps)
     more = f"{ROWS} or more" if len(vps) >= ROWS else str(len(vps))
     return View(
-        title=f"{more} servers, {hurt} hurt by a neighbour  {time.strftime('%H:%M:%S')}",
+        title=f"{more} servers, {hurt} degraded by a neighbour  {time.strftime('%H:%M:%S')}",
         columns=(SERVER, *([HOST] if has_hosts else []), *COLUMNS),
         rows=tuple(_row(vp, has_hosts, now) for vp in vps),
-        problems=(f"as it was told last: {gone}",) if gone else (),
-        empty="no server of yours has been seen by an agent",
+        problems=(f"showing the last answer: {gone}",) if gone else (),
+        empty="no vp-agent has reported a server of yours",
     )
 
 

@@ -54,24 +54,33 @@ def add_server(parser: argparse.ArgumentParser) -> None:
 
 
 class ListVps(command.Lister):
-    """List servers: state, and whether a neighbour hurts them"""
+    """List servers with their state and whether a neighbour degrades them"""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("--host", metavar="<host>", help="Only this host's (operators)")
         parser.add_argument(
-            "--project", metavar="<project>", help="Only this project's: name or id (operators)"
+            "--host", metavar="<host>", help="Only servers on this host (operators)"
         )
-        parser.add_argument("--name", metavar="<name>", help="Only those of this name")
         parser.add_argument(
-            "--state", type=int, choices=range(9), metavar="<0-8>", help="Only those in this state"
+            "--project", metavar="<project>", help="Only this project, by name or id (operators)"
+        )
+        parser.add_argument("--name", metavar="<name>", help="Only servers with this name")
+        parser.add_argument(
+            "--state",
+            type=int,
+            choices=range(9),
+            metavar="<0-8>",
+            help="Only servers in this state",
         )
         hurt = parser.add_mutually_exclusive_group()
         hurt.add_argument(
-            "--hurt", action="store_true", default=None, help="Only those that a neighbour hurts"
+            "--hurt", action="store_true", default=None, help="Only servers degraded by a neighbour"
         )
         hurt.add_argument(
-            "--not-hurt", action="store_false", dest="hurt", help="Only those that nobody hurts"
+            "--not-hurt",
+            action="store_false",
+            dest="hurt",
+            help="Only servers not degraded by a neighbour",
         )
         arguments.add_page(parser, "server_id", "name", "since", "state", "host")
         return parser
@@ -93,7 +102,8 @@ class ListVps(command.Lister):
             vps = client.renamed_vps(parsed_args.name)
         # Tenants are not told hosts, so they get no empty column either.
         has_hosts = any("host" in vp for vp in vps)
-        headers = ["Server ID", "Name", "State", "Hurt", *(["Host"] if has_hosts else [])]
+        degraded = columns.heading(parsed_args, "Degraded", "Hurt")
+        headers = ["Server ID", "Name", "State", degraded, *(["Host"] if has_hosts else [])]
         return columns.table(headers, (_row(vp, has_hosts) for vp in vps))
 
 
@@ -114,7 +124,7 @@ def _row(vp: dict[str, Any], has_hosts: bool) -> list[Any]:
 
 
 class ShowVp(command.ShowOne):
-    """Show a server: state, sensitivity, interference, orders, last actions with their reasons"""
+    """Show a server: state, sensitivity, interference, overrides and recent actions"""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -130,7 +140,7 @@ METRICS = {"mpki": "MPKI", "memory_factor": "MF", "cpi": "CPI", "cpu_cores": "CP
 
 
 class ListHistory(command.Lister):
-    """List what a server was measured to do, minute by minute; the last hour if nothing is said"""
+    """List the measurements of a server by minute; default: the last hour"""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -141,7 +151,7 @@ class ListHistory(command.Lister):
             type=int,
             choices=(1, 5, 15, 60),
             default=1,
-            help="Minutes between rows, default: 1",
+            help="Minutes per row, default: 1",
         )
         arguments.add_page(parser)
         return parser
@@ -154,7 +164,8 @@ class ListHistory(command.Lister):
             **arguments.span_of(parsed_args),
         )
         has_hosts = any("host" in row for row in rows)
-        headers = ["At", "State", "Hurt", *METRICS.values(), *(["Host"] if has_hosts else [])]
+        degraded = columns.heading(parsed_args, "Degraded", "Hurt")
+        headers = ["At", "State", degraded, *METRICS.values(), *(["Host"] if has_hosts else [])]
         return columns.table(headers, (_moment(row, has_hosts) for row in rows))
 
 
@@ -178,7 +189,7 @@ def _where(row: dict[str, Any]) -> Cell:
 
 
 class SetVp(command.Command):
-    """Order how a server is to be treated, whatever its flavor and host say"""
+    """Override the mode, opt-out or priority of a server"""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -186,17 +197,17 @@ class SetVp(command.Command):
         parser.add_argument(
             "--mode",
             choices=arguments.MODES,
-            help="What may be done to it at most; its host may allow less",
+            help="Mode of this server; the stricter of this and the mode of its host applies",
         )
         parser.add_argument(
-            "--opt-out", action="store_true", help="It is measured, and left alone otherwise"
+            "--opt-out", action="store_true", help="Measure the server, but do not change it"
         )
         parser.add_argument(
             "--priority",
             type=int,
             choices=range(10),
             metavar="<0-9>",
-            help="Its weight where servers' needs conflict (operators)",
+            help="Weight of this server when needs of servers conflict (operators)",
         )
         return parser
 
@@ -214,15 +225,15 @@ class SetVp(command.Command):
 
 
 class UnsetVp(command.Command):
-    """Take back what was ordered of a server"""
+    """Remove overrides of a server"""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         add_server(parser)
-        parser.add_argument("--mode", action="store_true", help="The mode of its host counts again")
-        parser.add_argument("--opt-out", action="store_true", help="It is treated like others")
+        parser.add_argument("--mode", action="store_true", help="Use the mode of its host again")
+        parser.add_argument("--opt-out", action="store_true", help="Manage the server again")
         parser.add_argument(
-            "--priority", action="store_true", help="The priority of its flavor counts again"
+            "--priority", action="store_true", help="Use the priority of its flavor again"
         )
         return parser
 
@@ -234,11 +245,11 @@ class UnsetVp(command.Command):
 
 def _order(command: command.Command, server: str, orders: dict[str, Any]) -> None:
     if not orders:
-        raise VpError("Say what: --mode, --opt-out or --priority.")
+        raise VpError("Give at least one of --mode, --opt-out and --priority.")
     told = client_of(command).change_vp(server, **orders)
     heard = (
-        "its host was told"
+        "its host received this"
         if told["is_told"]
-        else "its host will obey as soon as it is heard; see `openstack vp host list`"
+        else "applied when its host next reports; see `openstack vp host list`"
     )
     command.app.stdout.write(f"{server}: {formatters.orders(told['orders'])}; {heard}\n")

@@ -27,7 +27,7 @@ class Code(enum.Enum):
     """What programs tell errors apart by: name on the wire, HTTP status, title."""
 
     BAD_REQUEST = ("nova-vp.bad-request", 400, "The request is not valid")
-    UNAUTHENTICATED = ("nova-vp.unauthenticated", 401, "Who you are is not known")
+    UNAUTHENTICATED = ("nova-vp.unauthenticated", 401, "The request is not authenticated")
     FORBIDDEN = ("nova-vp.forbidden", 403, "Your roles do not permit this")
     NOT_FOUND = ("nova-vp.not-found", 404, "There is no such resource")
     HOST_NOT_FOUND = ("nova-vp.host-not-found", 404, "The host is not known")
@@ -36,11 +36,11 @@ class Code(enum.Enum):
     ESCALATION_NOT_FOUND = ("nova-vp.escalation-not-found", 404, "The escalation is not known")
     PROFILE_NOT_FOUND = ("nova-vp.profile-not-found", 404, "The profile is not known")
     METHOD_NOT_ALLOWED = ("nova-vp.method-not-allowed", 405, "The resource has no such method")
-    VERSION_UNSUPPORTED = ("nova-vp.version-unsupported", 406, "The microversion is not spoken")
+    VERSION_UNSUPPORTED = ("nova-vp.version-unsupported", 406, "The microversion is not supported")
     AGENT_REFUSED = ("nova-vp.agent-refused", 409, "The agent refused")
     AMBIGUOUS = ("nova-vp.ambiguous", 409, "More than one resource has this id")
-    CHANGED_MEANWHILE = ("nova-vp.changed-meanwhile", 409, "Somebody else was faster")
-    NOT_PROPOSED = ("nova-vp.not-proposed", 409, "It does not wait for anybody's yes")
+    CHANGED_MEANWHILE = ("nova-vp.changed-meanwhile", 409, "Another request changed the resource")
+    NOT_PROPOSED = ("nova-vp.not-proposed", 409, "The escalation does not wait for acceptance")
     TOO_LARGE = ("nova-vp.too-large", 413, "The request is too large")
     INTERNAL = ("nova-vp.internal", 500, "vp-api failed")
     STORE_UNAVAILABLE = ("nova-vp.store-unavailable", 503, "The database does not answer")

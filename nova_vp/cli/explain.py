@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One server in plain words: what is measured, its state, who hurts it, what was done, what next.
+"""One server in plain words: measurements, state, degradation and aggressors, actions, next steps.
 
 Pure. `openstack vp explain` fills a `Case` from what the API tells its caller, `vp-agent explain`
 from the agent's report: who may know less has a case with less in it. What neighbours are called,
@@ -78,17 +78,17 @@ class Case:
 
 
 def harming(victim: str, since: str, meaning: str) -> str:
-    return f"It is held guilty of what {victim} suffers since {since}: {meaning}."
+    return f"It is a suspected aggressor: {victim} has been degraded since {since}: {meaning}."
 
 
 def explain(case: Case) -> str:
     """Within WIDTH columns."""
-    seen = f", as its host saw it at {case.seen_at}" if case.seen_at else ""
+    seen = f", reported by its host at {case.seen_at}" if case.seen_at else ""
     sections = (
         ("Measured", _measured(case)),
         ("State", _state(case)),
-        ("Hurt", _hurt(case)),
-        ("Done", _done(case)),
+        ("Degraded", _hurt(case)),
+        ("Actions", _done(case)),
         ("Next", _next(case)),
     )
     told = [_section(label, sentences) for label, sentences in sections]
@@ -113,52 +113,53 @@ def _section(label: str, sentences: Iterator[str]) -> str:
 def _measured(case: Case) -> Iterator[str]:
     metrics = case.metrics
     if not metrics:
-        yield "Nothing is measured of it now."
+        yield "There is no current measurement."
         return
     yield (
-        f"It uses the time of {labels.small(metrics['cpu_cores'])} CPUs and "
-        f"{labels.small(metrics['cpi'])} cycles for an instruction. Of 1000 instructions "
-        f"{labels.small(metrics['mpki'])} miss the last-level cache (MPKI): "
-        f"{metrics['memory_factor']:.0%} of those that look there (memory factor)."
+        f"CPUs in use: {labels.small(metrics['cpu_cores'])}. Cycles per instruction (CPI): "
+        f"{labels.small(metrics['cpi'])}. Last-level cache misses per 1000 instructions (MPKI): "
+        f"{labels.small(metrics['mpki'])}. Share of last-level cache accesses that miss (memory "
+        f"factor): {metrics['memory_factor']:.0%}."
     )
     if metrics.get("remote_ratio", 0) >= 0.01:
-        yield f"{metrics['remote_ratio']:.0%} of its misses go to the memory of another NUMA node."
+        yield f"Share of misses served by another NUMA node: {metrics['remote_ratio']:.0%}."
 
 
 INTENSITIES = {
-    Intensity.PUG: "it hardly works in memory",
-    Intensity.TERRIER: "it works in memory a good deal",
-    Intensity.BULLDOG: "it works in memory most of all",
+    Intensity.PUG: "it uses little memory bandwidth",
+    Intensity.TERRIER: "it uses some memory bandwidth",
+    Intensity.BULLDOG: "it is memory-intensive",
 }
 FACTORS = {
-    FactorClass.LOW: "the cache holds nearly all that it needs",
-    FactorClass.MID: "the cache holds a part of what it needs",
-    FactorClass.HIGH: "the cache holds little of what it needs",
+    FactorClass.LOW: "most of its last-level cache accesses hit",
+    FactorClass.MID: "some of its last-level cache accesses miss",
+    FactorClass.HIGH: "most of its last-level cache accesses miss",
 }
 SENSITIVITIES = {
-    "cache": "neighbours that fill the cache",
+    "cache": "neighbours that fill the last-level cache",
     "memory": "a busy memory controller",
-    "remote-latency": "memory on another node than its CPUs",
+    "remote-latency": "memory on another NUMA node",
 }
 
 
 def _state(case: Case) -> Iterator[str]:
     if case.state is None:
         why = labels.INCOMPLETES.get(case.incomplete, case.incomplete)
-        yield f"Not known{f': {why}' if why else ''}."
+        yield f"Unknown{f': {why}' if why else ''}."
     else:
         known = State.from_number(case.state)
         since = f", since {case.since}" if case.since else ""
+        name = f" ({known.intensity.name.lower()})" if case.reader.is_operator else ""
         yield (
-            f"{case.state} of 0 to 8 ({known.intensity.name.lower()}){since}: "
+            f"{case.state} of 0 to 8{name}{since}: "
             f"{INTENSITIES[known.intensity]}, and {FACTORS[known.factor]}."
         )
         yield from _differs_now(case.metrics, known)
     if case.sensitivity:
         slow = [SENSITIVITIES.get(point, point) for point in case.sensitivity]
-        yield f"What would slow it: {', '.join(slow)}."
+        yield f"It is sensitive to: {', '.join(slow)}."
     elif case.state is not None:
-        yield "Its neighbours hardly can slow it."
+        yield "It is not sensitive to its neighbours."
 
 
 def _differs_now(metrics: Mapping[str, float], known: State) -> Iterator[str]:
@@ -168,20 +169,20 @@ def _differs_now(metrics: Mapping[str, float], known: State) -> Iterator[str]:
     looks, factor, policy = metrics["l2_mpki"], metrics["memory_factor"], Policy()
     if looks < policy.min_references_pki and factor >= FACTOR_BORDERS[0]:
         yield (
-            f"Only {looks:.2g} of 1000 instructions look into the last-level cache: too few for "
-            "its memory factor to count."
+            f"It has only {looks:.2g} last-level cache accesses per 1000 instructions. Its memory "
+            "factor is therefore not used."
         )
     now = state_seen(metrics["mpki"], looks, factor, known, policy)
     if now != known:
         yield (
-            f"What was measured last looks like {now.number}: the state changes as soon as the "
-            "next samples agree."
+            f"The last sample corresponds to state {now.number}. The state changes if the next "
+            "samples agree."
         )
 
 
 _IS_HURT = {
-    None: "Not known.",
-    False: "No neighbour hurts it.",
+    None: "Unknown.",
+    False: "No.",
     True: "Yes, by a neighbour.",
 }
 
@@ -195,57 +196,60 @@ def _hurt(case: Case) -> Iterator[str]:
 
 def _done(case: Case) -> Iterator[str]:
     if not case.done:
-        yield "Nothing so far."
+        yield "None so far."
     yield from case.done[-DEEDS:]
     if case.ordered:
-        yield f"Ordered by people: {case.ordered}."
+        yield f"Override: {case.ordered}."
 
 
 def _next(case: Case) -> Iterator[str]:
     if case.is_stale:
-        yield "Its host has not been heard of lately: all this is what was known last."
+        yield "Its host has not reported recently. These are the last known values."
         if case.reader.is_operator:
-            yield f"See `{case.reader.host}`, and whether vp-agent runs there."
+            yield f"See `{case.reader.host}`, and check that vp-agent runs on the host."
         else:
-            yield "If that lasts, tell your operator."
+            yield "If this persists, contact your operator."
         return
     if case.unmanaged:
-        yield f"It is measured and left alone: {case.unmanaged}."
+        yield f"It is measured, but not changed: {case.unmanaged}."
     is_in_need = case.is_hurt or case.hurt or case.hurts
     if not (is_in_need or case.proposed or case.escalations or case.is_judged):
-        yield "Nothing has to be done. Its host looks again every second."
+        yield "No action is needed. Its host continues to measure it."
     elif case.reader.is_operator:
         yield from _operators_next(case)
     else:
         yield (
-            "Its host knows, and does what your operator lets it do. What was done, and whether it "
-            "helped, will stand here."
+            "Its host mitigates this as far as your operator allows. Run this command again to see "
+            "the actions and their results."
         )
 
 
 def _operators_next(case: Case) -> Iterator[str]:
     reader = case.reader
     if case.is_judged:
-        yield "What was done is being judged: if it does not help, it is undone."
+        yield "The last action is being verified. It is reverted if it has no effect."
     for one, status in case.escalations.items():
-        yield "Nothing on this host helps: the cluster is asked to have a server migrated" + (
+        yield "No action on this host helps. The cluster is asked to live-migrate a server" + (
             f": `{reader.escalation} {one}`." if reader.escalation else f" ({one})."
         )
         if status == Status.PROPOSED.value:
-            yield f"It waits for you: `{reader.accept_escalation} {one}`."
+            yield f"To start the migration: `{reader.accept_escalation} {one}`."
         elif status:
-            yield f"There it is {status}."
+            yield f"Status of this escalation: {status}."
     for action_id, what in case.proposed.items():
         yield f"Proposed: {what}."
         if case.mode == "advise":
-            yield f"It waits for you: `{reader.accept} {action_id}`."
+            yield f"To apply it: `{reader.accept} {action_id}`."
     if case.mode == "enforce" and not case.escalations and not case.is_judged:
         yield (
-            "Its host mends this by itself, the cheapest way that helps first, and undoes what "
-            "does not help."
+            "Its host applies the cheapest action that is predicted to help, and reverts it if it "
+            "has no effect."
         )
     if case.mode != "enforce":
         more = "nothing else" if case.is_judged else "nothing"
-        yield f"Mode {case.mode}: {more} is done unasked. To let it: `{reader.set_mode} enforce`."
+        yield (
+            f"In mode {case.mode}, the host applies {more} automatically. To change this: "
+            f"`{reader.set_mode} enforce`."
+        )
     for one in case.refused[:3]:
-        yield f"Not done: {one}."
+        yield f"Rejected: {one}."

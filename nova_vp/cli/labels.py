@@ -13,88 +13,88 @@ from nova_vp.core.types.action import Result
 from nova_vp.core.types.reason import TRIED
 
 REASONS = {
-    "home-on-arrival": "it had no cache of its own and got the one that suits all best",
-    "move-aggressor": "its misses hurt a neighbour, so it goes to another cache",
-    "move-victim": "neighbours hurt it, so it goes to another cache",
-    "separate-on-hot-node": "it loads a hot node heavily; less hurt is predicted with it elsewhere",
-    "rearrange-predicted-hurt": "less hurt is predicted on the whole with it elsewhere",
-    "swap-places": "no place was free, so two servers change places",
-    "bring-memory-and-cpus-together": "its memory and its CPUs were on different nodes",
-    "partition-cache-or-bandwidth": "its misses hurt a neighbour, so it may fill less of the cache",
-    "cap-aggressor": "its misses hurt a neighbour and no place helps, so it gets less CPU",
-    "renew-cap": "the neighbour still needs it, so its cap lasts longer",
-    "lift-cap": "the neighbour is well, so its cap is raised step by step",
-    "more-cpu": "it uses nearly all the CPU that it was given",
-    "cpu-given-back": "it no longer needs the CPU that it was given on top",
-    "undo-ineffective": "an earlier action mended nothing, so it is undone",
-    "undo-ordered": "somebody had an earlier action undone",
-    "reapply-lost-placement": "what was applied got lost, in a reboot say, and is applied again",
+    "home-on-arrival": "it is new, and gets the cache with the lowest predicted degradation",
+    "move-aggressor": "its cache misses degrade a neighbour",
+    "move-victim": "its neighbours degrade it",
+    "separate-on-hot-node": "it loads a hot NUMA node; a move lowers the predicted degradation",
+    "rearrange-predicted-hurt": "a move lowers the predicted total degradation",
+    "swap-places": "no CPU was free, so it swaps places with another server",
+    "bring-memory-and-cpus-together": "its memory and its CPUs were on different NUMA nodes",
+    "partition-cache-or-bandwidth": "it degrades a neighbour, so its cache or bandwidth is limited",
+    "cap-aggressor": "it degrades a neighbour and no move helps, so its CPU is capped",
+    "renew-cap": "the neighbour still needs the cap, so its lease is renewed",
+    "lift-cap": "the neighbour is no longer degraded, so the cap is raised by one step",
+    "more-cpu": "it uses nearly all of its allotted CPU",
+    "cpu-given-back": "it no longer needs its additional CPU",
+    "undo-ineffective": "an earlier action had no effect, so it is reverted",
+    "undo-ordered": "an operator reverted an earlier action",
+    "reapply-lost-placement": "a setting was lost, for example in a reboot, and is applied again",
 }
 
 REJECTIONS = {
     "no-free-cpu": "no CPU is free there",
-    "more-crowded": "CPUs are more crowded there",
+    "more-crowded": "the CPUs there are more loaded",
     "shares-every-domain-with-the-victim": "it shares every cache with the victim",
-    "predicted-hurt-not-lower": "the predicted hurt is not lower",
-    "would-hurt-others-too-much": "others would be hurt too much",
+    "predicted-hurt-not-lower": "the predicted degradation is not lower",
+    "would-hurt-others-too-much": "other servers would lose too much",
     "predicted-gain-too-small": "the predicted gain is too small",
-    "would-favour-one-over-another": "it would favour one at another's expense",
-    "guest-unmanaged": "it is to be left alone",
-    "flavor-allows-no-cap": "its flavor allows no cap",
-    "cap-at-its-floor": "it is at the floor of its flavor already",
-    "reverse-move-within-hold": "it would go back to where it came from too soon",
-    "moved-recently": "it was moved a moment ago",
-    "move-budget-spent": "the host has made its moves for this minute",
-    "ineffective-before": "it mended nothing before",
-    "another-controller-owns-the-knob": "another controller has a say in it",
-    "another-domain-hurts-less": "the predicted hurt is lower elsewhere",
-    "undone-by-order": "somebody had the like undone a moment ago",
+    "would-favour-one-over-another": "it would favour one server at the expense of another",
+    "guest-unmanaged": "the server is unmanaged",
+    "flavor-allows-no-cap": "its flavor does not allow a cap",
+    "cap-at-its-floor": "its cap is already at the floor of its flavor",
+    "reverse-move-within-hold": "it left that place too recently",
+    "moved-recently": "it was moved too recently",
+    "move-budget-spent": "the host has reached its limit of moves per minute",
+    "ineffective-before": "the same action had no effect before",
+    "another-controller-owns-the-knob": "another controller owns this setting",
+    "another-domain-hurts-less": "the predicted degradation is lower in another cache",
+    "undone-by-order": "an operator reverted a similar action recently",
 }
 
 KINDS = {
     "cache": "neighbours evict its data from the last-level cache",
-    "memory-controller": "neighbours keep the memory controller busy that serves it",
-    "interconnect": "neighbours keep the interconnect busy that leads to its memory",
-    "remote-latency": "its memory lies on another node than its CPUs",
-    "cpu": "it wants more CPU than it was given",
+    "memory-controller": "neighbours overload the memory controller that serves it",
+    "interconnect": "neighbours overload the link between its CPUs and its memory",
+    "remote-latency": "its memory is on another NUMA node than its CPUs",
+    "cpu": "it needs more CPU than it is allotted",
 }
 
 POINTS = {
     "cache": "cache",
     "memory-controller": "memory",
     "interconnect": "link",
-    "remote-latency": "far",
+    "remote-latency": "remote",
     "cpu": "cpu",
 }
-"""Where a server is hurt, short enough for a column."""
+"""The resource through which a server is degraded, short enough for a column."""
 
 RESULTS = {
-    "applied": "it was done",
-    "failed": "it could not be done",
-    "mended": "it helped",
-    "ineffective": "it did not help, and was undone",
-    "unjudged": "it was done, and whether it helped could not be told",
-    "undone": "it was undone, as somebody ordered",
+    "applied": "it was applied",
+    "failed": "it could not be applied",
+    "mended": "the degradation ended",
+    "ineffective": "it had no effect and was reverted",
+    "unjudged": "it was applied; its effect could not be measured",
+    "undone": "an operator reverted it",
 }
 
 _JUDGED = frozenset(reason.value for reason in TRIED)
 
 INCOMPLETES = {
-    "first-sample": "it has just been met",
+    "first-sample": "only one sample exists so far",
     "counters-unreadable": "its counters cannot be read",
-    "counters-restarted": "its counters have begun anew",
+    "counters-restarted": "its counters were reset",
     "vcpu-missing": "not all of its vCPUs are counted",
-    "multiplexed": "it was counted for too small a part of the time",
-    "idle": "it does too little to be judged",
+    "multiplexed": "its counters ran for too small a part of the time",
+    "idle": "it is idle",
     "late": "the last sample came too late",
-    "not-running": "it does not run",
+    "not-running": "it is not running",
 }
 """Why a server has no sample."""
 
 RUNGS = {
     "raise-cap": "raising its cap",
-    "local-cpu": "CPUs of the same node",
-    "remote-cpu": "CPUs of another node",
+    "local-cpu": "a CPU of the same NUMA node",
+    "remote-cpu": "a CPU of another NUMA node",
     "move-vcpus": "moving its vCPUs",
     "swap": "swapping places",
     "move-vcpus-and-memory": "moving its vCPUs and memory",
@@ -115,7 +115,7 @@ def result(code: str) -> str:
 def outcome(action: Mapping[str, Any]) -> str:
     """Its result. Only some actions have to prove themselves, and until then they stand."""
     told = result(action["result"])
-    return f"{told}, and is being judged" if is_judged(action) else told
+    return f"{told}; its effect is being measured" if is_judged(action) else told
 
 
 def is_judged(action: Mapping[str, Any]) -> bool:

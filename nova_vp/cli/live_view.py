@@ -55,7 +55,7 @@ def interval_s(lowest_s: float, highest_s: float) -> Callable[[str], float]:
             seconds = float("nan")  # which lies nowhere
         if not lowest_s <= seconds <= highest_s:
             raise argparse.ArgumentTypeError(
-                f"{text!r} are not seconds from {lowest_s:g} to {highest_s:g}"
+                f"{text!r} is not an interval: use {lowest_s:g} to {highest_s:g} seconds"
             )
         return seconds
 

@@ -32,9 +32,7 @@ def watch(look: Callable[[], View], interval_s: float) -> None:
     """Draws what `look` sees until q or Ctrl-C. Raises NoTerminal, and what `look` raises."""
     console = Console()
     if not console.is_terminal or console.is_dumb_terminal or not sys.stdin.isatty():
-        raise NoTerminal(
-            "a live view needs a terminal: say --once for one table, or -f json for programs"
-        )
+        raise NoTerminal("a live view needs a terminal: use --once (vp-agent top also has -f json)")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with (
         contextlib.suppress(KeyboardInterrupt),
@@ -85,7 +83,7 @@ def fitted(view: View, console: Console) -> RenderableType:
     room = max(console.height - above - LAST_LINES, 1)
     if len(view.rows) <= room:
         return _drawn(view, view.rows)
-    rest = f"… and {len(view.rows) - room} more: make the window higher, or say --once"
+    rest = f"… and {len(view.rows) - room} more: enlarge the window, or use --once"
     return Group(_drawn(view, view.rows[:room]), Text(rest, style="dim"))
 
 

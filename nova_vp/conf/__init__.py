@@ -37,7 +37,7 @@ def origin(conf: cfg.ConfigOpts, looked: str = f"{LOOKED_IN}; --config-file name
     if found := [*conf.config_file, *conf.config_dir]:
         return f"configuration read from {', '.join(found)}"
     names = " or ".join(f"{name}.conf" for name in dict.fromkeys((PROJECT, str(conf.prog))))
-    return f"no configuration file was found, the defaults hold: no {names} in {looked}"
+    return f"no configuration file was found, so the defaults apply: no {names} in {looked}"
 
 
 def check(conf: cfg.ConfigOpts) -> None:
@@ -65,7 +65,7 @@ def fault_of(conf: cfg.ConfigOpts, group: str, option: cfg.Opt) -> str | None:
         return None
     return (
         f"[{group}] {option.dest} = {'' if value is None else value}: give a finite number, "
-        f"or leave the line out for the default, {option.default}"
+        f"or remove the line to use the default, {option.default}"
     )
 
 

@@ -13,55 +13,58 @@ AGENT_OPTS = [
     cfg.StrOpt(
         "host",
         sample_default="<the machine's host name>",
-        help="Name under which this host publishes. It must equal nova-compute's [DEFAULT] host, "
-        "since the scheduler looks reports up by it. Unset: the machine's host name.",
+        help="Name under which this host publishes. It must equal [DEFAULT] host of "
+        "nova-compute, because the scheduler finds reports by that name. Unset: the host name of "
+        "the machine.",
     ),
     cfg.StrOpt(
         "mode",
         default=Mode.OBSERVE.value,
         choices=[
-            (Mode.OBSERVE.value, "measure and report, change nothing"),
-            (Mode.ADVISE.value, "propose actions, apply those an operator accepts"),
+            (Mode.OBSERVE.value, "measure and report only"),
+            (Mode.ADVISE.value, "propose actions, apply the ones that an operator accepts"),
             (Mode.ENFORCE.value, "apply actions"),
         ],
-        help="What the agent may do after its first start. A mode set later, by the API or by "
-        "`vp-agent mode`, is remembered in the state folder and wins over this option.",
+        help="Mode of the agent at its first start. A mode that is set later, by the API or with "
+        "`vp-agent mode`, is stored in state_directory and takes precedence over this option.",
     ),
     cfg.StrOpt(
         "counters",
         default="auto",
         help="Counter source: a name from the entry points `vp_agent.counters` (perf, libvirt, "
-        "vpmu), or `auto` for the best that works on this host.",
+        "vpmu), or `auto` for the best source that works on this host.",
     ),
     cfg.StrOpt(
         "actuator",
         default="kernel",
-        help="How vCPUs are placed: a name from the entry points `vp_agent.actuators`. `kernel` "
-        "leaves nothing in the domain XML, so that nothing travels with a live migration; "
-        "`libvirt` is seen by virsh, and needs the migrate hook on every host.",
+        help="How vCPUs are placed: a name from the entry points `vp_agent.actuators`. `kernel`, "
+        "the default, leaves nothing in the domain XML, so a live migration carries nothing to "
+        "another host. `libvirt` makes placements visible to virsh, and needs the migrate hook "
+        "on every host.",
     ),
     cfg.StrOpt(
         "partition",
         default="auto",
-        help="What holds back a guest's share of the last-level cache and of the memory "
-        "bandwidth: a name from the entry points `vp_agent.partition` (resctrl), `auto` for what "
-        "this host's CPU and the agent's rights allow, or `none`.",
+        help="How the last-level cache and the memory bandwidth are partitioned: a name from the "
+        "entry points `vp_agent.partition` (resctrl), `none`, or `auto` for what the CPU of this "
+        "host and the privileges of the agent allow.",
     ),
     cfg.StrOpt(
         "memory",
         default="pages",
-        help="What moves guests' memory between NUMA nodes: a name from the entry points "
-        "`vp_agent.memory`. `pages` asks the kernel to move it page by page, and needs "
-        "CAP_SYS_PTRACE; `none` only moves back what was moved before. A host with one node moves "
-        "none either way.",
+        help="How the memory of servers is moved between NUMA nodes: a name from the entry "
+        "points `vp_agent.memory`. `pages` asks the kernel to move it page by page, and needs "
+        "CAP_SYS_PTRACE. `none` only reverts earlier moves. On a host with one NUMA node the "
+        "option has no effect.",
     ),
     cfg.FloatOpt(
         "memory_reserve_ratio",
         default=0.05,
         min=0.0,
         max=0.9,
-        help="Share of each NUMA node's memory that stays free when memory is moved there: a node "
-        "that is full makes the kernel swap or kill.",
+        help="Share of the memory of each NUMA node that stays free when memory is moved to the "
+        "node. The default leaves room for the kernel: on a full node it swaps, or kills "
+        "processes.",
     ),
     cfg.FloatOpt(
         "interval_s",
@@ -69,19 +72,19 @@ AGENT_OPTS = [
         min=0.1,
         max=60.0,
         mutable=True,
-        help="Seconds between samples. One second is what the Virtual Platforms thesis (Tembey, "
-        "Georgia Tech, 2013), from which the nine states come, measures with.",
+        help="Seconds between samples. The default is the interval of the Virtual Platforms "
+        "thesis (Tembey, Georgia Tech, 2013), from which the nine states come.",
     ),
     cfg.StrOpt(
         "state_directory",
         default="/var/lib/nova-vp",
-        help="Folder for what outlives a restart: the mode, what `vp-agent calibrate` found, and "
-        "the undisturbed profiles.",
+        help="Directory for data that survives a restart: the mode, the result of `vp-agent "
+        "calibrate`, and the undisturbed profiles of servers.",
     ),
     cfg.StrOpt(
         "run_directory",
         default="/run/nova-vp",
-        help="Folder for the agent's lock and its control socket.",
+        help="Directory for the lock, the heartbeat and the control socket of the agent.",
     ),
     cfg.StrOpt(
         "libvirt_uri",
@@ -91,47 +94,51 @@ AGENT_OPTS = [
     cfg.StrOpt(
         "vpmu_directory",
         default="/run/vpmu",
-        help="Folder in which the software PMU of a test host keeps its counters.",
+        help="Directory in which the software PMU of a test host keeps its counters.",
     ),
     cfg.FloatOpt(
         "node_limit_misses_per_s",
         default=0.0,
         min=0.0,
         mutable=True,
-        help="LLC misses per second, summed over all guests, from which on the memory controller "
-        "of one NUMA node counts as hot. 0: what `vp-agent calibrate` found; where it never ran, "
-        "no node is hot by this measure.",
+        help="LLC misses per second, summed over all servers, from which the memory controller "
+        "of one NUMA node counts as hot. 0, the default, uses the result of `vp-agent "
+        "calibrate`; without a calibration, hot memory controllers are not detected by this "
+        "measure.",
     ),
     cfg.FloatOpt(
         "link_limit_misses_per_s",
         default=0.0,
         min=0.0,
         mutable=True,
-        help="The same for the misses that one node's CPUs have served by another node. 0: what "
-        "`vp-agent calibrate` found.",
+        help="LLC misses per second that the CPUs of one NUMA node cause on another node, from "
+        "which the link between the nodes counts as overloaded. 0, the default, uses the result "
+        "of `vp-agent calibrate`.",
     ),
     cfg.FloatOpt(
         "remote_penalty_ratio",
         default=0.0,
         min=0.0,
         mutable=True,
-        help="How much longer another node's memory takes than the own node's, as a factor of 1 "
-        "or more. 0: what `vp-agent calibrate` found; where it never ran, "
-        f"{Limits().remote_penalty_ratio}.",
+        help="Latency of remote memory divided by the latency of local memory: 1 or more. 0, the "
+        f"default, uses the result of `vp-agent calibrate`, and {Limits().remote_penalty_ratio} "
+        "without a calibration.",
     ),
     cfg.StrOpt(
         "record_file",
         default="",
-        help="File to which every tick's samples and decisions are appended as JSON lines, for "
-        "`vp-sim replay`. Empty: nothing is recorded until `vp-agent record on` says so. It tells "
-        "names and loads of all servers of this host: keep it as you keep its logs.",
+        help="File to which the samples and decisions of every tick are appended as JSON lines, "
+        "for `vp-sim replay`. Empty, the default: nothing is recorded until `vp-agent record "
+        "on`. The file contains names and loads of all servers of this host, so protect it like "
+        "the logs.",
     ),
     cfg.IntOpt(
         "record_max_mib",
         default=256,
         min=1,
-        help="Size at which the recording is renamed to FILE.1, replacing an older one, and "
-        "begun anew: it takes twice as much disk at most. A tick takes about 0.3 KiB per guest.",
+        help="Size in MiB at which the recording is renamed to FILE.1, which replaces an older "
+        "one, and a new file is started. The recording takes at most twice this size. A tick "
+        "takes about 0.3 KiB per server.",
     ),
     *metrics_opts(),
 ]

@@ -11,8 +11,8 @@ OPTS = [
     cfg.StrOpt(
         "transport_url",
         secret=True,
-        help="RabbitMQ for digests, reports and commands. Unset: [DEFAULT] transport_url, that is "
-        "Nova's own broker when the files are shared.",
+        help="RabbitMQ for digests, reports and commands. Unset: [DEFAULT] transport_url. In a "
+        "file that is shared with Nova, that is Nova's broker.",
     ),
     cfg.FloatOpt(
         "refresh_interval_s",
@@ -20,8 +20,10 @@ OPTS = [
         min=1.0,
         max=LONGEST_S,
         mutable=True,
-        help="An unchanged host repeats its digest and report about this often (jittered by a "
-        "tenth, so that a thousand hosts do not speak at once).",
+        help="Seconds after which a host publishes its digest and report again, even if nothing "
+        "changed. A random tenth is added or subtracted, so that a thousand hosts do not publish "
+        "at the same time. The default gives three refreshes within [vp_scheduler] "
+        "stale_after_s.",
     ),
     cfg.FloatOpt(
         "min_publish_interval_s",
@@ -29,7 +31,8 @@ OPTS = [
         min=0.1,
         max=LONGEST_S,
         mutable=True,
-        help="Least time between two reports of one host, however much changes.",
+        help="Least number of seconds between two reports of one host. It limits the load on the "
+        "bus when a host changes often.",
     ),
 ]
 

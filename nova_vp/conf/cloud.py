@@ -18,27 +18,27 @@ OPTS = [
     cfg.ListOpt(
         "valid_interfaces",
         default=["internal", "public"],
-        help="Which endpoints of Nova and Placement to use, the most wanted first.",
+        help="Endpoint interfaces of Nova and Placement to use, in order of preference.",
     ),
     cfg.StrOpt(
         "region_name",
-        help="Region whose Nova and Placement to use. Unset: the only one of the catalog.",
+        help="Region whose Nova and Placement are used. Unset: the only region of the catalog.",
     ),
     cfg.BoolOpt(
         "scope_to_server_project",
         default=True,
-        help="Speak to Nova as a member of the project of the server that is spoken of, which "
-        "needs the role of etc/nova-vp/nova-policy.yaml there (granted on the domain, inherited). "
-        "Nova shows servers of other projects to its admins alone: False is for those, and for "
-        "application credentials, which are bound to one project.",
+        help="Request a token of the project of the server when calling Nova. This needs the "
+        "role of etc/nova-vp/nova-policy.yaml in that project (granted on the domain, "
+        "inherited). Nova shows servers of other projects to admins only. Set False for an admin "
+        "user, and for application credentials, which are bound to one project.",
     ),
     cfg.StrOpt(
         "compute_endpoint_override",
-        help="URL of Nova's API to use instead of the catalog's, with /v2.1.",
+        help="URL of the Nova API, including /v2.1, to use instead of the one in the catalog.",
     ),
     cfg.StrOpt(
         "placement_endpoint_override",
-        help="URL of Placement to use instead of the catalog's.",
+        help="URL of Placement to use instead of the one in the catalog.",
     ),
 ]
 

@@ -12,15 +12,15 @@ def metrics_opts() -> list[cfg.Opt]:
         cfg.HostAddressOpt(
             "metrics_address",
             default="127.0.0.1",
-            help="Address on which /metrics (Prometheus) and /health are served. There is no "
-            "access control, and they name servers and hosts: let no more than the monitoring "
-            "network reach it.",
+            help="Address on which /metrics (Prometheus) and /health are served. They have no "
+            "access control and contain names of servers and hosts. The default is therefore "
+            "local; open the address to the monitoring network only.",
         ),
         cfg.PortOpt(
             "metrics_port",
             default=0,
-            help="TCP port for the same, 9779 say. 0 serves neither: nothing listens that nobody "
-            "asked for.",
+            help="TCP port for /metrics and /health, for example 9779. 0, the default, serves "
+            "neither, so no port is opened by accident.",
         ),
     ]
 

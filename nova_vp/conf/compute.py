@@ -9,26 +9,29 @@ OPTS = [
     cfg.StrOpt(
         "run_directory",
         default="/run/nova-vp",
-        help="The agent's [agent] run_directory, from which nova-compute reads what it measured.",
+        help="[agent] run_directory of the agent on this host. nova-compute reads the "
+        "measurements of the agent from it.",
     ),
     cfg.BoolOpt(
         "cpu_metrics",
         default=False,
-        help="Deliver the metrics of Nova's own monitor cpu.virt_driver as well: nova-compute "
-        "loads one monitor only.",
+        help="Also deliver the metrics of Nova's own monitor cpu.virt_driver. Set this if you "
+        "used that monitor: nova-compute loads one monitor only.",
     ),
     cfg.BoolOpt(
         "supervise_agent",
         default=False,
-        help="Start vp-agent as a child of nova-compute and keep it running, for hosts that shall "
-        "have one service. An agent that runs already is left alone. Off: systemd does it.",
+        help="Start vp-agent as a child of nova-compute and restart it when it ends, for hosts "
+        "that should have one service only. An agent that is already running is not touched. "
+        "False, the default: systemd starts the agent.",
     ),
     cfg.StrOpt(
         "agent_command",
         default="vp-agent run",
-        help="With supervise_agent: the agent's command line, to which --lifeline is added, so "
-        "that it ends with nova-compute. Where nova-compute is not root, begin it with what gives "
-        "the agent its rights, such as `sudo -n`; it must pass on standard input.",
+        help="With supervise_agent: command line of the agent. --lifeline is appended, so that "
+        "the agent ends with nova-compute. If nova-compute does not run as root, prefix the "
+        "command that grants the privileges, for example `sudo -n`; it must pass on standard "
+        "input.",
     ),
 ]
 

@@ -22,7 +22,7 @@ def shown(conf: cfg.ConfigOpts) -> str:
     try:
         url = make_url(conf[GROUP].connection or "")
     except ArgumentError:
-        return "no URL of a database"
+        return "not a database URL"
     return url.set(query={}).render_as_string(hide_password=True)
 
 

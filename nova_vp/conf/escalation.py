@@ -15,132 +15,137 @@ OPTS = [
         "escalation_mode",
         default=Mode.OBSERVE.value,
         choices=[
-            (Mode.OBSERVE.value, "record whom it would have migrated, and why"),
-            (Mode.ADVISE.value, "propose; migrate what `vp-manage escalation accept` names"),
-            (Mode.ENFORCE.value, "migrate"),
+            (Mode.OBSERVE.value, "record which server it would migrate, and why"),
+            (Mode.ADVISE.value, "propose migrations, start the ones that an operator accepts"),
+            (Mode.ENFORCE.value, "start migrations"),
         ],
-        help="What vp-scheduler may do when a host has nothing left that helps a guest. A host "
-        "whose agent is in a weaker mode is treated by that one. All but observe need [cloud].",
+        help="What vp-scheduler does when no action on a host helps a degraded server. If the "
+        "agent of the host is in a stricter mode, that mode applies. `advise` and `enforce` need "
+        "[cloud]. Start with the default, and read the recorded decisions before you allow "
+        "migrations.",
     ),
     cfg.IntOpt(
         "escalation_running",
         default=8,
         min=0,
-        help="Migrations for escalations that may run in the whole cloud at the same time.",
+        help="Maximum number of migrations for escalations that run in the cloud at the same time.",
     ),
     cfg.IntOpt(
         "escalation_running_per_host",
         default=1,
         min=0,
-        help="The same for those that leave or reach one host. Nova itself lets one leave at a "
-        "time at its default.",
+        help="Maximum number of migrations for escalations that leave or reach one host at the "
+        "same time. The default matches Nova, which by default runs one outgoing migration per "
+        "host.",
     ),
     cfg.IntOpt(
         "escalation_per_host_hour",
         default=4,
         min=0,
-        help="Migrations for escalations that may leave one host in an hour: a host that needs "
-        "more is too full, which moving guests around does not mend.",
+        help="Maximum number of migrations for escalations that leave one host per hour. A host "
+        "that needs more is overloaded; migrations do not solve that.",
     ),
     cfg.IntOpt(
         "escalation_per_vp_day",
         default=3,
         min=0,
-        help="Migrations for escalations of one guest in a day.",
+        help="Maximum number of migrations for escalations per server and day.",
     ),
     cfg.FloatOpt(
         "escalation_hold_s",
         default=3600.0,
         min=0.0,
         max=LONGEST_S,
-        help="A guest that was to be migrated, whether it worked or not, is not migrated again "
-        "for this long. So it cannot go back to where it came from either, and a guest that no "
-        "host took is not tried again.",
+        help="Seconds during which a server is not selected again after a migration for an "
+        "escalation, successful or not. The server therefore does not move back and forth, and a "
+        "server that no host accepts is not tried again at once.",
     ),
     cfg.FloatOpt(
         "escalation_wait_s",
         default=900.0,
         min=0.0,
         max=LONGEST_S,
-        help="An escalation that the budgets hold up for longer is refused: what its agent had "
-        "measured is too old by then.",
+        help="Seconds that an escalation may wait for the budgets. After that it is rejected, "
+        "because the measurements of the agent are too old.",
     ),
     cfg.FloatOpt(
         "escalation_least_relief_ratio",
         default=0.05,
         min=0.0,
         max=1.0,
-        help="Least share of its undisturbed performance that the victim must regain.",
+        help="Least predicted gain for the victim, as a share of its undisturbed performance. A "
+        "migration with a smaller gain is not started.",
     ),
     cfg.FloatOpt(
         "escalation_enough_ratio",
         default=0.75,
         min=0.0,
         max=1.0,
-        help="Share of what the victim has lost that must come back, unless less than "
-        "[policy] strict_max_hurt_ratio would be missing then.",
+        help="Share of its lost performance that the victim must regain. A smaller share is "
+        "enough if the remaining loss is below [policy] strict_max_hurt_ratio.",
     ),
     cfg.FloatOpt(
         "escalation_payback_s",
         default=3600.0,
         min=0.0,
         max=LONGEST_S,
-        help="Time within which a migration must have gained more than it costs: a guest that is "
-        "copied is slowed, and arrives with cold caches.",
+        help="Seconds within which a migration must gain more performance than it costs. The "
+        "migrated server is slower during the copy, and starts with cold caches on the new host.",
     ),
     cfg.FloatOpt(
         "escalation_bandwidth_mib_per_s",
         default=500.0,
         min=0.1,
-        help="How fast memory is copied between hosts, for the time that a migration is expected "
-        "to take. 500 is half of what a 10 Gb/s network does.",
+        help="Expected copy rate between hosts, in MiB per second, from which the duration of a "
+        "migration is predicted. The default is half of a 10 Gb/s network.",
     ),
     cfg.FloatOpt(
         "escalation_timeout_s_per_gib",
         default=200.0,
         min=1.0,
         max=LONGEST_S,
-        help="A migration that takes longer, per GiB of the guest's memory, is aborted through "
-        "Nova. Nova's own limit is 800 s at its default.",
+        help="Seconds per GiB of server memory after which a migration is aborted through Nova. "
+        "The default is below Nova's own limit, which is 800 s by default.",
     ),
     cfg.FloatOpt(
         "escalation_least_timeout_s",
         default=300.0,
         min=1.0,
         max=LONGEST_S,
-        help="The same for small guests: no migration is aborted before this time.",
+        help="Least number of seconds before a migration is aborted. It applies to servers with "
+        "little memory, for which escalation_timeout_s_per_gib is too short.",
     ),
     cfg.FloatOpt(
         "escalation_lease_s",
         default=60.0,
         min=0.5,
         max=LONGEST_S,
-        help="A vp-scheduler that has not written an escalation it works on for this long is taken "
-        "for dead, and another goes on with it. Twice [cloud] timeout or more.",
+        help="Seconds without a write after which the vp-scheduler that works on an escalation "
+        "is considered dead. Another vp-scheduler then continues. Set at least twice [cloud] "
+        "timeout.",
     ),
     cfg.FloatOpt(
         "escalation_settle_s",
         default=30.0,
         min=0.1,
         max=LONGEST_S,
-        help="When it is not known whether Nova has heard a request (an error 503, a lost "
-        "connection), how long to look for its traces before it is asked again.",
+        help="Seconds to look for a migration in Nova after a request whose answer was lost "
+        "(error 503, lost connection). After that the request is repeated.",
     ),
     cfg.FloatOpt(
         "escalation_poll_s",
         default=2.0,
         min=0.1,
         max=LONGEST_S,
-        help="How often the ledger is looked through for work and a running migration is asked "
-        "after.",
+        help="Seconds between two looks for new escalations and at running migrations.",
     ),
     cfg.FloatOpt(
         "escalation_host_down_s",
         default=180.0,
         min=0.0,
         max=LONGEST_S,
-        help="When Nova reports the source host of a running migration down for this long, the "
-        "migration is given up: only the host itself could tell how it ended.",
+        help="Seconds for which Nova must report the source host of a running migration as down "
+        "before the migration counts as failed. Only the source host knows its result.",
     ),
 ]
 for _option in OPTS:

@@ -19,279 +19,295 @@ POLICY_OPTS = [
         default=_DEFAULT.dwell_samples,
         min=1,
         max=60,
-        help="Samples in a row that must agree before a VP changes its state.",
+        help="Consecutive samples that must agree before a server changes its state. The default "
+        "ignores single outliers.",
     ),
     cfg.FloatOpt(
         "hysteresis_ratio",
         default=_DEFAULT.hysteresis_ratio,
         min=0.0,
         max=0.5,
-        help="How far beyond a class border a value must lie to leave the class, as a share of "
-        "the border.",
+        help="Share of a class border by which a value must pass the border before a server "
+        "leaves its class. The default prevents that values near a border change the state back "
+        "and forth.",
     ),
     cfg.FloatOpt(
         "l2_hold_ratio",
         default=_DEFAULT.l2_hold_ratio,
         min=0.01,
         max=1.0,
-        help="L2 misses per 1000 instructions that stay within this share of their undisturbed "
-        "value `hold`: a memory factor that rises meanwhile is cache interference.",
+        help="Share of the undisturbed value within which L2 misses per 1000 instructions count "
+        "as unchanged. A memory factor that rises while they are unchanged is cache "
+        "interference; otherwise the work of the server itself has changed.",
     ),
     cfg.FloatOpt(
         "min_instructions_per_s",
         default=_DEFAULT.min_instructions_per_s,
         min=0.0,
-        help="A VP that executes fewer is idle and is not classified: ratios of few events are "
-        "noise.",
+        help="Instructions per second below which a server is idle and gets no state. Ratios of "
+        "few events are noise.",
     ),
     cfg.FloatOpt(
         "min_references_pki",
         default=_DEFAULT.min_references_pki,
         min=0.0,
-        help="With fewer LLC references per 1000 instructions the memory factor is noise and "
-        "counts as low.",
+        help="LLC references per 1000 instructions below which the memory factor counts as low. "
+        "Ratios of few events are noise.",
     ),
     cfg.FloatOpt(
         "sensitive_hits_pki",
         default=_DEFAULT.sensitive_hits_pki,
         min=0.0,
-        help="A VP that misses little but hits the LLC at least this often per 1000 instructions "
-        "has a working set that just fits: it is cache-sensitive although a pug.",
+        help="LLC hits per 1000 instructions from which a server with few misses is "
+        "cache-sensitive: its working set just fits into the cache.",
     ),
     cfg.FloatOpt(
         "min_running_ratio",
         default=_DEFAULT.min_running_ratio,
         min=0.0,
         max=1.0,
-        help="Samples whose counters ran for a smaller share of the time (multiplexing) are "
-        "marked incomplete and not acted on.",
+        help="Least share of an interval in which the hardware counters must have run. Samples "
+        "below it (multiplexing) are incomplete and cause no action.",
     ),
     cfg.FloatOpt(
         "max_sample_age_s",
         default=_DEFAULT.max_sample_age_s,
         min=0.5,
-        help="An interval longer than this (host overload, suspend) is no sample.",
+        help="Longest interval between two readings, in seconds. A longer interval (overloaded "
+        "or suspended host) gives no sample.",
     ),
     cfg.FloatOpt(
         "guilty_rise_ratio",
         default=_DEFAULT.guilty_rise_ratio,
         min=0.0,
-        help="A co-runner is a suspect if its LLC misses per second rose by at least this share "
-        "since the victim was last undisturbed.",
+        help="A neighbour is a suspected aggressor only if its LLC misses per second rose by at "
+        "least this share since the victim was last undisturbed.",
     ),
     cfg.FloatOpt(
         "guilty_min_share_ratio",
         default=_DEFAULT.guilty_min_share_ratio,
         min=0.0,
         max=1.0,
-        help="A co-runner is a suspect only if its rise is at least this share of the victim's "
-        "own LLC references per second: who fills little evicts little.",
+        help="A neighbour is a suspected aggressor only if its rise is at least this share of "
+        "the LLC references per second of the victim. A neighbour that fills little of the cache "
+        "evicts little.",
     ),
     cfg.FloatOpt(
         "miss_penalty_cycles",
         default=_DEFAULT.miss_penalty_cycles,
         min=1.0,
-        help="Cycles that an LLC miss costs more than an LLC hit, for `predict`.",
+        help="Additional CPU cycles of an LLC miss compared with an LLC hit, for the prediction "
+        "of degradation.",
     ),
     cfg.FloatOpt(
         "strict_max_hurt_ratio",
         default=_DEFAULT.strict_max_hurt_ratio,
         min=0.0,
         max=1.0,
-        help="Predicted share of performance lost up to which a place is good enough for "
-        "`vp:isolation=strict`, and up to which homing balances by CPU alone.",
+        help="Largest predicted loss of performance, as a share, at which a place is accepted "
+        "for `vp:isolation=strict`. Below it, new servers are placed by CPU load alone. Set the "
+        "same value on the hosts and for nova-scheduler.",
     ),
     cfg.FloatOpt(
         "effect_window_s",
         default=_DEFAULT.effect_window_s,
         min=1.0,
-        help="An action whose victim is not well again after this time is undone as ineffective.",
+        help="Seconds after an action within which its victim must recover. Otherwise the action "
+        "is reverted as ineffective.",
     ),
     cfg.FloatOpt(
         "reverse_hold_s",
         default=_DEFAULT.reverse_hold_s,
         min=0.0,
-        help="No VP is moved back to a domain it left within this time (undo excepted).",
+        help="Seconds during which no server is moved back to an LLC domain that it left, and no "
+        "ineffective action is repeated. Reverting an action is exempt. The default prevents "
+        "that servers move back and forth.",
     ),
     cfg.FloatOpt(
         "move_hold_s",
         default=_DEFAULT.move_hold_s,
         min=0.0,
-        help="Least time between two moves of one VP.",
+        help="Least number of seconds between two moves of one server.",
     ),
     cfg.IntOpt(
         "moves_per_minute",
         default=_DEFAULT.moves_per_minute,
         min=0,
-        help="Mitigating moves that one host may make in a minute.",
+        help="Maximum number of mitigating actions of one host per minute.",
     ),
     cfg.ListOpt(
         "controllers",
         default=sorted(one.value for one in _DEFAULT.controllers),
         item_type=types.String(choices=[one.value for one in Controller]),
-        help="Who may want something of a guest, besides homing: `vp` mends interference (Virtual "
-        "Platforms, thesis chapter 2), `rearrange` finds better places before anybody is seen to "
-        "be hurt, `merlin` meets demands for more CPU by the cheapest reconfiguration that hurts "
-        "least (thesis chapter 3).",
+        help="Enabled controllers. `vp` mitigates interference (Virtual Platforms thesis, "
+        "chapter 2). `rearrange` rebalances servers by prediction, before a degradation is "
+        "measured. `merlin` gives servers more CPU by the cheapest reconfiguration (thesis, "
+        "chapter 3). For the placement of new servers see home_on_arrival.",
     ),
     cfg.FloatOpt(
         "cpi_rise_ratio",
         default=_DEFAULT.cpi_rise_ratio,
         min=0.01,
-        help="A VP that is sensitive to memory counts as slowed once its cycles per instruction "
-        "lie by this share above those of its undisturbed state, while memory factor and L2 misses "
-        "hold.",
+        help="Share by which the cycles per instruction of a memory-sensitive server must exceed "
+        "their undisturbed value, while memory factor and L2 misses are unchanged, before it "
+        "counts as degraded.",
     ),
     cfg.BoolOpt(
         "hot_node_by_mpki",
         default=_DEFAULT.hot_node_by_mpki,
-        help="Judge a NUMA node as the thesis does, by the sum of its VPs' LLC misses per 1000 "
-        "instructions, instead of by LLC misses per second against what `vp-agent calibrate` "
-        "measured. A CPU cap barely changes misses per instruction.",
+        help="Detect a hot NUMA node by the sum of LLC misses per 1000 instructions of its "
+        "servers, as the thesis does. False, the default, compares LLC misses per second with "
+        "the result of `vp-agent calibrate`. A CPU cap lowers misses per second, but hardly "
+        "changes misses per instruction.",
     ),
     cfg.FloatOpt(
         "hot_node_mpki",
         default=_DEFAULT.hot_node_mpki,
         min=1.0,
-        help="With hot_node_by_mpki: the sum from which on a node is hot. 100 is the thesis's "
-        "figure for its machine, from the STREAM benchmark.",
+        help="With hot_node_by_mpki: sum from which a NUMA node is hot. The default is the value "
+        "of the thesis for its machine, from the STREAM benchmark.",
     ),
     cfg.FloatOpt(
         "least_gain_ratio",
         default=_DEFAULT.least_gain_ratio,
         min=0.0,
-        help="Least predicted gain, summed over all guests as shares of their performance, for "
-        "which anybody is rearranged.",
+        help="Least predicted gain for which servers are rebalanced, summed over all servers as "
+        "shares of their performance. Smaller gains are within the error of the prediction.",
     ),
     cfg.FloatOpt(
         "most_hurt_ratio",
         default=_DEFAULT.most_hurt_ratio,
         min=0.0,
         max=1.0,
-        help="Most that an action may be predicted to cost anybody, as a share of performance; for "
-        "a measured victim, half of what it loses if that is more.",
+        help="Largest predicted loss of performance, as a share, that an action may cause to any "
+        "server. For the mitigation of a measured degradation the limit is half of the loss of "
+        "the victim, if that is more.",
     ),
     cfg.FloatOpt(
         "felt_loss_ratio",
         default=_DEFAULT.felt_loss_ratio,
         min=0.0,
         max=1.0,
-        help="Predicted share of performance lost from which on a guest's place is worth a second "
-        "look, although its state never changed.",
+        help="Predicted loss of performance, as a share, from which `rearrange` looks for a "
+        "better place for a server whose state never changed.",
     ),
     cfg.FloatOpt(
         "noise_ratio",
         default=_DEFAULT.noise_ratio,
         min=0.0,
         max=1.0,
-        help="Change of mean cycles per instruction that is taken for noise when an action is "
-        "judged by what was measured after it.",
+        help="Change of the mean cycles per instruction, as a share, that counts as noise when "
+        "the effect of an action is verified.",
     ),
     cfg.IntOpt(
         "settle_samples",
         default=_DEFAULT.settle_samples,
         min=1,
         max=20,
-        help="Samples in one place that make a mean which can be compared.",
+        help="Number of samples in one place that give a comparable mean.",
     ),
     cfg.FloatOpt(
         "rearrange_after_s",
         default=_DEFAULT.rearrange_after_s,
         min=1.0,
-        help="Quiet time after any change of places before guests are rearranged by prediction.",
+        help="Seconds without any change of placement before servers are rebalanced by prediction.",
     ),
     cfg.FloatOpt(
         "cap_probe_s",
         default=_DEFAULT.cap_probe_s,
         min=1.0,
-        help="A cap is raised by a tenth once it stood for so long and its victim is well. One "
-        "that has to come back is not raised again within reverse_hold_s.",
+        help="Seconds after which a CPU cap is raised by one step of a tenth, if its victim is "
+        "no longer degraded. If the cap has to be lowered again, it is not raised within "
+        "reverse_hold_s.",
     ),
     cfg.FloatOpt(
         "memory_move_price_ratio",
         default=_DEFAULT.memory_move_price_ratio,
         min=0.0,
         max=1.0,
-        help="Predicted gain that an action which moves memory must bring on top of "
-        "least_gain_ratio: copying loads both memory controllers.",
+        help="Predicted gain that an action which moves memory must bring in addition to "
+        "least_gain_ratio, because the copy loads both memory controllers.",
     ),
     cfg.FloatOpt(
         "memory_pace_kib_per_s",
         default=_DEFAULT.memory_pace_kib_per_s,
         min=4096.0,
-        help="How fast memory is moved between nodes while nobody minds, in KiB per second.",
+        help="Rate at which memory is moved between NUMA nodes while no sensitive server is "
+        "affected, in KiB per second.",
     ),
     cfg.FloatOpt(
         "phased_pace_ratio",
         default=_DEFAULT.phased_pace_ratio,
         min=0.01,
         max=1.0,
-        help="Share of that pace while a memory controller that copies is busy and serves a VP "
-        "which is sensitive to it, unless the guest that moves has the higher priority.",
+        help="Share of memory_pace_kib_per_s that applies while a busy memory controller takes "
+        "part in the copy and serves a memory-sensitive server. A moved server with the higher "
+        "priority is copied at the full rate.",
     ),
     cfg.FloatOpt(
         "partition_llc_ratio",
         default=_DEFAULT.partition_llc_ratio,
         min=0.01,
         max=1.0,
-        help="Share of the LLC that is left to a VP which lives off no cache and evicts others, "
-        "where the hardware can partition it (resctrl).",
+        help="Share of the LLC that remains for an aggressor that does not need the cache "
+        "itself, if the hardware can partition the cache (resctrl).",
     ),
     cfg.FloatOpt(
         "partition_bandwidth_ratio",
         default=_DEFAULT.partition_bandwidth_ratio,
         min=0.01,
         max=1.0,
-        help="Share of the memory bandwidth that is left to a VP which overloads a controller, "
-        "where the hardware can limit it (resctrl).",
+        help="Share of the memory bandwidth that remains for an aggressor that overloads a "
+        "memory controller, if the hardware can limit the bandwidth (resctrl).",
     ),
     cfg.FloatOpt(
         "escalate_after_s",
         default=_DEFAULT.escalate_after_s,
         min=1.0,
-        help="A VP that is hurt for so long and that nothing on this node helps is told to the "
-        "cluster.",
+        help="Seconds of unresolved interference before escalation: no action on the host helped "
+        "the server.",
     ),
     cfg.FloatOpt(
         "demand_sensitivity",
         default=_DEFAULT.demand_sensitivity,
         min=0.1,
         max=1.0,
-        help="Merlin: a VP that uses more than this share of its allotted CPU asks for more.",
+        help="Merlin: share of its allotted CPU above which a server gets more CPU.",
     ),
     cfg.FloatOpt(
         "epoch_s",
         default=_DEFAULT.epoch_s,
         min=1.0,
-        help="Merlin: least time between two reconfigurations for one VP.",
+        help="Merlin: least number of seconds between two reconfigurations for one server.",
     ),
     cfg.FloatOpt(
         "repercussion_s",
         default=_DEFAULT.repercussion_s,
         min=1.0,
-        help="Merlin: a co-runner whose state gets worse within this time after a reconfiguration "
-        "was hurt by it.",
+        help="Merlin: seconds after a reconfiguration in which a neighbour that gets degraded "
+        "counts as degraded by it.",
     ),
     cfg.FloatOpt(
         "epsilon",
         default=_DEFAULT.epsilon,
         min=0.0,
         max=1.0,
-        help="Merlin: difference of weighted degradations between two VPs that counts as fair.",
+        help="Merlin: difference of the weighted degradations of two servers up to which a "
+        "distribution counts as fair.",
     ),
     cfg.StrOpt(
         "home_on_arrival",
         default=_DEFAULT.home_on_arrival.value,
         choices=[
-            (Homing.NEVER.value, "leave placement at arrival to the kernel"),
+            (Homing.NEVER.value, "leave the initial placement to the kernel"),
             (
                 Homing.ENFORCE.value,
-                "home VPs while the mode is `enforce`, propose it while it is `advise`",
+                "place new servers in mode `enforce`, propose their placement in mode `advise`",
             ),
-            (Homing.ALWAYS.value, "home VPs in every mode, `observe` included"),
+            (Homing.ALWAYS.value, "place new servers in every mode, including `observe`"),
         ],
-        help="Whether a VP gets one LLC domain when it arrives. That is placement, not "
-        "mitigation: journalled and undone like the rest.",
+        help="Whether a new server is placed on the CPUs of one LLC domain. This is initial "
+        "placement, not mitigation. It is journalled and reverted like every other change.",
     ),
 ]
 for _option in POLICY_OPTS:
@@ -315,7 +331,7 @@ def with_option(policy: Policy, name: str, text: str) -> Policy:
     """One option as a file would have it. Raises ValueError, which says what is allowed."""
     known = {opt.dest: opt for opt in POLICY_OPTS}
     if name not in known:
-        raise ValueError(f"no policy option {name!r}: one of {', '.join(sorted(known))}")
+        raise ValueError(f"{name!r} is not a policy option: use one of {', '.join(sorted(known))}")
     try:
         value = known[name].type(text)
     except ValueError as exc:

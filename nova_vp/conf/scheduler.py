@@ -26,71 +26,76 @@ OPTS = [
         default=180.0,
         min=1.0,
         max=LONGEST_S,
-        help="A host whose last digest was received longer ago than this is unknown: three missed "
-        "refreshes at the default interval.",
+        help="Seconds after the last digest from which a host is stale: its values are then "
+        "treated as unknown. The default is three missed refreshes at the default [bus] "
+        "refresh_interval_s.",
     ),
     cfg.StrOpt(
         "stale_hosts",
         default=StaleHosts.PASS.value,
         choices=[
-            (StaleHosts.PASS.value, "unknown hosts are left to Nova's other filters"),
-            (StaleHosts.REFUSE.value, "unknown hosts take no server with vp:isolation=strict"),
+            (StaleHosts.PASS.value, "pass stale hosts to the other filters of Nova"),
+            (StaleHosts.REFUSE.value, "reject stale hosts for servers with vp:isolation=strict"),
         ],
-        help="What VPIsolationFilter does with hosts nothing is known of. Passing keeps the cloud "
-        "usable when the message bus or our agents are down.",
+        help="What VPIsolationFilter does with stale or unknown hosts. The default keeps the "
+        "cloud usable when the message bus or the agents are down.",
     ),
     cfg.FloatOpt(
         "interference_weight_multiplier",
         default=100.0,
-        help="Multiplier of VPInterferenceWeigher, whose weights lie between 0 and 1. Nova's RAM, "
-        "CPU and disk weighers add up to at most 3 at their defaults: at 100, a predicted loss of "
-        "3 percentage points beyond [policy] strict_max_hurt_ratio outweighs all of them. 0 turns "
-        "the weigher off. Aggregate metadata of the same name wins.",
+        help="Multiplier of VPInterferenceWeigher, whose weights are between 0 and 1. With the "
+        "default of 100, a predicted loss of 3 percentage points beyond [policy] "
+        "strict_max_hurt_ratio outweighs Nova's RAM, CPU and disk weighers, which add up to at "
+        "most 3 at their defaults. 0 disables the weigher. Aggregate metadata of the same name "
+        "takes precedence.",
     ),
     cfg.ListOpt(
         "known_hosts",
         default=[],
         mutable=True,
-        help="The only host names from which digests and reports are accepted. Empty: any. Who "
-        "holds credentials for the message bus can speak for every host accepted here.",
+        help="Host names from which digests and reports are accepted. Empty, the default: all. "
+        "Anyone with credentials of the message bus can publish for every accepted host.",
     ),
     cfg.FloatOpt(
         "traits_interval_s",
         default=60.0,
         min=0.0,
         max=LONGEST_S,
-        help="How often the CUSTOM_VP_* traits of the hosts are compared with what Placement has, "
-        "give or take a tenth. Needs [cloud]. 0: never; the traits stay as they are.",
+        help="Seconds between two comparisons of the CUSTOM_VP_* traits of the hosts with those "
+        "in Placement; a random tenth is added or subtracted. Needs [cloud]. 0 disables the "
+        "comparison, and the traits stay as they are.",
     ),
     cfg.IntOpt(
         "batch_size",
         default=100,
         min=1,
         max=1000,
-        help="Reports that vp-scheduler stores in one transaction at most.",
+        help="Maximum number of reports that vp-scheduler stores in one transaction. Larger "
+        "values store faster, and repeat more work when a transaction fails.",
     ),
     cfg.IntOpt(
         "history_days",
         default=7,
         min=0,
         max=36500,
-        help="Days for which the minutes of hosts and servers are kept, for charts. A host with 20 "
-        "servers takes about 1.5 MiB a day. 0: no history is written.",
+        help="Days for which the history of hosts and servers, one row per minute, is kept for "
+        "charts. A host with 20 servers takes about 1.5 MiB per day. 0: no history is written.",
     ),
     cfg.IntOpt(
         "ledger_days",
         default=90,
         min=1,
         max=36500,
-        help="Days for which actions and settled escalations are kept, and for which a host or a "
-        "server that is not heard any more is remembered.",
+        help="Days for which actions and settled escalations are kept. Hosts and servers that no "
+        "longer report are listed for the same time.",
     ),
     cfg.IntOpt(
         "learn_from_vps",
         default=3,
         min=1,
-        help="Servers of one flavor and image that must have been measured before the next one "
-        "that nobody has measured is taken to be like most of them.",
+        help="Number of measured servers of one flavor and image from which a new, unmeasured "
+        "server is assumed to have the most common state of them. The default avoids conclusions "
+        "from a single server.",
     ),
     *metrics_opts(),
 ]

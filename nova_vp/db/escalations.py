@@ -198,7 +198,7 @@ class Ledger:
             row = session.get(EscalationRow, id)
             if row is None:
                 raise KeyError(id)
-            raise NotProposed(f"{id} is {row.status}; only what is proposed can be accepted")
+            raise NotProposed(f"{id} is {row.status}; only proposed escalations can be accepted")
 
     def get(self, id: str) -> Escalation | None:
         with self._facade.reader.using(Context()) as session:

@@ -116,9 +116,11 @@ def _told(check: Check, moment: str) -> dict[str, Any]:
 def bus_check(is_reachable: bool | None, is_listening: bool = True) -> Check:
     """`is_reachable`: None where nobody can tell. A process without its bus goes on by itself."""
     if is_reachable is False:
-        told = "no broker of [bus] transport_url takes connections: check RabbitMQ and the network"
+        told = (
+            "no broker of [bus] transport_url accepts connections: check RabbitMQ and the network"
+        )
     elif not is_listening:
-        told = "nothing is heard yet: check the user, password and vhost in [bus] transport_url"
+        told = "no message has arrived yet: check user, password and vhost in [bus] transport_url"
     else:
         return Check("bus", "connection", Status.PASS)
     return Check("bus", "connection", Status.WARN, told)

@@ -14,7 +14,7 @@ def test_libvirt_its_servers_and_caches(libvirt_subject: LibvirtSubject) -> None
         [found] = host.libvirt(connection)
         assert (found.level, found.told.split()[0].count(".")) == (Level.OK, 2)
         [servers] = host.servers(libvirt_subject.guests)
-        assert servers.told.startswith("1 run here")
+        assert servers.told.startswith("1 running")
         assert next(iter(host.caches(libvirt_subject.guests))).name == "caches"
     finally:
         connection.close()

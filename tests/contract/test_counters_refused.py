@@ -118,7 +118,7 @@ def test_perf_leaves_a_pmu_alone_that_kvm_gives_to_guests(
     [
         (errno.EACCES, NOT_PERMITTED),
         (errno.EOPNOTSUPP, NO_PMU),
-        (errno.EMFILE, (*OUT_OF_FDS, f"{4 * EVENTS_PER_THREAD} for the guests of now")),
+        (errno.EMFILE, (*OUT_OF_FDS, f"{4 * EVENTS_PER_THREAD} for the servers now")),
     ],
 )
 def test_one_guest_refused_is_told_and_tried_again(
@@ -144,7 +144,7 @@ def test_out_of_descriptors_some_guests_are_still_read(perf: PerfSubject) -> Non
     problems = perf.driver.problems()
     assert set(problems) == {guest.guest_uuid for guest in guests} - read
     for text in problems.values():
-        assert_tells(text, *OUT_OF_FDS, f"{4 * per_guest} for the guests of now")
+        assert_tells(text, *OUT_OF_FDS, f"{4 * per_guest} for the servers now")
     perf.limit_fds(1024)
     assert len(perf.driver.read(guests)) == 4
 

@@ -113,7 +113,7 @@ def test_what_a_killed_qemu_left_is_not_taken_for_an_idle_guest(tmp_path: Path, 
     life.die()
     for source in (counters, open_vpmu(tmp_path)):
         assert source.read([guest]) == {}
-        assert "of an earlier life" in source.problems()[guest.guest_uuid]
+        assert "from an earlier start" in source.problems()[guest.guest_uuid]
     (tmp_path / f"error.{guest.domain_name}").write_text("bad option in this life")
     assert counters.read([guest]) == {}
     assert "bad option in this life" in counters.problems()[guest.guest_uuid]
@@ -125,7 +125,7 @@ def test_the_plugins_own_reason_is_passed_on(tmp_path: Path) -> None:
     counters = open_vpmu(tmp_path)
     assert counters.read([guest]) == {}
     text = counters.problems()[guest.guest_uuid]
-    assert "the plugin refused this guest: llc_kib=7 is no power of two" in text
+    assert "the plugin refused this server: llc_kib=7 is no power of two" in text
     assert len(text) < 600
 
 

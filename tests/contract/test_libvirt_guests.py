@@ -75,7 +75,7 @@ def test_a_guest_whose_xml_no_parser_takes_hides_no_other(subject, caplog):
     for _ in range(2):
         assert [guest.uuid for guest in subject.guests.read()] == [uuid]
     [told] = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
-    assert f"vp={strange} cannot be watched" in told
+    assert f"vp={strange} cannot be measured" in told
     assert "virsh dumpxml" in told
 
 

@@ -178,7 +178,7 @@ def test_a_node_that_fills_up_ends_it(subject, guest, there):
 
 @pytest.mark.parametrize("shares", [(), ((0, 0.5),), ((0, 1.0), (1, 0.0)), ((99, 1.0),)])
 def test_shares_of_no_host_are_refused(subject, guest, here, shares):
-    with pytest.raises(ApplyFailed, match="are no shares"):
+    with pytest.raises(ApplyFailed, match="are not shares"):
         move(subject, guest, shares)
     assert subject.mover.read(guest, Knob.MEMORY) == here
 

@@ -82,8 +82,8 @@ def test_a_terminal(counting, options, tmp_path):
     before = [one.XMLDesc() for one in counting.host.connect().listAllDomains()]
     with Terminal([*options, "--interval", "0.2"]) as terminal:
         screen = terminal.wait_for("8 bulldog")
-        assert screen.startswith("here  watching alone  counters vpmu")
-        assert "no agent runs here: watching by itself, nothing is changed" in screen
+        assert screen.startswith("here  read-only  counters vpmu")
+        assert "no agent runs on this host: read-only view, nothing is changed" in screen
         web, batch = (row_of(screen, name) for name in ("web", "batch"))
         assert [web[1], *web[3:6]] == ["0-1", "8", "bulldog", "0.67"]
         assert batch[-1] == "idle"

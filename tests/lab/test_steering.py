@@ -159,12 +159,12 @@ def test_who_looks_sees_the_harm_begin(cast):
     victim, noisy = cast.victim.name, cast.noisy.name
     on_host = Terminal([LAB, "shell", HOST, "vp-agent", "top"])
     with top("admin") as operators, top("tenant-a") as tenants, on_host:
-        operators.wait_for_line("3 servers, 0 hurt")
+        operators.wait_for_line("3 servers, 0 degraded")
         tenants.wait_for_line(victim, "0 pug", "no")
         on_host.wait_for_line(victim, "0 pug", "no")
         cast.wait_for_harm()
         on_host.wait_for_line(victim, "8 bulldog", "cache", f"by {noisy}")
-        operators.wait_for_line("3 servers, 1 hurt")
+        operators.wait_for_line("3 servers, 1 degraded")
         operators.wait_for_line(victim, HOST, "8 bulldog", "yes")
         screen = tenants.wait_for_line(victim, "8 bulldog", "yes")
         assert cast.betrayed(screen) == set()
@@ -178,17 +178,17 @@ def test_only_operators_are_told_who_it_is(cast):
 
     def explained():
         told = cast.run(f"vp explain {cast.victim.name}").words
-        return told if "Guilty" in told else None
+        return told if "Aggressor" in told else None
 
     told = wait(explained, "the API to have the news")
-    assert f"Guilty: {cast.noisy.name} ({cast.noisy.id})" in told
+    assert f"Aggressor: {cast.noisy.name} ({cast.noisy.id})" in told
     assert f"`openstack vp host set {HOST} --mode enforce`" in told
     assert cast.betrayed(told) >= {cast.noisy.name, cast.noisy.id, HOST}
     told = cast.run(f"--debug vp explain {cast.victim.name}", "tenant-a")
     assert told.rc == 0
     assert "Yes, by a neighbour." in told.out
     on_host = vp_agent(HOST, "explain", cast.victim.name).stdout
-    assert f"Guilty: {cast.noisy.name}" in on_host
+    assert f"Aggressor: {cast.noisy.name}" in on_host
 
 
 def test_a_host_is_steered_by_itself_while_the_broker_is_away(cast):
@@ -197,10 +197,10 @@ def test_a_host_is_steered_by_itself_while_the_broker_is_away(cast):
     cloud.stop("rabbitmq")
     try:
         ordered = vp_agent(HOST, "order", filler.name, "--opt-out")
-        assert ordered.stdout == f"{filler.name} ({filler.id})\n  here: opted out\n"
+        assert ordered.stdout == f"{filler.name} ({filler.id})\n  on this host: opted out\n"
         wait(lambda: placement(filler.id) == BOTH_CPUS, "its pin to go", deadline_s=60)
         stays(HOST, lambda: placement(filler.id) == BOTH_CPUS)
-        assert "left alone" in vp_agent(HOST, "explain", filler.name).stdout
+        assert "measured, but not changed" in vp_agent(HOST, "explain", filler.name).stdout
     finally:
         cloud.start("rabbitmq")
 
@@ -212,7 +212,7 @@ def test_a_host_is_steered_by_itself_while_the_broker_is_away(cast):
     assert shown["unmanaged"]["reason"] == "opted-out"
     assert shown["orders"]["opt_out"] is False, "that one is the host's own"
     ordered = vp_agent(HOST, "order", filler.name, "--opt-in")
-    assert (ordered.returncode, ordered.stdout) == (0, "nothing is ordered of single servers\n")
+    assert (ordered.returncode, ordered.stdout) == (0, "no overrides\n")
     wait_until_homed(HOST, filler.id)
 
 
@@ -225,7 +225,7 @@ def test_what_is_undone_is_told_as_undone(cast):
     [move] = wait(cast.moves, "the API to have the news")
     assert (move["Server"], move["Host"]) == (cast.noisy.id, HOST)
     # The victim must not leave in its stead.
-    assert "its host was told" in cast.run(f"vp set {cast.victim.name} --mode observe").words
+    assert "its host received this" in cast.run(f"vp set {cast.victim.name} --mode observe").words
     assert move["ID"] in cast.run(f"vp action undo {move['ID']}").words
     wait(lambda: placement(cast.noisy.id) == home, "it to be back")
 
@@ -238,7 +238,7 @@ def test_what_is_undone_is_told_as_undone(cast):
     assert undoing["ID"] != move["ID"]
     again = cast.run(f"vp action undo {move['ID']}")
     assert again.rc == 1
-    assert f"{move['ID']} (undone): nothing that it set stands any more" in again.err
+    assert f"{move['ID']} (undone): nothing remains to revert" in again.err
     cast.wait_for_harm()
 
 
@@ -254,20 +254,20 @@ def test_servers_go_by_name_and_by_id(cast):
 @pytest.mark.parametrize(
     ("command", "mend"),
     [
-        ("show {nobody}", "`openstack vp list` shows those that are"),
-        (f"show {uuids.uuid4()}", "`openstack vp list` shows those that are"),
-        ("explain {nobody}", "`openstack vp list` shows those that are"),
-        ("history {nobody}", "`openstack vp list` shows those that are"),
-        ("set {nobody} --opt-out", "`openstack vp list` shows those that are"),
-        ("unset {nobody} --opt-out", "`openstack vp list` shows those that are"),
-        ("set {victim}", "Say what: --mode, --opt-out or --priority."),
-        ("action show {nobody}", "`openstack vp action list` shows those that are"),
-        ("action undo {nobody}", "`openstack vp action list` shows those that are"),
-        ("action apply {nobody}", "`openstack vp action list` shows those that are"),
-        ("host show {nobody}", "`openstack vp host list` shows the known ones"),
-        ("host set {nobody} --mode observe", "`openstack vp host list` shows the known ones"),
-        ("escalation show {nobody}", "`openstack vp escalation list` shows those"),
-        ("profile show {nobody}", "`openstack vp profile list` shows those"),
+        ("show {nobody}", "`openstack vp list` lists the known servers"),
+        (f"show {uuids.uuid4()}", "`openstack vp list` lists the known servers"),
+        ("explain {nobody}", "`openstack vp list` lists the known servers"),
+        ("history {nobody}", "`openstack vp list` lists the known servers"),
+        ("set {nobody} --opt-out", "`openstack vp list` lists the known servers"),
+        ("unset {nobody} --opt-out", "`openstack vp list` lists the known servers"),
+        ("set {victim}", "Give at least one of --mode, --opt-out and --priority."),
+        ("action show {nobody}", "`openstack vp action list` lists the stored actions"),
+        ("action undo {nobody}", "`openstack vp action list` lists the stored actions"),
+        ("action apply {nobody}", "`openstack vp action list` lists the stored actions"),
+        ("host show {nobody}", "`openstack vp host list` lists the known hosts"),
+        ("host set {nobody} --mode observe", "`openstack vp host list` lists the known hosts"),
+        ("escalation show {nobody}", "`openstack vp escalation list` lists the stored"),
+        ("profile show {nobody}", "`openstack vp profile list` lists the known"),
     ],
 )
 def test_who_mistypes_is_told_in_one_line_what_to_do(cast, command, mend):
@@ -282,7 +282,7 @@ def test_who_mistypes_is_told_in_one_line_what_to_do(cast, command, mend):
     [
         (("explain", NOBODY), "give the id of one of: {filler}"),
         (("order", NOBODY, "--opt-out"), "give a UUID of `vp-agent status --json`: {filler}"),
-        (("undo", NOBODY), "those that could be undone: "),
+        (("undo", NOBODY), "actions that can be reverted: "),
         (("accept", NOBODY), "`vp-agent mode advise`"),
     ],
 )
@@ -330,7 +330,7 @@ def test_lists_are_for_programs_and_for_narrow_terminals(cast):
 def test_who_is_opted_out_is_let_go_of_at_once(cast):
     assert not cast.is_free(HOST)
     told = cast.run(f"vp set {cast.noisy.name} --opt-out", "tenant-b").words
-    assert "opted out: it is measured and left alone; its host was told" in told
+    assert "opted out: it is measured, but not changed; its host received this" in told
     wait(lambda: cast.is_free(HOST), "its pin to go", deadline_s=60)
     stays(HOST, lambda: cast.is_free(HOST))
     for user in ("admin", "tenant-b"):
@@ -358,7 +358,7 @@ def is_opted_out(cast, seen):
 
 def test_who_is_opted_in_again_is_placed_again(cast):
     told = cast.run(f"vp unset {cast.noisy.name} --opt-out", "tenant-b").words
-    assert "nothing is ordered; its host was told" in told
+    assert "no override; its host received this" in told
     wait_until_homed(OTHER, cast.noisy.id)
     assert len(placement(cast.noisy.id)) == 1
 
@@ -367,7 +367,7 @@ def test_an_order_outlives_the_silence_of_the_host(cast):
     cloud.stop(f"vp-agent@{OTHER}")
     try:
         told = cast.run(f"vp set {cast.noisy.id} --opt-out", "tenant-b")
-        assert "its host will obey as soon as it is heard" in told.out
+        assert "applied when its host next reports" in told.out
     finally:
         cloud.start(f"vp-agent@{OTHER}")
     wait_for_vp(OTHER, cast.noisy.id, "the order", lambda seen: seen["unmanaged"] == "opted-out")

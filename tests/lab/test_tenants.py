@@ -126,7 +126,7 @@ def test_an_own_server_is_shown_with_what_was_done_and_nothing_else(tenancy, ten
     assert told["project_id"] == tenancy.projects[tenant]
     assert {key for action in body["vp"]["actions"] for key in action} == ACTION
     deeds = {(action["what"], action["result"]) for action in told["actions"]}
-    place = ("this server was given a place within its host", "applied")
+    place = ("this server was placed within its host", "applied")
     if tenant == "tenant-a":
         assert deeds == {place, ("a neighbour was moved away", "mended")}
         assert (told["state"], told["hurt_by_neighbour"]) == (0, False)

@@ -275,9 +275,9 @@ def test_the_socket_serves_status_mode_and_errors(world, tmp_path):
         assert world.control.commanded().mode is Mode.OBSERVE
         with pytest.raises(Refused, match="advise"):
             ask(folder, "accept", "x")
-        with pytest.raises(Refused, match="known orders: status, mode"):
+        with pytest.raises(Refused, match="known commands: status, mode"):
             ask(folder, "dance", "nonsense")
-        with pytest.raises(Refused, match="no mode 'nonsense': give one of observe"):
+        with pytest.raises(Refused, match="'nonsense' is not a mode: use one of observe"):
             ask(folder, "mode", "nonsense")
     finally:
         server.close()

@@ -84,7 +84,7 @@ def test_an_opted_out_server_bears_nothing_of_ours_from_the_next_tick_on(world: 
     assert results(world, neighbour) == {action_id: Result.UNDONE}
     world.tick(60)
     assert world.placement(neighbour) == found, "although its victim is hurt"
-    assert of(world, neighbour).unmanaged_detail == "somebody ordered that nova-vp leave it alone"
+    assert of(world, neighbour).unmanaged_detail == "an override opts it out"
 
 
 def test_who_is_opted_in_again_is_managed_again(world: World) -> None:
@@ -448,9 +448,9 @@ def test_only_a_server_of_this_host_can_be_ordered_of(world: World) -> None:
     one, _ = world.boot(CHASE, name="web"), world.boot(CHASE, name="web")
     world.tick()
     book = world.control.servers
-    with pytest.raises(CannotOrder, match="several servers of that name"):
+    with pytest.raises(CannotOrder, match="several servers on this host have that name"):
         book.order("web", {"opt_out": True})
-    with pytest.raises(CannotOrder, match=r"no such server runs here; give a UUID .*: web, web"):
+    with pytest.raises(CannotOrder, match=r"no such server on this host; give a UUID .*: web, web"):
         book.order("db", {"opt_out": True})
     book.order(world.host.guests[one].guest.domain_name, {"priority": 3})
     world.host.end(one)
@@ -487,7 +487,7 @@ def test_the_mode_is_told_without_a_new_one(world, monkeypatch, capsys) -> None:
         assert capsys.readouterr().out == "mode advise\n"
         status.clear()
         assert command(folder, "mode", monkeypatch=monkeypatch) == 1
-        assert "no tick yet" in capsys.readouterr().err
+        assert "no sample yet" in capsys.readouterr().err
 
 
 def test_the_end_of_a_recording_names_its_file(world, monkeypatch, capsys) -> None:
@@ -497,9 +497,9 @@ def test_the_end_of_a_recording_names_its_file(world, monkeypatch, capsys) -> No
 
     with served(world) as folder:
         tape = folder.path / "tape"
-        assert told("on", str(tape)) == f"recording into {tape}, until `vp-agent record off`"
-        assert told("off") == f"the recording is in {tape}"
-        assert told("off") == "nothing was recorded"
+        assert told("on", str(tape)) == f"recording to {tape} until `vp-agent record off`"
+        assert told("off") == f"recording stopped; the file is {tape}"
+        assert told("off") == "no recording was running"
 
 
 def test_orders_of_one_server_from_the_command_line(world, monkeypatch, capsys) -> None:
@@ -514,18 +514,18 @@ def test_orders_of_one_server_from_the_command_line(world, monkeypatch, capsys) 
             lines = capsys.readouterr().out.splitlines()
             return [line for line in lines if " INFO " not in line]
 
-        assert order("db") == ["nothing is ordered of single servers"]
+        assert order("db") == ["no overrides"]
         assert order("web", "--opt-out", "--mode", "observe", "--priority", "0") == [
             f"web ({uuid})",
-            "  by the cloud: mode advise",
-            "  here: opted out, mode observe, priority 0",
+            "  in the cloud: mode advise",
+            "  on this host: opted out, mode observe, priority 0",
         ]
         order("db", "--priority", "9")
-        assert "  here: priority 9" in order()
+        assert "  on this host: priority 9" in order()
         left = order("web", "--opt-in", "--mode", "host", "--priority", "flavor")
-        assert left == [f"web ({uuid})", "  by the cloud: mode advise"]
+        assert left == [f"web ({uuid})", "  in the cloud: mode advise"]
         assert command(folder, "order", "nobody", "--opt-out", monkeypatch=monkeypatch) == 1
-        assert "vp-agent: nobody: no such server runs here" in capsys.readouterr().err
+        assert "vp-agent: nobody: no such server on this host" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -533,7 +533,7 @@ def test_orders_of_one_server_from_the_command_line(world, monkeypatch, capsys) 
     ["", "[]", "[" * 3000, '{"server": 7}', '{"dance": 1}', '{"server":"a","priority":true}'],
 )
 def test_a_line_that_orders_nothing_is_told_apart_from_none(world: World, value: str) -> None:
-    with served(world) as folder, pytest.raises(Refused, match="that is no order for a server"):
+    with served(world) as folder, pytest.raises(Refused, match="not a valid override"):
         ask(folder, "order", value)
 
 
@@ -547,7 +547,8 @@ def test_a_fault_of_the_agent_is_not_blamed_on_who_asked(world: World, caplog) -
         assert "Traceback" in caplog.text
         for line in (b"{}\n", b"7\n", b'{"do": ["status"]}\n', b"[" * 4000 + b"\n"):
             assert (
-                "known orders: status" in control_socket._answer({"status": broken}, line)["error"]
+                "known commands: status"
+                in control_socket._answer({"status": broken}, line)["error"]
             )
 
 
@@ -573,14 +574,14 @@ def test_an_action_is_undone_with_the_next_tick_and_told(world: World, caplog) -
 
 
 def test_undo_is_refused_where_nothing_is_to_be_undone(world: World) -> None:
-    with pytest.raises(UnknownAction, match=r"no action 'x' was done here.*undone: none"):
+    with pytest.raises(UnknownAction, match=r"no recent action 'x' on this host.*reverted: none"):
         world.control.undo("x")
     _, _, action_id = a_moved_neighbour(world)
-    with pytest.raises(UnknownAction, match=f"could be undone: {action_id}"):
+    with pytest.raises(UnknownAction, match=f"can be reverted: {action_id}"):
         world.control.undo("x")
     world.control.undo(action_id)
     world.tick(2)
-    with pytest.raises(NotInForce, match=r"\(undone\): nothing that it set stands any more"):
+    with pytest.raises(NotInForce, match=r"\(undone\): nothing remains to revert"):
         world.control.undo(action_id)
 
 
@@ -616,8 +617,8 @@ def test_undo_from_the_command_line(world, monkeypatch, capsys) -> None:
     _, neighbour, action_id = a_moved_neighbour(world)
     with served(world) as folder:
         assert command(folder, "undo", action_id, monkeypatch=monkeypatch) == 0
-        assert f"{action_id} is undone with the next tick" in capsys.readouterr().out
+        assert f"{action_id} will be reverted in the next tick" in capsys.readouterr().out
         world.tick()
         assert world.host.guests[neighbour].journal is None
         assert command(folder, "undo", "vp-0", monkeypatch=monkeypatch) == 1
-        assert "no action 'vp-0' was done here lately" in capsys.readouterr().err
+        assert "no recent action 'vp-0' on this host" in capsys.readouterr().err

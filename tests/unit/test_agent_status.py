@@ -43,8 +43,8 @@ def test_a_proposal_names_the_server_and_says_how_to_accept():
     text = render(told(proposals=[proposal]))
     words = " ".join(text.split())
     assert "proposed move-6f1c2d3e: noisy CPUs 0-127 -> 0,2,4" in words
-    assert "; gone cap none -> 90 % of each vCPU: its misses hurt a neighbour" in words
-    assert text.endswith("To have one applied: `vp-agent accept ID`, in mode advise")
+    assert "; gone cap none -> 90 % of each vCPU: its cache misses degrade a neighbour" in words
+    assert text.endswith("To apply a proposal in mode advise: `vp-agent accept ID`")
     assert max(map(len, text.splitlines())) <= 100
 
 
@@ -88,7 +88,9 @@ def test_what_happens_to_the_hosts_memory_is_told():
 def test_an_escalation_names_the_server_and_what_hurts_it():
     one = {"id": "e-1", "victim": SERVER, "kind": "interconnect"}
     text = render(told(escalations=[one]))
-    assert "nothing on this host helps noisy (e-1): neighbours keep the interconnect busy" in text
+    assert (
+        "escalation e-1: no action on this host helps noisy: neighbours overload the link" in text
+    )
     assert max(map(len, text.splitlines())) <= 100
 
 

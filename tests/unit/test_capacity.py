@@ -91,9 +91,8 @@ def test_it_says_whether_the_cpus_could_fill_the_controller():
     topology = nodes(2)
     notes = found(topology, ModelledHost(topology, {0: 35 * GB, 1: 500 * GB})).notes
     assert notes == (
-        "node 0: its memory controller is full from 4 of 8 CPUs on",
-        "node 1: its CPUs alone cannot fill its memory controller, which bears more than is said "
-        "here",
+        "node 0: 4 of 8 CPUs saturate its memory controller",
+        "node 1: its CPUs cannot saturate its memory controller; the real limit is higher",
     )
 
 
@@ -134,7 +133,7 @@ def test_when_time_is_up_what_tells_most_was_measured():
     assert capacity.node_lines_per_s == pytest.approx(40 * GB / 64)
     assert capacity.link_lines_per_s == pytest.approx(20 * GB / 64)
     assert capacity.remote_penalty_ratio == pytest.approx(1.6)
-    assert told[-1].startswith("time is up: ")
+    assert told[-1].startswith("time limit reached: ")
 
 
 def test_caches_of_one_node_are_used_in_turn():
@@ -161,7 +160,7 @@ def test_a_modelled_host_is_asked_for_its_model(tmp_path):
     source = vpmu(tmp_path)
     assert isinstance(source, KnowsCapacity)
     assert not isinstance(NoCounters(""), KnowsCapacity)
-    with pytest.raises(CannotCalibrate, match="start one server"):
+    with pytest.raises(CannotCalibrate, match="Start one server"):
         modelled(source)
     make_controller(tmp_path, 0, 4_800_000)
     make_controller(tmp_path, 1, 2_400_000)
@@ -181,7 +180,7 @@ def test_the_command_takes_the_model_although_servers_run(tmp_path):
     host.boot()
     done = calibrate.run(vpmu(tmp_path), FakeGuests(host), print, is_forced=False)
     assert done.record.how == "vpmu"
-    assert done.lines[0].startswith("limits: a node bears 3.4 M misses/s")
+    assert done.lines[0].startswith("limits: 3.4 M misses/s per NUMA node")
 
 
 def test_it_does_not_measure_beside_running_servers():
@@ -189,7 +188,7 @@ def test_it_does_not_measure_beside_running_servers():
     for _ in range(7):
         host.boot()
     with pytest.raises(
-        CannotCalibrate, match=r"7 servers run here \(server-1, .*\.\.\.\).*--force"
+        CannotCalibrate, match=r"7 servers run on this host \(server-1, .*\.\.\.\).*--force"
     ):
         calibrate.run(NoCounters(""), FakeGuests(host), print, is_forced=False)
 
@@ -226,7 +225,7 @@ def test_memory_is_measured_for_real(tmp_path):
     assert real.read_bytes_per_s((cpu,), 0, 0.05) > 0
     with pytest.raises(bench.BenchFailed, match="memory of node 1000"):
         real.read_bytes_per_s((cpu,), 1000, 0.05)
-    with pytest.raises(bench.BenchFailed, match="cannot be measured here"):
+    with pytest.raises(bench.BenchFailed, match="cannot be measured on this host"):
         real.latency_s(8191, 0, 0.05)
 
 
@@ -304,6 +303,5 @@ def test_status_tells_the_limits():
         {"node_misses_per_s": 3.36e6, "link_misses_per_s": 1.2e6, "remote_penalty_ratio": 1.6}
     )
     assert line == (
-        "limits: a node bears 3.4 M misses/s, a link 1.2 M misses/s; remote memory 1.60 times as "
-        "slow"
+        "limits: 3.4 M misses/s per NUMA node, 1.2 M misses/s per link; remote latency 1.60 x local"
     )

@@ -20,7 +20,7 @@ from nova_vp.conf import database
 WRONG = [
     ("[agent]\ninterval_s = nan", "interval_s = nan: give a finite number"),
     ("[agent]\ninterval_s =", "interval_s = : give a finite number"),
-    ("[policy]\nmoves_per_minute =", "for the default, 6"),
+    ("[policy]\nmoves_per_minute =", "to use the default, 6"),
     ("[policy]\neffect_window_s = inf", "[policy] effect_window_s = inf"),
     ("[policy]\nhysteresis_ratio = soup", "hysteresis_ratio"),
     ("[bus]\nmin_publish_interval_s = nan", "min_publish_interval_s"),
@@ -147,7 +147,9 @@ def test_a_driver_of_a_database_that_is_not_installed(tmp_path: Path, command: s
     assert "Traceback" not in told
 
 
-WITHOUT_FILE = "no configuration file was found, the defaults hold: no nova-vp.conf or {}.conf in "
+WITHOUT_FILE = (
+    "no configuration file was found, so the defaults apply: no nova-vp.conf or {}.conf in "
+)
 
 
 @pytest.mark.parametrize("words", [["escalation", "list"], ["host", "forget", "vp1"]])
@@ -166,7 +168,7 @@ def test_vp_manage_names_the_database_and_where_the_options_come_from(
     ("connection", "told"),
     [
         ("mysql+pymysql://nova:secret@db/vp?ssl_key=secret", "mysql+pymysql://nova:***@db/vp"),
-        ("soup:secret", "no URL of a database"),
+        ("soup:secret", "not a database URL"),
     ],
 )
 def test_a_database_is_named_without_what_is_secret(connection: str, told: str) -> None:

@@ -21,7 +21,7 @@ VICTIM = "server-2"
 METRICS = {"cpu_cores": 1.0, "cpi": 2.5, "mpki": 20.5, "memory_factor": 0.68}
 TENANT = Reader()
 OPERATOR = Reader("accept", "set-mode", "look-at", "accept-it", "see-host")
-HEADINGS = ["Measured", "State", "Hurt", "Done", "Next"]
+HEADINGS = ["Measured", "State", "Degraded", "Actions", "Next"]
 
 
 def read(case):
@@ -43,46 +43,48 @@ def a_case(**about):
 @pytest.mark.parametrize(
     ("about", "heading", "said"),
     [
-        ({}, "Measured", "Nothing is measured of it now."),
-        ({"metrics": METRICS}, "Measured", "It uses the time of 1 CPUs and 2.5 cycles"),
-        ({"metrics": {**METRICS, "mpki": 1.9e-05}}, "Measured", "instructions 0 miss the"),
-        ({"metrics": METRICS}, "Measured", "20.5 miss the last-level cache (MPKI): 68% of those"),
-        ({"metrics": {**METRICS, "remote_ratio": 0.4}}, "Measured", "40% of its misses go to"),
-        ({}, "State", "Not known."),
-        ({"incomplete": "idle"}, "State", "Not known: it does too little to be judged."),
-        ({"incomplete": "new-code"}, "State", "Not known: new-code."),
-        ({"state": 0, "since": "NOON"}, "State", "0 of 0 to 8 (pug), since NOON: it hardly works"),
-        ({"state": 0}, "State", "Its neighbours hardly can slow it."),
+        ({}, "Measured", "There is no current measurement."),
+        ({"metrics": METRICS}, "Measured", "CPUs in use: 1. Cycles per instruction (CPI): 2.5."),
+        ({"metrics": {**METRICS, "mpki": 1.9e-05}}, "Measured", "instructions (MPKI): 0. Share"),
+        ({"metrics": METRICS}, "Measured", "misses per 1000 instructions (MPKI): 20.5."),
+        ({"metrics": {**METRICS, "remote_ratio": 0.4}}, "Measured", "another NUMA node: 40%."),
+        ({}, "State", "Unknown."),
+        ({"incomplete": "idle"}, "State", "Unknown: it is idle."),
+        ({"incomplete": "new-code"}, "State", "Unknown: new-code."),
+        ({"metrics": METRICS}, "Measured", "accesses that miss (memory factor): 68%."),
+        ({"state": 0, "since": "NOON"}, "State", "0 of 0 to 8, since NOON: it uses little memory"),
+        ({"state": 0, "reader": OPERATOR}, "State", "0 of 0 to 8 (pug): it uses little memory"),
+        ({"state": 0}, "State", "It is not sensitive to its neighbours."),
         ({"state": 5, "sensitivity": ("cache", "memory")}, "State", "a busy memory controller."),
         (
             {"state": 0, "metrics": {**METRICS, "l2_mpki": 0.31, "mpki": 0.2}},
             "State",
-            "Only 0.31 of 1000 instructions look into the last-level cache: too few for its",
+            "It has only 0.31 last-level cache accesses per 1000 instructions. Its memory factor",
         ),
         (
             {"state": 0, "metrics": {**METRICS, "l2_mpki": 40.0}},
             "State",
-            "What was measured last looks like 8: the state changes as soon as the next samples",
+            "The last sample corresponds to state 8. The state changes if the next samples agree.",
         ),
-        ({}, "Hurt", "Not known."),
-        ({"is_hurt": False}, "Hurt", "No neighbour hurts it."),
-        ({"is_hurt": True}, "Hurt", "Yes, by a neighbour."),
+        ({}, "Degraded", "Unknown."),
+        ({"is_hurt": False}, "Degraded", "No."),
+        ({"is_hurt": True}, "Degraded", "Yes, by a neighbour."),
         (
             {"is_hurt": False, "hurt": ("Yes, since NOON: it wants CPU.",)},
-            "Hurt",
+            "Degraded",
             "Yes, since NOON",
         ),
-        ({}, "Done", "Nothing so far."),
+        ({}, "Actions", "None so far."),
         (
             {"done": ("AT this",), "ordered": "opt_out"},
-            "Done",
-            "AT this Ordered by people: opt_out.",
+            "Actions",
+            "AT this Override: opt_out.",
         ),
-        ({"is_hurt": False}, "Next", "Nothing has to be done. Its host looks again every second."),
-        ({"is_hurt": True}, "Next", "Its host knows, and does what your operator lets it do."),
-        ({"unmanaged": "realtime"}, "Next", "It is measured and left alone: realtime."),
-        ({"is_stale": True}, "Next", "If that lasts, tell your operator."),
-        ({"is_stale": True, "reader": OPERATOR}, "Next", "See `see-host`, and whether vp-agent"),
+        ({"is_hurt": False}, "Next", "No action is needed. Its host continues to measure it."),
+        ({"is_hurt": True}, "Next", "Its host mitigates this as far as your operator allows."),
+        ({"unmanaged": "realtime"}, "Next", "It is measured, but not changed: realtime."),
+        ({"is_stale": True}, "Next", "If this persists, contact your operator."),
+        ({"is_stale": True, "reader": OPERATOR}, "Next", "See `see-host`, and check that vp-agent"),
     ],
 )
 def test_what_is_said(about, heading, said):
@@ -91,7 +93,7 @@ def test_what_is_said(about, heading, said):
 
 def test_what_it_suffers_is_not_called_unknown():
     told = read(a_case(is_hurt=None, hurt=("Yes, since NOON: it is far away.",)))
-    assert told["Hurt"] == "Yes, since NOON: it is far away."
+    assert told["Degraded"] == "Yes, since NOON: it is far away."
 
 
 @pytest.mark.parametrize(
@@ -99,13 +101,14 @@ def test_what_it_suffers_is_not_called_unknown():
     [
         (
             "observe",
-            "Proposed: moving. Mode observe: nothing is done unasked. To let it: `set-mode",
+            "Proposed: moving. In mode observe, the host applies nothing automatically. To change "
+            "this: `set-mode enforce`.",
         ),
         (
             "advise",
-            "Proposed: moving. It waits for you: `accept a-1`. Mode advise: nothing is done",
+            "Proposed: moving. To apply it: `accept a-1`. In mode advise, the host applies nothing",
         ),
-        ("enforce", "Proposed: moving. Its host mends this by itself"),
+        ("enforce", "Proposed: moving. Its host applies the cheapest action"),
     ],
 )
 def test_what_an_operator_can_do_next(mode, said):
@@ -117,40 +120,43 @@ def test_where_nothing_on_the_host_helps():
     about = {"is_hurt": True, "refused": ("no room",), "mode": "enforce"}
     about["escalations"] = {"e-1": "migrating"}
     cloud = read(a_case(reader=OPERATOR, **about))["Next"]
-    assert "to have a server migrated: `look-at e-1`. There it is migrating." in cloud
-    assert "Not done: no room." in cloud
+    assert "live-migrate a server: `look-at e-1`. Status of this escalation: migrating." in cloud
+    assert "Rejected: no room." in cloud
     proposed = read(a_case(reader=OPERATOR, **{**about, "escalations": {"e-1": "proposed"}}))
-    assert "migrated: `look-at e-1`. It waits for you: `accept-it e-1`." in proposed["Next"]
+    assert "a server: `look-at e-1`. To start the migration: `accept-it e-1`." in proposed["Next"]
     about["escalations"] = {"e-1": ""}
     host = read(a_case(reader=replace(OPERATOR, escalation=""), **about))["Next"]
-    assert "migrated (e-1). Not done" in host
+    assert "a server (e-1). Rejected" in host
 
 
 @pytest.mark.parametrize("mode", ["observe", "advise", "enforce"])
 def test_who_is_well_is_told_what_is_proposed_all_the_same(mode):
     told = read(a_case(reader=OPERATOR, is_hurt=False, proposed={"a-1": "moving"}, mode=mode))
     assert "Proposed: moving." in told["Next"]
-    assert ("It waits for you: `accept a-1`." in told["Next"]) is (mode == "advise")
-    assert "Nothing has to be done" not in told["Next"]
+    assert ("To apply it: `accept a-1`." in told["Next"]) is (mode == "advise")
+    assert "No action is needed" not in told["Next"]
 
 
 def test_who_hurts_others_is_told_so():
-    told = read(a_case(reader=OPERATOR, is_hurt=False, hurts=("Guilty.",), mode="enforce"))
-    assert told["Hurt"] == "No neighbour hurts it. Guilty."
-    assert told["Next"].startswith("Its host mends this by itself")
+    told = read(a_case(reader=OPERATOR, is_hurt=False, hurts=("Aggressor.",), mode="enforce"))
+    assert told["Degraded"] == "No. Aggressor."
+    assert told["Next"].startswith("Its host applies the cheapest action")
 
 
 @pytest.mark.parametrize(
     ("mode", "said"),
     [
-        ("advise", "if it does not help, it is undone. Mode advise: nothing else is done unasked."),
-        ("enforce", "if it does not help, it is undone."),
+        (
+            "advise",
+            "It is reverted if it has no effect. In mode advise, the host applies nothing else",
+        ),
+        ("enforce", "It is reverted if it has no effect."),
     ],
 )
 def test_while_what_was_done_is_judged(mode, said):
     told = read(a_case(reader=OPERATOR, is_hurt=False, is_judged=True, mode=mode))
-    assert told["Next"].startswith(f"What was done is being judged: {said}")
-    assert "Its host mends" not in told["Next"]
+    assert told["Next"].startswith(f"The last action is being verified. {said}")
+    assert "Its host applies" not in told["Next"]
 
 
 def test_a_tenant_is_told_no_command_of_operators():
@@ -180,15 +186,18 @@ def test_an_operator_on_the_host(world):
     for server in (VICTIM, victim):
         text = told(world, server)
         assert (
-            "neighbours evict its data from the last-level cache. Guilty: server-3, 1.35 M"
-            in text["Hurt"]
+            "neighbours evict its data from the last-level cache. Aggressor: server-3, 1.35 M"
+            in text["Degraded"]
         )
-        assert "Proposed: server-3 CPUs 0-3 -> 4-7: its misses hurt a neighbour" in text["Next"]
-        assert "It waits for you: `vp-agent accept vp-" in text["Next"]
-    assert told(world, "server-1")["Hurt"] == "No neighbour hurts it."
+        assert (
+            "Proposed: server-3 CPUs 0-3 -> 4-7: its cache misses degrade a neighbour"
+            in text["Next"]
+        )
+        assert "To apply it: `vp-agent accept vp-" in text["Next"]
+    assert told(world, "server-1")["Degraded"] == "No."
     guilty = told(world, "server-3")
-    assert "It is held guilty of what server-2 suffers since" in guilty["Hurt"]
-    assert "It waits for you: `vp-agent accept vp-" in guilty["Next"]
+    assert "It is a suspected aggressor: server-2 has been degraded since" in guilty["Degraded"]
+    assert "To apply it: `vp-agent accept vp-" in guilty["Next"]
 
 
 @pytest.mark.parametrize("state", [4, None])
@@ -207,15 +216,16 @@ def test_what_was_done_stands_there(world):
     a_hurt_pair(world)
     world.control.set_mode(Mode.ENFORCE)
     world.tick(4)
-    assert "server-3 CPUs 0-3 -> 4-7" in told(world, VICTIM)["Done"]
-    assert "it was done, and is being judged." in told(world, VICTIM)["Done"]
-    assert told(world, VICTIM)["Next"].startswith("What was done is being judged")
+    assert "server-3 CPUs 0-3 -> 4-7" in told(world, VICTIM)["Actions"]
+    result = "Result: it was applied; its effect is being measured."
+    assert result in told(world, VICTIM)["Actions"]
+    assert told(world, VICTIM)["Next"].startswith("The last action is being verified.")
 
 
 def test_a_server_that_does_not_run_here(world):
     a_hurt_pair(world)
     world.tick()
-    with pytest.raises(UnknownServer, match=r"no server runs here .* server-1 \(0000"):
+    with pytest.raises(UnknownServer, match=r"no server on this host is named .* server-1 \(0000"):
         told(world, "nobody")
 
 

@@ -55,9 +55,9 @@ def test_a_refusal_names_what_was_refused_and_why() -> None:
 @pytest.mark.parametrize(
     ("reason", "said"),
     [
-        (Reason.MOVE_AGGRESSOR.value, "it was done, and is being judged"),
-        (Reason.HOME.value, "it was done"),
-        ("", "it was done"),
+        (Reason.MOVE_AGGRESSOR.value, "it was applied; its effect is being measured"),
+        (Reason.HOME.value, "it was applied"),
+        ("", "it was applied"),
     ],
 )
 def test_only_what_must_prove_itself_is_being_judged(reason: str, said: str) -> None:

@@ -99,7 +99,7 @@ def test_a_host_without_counters_says_so(tmp_path: Path) -> None:
 def test_a_folder_that_refuses_is_said_once_and_costs_no_tick(telling, caplog) -> None:
     (telling.folder / f"{LOAD}.new").mkdir()
     telling.tick(3 * int(TELL_EVERY_S))
-    assert sum("not told to nova-compute" in r.getMessage() for r in caplog.records) == 1
+    assert sum("not published to nova-compute" in r.getMessage() for r in caplog.records) == 1
 
 
 def test_an_agent_that_ends_takes_its_numbers_with_it(telling) -> None:

@@ -112,7 +112,7 @@ def a_homed_guest(scene: Scene) -> str:
 def test_who_is_opted_out_is_not_given_away_either(scene: Scene) -> None:
     uuid = a_homed_guest(scene)
     scene.world.control.servers.order(uuid, {"opt_out": True})
-    assert scene.prepared(uuid) == Prepared(False, "somebody ordered that nova-vp leave it alone")
+    assert scene.prepared(uuid) == Prepared(False, "an override opts it out")
     assert not scene.is_left_alone(uuid)
 
 
@@ -178,7 +178,7 @@ def test_a_guest_that_is_gone_is_not_ready(scene: Scene) -> None:
     uuid = a_homed_guest(scene)
     scene.world.host.end(uuid)
     del scene.world.rates[uuid]
-    assert scene.prepared(uuid) == Prepared(False, "it does not run on this host")
+    assert scene.prepared(uuid) == Prepared(False, "it is not running on this host")
 
 
 def test_a_guest_that_refuses_is_not_ready_and_stays_ours(scene: Scene) -> None:
@@ -186,7 +186,7 @@ def test_a_guest_that_refuses_is_not_ready_and_stays_ours(scene: Scene) -> None:
     scene.world.host.guests[uuid].refuses = "its cgroup is gone"
     answer = scene.prepared(uuid)
     assert not answer.ready
-    assert "see the agent's log" in answer.why
+    assert "see the log of vp-agent" in answer.why
     assert not scene.is_left_alone(uuid)
 
 

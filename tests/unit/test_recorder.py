@@ -340,7 +340,7 @@ def test_only_recordings_are_appended_to(world, tmp_path):
     (tmp_path / "link").symlink_to(other)
     os.mkfifo(tmp_path / "pipe")
     for path, words in [
-        (other, "something else"),
+        (other, "is not a recording"),
         (tmp_path / "link", "cannot record"),
         (tmp_path / "pipe", "regular"),
         (tmp_path, "cannot record"),
@@ -434,7 +434,7 @@ def test_replay_with_another_number_decides_otherwise(tape, capsys):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--set", "soup=1"], "no policy option 'soup': one of "),
+        (["--set", "soup=1"], "'soup' is not a policy option: use one of "),
         (["--set", "dwell_samples=soup"], "dwell_samples=soup: invalid literal"),
         (["--set", "dwell_samples=0"], "dwell_samples=0: Should be greater than or equal to 1"),
         (["--set", "epsilon=nan"], "epsilon=nan: give a finite number"),

@@ -74,8 +74,11 @@ def test_alone_it_sees_who_is_hurt_by_whom_and_what_an_agent_would_do(world, onl
     a_hurt_pair(world)
     world.tick(4)
     text = shown(onlooker.told)
-    assert "no agent runs here: watching by itself, nothing is changed" in text
-    assert "an agent would server-3 CPUs 0-3 -> 4-7: its misses hurt a neighbour" in text
+    assert "no agent runs on this host: read-only view, nothing is changed" in text
+    assert (
+        "an agent would apply: server-3 CPUs 0-3 -> 4-7: its cache misses degrade a neighbour"
+        in text
+    )
     hurt, guilty, quiet = rows_of(text)
     assert " ".join(hurt) == "server-2 0-3 0.00 8 bulldog 0.87 67.0 268 k cache by server-3"
     assert " ".join(guilty) == "server-3 0-3 0.00 8 bulldog 1.00 45.0 1.35 M no"
@@ -105,7 +108,7 @@ def test_what_is_older_is_said_to_be(world, onlooker, shown):
     world.boot(COMPUTE)
     world.tick(3)
     text = shown(onlooker.told, "libvirt at qemu:///system does not answer")
-    assert "! as it was seen last: libvirt at qemu:///system does not answer" in text
+    assert "! showing the last sample: libvirt at qemu:///system does not answer" in text
     assert "server-1" in text
 
 
@@ -115,7 +118,7 @@ def test_a_host_without_servers(world, onlooker, shown):
 
 
 def test_an_agent_without_a_tick(shown):
-    assert "no tick yet: libvirt may be away" in shown({"watched_by": "vp-agent"})
+    assert "no sample yet: check libvirt" in shown({"watched_by": "vp-agent"})
 
 
 def test_a_problem_of_many_servers_is_told_once(world, onlooker, shown):
@@ -197,7 +200,7 @@ def test_a_terminal_beside_an_agent(world, options, answering):
         for _ in range(9):
             world.boot(STREAM)
         world.tick(4)
-        crowded = terminal.wait_for("more: make the window higher").splitlines()
+        crowded = terminal.wait_for("more: enlarge the window").splitlines()
         assert len(crowded) <= 12
         assert max(map(len, crowded)) <= WIDTH
         terminal.press("q")
@@ -209,7 +212,7 @@ def test_an_agent_that_ends_meanwhile(options, agent):
     with Terminal([VP_AGENT, *options, "top", "--interval", "0.2"]) as terminal:
         terminal.wait_for("server-2")
         agent.close()
-        assert "server-2" in terminal.wait_for("as it was seen last: no agent answers")
+        assert "server-2" in terminal.wait_for("showing the last sample: no agent answers")
         terminal.press("C-c")
         terminal.wait_for(f"{ENDED}: 0")
 
@@ -232,14 +235,14 @@ def test_programs_beside_an_agent(options, answering):
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("agent.sock", "is for its user and root alone"), ("agent.lock", "may not look into")],
+    [("agent.sock", "only its user and root can use"), ("agent.lock", "cannot read")],
 )
 def test_an_agent_that_is_another_users(options, answering, tmp_path, name, said):
     (tmp_path / "run" / name).chmod(0)
     refused = ran(*options, "top", "--once", prefix=WITHOUT_OVERRIDE)
     assert refused.returncode == 1
     assert said in refused.stderr
-    assert "run this as root" in refused.stderr
+    assert "run this command as root" in refused.stderr
 
 
 WITHOUT_OVERRIDE = (
@@ -254,7 +257,7 @@ WITHOUT_OVERRIDE = (
     ("arguments", "said"),
     [
         (["--once"], "check that libvirtd runs and that this user may connect (group libvirt)"),
-        (["--interval", "9"], "'9' are not seconds from 0.2 to 5"),
+        (["--interval", "9"], "'9' is not an interval: use 0.2 to 5 seconds"),
         (["-f", "xml"], "invalid choice: 'xml'"),
     ],
 )
@@ -268,21 +271,21 @@ def test_errors_say_what_to_do(options, arguments, said):
 def test_a_server_explained_beside_an_agent(options, answering):
     told = ran(*options, "explain", "server-2")
     assert told.stdout.startswith("server-2 (00000000-"), told.stderr
-    assert "No neighbour hurts it." in told.stdout
+    assert "Degraded  No." in told.stdout
     unknown = ran(*options, "explain", "nobody")
     assert unknown.returncode == 1
-    assert "no server runs here that is named 'nobody': give the id of one of" in unknown.stderr
+    assert "no server on this host is named 'nobody': give the id of one of" in unknown.stderr
 
 
 def test_a_live_view_needs_a_terminal(options, answering):
     refused = ran(*options, "top")
     assert refused.returncode == 1
-    assert "a live view needs a terminal: say --once for one table, or -f json" in refused.stderr
+    assert "needs a terminal: use --once (vp-agent top also has -f json)" in refused.stderr
 
 
 def test_what_is_not_installed_is_named():
     code = "import sys; sys.modules['libvirt'] = None; from vp_agent.cli.start import main; main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert "Python's package for 'libvirt' is not installed" in done.stderr
+    assert "the Python package of 'libvirt' is not installed" in done.stderr
     assert "pip install '.[agent]'" in done.stderr
     assert "Traceback" not in done.stderr

@@ -78,8 +78,9 @@ class HostBench:
         spare = self._spare_bytes(node)
         if sum(sizes.values()) > spare:
             raise BenchFailed(
-                f"a quarter of node {node}'s free memory ({spare >> 20} MiB) is too little to get "
-                f"past the caches of {len(cpus)} CPUs ({sum(sizes.values()) >> 20} MiB)"
+                f"a quarter of the free memory of node {node} ({spare >> 20} MiB) is too small: "
+                f"{len(cpus)} CPUs need {sum(sizes.values()) >> 20} MiB to exceed their caches. "
+                "Free memory, then calibrate again"
             )
         return sizes
 
@@ -129,7 +130,7 @@ class _Worker:
         if self._process.stdout.readline() != "ready\n":
             _, said = self._process.communicate()
             last = (said.strip().splitlines() or ["out of memory?"])[-1]
-            raise BenchFailed(f"memory cannot be measured here: {last}")
+            raise BenchFailed(f"memory cannot be measured on this host: {last}")
 
     def go(self) -> None:
         assert self._process.stdin
@@ -142,4 +143,6 @@ class _Worker:
         try:
             return float(self._process.stdout.readline())
         except ValueError as exc:
-            raise BenchFailed("a process that loads memory ended early (out of memory?)") from exc
+            raise BenchFailed(
+                "a process that loads memory ended early (out of memory?): calibrate again"
+            ) from exc

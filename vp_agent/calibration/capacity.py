@@ -67,10 +67,12 @@ def modelled(source: KnowsCapacity) -> Capacity:
     lines_per_s = source.node_lines_per_s()
     if lines_per_s is None:
         raise CannotCalibrate(
-            "the counters come from a model that has no memory controller yet: start one server "
-            "(its plugin makes the controllers; not with bandwidth=0), then calibrate again"
+            "the software PMU models no memory controller yet. Start one server (its plugin makes "
+            "the controllers, unless it has bandwidth=0), then calibrate again"
         )
-    return Capacity(lines_per_s, notes=("as the software PMU models it; nothing was measured",))
+    return Capacity(
+        lines_per_s, notes=("values of the software PMU's model; nothing was measured",)
+    )
 
 
 @dataclass(slots=True)
@@ -99,7 +101,7 @@ def measured(
     steps = list(_steps(bench, topology, seen))
     for number, step in enumerate(steps):
         if clock() - began_s > BUDGET_S:
-            tell(f"time is up: {len(steps) - number} of {len(steps)} measurements are left out")
+            tell(f"time limit reached: {len(steps) - number} of {len(steps)} measurements skipped")
             break
         tell(f"{number + 1}/{len(steps)} {step.title}")
         step.run()
@@ -129,21 +131,21 @@ def _local(bench: Bench, seen: _Seen, node: int, cpus: Sequence[int]) -> _Step:
         rate = bench.read_bytes_per_s(cpus, node, SPAN_S)
         seen.local.setdefault(node, {})[len(cpus)] = rate
 
-    return _Step(f"node {node}: its memory, read by {len(cpus)} of its CPUs", run)
+    return _Step(f"node {node}: local memory, read by {len(cpus)} CPUs", run)
 
 
 def _remote(bench: Bench, seen: _Seen, here: int, there: int, cpus: Sequence[int]) -> _Step:
     def run() -> None:
         seen.remote[here, there] = bench.read_bytes_per_s(cpus, there, SPAN_S)
 
-    return _Step(f"node {there}: its memory, read by {len(cpus)} CPUs of node {here}", run)
+    return _Step(f"node {there}: memory, read by {len(cpus)} CPUs of node {here}", run)
 
 
 def _latency(bench: Bench, seen: _Seen, here: int, there: int, cpu: int) -> _Step:
     def run() -> None:
         seen.latency_s[here, there] = bench.latency_s(cpu, there, SPAN_S)
 
-    return _Step(f"node {there}: how long its memory takes from node {here}", run)
+    return _Step(f"node {there}: memory latency from node {here}", run)
 
 
 def _cpus_of(topology: Topology, node: int) -> tuple[int, ...]:
@@ -198,11 +200,11 @@ def _notes(seen: _Seen) -> Iterator[str]:
         knee = _knee(rates)
         if knee is None:
             yield (
-                f"node {node}: its CPUs alone cannot fill its memory controller, which bears more "
-                "than is said here"
+                f"node {node}: its CPUs cannot saturate its memory controller; the real limit is "
+                "higher"
             )
         else:
-            yield f"node {node}: its memory controller is full from {knee} of {max(rates)} CPUs on"
+            yield f"node {node}: {knee} of {max(rates)} CPUs saturate its memory controller"
 
 
 def _knee(rates: Mapping[int, float]) -> int | None:

@@ -46,9 +46,9 @@ def looked(name: str, look: Looks) -> Iterator[Finding]:
     try:
         yield from look()
     except cfg.Error as exc:
-        yield failure(name, f"the configuration: {exc}", "mend the option, then look again")
+        yield failure(name, f"configuration: {exc}", "correct the option, then check again")
     except DriverError as exc:
         told, end, mend = str(exc).partition("): ")  # What is wrong (why): what mends it.
-        yield failure(name, told + end[:1], mend or "look again once this is mended")
+        yield failure(name, told + end[:1], mend or "correct this, then check again")
     except OSError as exc:
-        yield failure(name, f"it cannot be looked at: {exc}", "look again as the agent's user")
+        yield failure(name, f"cannot be checked: {exc}", "check again as the user of vp-agent")

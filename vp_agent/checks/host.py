@@ -27,7 +27,7 @@ _TIME_ERROR = 5
 def libvirt(connection: Connection) -> Iterator[Finding]:
     number = connection.call(lambda opened: opened.getLibVersion())
     release = f"{number // 1_000_000}.{number // 1000 % 1000}.{number % 1000}"
-    yield ok("libvirt", f"{release} answers, and lets us write")
+    yield ok("libvirt", f"{release} answers, with write access")
 
 
 def servers(guests: GuestsDriver) -> Iterator[Finding]:
@@ -35,11 +35,12 @@ def servers(guests: GuestsDriver) -> Iterator[Finding]:
     found = guests.read()
     left = Counter(guest.unmanaged for guest in found if guest.unmanaged)
     why = ", ".join(f"{count} {reason.value}" for reason, count in sorted(left.items(), key=str))
-    told = f"{len(found)} run here" + (f"; watched, never touched: {why}" if left else "")
+    told = f"{len(found)} running" + (f"; unmanaged: {why}" if left else "")
     yield ok("servers", told)
     if left[Unmanaged.INVALID_SPEC]:
-        told = f"{left[Unmanaged.INVALID_SPEC]} have a vp: key or value that does not exist"
-        yield warning("servers", told, "`vp-agent status --json` names it; mend the flavor")
+        told = f"{left[Unmanaged.INVALID_SPEC]} have an unknown vp: key or value"
+        mend = "find it with `vp-agent status --json`, then correct the flavor"
+        yield warning("servers", told, mend)
 
 
 def caches(guests: GuestsDriver, balancing: Path = BALANCING) -> Iterator[Finding]:
@@ -51,14 +52,14 @@ def caches(guests: GuestsDriver, balancing: Path = BALANCING) -> Iterator[Findin
     else:
         yield warning(
             "caches",
-            f"{told}: there is no other to move a server to",
-            "nothing need be done: neighbours can be capped or held back to a share of the cache",
+            f"{told}: a server cannot be moved to another cache",
+            "no action is needed: aggressors can be capped, or limited to a share of the cache",
         )
     if nodes > 1 and _is_on(balancing):
         yield warning(
             "NUMA balancing",
-            "the kernel moves memory by itself, and undoes what the agent decides",
-            "sysctl -w kernel.numa_balancing=0, and in /etc/sysctl.d",
+            "the kernel moves memory between nodes by itself and overrides the agent",
+            "set kernel.numa_balancing=0 with `sysctl -w` and in /etc/sysctl.d",
         )
 
 
@@ -76,12 +77,14 @@ def migrate_hook(*, is_needed: bool, installed: Path = HOOK) -> Iterator[Finding
     with resources.as_file(ours) as path:
         mend = f"install -D -m 755 {path} {installed}; systemctl restart libvirtd (or virtqemud)"
         if not installed.exists():
-            told = f"{installed} is missing: what another host set on a server arrives with it"
+            told = (
+                f"{installed} is missing: a migrated server arrives with settings of its old host"
+            )
             yield (failure if is_needed else warning)(name, told, mend)
         elif not os.access(installed, os.X_OK):
-            yield failure(name, f"{installed} cannot be executed", f"chmod 755 {installed}")
+            yield failure(name, f"{installed} is not executable", f"chmod 755 {installed}")
         elif not filecmp.cmp(path, installed, shallow=False):
-            yield warning(name, f"{installed} is of another release", mend)
+            yield warning(name, f"{installed} is from another release", mend)
         else:
             yield ok(name, str(installed))
 
@@ -91,8 +94,8 @@ def release_timer(systemd: Path = SYSTEMD) -> Iterator[Finding]:
     if not systemd.is_dir() or shutil.which("systemctl") is None:
         yield warning(
             name,
-            "there is no systemd, and nobody else is known to look after a hung agent",
-            "have something run `vp-agent release --expired` every five seconds",
+            "systemd is not running: no timer restores servers when the agent hangs",
+            "run `vp-agent release --expired` every five seconds by other means",
         )
         return
     asked = ["systemctl", "is-active", "--quiet", TIMER]
@@ -101,14 +104,14 @@ def release_timer(systemd: Path = SYSTEMD) -> Iterator[Finding]:
     else:
         yield failure(
             name,
-            f"{TIMER} is not active: of an agent that hangs, no cap is ever given back",
+            f"{TIMER} is not active: the caps of a hung agent are never restored",
             f"systemctl enable --now {TIMER}",
         )
 
 
 def clock() -> Iterator[Finding]:
     if ctypes.CDLL(None).adjtimex(ctypes.create_string_buffer(512)) == _TIME_ERROR:
-        told = "nobody keeps this host's clock: times of actions will not fit those of others"
+        told = "the clock is not synchronised: times of actions differ from those of other hosts"
         yield warning("clock", told, "install chrony, or enable systemd-timesyncd")
     else:
         yield ok("clock", "synchronised")

@@ -61,8 +61,8 @@ def _no_source(lines: Iterable[str]) -> Finding:
 def _descriptors(vcpus: int) -> Iterator[Finding]:
     most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if vcpus * PER_VCPU > most // 2:
-        told = f"{vcpus} vCPUs need up to {vcpus * PER_VCPU} descriptors, and {most} are allowed"
-        yield warning("descriptors", told, f"LimitNOFILE={4 * vcpus * PER_VCPU} in the unit")
+        told = f"{vcpus} vCPUs need up to {vcpus * PER_VCPU} file descriptors; {most} are allowed"
+        yield warning("descriptors", told, f"set LimitNOFILE={4 * vcpus * PER_VCPU} in the unit")
 
 
 def rights(
@@ -70,11 +70,11 @@ def rights(
 ) -> Iterator[Finding]:
     """`helpers`: by capability, the command that starts a privileged helper; empty: none."""
     if conf.agent.actuator != "kernel":
-        yield ok("rights", f"actuator {conf.agent.actuator} needs none beyond libvirt's")
+        yield ok("rights", f"actuator {conf.agent.actuator} needs access to libvirt only")
         return
     needed = {
-        CAP_SYS_NICE: ("CAP_SYS_NICE", "no server can be placed", "vp_agent_sys_nice"),
-        CAP_DAC_OVERRIDE: ("CAP_DAC_OVERRIDE", "none can be capped", "vp_agent_dac_override"),
+        CAP_SYS_NICE: ("CAP_SYS_NICE", "vCPUs cannot be placed", "vp_agent_sys_nice"),
+        CAP_DAC_OVERRIDE: ("CAP_DAC_OVERRIDE", "CPU cannot be capped", "vp_agent_dac_override"),
     }
     for number, (name, without, group) in needed.items():
         if holds(number):
@@ -90,7 +90,9 @@ def cgroup() -> Iterator[Finding]:
     try:
         found = cgroups.mount()
     except cgroups.NoCpuGroup as exc:
-        yield failure("cgroups", f"{exc}: no server can be capped", "mount it")
+        yield failure(
+            "cgroups", f"{exc}: CPU cannot be capped", "mount the cgroup controller `cpu`"
+        )
         return
     version = "2 (unified)" if found.is_unified else "1"
     yield ok("cgroups", f"version {version} at {found.target}")
@@ -104,7 +106,7 @@ def partition(why_not: str, cpuinfo: Path = CPUINFO) -> Iterator[Finding]:
         told, _, mend = why_not.partition(". ")
         yield warning(name, told, mend or "see Cache partitions in the operator's guide")
     else:
-        yield ok(name, "none: this CPU cannot divide its cache")
+        yield ok(name, "none: this CPU cannot partition its cache")
 
 
 def memory(
@@ -112,7 +114,7 @@ def memory(
 ) -> Iterator[Finding]:
     name = "memory moves"
     if nodes < 2:
-        yield ok(name, "none: there is one NUMA node")
+        yield ok(name, "none: the host has one NUMA node")
     elif conf.agent.memory == "none":
         yield ok(name, "none: [agent] memory = none")
     elif holds(CAP_SYS_PTRACE) or helper:
@@ -120,7 +122,7 @@ def memory(
     else:
         yield warning(
             name,
-            "CAP_SYS_PTRACE is missing: memory stays where it is",
+            "CAP_SYS_PTRACE is missing: memory cannot be moved",
             "install etc/nova-vp/numa.conf as a drop-in of the units, or set "
             "[vp_agent_sys_ptrace] helper_command, or [agent] memory = none",
         )
@@ -136,12 +138,12 @@ def _folder(option: str, folder: Path) -> Finding:
     while not there.exists():
         there = there.parent
     if not os.access(there, os.W_OK | os.X_OK):
-        mend = f"chown it to the agent's user, or set {option} to a folder of that user's"
-        return failure("folders", f"{there} cannot be written", mend)
+        mend = f"chown it to the user of vp-agent, or set {option} to a directory of that user"
+        return failure("folders", f"{there} is not writable", mend)
     free = shutil.disk_usage(there).free
     if free < LEAST_FREE_BYTES:
-        return failure("folders", f"{there} has {free >> 10} KiB left", "make room there")
-    return ok("folders", f"{folder} can be written" if folder == there else f"{folder} can be made")
+        return failure("folders", f"{there} has {free >> 10} KiB free", "free disk space there")
+    return ok("folders", f"{folder} is writable" if folder == there else f"{folder} can be created")
 
 
 def calibration(conf: cfg.ConfigOpts) -> Iterator[Finding]:
@@ -150,22 +152,24 @@ def calibration(conf: cfg.ConfigOpts) -> Iterator[Finding]:
         folder.is_dir() and StateFolder(str(folder)).calibration()
     )
     if is_known:
-        yield ok("calibration", "what the memory bears is known")
+        yield ok("calibration", "the memory limits are known")
     else:
-        told = "nobody knows what the memory bears: no controller is seen to be overloaded"
-        yield warning("calibration", told, "`vp-agent calibrate`, best before servers come here")
+        told = "memory limits are unknown: overloaded memory controllers are not detected"
+        yield warning(
+            "calibration", told, "run `vp-agent calibrate`, best before servers run on this host"
+        )
 
 
 def running_agent(folder: RunFolder) -> Iterator[Finding]:
     """Whether one runs here now is no requirement, but one that hangs is a fault."""
     silent_s = folder.silent_for_s()
     if not is_agent_running(folder.path):
-        yield ok("agent", "does not run")
+        yield ok("agent", "not running")
     elif silent_s is None or silent_s < LEASE_S:
-        yield ok("agent", "runs")
+        yield ok("agent", "running")
     else:
-        told = f"runs, but its heart has not beaten for {silent_s:.0f} s"
-        yield failure("agent", told, "see its log; systemctl restart vp-agent")
+        told = f"running, but its last heartbeat is {silent_s:.0f} s old"
+        yield failure("agent", told, "see its log, then `systemctl restart vp-agent`")
 
 
 def bus(conf: cfg.ConfigOpts) -> Iterator[Finding]:
@@ -179,10 +183,10 @@ def bus(conf: cfg.ConfigOpts) -> Iterator[Finding]:
     try:
         rpcapi.reach(transport)
     except oslo_messaging.MessagingException as exc:
-        told = f"RabbitMQ does not answer, or does not let us in: {str(exc).splitlines()[0]}"
+        told = f"RabbitMQ does not answer or refuses the connection: {str(exc).splitlines()[0]}"
         mend = "check [bus] transport_url (or [DEFAULT] transport_url) and the broker"
-        yield warning("bus", told, f"{mend}; without it this host goes on alone")
+        yield warning("bus", told, f"{mend}; without the bus this host works alone")
     else:
-        yield ok("bus", "RabbitMQ takes our messages")
+        yield ok("bus", "RabbitMQ accepts messages")
     finally:
         transport.cleanup()

@@ -23,7 +23,7 @@ NOVA_FILES = ("nova.conf", "nova-compute.conf")
 def configuration(conf: cfg.ConfigOpts) -> Iterator[Finding]:
     faults = [*options.faults(conf)]
     for fault in faults:
-        yield failure(CONFIGURATION, fault, "the agent does not start before it is mended")
+        yield failure(CONFIGURATION, fault, "correct the value; the agent does not start with it")
     unknown = [*_unknown(conf.config_file)]
     yield from unknown
     if not faults and not unknown:
@@ -40,8 +40,8 @@ def _unknown(files: Iterable[str]) -> Iterator[Finding]:
         for group, names in _sections(Path(file)).items():
             for name in sorted(names.keys() - known.get(group, names.keys())):
                 near = difflib.get_close_matches(name, known[group], 1)
-                mend = f"write {near[0]}" if near else "take the line out: nothing reads it"
-                yield warning(CONFIGURATION, f"{file}: [{group}] {name} is no option", mend)
+                mend = f"write {near[0]}" if near else "remove the line; nothing reads it"
+                yield warning(CONFIGURATION, f"{file}: [{group}] {name} is not an option", mend)
 
 
 def host_name(conf: cfg.ConfigOpts, nova: Path) -> Iterator[Finding]:
@@ -49,14 +49,14 @@ def host_name(conf: cfg.ConfigOpts, nova: Path) -> Iterator[Finding]:
     name = str(conf.agent.host or socket.gethostname())
     if not wire.is_host_name(name):
         mend = "give nova-compute's [DEFAULT] host; letters, digits and _.:@- are allowed"
-        yield failure(HOST_NAME, f"[agent] host = {name!r} cannot be heard", mend)
+        yield failure(HOST_NAME, f"[agent] host = {name!r} is not a valid host name", mend)
         return
     novas = _novas_name(nova)
     if novas is not None and novas != name:
-        told = f"schedulers look for {novas!r}, nova-compute's name, and this agent says {name!r}"
+        told = f"nova-compute is named {novas!r}, but this agent reports as {name!r}"
         yield failure(HOST_NAME, told, f"set [agent] host = {novas}")
     else:
-        yield ok(HOST_NAME, name if novas is None else f"{name}, as nova-compute has it")
+        yield ok(HOST_NAME, name if novas is None else f"{name}, the same as nova-compute")
 
 
 def _novas_name(folder: Path) -> str | None:
@@ -78,20 +78,20 @@ def novas_cpus(nova: Path, topology: Topology) -> Iterator[Finding]:
     name = "Nova's CPUs"
     told = _option(nova, "compute", "cpu_shared_set") or _option(nova, "DEFAULT", "vcpu_pin_set")
     if told is None:
-        yield ok(name, "all, or its files are not for our eyes")
+        yield ok(name, "all, or its configuration files are not readable")
         return
     try:
         shared = parse_cpus(told)
     except ValueError as exc:
-        yield warning(name, f"[compute] cpu_shared_set: {exc}", "mend it in nova.conf")
+        yield warning(name, f"[compute] cpu_shared_set: {exc}", "correct it in nova.conf")
         return
     domains = [domain for domain in topology.domains if domain.cpus & shared]
     if len(domains) < min(2, len(topology.domains)):
         yield warning(
             name,
             f"cpu_shared_set = {told} reaches {len(domains)} of {len(topology.domains)} "
-            "last-level caches: nobody can be moved to another one",
-            "give Nova CPUs of several caches, or know that neighbours are only capped",
+            "last-level caches: servers cannot be moved to another cache",
+            "give Nova CPUs of several caches; otherwise aggressors can only be capped",
         )
     else:
         yield ok(name, f"{told}: {len(domains)} of {len(topology.domains)} last-level caches")

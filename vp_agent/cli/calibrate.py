@@ -50,9 +50,9 @@ def _check_idle(guests: GuestsDriver) -> None:
     if running:
         names = ", ".join(running[:MAX_NAMES]) + (" ..." if len(running) > MAX_NAMES else "")
         raise CannotCalibrate(
-            f"{len(running)} servers run here ({names}): loading all memory controllers for half a "
-            "minute slows them down, and their load makes the figures too low. Calibrate an empty "
-            "host, or say --force"
+            f"{len(running)} servers run on this host ({names}). Calibration loads all memory "
+            "controllers for half a minute: it slows these servers, and they distort the result. "
+            "Calibrate an empty host, or use --force"
         )
 
 
@@ -61,7 +61,7 @@ def _told(capacity: Capacity, how: str) -> Calibrated:
     flat_out = f"{capacity.node_lines_per_s / 1e6:.1f} M lines/s"
     lines = (
         limits_line(asdict(record.limits)),
-        f"a node's limit is {KNEE_RATIO:.0%} of the {flat_out} it moves flat out",
+        f"the limit of a node is {KNEE_RATIO:.0%} of its highest measured rate, {flat_out}",
         *capacity.notes,
     )
     return Calibrated(record, lines)

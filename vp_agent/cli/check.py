@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`vp-agent check`: every unmet requirement of this host at once, each with what mends it.
+"""`vp-agent check`: every unmet requirement of this host at once, each with its correction.
 
 It looks with the agent's own drivers, and changes nothing. As the user that asks: what the agent's
 user may, that user must be asked.
@@ -33,7 +33,9 @@ _COLUMNS = "{:<8} {:<16} "
 
 
 def add_arguments(command: Any) -> None:
-    command.add_argument("-f", "--format", choices=[TABLE, JSON], default=TABLE)
+    command.add_argument(
+        "-f", "--format", choices=[TABLE, JSON], default=TABLE, help="Output format"
+    )
 
 
 def run(conf: cfg.ConfigOpts) -> int:
@@ -49,7 +51,12 @@ def findings(conf: cfg.ConfigOpts) -> Iterator[Finding]:
     try:
         side = wiring.libvirt_side(conf, undoes_only=True)
     except (cfg.Error, wiring.UnknownActuator) as exc:
-        yield Finding("drivers", Level.FAILURE, str(exc), "then look again: the rest needs them")
+        yield Finding(
+            "drivers",
+            Level.FAILURE,
+            str(exc),
+            "correct this, then check again; the other checks need it",
+        )
         return
     try:
         for name, look in _of_host(conf, side).items():
@@ -131,7 +138,7 @@ def as_table(found: Iterable[Finding]) -> str:
     lines = [line for one in ordered for line in _lines(one)]
     counts = Counter(one.level for one in ordered)
     told = f"failures: {counts[Level.FAILURE]}, warnings: {counts[Level.WARNING]}"
-    return "\n".join([*lines, f"{told}; as the user {_user()}"])
+    return "\n".join([*lines, f"{told}; checked as user {_user()}"])
 
 
 def _lines(one: Finding) -> Iterator[str]:

@@ -23,14 +23,14 @@ class UnknownServer(Exception):
 
 
 def add_arguments(parser: Any) -> None:
-    parser.add_argument("server", help="its name or id")
+    parser.add_argument("server", help="Name or id of the server")
 
 
 def run(conf: cfg.ConfigOpts) -> int:
     """Raises NoAgent, Refused, UnknownServer."""
     report = ask(RunFolder(conf.agent.run_directory), "status")
     if not report:
-        raise Refused("the agent has made no tick yet: libvirt may be away, see its log")
+        raise Refused("the agent has no sample yet: check libvirt, and see the log of vp-agent")
     print(explain(case_of(report, conf.command.server)))
     return 0
 
@@ -74,7 +74,7 @@ def _find(report: Report, server: str) -> Mapping[str, Any]:
     if len(found) == 1:
         return found[0]
     here = ", ".join(sorted(f"{vp['name']} ({vp['uuid']})" for vp in found or report["vps"]))
-    many = f"{len(found)} servers are named" if found else "no server runs here that is named"
+    many = f"{len(found)} servers are named" if found else "no server on this host is named"
     raise UnknownServer(f"{many} {server!r}: give the id of one of: {here or 'none'}")
 
 
@@ -82,7 +82,7 @@ def _harm(found: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[str]:
     yield f"Yes, since {_time(found['since'])}: {labels.kind(found['kind'])}."
     for suspect in found["suspects"]:
         who, rise = names.get(suspect["uuid"], suspect["uuid"]), suspect["rise_per_s"]
-        yield f"Guilty: {who}, {rise / 1e6:.3g} M misses/s more than before."
+        yield f"Aggressor: {who}, {rise / 1e6:.3g} M more misses/s than before."
 
 
 def _hurts(report: Report, uuid: str) -> Iterator[str]:
@@ -99,7 +99,7 @@ def _refused(found: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[str
 
 
 def _deed(action: Mapping[str, Any], names: Mapping[str, str]) -> str:
-    return f"{_time(action['at'])} {proposal(action, names)}: {labels.outcome(action)}."
+    return f"{_time(action['at'])} {proposal(action, names)}. Result: {labels.outcome(action)}."
 
 
 def _time(seconds: float | None) -> str:

@@ -84,45 +84,70 @@ def _add_commands(commands: Any) -> None:
         added.set_defaults(call=call)
         return added
 
-    started = command("run", run, "sample, decide, act and publish until stopped; undo everything")
+    started = command("run", run, "Run the agent until it is stopped, then revert all its changes")
     started.add_argument(
         "--lifeline",
         action="store_true",
-        help="stop also when standard input ends, that is with the program that started this one",
+        help="Stop also when standard input closes, that is when the parent process ends",
     )
     check.add_arguments(
-        command("check", check.run, "what this host lacks, all at once, and what mends it")
+        command("check", check.run, "List what this host lacks, and how to correct it")
     )
-    shown = command("status", status, "what the running agent sees and did")
-    shown.add_argument("--json", action="store_true", help="the full report as JSON")
+    shown = command(
+        "status", status, "Show the servers of this host with states, actions and proposals"
+    )
+    shown.add_argument("--json", action="store_true", help="Print the full report as JSON")
     explain.add_arguments(
-        command("explain", explain.run, "in plain words, how a server is and what comes next")
+        command(
+            "explain",
+            explain.run,
+            "Explain a server: measurements, state, aggressors, actions and next steps",
+        )
     )
-    top.add_arguments(command("top", top.run, "this host's servers, live; needs no agent"))
-    mode = command("mode", set_mode, "what the running agent may do; remembered")
+    top.add_arguments(
+        command("top", top.run, "Show the servers of this host live; works without an agent")
+    )
+    mode = command(
+        "mode", set_mode, "Show or set the mode of the running agent; stored across restarts"
+    )
     mode.add_argument(
-        "mode", nargs="?", choices=[m.value for m in Mode], help="without: the one that holds"
+        "mode",
+        nargs="?",
+        choices=[m.value for m in Mode],
+        help="Mode to set; default: print the current mode",
     )
-    accept = command("accept", accept_action, "apply a proposal (mode advise)")
-    accept.add_argument("id", help="the proposal's id, from `vp-agent status`")
-    undone = command("undo", undo_action, "undo one action, in whatever mode, and hold it off")
-    undone.add_argument("id", help="the action's id, from `vp-agent status --json` or the log")
+    accept = command("accept", accept_action, "Apply a proposed action (mode advise)")
+    accept.add_argument("id", help="Id of the proposal, from `vp-agent status`")
+    undone = command(
+        "undo", undo_action, "Revert an action, in any mode, and do not repeat it for 15 minutes"
+    )
+    undone.add_argument("id", help="Id of the action, from `vp-agent status --json` or the log")
     order.add_arguments(
-        command("order", order.run, "mode, opt-out and priority of one server; remembered")
+        command("order", order.run, "Show or set overrides of a server: mode, opt-out, priority")
     )
-    taped = command("record", record, "record what is seen and decided, for `vp-sim replay`")
-    taped.add_argument("switch", choices=["on", "off"])
-    taped.add_argument("file", nargs="?", help="absolute path on this host; appended to")
-    found = command("calibrate", calibrate_host, "measure what the memory bears; half a minute")
-    found.add_argument("--json", action="store_true", help="the limits as JSON on stdout")
+    taped = command("record", record, "Record samples and decisions to a file for `vp-sim replay`")
+    taped.add_argument("switch", choices=["on", "off"], help="Start or stop the recording")
+    taped.add_argument("file", nargs="?", help="Absolute path of the file to append to (with `on`)")
+    found = command(
+        "calibrate",
+        calibrate_host,
+        "Measure the limits of memory controllers and links, in half a minute",
+    )
     found.add_argument(
-        "--force", action="store_true", help="although servers run: it hurts them, they falsify it"
+        "--json", action="store_true", help="Print the limits as JSON on standard output"
     )
-    undo = command("release", release_all, "give every guest back to the values Nova gave it")
+    found.add_argument(
+        "--force",
+        action="store_true",
+        help="Calibrate although servers run: it slows these servers, and they distort the result",
+    )
+    undo = command(
+        "release", release_all, "Restore the values that Nova set, on all servers of this host"
+    )
     undo.add_argument(
         "--expired",
         action="store_true",
-        help="only what no living agent holds: for a systemd timer and OnFailure=",
+        help="Restore only what no running agent holds; for a systemd timer and OnFailure=",
     )
 
 
@@ -167,9 +192,11 @@ def run(conf: cfg.ConfigOpts) -> int:
         if served:
             served.close()
     if is_all_back:
-        LOG.info("stopped: every guest is back at its own values")
+        LOG.info("stopped: all servers have their original values")
         return 0
-    LOG.error("stopped, but not every guest is back: run `vp-agent release` once libvirt answers")
+    LOG.error(
+        "stopped, but some servers are not restored: run `vp-agent release` once libvirt answers"
+    )
     return 1
 
 
@@ -218,7 +245,7 @@ def _counters(conf: cfg.ConfigOpts, connection: Connection) -> CountersDriver:
         LOG.warning("%s", exc)
         return NoCounters(str(exc))
     for line in opened.passed_over:
-        LOG.info("not used: %s", line)
+        LOG.info("counter source not used: %s", line)
     return opened.driver
 
 
@@ -261,32 +288,34 @@ def set_mode(conf: cfg.ConfigOpts) -> int:
     elif answer := ask(folder, "status"):
         mode = answer["mode"]
     else:
-        raise Refused("the agent has made no tick yet: libvirt may be away, see its log")
+        raise Refused("the agent has no sample yet: check libvirt, and see the log of vp-agent")
     print(f"mode {mode}")
     return 0
 
 
 def accept_action(conf: cfg.ConfigOpts) -> int:
     ask(RunFolder(conf.agent.run_directory), "accept", conf.command.id)
-    print(f"{conf.command.id} is applied with the next tick; see `vp-agent status`")
+    print(f"{conf.command.id} will be applied in the next tick; see `vp-agent status`")
     return 0
 
 
 def undo_action(conf: cfg.ConfigOpts) -> int:
     ask(RunFolder(conf.agent.run_directory), "undo", conf.command.id)
-    print(f"{conf.command.id} is undone with the next tick; see `vp-agent status`")
+    print(f"{conf.command.id} will be reverted in the next tick; see `vp-agent status`")
     return 0
 
 
 def record(conf: cfg.ConfigOpts) -> int:
     file = conf.command.file or ""
     if (conf.command.switch == "on") is not bool(file):
-        raise Refused("say `vp-agent record on FILE`, with an absolute path, or `record off`")
+        raise Refused(
+            "use `vp-agent record on FILE` with an absolute path, or `vp-agent record off`"
+        )
     ended = ask(RunFolder(conf.agent.run_directory), "record", file)
     if file:
-        print(f"recording into {file}, until `vp-agent record off`")
+        print(f"recording to {file} until `vp-agent record off`")
     else:
-        print(f"the recording is in {ended}" if ended else "nothing was recorded")
+        print(f"recording stopped; the file is {ended}" if ended else "no recording was running")
     return 0
 
 
@@ -307,8 +336,8 @@ def calibrate_host(conf: cfg.ConfigOpts) -> int:
     else:
         print("\n".join(done.lines))
     _progress(
-        f"saved in {conf.agent.state_directory}; a running agent takes it with a reload (SIGHUP: "
-        "`systemctl reload vp-agent`), which gives no server back"
+        f"saved in {conf.agent.state_directory}. A running agent uses it after a reload (SIGHUP: "
+        "`systemctl reload vp-agent`). A reload reverts nothing"
     )
     return 0
 
@@ -335,9 +364,9 @@ def _tell(done: Released) -> int:
     for uuid in done.restored:
         print(f"restored {uuid}")
     for uuid in done.failed:
-        print(f"NOT restored {uuid}: see the log; run this again", file=sys.stderr)
+        print(f"not restored {uuid}: see the log, then run this command again", file=sys.stderr)
     if not (done.restored or done.failed or done.note):
-        print("nothing to undo")
+        print("nothing to restore")
     return 1 if done.failed else 0
 
 

@@ -21,16 +21,27 @@ _PRIORITIES = [str(number) for number in range(wire.MAX_PRIORITY + 1)]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("server", nargs="?", help="its name or UUID; without: who has orders")
-    parser.add_argument("--mode", choices=[*_MODES, AS_HOST], help="at most that; host: its own")
+    parser.add_argument(
+        "server", nargs="?", help="Name or UUID of the server; default: list all overrides"
+    )
+    parser.add_argument(
+        "--mode",
+        choices=[*_MODES, AS_HOST],
+        help="Mode of the server; the stricter of this and the mode of the host applies. `host` "
+        "removes the override",
+    )
     whether = parser.add_mutually_exclusive_group()
-    whether.add_argument("--opt-out", action="store_true", help="never touch it, undo all at once")
-    whether.add_argument("--opt-in", action="store_true", help="take that back")
+    whether.add_argument(
+        "--opt-out",
+        action="store_true",
+        help="Do not change the server, and revert all changes to it now",
+    )
+    whether.add_argument("--opt-in", action="store_true", help="Remove the opt-out")
     parser.add_argument(
         "--priority",
         choices=[*_PRIORITIES, AS_FLAVOR],
         metavar=f"0-{wire.MAX_PRIORITY}|{AS_FLAVOR}",
-        help="in place of the flavor's vp:priority",
+        help="Priority instead of the vp:priority of the flavor; `flavor` removes the override",
     )
 
 
@@ -44,14 +55,14 @@ def run(conf: cfg.ConfigOpts) -> int:
     if asked.priority:
         line["priority"] = None if asked.priority == AS_FLAVOR else int(asked.priority)
     answer = ask(RunFolder(conf.agent.run_directory), "order", json.dumps(line))
-    print("\n".join(_lines(answer)) or "nothing is ordered of single servers")
+    print("\n".join(_lines(answer)) or "no overrides")
     return 0
 
 
 def _lines(rows: list[Mapping[str, Any]]) -> Iterator[str]:
     for row in rows:
         yield f"{row['name'] or '-'} ({row['uuid']})"
-        for where, ordered in (("by the cloud", row["cloud"]), ("here", row["here"])):
+        for where, ordered in (("in the cloud", row["cloud"]), ("on this host", row["here"])):
             if ordered:
                 yield f"  {where}: {', '.join(_words(ordered))}"
 

@@ -68,8 +68,10 @@ class Release:
     def _ask_the_agent(self) -> Released:
         entries = tuple(self.journal.read())
         if ask(self.folder, "release"):
-            return Released(entries, (), "done by the running agent, now in mode observe")
-        return Released((), entries, "the running agent could not restore all; see its log")
+            return Released(
+                entries, (), "restored by the running agent, which is now in mode observe"
+            )
+        return Released((), entries, "the running agent could not restore all servers; see its log")
 
     def _restore_from_a_silent_agent(self) -> Released:
         silent_s = self.folder.silent_for_s()
@@ -82,7 +84,7 @@ class Release:
         entries = {uuid: over(entry, now_s) for uuid, entry in self.journal.read().items()}
         lapsed = {uuid: entry for uuid, entry in entries.items() if entry.held}
         if not lapsed:
-            return Released((), (), "a living agent holds the leases: nothing has expired")
+            return Released((), (), "nothing has expired: a running agent holds the leases")
         return self._restore(lapsed)
 
     def _restore(self, journalled: Mapping[str, Applied]) -> Released:

@@ -19,9 +19,9 @@ def main() -> int:
         if exc.name is None or exc.name.split(".")[0] in OURS:
             raise
         print(
-            f"vp-agent: Python's package for {exc.name!r} is not installed: install nova-vp with "
-            "its extra `agent` (`pip install '.[agent]'`; libvirt's binding is built with gcc, "
-            "pkg-config and libvirt-dev)",
+            f"vp-agent: the Python package of {exc.name!r} is not installed. Install nova-vp with "
+            "the extra `agent`: `pip install '.[agent]'`. The libvirt binding is compiled, which "
+            "needs gcc, pkg-config and libvirt-dev.",
             file=sys.stderr,
         )
         return 1

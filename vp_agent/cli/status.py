@@ -9,14 +9,14 @@ from nova_vp.cli import labels
 from nova_vp.core.types.knob import Knob
 from vp_agent.format import limits_line
 
-_COLUMNS = ("SERVER", "CPUS", "STATE", "MF", "MPKI", "HURT", "NOTE")
-_WIDTHS = (26, 9, 5, 5, 7, 6, 36)
+_COLUMNS = ("SERVER", "CPUS", "STATE", "MF", "MPKI", "DEGRADED", "NOTE")
+_WIDTHS = (24, 9, 5, 5, 7, 8, 36)
 _KNOBS = {Knob.PLACEMENT.value: "CPUs", Knob.CPU_CAP.value: "cap"}
 
 
 def render(report: Mapping[str, Any]) -> str:
     if not report:
-        return "no tick yet: libvirt may be away, see the agent's log"
+        return "no sample yet: check libvirt, and see the log of vp-agent"
     counters = report["counters"]
     lines = [
         f"host {report['host']}  mode {report['mode']}  counters {counters['source']}  "
@@ -41,9 +41,9 @@ def footers(report: Mapping[str, Any]) -> Iterable[str]:
 
 def _recording(recording: Mapping[str, str]) -> Iterable[str]:
     if recording.get("file"):
-        yield _wrap(f"recording into {recording['file']} (`vp-agent record off` ends it)")
+        yield _wrap(f"recording to {recording['file']} (stop it with `vp-agent record off`)")
     if recording.get("problem"):
-        yield _wrap(f"! the recording has ended: {recording['problem']}")
+        yield _wrap(f"! the recording stopped: {recording['problem']}")
 
 
 def _hot_nodes(report: Mapping[str, Any]) -> Iterable[str]:
@@ -70,8 +70,9 @@ def _memory_moves(report: Mapping[str, Any]) -> Iterable[str]:
 def _escalations(report: Mapping[str, Any]) -> Iterable[str]:
     names = names_of(report)
     for one in report["escalations"]:
+        victim = _server(names, one["victim"])
         yield (
-            f"nothing on this host helps {_server(names, one['victim'])} ({one['id']}): "
+            f"escalation {one['id']}: no action on this host helps {victim}: "
             f"{labels.kind(one['kind'])}"
         )
 
@@ -81,7 +82,7 @@ def _proposals(report: Mapping[str, Any]) -> Iterable[str]:
     for action in report["proposals"]:
         yield _wrap(f"proposed {action['id']}: {proposal(action, names)}")
     if report["proposals"]:
-        yield "To have one applied: `vp-agent accept ID`, in mode advise"
+        yield "To apply a proposal in mode advise: `vp-agent accept ID`"
 
 
 def proposal(action: Mapping[str, Any], names: Mapping[str, str]) -> str:
@@ -129,7 +130,7 @@ def hurt(vp: Mapping[str, Any]) -> str:
 
 def note(vp: Mapping[str, Any]) -> str:
     if vp["unmanaged"]:
-        return f"not managed: {vp['unmanaged']}"
+        return f"unmanaged: {vp['unmanaged']}"
     if vp["actions"]:
         last = vp["actions"][-1]
         return f"{last['reason']}: {last['result']}"

@@ -42,15 +42,21 @@ class Source(Protocol):
 
 def add_arguments(parser: Any) -> None:
     parser.add_argument(
-        "-f", "--format", choices=["table", "json"], default="table", help="json: one line a look"
+        "-f",
+        "--format",
+        choices=["table", "json"],
+        default="table",
+        help="Output format; json prints one line per update",
     )
-    parser.add_argument("--once", action="store_true", help="one table, or line of JSON")
+    parser.add_argument(
+        "--once", action="store_true", help="Print one table, or one line of JSON, and exit"
+    )
     parser.add_argument(
         "--interval",
         type=live_view.interval_s(MIN_INTERVAL_S, MAX_INTERVAL_S),
         default=1.0,
         metavar="SECONDS",
-        help=f"between looks, {MIN_INTERVAL_S:g} to {MAX_INTERVAL_S:g}; default: 1",
+        help=f"Seconds between updates, {MIN_INTERVAL_S:g} to {MAX_INTERVAL_S:g}; default: 1",
     )
 
 
@@ -114,8 +120,8 @@ def _is_agent_running(folder: RunFolder) -> bool:
         return is_agent_running(folder.path)
     except PermissionError as exc:
         raise NotAllowed(
-            f"this user may not look into {folder.path}, where an agent of this host would be: run "
-            "this as root (`sudo vp-agent top`)"
+            f"this user cannot read {folder.path}, the run directory of vp-agent: run this command "
+            "as root (`sudo vp-agent top`)"
         ) from exc
 
 
@@ -133,8 +139,8 @@ class _Agents:
         except NoAgent as exc:
             if isinstance(exc.__cause__, PermissionError):
                 raise NotAllowed(
-                    f"an agent runs on this host, and {self._folder.socket} is for its user and "
-                    "root alone: run this as root (`sudo vp-agent top`)"
+                    f"vp-agent runs on this host, but only its user and root can use "
+                    f"{self._folder.socket}: run this command as root (`sudo vp-agent top`)"
                 ) from exc
             raise
         return {**told, "watched_by": "vp-agent"}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A report of this host as the view of `vp-agent top`: who is hurt first, then who misses most."""
+"""A report of this host as the view of `vp-agent top`: degraded servers first, then by misses."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,19 +13,19 @@ from vp_agent.cli.status import footers, hurt, names_of, note, proposal
 
 Report = Mapping[str, Any]
 COLUMNS = (
-    Column("SERVER", 22),
+    Column("SERVER", 20),
     Column("CPUS", 9),
     Column("CPU", 5, is_number=True),
     Column("STATE", 9),
     Column("MF", 4, is_number=True),
     Column("MPKI", 6, is_number=True),
     Column("MISS/S", 7, is_number=True),
-    Column("HURT", 6),
+    Column("DEGRADED", 8),
     Column("NOTE", 23),
 )
 BY_ITSELF = "vp-agent top"
 """What `watched_by` says where no agent runs."""
-ALONE = "no agent runs here: watching by itself, nothing is changed, nothing remembered"
+ALONE = "no agent runs on this host: read-only view, nothing is changed or stored"
 CACHES_TOLD = 16
 """A host of many small caches would leave no room for its servers."""
 
@@ -33,7 +33,7 @@ CACHES_TOLD = 16
 def view(report: Report, gone: str = "") -> View:
     """`gone`: why there is nothing newer."""
     if "vps" not in report:
-        waits = "the agent has made no tick yet: libvirt may be away, see its log"
+        waits = "the agent has no sample yet: check libvirt, and see the log of vp-agent"
         return View("vp-agent top", COLUMNS, (), empty=gone or waits)
     names = names_of(report)
     return View(
@@ -48,7 +48,7 @@ def view(report: Report, gone: str = "") -> View:
 
 def _title(report: Report) -> str:
     at = time.strftime("%H:%M:%S", time.localtime(report["at"]))
-    who = "watching alone" if _is_alone(report) else f"mode {report['mode']}"
+    who = "read-only" if _is_alone(report) else f"mode {report['mode']}"
     return f"{report['host']}  {who}  counters {report['counters']['source']}  {at}"
 
 
@@ -58,7 +58,7 @@ def _is_alone(report: Report) -> bool:
 
 def _problems(report: Report, gone: str) -> Iterator[str]:
     if gone:
-        yield f"as it was seen last: {gone}"
+        yield f"showing the last sample: {gone}"
     names = names_of(report)
     for why, whose in _by_reason(report["counters"]["problems"]).items():
         told = ", ".join(names.get(who, who) for who in whose[:2])
@@ -82,7 +82,7 @@ def _lines(report: Report) -> Iterator[str]:
     yield from footers(report)
     names = names_of(report)
     for action in report["proposals"]:
-        head = "an agent would" if _is_alone(report) else f"proposed {action['id']}:"
+        head = "an agent would apply:" if _is_alone(report) else f"proposed {action['id']}:"
         yield f"{head} {proposal(action, names)}"
 
 

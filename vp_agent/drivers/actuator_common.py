@@ -19,7 +19,7 @@ def read_placement(domains: Domains, uuid: str) -> Cpus:
         try:
             affinities = read_affinity(domains.reread(uuid).tids)
         except ProcessLookupError as exc:
-            raise GuestGone(f"guest {uuid} has just ended") from exc
+            raise GuestGone(f"server {uuid} has just ended") from exc
     return together(affinities)
 
 
@@ -33,13 +33,13 @@ def within_bound(about: DomainDescription, cpus: Cpus) -> None:
     for one in cpus:
         if not one or not one <= about.allowed_cpus:
             raise ApplyFailed(
-                f"guest {about.uuid} may only run on CPUs {format_cpus(about.allowed_cpus)} "
+                f"server {about.uuid} may only run on CPUs {format_cpus(about.allowed_cpus)} "
                 f"(Nova's bound), not on {format_cpus(one) or 'none'}; nothing was changed"
             )
     if len(cpus) not in (1, about.vcpus):
         raise ApplyFailed(
-            f"guest {about.uuid} has {about.vcpus} vCPUs, and {len(cpus)} sets of CPUs were given; "
-            "nothing was changed"
+            f"server {about.uuid} has {about.vcpus} vCPUs, and {len(cpus)} sets of CPUs were "
+            "given; nothing was changed"
         )
 
 

@@ -107,7 +107,7 @@ class KernelActuator:
         seen = read_placement(self._domains, uuid)
         if seen != together(cpus):
             raise ApplyFailed(
-                f"the kernel put guest {uuid} onto CPUs {format_cpus(all_cpus(seen))} instead of "
+                f"the kernel put server {uuid} onto CPUs {format_cpus(all_cpus(seen))} instead of "
                 f"{format_cpus(all_cpus(cpus))}: its cpuset cgroup is narrower than its XML says"
             )
 
@@ -127,10 +127,10 @@ class KernelActuator:
         if exc.errno == errno.EINVAL:
             return ApplyFailed(
                 f"none of the CPUs {format_cpus(all_cpus(cpus))} is online and in the cpuset "
-                f"cgroup of guest {uuid}: see `virsh vcpupin {domain.description.domain_name}`"
+                f"cgroup of server {uuid}: see `virsh vcpupin {domain.description.domain_name}`"
             )
         return ApplyFailed(
-            f"may not set the CPU affinity of guest {uuid} ({exc}): the agent needs CAP_SYS_NICE, "
+            f"may not set the CPU affinity of server {uuid} ({exc}): the agent needs CAP_SYS_NICE, "
             "its own or by [vp_agent_sys_nice] helper_command"
         )
 
@@ -141,13 +141,13 @@ class KernelActuator:
             return _gone(uuid)
         if exc.errno == errno.EINVAL:
             return ApplyFailed(
-                f"the kernel refuses this quota for guest {uuid}: a cgroup above its vCPUs has a "
+                f"the kernel refuses this quota for server {uuid}: a cgroup above its vCPUs has a "
                 f"tighter one, see `virsh schedinfo {domain.description.domain_name}`"
             )
         return ApplyFailed(
-            f"may not set the CPU quota of guest {uuid} ({exc}): the agent needs CAP_DAC_OVERRIDE, "
-            "its own or by [vp_agent_dac_override] helper_command; or use [agent] actuator = "
-            "libvirt"
+            f"may not set the CPU quota of server {uuid} ({exc}): the agent needs "
+            "CAP_DAC_OVERRIDE, its own or by [vp_agent_dac_override] helper_command; or use "
+            "[agent] actuator = libvirt"
         )
 
 
@@ -156,4 +156,4 @@ def _is_gone(exc: OSError) -> bool:
 
 
 def _gone(uuid: str) -> GuestGone:
-    return GuestGone(f"guest {uuid} has just ended or been replaced")
+    return GuestGone(f"server {uuid} has just ended or been replaced")

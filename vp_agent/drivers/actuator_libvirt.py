@@ -76,7 +76,7 @@ class LibvirtActuator:
         seen = read_placement(self._domains, uuid)
         if seen != together(cpus):
             raise ApplyFailed(
-                f"guest {uuid} was pinned to CPUs {format_cpus(all_cpus(cpus))} but its threads "
+                f"server {uuid} was pinned to CPUs {format_cpus(all_cpus(cpus))} but its threads "
                 f"run on {format_cpus(all_cpus(seen))}: see libvirtd's log"
             )
 

@@ -81,7 +81,7 @@ def _open(name: str, domains: Domains) -> PartitionActuator:
     except NoMatches:
         installed = ", ".join(sorted(ExtensionManager(NAMESPACE).names()))
         raise PartitionUnavailable(
-            f"nothing divides caches by the name {name!r}: set [agent] partition to {AUTO}, {NONE} "
+            f"there is no partition driver {name!r}: set [agent] partition to {AUTO}, {NONE} "
             f"or one of {installed}"
         ) from None
     try:
@@ -104,7 +104,7 @@ class UndoOnly:
         return self._inner.read(guest_uuid, knob) if self._inner else Partition()
 
     def apply(self, guest_uuid: str, knob: Knob, value: Value) -> None:
-        raise ApplyFailed("this agent divides no cache: see [agent] partition")
+        raise ApplyFailed("this agent partitions no cache: see [agent] partition")
 
     def restore(self, guest_uuid: str, held: Held) -> None:
         if self._inner:
@@ -165,5 +165,5 @@ class PartitionedGuests:
             except DriverError as exc:
                 stuck.add(uuid)
                 if uuid not in self._stuck:
-                    LOG.warning("vp=%s has ended, and what held it back stays: %s", uuid, exc)
+                    LOG.warning("vp=%s has ended, but its cache partition remains: %s", uuid, exc)
         self._stuck = frozenset(stuck)

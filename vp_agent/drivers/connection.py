@@ -111,7 +111,7 @@ class Connection:
             domain = connection.lookupByUUIDString(uuid)
             if _is_busy(domain):
                 raise ApplyFailed(
-                    f"guest {uuid} is in a libvirt job (migration, backup); it is tried again "
+                    f"server {uuid} is in a libvirt job (migration, backup); it is tried again "
                     "once the job has ended"
                 )
             return act(domain)
@@ -166,7 +166,7 @@ class Connection:
         try:
             connection = self._opening.result()
         except TimeoutError as exc:
-            raise self._unavailable("it takes connections and hangs") from exc
+            raise self._unavailable("it accepts connections and hangs") from exc
         except libvirt.libvirtError:
             self._opening = None
             raise
@@ -225,5 +225,5 @@ def _is_of_transport(exc: libvirt.libvirtError) -> bool:
 
 def _translated(exc: libvirt.libvirtError) -> DriverError:
     if exc.get_error_code() in _GONE:
-        return GuestGone(f"the guest is not running any more: {exc}")
+        return GuestGone(f"the server is no longer running: {exc}")
     return ApplyFailed(f"libvirt refused: {exc}; it is tried again, see libvirtd's log")

@@ -20,7 +20,7 @@ from vp_agent.drivers.counters import CounterSettings
 _EVENTS = ("cpu_cycles", "instructions", "cache_references", "cache_misses", "task_clock")
 _REMEDY = (
     f"set [libvirt] enabled_perf_events = {','.join(_EVENTS)} in nova-compute's configuration and "
-    "hard-reboot the guest"
+    "hard-reboot the server"
 )
 _MIN_COVERED_RATIO = 0.5
 """Between all of QEMU's CPU time and that of its main thread; the kernel's vhost threads, which no
@@ -84,7 +84,7 @@ class LibvirtCounters:
         missing = [event for event in _EVENTS if f"perf.{event}" not in stats]
         if missing:
             self._problems[guest.guest_uuid] = (
-                f"libvirt: {', '.join(missing)} not counted for this guest: {_REMEDY}. If that is "
+                f"libvirt: {', '.join(missing)} not counted for this server: {_REMEDY}. If that is "
                 "done, libvirtd's log says why it could not open them"
             )
             return None
@@ -92,8 +92,8 @@ class LibvirtCounters:
         if not is_covered:
             self._problems[guest.guest_uuid] = (
                 "libvirt: the vCPU threads are not counted, only QEMU's main thread is: libvirtd "
-                "was restarted, or the events enabled, after the guest's start. If they stand in "
-                f"its XML, hard-reboot the guest; else {_REMEDY}"
+                "was restarted, or the events enabled, after the server started. If its XML has "
+                f"the events, hard-reboot the server; else {_REMEDY}"
             )
         return Reading(
             instructions=stats["perf.instructions"],

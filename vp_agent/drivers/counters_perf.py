@@ -25,7 +25,7 @@ class PerfCounters:
     def __init__(self, settings: CounterSettings) -> None:
         if perf_event.is_mediated(settings.sys_directory):
             raise CountersUnavailable(
-                "KVM's mediated vPMU is on: counting guests from the host would keep VMs from "
+                "KVM's mediated vPMU is on: counting servers from the host would keep VMs from "
                 "starting. Load kvm_intel or kvm_amd with enable_mediated_pmu=0 to use perf"
             )
         try:

@@ -84,7 +84,7 @@ class VpmuCounters:
         file = self._file_of(guest, path, (found.st_dev, found.st_ino))
         reading = file.read()
         if file.stands_still_at(reading) and file.is_abandoned():
-            raise _Unreadable(self._why_no_file(guest, f"{path} is of an earlier life"))
+            raise _Unreadable(self._why_no_file(guest, f"{path} is from an earlier start"))
         if file.vcpus < len(guest.tids):
             self._problems[guest.guest_uuid] = (
                 f"vpmu: counts {file.vcpus} of {len(guest.tids)} vCPUs"
@@ -102,9 +102,9 @@ class VpmuCounters:
     def _why_no_file(self, guest: VcpuThreads, found: str) -> str:
         told = _first_text(self._directory / f"error.{guest.domain_name}")
         if told:
-            return f"the plugin refused this guest: {told}"
+            return f"the plugin refused this server: {told}"
         return (
-            f"no counters of this guest ({found}); was it started before QEMU's vpmu plugin was "
+            f"no counters of this server ({found}); was it started before QEMU's vpmu plugin was "
             "installed? Hard-reboot it"
         )
 
@@ -156,7 +156,7 @@ class _VmFile:
         if version != _VERSION or slot_bytes != _SLOT.size:
             raise _Unreadable(
                 f"{path} has layout version {version}, this agent reads {_VERSION}; install the "
-                "plugin of the same release and hard-reboot the guest"
+                "plugin of the same release and hard-reboot the server"
             )
         if not 1 <= vcpus <= _MAX_VCPUS:
             raise _Unreadable(f"{path} is damaged: {vcpus} vCPUs")
@@ -169,7 +169,7 @@ class _VmFile:
     def read(self) -> Reading:
         data = self._pread(self._slots_bytes, self._offset)
         if len(data) != self._slots_bytes:
-            raise _Unreadable("its counter file was truncated; hard-reboot the guest")
+            raise _Unreadable("its counter file was truncated; hard-reboot the server")
         instructions = references = local = remote = 0
         vcpu_cycles = []
         for slot in _SLOT.iter_unpack(data):

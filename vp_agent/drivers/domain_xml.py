@@ -256,12 +256,12 @@ def _pinned(
         return None
     return Obstacle(
         Unmanaged.FOREIGN_CHANGE,
-        f"somebody pinned a vCPU to CPUs {format_cpus(foreign)} through libvirt; "
-        f"`virsh vcpupin` it to {format_cpus(allowed)} to hand it back",
+        f"a vCPU is pinned to CPUs {format_cpus(foreign)} through libvirt, and not by nova-vp; pin "
+        f"it to {format_cpus(allowed)} with `virsh vcpupin`, then nova-vp manages the server again",
     )
 
 
 def _opted_out(spec: FlavorSpec) -> Obstacle | None:
     if spec.is_managed:
         return None
-    return Obstacle(Unmanaged.OPTED_OUT, "its flavor says vp:manage=no")
+    return Obstacle(Unmanaged.OPTED_OUT, "its flavor has vp:manage=no")

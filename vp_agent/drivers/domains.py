@@ -162,7 +162,7 @@ class Domains:
             domain = self._known[uuid] = self._read(handle)
         except ProcessLookupError as exc:
             self._known.pop(uuid, None)
-            raise GuestGone(f"guest {uuid} has just ended") from exc
+            raise GuestGone(f"server {uuid} has just ended") from exc
         return domain
 
     def forget(self, uuid: str) -> None:
@@ -212,8 +212,8 @@ class Domains:
         if uuid not in self._unreadable:
             self._unreadable.add(uuid)
             LOG.warning(
-                "vp=%s cannot be watched, its domain XML is not understood (%s): see "
-                "`virsh dumpxml`, and take foreign metadata out of it",
+                "vp=%s cannot be measured, its domain XML cannot be parsed (%s): see "
+                "`virsh dumpxml`, and remove foreign metadata",
                 uuid,
                 exc,
             )
@@ -257,8 +257,8 @@ class Domains:
             raise ProcessLookupError(f"{domain_name} has just ended") from exc
         except PermissionError as exc:
             raise HostUnavailable(
-                f"this user may not read {self._run_directory}, where the processes of the guests "
-                "are named: run this as root, or with CAP_DAC_READ_SEARCH"
+                f"this user may not read {self._run_directory}, where libvirt names the processes "
+                "of the servers: run this as root, or with CAP_DAC_READ_SEARCH"
             ) from exc
         except ValueError as exc:
             # QEMU makes the file first and then writes its pid into it.

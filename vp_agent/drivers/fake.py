@@ -79,7 +79,7 @@ class FakeHost:
     def find(self, uuid: str) -> FakeGuest:
         self.check()
         if uuid not in self.guests:
-            raise GuestGone(f"guest {uuid} is not running any more")
+            raise GuestGone(f"server {uuid} is not running any more")
         return self.guests[uuid]
 
     def check(self) -> None:

@@ -38,7 +38,7 @@ class LibvirtJournal:
         domain = self._domains.reread(applied.guest_uuid)
         if domain.description.applied != applied:
             raise ApplyFailed(
-                f"the journal of guest {applied.guest_uuid} reads back otherwise than it was "
+                f"the journal of server {applied.guest_uuid} reads back otherwise than it was "
                 "written; nothing was changed"
             )
 

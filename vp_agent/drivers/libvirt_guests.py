@@ -18,8 +18,8 @@ from vp_agent.drivers.vcpu_threads import read_affinity
 _MIGRATING = Obstacle(Unmanaged.MIGRATING, "a migration or another libvirt job is under way")
 _UNEVEN = Obstacle(
     Unmanaged.FOREIGN_CHANGE,
-    "its vCPU threads are on different CPUs and we did not do that; `virsh vcpupin` them alike to "
-    "hand it back",
+    "its vCPUs are pinned to different CPUs, and not by nova-vp; pin them alike with `virsh "
+    "vcpupin`, then nova-vp manages the server again",
 )
 
 

@@ -70,7 +70,7 @@ class FakeMover:
         nodes = {domain.node for domain in self.host.topology.domains}
         total = math.fsum(share for _, share in to)
         if not all(node in nodes and share > 0 for node, share in to) or abs(total - 1) > 1e-6:
-            raise ApplyFailed(f"{to} are no shares over nodes {sorted(nodes)}")
+            raise ApplyFailed(f"{to} are not shares over nodes {sorted(nodes)}")
         if guest.memory_obstacle:
             raise ApplyFailed(guest.memory_obstacle)
         moving = self._queue.get(guest_uuid)
@@ -101,7 +101,7 @@ class FakeMover:
         for uuid, moving in self._queue.items():
             entry = self.host.guests.get(uuid)
             if entry is None or entry.guest.generation != moving.generation:
-                moving.stop = f"guest {uuid} has ended or was started anew"
+                moving.stop = f"server {uuid} has ended or was started anew"
             elif not moving.stop and self._paces.get(uuid, math.inf) > 0:
                 self._copy(entry.guest, moving)
             if not moving.stop and self._paces.get(uuid, math.inf) > 0:

@@ -163,7 +163,7 @@ class Mover:
         if move.is_guest_gone:
             raise GuestGone(move.problem)
         if move.problem:
-            raise ApplyFailed(f"the memory of guest {guest_uuid} is not back: {move.problem}")
+            raise ApplyFailed(f"the memory of server {guest_uuid} is not back: {move.problem}")
 
     def _begin(self, uuid: str, to: Shares) -> Move:
         """The move that is queued for this, or was already. Raises GuestGone, ApplyFailed."""
@@ -172,7 +172,7 @@ class Mover:
         if last is not None and last.to == to and not last.stop:
             return last
         move = self._prepared(uuid, to)
-        self.abort(uuid, "another move took its place")
+        self.abort(uuid, "another move replaced it")
         with self._turn:
             self._queue.append(move)
             if self._thread is None:
@@ -186,7 +186,7 @@ class Mover:
         looked = self._looks.look(uuid, ram)
         obstacle = obstacle_of(ram, looked)
         if obstacle:
-            raise ApplyFailed(f"the memory of guest {uuid} cannot be moved: {obstacle}")
+            raise ApplyFailed(f"the memory of server {uuid} cannot be moved: {obstacle}")
         by_node = dict(kib_by_node(looked))
         flows = flows_between(shares_of(looked), to, self._nodes.ids)
         whole_kib = 0.0
@@ -203,7 +203,7 @@ class Mover:
         is_known = all(node in self._nodes.ids and share > 0 for node, share in to)
         if not is_known or abs(total - 1) > 1e-6:
             raise ApplyFailed(
-                f"{to} are no shares of the memory of guest {uuid} over the nodes of this host "
+                f"{to} are not shares of the memory of server {uuid} over the nodes of this host "
                 f"({', '.join(map(str, self._nodes.ids))}); nothing was moved"
             )
 

@@ -27,5 +27,5 @@ def migration_obstacle(domain: ET.Element, extra_specs: Mapping[str, str]) -> st
     """For people; empty: nothing here speaks against it."""
     found = [why for path, why in _BY_DEVICE if domain.find(path) is not None]
     if domain.find("devices/tpm") is not None and extra_specs.get(_TPM_SECURITY) != "host":
-        found.append(f"it has a virtual TPM and its flavor does not say {_TPM_SECURITY}=host")
+        found.append(f"it has a virtual TPM and its flavor does not have {_TPM_SECURITY}=host")
     return "; ".join(found)

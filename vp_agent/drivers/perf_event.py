@@ -83,7 +83,7 @@ class ThreadGroup:
         was enabled and running meanwhile. Raises OSError."""
         data = os.read(self._fds[0], self._struct.size)
         if len(data) != self._struct.size:
-            raise OSError(errno.ENODATA, "the kernel gave its counters up")
+            raise OSError(errno.ENODATA, "the kernel stopped its counters")
         _, enabled_ns, running_ns, *raw = self._struct.unpack(data)
         enabled_for = enabled_ns - self._enabled_ns
         running_for = running_ns - self._running_ns
@@ -145,7 +145,7 @@ def explain(error: OSError, fds_needed: int) -> str:
             )
         case errno.EMFILE | errno.ENFILE:
             return (
-                f"out of file descriptors: one per vCPU and event, {fds_needed} for the guests of "
+                f"out of file descriptors: one per vCPU and event, {fds_needed} for the servers "
                 f"now. Set LimitNOFILE={max(_ROOMY_FDS, 2 * fds_needed)} in vp-agent's systemd unit"
             )
         case errno.ENOSYS:

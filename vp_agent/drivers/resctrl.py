@@ -60,8 +60,8 @@ def create(domains: Domains, groups: Groups | None = None) -> "ResctrlActuator":
     groups = groups or Groups()
     if not (groups.root / "info").is_dir():
         raise PartitionUnavailable(
-            f"resctrl is not mounted at {groups.root}. Where the CPU can divide its cache (flags "
-            "cat_l3, mba in /proc/cpuinfo): `mount -t resctrl resctrl /sys/fs/resctrl`"
+            f"resctrl is not mounted at {groups.root}. Where the CPU can partition its cache "
+            "(flags cat_l3, mba in /proc/cpuinfo): `mount -t resctrl resctrl /sys/fs/resctrl`"
         )
     try:
         features = parse_features(groups.read)
@@ -160,18 +160,18 @@ class ResctrlActuator:
         for name in self._groups.foreign():
             if threads.tids & self._groups.tasks(name):
                 raise ApplyFailed(
-                    f"guest {guest_uuid} is in {self._groups.root / name}, which is not ours "
-                    "(libvirt's cachetune, pqos ...): it stays there until its owner lets it go"
+                    f"server {guest_uuid} is in {self._groups.root / name}, which is not ours "
+                    "(libvirt's cachetune, pqos ...): it stays there until its owner removes it"
                 )
             if threads.allowed_cpus & self._groups.cpus(name):
                 raise ApplyFailed(
-                    f"{self._groups.root / name} holds CPUs that guest {guest_uuid} may run on, "
-                    "and is not ours: the guest is left to it"
+                    f"{self._groups.root / name} holds CPUs that server {guest_uuid} may run on, "
+                    "and is not ours: the server stays there"
                 )
         for name in self._groups.monitors():
             if threads.tids & self._groups.tasks(name):
                 raise ApplyFailed(
-                    f"guest {guest_uuid} is watched by {self._groups.root / name}, which would "
+                    f"server {guest_uuid} is watched by {self._groups.root / name}, which would "
                     "lose it; remove that group first"
                 )
 
@@ -193,7 +193,7 @@ class ResctrlActuator:
         left_out = self._threads(guest_uuid).tids - self._groups.tasks(name)
         if left_out:
             raise ApplyFailed(
-                f"threads {sorted(left_out)} of guest {guest_uuid} are not in {name}: a vCPU came "
+                f"threads {sorted(left_out)} of server {guest_uuid} are not in {name}: a vCPU came "
                 "or went meanwhile; it is tried again"
             )
         seen = partition_of(self._groups.schemata(name), self.features)
@@ -227,14 +227,15 @@ class ResctrlActuator:
     def _translated(self, guest_uuid: str, exc: OSError) -> Exception:
         name = name_of(guest_uuid)
         if isinstance(exc, ProcessLookupError):
-            return GuestGone(f"guest {guest_uuid} has just ended or been replaced")
+            return GuestGone(f"server {guest_uuid} has just ended or been replaced")
         match exc.errno:
             case errno.ENOSPC:
                 others = ", ".join(sorted(self._groups.foreign())) or "none"
                 return ApplyFailed(
-                    f"no group is left for guest {guest_uuid}: the CPU has {self.features.groups}, "
-                    f"the root's included; ours now: {len(self._groups.ours())}, of others: "
-                    f"{others} ({self._groups.last_status()})"
+                    f"no group is left for server {guest_uuid}: the CPU has "
+                    f"{self.features.groups}, the root's included; ours now: "
+                    f"{len(self._groups.ours())}, of others: {others} "
+                    f"({self._groups.last_status()})"
                 )
             case errno.EBUSY:
                 return ApplyFailed(

@@ -76,7 +76,7 @@ _NO_BOUND = 1 << 16
 def _cache(read: Read, root: "Schemata") -> tuple[Cache | None, str, int]:
     resources = _L3_CDP if _L3_CDP[0] in root else _L3
     if not all(resource in root for resource in resources):
-        return None, "this CPU cannot divide its L3 cache (no info/L3)", _NO_BOUND
+        return None, "this CPU cannot partition its L3 cache (no info/L3)", _NO_BOUND
     info = f"info/{resources[0]}"
     mask = int(read(f"{info}/cbm_mask"), 16)
     ways = mask.bit_count()

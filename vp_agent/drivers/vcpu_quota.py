@@ -98,7 +98,7 @@ def read_quotas(domains: Domains, uuid: str) -> tuple[Quota, ...]:
         try:
             return _read_all(groups_of(domains.reread(uuid)))
         except ProcessLookupError as exc:
-            raise GuestGone(f"guest {uuid} has just ended") from exc
+            raise GuestGone(f"server {uuid} has just ended") from exc
 
 
 def read_back(domains: Domains, uuid: str, wanted: Quota) -> None:
@@ -108,7 +108,7 @@ def read_back(domains: Domains, uuid: str, wanted: Quota) -> None:
         raise _without_groups(uuid)
     if set(seen) != {wanted}:
         raise ApplyFailed(
-            f"guest {uuid} was given {wanted.quota_us}/{wanted.period_us} us per vCPU, and its "
+            f"server {uuid} was given {wanted.quota_us}/{wanted.period_us} us per vCPU, and its "
             f"cgroups show {', '.join(sorted(f'{q.quota_us}/{q.period_us}' for q in seen))}: "
             "something else sets them too"
         )
@@ -116,7 +116,7 @@ def read_back(domains: Domains, uuid: str, wanted: Quota) -> None:
 
 def _without_groups(uuid: str) -> ApplyFailed:
     return ApplyFailed(
-        f"the vCPUs of guest {uuid} have no cgroup of their own: libvirt needs the controller "
+        f"the vCPUs of server {uuid} have no cgroup of their own: libvirt needs the controller "
         "`cpu`, see cgroup_controllers in /etc/libvirt/qemu.conf"
     )
 
@@ -131,7 +131,7 @@ def within_quota(about: DomainDescription, quota: Quota) -> None:
     bound = min(_before_us(about), about.flavor_quota, key=_limit)
     if _limit(quota) > _limit(bound):
         raise ApplyFailed(
-            f"guest {about.uuid} has {bound.quota_us} of {bound.period_us} us per vCPU from Nova; "
+            f"server {about.uuid} has {bound.quota_us} of {bound.period_us} us per vCPU from Nova; "
             f"a cap of {quota.quota_us} of {quota.period_us} us would loosen that, nothing was "
             "changed"
         )

@@ -60,13 +60,15 @@ class CommandHandler:
             mode = self._mode if proposal is None else self._mode_of(proposal)
             if mode is not Mode.ADVISE:
                 raise NotAdvising(
-                    f"the mode is {mode.value}: proposals are accepted in mode advise only; "
+                    f"proposals can be accepted in mode advise only, and the mode is {mode.value}; "
                     "set it with `openstack vp host set HOST --mode advise` or "
                     "`vp-agent mode advise`"
                 )
             if proposal is None:
                 listed = ", ".join(proposals) or "none"
-                raise UnknownAction(f"no proposal {action_id!r} stands now; standing: {listed}")
+                raise UnknownAction(
+                    f"there is no proposal {action_id!r}; current proposals: {listed}"
+                )
             self._approved |= {action_id}
 
     def _mode_of(self, proposal: Action) -> Mode:
@@ -80,16 +82,18 @@ class CommandHandler:
             decision = self._decision
             known = _done(decision) if decision else {}
             standing_ids = [i for i, one in known.items() if decision and _stands(one, decision)]
-            listed = "those that could be undone: " + (", ".join(standing_ids) or "none")
+            listed = "actions that can be reverted: " + (", ".join(standing_ids) or "none")
             if decision and action_id in {proposal.id for proposal in decision.proposals}:
-                raise NotInForce(f"{action_id} is only proposed, nothing was done; {listed}")
+                raise NotInForce(
+                    f"{action_id} is only proposed, so there is nothing to revert; {listed}"
+                )
             if action_id not in known:
-                raise UnknownAction(f"no action {action_id!r} was done here lately; {listed}")
+                raise UnknownAction(
+                    f"there is no recent action {action_id!r} on this host; {listed}"
+                )
             if action_id not in standing_ids:
                 result = known[action_id].result.value
-                raise NotInForce(
-                    f"{action_id} ({result}): nothing that it set stands any more; {listed}"
-                )
+                raise NotInForce(f"{action_id} ({result}): nothing remains to revert; {listed}")
             self._revoked |= {action_id}
 
     def take_orders(self, text: object) -> None:
@@ -112,7 +116,7 @@ class CommandHandler:
         try:
             self.set_mode(Mode.OBSERVE)
         except OSError as exc:
-            LOG.error("mode observe is forgotten at the next start, it cannot be saved: %s", exc)
+            LOG.error("mode observe cannot be saved and is lost at the next start: %s", exc)
             with self._lock:
                 self._hold(Mode.OBSERVE)
         self._release_done.clear()

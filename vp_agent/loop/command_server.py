@@ -101,7 +101,7 @@ class MigrationEndpoint:
     ) -> dict[str, Any]:
         given_s = _number("hold_s", hold_s)
         if not math.isfinite(given_s):
-            raise wire.BadMessage(f"hold_s: {given_s}: a guest is held for a time that ends")
+            raise wire.BadMessage(f"hold_s: {given_s}: give a finite number")
         prepared = self._orders.prepare(_id(escalation_id), _id(uuid), given_s)
         return {"ready": prepared.ready, "why": prepared.why}
 

@@ -73,7 +73,7 @@ class RunFolder:
             except BlockingIOError as exc:
                 raise AlreadyRunning(
                     f"an agent already runs on this host (it holds {self._lock}); "
-                    "stop it first, or talk to it with `vp-agent status`"
+                    "stop it first, or query it with `vp-agent status`"
                 ) from exc
             yield
 
@@ -87,7 +87,10 @@ class RunFolder:
             self._is_failing = False
         except OSError as exc:
             if not self._is_failing:
-                LOG.error("no heartbeat, `vp-agent release --expired` will undo all: %s", exc)
+                LOG.error(
+                    "heartbeat not written, `vp-agent release --expired` will revert all: %s",
+                    exc,
+                )
             self._is_failing = True
 
     def forget_beat(self) -> None:
@@ -177,7 +180,7 @@ def _answer(answers: Mapping[str, Callable[[str], Any]], line: bytes) -> dict[st
         name, value = order["do"], str(order.get("value", ""))
         do = answers[name]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return {"error": f"not an order; known orders: {', '.join(answers)}"}
+        return {"error": f"unknown command; known commands: {', '.join(answers)}"}
     if name not in _QUESTIONS:
         request_log.note(request_log.LOCAL, name, value=value)
     try:
@@ -186,9 +189,7 @@ def _answer(answers: Mapping[str, Callable[[str], Any]], line: bytes) -> dict[st
         return {"error": str(exc)}
     except Exception as exc:  # a fault of ours: who asked shall not take it for one of his own
         LOG.exception("request=%s order=%s failed", request_log.LOCAL, name)
-        return {
-            "error": f"{name} failed in the agent ({type(exc).__name__}: {exc}); its log says more"
-        }
+        return {"error": f"{name} failed in the agent ({type(exc).__name__}: {exc}); see its log"}
 
 
 def _mode(value: str) -> Mode:
@@ -196,7 +197,7 @@ def _mode(value: str) -> Mode:
         return Mode(value)
     except ValueError:
         known = ", ".join(mode.value for mode in Mode)
-        raise CannotOrder(f"there is no mode {value[:80]!r}: give one of {known}") from None
+        raise CannotOrder(f"{value[:80]!r} is not a mode: use one of {known}") from None
 
 
 def ask(folder: RunFolder, do: str, value: str = "") -> Any:

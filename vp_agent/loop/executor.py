@@ -43,7 +43,7 @@ class Executor:
                 self._turn(change, action)
         except GuestGone:
             self._take_back(action, done)
-            return Outcome(action, Result.FAILED, at_s, "the guest is gone")
+            return Outcome(action, Result.FAILED, at_s, "the server is gone")
         except DriverError as exc:
             self._take_back(action, done)
             return Outcome(action, Result.FAILED, at_s, str(exc))

@@ -119,5 +119,5 @@ class MigrationHolds:
 def _left_alone(guest: Guest, hold: Hold) -> Guest:
     if guest.unmanaged:
         return guest
-    detail = f"the cluster is about to live-migrate it (escalation {hold.escalation_id})"
+    detail = f"it is about to be live-migrated (escalation {hold.escalation_id})"
     return guest._replace(unmanaged=Unmanaged.LEAVING, unmanaged_detail=detail)

@@ -37,7 +37,9 @@ def carry_out(book: ServerOverrides, value: str) -> list[dict[str, Any]]:
         line = json.loads(value)
         _LINE.check(line)
     except (ValueError, RecursionError, SchemaError) as exc:
-        raise CannotOrder(f"that is no order for a server: {str(exc)[:200]}") from exc
+        raise CannotOrder(
+            f"not a valid override: {str(exc)[:200]}; see `vp-agent order --help`"
+        ) from exc
     server = line.pop("server", "")
     if line:
         mode = line.get("mode")

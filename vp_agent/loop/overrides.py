@@ -53,7 +53,11 @@ class ServerOverrides:
         version, servers = read_overrides(text)
         with self._lock:
             if version < self._told.version:
-                LOG.info("orders %d are older than those taken: %d", version, self._told.version)
+                LOG.info(
+                    "overrides of version %d are ignored: version %d is in use",
+                    version,
+                    self._told.version,
+                )
                 return
             here = {guest.uuid for guest in self._guests}
             kept = {uuid: one for uuid, one in self._told.servers.items() if uuid in here}
@@ -102,7 +106,11 @@ class ServerOverrides:
         found |= {server.lower()} & self._local.keys()
         if len(found) != 1:
             names = ", ".join(sorted(guest.name or guest.uuid for guest in self._guests))
-            why = "several servers of that name run here" if found else "no such server runs here"
+            why = (
+                "several servers on this host have that name"
+                if found
+                else "no such server on this host"
+            )
             raise CannotOrder(f"{server}: {why}; give a UUID of `vp-agent status --json`: {names}")
         return found.pop()
 
@@ -160,7 +168,7 @@ def _read(state: StateFolder, name: str) -> CloudOverrides:
     try:
         return CloudOverrides(*read_overrides(text))
     except wire.BadMessage as exc:
-        LOG.error("%s is not readable (%s): starting without these orders", name, exc)
+        LOG.error("%s is not readable (%s): starting without these overrides", name, exc)
         return NO_CLOUD_OVERRIDES
 
 
@@ -181,10 +189,10 @@ def _marked(guest: Guest, ordered: ServerOverride, host: Mode) -> Guest:
     if guest.unmanaged:
         return guest
     if ordered.opt_out:
-        detail = "somebody ordered that nova-vp leave it alone"
+        detail = "an override opts it out"
         return guest._replace(unmanaged=Unmanaged.ORDERED_OUT, unmanaged_detail=detail)
     if ordered.mode is Mode.OBSERVE and host is not Mode.OBSERVE:
-        detail = "somebody ordered mode observe for it"
+        detail = "an override sets it to mode observe"
         return guest._replace(unmanaged=Unmanaged.ORDERED_OBSERVE, unmanaged_detail=detail)
     return guest
 
@@ -192,5 +200,5 @@ def _marked(guest: Guest, ordered: ServerOverride, host: Mode) -> Guest:
 def _untouched_yet(guest: Guest) -> Guest:
     if guest.unmanaged:
         return guest
-    detail = "it has just arrived; a vp-scheduler is asked what is ordered of it"
+    detail = "it has just arrived; its overrides are requested from vp-scheduler"
     return guest._replace(unmanaged=Unmanaged.AWAITING_ORDERS, unmanaged_detail=detail)

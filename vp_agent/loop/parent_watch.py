@@ -20,7 +20,7 @@ def stop_with_parent(stop: threading.Event) -> None:
     def watch() -> None:
         while os.read(descriptor, 4096):
             pass
-        LOG.info("stopping: the program that started this one has ended")
+        LOG.info("stopping: the parent process has ended")
         stop.set()
 
     threading.Thread(target=watch, name="lifeline", daemon=True).start()

@@ -24,7 +24,7 @@ Guests = tuple[Guest, ...]
 def expire_leases(executor: Executor, now_s: float) -> None:
     """The core renews what it still wants; after a hang it may have come too late."""
     for uuid in sorted(executor.expire_leases(now_s)):
-        LOG.warning("vp=%s not renewed in time, and given back", uuid)
+        LOG.warning("vp=%s lease expired, reverted", uuid)
 
 
 def reconcile(
@@ -67,7 +67,7 @@ def _undo_other_runs(host: OwnHost, guests: Guests) -> tuple[Guests, dict[str, A
     )
     host.executor.undo(found, waits=False)
     for uuid in sorted(others):
-        LOG.info("vp=%s what another run had applied is undone", uuid)
+        LOG.info("vp=%s changes of an earlier run reverted", uuid)
     return host.guests.read(), ours
 
 
@@ -83,7 +83,7 @@ def _give_back_opted_out(
     failed = host.executor.undo(ours, waits=False)
     given_back = sorted({entry.guest_uuid for entry in ours} - set(failed))
     for uuid in given_back:
-        LOG.info("vp=%s left alone by order, and given back", uuid)
+        LOG.info("vp=%s opted out, reverted", uuid)
     left = host.journal.read()
     return host.guests.read(), {u: left[u] for u in applied if u in left}
 
@@ -108,13 +108,13 @@ def _release_migrants(
 def _release(host: OwnHost, overrides: ServerOverrides, uuid: str, here: Collection[str]) -> str:
     """Why not; empty: nothing of ours is on it. Raises HostUnavailable."""
     if uuid not in here:
-        return "it does not run on this host"
+        return "it is not running on this host"
     if overrides.is_opted_out(uuid):
-        return "somebody ordered that nova-vp leave it alone"
+        return "an override opts it out"
     held = host.journal.read().get(uuid)
     host.memory.abort(uuid, "it is about to leave this host")
     if held is not None and not host.executor.release_guest(held):
-        return "its settings could not be taken back; see the agent's log"
+        return "its settings could not be reverted; see the log of vp-agent"
     return ""
 
 

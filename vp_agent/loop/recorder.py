@@ -103,7 +103,7 @@ class Recorder:
             writer.take(seen)
 
     def _ended(self, writer: "_Writer", why: str) -> None:
-        LOG.error("the recording into %s has ended: %s", writer.path, why)
+        LOG.error("the recording to %s stopped: %s", writer.path, why)
         with self._lock:
             if self._writer is writer:
                 self._writer, self._problem = None, why
@@ -164,11 +164,11 @@ class _Tape:
         self._lines = LineWriter()
         self._last: tuple[Policy, CoreState] | None = None
         if not os.path.isabs(path):
-            raise CannotRecord(f"{path!r} is not an absolute path, and nobody knows where we run")
+            raise CannotRecord(f"{path!r} is not an absolute path; give one")
         try:
             self._fd, self._size = _open(path)
         except OSError as exc:
-            raise CannotRecord(f"cannot record into {path}: {exc.strerror}") from exc
+            raise CannotRecord(f"cannot record to {path}: {exc.strerror}") from exc
 
     def write(self, seen: Snapshot) -> None:
         """Raises OSError; then the file ends with the line before."""
@@ -214,10 +214,10 @@ def _open(path: str) -> tuple[int, int]:
     fd = os.open(path, flags, _MODE)
     try:
         if not Path(path).is_file():
-            raise CannotRecord(f"{path} is not a regular file")
+            raise CannotRecord(f"{path} is not a regular file; give another file")
         size = os.fstat(fd).st_size
         if size and not os.pread(fd, _CHUNK_BYTES, 0).startswith(f'{{"{VERSION_KEY}"'.encode()):
-            raise CannotRecord(f"{path} holds something else: give a new file")
+            raise CannotRecord(f"{path} is not a recording; give another file")
         whole = _whole_lines(fd, size)
         os.ftruncate(fd, whole)
     except BaseException:

@@ -164,7 +164,7 @@ class Agent:
         try:
             failed = self._host.executor.undo(self._host.journal.read().values(), waits=waits)
         except HostUnavailable as exc:
-            LOG.error("libvirt is away (%s): run `vp-agent release` once it is back", exc)
+            LOG.error("libvirt does not answer (%s): run `vp-agent release` once it does", exc)
             self._control.released(False)
             return False
         if last := self._control.last():

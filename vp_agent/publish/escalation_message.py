@@ -92,5 +92,5 @@ def obstacle(guest: Guest, mode: Mode) -> str:
     if guest.migration_obstacle:
         return guest.migration_obstacle
     if guest.mode and tightest(mode, guest.mode) is not mode:
-        return f"somebody ordered mode {guest.mode.value} for it"
+        return f"an override sets it to mode {guest.mode.value}"
     return guest.unmanaged_detail if guest.unmanaged in _MUST_STAY else ""

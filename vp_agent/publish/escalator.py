@@ -149,7 +149,7 @@ class Escalator:
             text = wire.encode(wire.ESCALATION_TOPIC, told)
         except wire.BadMessage as exc:
             LOG.error(
-                "escalation=%s vp=%s cannot be told to the cluster: %s",
+                "escalation=%s vp=%s cannot be sent to the cluster: %s",
                 one.id,
                 one.victim_uuid,
                 exc,
@@ -158,9 +158,9 @@ class Escalator:
         is_kept = self._outbox.add(id, one.victim_uuid, one.kind, text, self._clock())
         if is_kept:
             self._rounds[one.id] = again + 1
-            LOG.info("escalation=%s vp=%s known here as %s", id, one.victim_uuid, one.id)
+            LOG.info("escalation=%s vp=%s stored for id %s", id, one.victim_uuid, one.id)
         elif not self._is_full:
-            LOG.warning("too many escalations stand: the cluster is not told of more")
+            LOG.warning("too many open escalations: no further ones are sent")
         self._is_full = not is_kept
 
     def _send_due(self) -> None:
@@ -179,21 +179,19 @@ class Escalator:
         try:
             self._sender.escalate(entry.text)
         except wire.BadMessage as exc:
-            LOG.error(
-                "escalation=%s is refused by the cluster and not sent again: %s", entry.id, exc
-            )
+            LOG.error("escalation=%s rejected by the cluster, not sent again: %s", entry.id, exc)
         failpoints.reach("after-escalation-sent")
         self._outbox.acknowledge(entry.id)
 
     def _note_success(self, entry: Entry) -> None:
-        LOG.info("escalation=%s vp=%s told to the cluster", entry.id, entry.victim)
+        LOG.info("escalation=%s vp=%s acknowledged by the cluster", entry.id, entry.victim)
         self._wait_s, self._due_s, self._is_failing = FIRST_WAIT_S, 0.0, False
 
     def _note_failure(self, exc: Exception) -> None:
         self._due_s = self._clock() + self._wait_s * (0.5 + self._dice())
         self._wait_s = min(2 * self._wait_s, LONGEST_WAIT_S)
         if not self._is_failing:
-            LOG.warning("the cluster is not told of an escalation yet, trying again: %r", exc)
+            LOG.warning("an escalation cannot be sent to the cluster, trying again: %r", exc)
         self._is_failing = True
 
 
@@ -204,10 +202,12 @@ def _hurt(decision: Decision) -> Collection[tuple[str, str]]:
 
 def _tell_ended(entry: Entry) -> None:
     if entry.is_helped:
-        LOG.info("escalation=%s vp=%s the cluster has helped", entry.id, entry.victim)
+        LOG.info("escalation=%s vp=%s resolved by the cluster", entry.id, entry.victim)
     elif entry.is_spent:
-        LOG.info("escalation=%s vp=%s ended in vain, may be told anew", entry.id, entry.victim)
+        LOG.info(
+            "escalation=%s vp=%s ended without effect, may be sent again", entry.id, entry.victim
+        )
     elif entry.is_acknowledged:
-        LOG.info("escalation=%s vp=%s it is well, or gone", entry.id, entry.victim)
+        LOG.info("escalation=%s vp=%s no longer degraded, or gone", entry.id, entry.victim)
     else:
-        LOG.info("escalation=%s vp=%s well before the cluster knew", entry.id, entry.victim)
+        LOG.info("escalation=%s vp=%s no longer degraded, never sent", entry.id, entry.victim)

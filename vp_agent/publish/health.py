@@ -31,7 +31,7 @@ class AgentHealth:
         host_info = self.sources.host_info()
         return Health(
             self.host,
-            "nova-vp agent: keeps the servers of this host from hurting each other",
+            "nova-vp agent: isolates the performance of the servers of this host",
             (self._tick(), _counters(host_info), *self._bus(), self._state()),
         )
 
@@ -39,12 +39,14 @@ class AgentHealth:
         last = self.sources.last()
         age_s = self.clock() - (last.at_s if last else self.started_at_s)
         is_late = age_s > max(PATIENCE_S, PATIENCE_TICKS * self.interval_s())
-        told = "this host is not looked after: libvirt does not answer, or the agent hangs; its log"
+        told = (
+            "the agent takes no samples: libvirt does not answer, or the agent hangs; see its log"
+        )
         return Check(
             "tick",
             "age",
             Status.FAIL if is_late else Status.PASS,
-            f"{told} says which" if is_late else "",
+            told if is_late else "",
             age_s,
             "s",
         )
@@ -54,22 +56,22 @@ class AgentHealth:
         sent_at_s = self.sources.sent_at_s()
         age_s = self.clock() - (self.started_at_s if sent_at_s is None else sent_at_s)
         is_old = age_s > wire.EXPIRE_S
-        told = "schedulers take this host for unknown: see the agent's log for why nothing is sent"
+        told = "schedulers treat this host as unknown: no report is sent; see the log of vp-agent"
         status = Status.WARN if is_old else Status.PASS
         yield Check("report", "age", status, told if is_old else "", age_s, "s")
 
     def _state(self) -> Check:
         if os.access(self.state_directory, os.W_OK):
             return Check("state-directory", "writable", Status.PASS)
-        told = "[agent] state_directory cannot be written: what was learned ends with this run"
+        told = "[agent] state_directory is not writable: mode and profiles are lost at a restart"
         return Check("state-directory", "writable", Status.WARN, told)
 
 
 def _counters(host_info: HostInfo) -> Check:
     told = ""
     if host_info.counters == NO_COUNTERS:
-        told = "no counter source works here, so nobody is seen hurt: run `vp-agent check`"
+        told = "no counter source works, so interference is not detected; run `vp-agent check`"
     elif host_info.problems:
-        told = "some servers cannot be counted as they should: see `vp-agent status`"
+        told = "the counters of some servers have problems; see `vp-agent status`"
     status = Status.WARN if told else Status.PASS
     return Check("counters", "problems", status, told, len(host_info.problems), "servers")

@@ -39,12 +39,12 @@ RATES: dict[str, tuple[str, Callable[[Sample], float]]] = {
     "llc_misses_per_second": ("Last-level cache misses per second", lambda s: s.misses_per_s),
     "instructions_per_second": ("Instructions per second", lambda s: s.instructions_per_s),
     "remote_misses_ratio": (
-        "Share of its last-level cache misses that another node's memory served",
+        "Share of last-level cache misses that another NUMA node served",
         lambda s: s.remote_ratio,
     ),
-    "cpu_cores": ("CPU that it used, in cores", lambda s: s.cpu_cores),
+    "cpu_cores": ("CPU use, in cores", lambda s: s.cpu_cores),
     "counters_running_ratio": (
-        "Share of the time in which its counters ran: below 1 they are multiplexed",
+        "Share of the time in which the counters ran; below 1 they are multiplexed",
         lambda s: s.running_ratio,
     ),
 }
@@ -68,14 +68,14 @@ def _by(name: str, text: str, label: str, values: dict[str, float]) -> GaugeMetr
 
 
 def about(host_info: HostInfo, release: str) -> Metric:
-    family = InfoMetricFamily("nova_vp_agent", "By which means this host is measured and changed")
+    family = InfoMetricFamily("nova_vp_agent", "Release, counter source and actuator of the agent")
     told = {"release": release, "counters": host_info.counters, "actuator": host_info.actuator}
     family.add_metric([], told)
     return family
 
 
 def problems(host_info: HostInfo) -> Metric:
-    text = "What is wrong with the counters: servers and, without any source, the host"
+    text = "Number of counter problems: servers, or the host if no source works"
     return _single("counter_problems", text, len(host_info.problems))
 
 
@@ -83,36 +83,38 @@ def of_bus(
     *, is_up: bool | None, is_listening: bool, report_age_s: float | None
 ) -> Iterator[Metric]:
     if is_up is not None:
-        yield _single("agent_bus_up", "Whether a message broker takes connections", is_up)
-    yield _single("agent_bus_listening", "Whether orders to this host can arrive", is_listening)
+        yield _single("agent_bus_up", "Whether a message broker accepts connections", is_up)
+    yield _single("agent_bus_listening", "Whether commands to this host can arrive", is_listening)
     if report_age_s is not None:
-        text = "Age of what was last reported to the cloud"
+        text = "Age of the last report to the cloud"
         yield _single("agent_report_age_seconds", text, report_age_s)
 
 
 def of_host(decision: Decision, epoch_offset_s: float) -> Iterator[Metric]:
     yield _single(
         "agent_last_tick_timestamp_seconds",
-        "When the last tick that could read the host began, since 1970",
+        "Start of the last tick that could read the host, in seconds since 1970",
         decision.at_s + epoch_offset_s,
     )
     yield _by(
         "agent_mode",
-        "1 for what the agent may do, 0 for the other modes",
+        "1 for the current mode, 0 for the other modes",
         "mode",
         {mode.value: decision.mode is mode for mode in Mode},
     )
     yield from _counts_of_servers(decision)
     yield from _places(decision)
-    yield _single("proposals", "Actions that wait for an operator", len(decision.proposals))
+    yield _single(
+        "proposals", "Proposed actions that wait for an operator", len(decision.proposals)
+    )
     yield _single(
         "escalations_standing",
-        "Servers that are hurt and that nothing on this host helps",
+        "Degraded servers that no action on this host helps",
         len(decision.escalations),
     )
     yield _single(
         "memory_moves_running",
-        "Servers whose memory is on its way to another node",
+        "Servers whose memory is moving to another NUMA node",
         sum(not move.is_over for move in decision.memory_moves),
     )
 
@@ -122,28 +124,28 @@ def _counts_of_servers(decision: Decision) -> Iterator[Metric]:
     states = Counter(UNKNOWN if v.state is None else str(v.state.number) for v in views)
     yield _by(
         "servers",
-        "Servers that run here, by interference state",
+        "Servers on this host by interference state",
         "state",
         {state: states[state] for state in STATES},
     )
     hurt = Counter(one.kind for one in decision.detections)
     yield _by(
         "servers_hurt",
-        "Servers that are hurt now, by where; kind cpu: that want more CPU than they were given",
+        "Degraded servers by kind; kind cpu: servers that need more CPU than allotted",
         "kind",
         {kind.value: hurt[kind] for kind in Kind},
     )
     incomplete = Counter(view.incomplete for view in views)
     yield _by(
         "servers_incomplete",
-        "Servers without a usable sample in the last tick, by why",
+        "Servers without a usable sample in the last tick by reason",
         "reason",
         {why.value: incomplete[why] for why in Incomplete},
     )
     unmanaged = Counter(view.guest.unmanaged for view in views)
     yield _by(
         "servers_unmanaged",
-        "Servers that are watched and never touched, by why",
+        "Unmanaged servers by reason",
         "reason",
         {why.value: unmanaged[why] for why in Unmanaged},
     )
@@ -151,16 +153,18 @@ def _counts_of_servers(decision: Decision) -> Iterator[Metric]:
 
 def _places(decision: Decision) -> Iterator[Metric]:
     where = ["domain", "node"]
-    free = _gauge("llc_domain_free_cores", "CPU that is left where a cache is shared", where)
-    misses = _gauge("llc_domain_llc_misses_per_second", "Misses of all servers there", where)
+    free = _gauge("llc_domain_free_cores", "Free CPU of an LLC domain, in cores", where)
+    misses = _gauge(
+        "llc_domain_llc_misses_per_second", "LLC misses of all servers in an LLC domain", where
+    )
     for domain in decision.domains:
         labels = [str(domain.domain.id), str(domain.domain.node)]
         free.add_metric(labels, domain.free_cores)
         misses.add_metric(labels, domain.pressure_per_s)
     yield from (free, misses)
-    served = _gauge("node_llc_misses_per_second", "Served by the memory of a NUMA node", ["node"])
-    limit = _gauge("node_limit_llc_misses_per_second", "What it bears: calibrated", ["node"])
-    hot = _gauge("node_hot", "Whether its memory controller is overloaded", ["node"])
+    served = _gauge("node_llc_misses_per_second", "LLC misses served by a NUMA node", ["node"])
+    limit = _gauge("node_limit_llc_misses_per_second", "Calibrated limit of a NUMA node", ["node"])
+    hot = _gauge("node_hot", "Whether the memory controller of a NUMA node is overloaded", ["node"])
     for node in decision.nodes:
         served.add_metric([str(node.node)], node.misses_per_s)
         hot.add_metric([str(node.node)], node.is_hot)
@@ -171,8 +175,8 @@ def _places(decision: Decision) -> Iterator[Metric]:
 
 def of_servers(decision: Decision) -> Iterator[Metric]:
     state = _gauge("server_state", "Interference state, 0 to 8", ["resource"])
-    hurt = _gauge("server_hurt", "Whether a neighbour hurts it", ["resource"])
-    managed = _gauge("server_managed", "Whether the agent may touch it", ["resource"])
+    hurt = _gauge("server_hurt", "Whether a neighbour degrades the server", ["resource"])
+    managed = _gauge("server_managed", "Whether the agent manages the server", ["resource"])
     rates = {
         name: _gauge(f"server_{name}", text, ["resource"]) for name, (text, _) in RATES.items()
     }

@@ -61,7 +61,7 @@ class MembwFile:
 
     def _load(self, now_s: float) -> Load | None:
         if self._source == NO_COUNTERS:
-            problem = "no counter source works on this host: `vp-agent status` has the reasons"
+            problem = "no counter source works on this host; see `vp-agent status`"
             return Load(boot_clock_s(), self._source, problem, ())
         if self._counted_at_s is None:
             return None
@@ -78,7 +78,7 @@ class MembwFile:
             self._is_failing = False
         except OSError as exc:
             if not self._is_failing:
-                LOG.warning("the memory's load is not told to nova-compute: %s", exc)
+                LOG.warning("the memory load is not published to nova-compute: %s", exc)
             self._is_failing = True
 
 

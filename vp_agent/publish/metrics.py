@@ -48,7 +48,7 @@ class Tally:
         self.registry = CollectorRegistry()
         self._ticks = Counter(
             "nova_vp_agent_ticks",
-            "Ticks, by whether libvirt answered",
+            "Ticks by whether libvirt answered",
             ["result"],
             registry=self.registry,
         )
@@ -60,14 +60,14 @@ class Tally:
         )
         self._actions = Counter(
             "nova_vp_actions",
-            "Actions, by why they were chosen and what became of them; one that was applied is "
-            "counted again once it is known whether it helped",
+            "Actions by reason and result; an applied action is counted again when its effect is "
+            "known",
             ["reason", "result"],
             registry=self.registry,
         )
         self._detections = Counter(
             "nova_vp_detections",
-            "Times that a server was found hurt anew, by where",
+            "Detected degradations by kind",
             ["kind"],
             registry=self.registry,
         )

@@ -67,8 +67,8 @@ def _find(call: Call, action_id: str) -> ActionRecord:
     if not found:
         raise ApiError(
             Code.ACTION_NOT_FOUND,
-            f"No action '{action_id}' is kept. `openstack vp action list` shows those that are; "
-            "a new one appears with the next report of its host.",
+            f"No action '{action_id}' is stored. `openstack vp action list` lists the stored "
+            "actions. A new action appears with the next report of its host.",
         )
     if len(found) > 1:
         hosts = ", ".join(one.host for one in found)

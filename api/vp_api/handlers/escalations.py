@@ -38,7 +38,7 @@ def accept_escalation(call: Call, escalation_id: str) -> Answer:
     except KeyError as exc:
         raise _no_such(escalation_id) from exc
     except NotProposed as exc:
-        raise ApiError(Code.NOT_PROPOSED, f"Leave it as it is: {exc}.") from exc
+        raise ApiError(Code.NOT_PROPOSED, f"Check its status: {exc}.") from exc
     LOG.info("escalation=%s accepted by user=%s", escalation_id, call.user_id)
     return {"escalation": {"id": escalation_id, "is_accepted": True}}
 
@@ -46,6 +46,6 @@ def accept_escalation(call: Call, escalation_id: str) -> Answer:
 def _no_such(escalation_id: str) -> ApiError:
     return ApiError(
         Code.ESCALATION_NOT_FOUND,
-        f"No escalation '{escalation_id}' is kept. `openstack vp escalation list` shows those "
-        "that are.",
+        f"No escalation '{escalation_id}' is stored. `openstack vp escalation list` lists the "
+        "stored escalations.",
     )

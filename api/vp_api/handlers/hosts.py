@@ -73,7 +73,7 @@ def _find(call: Call, name: str) -> HostRecord:
     if record is None:
         raise ApiError(
             Code.HOST_NOT_FOUND,
-            f"No report of host '{name}' was ever stored. `openstack vp host list` shows the "
-            "known ones; on that host look at vp-agent, here at vp-scheduler.",
+            f"No report of host '{name}' is stored. `openstack vp host list` lists the known "
+            "hosts. Check vp-agent on that host, and vp-scheduler on the controllers.",
         )
     return record

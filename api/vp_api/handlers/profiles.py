@@ -29,8 +29,8 @@ def show_profile(call: Call, profile_id: str) -> Answer:
             return {"profile": _told(found.items[0])}
     raise ApiError(
         Code.PROFILE_NOT_FOUND,
-        f"No server of a profile '{profile_id}' was measured. `openstack vp profile list` shows "
-        "those that were.",
+        f"There is no profile '{profile_id}'. `openstack vp profile list` lists the known "
+        "profiles.",
     )
 
 

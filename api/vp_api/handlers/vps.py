@@ -150,8 +150,8 @@ def find(call: Call, server_id: str) -> VpReport:
 def _no_such(server_id: str) -> ApiError:
     return ApiError(
         Code.VP_NOT_FOUND,
-        f"No running server '{server_id}' is known to you. `openstack vp list` shows those "
-        "that are; a new one appears within seconds, if its host runs vp-agent.",
+        f"You can see no running server '{server_id}'. `openstack vp list` lists the known "
+        "servers. A new server appears within seconds if its host runs vp-agent.",
     )
 
 
@@ -193,7 +193,7 @@ def _put(call: Call, sighting: VpReport) -> StoredOverride:
     except ChangedMeanwhile as exc:
         raise ApiError(
             Code.CHANGED_MEANWHILE,
-            "Look at the server's orders again, and repeat the request if it is still right.",
+            "Read the overrides of the server again, then repeat the request if it still applies.",
         ) from exc
 
 

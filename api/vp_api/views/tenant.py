@@ -17,24 +17,24 @@ from vp_api.views import values
 from vp_api.vp_report import Age, VpReport
 
 OWN_ACTIONS = {
-    "home-on-arrival": "this server was given a place within its host",
+    "home-on-arrival": "this server was placed within its host",
     "move-aggressor": "this server was moved within its host",
     "move-victim": "this server was moved within its host",
     "separate-on-hot-node": "this server was moved within its host",
     "rearrange-predicted-hurt": "this server was moved within its host",
     "swap-places": "this server was moved within its host",
-    "bring-memory-and-cpus-together": "this server and its memory were brought together",
+    "bring-memory-and-cpus-together": "this server was moved closer to its memory",
     "partition-cache-or-bandwidth": "this server's share of the host's cache was limited",
     "cap-aggressor": "this server's processor time was limited",
     "renew-cap": "the limit on this server's processor time was kept",
     "lift-cap": "the limit on this server's processor time was raised",
     "more-cpu": "this server was given more processor time",
     "cpu-given-back": "processor time that this server did not use was taken back",
-    "undo-ineffective": "an earlier action on this server was undone",
-    "undo-ordered": "an earlier action on this server was undone, as somebody ordered",
-    "reapply-lost-placement": "what had been done for this server was done again",
+    "undo-ineffective": "an earlier action on this server was reverted",
+    "undo-ordered": "an earlier action on this server was reverted by request",
+    "reapply-lost-placement": "an earlier action on this server was applied again",
 }
-OTHERWISE = "this server was treated differently within its host"
+OTHERWISE = "a setting of this server was changed within its host"
 NEIGHBOUR_ACTIONS = {
     "move-aggressor": "a neighbour was moved away",
     "separate-on-hot-node": "a neighbour was moved away",
@@ -42,9 +42,9 @@ NEIGHBOUR_ACTIONS = {
     "cap-aggressor": "a neighbour's processor time was limited",
     "renew-cap": "the limit on a neighbour's processor time was kept",
     "lift-cap": "the limit on a neighbour's processor time was raised",
-    "undo-ineffective": "an earlier action on a neighbour was undone",
-    "undo-ordered": "an earlier action on a neighbour was undone",
-    "reapply-lost-placement": "what had been done to a neighbour was done again",
+    "undo-ineffective": "an earlier action on a neighbour was reverted",
+    "undo-ordered": "an earlier action on a neighbour was reverted",
+    "reapply-lost-placement": "an earlier action on a neighbour was applied again",
 }
 FOR_WHOM = ("victim", "on_behalf_of")
 RESULTS = frozenset(result.value for result in Result)
@@ -55,10 +55,10 @@ UNMANAGED = {
     Unmanaged.DEDICATED_CPUS.value: "the flavor asks for dedicated CPUs",
     Unmanaged.HUGEPAGES.value: "the flavor asks for huge pages",
     Unmanaged.REALTIME.value: "the flavor asks for realtime CPUs",
-    Unmanaged.OPTED_OUT.value: "the flavor says vp:manage=no",
-    Unmanaged.ORDERED_OUT.value: "somebody ordered that this server be left alone",
-    Unmanaged.ORDERED_OBSERVE.value: "somebody ordered that this server be observed only",
-    Unmanaged.INVALID_SPEC.value: "the flavor's vp: specs are not valid; tell your operator",
+    Unmanaged.OPTED_OUT.value: "the flavor has vp:manage=no",
+    Unmanaged.ORDERED_OUT.value: "an override opts this server out",
+    Unmanaged.ORDERED_OBSERVE.value: "an override sets this server to mode observe",
+    Unmanaged.INVALID_SPEC.value: "the flavor's vp: specs are not valid; contact your operator",
 }
 
 
@@ -132,7 +132,7 @@ def action(action: Mapping[str, Any], server_id: str) -> dict[str, Any] | None:
     if action["uuid"].lower() == own:
         what = OWN_ACTIONS.get(action["reason"], OTHERWISE)
     elif own in ((action[key] or "").lower() for key in FOR_WHOM if key in action):
-        what = NEIGHBOUR_ACTIONS.get(action["reason"], "something was done for this server")
+        what = NEIGHBOUR_ACTIONS.get(action["reason"], "an action was applied for this server")
     elif own in changed:
         what = OTHERWISE
     else:

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 HOST = "vp1"
 ESCALATION = "99999999-9999-5999-8999-999999999999"
 HERE, STUCK = uuid_of(1), uuid_of(2)
-STUCK_WHY = "its settings could not be taken back; see the agent's log"
+STUCK_WHY = "its settings could not be reverted; see the log of vp-agent"
 
 
 class Orders:

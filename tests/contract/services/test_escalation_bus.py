@@ -122,7 +122,7 @@ def test_a_refusal_crosses_as_what_it_is(
 ) -> None:
     ledger.is_picky = True
     escalator.submit(hopeless())
-    wait_until(lambda: "refused by the cluster" in caplog.text, "the log line")
+    wait_until(lambda: "rejected by the cluster" in caplog.text, "the log line")
 
 
 def test_a_broker_restart_is_survived(

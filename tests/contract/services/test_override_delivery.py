@@ -179,7 +179,7 @@ def test_what_is_no_order_comes_back_as_a_refusal(
 
 
 def test_undo_is_answered_by_the_agent(agent: AgentOnTheBus, agents: rpcapi.AgentAPI) -> None:
-    with pytest.raises(UnknownAction, match="no action 'vp-1' was done here lately"):
+    with pytest.raises(UnknownAction, match="no recent action 'vp-1' on this host"):
         agents.undo(agent.host, "vp-1")
     decision = a_decision(a_view(1), at_s=1.0)
     agent.control.show(decision)

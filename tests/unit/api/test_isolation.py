@@ -448,7 +448,7 @@ def test_words_that_are_not_ours_are_unknown_to_a_tenant():
     vp = Api([record]).ask(Persona("reader"), f"/v1/vps/{cloud.VICTIM}").json["vp"]
     assert vp["unmanaged"] is None
     (told,) = vp["actions"]
-    assert told["what"] == "this server was treated differently within its host"
+    assert told["what"] == "a setting of this server was changed within its host"
     assert told["result"] == "unknown"
 
 

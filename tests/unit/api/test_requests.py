@@ -339,7 +339,7 @@ ROWS = [
             "vp": {
                 "hurt_by_neighbour": False,
                 "actions": [
-                    {"what": "this server was given a place within its host"},
+                    {"what": "this server was placed within its host"},
                     {"what": "this server was moved within its host"},
                 ],
             }

@@ -21,8 +21,9 @@ def test_host_list(lab):
     table = lab.run("vp host list")
     assert table.rc == 0, table.err
     assert_fits(table.out)
-    assert "| ?    | 6 min | yes" in table.out
+    assert "| ?        | 6 min | yes" in table.out
     assert "| lab-1 | enforce | vpmu" in table.out
+    assert "| Servers | Degraded | Age" in table.out
     fresh, stale = lab.run("vp host list -f json").json
     assert fresh == {
         "Host": "lab-1",
@@ -42,8 +43,8 @@ def test_host_show(lab):
     assert table.rc == 0, table.err
     assert_fits(table.out)
     words = " ".join(table.out.replace("|", " ").split())
-    assert "cell 0, domain 0: CPUs 0-1, 1.5 cores free, 1 vCPUs, 2.5 M misses/s" in words
-    assert f"victim ({cloud.VICTIM}): 8 bulldog, mf>0.6, domain 0, hurt by a neighbour" in words
+    assert "NUMA node 0, LLC domain 0: CPUs 0-1, 1.5 cores free, 1 vCPUs, 2.5 M misses/s" in words
+    assert f"victim ({cloud.VICTIM}): 8 bulldog, mf>0.6, domain 0, degraded by a neighbour" in words
     assert f"orphan ({cloud.ORPHAN}): unknown (idle)" in words
     assert "6f1c2d3e-2: 2026-01-02T03:04:00Z proposed" in words
     assert "node 0: 3 M misses/s, limit 2 M, hot; summed MPKI 20.5" in words
@@ -64,7 +65,7 @@ def test_list_of_an_operator(lab):
     table = lab.run("vp list")
     assert table.rc == 0, table.err
     assert_fits(table.out)
-    assert f"| {cloud.VICTIM} | victim  | 8 bulldog, mf>0.6 | yes  | lab-1 |" in table.out
+    assert f"| {cloud.VICTIM} | victim  | 8 bulldog, mf>0.6 | yes      | lab-1 |" in table.out
     assert "unknown (stale)" in table.out
     values = lab.run("vp list --host lab-1 -f value -c Name -c State -c Host")
     assert values.out == "victim 8 lab-1\nnoisy 7 lab-1\norphan None lab-1\n"
@@ -90,19 +91,22 @@ def test_show_to_an_operator(lab):
     assert_fits(table.out)
     words = " ".join(table.out.replace("|", " ").split())
     assert "state 8 bulldog, mf>0.6 since 2026-01-02T03:03:35Z" in words
-    assert f"suspect noisy ({cloud.NOISY}): +1.5 M misses/s" in words
+    assert f"aggressor noisy ({cloud.NOISY}): +1.5 M misses/s" in words
     assert f"mended: noisy ({cloud.NOISY}), CPUs 0-1 -> 2-3" in words
     assert "cache: neighbours evict its data from the last-level cache, since" in words
-    assert "not done: noisy to domain 1 (moving its vCPUs: no CPU is free there, 25%)" in words
-    assert "reason move-aggressor for victim: its misses hurt a neighbour" in words
-    assert "cache; predicted hurt 2%; evidence" in words
-    assert "victim to domain 1 (moving its vCPUs: the predicted hurt is not lower, 30%)" in words
+    assert "rejected: noisy to domain 1 (moving its vCPUs: no CPU is free there, 25%)" in words
+    assert "reason move-aggressor for victim: its cache misses degrade a neighbour" in words
+    assert "neighbour; predicted degradation 2%; evidence" in words
+    assert (
+        "victim to domain 1 (moving its vCPUs: the predicted degradation is not lower, 30%)"
+        in words
+    )
     assert f"vp_id {cloud.ALPHA}/shop group shop" in words
     assert "priority 1 cap_floor_ratio 50% of each vCPU" in words
     assert "cap none memory node 0 100 % memory_obstacle none" in words
     assert "cap none -> 90 % of each vCPU until 2026-01-02T03:05:05Z; reason cap-agg" in words
     assert f"6f1c2d3e-3: 2026-01-02T03:04:01Z for victim ({cloud.VICTIM}); memory-contr" in words
-    assert "no help here: noisy (capping its CPU: it is at the floor" in words
+    assert "rejected: noisy (capping its CPU: its cap is already at the floor" in words
     vp = lab.run("vp show victim -f yaml")
     assert "state: 8\n" in vp.out
 
@@ -137,9 +141,9 @@ def test_show_to_a_tenant(lab):
     ("command", "user", "said"),
     [
         ("vp host list", "member", "ask the operator to change the policy. (HTTP 403, req-"),
-        ("vp host show lab-9", "admin", "`openstack vp host list` shows the known ones"),
-        ("vp show nobody", "admin", "`openstack vp list` shows those that are"),
-        (f"vp show {cloud.NOISY}", "member", "`openstack vp list` shows those that are"),
+        ("vp host show lab-9", "admin", "`openstack vp host list` lists the known hosts"),
+        ("vp show nobody", "admin", "`openstack vp list` lists the known servers"),
+        (f"vp show {cloud.NOISY}", "member", "`openstack vp list` lists the known servers"),
         ("vp host set lab-1 --mode mad", "admin", "invalid choice: 'mad'"),
     ],
 )

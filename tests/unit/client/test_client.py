@@ -131,7 +131,7 @@ def test_novas_name_of_a_server_comes_first(client_of):
 
 def test_a_name_that_is_given_twice(client_of):
     client = client_of(Canned(json.dumps({"vps": VPS})))
-    with pytest.raises(AmbiguousName, match="Use the id of one: id-1, id-2"):
+    with pytest.raises(AmbiguousName, match="Give the id of one of them: id-1, id-2"):
         client.show_vp("twin")
 
 
@@ -148,11 +148,11 @@ def test_a_host_name_cannot_leave_its_place_in_the_path(client_of):
 
 @pytest.mark.parametrize("body", ["<html>Bad Gateway</html>", "[]", '{"errors": []}'])
 def test_an_error_of_somebody_in_between(client_of, body):
-    with pytest.raises(Refused, match="check that the endpoint in the catalog is vp-api's"):
+    with pytest.raises(Refused, match="Check the endpoint of vp-api in the catalog"):
         client_of(Canned(body, status=502)).list_hosts()
 
 
 @pytest.mark.parametrize("body", ["<html>Welcome</html>", "{}", "[]"])
 def test_an_endpoint_of_another_service(client_of, body):
-    with pytest.raises(Unreachable, match="correct the endpoint in the catalog"):
+    with pytest.raises(Unreachable, match="correct its endpoint in the catalog"):
         client_of(Canned(body)).list_hosts()

@@ -23,7 +23,7 @@ NEIGHBOURS = ("noisy", cloud.NOISY, "lab-1", "CPUs 0-1", "misses/s")
 
 def test_history(lab):
     table = lab.run("vp history victim").words
-    assert "At State Hurt MPKI MF CPI CPU Host" in table
+    assert "At State Degraded MPKI MF CPI CPU Host" in table
     assert "2026-01-02T02:57:00Z 2 bulldog no 20.5 0.68 2.5 1 lab-2" in table
     assert "2026-01-02T03:04:00Z 8 bulldog cache 20.5 0.68 2.5 1 lab-1" in table
     latest = lab.run("vp history victim -f json --begin 2026-01-02T03:00").json[-1]
@@ -48,7 +48,7 @@ def test_a_name_that_two_servers_have_in_nova(lab, monkeypatch):
     monkeypatch.setattr(lab.nova, "names", {cloud.VICTIM: "twin", cloud.SLEEPER: "twin"})
     ran = lab.run("vp explain twin", user="member")
     assert ran.rc == 1
-    assert f"Use the id of one: {cloud.VICTIM}, {cloud.SLEEPER}" in ran.err
+    assert f"Give the id of one of them: {cloud.VICTIM}, {cloud.SLEEPER}" in ran.err
 
 
 def test_names_where_nova_does_not_answer(lab, monkeypatch):
@@ -87,7 +87,7 @@ def test_apply_and_undo(lab):
     done = lab.run(f"vp action apply {PROPOSED}")
     assert done.out == f"lab-1: its agent will apply {PROPOSED}\n", done.err
     done = lab.run(f"vp action undo {DONE} --host lab-1")
-    assert done.out == f"lab-1: its agent undoes {DONE}\n", done.err
+    assert done.out == f"lab-1: its agent will revert {DONE}\n", done.err
     assert lab.agents.accepted == [("lab-1", PROPOSED)]
     assert lab.agents.undone == [("lab-1", DONE)]
 
@@ -96,14 +96,17 @@ def test_escalations(lab, stored):
     table = lab.run("vp escalation list --status proposed").words
     assert f"{ESCALATION} 2026-01-02 03:04 victim proposed lab-1" in table
     told = lab.run(f"vp escalation show {ESCALATION}").words
-    assert "meaning neighbours keep the memory controller busy that serves it" in told
-    assert f"noisy ({cloud.NOISY}), the aggressor: 25% for the victim" in told
-    assert "rejected noisy (capping its CPU: it is at the floor of its flavor already)" in told
-    assert f"status proposed, and waits for openstack vp escalation accept {ESCALATION}" in told
+    assert "meaning neighbours overload the memory controller that serves it" in told
+    assert f"noisy ({cloud.NOISY}), the aggressor: predicted gain 25% for the victim" in told
+    assert "rejected noisy (capping its CPU: its cap is already at the floor of its flavor)" in told
     assert (
-        f"choice noisy ({cloud.NOISY}), the aggressor: 2.5 s to copy, costs 0.6 and gains" in told
+        f"status proposed; start the migration with openstack vp escalation accept {ESCALATION}"
+        in told
     )
-    assert f"not victim ({cloud.VICTIM}), the victim: costs 1.2 where noisy costs 0.6;" in told
+    assert (
+        f"choice noisy ({cloud.NOISY}), the aggressor: copy time 2.5 s, cost 0.6 and gain" in told
+    )
+    assert f"rejected victim ({cloud.VICTIM}), the victim: costs 1.2 where noisy costs 0.6;" in told
     assert "accepted_at no accepted_by none" in told
     as_json = lab.run(f"vp escalation show {ESCALATION} -f json").json
     assert as_json["status"] == "proposed"
@@ -114,7 +117,7 @@ def test_escalations(lab, stored):
     assert "accepted_by id-of-admin" in lab.run(f"vp escalation show {ESCALATION}").words
     refused = lab.run(f"vp escalation accept {ESCALATION}")
     assert refused.rc == 1
-    assert "only what is proposed can be accepted" in refused.err
+    assert "only proposed escalations can be accepted" in refused.err
 
 
 def test_profiles(lab):
@@ -128,19 +131,19 @@ def test_profiles(lab):
 def test_orders_of_an_operator(lab):
     told = lab.run("vp set victim --priority 7 --mode observe")
     assert told.out.startswith("victim: mode observe at most, priority 7 (by id-of-admin"), told.err
-    assert told.out.endswith("; its host was told\n")
+    assert told.out.endswith("; its host received this\n")
     assert lab.run("vp show victim -f json").json["orders"]["priority"] == 7
     assert lab.run("vp unset victim --priority").out.startswith("victim: mode observe at most (by")
-    assert lab.run("vp unset victim --mode").out.startswith("victim: nothing is ordered")
+    assert lab.run("vp unset victim --mode").out.startswith("victim: no override")
 
 
 def test_orders_of_a_tenant(lab):
     told = lab.run("vp set victim --opt-out", user="member")
-    assert told.out.startswith("victim: opted out: it is measured and left alone;"), told.err
+    assert told.out.startswith("victim: opted out: it is measured, but not changed;"), told.err
     told = lab.run("vp explain victim", user="member")
-    assert "Ordered by people: opted out: it is measured and left alone." in told.words
+    assert "Override: opted out: it is measured, but not changed." in told.words
     told = lab.run("vp unset victim --opt-out", user="member")
-    assert told.out.startswith("victim: nothing is ordered")
+    assert told.out.startswith("victim: no override")
     refused = lab.run("vp set victim --mode enforce", user="member")
     assert refused.rc == 1
     assert "HTTP 403" in refused.err
@@ -148,41 +151,47 @@ def test_orders_of_a_tenant(lab):
 
 def test_explain_to_an_operator(lab):
     told = lab.run("vp explain victim").words
-    assert "as its host saw it at 2026-01-02T03:04:02Z" in told
-    assert "Of 1000 instructions 20.5 miss the last-level cache (MPKI): 68% of those" in told
-    assert "State 8 of 0 to 8 (bulldog), since 2026-01-02T03:03:35Z: it works in memory" in told
-    assert "Hurt Yes, since 2026-01-02T03:03:55Z: neighbours evict its data" in told
-    assert f"Guilty: noisy ({cloud.NOISY}), 1.5 M misses/s more than before." in told
-    assert "noisy: CPUs 0-1 -> 2-3, since its misses hurt a neighbour" in told
-    assert "goes to another cache: it helped." in told
-    assert f"migrated: `openstack vp escalation show {ESCALATION}`." in told
+    assert "reported by its host at 2026-01-02T03:04:02Z" in told
+    assert "Last-level cache misses per 1000 instructions (MPKI): 20.5. Share of" in told
+    assert "State 8 of 0 to 8 (bulldog), since 2026-01-02T03:03:35Z: it is memory-intensive" in told
+    assert "Degraded Yes, since 2026-01-02T03:03:55Z: neighbours evict its data" in told
+    assert f"Aggressor: noisy ({cloud.NOISY}), 1.5 M more misses/s than before." in told
+    assert "noisy: CPUs 0-1 -> 2-3 (its cache misses degrade a neighbour)." in told
+    assert "neighbour). Result: the degradation ended." in told
+    assert f"live-migrate a server: `openstack vp escalation show {ESCALATION}`." in told
     assert "Proposed: noisy: cap none -> 90 % of each vCPU" in told
-    assert "Not done: noisy, moving its vCPUs: no CPU is free there." in told
+    assert "Rejected: noisy, moving its vCPUs: no CPU is free there." in told
 
 
 def test_explain_of_who_hurts_another(lab):
     told = lab.run("vp explain noisy").words
-    assert f"guilty of what victim ({cloud.VICTIM}) suffers since 2026-01-02T03:03:55Z" in told
+    assert (
+        f"aggressor: victim ({cloud.VICTIM}) has been degraded since 2026-01-02T03:03:55Z" in told
+    )
     assert "Proposed: noisy: cap none -> 90 % of each vCPU" in told
-    assert "Nothing has to be done" not in told
+    assert "No action is needed" not in told
 
 
 def test_explain_to_an_operator_of_a_host_that_was_told_less(lab):
     told = lab.run("vp explain sleeper").words
-    assert "What would slow it: neighbours that fill the cache." in told
-    assert "See `openstack vp host show lab-2`, and whether vp-agent runs there." in told
+    assert "It is sensitive to: neighbours that fill the last-level cache." in told
+    assert "See `openstack vp host show lab-2`, and check that vp-agent runs on the host." in told
 
 
 def test_explain_to_a_tenant(lab):
     ran = lab.run("vp explain victim", user="member")
-    assert f"victim ({cloud.VICTIM}) Measured It uses the time of 1 CPUs" in ran.words
-    assert "Hurt Yes, by a neighbour." in ran.words
-    assert "2026-01-02T03:03:05Z a neighbour was moved away: it helped." in ran.words
-    assert "does what your operator lets it do." in ran.words
+    assert f"victim ({cloud.VICTIM}) Measured CPUs in use: 1. Cycles per" in ran.words
+    assert "Degraded Yes, by a neighbour." in ran.words
+    assert (
+        "2026-01-02T03:03:05Z a neighbour was moved away. Result: the degradation ended."
+        in ran.words
+    )
+    assert "as far as your operator allows." in ran.words
+    assert "State 8 of 0 to 8, since" in ran.words
     assert not any(word in ran.out for word in (*NEIGHBOURS, "openstack vp"))
     stale = lab.run("vp explain sleeper", user="member").words
-    assert "Measured Nothing is measured of it now." in stale
-    assert "If that lasts, tell your operator." in stale
+    assert "Measured There is no current measurement." in stale
+    assert "If this persists, contact your operator." in stale
 
 
 def test_a_project_is_given_by_its_name_too(lab, monkeypatch):
@@ -195,7 +204,7 @@ def test_a_project_is_given_by_its_name_too(lab, monkeypatch):
     for user in ("admin", "member"):
         refused = lab.run("vp list --project nosuch", user=user)
         assert refused.rc == 1
-        assert "Keystone shows you no project 'nosuch'" in refused.err
+        assert "Keystone returned no project 'nosuch'" in refused.err
 
 
 def test_a_server_is_listed_by_the_name_that_nova_knows_now(lab):
@@ -213,13 +222,13 @@ def test_a_tenant_is_told_which_roles_may(lab):
 
 def test_top_once(lab):
     table = lab.run("vp top --once").words
-    assert "4 servers, 1 hurt by a neighbour" in table
-    rows = table.partition("UNKNOWN ")[2]
+    assert "4 servers, 1 degraded by a neighbour" in table
+    rows = table.partition("NOTE ")[2]
     assert rows.startswith("victim lab-1 8 bulldog, mf>0.6")
     assert "sleeper lab-2 unknown - ? soft stale" in rows
     assert "orphan lab-1 unknown - ? soft idle" in rows
     ran = lab.run("vp top --once", user="member")
-    assert "SERVER STATE FOR HURT" in ran.words
+    assert "SERVER STATE FOR DEGRADED" in ran.words
     assert not any(word in ran.out for word in NEIGHBOURS)
     assert "sleeper" not in lab.run("vp top --once --host lab-1").out
 
@@ -229,15 +238,15 @@ def test_top_on_a_terminal(lab, monkeypatch):
     environment = [f"{name}={value}" for name, value in lab.environment().items()]
     command = ["env", *environment, OPENSTACK, "vp", "top", "--interval", "1"]
     with Terminal(command) as terminal:
-        screen = terminal.wait_for("1 hurt by a neighbour")
+        screen = terminal.wait_for("1 degraded by a neighbour")
         assert "victim" in screen
         monkeypatch.setattr(lab.balancer, "is_without_api", True)
-        terminal.wait_for("as it was told last: HTTP 503")
+        terminal.wait_for("showing the last answer: HTTP 503")
         # Its token counts no more, and keystone gives no other.
         monkeypatch.setattr(lab.balancer, "is_without_api", False)
         monkeypatch.setattr(lab.balancer, "application", webob.Response(status=401))
         monkeypatch.setattr(lab.keystone, "closed_projects", {cloud.ALPHA})
-        terminal.wait_for("as it was told last: no role")
+        terminal.wait_for("showing the last answer: no role")
         terminal.press("q")
         terminal.wait_for(f"{ENDED}: 0")
 
@@ -259,21 +268,29 @@ def test_the_command_itself(lab):
     ("command", "user", "said"),
     [
         ("vp action list", "member", "does not name any of your roles"),
-        ("vp action list", "member", "`openstack vp action list --server SERVER`, without --host"),
-        ("vp action show nope", "admin", "`openstack vp action list` shows those that are"),
-        ("vp escalation show nope", "admin", "`openstack vp escalation list` shows those"),
-        ("vp profile show nope", "admin", "`openstack vp profile list` shows those"),
-        ("vp set victim", "admin", "Say what: --mode, --opt-out or --priority."),
+        ("vp action list", "member", "`openstack vp action list --server SERVER` without --host"),
+        ("vp action show nope", "admin", "`openstack vp action list` lists the stored actions"),
+        ("vp escalation show nope", "admin", "`openstack vp escalation list` lists the stored"),
+        ("vp profile show nope", "admin", "`openstack vp profile list` lists the known"),
+        ("vp set victim", "admin", "Give at least one of --mode, --opt-out and --priority."),
         ("vp set victim --priority 12", "admin", "invalid choice: 12"),
-        ("vp history victim --last 3x", "admin", "'3x' is no span like 90s, 30m, 12h or 7d"),
-        ("vp history victim --last 999999d", "admin", "Give a shorter --last"),
-        ("vp history victim --begin noon", "admin", "'noon' is no time like 2026-01-02T03:04:05Z"),
+        (
+            "vp history victim --last 3x",
+            "admin",
+            "'3x' is not a period; give a period such as 90s, 30m, 12h or 7d",
+        ),
+        ("vp history victim --last 999999d", "admin", "--last is too large; give a shorter period"),
+        (
+            "vp history victim --begin noon",
+            "admin",
+            "'noon' is not a time; give a time such as 2026-01-02T03:04:05Z",
+        ),
         ("vp history victim --last 1h --begin 2026-01-01", "admin", "--last or --begin, not both"),
-        ("vp list --sort fame", "admin", "'fame' is none of server_id, name"),
-        ("vp list --limit 0", "admin", "'0' is not one row or more"),
-        ("vp top --once --host lab-9", "admin", "`openstack vp host list` shows the known ones"),
+        ("vp list --sort fame", "admin", "'fame' is not a sort key; give one of server_id, name"),
+        ("vp list --limit 0", "admin", "'0' is not a number of rows; give 1 or more"),
+        ("vp top --once --host lab-9", "admin", "`openstack vp host list` lists the known hosts"),
         ("vp top", "admin", "a live view needs a terminal"),
-        ("vp top --interval 0.1", "admin", "'0.1' are not seconds from 1 to 3600"),
+        ("vp top --interval 0.1", "admin", "'0.1' is not an interval: use 1 to 3600 seconds"),
     ],
 )
 def test_errors_say_what_to_do(lab, command, user, said):

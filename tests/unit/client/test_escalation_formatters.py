@@ -26,7 +26,7 @@ def weighed(**changes):
     [
         (
             escalation_formatters.attempts([an_attempt()]),
-            "1: me (id-1) from a to wherever Nova chooses: migrating; NOON to now",
+            "1: me (id-1) from a to a host that Nova selects: migrating; NOON to now",
         ),
         (
             escalation_formatters.attempts(
@@ -39,20 +39,20 @@ def weighed(**changes):
             escalation_formatters.choice(
                 {"mover": None, "numbers": None, "rejected": [weighed(role="victim")]}
             ),
-            "nobody\nnot me (id-1), the victim: too dear; 12 s to copy, costs 1.5 and gains\n"
-            "  2.83 k performance-seconds",
+            "no server\nrejected me (id-1), the victim: too dear; copy time 12 s, cost 1.5 and\n"
+            "  gain 2.83 k performance-seconds",
         ),
         (
             escalation_formatters.choice(
                 {"mover": weighed(), "numbers": weighed()["numbers"], "rejected": []}
             ),
-            "me (id-1), the aggressor: 12 s to copy, costs 1.5 and gains 2.83 k\n"
+            "me (id-1), the aggressor: copy time 12 s, cost 1.5 and gain 2.83 k\n"
             "  performance-seconds",
         ),
         (escalation_formatters.status("e-1", "completed"), "completed"),
         (
             escalation_formatters.status("e-1", "proposed"),
-            "proposed, and waits for\nopenstack vp escalation accept e-1",
+            "proposed; start the migration with\nopenstack vp escalation accept e-1",
         ),
     ],
 )

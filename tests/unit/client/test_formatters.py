@@ -66,7 +66,10 @@ def a_node(limit=None):
 )
 def test_what_was_turned(told, expected):
     text = " ".join(formatters.actions([an_action(*told)]).split())
-    assert text == f"AT applied: me (id-1), {expected}; reason swap-places: why; predicted hurt 0%"
+    assert (
+        text
+        == f"AT applied: me (id-1), {expected}; reason swap-places: why; predicted degradation 0%"
+    )
 
 
 @pytest.mark.parametrize(
@@ -93,13 +96,13 @@ def ordered(**changes):
         (formatters.action_result("a-1", "mended"), "mended"),
         (
             formatters.action_result("a-1", "proposed"),
-            "proposed, and in mode advise waits for\nopenstack vp action apply a-1",
+            "proposed; in mode advise, apply it with\nopenstack vp action apply a-1",
         ),
         (
             formatters.contention([{"kind": "cache", "meaning": "why", "servers": [ME, OTHER]}]),
             "cache: why: me, id-2",
         ),
-        (formatters.orders(ordered()), "nothing is ordered"),
+        (formatters.orders(ordered()), "no override"),
         (formatters.orders(ordered(mode="advise", priority=0)), "mode advise at most, priority 0"),
         (formatters.orders(ordered(priority=1, by="u", at="AT")), "priority 1 (by u at AT)"),
         (formatters.short_state(None), "-"),

@@ -246,7 +246,7 @@ def test_where_the_cache_cannot_be_divided_only_bandwidth_is_offered(tmp_path):
     uuid = subject.boot()
     hold(subject, uuid, Partition(1.0, 0.5))
     assert schemata(subject, uuid) == {"MB": "0=50;1=50"}
-    with pytest.raises(ApplyFailed, match="cannot divide its L3"):
+    with pytest.raises(ApplyFailed, match="cannot partition its L3"):
         hold(subject, uuid, HALF)
 
 

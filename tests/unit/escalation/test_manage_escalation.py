@@ -130,7 +130,7 @@ def test_a_proposal_is_accepted(run: Run, ledger: Ledger) -> None:
     told = lines(run("escalation", "show", ID)[1])
     assert f"accepted by {found.accepted_by} at {found.accepted_at:%m-%d %H:%M:%S}" in told
     status, text = run("escalation", "accept", ID)
-    assert (status, "only what is proposed" in text) == (1, True)
+    assert (status, "only proposed escalations" in text) == (1, True)
 
 
 @pytest.mark.parametrize("action", ["show", "accept"])

@@ -64,7 +64,7 @@ def test_all_faults_of_the_files_are_named_at_once(configured):
     ]
     assert [one.mend for one in found[2:]] == [
         "write interval_s",
-        "take the line out: nothing reads it",
+        "remove the line; nothing reads it",
     ]
 
 
@@ -126,7 +126,7 @@ def test_servers_are_counted_with_those_left_alone(guests):
     fake.boot(vcpus=1, unmanaged=Unmanaged.INVALID_SPEC)
     found = list(host.servers(FakeGuests(fake)))
     assert levels(found) == [OK, WARNING]
-    assert "3 run here" in found[0].told
+    assert "3 running" in found[0].told
     assert "1 dedicated-cpus" in found[0].told
 
 
@@ -287,7 +287,7 @@ def test_an_agent_that_runs_hangs_or_does_not(tmp_path):
     with folder.locked():
         folder.beat()
         [found] = prerequisites.running_agent(folder)
-        assert found.told == "runs"
+        assert found.told == "running"
         (tmp_path / "run/agent.alive").write_text("1.000000\n")
         [found] = prerequisites.running_agent(folder)
         assert found.level is FAILURE
@@ -320,7 +320,7 @@ def test_the_table_fits_and_tells_the_worst_first():
     assert max(map(len, lines)) <= 100
     assert lines[0].startswith("failure  counters")
     assert lines[-2] == "ok       a                fine"
-    assert lines[-1].startswith("failures: 1, warnings: 0; as the user ")
+    assert lines[-1].startswith("failures: 1, warnings: 0; checked as user ")
 
 
 def test_a_host_that_lacks_everything_is_told_all_of_it(tmp_path: Path):
