@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -77,7 +78,8 @@ def attempt(run: Run, number: int) -> tuple[Outcomes, int]:
         argv.append("--exitfirst")
     status = tee(argv, folder / "pytest.log")
     if status != 0 and settings.LOG.exists():
-        shutil.copytree(settings.LOG, folder / "services")
+        with suppress(shutil.Error):  # A service that still runs may take a log away meanwhile.
+            shutil.copytree(settings.LOG, folder / "services")
     return outcomes.read(folder / "outcomes"), status
 
 
