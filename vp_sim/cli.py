@@ -37,7 +37,7 @@ INTERRUPTED = 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     if sys.stdout is None:
-        return _ended("standard output is closed", 1)
+        return _ended("standard output is closed; redirect it to a file", 1)
     try:
         arguments = _parser().parse_args(argv)
         code = int(arguments.run(arguments))
@@ -46,9 +46,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (BadMix, UnknownPolicy) as exc:
         return _ended(str(exc), 2)
     except BrokenProcessPool:
-        return _ended("a worker was killed; is there enough memory?", 1)
+        return _ended(
+            "a worker process was killed; check that there is enough memory, then run again", 1
+        )
     except KeyboardInterrupt:
-        return _ended("interrupted, nothing is shown", INTERRUPTED)
+        return _ended("interrupted, no result", INTERRUPTED)
     except OSError as exc:
         if exc.filename is None:
             # Else Python tries again at its end, and fails with a traceback.
@@ -63,50 +65,59 @@ def _ended(why: str, code: int) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("vp-sim", description="What if: policies on a modelled host.")
+    parser = argparse.ArgumentParser("vp-sim", description="Simulate policies on a modelled host.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_compare(commands)
     _add_run(commands)
-    replayed = commands.add_parser("replay", help="a recording of a real host, decided anew")
+    replayed = commands.add_parser(
+        "replay", help="Replay a recording of a real host and compare the decisions"
+    )
     replay.add_arguments(replayed)
     replayed.set_defaults(run=replay.run)
-    apps = commands.add_parser("apps", help="every figure of the model and where it comes from")
+    apps = commands.add_parser("apps", help="List the parameters of the model and their sources")
     apps.set_defaults(run=_apps)
     return parser
 
 
 def _add_compare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    parser = commands.add_parser("compare", help="many start orders under several policies")
+    parser = commands.add_parser(
+        "compare", help="Compare policies on a mix, over many start orders"
+    )
     _add_mix(parser)
     parser.add_argument(
         "--policies",
         default="baseline,llc,vp",
-        help="names, by commas (%(default)s); baseline is always run, and is what the others are "
-        "judged by",
+        help="Policies, separated by commas (%(default)s); baseline is always run, and the others "
+        "are compared with it",
     )
-    parser.add_argument("--runs", type=_count, default=RUNS, help="start orders (%(default)s)")
     parser.add_argument(
-        "--draws", type=_count, default=0, help="also with the estimated figures drawn so often"
+        "--runs", type=_count, default=RUNS, help="Number of start orders (%(default)s)"
     )
-    parser.add_argument("--json", action="store_true", help="JSON on stdout instead of tables")
+    parser.add_argument(
+        "--draws",
+        type=_count,
+        default=0,
+        help="Repeat this often with the estimated parameters drawn from their ranges",
+    )
+    parser.add_argument("--json", action="store_true", help="Print JSON instead of tables")
     parser.set_defaults(run=_compare)
 
 
 def _add_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    parser = commands.add_parser("run", help="one run, with everything that was changed")
+    parser = commands.add_parser("run", help="Run a mix once and list all changes")
     _add_mix(parser)
-    parser.add_argument("--policy", default="vp", help="its name (%(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="the start order (%(default)s)")
+    parser.add_argument("--policy", default="vp", help="Policy (%(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="Seed of the start order (%(default)s)")
     parser.set_defaults(run=_run)
 
 
 def _add_mix(parser: argparse.ArgumentParser) -> None:
     known = ", ".join(MIXES)
     parser.add_argument(
-        "--mix", required=True, help=f"{known}, {PREFIX}SEED, or a YAML or JSON file"
+        "--mix", required=True, help=f"Mix: {known}, {PREFIX}SEED, or a YAML or JSON file"
     )
     parser.add_argument(
-        "--plot", type=_picture, metavar="FILE", help="a picture; .png, .svg or .pdf"
+        "--plot", type=_picture, metavar="FILE", help="Save a picture: .png, .svg or .pdf"
     )
 
 
@@ -121,11 +132,13 @@ def _picture(text: str) -> Path:
     """Told before the runs rather than after them."""
     path = Path(text)
     if path.suffix not in PICTURES:
-        raise argparse.ArgumentTypeError(f"{text} ends in none of {', '.join(PICTURES)}")
+        raise argparse.ArgumentTypeError(
+            f"{text}: use a name that ends in one of {', '.join(PICTURES)}"
+        )
     if not path.parent.is_dir():
-        raise argparse.ArgumentTypeError(f"{path.parent} is no folder")
+        raise argparse.ArgumentTypeError(f"{path.parent} is not a directory; create it first")
     if path.is_dir():
-        raise argparse.ArgumentTypeError(f"{path} is a folder")
+        raise argparse.ArgumentTypeError(f"{path} is a directory; give a file name")
     return path
 
 

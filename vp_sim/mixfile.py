@@ -36,7 +36,7 @@ def find_mix(name: str) -> Mix:
         return read_mix(Path(name))
     seed = name.removeprefix(PREFIX)
     if not re.fullmatch(r"[0-9]{1,18}", seed):
-        raise BadMix(f"{name}: the seed of a random mix is a whole number, as in {PREFIX}7")
+        raise BadMix(f"{name}: the seed of a random mix must be a whole number, as in {PREFIX}7")
     return any_mix(int(seed))
 
 
@@ -61,11 +61,11 @@ def _told(error: jsonschema.ValidationError) -> str:
     """With what would do; what stands there is cut where it is long."""
     told = error.message
     if error.validator == "additionalProperties":
-        told += f"; known are {', '.join(error.schema['properties'])}"
+        told += f"; use one of {', '.join(error.schema['properties'])}"
     elif error.validator == "pattern":
         told = f"{error.instance!r:.80}: use up to 64 letters, digits, blanks and . _ + -"
     elif not error.absolute_path and error.validator == "type":
-        told = "no mix: begin with `applications: [{app: NAME}]`; `vp-sim apps` lists names"
+        told = "not a mix: start with `applications: [{app: NAME}]`; `vp-sim apps` lists the names"
     return told if len(told) <= _LONGEST_TOLD else f"{told[:_LONGEST_TOLD]} …"
 
 
@@ -75,7 +75,9 @@ def _mix(content: Mapping[str, Any], path: Path) -> Mix:
     labels = [member.label for member in members]
     twice = sorted({label for label in labels if labels.count(label) > 1})
     if twice:
-        raise BadMix(f"{path}: two applications are called {twice[0]!r}: give one another `name`")
+        raise BadMix(
+            f"{path}: two applications are named {twice[0]!r}: give one of them another `name`"
+        )
     mix = Mix(
         name=content.get("name", re.sub(rf"[^{OF_A_NAME}]", "_", path.stem)),
         members=members,
@@ -141,10 +143,10 @@ def _check_size(mix: Mix, path: Path) -> None:
     shape = mix.shape
     cpus = shape.nodes * shape.domains_per_node * shape.cores_per_domain
     if cpus > MOST_CPUS:
-        raise BadMix(f"{path}: a machine of {cpus} CPUs: {MOST_CPUS} is the most")
+        raise BadMix(f"{path}: the machine has {cpus} CPUs: use at most {MOST_CPUS}")
     vms = sum(member.row.guests for member in mix.members)
     if vms > MOST_VMS:
-        raise BadMix(f"{path}: {vms} VMs: {MOST_VMS} are the most")
+        raise BadMix(f"{path}: the mix has {vms} VMs: use at most {MOST_VMS}")
 
 
 def _check_room(mix: Mix, path: Path) -> None:
@@ -153,12 +155,12 @@ def _check_room(mix: Mix, path: Path) -> None:
     room = mix.hardware.node_mib.value * len(topology.nodes)
     if needed > room:
         raise BadMix(
-            f"{path}: the guests need {needed:.0f} MiB and the machine has {room:.0f}: "
-            "give it more `nodes` or `node_mib`, or run fewer"
+            f"{path}: the VMs need {needed:.0f} MiB and the machine has {room:.0f} MiB: "
+            "increase `nodes` or `node_mib`, or use fewer applications"
         )
     for member in mix.members:
         if member.row.vcpus > len(topology.cpus):
             raise BadMix(
                 f"{path}: {member.label} has {member.row.vcpus} vCPUs and the machine "
-                f"{len(topology.cpus)} CPUs: give it fewer `vcpus`"
+                f"has {len(topology.cpus)} CPUs: reduce `vcpus`"
             )

@@ -22,7 +22,7 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
             line = self.peek_event().start_mark.line + 1
-            raise Unreadable(f"line {line}: write out what the alias stands for")
+            raise Unreadable(f"line {line}: aliases are not allowed; write the value itself")
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
@@ -32,7 +32,9 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
         seen = set()
         for name in names:
             if name.value in seen:
-                raise Unreadable(f"line {name.start_mark.line + 1}: {name.value} is there twice")
+                raise Unreadable(
+                    f"line {name.start_mark.line + 1}: {name.value} is given twice; remove one"
+                )
             seen.add(name.value)
         return super().construct_mapping(node, deep)
 
@@ -40,7 +42,7 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
 def _finite(loader: _Loader, node: yaml.ScalarNode) -> float:
     number = float(loader.construct_yaml_float(node))
     if not math.isfinite(number):
-        raise Unreadable(f"line {node.start_mark.line + 1}: {node.value} is no number")
+        raise Unreadable(f"line {node.start_mark.line + 1}: {node.value} is not a finite number")
     return number
 
 
@@ -52,7 +54,9 @@ def read_plain(path: Path) -> Any:
     with open(path, "rb") as file:
         data = file.read(LARGEST_BYTES + 1)
     if len(data) > LARGEST_BYTES:
-        raise Unreadable(f"larger than {LARGEST_BYTES >> 20} MiB: no mix needs that")
+        raise Unreadable(
+            f"larger than {LARGEST_BYTES >> 20} MiB, the maximum size of a mix; remove entries"
+        )
     try:
         return yaml.load(data.decode(), _Loader)
     except yaml.MarkedYAMLError as exc:

@@ -48,7 +48,7 @@ def _policy(result: OfPolicy) -> dict[str, Any]:
 def show_comparison(screen: Console, mix_name: str, comparison: Comparison) -> None:
     table = Table(
         title=f"{mix_name}: by policy",
-        caption="worst, spread: of any application; the others: means of a run",
+        caption="worst, spread: maximum over applications; others: mean of a run",
     )
     for heading in ("policy", "worst", "spread", "memory moves", "vCPU moves", "CPU %", "PE"):
         table.add_column(heading, justify="left" if heading == "policy" else "right")
@@ -65,14 +65,14 @@ def show_comparison(screen: Console, mix_name: str, comparison: Comparison) -> N
     screen.print(table)
     screen.print(
         _by_application(
-            "Degradation by application: median / worst, against its best baseline run",
+            "Degradation by application: median / worst, relative to its best baseline run",
             comparison.nominal,
             lambda app: f"{app.median:.1%} / {app.worst:.1%}",
         )
     )
     screen.print(
         _by_application(
-            "Degradation by application: median, against running alone",
+            "Degradation by application: median, relative to running alone",
             comparison.nominal,
             lambda app: f"{app.vs_solo:.1%}",
         )
@@ -93,7 +93,7 @@ def _by_application(title: str, results: Results, text: Callable[[OfApplication]
 
 
 def _draws(draws: Sequence[Results]) -> Table:
-    table = Table(title=f"{len(draws)} draws of the estimated figures: from lowest to highest")
+    table = Table(title=f"{len(draws)} draws of the estimated parameters: lowest to highest result")
     for heading in ("policy", "worst", "spread", "PE"):
         table.add_column(heading, justify="left" if heading == "policy" else "right")
     for name in draws[0]:
@@ -110,16 +110,16 @@ def _draws(draws: Sequence[Results]) -> Table:
 
 
 def show_timeline(screen: Console, title: str, timeline: Timeline) -> None:
-    table = Table(title=f"{title}: what changed, and when")
-    for heading in ("second", "application", "what"):
+    table = Table(title=f"{title}: changes")
+    for heading in ("second", "application", "change"):
         table.add_column(heading)
     for event in timeline.events:
         table.add_row(f"{event.at_s:.0f}", event.label, event.what)
     screen.print(table)
     if all(event.at_s <= timeline.seconds[0] for event in timeline.events):
-        screen.print("Nothing was changed after the start.")
+        screen.print("No changes after the start.")
     ends = Table(title="Jobs of 300 s")
-    for heading in ("application", "took", "against running alone"):
+    for heading in ("application", "duration", "relative to running alone"):
         ends.add_column(heading)
     for name, seconds in sorted(timeline.run.seconds.items()):
         ends.add_row(name, f"{seconds:.1f} s", f"{seconds / 300 - 1:+.1%}")
@@ -129,7 +129,7 @@ def show_timeline(screen: Console, title: str, timeline: Timeline) -> None:
 def applications(rows: Iterable[Row]) -> Table:
     """What they are made of, beside their figures."""
     table = Table(title="Applications")
-    for heading in ("app", "VMs", "vCPUs of each", "vCPUs busy, of the time", "source"):
+    for heading in ("app", "VMs", "vCPUs per VM", "busy for share of time", "source"):
         table.add_column(heading, no_wrap=heading == "app")
     for row in rows:
         phases = ", ".join(f"{p.busy_ratio:.0%} for {p.time_share:.0%}" for p in row.phases)
@@ -138,9 +138,9 @@ def applications(rows: Iterable[Row]) -> Table:
 
 
 def provenance(rows: Mapping[str, Mapping[str, Any]]) -> Table:
-    table = Table(title="Every figure and where it comes from")
-    for heading in ("row", "figure", "value", "range", "source"):
-        table.add_column(heading, no_wrap=heading in ("row", "figure"), overflow="fold")
+    table = Table(title="Parameters and their sources")
+    for heading in ("row", "parameter", "value", "range", "source"):
+        table.add_column(heading, no_wrap=heading in ("row", "parameter"), overflow="fold")
     for row, figures in rows.items():
         for name, figure in figures.items():
             span = f"{figure.low:g} to {figure.high:g}" if figure.is_estimated else ""

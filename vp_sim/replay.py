@@ -114,13 +114,13 @@ def load(path: str) -> list[Section]:
     except OSError as exc:
         raise CannotReplay(f"{path}: {exc.strerror}") from exc
     except UnicodeDecodeError as exc:
-        raise CannotReplay(f"{path}: not a recording, but bytes that are no text") from exc
+        raise CannotReplay(f"{path}: not a recording: the file is not text") from exc
     except NotARecording as exc:
-        raise CannotReplay(f"{path}: not a recording that this release reads: {exc}") from exc
+        raise CannotReplay(f"{path}: not a recording that this release can read: {exc}") from exc
     if not sections:
-        raise CannotReplay(f"{path}: no tick was recorded")
+        raise CannotReplay(f"{path}: the recording has no ticks")
     if not all(map(_is_in_time, sections)):
-        raise CannotReplay(f"{path}: time does not go on from each tick to the next")
+        raise CannotReplay(f"{path}: the recording is damaged: its times do not increase")
     return sections
 
 
@@ -130,18 +130,20 @@ def _is_in_time(section: Section) -> bool:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", help="a recording of `vp-agent record on`")
+    parser.add_argument("file", help="Recording of `vp-agent record on`")
     parser.add_argument(
-        "--policies", default="", help="others to show beside it, with commas between (llc ...)"
+        "--policies",
+        default="",
+        help="Other policies to show, separated by commas (for example llc)",
     )
     parser.add_argument(
         "--set",
         action="append",
         default=[],
         metavar="OPTION=VALUE",
-        help="decide with another number of [policy]; may be given again",
+        help="Override an option of [policy]; can be repeated",
     )
-    parser.add_argument("--json", action="store_true", help="JSON on stdout")
+    parser.add_argument("--json", action="store_true", help="Print JSON instead of a table")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -52,9 +52,9 @@ def _new(before: Told, now: Told, names: Mapping[str, str]) -> Iterator[str]:
     hurt, was_hurt = dict(now.detections), dict(before.detections)
     for uuid, kind in hurt.items():
         if was_hurt.get(uuid) is not kind:
-            yield f"{_name(names, uuid)} is hurt: {kind.value}"
+            yield f"{_name(names, uuid)} is degraded: {kind.value}"
     for uuid in was_hurt.keys() - hurt.keys():
-        yield f"{_name(names, uuid)} is no longer hurt"
+        yield f"{_name(names, uuid)} is no longer degraded"
     for made in now.actions:
         yield _action(made, names)
     proposed = {made.id for made in before.proposals}
@@ -63,7 +63,7 @@ def _new(before: Told, now: Told, names: Mapping[str, str]) -> Iterator[str]:
             yield f"proposed: {_action(made, names)}"
     for one in now.escalations:
         if one not in before.escalations:
-            yield f"nothing here helps {_name(names, one[1])}"
+            yield f"no action on this host helps {_name(names, one[1])}"
 
 
 def _action(made: Made, names: Mapping[str, str]) -> str:
@@ -109,11 +109,11 @@ def render(replayed: Replayed) -> str:
     by_whom = f"this release with {changed}" if changed else "this release"
     if replayed.differing:
         lines.append(
-            f"{by_whom} decides otherwise in {len(replayed.differing)} ticks, first at "
+            f"{by_whom} decides differently in {len(replayed.differing)} ticks, first at "
             f"{replayed.differing[0]:.1f} s"
         )
     else:
-        lines.append(f"{by_whom} decides the same in every tick")
+        lines.append(f"{by_whom} makes the same decisions in every tick")
     return "\n".join(lines)
 
 

@@ -67,7 +67,7 @@ class _Recorder:
         stands = (
             f"CPUs {format_cpus(guest.placement)}",
             f"{guest.quota.cores:.0%} of each vCPU",
-            "its memory moves" if moving else f"memory {nodes}",
+            "memory is moving" if moving else f"memory {nodes}",
         )
         stood = self.stood.get(name, ("", UNCAPPED, ""))
         for before, what in zip(stood, stands, strict=True):
@@ -78,14 +78,16 @@ class _Recorder:
 
 def _news(before: Told, now: Told, names: dict[str, str]) -> Iterator[tuple[str, str]]:
     hurt, was_hurt = dict(now.detections), dict(before.detections)
-    yield from ((u, f"hurt: {kind.value}") for u, kind in hurt.items() if was_hurt.get(u) != kind)
-    yield from ((uuid, "no longer hurt") for uuid in was_hurt if uuid not in hurt)
+    yield from (
+        (u, f"degraded: {kind.value}") for u, kind in hurt.items() if was_hurt.get(u) != kind
+    )
+    yield from ((uuid, "no longer degraded") for uuid in was_hurt if uuid not in hurt)
     for made in now.actions:
         if made.reason is not Reason.RENEW_CAP:  # What stood stands.
-            yield made.guest_uuid, f"why: {_why(made, names)}"
+            yield made.guest_uuid, f"reason: {_why(made, names)}"
     for one in now.escalations:
         if one not in before.escalations:
-            yield one[1], "nothing here helps"
+            yield one[1], "no action on this host helps"
 
 
 def _why(made: Made, names: dict[str, str]) -> str:

@@ -40,50 +40,57 @@ def _fault(conf: cfg.ConfigOpts, exc: Exception) -> str:
     said = str(exc).partition("\n")[0]
     if "database is locked" in said:
         what = (
-            "another process holds SQLite's one lock and does not let go: let it go on or end it "
-            "(`fuser -v FILE` names those who have the file open), then repeat this; or use "
+            "another process has locked the SQLite database: wait for it or end it (`fuser -v "
+            "FILE` lists the processes that have the file open), then repeat this command; or use "
             "MariaDB or PostgreSQL, see [database] connection"
         )
     else:
         what = (
-            "the database does not answer as it should; check [database] connection and that "
-            f"`vp-manage db sync` was run: {said}"
+            "the database cannot be used: check [database] connection, and that `vp-manage db "
+            f"sync` was run: {said}"
         )
     return f"{what}\n[database] connection = {database.shown(conf)}\n{options.origin(conf)}"
 
 
 def _add_commands(subparsers: Any) -> None:
-    _add_db(subparsers.add_parser("db", help="the schema of the database, and what is in it"))
-    _add_host(subparsers.add_parser("host", help="the hosts that report"))
-    escalation = subparsers.add_parser("escalation", help="what hosts asked of the cluster")
+    _add_db(subparsers.add_parser("db", help="Manage the schema and the data of the database"))
+    _add_host(subparsers.add_parser("host", help="Manage the known hosts"))
+    escalation = subparsers.add_parser("escalation", help="List, show and accept escalations")
     manage_escalation.add_commands(escalation)
 
 
 def _add_db(db: argparse.ArgumentParser) -> None:
     actions = db.add_subparsers(dest="action", required=True)
-    sync = actions.add_parser("sync", help="bring the schema to the newest revision")
+    sync = actions.add_parser("sync", help="Upgrade the schema to the newest revision")
     sync.set_defaults(run=_sync)
-    version = actions.add_parser("version", help="print the revision the database has")
+    version = actions.add_parser("version", help="Print the schema revision of the database")
     version.set_defaults(run=_print_version)
     old = actions.add_parser(
         "purge",
-        help="delete what is too old, as vp-scheduler does by and by; may be stopped and repeated",
+        help="Delete expired data, as vp-scheduler does regularly; can be stopped and repeated",
     )
     until = old.add_mutually_exclusive_group()
-    until.add_argument("--before", type=_moment, metavar="DATE", help="YYYY-MM-DD, UTC")
+    until.add_argument(
+        "--before",
+        type=_moment,
+        metavar="DATE",
+        help="Delete data from before this day (UTC): YYYY-MM-DD",
+    )
     until.add_argument(
         "--keep-days",
         type=_days,
         metavar="N",
-        help="instead of [vp_scheduler] history_days and ledger_days",
+        help="Days to keep, instead of [vp_scheduler] history_days and ledger_days",
     )
     old.set_defaults(run=_purge)
 
 
 def _add_host(host: argparse.ArgumentParser) -> None:
     actions = host.add_subparsers(dest="action", required=True)
-    forget = actions.add_parser("forget", help="list a host no more that is gone for good")
-    forget.add_argument("host", metavar="NAME")
+    forget = actions.add_parser(
+        "forget", help="Remove a decommissioned host from the list of hosts"
+    )
+    forget.add_argument("host", metavar="NAME", help="Name of the host")
     forget.set_defaults(run=_forget)
 
 
@@ -103,7 +110,7 @@ def _sync(conf: cfg.ConfigOpts) -> None:
 
 def _print_version(conf: cfg.ConfigOpts) -> None:
     revision = schema.current_revision(schema.open_engine(conf))
-    print(revision or "no tables yet; `vp-manage db sync` makes them")
+    print(revision or "no tables yet; create them with `vp-manage db sync`")
 
 
 def _purge(conf: cfg.ConfigOpts) -> None:
@@ -119,13 +126,13 @@ def _purge(conf: cfg.ConfigOpts) -> None:
     for step in Store(conf).purge(before, now):
         gone[step.table] += step.rows
         print(f"{step.table}: {gone[step.table]} rows", file=sys.stderr, flush=True)
-    print(", ".join(f"{table} {rows}" for table, rows in gone.items()) or "nothing was too old")
+    print(", ".join(f"{table} {rows}" for table, rows in gone.items()) or "nothing to delete")
 
 
 def _forget(conf: cfg.ConfigOpts) -> int:
     name = conf.category.host
     if not Store(conf).forget_host(name):
-        print(f"{name} is not known; `openstack vp host list` names those that are")
+        print(f"{name} is not a known host; `openstack vp host list` lists the known hosts")
         return 1
-    print(f"{name} is forgotten; if its vp-agent runs, it is back with its next report")
+    print(f"{name} is removed; if its vp-agent still runs, its next report adds the host again")
     return 0

@@ -27,18 +27,28 @@ NAME_COLUMNS = 16
 
 def add_commands(escalation: argparse.ArgumentParser) -> None:
     actions = escalation.add_subparsers(dest="action", required=True)
-    listing = actions.add_parser("list", help="the latest, the newest first")
-    listing.add_argument("--status", choices=[status.value for status in Status])
-    listing.add_argument("--limit", type=_count, default=LISTED, metavar="N")
+    listing = actions.add_parser("list", help="List the latest escalations, newest first")
+    listing.add_argument(
+        "--status",
+        choices=[status.value for status in Status],
+        help="Only escalations with this status",
+    )
+    listing.add_argument(
+        "--limit", type=_count, default=LISTED, metavar="N", help="Maximum number of rows"
+    )
     listing.set_defaults(run=_list)
-    show = actions.add_parser("show", help="one with its reasons, candidates and migrations")
+    show = actions.add_parser(
+        "show", help="Show an escalation with reason, candidates and migrations"
+    )
     show.add_argument("id", metavar="ID")
     show.set_defaults(run=_show)
-    accept = actions.add_parser("accept", help="have a proposal carried out")
+    accept = actions.add_parser("accept", help="Accept a proposed migration")
     accept.add_argument("id", metavar="ID")
     accept.set_defaults(run=_accept)
     for action in (listing, show):
-        action.add_argument("-f", "--format", choices=["table", "json"], default="table")
+        action.add_argument(
+            "-f", "--format", choices=["table", "json"], default="table", help="Output format"
+        )
 
 
 def _count(text: str) -> int:
@@ -54,7 +64,7 @@ def _list(conf: cfg.ConfigOpts) -> None:
     if given.format == "json":
         print(json.dumps([_as_json(one) for one in found], indent=2))
     elif found:
-        print(_table(("id", "status", "host", "moves", "received (UTC)"), map(_row, found)))
+        print(_table(("id", "status", "host", "server", "received (UTC)"), map(_row, found)))
     else:
         print("no escalations")
 
@@ -67,7 +77,7 @@ def _show(conf: cfg.ConfigOpts) -> int:
         print(json.dumps(_as_json(found) | _event_log(found), indent=2))
         return 0
     print(f"{found.id} on {found.host}: {found.status.value}")
-    print(textwrap.fill(_printable(found.reason) or "not looked at yet", COLUMNS))
+    print(textwrap.fill(_printable(found.reason) or "not processed yet", COLUMNS))
     if found.accepted_by:
         told = f"accepted by {found.accepted_by} at {found.accepted_at:%m-%d %H:%M:%S}"
         print(textwrap.fill(_printable(told), COLUMNS))
@@ -86,12 +96,12 @@ def _accept(conf: cfg.ConfigOpts) -> int:
     except NotProposed as exc:
         print(exc)
         return 1
-    print(f"{id} is accepted; vp-scheduler begins within seconds: vp-manage escalation show {id}")
+    print(f"{id} is accepted; vp-scheduler starts within seconds: vp-manage escalation show {id}")
     return 0
 
 
 def _unknown(id: str) -> int:
-    print(f"{id}: no such escalation; `vp-manage escalation list` names those that there are")
+    print(f"{id}: no such escalation; `vp-manage escalation list` lists the stored ones")
     return 1
 
 
@@ -114,7 +124,7 @@ def _moves(found: Escalation) -> str:
 
 def _attempt_rows(found: Escalation) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [
-        ("server", "role", "status", "to", "Nova's", "asked (UTC)", "MiB")
+        ("server", "role", "status", "to", "Nova migration", "asked (UTC)", "MiB")
     ]
     for one in found.attempts:
         rows.append(
@@ -135,7 +145,7 @@ def _choice_rows(found: Escalation) -> list[tuple[str, ...]]:
     """Whom the choice was made from; costs and gains in performance-seconds."""
     choice = json.loads(found.choice) if found.choice else {"mover": None, "rejected": []}
     rows: list[tuple[str, ...]] = [
-        ("server", "role", "verdict", "relief", "others", "copy s", "cost", "gain")
+        ("server", "role", "decision", "relief", "others", "copy s", "cost", "gain")
     ]
     mover = choice["mover"]
     guests = [({**mover, "why": "chosen"}, choice["numbers"])] if mover else []

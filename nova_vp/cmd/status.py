@@ -59,11 +59,11 @@ class Checks(UpgradeCommands):
             return Result(
                 Code.FAILURE,
                 f"the schema is at revision {found or 'none'}, this release needs {newest}: stop "
-                "vp-scheduler and vp-api, and run `vp-manage db sync`",
+                "vp-scheduler and vp-api, then run `vp-manage db sync`",
             )
         if engine.dialect.name == "sqlite":
             return Result(
-                Code.WARNING, "SQLite: for one machine and few hosts; see [database] connection"
+                Code.WARNING, "SQLite supports one machine and few hosts; see [database] connection"
             )
         return Result(Code.SUCCESS)
 
@@ -79,7 +79,7 @@ class Checks(UpgradeCommands):
         try:
             heads = Store(self._conf).list_heads()
         except (*ERRORS, ValueError, ModuleNotFoundError):
-            return Result(Code.WARNING, "unknown, since the database does not answer as it should")
+            return Result(Code.WARNING, "unknown, because the database cannot be read")
         late = sorted(head.host for head in heads if _is_late(head))
         if not late:
             return Result(Code.SUCCESS, f"{len(heads)} hosts report")
@@ -87,7 +87,7 @@ class Checks(UpgradeCommands):
         return Result(
             Code.WARNING,
             f"{len(late)} of {len(heads)} hosts have not reported for {wire.EXPIRE_S} s: {named}; "
-            "start vp-agent there, or forget hosts that are gone: `vp-manage host forget NAME`",
+            "start vp-agent there, or remove decommissioned hosts: `vp-manage host forget NAME`",
         )
 
     _upgrade_checks = (

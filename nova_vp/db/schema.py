@@ -20,8 +20,8 @@ def open_engine(conf: cfg.ConfigOpts) -> Engine:
 def missing_driver(exc: ModuleNotFoundError) -> str:
     """What to tell of a connection that cannot even be tried."""
     return (
-        f"[database] connection: its driver, Python's package {exc.name!r}, is not installed: name "
-        "one that is (mysql+pymysql://, postgresql+psycopg2://), or install it"
+        f"[database] connection: the Python package {exc.name!r} of its driver is not installed: "
+        "install it, or use another driver (mysql+pymysql://, postgresql+psycopg2://)"
     )
 
 

@@ -143,7 +143,7 @@ def test_a_driver_of_a_database_that_is_not_installed(tmp_path: Path, command: s
     done = ran(program, written(tmp_path, text), *words)
     assert done.returncode != 0
     told = " ".join((done.stdout + done.stderr).replace("|", " ").split())
-    assert "its driver, Python's package 'oracledb', is not installed" in told
+    assert "the Python package 'oracledb' of its driver is not installed" in told
     assert "Traceback" not in told
 
 

@@ -411,15 +411,15 @@ def test_replay_shows_both_courses_and_other_policies(tape, capsys):
     for who in ("vp      ", "merlin  "):
         assert f"{who}  server-3 placement 4-7" in told
     for who in ("recorded", "again   "):
-        assert f"{who}  server-2 is hurt: cache" in told
+        assert f"{who}  server-2 is degraded: cache" in told
         assert f"{who}  move-aggressor: server-3 placement 4-7" in told
-    assert told.endswith("this release decides the same in every tick\n")
+    assert told.endswith("this release makes the same decisions in every tick\n")
 
 
 def test_with_another_number_it_is_not_the_release_that_decides_otherwise(tape, capsys):
     assert replay.run(arguments(tape, "--set", "moves_per_minute=0")) == 0
     last = capsys.readouterr().out.splitlines()[-1]
-    assert last.startswith("this release with moves_per_minute=0 decides otherwise in ")
+    assert last.startswith("this release with moves_per_minute=0 decides differently in ")
 
 
 def test_replay_with_another_number_decides_otherwise(tape, capsys):
@@ -441,7 +441,7 @@ def test_replay_with_another_number_decides_otherwise(tape, capsys):
         (["--set", "controllers=vp,soup"], "controllers=vp,soup: Valid values are"),
         (["--set", "home_on_arrival=often"], "home_on_arrival=often: Valid values are"),
         (["--set", "dwell_samples"], "give OPTION=VALUE"),
-        (["--policies", "soup"], "no policy 'soup': choose of"),
+        (["--policies", "soup"], "'soup' is not a policy: use one of"),
     ],
 )
 def test_replay_says_what_is_wrong(tape, capsys, words, told):
@@ -455,9 +455,9 @@ def test_replay_says_what_is_no_recording(tmp_path, capsys):
     (tmp_path / "noise").write_bytes(b"\xe0\xff")
     told = {
         "none": "none: No such file or directory\n",
-        "soup": "soup: not a recording that this release reads: line 1: ",
-        "one": "one: not a recording that this release reads: line 1: ",
-        "noise": "bytes that are no text\n",
+        "soup": "soup: not a recording that this release can read: line 1: ",
+        "one": "one: not a recording that this release can read: line 1: ",
+        "noise": "not a recording: the file is not text\n",
     }
     for file, words in told.items():
         assert replay.run(arguments(tmp_path / file)) == 1
@@ -468,7 +468,7 @@ def test_replay_refuses_time_that_stands_still(tape, capsys):
     lines = tape.read_text().splitlines(keepends=True)
     tape.write_text("".join([*lines, lines[-1]]))
     assert replay.run(arguments(tape)) == 1
-    assert "time does not go on" in capsys.readouterr().err
+    assert "its times do not increase" in capsys.readouterr().err
 
 
 WISHES = {

@@ -35,5 +35,5 @@ def find(names: tuple[str, ...]) -> Mapping[str, Create]:
     known = {ext.name: ext.plugin for ext in ExtensionManager(NAMESPACE, invoke_on_load=False)}
     for name in names:
         if name not in known:
-            raise UnknownPolicy(f"no policy {name!r}: choose of {', '.join(sorted(known))}")
+            raise UnknownPolicy(f"{name!r} is not a policy: use one of {', '.join(sorted(known))}")
     return {name: known[name] for name in names}

@@ -89,7 +89,7 @@ def test_purge_says_what_went(filled: cfg.ConfigOpts, capsys: pytest.CaptureFixt
         "hosts: 3 rows\n",
     )
     run(filled, "db", "purge")
-    assert capsys.readouterr().out == "nothing was too old\n"
+    assert capsys.readouterr().out == "nothing to delete\n"
 
 
 def test_a_host_is_forgotten_by_name(
@@ -99,4 +99,4 @@ def test_a_host_is_forgotten_by_name(
     assert run(database_conf, "host", "forget", "vp1") == 0
     assert store.list_heads() == []
     assert run(database_conf, "host", "forget", "vp1") == 1
-    assert "vp1 is not known" in capsys.readouterr().out
+    assert "vp1 is not a known host" in capsys.readouterr().out

@@ -58,7 +58,7 @@ def test_who_writes_is_told_what_to_do(
 ) -> None:
     assert manage.main([f"--config-file={file}", *argv]) == 1
     fault, database, configuration = capsys.readouterr().err.splitlines()
-    assert "SQLite's one lock" in fault
+    assert "locked the SQLite database" in fault
     assert "store.sqlite" in database
     assert str(file) in configuration
 

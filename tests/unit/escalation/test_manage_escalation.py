@@ -73,7 +73,7 @@ def test_the_list(run: Run, ledger: Ledger) -> None:
     add(ledger, status=Status.PROPOSED)
     _, text = run("escalation", "list")
     head, row = lines(text)
-    assert head.split()[:4] == ["id", "status", "host", "moves"]
+    assert head.split()[:4] == ["id", "status", "host", "server"]
     assert row.split() == [ID, "proposed", "vp1", "(web)", "11-21", "12:00:00"]
     [found] = json.loads(run("escalation", "list", "-f", "json")[1])
     assert (found["id"], found["status"], found["migrations"]) == (ID, "proposed", [])

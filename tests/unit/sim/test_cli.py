@@ -114,7 +114,7 @@ def test_run_says_what_it_ran_and_that_nothing_was_changed(mix_file, capsys):
     assert main(words) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert "small under baseline, start order 3" in told
-    assert "Nothing was changed after the start." in told
+    assert "No changes after the start." in told
 
 
 @pytest.mark.parametrize(
@@ -123,15 +123,18 @@ def test_run_says_what_it_ran_and_that_nothing_was_changed(mix_file, capsys):
         ("applications: []", r"applications: .*(non-empty|short)"),
         ("applications: [{app: nobody}]", r"applications/0/app: 'nobody' is not one of .*mcf"),
         ("applications: [{app: mcf, count: 0}]", r"applications/0/count: 0 is less than"),
-        ("applications: [{app: mcf}, {app: mcf}]", r"two .* called 'mcf-1': give one another"),
+        ("applications: [{app: mcf}, {app: mcf}]", r"two .* named 'mcf-1': give one of"),
         ("applications: [{app: mcf, cores: 2}]", r"applications/0: .*'cores'"),
         ("{machine: {nodes: 1}, applications: [{app: mcf, count: 9}]}", r"36864 MiB .* 32768"),
         ("{machine: {cores_per_domain: 2}, applications: [{app: stream}]}", r"4 vCPUs .* 2 CPUs"),
         ("[", r"neither YAML nor JSON"),
-        ("just words", r"at the top: no mix: begin with"),
+        ("just words", r"at the top: not a mix: start with"),
         ("applications: [{app: mcf, half_mib: 0}]", r"applications/0/half_mib: 0 is less than"),
-        ("applications: [{app: mcf, l2_mpki: .nan}]", r"line 1: \.nan is no number"),
-        ("{machine: {node_gbps: .inf}, applications: [{app: mcf}]}", r"line 1: \.inf is no"),
+        ("applications: [{app: mcf, l2_mpki: .nan}]", r"line 1: \.nan is not a finite number"),
+        (
+            "{machine: {node_gbps: .inf}, applications: [{app: mcf}]}",
+            r"line 1: \.inf is not a finite number",
+        ),
         ("applications: [{app: mcf, count: 2.0}]", r"count: 2.0 is not of type 'integer'"),
         ("applications: [{app: mcf, l2_mpki: " + 5000 * "9" + "}]", r"neither YAML nor JSON"),
         (
@@ -141,16 +144,16 @@ def test_run_says_what_it_ran_and_that_nothing_was_changed(mix_file, capsys):
         ('applications: [{app: mcf, name: "a\\n"}]', r"'a\\n': use up to 64 letters"),
         (
             "applications: [{app: mcf}]\napplications: [{app: lbm}]",
-            r"line 2: applications is there",
+            r"line 2: applications is given twice",
         ),
-        ("applications: [{app: mcf, count: 1, count: 2}]", r"line 1: count is there twice"),
+        ("applications: [{app: mcf, count: 1, count: 2}]", r"line 1: count is given twice"),
         ("applications: [{app: mcf, name: '[/b]'}]", r"'\[/b\]': use up to 64 letters"),
-        ("a: &a [mcf]\napplications: *a", r"line 2: write out what the alias stands for"),
+        ("a: &a [mcf]\napplications: *a", r"line 2: aliases are not allowed; write"),
         ("[" * 100_000, r"neither YAML nor JSON: nested too deeply"),
-        ("[" * 200 + "]" * 200, r"at the top: no mix"),
+        ("[" * 200 + "]" * 200, r"at the top: not a mix"),
         ("x" * 2_000_000, r"larger than 1 MiB"),
         ("{machine: {nodes: 99, cores_per_domain: 99}, applications: [{app: mcf}]}", r"9801 CPUs"),
-        ("applications: [{app: mcf, count: 99, guests: 9}]", r"891 VMs: 200 are the most"),
+        ("applications: [{app: mcf, count: 99, guests: 9}]", r"891 VMs: use at most 200"),
         ("name: !!bool perhaps", r"a value is not what its tag says"),
         ("name: !!timestamp soon", r"a value is not what its tag says"),
         ("name: !!int ''", r"a value is not what its tag says"),
@@ -180,8 +183,8 @@ def test_the_name_of_a_file_is_no_markup(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--plot", "x.foo"], "ends in none of .png, .svg, .pdf"),
-        (["--plot", "/no/such/folder/x.png"], "/no/such/folder is no folder"),
+        (["--plot", "x.foo"], "use a name that ends in one of .png, .svg, .pdf"),
+        (["--plot", "/no/such/folder/x.png"], "/no/such/folder is not a directory"),
         (["--runs", "0"], "whole number from 1 to"),
         (["--runs", "many"], "whole number from 1 to"),
         (["--runs", "9999999999"], "whole number from 1 to"),
@@ -229,7 +232,8 @@ def in_a_shell(before, *words, after=""):
 def test_a_closed_standard_output_is_told_in_a_line(mix_file):
     for words in (["run", "--mix", str(mix_file), "--policy", "baseline"], ["apps"]):
         done = in_a_shell("", *words, after=">&-")
-        assert (done.returncode, done.stderr) == (1, "vp-sim: standard output is closed\n")
+        said = "vp-sim: standard output is closed; redirect it to a file\n"
+        assert (done.returncode, done.stderr) == (1, said)
 
 
 def test_help_to_a_full_disk_is_told_in_a_line(started):
@@ -243,7 +247,7 @@ def test_a_folder_is_no_picture(mix_file, tmp_path, capsys):
     (tmp_path / "x.png").mkdir()
     with pytest.raises(SystemExit):
         main(["run", "--mix", str(mix_file), "--plot", str(tmp_path / "x.png")])
-    assert "x.png is a folder" in capsys.readouterr().err
+    assert "x.png is a directory" in capsys.readouterr().err
 
 
 def test_a_picture_that_cannot_be_written_leaves_the_one_before_and_nothing_else(
@@ -281,7 +285,7 @@ def test_an_interrupt_ends_it_at_once_with_a_line(mix_file, started):
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=DEADLINE_S)
     assert process.returncode == 130
-    assert said.strip() == "vp-sim: interrupted, nothing is shown"
+    assert said.strip() == "vp-sim: interrupted, no result"
     wait_until(lambda: not any(is_running(pid) for pid in workers), "their end")
 
 
@@ -307,7 +311,7 @@ def test_wrong_words_end_with_a_line_on_stderr(capsys):
     printed = capsys.readouterr()
     assert printed.out == ""
     assert "stream-spec" in printed.err
-    assert "no policy 'luck'" in printed.err
+    assert "'luck' is not a policy" in printed.err
 
 
 def test_a_file_may_be_json_and_what_it_says_is_used(tmp_path):

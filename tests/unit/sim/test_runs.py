@@ -211,7 +211,7 @@ def test_spreading_misses_beats_no_management_on_the_published_mix():
 
 
 def test_an_unknown_policy_is_told_the_known_ones():
-    with pytest.raises(UnknownPolicy, match=r"no policy 'luck'.*baseline.*llc"):
+    with pytest.raises(UnknownPolicy, match=r"'luck' is not a policy.*baseline.*llc"):
         find(("luck",))
 
 

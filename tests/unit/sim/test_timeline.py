@@ -24,10 +24,10 @@ def test_who_is_alone_keeps_its_pace_also_where_a_phase_ends():
 def test_what_the_core_found_and_why_it_acted_stands_among_the_changes():
     events = timeline_of(MIXES["stream-spec"], "vp", seed=1).events
     told = [(event.at_s, event.label, event.what) for event in events]
-    assert (10.0, "stream-3", "why: rearrange-predicted-hurt, with 5 more") in told
+    assert (10.0, "stream-3", "reason: rearrange-predicted-hurt, with 5 more") in told
     assert (11.0, "milc-1", "CPUs 16-23") in told
-    assert (16.0, "mcf-2", "hurt: remote-latency") in told
-    assert (20.0, "mcf-2", "no longer hurt") in told
+    assert (16.0, "mcf-2", "degraded: remote-latency") in told
+    assert (20.0, "mcf-2", "no longer degraded") in told
     assert [at_s for at_s, _, _ in told] == sorted(at_s for at_s, _, _ in told)
 
 
