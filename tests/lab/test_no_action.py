@@ -17,7 +17,8 @@ def rates(admin):
     cloud.delete(admin, *admin.compute.servers())
     set_mode(HOST, "enforce")
     rates = Rates(HOST)
-    boot(admin, rates, "wide", "compute", flavor="vp.small")
+    wide = boot(admin, rates, "wide", "compute", flavor="vp.small")
+    wait_until_measured(HOST, wide.id, state=0)  # it is placed around by what it was seen to use
     yield rates
     rates.close()
 
@@ -51,7 +52,9 @@ def test_a_victim_that_grows_beside_a_busy_innocent_moves_nobody(admin, rates):
 
 def test_of_two_corunners_only_the_guilty_one_moves(admin, rates):
     innocent = boot(admin, rates, "innocent", "chase:64")
-    guilty = boot(admin, rates, "guilty", "compute@until=75,stream:8192")
+    guilty = boot(admin, rates, "guilty", "compute@until=90,stream:8192")
+    for server in (innocent, guilty):
+        wait_until_measured(HOST, server.id, state=0)
     boot(admin, rates, "filler", "compute")  # or the victim would find room in domain 0
     victim = boot(admin, rates, "victim", "chase:320")
     home = placement(victim.id)
