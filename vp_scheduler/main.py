@@ -14,7 +14,7 @@ from oslo_service import backend
 backend.init_backend(backend.BackendType.THREADING)
 
 from nova_vp import conf as options  # noqa: E402
-from nova_vp.db.report_store import Store  # noqa: E402
+from nova_vp.db.report_store import ReportStore  # noqa: E402
 from nova_vp.service import lifecycle  # noqa: E402
 from nova_vp.service.lifecycle import Reloader  # noqa: E402
 from vp_scheduler.escalation.service import EscalationService  # noqa: E402
@@ -42,7 +42,7 @@ def main(argv: list[str] | None = None) -> int:
         options.check(conf)
         lifecycle.listen(calls)
         escalations = EscalationService(conf)
-        store = Store(conf, keeps_history=conf.vp_scheduler.history_days > 0)
+        store = ReportStore(conf, keeps_history=conf.vp_scheduler.history_days > 0)
         traits = open_traits(conf, store)
     except cfg.Error as exc:
         print(f"vp-scheduler: configuration: {exc}", file=sys.stderr)
@@ -69,7 +69,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _build(
-    conf: cfg.ConfigOpts, store: Store, escalations: EscalationService
+    conf: cfg.ConfigOpts, store: ReportStore, escalations: EscalationService
 ) -> "tuple[Service, Serving | None]":
     if not conf.vp_scheduler.metrics_port:
         return Service(conf, store), None

@@ -55,19 +55,19 @@ def _single(name: str, text: str, value: float) -> GaugeMetricFamily:
 
 class ServiceCollector(Collector):
     def __init__(
-        self, sources: Sources, lookout: StatsPoller, clock: Callable[[], float] = time.monotonic
+        self, sources: Sources, poller: StatsPoller, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._sources = sources
-        self._lookout = lookout
+        self._poller = poller
         self._clock = clock
 
     def collect(self) -> Iterable[Metric]:
         yield self._about()
         yield from self._bus()
         yield from self._reports()
-        is_up = self._lookout.is_database_well()
+        is_up = self._poller.is_database_well()
         yield _single("scheduler_database_up", "Whether the database answers", is_up)
-        seen = self._lookout.seen()
+        seen = self._poller.seen()
         if seen.survey is not None and seen.at_s is not None:
             yield _single(
                 "scheduler_survey_age_seconds",
@@ -127,24 +127,24 @@ def _of_cloud(survey: Stats) -> Iterator[Metric]:
     yield from (standing, settled)
 
 
-def registry_of(meters: Meters, sources: Sources, lookout: StatsPoller) -> CollectorRegistry:
+def registry_of(meters: Meters, sources: Sources, poller: StatsPoller) -> CollectorRegistry:
     """All that /metrics shows."""
     inner = meters.registry
-    inner.register(ServiceCollector(sources, lookout))
+    inner.register(ServiceCollector(sources, poller))
     ProcessCollector(registry=inner)
     outer = CollectorRegistry()
     outer.register(LabelledCollector(inner, {}))
     return outer
 
 
-def look(sources: Sources, lookout: StatsPoller) -> Health:
+def look(sources: Sources, poller: StatsPoller) -> Health:
     is_listening = all(sources.listening().values())
     return Health(
         socket.gethostname(),
         "nova-vp scheduler: stores what hosts report, and answers their escalations",
         (
             bus_check(sources.is_broker_reachable(), is_listening),
-            database_check(lookout.is_database_well()),
+            database_check(poller.is_database_well()),
             _waiting(sources),
         ),
     )

@@ -21,20 +21,20 @@ from vp_scheduler.ingest.stats_poller import StatsPoller
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    lookout: StatsPoller
+    poller: StatsPoller
     exposition: MetricsServer | None
 
     def close(self) -> None:
         if self.exposition:
             self.exposition.close()
-        self.lookout.close()
+        self.poller.close()
 
 
 def serve(
     conf: cfg.ConfigOpts, service: Service, escalations: EscalationService, meters: Meters
 ) -> Serving:
     """Without a port that can be had it goes on without; the log says why."""
-    lookout = StatsPoller(StatsReader(conf))
+    poller = StatsPoller(StatsReader(conf))
     sources = metrics.Sources(
         waiting=lambda: len(service.inbox),
         most_waiting=MAX_HOSTS,
@@ -47,12 +47,12 @@ def serve(
         escalation_mode=lambda: escalations.mode.value,
         is_broker_reachable=BrokerProbe(brokers(conf)).is_reachable,
     )
-    lookout.start()
+    poller.start()
     exposition = expose(
         conf.vp_scheduler.metrics_address,
         conf.vp_scheduler.metrics_port,
-        metrics.registry_of(meters, sources, lookout),
-        lambda: metrics.look(sources, lookout),
+        metrics.registry_of(meters, sources, poller),
+        lambda: metrics.look(sources, poller),
         "[vp_scheduler] metrics_address and metrics_port",
     )
-    return Serving(lookout, exposition)
+    return Serving(poller, exposition)

@@ -15,7 +15,7 @@ from nova_vp.cmd import manage_escalation
 from nova_vp.conf import database, scheduler
 from nova_vp.db import schema
 from nova_vp.db.purge import Before
-from nova_vp.db.report_store import ERRORS, Store
+from nova_vp.db.report_store import ERRORS, ReportStore
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -123,7 +123,7 @@ def _purge(conf: cfg.ConfigOpts) -> None:
     else:
         before = Before.days_ago(now, settings.history_days, settings.ledger_days)
     gone: Counter[str] = Counter()
-    for step in Store(conf).purge(before, now):
+    for step in ReportStore(conf).purge(before, now):
         gone[step.table] += step.rows
         print(f"{step.table}: {gone[step.table]} rows", file=sys.stderr, flush=True)
     print(", ".join(f"{table} {rows}" for table, rows in gone.items()) or "nothing to delete")
@@ -131,7 +131,7 @@ def _purge(conf: cfg.ConfigOpts) -> None:
 
 def _forget(conf: cfg.ConfigOpts) -> int:
     name = conf.category.host
-    if not Store(conf).forget_host(name):
+    if not ReportStore(conf).forget_host(name):
         print(f"{name} is not a known host; `openstack vp host list` lists the known hosts")
         return 1
     print(f"{name} is removed; if its vp-agent still runs, its next report adds the host again")

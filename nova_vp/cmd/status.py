@@ -22,7 +22,7 @@ from nova_vp.cli.exit_status import quietly  # noqa: E402
 from nova_vp.conf import database  # noqa: E402
 from nova_vp.db import schema  # noqa: E402
 from nova_vp.db.records import HostHead  # noqa: E402
-from nova_vp.db.report_store import ERRORS, Store  # noqa: E402
+from nova_vp.db.report_store import ERRORS, ReportStore  # noqa: E402
 
 UNHEARD_FOR = timedelta(seconds=wire.EXPIRE_S)
 NAMED = 5
@@ -77,7 +77,7 @@ class Checks(UpgradeCommands):
     def _hosts(self) -> Result:
         """Those whose agents are silent; agents are upgraded after this."""
         try:
-            heads = Store(self._conf).list_heads()
+            heads = ReportStore(self._conf).list_heads()
         except (*ERRORS, ValueError, ModuleNotFoundError):
             return Result(Code.WARNING, "unknown, because the database cannot be read")
         late = sorted(head.host for head in heads if _is_late(head))

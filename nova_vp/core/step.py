@@ -57,13 +57,13 @@ def step(state: CoreState, picture: Picture, policy: Policy) -> tuple[CoreState,
     wanted = controllers(host, state, nodes, picture, policy, is_look_due)
     wants = (*revoked, *undo, *wanted, *lost_settings(picture))
     owned, outranked = arbitrate(wants)
-    paced, held = rate_limit(owned, state, picture.at_s, policy)
-    actions, proposals = permit(plan(paced, state, picture), picture, policy)
+    allowed, deferred = rate_limit(owned, state, picture.at_s, policy)
+    actions, proposals = permit(plan(allowed, state, picture), picture, policy)
     state = note_unmet(note_allocations(state, host, actions), wants, picture.at_s)
     if is_look_due:
         state = back_off(state, picture.at_s)
     state = tabulate(state, after(host, picture, actions), picture.at_s, policy)
-    refused = outranked + held
+    refused = outranked + deferred
     state, told = escalate(state, host, picture.limits, refused, wants, picture.at_s, policy)
     decision = describe(state, host, picture, actions, proposals)
     return state, replace(

@@ -202,7 +202,7 @@ class HostHead:
     """That a host reports, without what: a cloud's reports are hundreds of MiB."""
 
     host: str
-    order: MessageVersion
+    version: MessageVersion
     mode: str
     received_at: datetime
     """Aware, by the clock of the vp-scheduler that stored it."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What vp-schedulers store of reports, and the little that they ask themselves: `Store`.
+"""What vp-schedulers store of reports, and the little that they ask themselves: `ReportStore`.
 
 What people are shown is `read_api.py`'s. No row or session leaves here.
 
@@ -56,7 +56,7 @@ class NewReport:
     """A valid report on its way into the store."""
 
     host: str
-    order: MessageVersion
+    version: MessageVersion
     mode: str
     received_at: datetime
     text: str
@@ -68,15 +68,15 @@ class NewReport:
             "hurt_count": sum(vp["is_hurt"] == 1 for vp in rows.vps),
             "vps_mark": rows.vps_mark,
             "host": self.host,
-            "epoch": self.order.epoch,
-            "sequence": self.order.sequence,
+            "epoch": self.version.epoch,
+            "sequence": self.version.sequence,
             "mode": self.mode,
             "received_at": naive_utc(self.received_at),
             "packed": pack_text(self.text),
         }
 
 
-class Store:
+class ReportStore:
     """The database named by `[database] connection`. Thread-safe; opens on first use."""
 
     def __init__(self, conf: cfg.ConfigOpts, *, keeps_history: bool = True) -> None:
@@ -162,14 +162,14 @@ def _newest(reports: Iterable[NewReport]) -> dict[str, NewReport]:
     newest: dict[str, NewReport] = {}
     for report in reports:
         seen = newest.get(report.host)
-        if report.order.is_newer_than(seen.order if seen else None):
+        if report.version.is_newer_than(seen.version if seen else None):
             newest[report.host] = report
     return dict(sorted(newest.items()))
 
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    order: MessageVersion
+    version: MessageVersion
     received_at: datetime
     vps_mark: int
 
@@ -186,7 +186,7 @@ def _lock(session: Session, names: Iterable[str]) -> dict[str, _Stored]:
 
 
 def _is_news(report: NewReport, stored: _Stored | None) -> bool:
-    if stored is None or report.order.is_newer_than(stored.order):
+    if stored is None or report.version.is_newer_than(stored.version):
         return True
     return stored.received_at < naive_utc(report.received_at - timedelta(seconds=EXPIRE_S))
 

@@ -23,7 +23,7 @@ from oslo_config import cfg
 from nova_vp import conf as options
 from nova_vp.conf import database
 from nova_vp.db import schema
-from nova_vp.db.report_store import Store
+from nova_vp.db.report_store import ReportStore
 from tests.bench.harness import (
     Benchmark,
     CannotMeasure,
@@ -167,7 +167,7 @@ def start_service(folder: Path, broker: RabbitMQ) -> Service:
     conf.set_override("transport_url", broker.url, group="bus")
     conf.set_override("connection", f"sqlite:///{folder}/store.sqlite", group="database")
     schema.upgrade(schema.open_engine(conf))
-    service = Service(conf, Store(conf))
+    service = Service(conf, ReportStore(conf))
     service.start()
     return service
 

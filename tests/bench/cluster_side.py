@@ -21,20 +21,20 @@ backend.init_backend(backend.BackendType.THREADING)
 from oslo_config import cfg  # noqa: E402
 
 from nova_vp import conf as options  # noqa: E402
-from nova_vp.db.report_store import NewReport, Store  # noqa: E402
+from nova_vp.db.report_store import NewReport, ReportStore  # noqa: E402
 from vp_scheduler import main as vp_scheduler  # noqa: E402
 from vp_scheduler.placement.host_view import HostView  # noqa: E402
 from vp_scheduler.placement.listener import DigestListener  # noqa: E402
 
 
-class WatchedStore(Store):
+class WatchedStore(ReportStore):
     log: IO[str]
 
     def save_reports(self, reports: Iterable[NewReport]) -> None:
         batch = list(reports)
         super().save_reports(batch)
         now_s = time.monotonic()
-        self.log.writelines(f"{now_s:.4f} {r.host} {r.order.sequence}\n" for r in batch)
+        self.log.writelines(f"{now_s:.4f} {r.host} {r.version.sequence}\n" for r in batch)
 
 
 class WatchedView(HostView):

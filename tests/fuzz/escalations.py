@@ -22,7 +22,7 @@ from tests.fuzz.oracle import expect
 from tests.fuzz.subject import ACCEPTED, Bus
 from tests.messages import escalation_text
 from vp_scheduler.escalation.context import Backends
-from vp_scheduler.escalation.nova import NoCloud
+from vp_scheduler.escalation.nova_client import NoCloud
 from vp_scheduler.escalation.service import EscalationEndpoint
 from vp_scheduler.escalation.settings import Settings, read
 from vp_scheduler.escalation.state_machine import StateMachine

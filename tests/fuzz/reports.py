@@ -16,7 +16,7 @@ from nova_vp import wire
 from nova_vp.core.types.policy import Mode
 from nova_vp.db.models import ActionServer, History, Host, Profile, StoredAction
 from nova_vp.db.overrides import OverrideStore
-from nova_vp.db.report_store import Store
+from nova_vp.db.report_store import ReportStore
 from nova_vp.db.serialization import unpack, unpack_text
 from nova_vp.server_override import read_overrides
 from tests.fuzz import seeds
@@ -60,7 +60,7 @@ class Reports:
 
     def __init__(self, database: Database, readers: Readers) -> None:
         self._database, self._readers = database, readers
-        self._store = Store(database.conf)
+        self._store = ReportStore(database.conf)
         self._told = Told()
         book = OverrideStore(database.conf)
         ordered = {"mode": Mode.ADVISE, "opt_out": True, "priority": 3, "by": "me"}
@@ -148,7 +148,7 @@ class Reports:
         expect(_column(Host, row, "mode") == message["mode"], "the mode is another")
         if text != sent.text:
             expect(row in before["hosts"].get(sent.host, ()), "neither the new report nor the old")
-            expect(not sent.order.is_newer_than(order), "the newer report was not stored")
+            expect(not sent.version.is_newer_than(order), "the newer report was not stored")
         else:
             own = {vp["uuid"].lower() for vp in message["vps"]}
             there = {one[0] for one in after["vps"].get(sent.host, ())}

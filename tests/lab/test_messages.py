@@ -20,7 +20,7 @@ with warnings.catch_warnings():
 from nova_vp import conf as options
 from nova_vp import rpcapi, wire
 from nova_vp.conf import database
-from nova_vp.db.report_store import Store
+from nova_vp.db.report_store import ReportStore
 from testbed.lab import cloud, controller, settings
 from tests.lab.hosts import HOSTS
 from tests.lab.operators import CONTROLLER_CONF, openstack, reconfigured
@@ -49,7 +49,7 @@ class Bus:
         transport = rpcapi.open_transport(conf)
         self.digests, self.reports = rpcapi.DigestAPI(transport), rpcapi.ReportAPI(transport)
         self.agents = rpcapi.AgentAPI(transport)
-        self.store = Store(conf)
+        self.store = ReportStore(conf)
 
     def order(self, host):
         """Of the newest report that is stored."""

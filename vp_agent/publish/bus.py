@@ -187,9 +187,9 @@ class BusPublisher:
         )
 
     def _send(self, latest: _Latest) -> None:
-        order = self._begin()
-        full = _encode_report(latest, order)
-        self._sender.send(_encode_digest(latest, order), full)
+        version = self._begin()
+        full = _encode_report(latest, version)
+        self._sender.send(_encode_digest(latest, version), full)
         with self._changed:
             self._sent = latest
             self._schedule.sent(time.monotonic())
@@ -216,15 +216,15 @@ class BusPublisher:
         self._is_failing = True
 
 
-def _encode_digest(latest: _Latest, order: wire.MessageVersion) -> str:
-    message = digest(latest.decision, latest.host_info, order, time.monotonic())
+def _encode_digest(latest: _Latest, version: wire.MessageVersion) -> str:
+    message = digest(latest.decision, latest.host_info, version, time.monotonic())
     return wire.encode(wire.DIGEST_TOPIC, message)
 
 
-def _encode_report(latest: _Latest, order: wire.MessageVersion) -> str:
+def _encode_report(latest: _Latest, version: wire.MessageVersion) -> str:
     """With as much history as fits: a host full of much-moved VPs must still be heard."""
     for actions_per_vp in HISTORY_STEPS:
-        message = report(latest.decision, latest.host_info, order, actions_per_vp)
+        message = report(latest.decision, latest.host_info, version, actions_per_vp)
         with suppress(wire.BadMessage):
             return wire.encode(wire.REPORT_TOPIC, message)
-    return wire.encode(wire.REPORT_TOPIC, report(latest.decision, latest.host_info, order, 0))
+    return wire.encode(wire.REPORT_TOPIC, report(latest.decision, latest.host_info, version, 0))

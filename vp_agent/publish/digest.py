@@ -16,7 +16,7 @@ from vp_agent.publish.host_info import HostInfo, head
 
 
 def digest(
-    decision: Decision, host_info: HostInfo, order: wire.MessageVersion, now_s: float
+    decision: Decision, host_info: HostInfo, version: wire.MessageVersion, now_s: float
 ) -> dict[str, Any]:
     """What schedulers place by, in at most `wire.DIGEST_BYTES` if leaving out domains can do it."""
     classes = dict.fromkeys(host_info.stopped_servers, wire.UNKNOWN_CLASS)
@@ -24,7 +24,7 @@ def digest(
     seats = {uuid: wire.seat_of((), is_strict=False) for uuid in host_info.stopped_servers}
     seats |= {view.guest.uuid: _seat(view) for view in decision.vps}
     message = {
-        **head(decision, host_info, order),
+        **head(decision, host_info, version),
         "homing": host_info.is_homing,
         "age_ms": max(0, round((now_s - decision.at_s) * 1000)),
         "domains": [],

@@ -35,11 +35,11 @@ class HostInfo:
     """What is ordered of servers, as far as this host was told."""
 
 
-def head(decision: Decision, host_info: HostInfo, order: wire.MessageVersion) -> dict[str, Any]:
+def head(decision: Decision, host_info: HostInfo, version: wire.MessageVersion) -> dict[str, Any]:
     return {
         "v": wire.VERSION,
         "host": host_info.host,
-        "epoch": order.epoch,
-        "seq": order.sequence,
+        "epoch": version.epoch,
+        "seq": version.sequence,
         "mode": decision.mode.value,
     }

@@ -28,13 +28,13 @@ _PLACING = frozenset({Rung.LOCAL_CPU, Rung.MOVE, Rung.SWAP, Rung.MOVE_WITH_MEMOR
 
 
 def report(
-    decision: Decision, host_info: HostInfo, order: wire.MessageVersion, actions_per_vp: int = 16
+    decision: Decision, host_info: HostInfo, version: wire.MessageVersion, actions_per_vp: int = 16
 ) -> dict[str, Any]:
     """What operators and, cut down, tenants are shown."""
     offset_s = host_info.epoch_offset_s
     refused = _refused_by_victim(decision)
     return {
-        **head(decision, host_info, order),
+        **head(decision, host_info, version),
         "at": decision.at_s + offset_s,
         "counters": {
             "source": host_info.counters,

@@ -17,7 +17,7 @@ from nova_vp.escalation_status import Status
 from nova_vp.service import failpoints
 from vp_scheduler.escalation.agents import Agents
 from vp_scheduler.escalation.clock import Clock, Since
-from vp_scheduler.escalation.nova import MIGRATING, Migration, Nova, Server, ServerGone
+from vp_scheduler.escalation.nova_client import MIGRATING, Migration, Nova, Server, ServerGone
 from vp_scheduler.escalation.settings import Settings
 
 LOG = logging.getLogger(__name__)

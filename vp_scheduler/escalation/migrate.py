@@ -15,7 +15,7 @@ from nova_vp.escalation_status import Status
 from nova_vp.service import failpoints
 from vp_scheduler.escalation.agents import AgentAway
 from vp_scheduler.escalation.context import StepContext, backoff_s, is_migrating, unfit
-from vp_scheduler.escalation.nova import (
+from vp_scheduler.escalation.nova_client import (
     Migration,
     NotAllowed,
     NovaAway,

@@ -22,7 +22,7 @@ from vp_scheduler.escalation import session, settings
 from vp_scheduler.escalation.agents import BusAgents
 from vp_scheduler.escalation.clock import Clock
 from vp_scheduler.escalation.context import Backends
-from vp_scheduler.escalation.nova import NoCloud, Nova, NovaClient
+from vp_scheduler.escalation.nova_client import NoCloud, Nova, NovaClient
 from vp_scheduler.escalation.state_machine import StateMachine
 from vp_scheduler.escalation.worker import Worker
 from vp_scheduler.ingest.message_filter import KnownHosts, MessageFilter, RejectedMessage

@@ -32,7 +32,7 @@ class ReportQueue:
         """A report that is older than the waiting one of its host is dropped in silence."""
         with self._filled:
             waiting = self._reports.get(report.host)
-            if waiting and not report.order.is_newer_than(waiting.order):
+            if waiting and not report.version.is_newer_than(waiting.version):
                 return
             self._bytes += len(report.text) - (len(waiting.text) if waiting else 0)
             self._reports[report.host] = report

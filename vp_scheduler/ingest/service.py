@@ -84,8 +84,8 @@ class ReportEndpoint:
             return
         self._heard(message["at"])
         self._compare_orders(message)
-        order = wire.version_of(message)
-        self._inbox.put(NewReport(message["host"], order, message["mode"], self._clock(), text))
+        version = wire.version_of(message)
+        self._inbox.put(NewReport(message["host"], version, message["mode"], self._clock(), text))
 
     def republish_profiles(self, context: Any) -> None:
         """A scheduler process of an earlier release has just started; it asks the hosts itself."""

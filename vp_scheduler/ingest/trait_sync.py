@@ -149,17 +149,17 @@ class Hosts:
 
     def _is_fresh(self, head: HostHead) -> bool:
         now_s = self._clock()
-        order, news_at_s = self._news.get(head.host, (None, 0.0))
-        if order is None:
+        version, news_at_s = self._news.get(head.host, (None, 0.0))
+        if version is None:
             news_at_s = now_s - max(0.0, self._wall_clock() - head.received_at.timestamp())
-        elif order != head.order:
+        elif version != head.version:
             news_at_s = now_s
-        self._news[head.host] = head.order, news_at_s
+        self._news[head.host] = head.version, news_at_s
         return now_s - news_at_s <= self._stale_after_s
 
     def _capabilities(self, head: HostHead, rest: Callable[[], object]) -> HostTraits | None:
         epoch, able = self._able.get(head.host, (None, None))
-        if epoch == head.order.epoch:
+        if epoch == head.version.epoch:
             return able
         record = self._reports.get_host(head.host)
         rest()

@@ -87,7 +87,7 @@ class HostDigest:
     """What `score_host` remembers; nobody else reads it."""
 
     @property
-    def order(self) -> wire.MessageVersion:
+    def version(self) -> wire.MessageVersion:
         return wire.MessageVersion(self.epoch, self.sequence)
 
     def loss(self, loss: int, place: int, newcomer_class: int) -> float:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From Nova's objects to the judge's arguments, for the filter and the weigher alike.
+"""From Nova's objects to the arguments of `scoring`, for the filter and the weigher alike.
 
 No I/O and no waiting: this runs once or twice per host and request. Of the objects only what is
 there already is read, since touching an unset field of an Instance loads it from the database.

@@ -46,7 +46,7 @@ class HostView:
         with self._lock:
             # A host whose news are void is heard whatever its epoch: its state folder may be lost.
             current = self.get(digest.host)
-            if current and not digest.order.is_newer_than(current.order):
+            if current and not digest.version.is_newer_than(current.version):
                 raise RejectedMessage(f"{digest.host}: late or duplicated")
             if digest.host not in self._digests and len(self._digests) >= MAX_HOSTS:
                 raise RejectedMessage(f"{digest.host}: more than {MAX_HOSTS} hosts")

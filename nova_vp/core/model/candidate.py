@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One way to help, as settings for the host and as places for the outlook; and how to compare.
+"""One way to help, as settings for the host and locations for the what-if model; how to compare.
 
 The controllers vp and rebalance build their candidates here, and Merlin's rungs their swaps, so
 that a vCPU move is the same thing for all of them: within Nova's bound, whole VPs together, memory
-along where it must follow. Whether there is room they ask `has_room`, or the outlook.
+along where it must follow. Whether there is room they ask `has_room`, or the what-if model.
 Nothing here knows why a controller wants it.
 """
 

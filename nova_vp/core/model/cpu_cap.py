@@ -24,7 +24,7 @@ CAP_STEP = 0.1
 LEASE_S = 60.0
 
 
-def tighter(guest: Guest, busiest_cores: float, state: CoreState) -> Setting | None:
+def next_lower_cap(guest: Guest, busiest_cores: float, state: CoreState) -> Setting | None:
     """One step down, or None: at its floor, or its flavor forbids caps. Who uses less than it was
     given would not feel a tenth less of that: the step is one of what its busiest vCPU used at
     most lately, since the quota is each vCPU's."""

@@ -30,7 +30,7 @@ MARGIN = 0.2
 
 
 class Conditions(NamedTuple):
-    """How far from alone a VP runs now, as the outlook has it; and whose cap was just raised."""
+    """How far from alone a VP runs now, as predicted; and whose cap was raised a moment ago."""
 
     evicted_ratio: float = 0.0
     memory_ratio: float = 1.0

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from oslo_config import cfg
 
-from nova_vp.db.report_store import Store
+from nova_vp.db.report_store import ReportStore
 from tests.connections import end_connections, end_listeners, look_up_often
 from tests.mariadb import MariaDB
 from tests.postgresql import PostgreSQL
@@ -121,5 +121,5 @@ def database_conf(synced_url: str, tmp_path: Path) -> cfg.ConfigOpts:
 
 
 @pytest.fixture
-def store(database_conf: cfg.ConfigOpts) -> Store:
-    return Store(database_conf)
+def store(database_conf: cfg.ConfigOpts) -> ReportStore:
+    return ReportStore(database_conf)

@@ -14,7 +14,7 @@ from nova_vp import conf as options
 from nova_vp import rpcapi, wire
 from nova_vp.conf import database
 from nova_vp.core.types.policy import Mode
-from nova_vp.db.report_store import Store
+from nova_vp.db.report_store import ReportStore
 from tests.decisions import a_decision, a_view, facts
 from tests.messages import NothingToSay, digest_text, report_text
 from tests.rabbitmq import RabbitMQ, free_port
@@ -54,14 +54,14 @@ def one_host(conf: cfg.ConfigOpts) -> None:
 
 
 @pytest.fixture
-def store(conf: cfg.ConfigOpts, synced_sqlite_url: str) -> Store:
+def store(conf: cfg.ConfigOpts, synced_sqlite_url: str) -> ReportStore:
     database.register_opts(conf)
     conf.set_override("connection", synced_sqlite_url, group="database")
-    return Store(conf)
+    return ReportStore(conf)
 
 
 @pytest.fixture
-def service(conf: cfg.ConfigOpts, store: Store) -> Iterator[Service]:
+def service(conf: cfg.ConfigOpts, store: ReportStore) -> Iterator[Service]:
     service = Service(conf, store)
     service.start()
     wait_until(lambda: service.is_listening, "the service to listen")
@@ -117,14 +117,14 @@ def view(conf: cfg.ConfigOpts) -> Iterator[HostView]:
     listener.stop(timeout_s=0.1)
 
 
-def stored_state(store: Store, host: str = "vp1") -> int | None:
+def stored_state(store: ReportStore, host: str = "vp1") -> int | None:
     record = store.get_host(host)
     return record.report["vps"][0]["state"] if record and record.report["vps"] else None
 
 
 @pytest.mark.usefixtures("one_host")
 def test_from_decision_to_view_and_store(
-    agent: AgentOnTheBus, view: HostView, store: Store, service: Service
+    agent: AgentOnTheBus, view: HostView, store: ReportStore, service: Service
 ) -> None:
     agent.publish(state=7)
     digest = wait_until(lambda: view.get("vp1"), "the view to know the host")
@@ -132,12 +132,12 @@ def test_from_decision_to_view_and_store(
     wait_until(lambda: stored_state(store) == 7, "the store to have the report")
     agent.publish(state=2)
     wait_until(lambda: stored_state(store) == 2, "the store to have the newer report")
-    wait_until(lambda: view.get("vp1").order.sequence > digest.order.sequence, "a newer digest")
+    wait_until(lambda: view.get("vp1").version.sequence > digest.version.sequence, "a newer digest")
 
 
 @pytest.mark.usefixtures("one_host")
 def test_what_was_learned_reaches_who_asks(
-    agent: AgentOnTheBus, conf: cfg.ConfigOpts, store: Store, service: Service, view: HostView
+    agent: AgentOnTheBus, conf: cfg.ConfigOpts, store: ReportStore, service: Service, view: HostView
 ) -> None:
     conf.set_override("learn_from_vps", 1, group="vp_scheduler")
     agent.publish(state=7)
@@ -158,7 +158,7 @@ def test_what_was_learned_reaches_who_asks(
 
 @pytest.mark.usefixtures("one_host")
 def test_who_starts_later_asks_and_is_told(
-    conf: cfg.ConfigOpts, agent: AgentOnTheBus, view: HostView, store: Store
+    conf: cfg.ConfigOpts, agent: AgentOnTheBus, view: HostView, store: ReportStore
 ) -> None:
     agent.publish()
     wait_until(lambda: view.get("vp1"), "the first scheduler to know the host")
@@ -233,7 +233,7 @@ def test_a_broker_that_is_away_is_said_in_one_way(conf: cfg.ConfigOpts) -> None:
 
 
 def test_hostile_messages_leave_view_and_store_right(
-    conf: cfg.ConfigOpts, view: HostView, store: Store, service: Service
+    conf: cfg.ConfigOpts, view: HostView, store: ReportStore, service: Service
 ) -> None:
     transport = rpcapi.open_transport(conf)
     digests, reports = rpcapi.DigestAPI(transport), rpcapi.ReportAPI(transport)
@@ -250,7 +250,7 @@ def test_hostile_messages_leave_view_and_store_right(
     wait_until(
         lambda: service.endpoint.refusals.counts["malformed"] == len(hostile), "all to arrive"
     )
-    assert view.get("vp8").order == wire.MessageVersion(2, 1)
+    assert view.get("vp8").version == wire.MessageVersion(2, 1)
     record = store.get_host("vp8")
     assert record is not None
     assert (record.epoch, record.sequence) == (2, 1)
@@ -265,11 +265,11 @@ def sends(digests: rpcapi.DigestAPI, view: HostView) -> bool:
 
 @pytest.mark.usefixtures("one_host")
 def test_a_broker_restart_is_survived(
-    rabbitmq: RabbitMQ, agent: AgentOnTheBus, view: HostView, store: Store, service: Service
+    rabbitmq: RabbitMQ, agent: AgentOnTheBus, view: HostView, store: ReportStore, service: Service
 ) -> None:
     agent.publish(state=1)
     wait_until(lambda: stored_state(store) == 1 and view.get("vp1"), "the line to stand")
-    before = view.get("vp1").order
+    before = view.get("vp1").version
     rabbitmq.stop()
     agent.publish(state=5)
     rabbitmq.start()
@@ -278,7 +278,7 @@ def test_a_broker_restart_is_survived(
     def is_heard() -> bool:
         """What is fanned out while nobody listens yet is lost; it is repeated, every minute."""
         agent.publisher.republish_digest(0.0)
-        return bool(view.get("vp1").order.is_newer_than(before))
+        return bool(view.get("vp1").version.is_newer_than(before))
 
     wait_until(is_heard, "the digest after it", 60)
 

@@ -26,7 +26,7 @@ from tests.fake_nova import FakeMigration, FakeServer
 from tests.messages import AGGRESSOR, VICTIM, a_candidate, an_escalation
 from vp_scheduler.escalation import session, settings
 from vp_scheduler.escalation.context import Backends
-from vp_scheduler.escalation.nova import NovaClient
+from vp_scheduler.escalation.nova_client import NovaClient
 from vp_scheduler.escalation.state_machine import StateMachine
 
 ID = "99999999-9999-5999-8999-999999999999"

@@ -11,7 +11,7 @@ from oslo_config import cfg
 from nova_vp import wire
 from nova_vp.db.escalations import Ledger
 from nova_vp.db.read_api import ReadApi
-from nova_vp.db.report_store import NewReport, Store
+from nova_vp.db.report_store import NewReport, ReportStore
 from tests.fuzz import seeds
 from tests.fuzz.dice import Dice
 
@@ -31,7 +31,7 @@ def accepted(topic: str, make: Callable[[Dice], Any]) -> Iterator[tuple[str, Any
             continue
 
 
-def test_reports_are_stored_as_they_came(store: Store, database_conf: cfg.ConfigOpts) -> None:
+def test_reports_are_stored_as_they_came(store: ReportStore, database_conf: cfg.ConfigOpts) -> None:
     reports = [
         NewReport(message["host"], wire.version_of(message), message["mode"], NOON, text)
         for text, message in accepted(wire.REPORT_TOPIC, seeds.a_report)
@@ -43,7 +43,7 @@ def test_reports_are_stored_as_they_came(store: Store, database_conf: cfg.Config
         store.save_reports(batch)
         for one in batch:
             seen = newest.get(one.host)
-            if one.order.is_newer_than(seen.order if seen else None):
+            if one.version.is_newer_than(seen.version if seen else None):
                 newest[one.host] = one
     browser = ReadApi(database_conf)
     for host, one in newest.items():

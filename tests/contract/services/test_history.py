@@ -17,7 +17,7 @@ from nova_vp.db.filters import ActionFilter, Span
 from nova_vp.db.paging import Page
 from nova_vp.db.read_api import ReadApi
 from nova_vp.db.records import ActionRecord, ClassCount
-from nova_vp.db.report_store import NewReport, Store
+from nova_vp.db.report_store import NewReport, ReportStore
 from tests.decisions import a_decision, a_detection, a_guest, a_view, an_action, facts, uuid_of
 from vp_agent.publish.report import report
 
@@ -29,7 +29,7 @@ DAY = timedelta(days=1)
 class Clock:
     """Numbers the reports of each host."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ReportStore) -> None:
         self.store = store
         self.sequence = 0
 
@@ -48,7 +48,7 @@ class Clock:
 
 
 @pytest.fixture
-def reports(store: Store) -> Clock:
+def reports(store: ReportStore) -> Clock:
     return Clock(store)
 
 
@@ -108,7 +108,7 @@ def test_a_vp_is_followed_over_the_hosts_it_was_on(reports: Clock, browser: Read
     assert [(one.host, one.vp.state) for one in found] == [("vp1", 1), ("vp2", 2), ("vp1", 3)]
 
 
-def test_a_late_report_leaves_nothing(reports: Clock, store: Store, browser: ReadApi) -> None:
+def test_a_late_report_leaves_nothing(reports: Clock, store: ReportStore, browser: ReadApi) -> None:
     late = reports.a_new_report(a_view(1, 8), host="vp1", at=NOW)
     reports.save(a_view(1, 1), at=NOW)
     store.save_reports([late])
@@ -117,7 +117,7 @@ def test_a_late_report_leaves_nothing(reports: Clock, store: Store, browser: Rea
 
 
 def test_no_history_where_none_is_wanted(database_conf: cfg.ConfigOpts, browser: ReadApi) -> None:
-    store = Store(database_conf, keeps_history=False)
+    store = ReportStore(database_conf, keeps_history=False)
     Clock(store).save()
     assert store.get_host("vp1") is not None
     assert browser.host_history("vp1", NOW - DAY, NOW + DAY, every=1) == []
@@ -159,7 +159,7 @@ def test_actions_are_found_by_host_vp_and_time(reports: Clock, browser: ReadApi)
 
 
 def test_every_vp_counts_once_with_its_latest_undisturbed_class(
-    reports: Clock, store: Store
+    reports: Clock, store: ReportStore
 ) -> None:
     reports.save(a_view(1, 1), a_view(2, 1), a_view(3, 4), host="vp1")
     reports.save(a_view(1, 1), host="vp2")
@@ -172,7 +172,7 @@ def test_every_vp_counts_once_with_its_latest_undisturbed_class(
 
 
 def test_a_cache_sensitive_pug_is_learned_as_what_foretells_it(
-    reports: Clock, store: Store
+    reports: Clock, store: ReportStore
 ) -> None:
     reports.save(a_view(1, 0, sensitivity=Sensitivity(cache=True)))
     reports.save(a_view(2, 0, sensitivity=Sensitivity()), host="vp2")
@@ -180,7 +180,7 @@ def test_a_cache_sensitive_pug_is_learned_as_what_foretells_it(
 
 
 def test_what_databases_cannot_say_is_stored_all_the_same(
-    reports: Clock, store: Store, browser: ReadApi
+    reports: Clock, store: ReportStore, browser: ReadApi
 ) -> None:
     odd = "a\0b\ud800c\U0001f40d'\"\\%s"
     guest = a_guest(1, flavor=odd, project_id=odd)
@@ -193,7 +193,7 @@ def test_two_stores_tell_each_other_nothing_and_agree(
     database_conf: cfg.ConfigOpts, browser: ReadApi
 ) -> None:
     """Two vp-schedulers get the reports of one host in turns."""
-    one, other = Store(database_conf), Store(database_conf)
+    one, other = ReportStore(database_conf), ReportStore(database_conf)
     reports = Clock(one)
     for result in (Result.APPLIED, Result.INEFFECTIVE, Result.INEFFECTIVE):
         reports.save(a_view(1, 1, history=(outcome(result),)))
@@ -203,7 +203,7 @@ def test_two_stores_tell_each_other_nothing_and_agree(
 
 
 def test_forgetting_a_host_until_it_speaks_again(
-    reports: Clock, store: Store, browser: ReadApi
+    reports: Clock, store: ReportStore, browser: ReadApi
 ) -> None:
     reports.save(host="vp1")
     reports.save(host="vp2")

@@ -12,7 +12,7 @@ from nova_vp.core.types.action import Outcome, Result
 from nova_vp.db import schema
 from nova_vp.db.models import ActionServer, History, Host, Profile, Stay, StoredAction, VpRow
 from nova_vp.db.purge import Before, purge
-from nova_vp.db.report_store import Store
+from nova_vp.db.report_store import ReportStore
 from tests.contract.services.test_history import Clock
 from tests.decisions import a_view, an_action
 
@@ -21,7 +21,7 @@ TABLES = (History, StoredAction, ActionServer, Profile, Stay, Host, VpRow)
 ALIKE = ("actions", "profiles", "stays", "hosts", "vps")
 
 
-def fill(store: Store, days_ago: int, hosts: int = 3, minutes: int = 4) -> None:
+def fill(store: ReportStore, days_ago: int, hosts: int = 3, minutes: int = 4) -> None:
     """Hosts that spoke on that day only."""
     reports = Clock(store)
     for number in range(hosts):
@@ -45,7 +45,7 @@ def run(conf: cfg.ConfigOpts, *argv: str) -> int:
 
 
 @pytest.fixture
-def filled(database_conf: cfg.ConfigOpts, store: Store) -> cfg.ConfigOpts:
+def filled(database_conf: cfg.ConfigOpts, store: ReportStore) -> cfg.ConfigOpts:
     for days_ago in (100, 8, 0):
         fill(store, days_ago)
     return database_conf
@@ -93,7 +93,7 @@ def test_purge_says_what_went(filled: cfg.ConfigOpts, capsys: pytest.CaptureFixt
 
 
 def test_a_host_is_forgotten_by_name(
-    database_conf: cfg.ConfigOpts, store: Store, capsys: pytest.CaptureFixture[str]
+    database_conf: cfg.ConfigOpts, store: ReportStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Clock(store).save(host="vp1")
     assert run(database_conf, "host", "forget", "vp1") == 0

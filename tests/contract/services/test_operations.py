@@ -29,7 +29,7 @@ from nova_vp import rpcapi, rpcserver
 from nova_vp.conf import database
 from nova_vp.core.types.policy import Mode
 from nova_vp.db import schema
-from nova_vp.db.report_store import Store
+from nova_vp.db.report_store import ReportStore
 from tests.connections import end_connections
 from tests.messages import report_text
 from tests.rabbitmq import RabbitMQ, free_port
@@ -129,18 +129,18 @@ class Scheduler(Process):
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+def store(tmp_path_factory: pytest.TempPathFactory) -> ReportStore:
     conf = cfg.ConfigOpts()
     database.register_opts(conf)
     conf([], default_config_files=[])
     folder = tmp_path_factory.mktemp("service")
     conf.set_override("connection", f"sqlite:///{folder}/store.sqlite", group="database")
     schema.upgrade(schema.open_engine(conf))
-    return Store(conf)
+    return ReportStore(conf)
 
 
 @pytest.fixture(scope="module")
-def folder(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(store: ReportStore, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.getbasetemp() / "service0"
 
 
@@ -202,7 +202,7 @@ def is_taken(host: str, agents_end: rpcapi.ReportAPI) -> bool:
 
 
 def test_a_reload_changes_what_is_mutable(
-    scheduler: Scheduler, store: Store, agents_end: rpcapi.ReportAPI
+    scheduler: Scheduler, store: ReportStore, agents_end: rpcapi.ReportAPI
 ) -> None:
     """Hosts that are no longer known are refused from now on; nonsense changes nothing."""
     scheduler.change("known_hosts = other\nescalation_running = soup\n")
@@ -326,7 +326,7 @@ def test_health_warns_while_the_broker_is_away(scheduler: Scheduler, rabbitmq: R
 
 def test_a_stop_loses_no_report(
     scheduler: Scheduler,
-    store: Store,
+    store: ReportStore,
     agents_end: rpcapi.ReportAPI,
     rabbitmq: RabbitMQ,
     folder: Path,

@@ -21,7 +21,7 @@ from nova_vp import rpcapi, wire
 from nova_vp.conf import database
 from nova_vp.core.types.policy import Mode
 from nova_vp.db.overrides import OverrideStore
-from nova_vp.db.report_store import Store
+from nova_vp.db.report_store import ReportStore
 from nova_vp.server_override import NO_OVERRIDE, ServerOverride
 from tests.decisions import a_decision, a_view, facts, uuid_of
 from tests.rabbitmq import RabbitMQ
@@ -66,7 +66,7 @@ def book(conf: cfg.ConfigOpts) -> OverrideStore:
 
 @pytest.fixture
 def service(conf: cfg.ConfigOpts) -> Iterator[Service]:
-    service = Service(conf, Store(conf))
+    service = Service(conf, ReportStore(conf))
     service.start()
     wait_until(lambda: service.is_listening, "the service to listen")
     yield service

@@ -15,7 +15,7 @@ from nova_vp.db import schema, statements
 from nova_vp.db.filters import ActionFilter, HostFilter, Span, VpFilter
 from nova_vp.db.paging import BadMarker, Listed, Page
 from nova_vp.db.read_api import ReadApi
-from nova_vp.db.report_store import NewReport, Store
+from nova_vp.db.report_store import NewReport, ReportStore
 from tests import stored_cloud
 from tests.plans import asked, count_rows, whole_reads
 from tests.unit.api import cloud
@@ -44,7 +44,7 @@ def a_report(host: int, at: datetime, number: int, **changes: Any) -> NewReport:
 
 
 @pytest.fixture
-def filled(store: Store) -> Store:
+def filled(store: ReportStore) -> ReportStore:
     for minute in (0, 1):
         at = NOW + minute * timedelta(minutes=1)
         store.save_reports([a_report(host, at, minute + 1) for host in range(HOSTS)])
@@ -52,7 +52,7 @@ def filled(store: Store) -> Store:
 
 
 @pytest.fixture
-def browser(database_conf: cfg.ConfigOpts, filled: Store) -> ReadApi:
+def browser(database_conf: cfg.ConfigOpts, filled: ReportStore) -> ReadApi:
     return ReadApi(database_conf)
 
 
@@ -80,7 +80,7 @@ def test_every_sorting_of_servers_and_hosts_in_pages(browser: ReadApi) -> None:
         assert len({host.host for host in found}) == HOSTS
 
 
-def test_what_changed_is_shown_and_what_left_is_gone(browser: ReadApi, store: Store) -> None:
+def test_what_changed_is_shown_and_what_left_is_gone(browser: ReadApi, store: ReportStore) -> None:
     at = NOW + 2 * timedelta(minutes=1)
     left = cloud.a_vp(uuid=f"00000000-0000-4000-8000-{3:06d}{0:06d}", name="renamed", state=8)
     store.save_reports([a_report(3, at, 9, vps=[left])])
@@ -100,7 +100,7 @@ def test_what_changed_is_shown_and_what_left_is_gone(browser: ReadApi, store: St
 
 
 def test_a_server_that_two_hosts_name_is_called_as_the_one_heard_last_says(
-    browser: ReadApi, store: Store
+    browser: ReadApi, store: ReportStore
 ) -> None:
     uuid = f"00000000-0000-4000-8000-{3:06d}{0:06d}"
     for number, (host, name) in enumerate([(4, "first"), (3, "second"), (4, "third")]):
@@ -111,10 +111,10 @@ def test_a_server_that_two_hosts_name_is_called_as_the_one_heard_last_says(
 
 
 def test_a_report_from_elsewhere_in_between_changes_nothing_for_good(
-    browser: ReadApi, store: Store, database_conf: cfg.ConfigOpts
+    browser: ReadApi, store: ReportStore, database_conf: cfg.ConfigOpts
 ) -> None:
     """Another vp-scheduler stored a report that this one has not seen."""
-    other = Store(database_conf)
+    other = ReportStore(database_conf)
     states = []
     for number, (writer, state) in enumerate([(store, 1), (other, 2), (store, 1), (other, 2)]):
         vps = [cloud.a_vp(state=state)]

@@ -12,7 +12,7 @@ from nova_vp import wire
 from nova_vp.db import schema
 from nova_vp.db.models import Base
 from nova_vp.db.records import HostHead
-from nova_vp.db.report_store import ERRORS, NewReport, Store
+from nova_vp.db.report_store import ERRORS, NewReport, ReportStore
 from tests.messages import a_report
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
@@ -29,11 +29,11 @@ def a_new_report(
     return NewReport(host, wire.MessageVersion(*order), mode, received_at, text)
 
 
-def orders(store: Store) -> dict[str, tuple[int, int]]:
-    return {head.host: (head.order.epoch, head.order.sequence) for head in store.list_heads()}
+def orders(store: ReportStore) -> dict[str, tuple[int, int]]:
+    return {head.host: (head.version.epoch, head.version.sequence) for head in store.list_heads()}
 
 
-def test_a_stored_report_is_read_back(store: Store) -> None:
+def test_a_stored_report_is_read_back(store: ReportStore) -> None:
     store.save_reports([a_new_report(mode="advise")])
     record = store.get_host("vp1")
     assert record is not None
@@ -44,7 +44,7 @@ def test_a_stored_report_is_read_back(store: Store) -> None:
     assert store.list_heads() == [HostHead("vp1", wire.MessageVersion(1, 1), "advise", NOW)]
 
 
-def test_an_empty_store(store: Store) -> None:
+def test_an_empty_store(store: ReportStore) -> None:
     assert store.list_heads() == []
     assert store.get_host("vp1") is None
     store.save_reports([])
@@ -62,33 +62,33 @@ def test_an_empty_store(store: Store) -> None:
     ],
 )
 def test_newest_wins(
-    store: Store, label: str, batches: list[list[tuple[int, int]]], expected: tuple[int, int]
+    store: ReportStore, label: str, batches: list[list[tuple[int, int]]], expected: tuple[int, int]
 ) -> None:
     for batch in batches:
         store.save_reports(a_new_report(order=order) for order in batch)
     assert orders(store) == {"vp1": expected}, label
 
 
-def test_what_is_no_news_any_more_gives_way_to_any_epoch(store: Store) -> None:
+def test_what_is_no_news_any_more_gives_way_to_any_epoch(store: ReportStore) -> None:
     store.save_reports([a_new_report(order=(9, 9))])
     later = NOW + timedelta(seconds=wire.EXPIRE_S + 1)
     store.save_reports([a_new_report(order=(1, 1), received_at=later)])
     assert orders(store) == {"vp1": (1, 1)}
 
 
-def test_a_batch_mixes_new_and_known_hosts(store: Store) -> None:
+def test_a_batch_mixes_new_and_known_hosts(store: ReportStore) -> None:
     store.save_reports([a_new_report("vp2")])
     store.save_reports([a_new_report("vp3"), a_new_report("vp2", (1, 2)), a_new_report("vp1")])
     assert orders(store) == {"vp1": (1, 1), "vp2": (1, 2), "vp3": (1, 1)}
 
 
-def test_two_hosts_whose_names_differ_in_case_alone(store: Store) -> None:
+def test_two_hosts_whose_names_differ_in_case_alone(store: ReportStore) -> None:
     store.save_reports([a_new_report("vp1", (5, 1))])
     store.save_reports([a_new_report("VP1", (1, 1))])
     assert orders(store) == {"vp1": (5, 1), "VP1": (1, 1)}
 
 
-def test_a_large_report(store: Store) -> None:
+def test_a_large_report(store: ReportStore) -> None:
     large = "x" * (wire.MAX_REPORT_BYTES - 1000)
     store.save_reports([a_new_report(actuator=large), a_new_report("vp2", actuator=large)])
     record = store.get_host("vp1")
@@ -96,7 +96,7 @@ def test_a_large_report(store: Store) -> None:
     assert record.report["actuator"] == large
 
 
-def test_two_services_storing_the_same_hosts_at_once(store: Store) -> None:
+def test_two_services_storing_the_same_hosts_at_once(store: ReportStore) -> None:
     def save(first: int) -> None:
         for sequence in range(first, 20, 2):
             store.save_reports(a_new_report(f"vp{n}", (1, sequence)) for n in (3, 1, 2))
@@ -110,7 +110,7 @@ def test_two_services_storing_the_same_hosts_at_once(store: Store) -> None:
 
 
 def test_sync_again_changes_nothing_and_matches_the_models(
-    database_conf: cfg.ConfigOpts, store: Store
+    database_conf: cfg.ConfigOpts, store: ReportStore
 ) -> None:
     from alembic.autogenerate import compare_metadata
     from alembic.migration import MigrationContext
@@ -133,4 +133,4 @@ def test_a_database_without_our_tables_raises_what_services_wait_for(
     conf = cfg.ConfigOpts()
     conf(["--config-file", str(file)])
     with pytest.raises(ERRORS):
-        Store(conf).save_reports([a_new_report()])
+        ReportStore(conf).save_reports([a_new_report()])

@@ -12,7 +12,7 @@ from oslo_config import cfg
 from nova_vp.cmd import manage
 from nova_vp.conf import scheduler
 from nova_vp.conf.database import register_opts
-from nova_vp.db.report_store import Store
+from nova_vp.db.report_store import ReportStore
 from nova_vp.wire import MessageVersion
 from tests.contract.services.test_history import Clock
 from tests.decisions import a_view
@@ -28,16 +28,16 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def store(file: Path) -> Store:
+def store(file: Path) -> ReportStore:
     conf = cfg.ConfigOpts()
     register_opts(conf)
     scheduler.register_opts(conf)
     conf([f"--config-file={file}"])
-    return Store(conf)
+    return ReportStore(conf)
 
 
 @pytest.fixture
-def frozen(store: Store, tmp_path: Path) -> Iterator[None]:
+def frozen(store: ReportStore, tmp_path: Path) -> Iterator[None]:
     Clock(store).save(a_view(1, 1), host="vp1")
     with closing(sqlite3.connect(tmp_path / "store.sqlite", isolation_level=None)) as connection:
         connection.execute("BEGIN EXCLUSIVE")
@@ -46,8 +46,8 @@ def frozen(store: Store, tmp_path: Path) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("frozen")
-def test_who_reads_sees_what_was_committed(store: Store, file: Path) -> None:
-    assert [head.order for head in store.list_heads()] == [MessageVersion(1, 1)]
+def test_who_reads_sees_what_was_committed(store: ReportStore, file: Path) -> None:
+    assert [head.version for head in store.list_heads()] == [MessageVersion(1, 1)]
     assert manage.main([f"--config-file={file}", "escalation", "list"]) == 0
 
 

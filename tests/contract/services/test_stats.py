@@ -9,7 +9,7 @@ from oslo_config import cfg
 
 from nova_vp import conf as options
 from nova_vp.db.escalations import Ledger
-from nova_vp.db.report_store import Store
+from nova_vp.db.report_store import ReportStore
 from nova_vp.db.stats import HostKind, Stats, StatsReader
 from nova_vp.escalation_status import Status
 from tests.contract.services.test_history import Clock
@@ -38,7 +38,7 @@ def test_an_empty_database(surveyor: StatsReader) -> None:
 
 
 def test_hosts_and_escalations_are_counted(
-    surveyor: StatsReader, store: Store, database_conf: cfg.ConfigOpts
+    surveyor: StatsReader, store: ReportStore, database_conf: cfg.ConfigOpts
 ) -> None:
     reports, ledger = Clock(store), Ledger(database_conf)
     for host, age_s in (("vp1", 1), ("vp2", 179), ("vp3", 181), ("vp4", 86400)):

@@ -10,7 +10,7 @@ import pytest
 
 from nova_vp.cmd import status
 from nova_vp.db import schema
-from nova_vp.db.report_store import Store
+from nova_vp.db.report_store import ReportStore
 from tests.contract.services.test_history import Clock
 from tests.rabbitmq import RabbitMQ, free_port
 
@@ -71,7 +71,7 @@ def test_nothing_answers_and_an_option_is_no_number(
 
 
 def test_silent_hosts_are_named(
-    store: Store,
+    store: ReportStore,
     synced_url: str,
     rabbitmq: RabbitMQ,
     tmp_path: Path,

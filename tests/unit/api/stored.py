@@ -16,7 +16,7 @@ from nova_vp.conf import database
 from nova_vp.db import schema
 from nova_vp.db.escalations import Ledger
 from nova_vp.db.records import HostRecord
-from nova_vp.db.report_store import NewReport, Store
+from nova_vp.db.report_store import NewReport, ReportStore
 from nova_vp.escalation_status import Status
 from tests.unit.api import cloud
 from vp_api.services import Stored
@@ -38,7 +38,7 @@ def filled_like_the_cloud(more: Iterable[HostRecord]) -> Stored:
 
 def save(conf: cfg.ConfigOpts, records: Iterable[HostRecord]) -> None:
     # One by one: of a host several may be meant to be stored.
-    store = Store(conf)
+    store = ReportStore(conf)
     for one in records:
         text = json.dumps(one.report)
         order = wire.MessageVersion(one.epoch, one.sequence)

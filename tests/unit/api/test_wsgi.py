@@ -15,7 +15,7 @@ from pathlib import Path
 import requests
 
 from nova_vp.db import schema
-from nova_vp.db.report_store import NewReport, Store
+from nova_vp.db.report_store import NewReport, ReportStore
 from nova_vp.wire import version_of
 from tests.keystone import Keystone
 from tests.loopback import served
@@ -59,7 +59,7 @@ def prepare(folder, keystone_url):
     engine.dispose()
     report = cloud.a_report("lab-1", vps=[cloud.a_vp()])
     text = json.dumps(report)
-    Store(conf).save_reports(
+    ReportStore(conf).save_reports(
         [NewReport("lab-1", version_of(report), report["mode"], utc_now(), text)]
     )
 

@@ -99,7 +99,7 @@ def test_what_is_stored_is_counted_with_its_lag():
     told = meters.registry.get_sample_value
     old = a_new_report("a")
     late = datetime.now(UTC) - timedelta(seconds=2)
-    metered.save_reports(iter([old, type(old)("b", old.order, old.mode, late, "x")]))
+    metered.save_reports(iter([old, type(old)("b", old.version, old.mode, late, "x")]))
     assert [len(batch) for batch in store.batches] == [2]
     assert told("nova_vp_scheduler_reports_stored_total") == 2
     assert told("nova_vp_scheduler_store_lag_seconds_bucket", {"le": "1.0"}) == 0

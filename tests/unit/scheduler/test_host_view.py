@@ -36,7 +36,7 @@ def view(clock: Clock) -> HostView:
 
 def seen(view: HostView, host: str = "vp1") -> tuple[int, int] | None:
     digest = view.get(host)
-    return (digest.order.epoch, digest.order.sequence) if digest else None
+    return (digest.version.epoch, digest.version.sequence) if digest else None
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_whole_numbers_may_be_written_with_a_point(view: HostView) -> None:
     pointed = view.get("vp1")
     assert pointed is not None
     assert plain is not None
-    assert pointed.order == wire.MessageVersion(1, 2)
+    assert pointed.version == wire.MessageVersion(1, 2)
     assert (pointed.losses, pointed.cpus, pointed.domain_ids) == (plain.losses, (4,), (2,))
 
 

@@ -24,7 +24,7 @@ def a_new_report(host: str = "vp1", order: tuple[int, int] = (1, 1), size: int =
 
 
 def names(batch: Iterable[NewReport]) -> list[tuple[str, int]]:
-    return [(report.host, report.order.sequence) for report in batch]
+    return [(report.host, report.version.sequence) for report in batch]
 
 
 class MemoryStore:

@@ -3,7 +3,7 @@
 
 The thesis mends those whatever the initial configuration was (2.3.1), and separates the State-8 VPs
 of a hot node, vCPUs and memory, one node each (2.1.3). On a full host nobody can move unless
-somebody else does, so several steps are planned on the outlook and wanted together; what is
+somebody else does, so several steps are planned on the what-if model and wanted together; what is
 measured afterwards judges them, like any other action.
 """
 
@@ -229,8 +229,8 @@ def _domain_set(host: Host, plan: Plan | None, unit: Sequence[Guest]) -> DomainS
 
 
 def _moves(host: Host, unit: Sequence[Guest], domain_set: DomainSet) -> Iterator[Candidate]:
-    """vCPUs alone; and with memory, for who does not have it there. What that is worth the outlook
-    knows better than the classes by which mitigation goes."""
+    """vCPUs alone; and with memory, for a unit whose memory is elsewhere. The what-if model says
+    what that is worth, not the state classes that mitigation goes by."""
     yield move(host, unit, domain_set, with_memory=False)
     along = move(host, unit, domain_set, with_memory=True)
     if along.moves_memory:

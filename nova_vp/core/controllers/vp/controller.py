@@ -3,14 +3,14 @@
 
 (1) move a suspect's vCPUs, or the victim's, with memory where the moved one needs it local;
 (2) change places with somebody elsewhere; (3) where nothing can move, `restrain`. A want names what
-it chose by predicted hurt and every alternative it rejected. Whether the host allows it now is for
-`arbitrate` and `window`.
+it chose by predicted loss and every alternative it rejected. Whether the host allows it now is for
+`arbitrate` and `rate_limit`.
 """
 
 import functools
 from collections.abc import Iterable, Iterator, Sequence
 
-from nova_vp.core.controllers.vp.ladder import DecisionContext, want_of
+from nova_vp.core.controllers.vp.context import DecisionContext, want_of
 from nova_vp.core.controllers.vp.restrain import cap, partition
 from nova_vp.core.model.candidate import (
     Candidate,

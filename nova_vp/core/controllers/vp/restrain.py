@@ -7,9 +7,9 @@ thesis's last mitigation (2.1.3). What that costs a suspect is bound by what the
 
 from collections.abc import Sequence
 
-from nova_vp.core.controllers.vp.ladder import DecisionContext, want_of
+from nova_vp.core.controllers.vp.context import DecisionContext, want_of
 from nova_vp.core.model.candidate import Candidate
-from nova_vp.core.model.cpu_cap import CAP_STEP, loss_ratio, tighter
+from nova_vp.core.model.cpu_cap import CAP_STEP, loss_ratio, next_lower_cap
 from nova_vp.core.types.detection import Detection, Kind
 from nova_vp.core.types.knob import Knob, Partition
 from nova_vp.core.types.policy import Policy
@@ -86,7 +86,7 @@ def _steps(
     found = []
     for uuid in suspects:
         guest = context.host.guests[uuid]
-        setting = tighter(guest, context.host.vps[uuid].busiest_cores, context.state)
+        setting = next_lower_cap(guest, context.host.vps[uuid].busiest_cores, context.state)
         if guest.cap_floor_ratio is None:
             why = Rejection.NEVER_CAPPED
         elif setting is None:

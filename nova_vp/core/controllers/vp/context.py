@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every rung of the ladder looks at, and the want that a rung ends with.
+"""What every step of a mitigation looks at, and the want that it ends with.
 
-The rungs that move guests are in `controller`, those that restrain them where they are in
+The steps that move guests are in `controller`, those that restrain them where they are in
 `restrain`.
 """
 
