@@ -28,7 +28,7 @@ class CommandHandler:
 
     def __init__(self, state: StateFolder, default_mode: Mode) -> None:
         self.servers = ServerOverrides(state)
-        """What is ordered of single ones."""
+        """The overrides of single servers."""
         self._state = state
         self._lock = threading.Lock()
         self._mode = state.mode(default_mode)

@@ -83,7 +83,7 @@ class Executor:
             raise
 
     def _give_back(self, guest_uuid: str, held: Held) -> None:
-        """Without waiting for memory, which is on its way then: `settle` takes note of its end."""
+        """Without waiting for memory, which is on its way then: `finish_moves` notes its end."""
         if held.knob is not Knob.MEMORY or not held.original:
             self._restore(guest_uuid, held)
             return

@@ -40,7 +40,7 @@ class Hold:
 
 
 class MigrationHolds:
-    """Implements `MigrationOrders`."""
+    """Implements `MigrationCommands`."""
 
     def __init__(
         self, stands: Callable[[str], bool | None], ended: Callable[[str, str], None]

@@ -31,7 +31,7 @@ _LINE = Schema(
 )
 
 
-def carry_out(book: ServerOverrides, value: str) -> list[dict[str, Any]]:
+def carry_out(overrides: ServerOverrides, value: str) -> list[dict[str, Any]]:
     """In the agent: what the line orders; then who has orders. Raises CannotOrder and OSError."""
     try:
         line = json.loads(value)
@@ -43,5 +43,5 @@ def carry_out(book: ServerOverrides, value: str) -> list[dict[str, Any]]:
     server = line.pop("server", "")
     if line:
         mode = line.get("mode")
-        book.order(server, line | ({"mode": Mode(mode)} if mode else {}))
-    return [row for row in book.rows() if server in ("", row["name"], row["uuid"])]
+        overrides.order(server, line | ({"mode": Mode(mode)} if mode else {}))
+    return [row for row in overrides.rows() if server in ("", row["name"], row["uuid"])]

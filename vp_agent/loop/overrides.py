@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people order of single servers of this host: kept, obeyed, and told apart by who gave it.
+"""Overrides of single servers of this host: mode, opt-out and priority, by who gave them.
 
-Two books, each a file in the state folder: what the cloud was told (through vp-api, brought by any
-vp-scheduler) and what somebody ordered on this host itself (`vp-agent order`). The more careful one
-holds. Orders arrive on other threads; the tick asks for them. Nothing here touches a guest.
+Two sets, each a file in the state folder: those of the cloud (through vp-api, sent by any
+vp-scheduler) and those of this host (`vp-agent order`). The more careful one holds. They arrive on
+other threads; the tick asks for them. Nothing here touches a guest.
 """
 
 import logging

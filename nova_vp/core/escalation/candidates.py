@@ -2,8 +2,8 @@
 """Who could leave this host for another one, and what that would bring: for the cluster to choose.
 
 The victim takes all that it loses along; who presses on it takes the pressure along; a quiet one
-leaves room, which is worth what the best move into it would bring on the node. Weighed on the
-outlook, one small trial per tick, since a full host has hundreds of them.
+leaves room, which is worth what the best move into it would bring on the node. A few what-ifs are
+evaluated per tick, since a full host has hundreds of them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.state import CandidateEvaluation, CoreState, WhatIf
 
 BATCH = 2
-"""Guests that leave, one at a time, in one tick's trial."""
+"""Guests that leave, one at a time, in one tick's what-if."""
 NEAR = 8
 """Of those who share a cache or a controller with the victim, the ones that press most."""
 MOVERS = 3
@@ -141,18 +141,18 @@ def _pressure(context: DecisionContext, domain_set: DomainSet) -> float:
 def evaluate_further(
     context: DecisionContext, evaluation: CandidateEvaluation
 ) -> CandidateEvaluation:
-    """One trial further. Of a guest that was tried twice the better result counts."""
+    """One what-if further. Of a guest that was in two of them the better result counts."""
     found = dict(evaluation.found)
     for uuid, worth in _tried(context, evaluation.todo[0]):
         found[uuid] = max(worth, found.get(uuid, worth))
     return replace(evaluation, todo=evaluation.todo[1:], found=found)
 
 
-def _tried(context: DecisionContext, trial: WhatIf) -> Iterator[tuple[str, tuple[float, float]]]:
-    if trial.mover:
-        yield from _moved_into_room(context, trial)
+def _tried(context: DecisionContext, asked: WhatIf) -> Iterator[tuple[str, tuple[float, float]]]:
+    if asked.mover:
+        yield from _moved_into_room(context, asked)
         return
-    for uuid in trial.leavers:
+    for uuid in asked.leavers:
         if uuid in context.host.guests:
             gain = context.what_if.evaluate({uuid: GONE})
             others = _others(context, gain, uuid)
@@ -198,12 +198,12 @@ def _part_of_load(detection: Detection | None, goes: str) -> float:
 
 
 def _moved_into_room(
-    context: DecisionContext, trial: WhatIf
+    context: DecisionContext, asked: WhatIf
 ) -> Iterator[tuple[str, tuple[float, float]]]:
     """By whoever leaves that place: the mover's going there, if the ladder would do it then."""
     host = context.host
-    unit = unit_of(host, trial.mover) if trial.mover in host.guests else ()
-    domain_set = tuple(d for d in host.topology.domains if d.id in trial.domain_ids)
+    unit = unit_of(host, asked.mover) if asked.mover in host.guests else ()
+    domain_set = tuple(d for d in host.topology.domains if d.id in asked.domain_ids)
     if not unit or domain_set not in domain_sets_of(host, unit):
         return
     moved = _move(context, unit, domain_set)
@@ -212,7 +212,7 @@ def _moved_into_room(
         others = _others(context, gain, uuid)
         most_hurt = max(context.policy.most_hurt_ratio, context.lost_ratio / 2)
         if -min(others.values(), default=0.0) <= most_hurt:
-            yield uuid, (_relief(context, gain, trial.mover), sum(others.values()))
+            yield uuid, (_relief(context, gain, asked.mover), sum(others.values()))
 
 
 def _move(context: DecisionContext, unit: tuple[Guest, ...], domain_set: DomainSet) -> Candidate:

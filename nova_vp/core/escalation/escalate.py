@@ -122,7 +122,7 @@ def _weigh(
     now_s: float,
     policy: Policy,
 ) -> CoreState:
-    """One trial further for the first that is not weighed to the end; those that are over are
+    """One what-if further for the first that is not weighed to the end; those that are over are
     forgotten."""
     found = tuple(found)
     if not found and not state.evaluations:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of a host and what can be predicted from it. No controller's wishes."""
+"""What is known of a host, what can be predicted from it, and how caps are kept."""

@@ -97,7 +97,7 @@ def is_allotted(host: Host, guest: Guest) -> bool:
 
 
 def move(host: Host, unit: Sequence[Guest], domain_set: DomainSet, with_memory: bool) -> Candidate:
-    """The vCPUs of a unit to a seat, and its memory to the seat's node if it must follow."""
+    """The vCPUs of a unit to a domain set, and its memory to that node if it must follow."""
     node = domain_set[0].node
     settings = [Setting(g.uuid, Knob.PLACEMENT, (cpus_of(domain_set, g),)) for g in unit]
     movable = [g for g in unit if with_memory and is_memory_movable(host, g, node)]

@@ -40,8 +40,8 @@ MOVING = frozenset({Knob.PLACEMENT, Knob.MEMORY})
 
 
 def is_change_allowed(setting: Setting, state: CoreState, now_s: float, policy: Policy) -> bool:
-    """Whether what must prove itself may want this now, the budget apart: a plan of several steps
-    waits as a whole if one of them may not."""
+    """Whether an action that is verified may make this change now, the budget apart: a plan of
+    several steps waits as a whole if one of them may not."""
     vp = state.vps[setting.guest_uuid]
     return not (
         is_held_off(setting, state, now_s)

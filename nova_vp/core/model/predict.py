@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a newcomer and the residents of one LLC domain would lose together.
 
-`predict(newcomer, residents)` is shared by homing, mitigation and, tabulated into the digest, by
-Nova's scheduler. The model is deliberately small: a VP keeps of the cache the share in which it
-references it, against all lines that others bring in; each hit it loses costs an LLC miss
-(`miss_penalty_cycles`); its slowdown is what that adds to its cycles per instruction.
+`predict(newcomer, residents)` is shared by initial placement, mitigation and, as a table in the
+digest, by Nova's scheduler. The model is deliberately small: a VP keeps of the cache the share in
+which it references it, against all lines that others bring in; each hit it loses costs an LLC
+miss (`miss_penalty_cycles`); its slowdown is what that adds to its cycles per instruction.
 """
 
 from collections.abc import Iterable, Sequence

@@ -43,7 +43,7 @@ class Location(NamedTuple):
     memory: Mapping[int, float]
     """Share of its memory by node."""
     speed: float = 1.0
-    """Share that a cap leaves of the CPU it uses."""
+    """CPU that it gets there, over what it uses now: below 1 under a cap, above 1 with more CPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +291,6 @@ def _kept(loss: float) -> float:
 
 
 def spread_over(domain_set: tuple[LlcDomain, ...]) -> dict[int, float]:
-    """A guest spread evenly over its seat, CPU by CPU."""
+    """A guest spread evenly over a domain set, CPU by CPU."""
     cpus = sum(len(d.cpus) for d in domain_set)
     return {d.id: len(d.cpus) / cpus for d in domain_set}

@@ -2,8 +2,8 @@
 """One owner per knob: of several wants for one knob of a guest, the strongest controller wins.
 
 Undoing what did not help, or what somebody wants undone, outranks mitigation, that outranks a
-demand for more CPU, that rearranging, that homing; what a reboot lost is put back where nobody
-wants anything else. A want is granted whole or not at all.
+demand for more CPU, that rebalancing, that initial placement; what a reboot lost is put back
+where nobody wants anything else. A want is granted whole or not at all.
 Of two caps for one guest the tighter one wins, whoever wants it; of two alike the one that caps
 others as well.
 """

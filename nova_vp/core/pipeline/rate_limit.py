@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """When a want may be acted on: holds between moves, no way back, a budget per minute.
 
-Undo is exempt from all of it: it must always be possible. What is not judged (homing, re-applying,
-keeping caps, more CPU) is exempt from all but the hold.
+Undo is exempt from all of it: it must always be possible. What is not verified (initial
+placement, re-applying, keeping caps, more CPU) is exempt from all but the hold.
 """
 
 from collections.abc import Iterable

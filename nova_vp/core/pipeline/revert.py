@@ -29,7 +29,7 @@ _OVER = (Result.INEFFECTIVE, Result.UNDONE)
 def revert(
     state: CoreState, picture: Picture, policy: Policy
 ) -> tuple[CoreState, tuple[Want, ...]]:
-    """Memory that will not have them done again at once, and the wants to undo them."""
+    """The state in which they are not done again at once, and the wants to undo them."""
     wants: list[Want] = []
     if not picture.revoked:
         return state, ()

@@ -30,7 +30,7 @@ _WELL = frozenset({Verdict.UNDISTURBED, Verdict.RECOVERED})
 def verify(
     state: CoreState, verdicts: Mapping[str, Verdict], picture: Picture, policy: Policy
 ) -> tuple[CoreState, tuple[Want, ...]]:
-    """Memory with the verdicts on what was applied, and the wants to undo what did not help."""
+    """The state with the verdicts on what was applied, and the wants to undo what did not help."""
     if not state.pending:
         return state, ()
     still: list[Pending] = []

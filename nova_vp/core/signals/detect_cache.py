@@ -100,8 +100,8 @@ def detect_cache(
         waiting = replace(vp.detection, now=sample, state_now=vp.state, suspects=())
         return Found(vp._replace(detection=waiting), before, Verdict.DEGRADED)
     if not vp.detection and vp.unexplained_samples < policy.settle_samples:
-        # The counters of who is to blame may come later than the victim's. Were this taken for
-        # the victim's own work at once, that would be what it is like, and it were never hurt.
+        # An aggressor's counters may come later than the victim's. Were this taken for the
+        # victim's own work at once, it would become its undisturbed state, and never count.
         unexplained = vp._replace(unexplained_samples=vp.unexplained_samples + 1)
         return Found(unexplained, before, Verdict.UNKNOWN)
     profile = _undisturbed(vp, before, sample, neighbours, policy, conditions)

@@ -14,19 +14,19 @@ from nova_vp.core.types.state import PerfWindow, VpState
 
 
 def sample_vp(
-    tracked: VpState, guest: Guest, picture: Picture, policy: Policy, placed_at_s: float
+    vp: VpState, guest: Guest, picture: Picture, policy: Policy, placed_at_s: float
 ) -> VpState:
     """The VP with this tick's sample, or with the reason why it has none; and with its means since
     everybody's place last changed."""
     reading = picture.readings.get(guest.uuid) if guest.is_running else None
     sample = None
-    why = _without_rate(tracked, guest, reading, picture.at_s, policy)
-    if why is None and reading is not None and tracked.reading is not None:
-        sample = _rates(tracked, tracked.reading, reading, guest, picture.at_s)
+    why = _without_rate(vp, guest, reading, picture.at_s, policy)
+    if why is None and reading is not None and vp.reading is not None:
+        sample = _rates(vp, vp.reading, reading, guest, picture.at_s)
         why = _doubt(sample, reading, guest, policy)
     complete = sample if why is None else None
-    window, peak_cores, busiest_cores, samples_seen = _perf_window(tracked, complete, placed_at_s)
-    return tracked._replace(
+    window, peak_cores, busiest_cores, samples_seen = _perf_window(vp, complete, placed_at_s)
+    return vp._replace(
         reading=reading,
         read_at_s=picture.at_s,
         cpu_time_ns=guest.cpu_time_ns,
@@ -36,25 +36,25 @@ def sample_vp(
         window=window,
         peak_cores=peak_cores,
         busiest_cores=busiest_cores,
-        seen_at_s=picture.at_s if complete else tracked.seen_at_s,
+        seen_at_s=picture.at_s if complete else vp.seen_at_s,
         samples_seen=samples_seen,
     )
 
 
 def _without_rate(
-    tracked: VpState, guest: Guest, reading: Reading | None, now_s: float, policy: Policy
+    vp: VpState, guest: Guest, reading: Reading | None, now_s: float, policy: Policy
 ) -> Incomplete | None:
     """Why no rate can be computed at all."""
-    before = tracked.reading
+    before = vp.reading
     if not guest.is_running:
         return Incomplete.STOPPED
     if reading is None:
         return Incomplete.UNREADABLE
     if before is None:
         return Incomplete.FIRST
-    if _has_restarted(before, reading) or tracked.generation != guest.generation:
+    if _has_restarted(before, reading) or vp.generation != guest.generation:
         return Incomplete.RESET
-    if not 0 < now_s - tracked.read_at_s <= policy.max_sample_age_s:
+    if not 0 < now_s - vp.read_at_s <= policy.max_sample_age_s:
         return Incomplete.LATE
     return None
 
@@ -84,14 +84,14 @@ def _doubt(sample: Sample, reading: Reading, guest: Guest, policy: Policy) -> In
     return None
 
 
-def _rates(tracked: VpState, before: Reading, now: Reading, guest: Guest, at_s: float) -> Sample:
-    span_s = at_s - tracked.read_at_s
+def _rates(vp: VpState, before: Reading, now: Reading, guest: Guest, at_s: float) -> Sample:
+    span_s = at_s - vp.read_at_s
     instructions = now.instructions - before.instructions
     references = now.llc_references - before.llc_references
     misses = now.llc_misses - before.llc_misses
     remote = now.llc_misses_remote - before.llc_misses_remote
     thousands = instructions / 1000 if instructions else 0.0
-    cpu_cores = max(guest.cpu_time_ns - tracked.cpu_time_ns, 0) / 1e9 / span_s
+    cpu_cores = max(guest.cpu_time_ns - vp.cpu_time_ns, 0) / 1e9 / span_s
     return Sample(
         at_s=at_s,
         span_s=span_s,

@@ -102,7 +102,7 @@ class Decision:
     """Wanted, but the mode does not let us: observe and advise."""
     actions: tuple[Action, ...]
     refused: tuple[Alternative, ...] = ()
-    """Wanted, but arbitration, pacing or the lack of a place stopped it."""
+    """Wanted, but arbitration, rate limits or the lack of a place stopped it."""
     nodes: tuple[NodeView, ...] = ()
     memory_moves: tuple[MemoryMove, ...] = ()
     copy_rate_kib_per_s: Mapping[str, float] = field(default_factory=dict)

@@ -27,7 +27,7 @@ class Homing(enum.Enum):
 
 
 class Controller(enum.Enum):
-    """Who may want something of a guest, besides homing."""
+    """Who may want something of a guest, besides initial placement."""
 
     VP = "vp"
     """Mitigation of interference (thesis chapter 2)."""
@@ -39,7 +39,8 @@ class Controller(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The operator's numbers. Defaults are written once, in `nova_vp/conf`."""
+    """The operator's numbers. Defaults are written once, here; `nova_vp/conf/policy.py` makes
+    options of them."""
 
     dwell_samples: int = 2
     hysteresis_ratio: float = 0.1

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the core remembers from one tick to the next: a value handed in and handed back.
 
-Nothing here decides. `pipeline.confirm` is the one way in which the world answers a decision.
+Nothing here decides. The host's answers come in by `pipeline.confirm`, and by
+`pipeline.revert.note_given_back` where everything was reverted.
 """
 
 import math
@@ -23,7 +24,8 @@ BUDGET_S = 60.0
 
 
 class PerfWindow(NamedTuple):
-    """Means of one VP since everybody's place last changed: what a change is measured by."""
+    """Means of one VP since places last changed or it began to be degraded: changes are measured by
+    them."""
 
     since_s: float = 0.0
     samples: int = 0
@@ -49,6 +51,7 @@ class VpState(NamedTuple):
     suspected_at_s: float = 0.0
     """When the running detection last had a suspect."""
     is_homed: bool = False
+    """It has had its initial placement, or our journal holds something of it."""
     moved_at_s: float | None = None
     left: tuple[tuple[frozenset[int], float], ...] = ()
     """CPU sets that a mitigation took it away from, and when."""

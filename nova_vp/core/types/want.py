@@ -12,7 +12,8 @@ from nova_vp.core.types.reason import Reason, Rejection, Rung
 
 @dataclass(frozen=True, slots=True)
 class PredictedLoss:
-    """What `predict` expects when a newcomer joins a domain: shares of performance lost."""
+    """What a change is predicted to cost: shares of performance that those who come, and those who
+    are there, lose."""
 
     newcomer_ratio: float
     worst_resident_ratio: float

@@ -9,7 +9,7 @@ import pytest
 from oslo_config import cfg
 
 from nova_vp.db.report_store import ReportStore
-from tests.connections import end_connections, end_listeners, look_up_often
+from tests.connections import collect_sockets, end_connections, end_listeners, look_up_often
 from tests.mariadb import MariaDB
 from tests.postgresql import PostgreSQL
 from tests.rabbitmq import RabbitMQ
@@ -34,6 +34,7 @@ def rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitMQ]:
         end_connections()
     finally:
         broker.close()
+        collect_sockets()  # Of connections that ended with it.
 
 
 @pytest.fixture

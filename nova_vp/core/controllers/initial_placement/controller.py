@@ -2,7 +2,7 @@
 """Creation (thesis 2.2): CPU and memory of a new VP from one node, its vCPUs in one LLC domain.
 
 The servers of one VP go to the same place while it has room. `vp:memory_split` spreads a guest's
-memory over several nodes by percentage instead. Nothing here moves who already has a home.
+memory over several nodes by percentage instead. Nothing here moves a guest that is placed.
 """
 
 import math
@@ -23,34 +23,34 @@ INITIAL_PLACEMENT = "home"
 
 @dataclass(frozen=True, slots=True)
 class _Arrivals:
-    """Those that get a home in this tick, and what they took so far."""
+    """Those that are placed in this tick, and what they took so far."""
 
     unsettled: frozenset[str]
     taken_vcpus: dict[int, float] = field(default_factory=dict)
     """By domain id."""
-    seat_of_vp: dict[str, DomainSet] = field(default_factory=dict)
+    domain_set_of_vp: dict[str, DomainSet] = field(default_factory=dict)
 
 
 def initial_placement(host: Host, mode: Mode, policy: Policy) -> Iterator[Want]:
     """One LLC domain for each guest that has none of its own yet.
 
-    CPU first, then the cache: among the seats that keep vCPUs evenly spread, the one where least
-    is lost; losses up to `strict_max_hurt_ratio` count as none. In `advise` it is proposed like
-    anything else, since VPs that float share every cache and cannot be told apart.
+    CPU first, then the cache: among the domain sets that keep vCPUs evenly spread, the one where
+    least is lost; losses up to `strict_max_hurt_ratio` count as none. In `advise` it is proposed
+    like anything else, since VPs that float share every cache and cannot be told apart.
     """
     if policy.home_on_arrival is Homing.NEVER:
         return
     if policy.home_on_arrival is Homing.ENFORCE and mode is Mode.OBSERVE:
         return
-    homeless = [
+    unplaced = [
         guest
         for uuid, guest in host.guests.items()
         if guest.is_running and not guest.unmanaged and not _is_placed(host, uuid)
     ]
     # The widest first: the narrow ones even out what the wide ones leave.
-    homeless.sort(key=lambda guest: -guest.vcpus)
-    arrivals = _Arrivals(frozenset(guest.uuid for guest in homeless))
-    for guest in homeless:
+    unplaced.sort(key=lambda guest: -guest.vcpus)
+    arrivals = _Arrivals(frozenset(guest.uuid for guest in unplaced))
+    for guest in unplaced:
         want = _place(host, guest, arrivals, policy)
         if want is not None:
             for domain_id in want.domain_ids:
@@ -60,13 +60,13 @@ def initial_placement(host: Host, mode: Mode, policy: Policy) -> Iterator[Want]:
 
 
 def _is_placed(host: Host, uuid: str) -> bool:
-    """Once homed it stays: balancing later arrivals is no reason to move anybody."""
+    """Once placed it stays: balancing later arrivals is no reason to move anybody."""
     return host.vps[uuid].is_homed or len(host.domains_of[uuid]) == 1
 
 
 def _place(host: Host, guest: Guest, arrivals: _Arrivals, policy: Policy) -> Want | None:
-    all_seats = host.domain_sets(guest)
-    if len(all_seats) < 2:
+    all_sets = host.domain_sets(guest)
+    if len(all_sets) < 2:
         return None
 
     def load(domain_set: DomainSet) -> float:
@@ -76,12 +76,12 @@ def _place(host: Host, guest: Guest, arrivals: _Arrivals, policy: Policy) -> Wan
 
     vcpus_in_all = sum(g.vcpus for g in host.guests.values())
     fair = math.ceil(vcpus_in_all / len(host.topology.cpus))
-    roomy = [domain_set for domain_set in all_seats if load(domain_set) <= fair] or [
-        min(all_seats, key=load)
+    roomy = [domain_set for domain_set in all_sets if load(domain_set) <= fair] or [
+        min(all_sets, key=load)
     ]
     predicted_losses = {
         domain_set: _loss_in(host, guest.uuid, domain_set, arrivals.unsettled, policy)
-        for domain_set in all_seats
+        for domain_set in all_sets
     }
     siblings = _domain_sets_of_its_vp(host, guest, arrivals)
 
@@ -91,7 +91,7 @@ def _place(host: Host, guest: Guest, arrivals: _Arrivals, policy: Policy) -> Wan
         return (domain_set not in siblings, felt, load(domain_set), domain_set[0].id)
 
     best = min(roomy, key=rank)
-    arrivals.seat_of_vp.setdefault(guest.vp_id, best)
+    arrivals.domain_set_of_vp.setdefault(guest.vp_id, best)
     rejected = tuple(
         Alternative(
             guest.uuid,
@@ -99,7 +99,7 @@ def _place(host: Host, guest: Guest, arrivals: _Arrivals, policy: Policy) -> Wan
             Rejection.NOT_BEST if domain_set in roomy else Rejection.MORE_CROWDED,
             predicted_losses[domain_set],
         )
-        for domain_set in all_seats
+        for domain_set in all_sets
         if domain_set != best
     )
     return Want(
@@ -123,7 +123,7 @@ def _domain_sets_of_its_vp(host: Host, guest: Guest, arrivals: _Arrivals) -> set
         for one in host.guests.values()
         if one.vp_id == guest.vp_id and one.uuid != guest.uuid and _is_placed(host, one.uuid)
     }
-    planned = arrivals.seat_of_vp.get(guest.vp_id)
+    planned = arrivals.domain_set_of_vp.get(guest.vp_id)
     return found | ({planned} if planned else set())
 
 

@@ -63,7 +63,7 @@ class DecisionContext:
     vcpus_per_cpu: Mapping[int, float] | None
     """By LLC domain, as it is now; None on a host that has not enough CPUs for all."""
     places: Mapping[str, tuple[DomainSet, ...]] = field(default_factory=dict)
-    """By first guest of a unit: seats that Nova, holds and budgets leave it."""
+    """By first guest of a unit: domain sets that Nova and the holds leave it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +321,7 @@ def _is_bearable(gain: Gain, policy: Policy) -> bool:
 
 
 def _memory_of(step: Sequence[Candidate]) -> Iterator[Setting]:
-    """Where it sends memory; whether the places are open was asked once, for `Search.places`."""
+    """Where it sends memory. Open places were found once, for `DecisionContext.places`."""
     for candidate in step:
         yield from (setting for setting in candidate.settings if setting.knob is Knob.MEMORY)
 

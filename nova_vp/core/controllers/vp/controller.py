@@ -50,8 +50,9 @@ def mitigate(
     host: Host, what_if: WhatIfModel, state: CoreState, now_s: float, policy: Policy
 ) -> Iterator[Want]:
     """One want for each detection whose last mitigation is not still being judged, nor a cap of one
-    of its suspects for somebody else's sake: that changes what this victim feels, too. Whose memory
-    is on its way may be hurt by where it still lies: it would be led after what comes to it."""
+    of its suspects for somebody else's sake: that changes what this victim feels, too. One whose
+    memory is on its way is left out, except in the cache: its vCPUs would be sent after memory that
+    is coming to them."""
     waiting = {p.action.victim_uuid for p in state.pending}
     on_trial = {
         change.guest_uuid
@@ -151,7 +152,7 @@ def _move_away(
     reason: Reason,
     rejected: list[Alternative],
 ) -> Want | None:
-    """The best other seat of one VP's guests there, or None with the rejections noted."""
+    """The best other domain set for one VP's guests, or None with the rejections noted."""
     host = context.host
     if host.guests[uuid].unmanaged:
         rejected.append(Alternative(uuid, detection.domain_id, Rejection.UNMANAGED))
