@@ -245,11 +245,11 @@ def _over_budget(session: Session, attempt: Attempt, budgets: Budgets) -> str:
         return row.requested_at >= naive_utc(begun_at - span)
 
     if count(same, runs):
-        return "this guest is being migrated for another escalation"
+        return "this server is being migrated for another escalation"
     if count(same, asked_within(budgets.hold)):
-        return "this guest was migrated a moment ago"
+        return "this server was migrated too recently"
     if count(same, asked_within(DAY)) >= budgets.per_vp_day:
-        return f"this guest has had its {budgets.per_vp_day} migrations of a day"
+        return f"this server has had its {budgets.per_vp_day} migrations per day"
     if count(runs) >= budgets.running:
         return f"{budgets.running} migrations run in the cloud already"
     if count(here, runs) >= budgets.running_per_host:

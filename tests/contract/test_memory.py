@@ -207,7 +207,7 @@ def test_a_guest_that_ends_or_starts_anew_ends_its_move(subject, guest, there, h
     move(subject, guest, there)
     getattr(subject, happening)(guest)
     subject.mover.set_copy_rates({})
-    assert "has ended or was started anew" in over(subject, guest).problem
+    assert "has ended or was restarted" in over(subject, guest).problem
 
 
 def test_a_migration_ends_the_move(subject, guest, there):

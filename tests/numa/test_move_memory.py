@@ -192,4 +192,4 @@ def test_a_guest_whose_memory_libvirt_locked_is_refused(mine, numa_host):
 def test_a_guest_that_ends_on_the_way_ends_its_move(mine, writer, uuid):
     begin(mine, uuid)
     writer.domain.destroy()
-    assert "has ended or was started anew" in over(mine, uuid).problem
+    assert "has ended or was restarted" in over(mine, uuid).problem

@@ -381,7 +381,7 @@ def test_on_a_full_disk_it_is_told_all_the_same(
     agent.close()
     assert scene.disk.text is None
     assert [r.levelname for r in caplog.records if r.name == outbox.__name__] == ["ERROR"]
-    assert "make room" in caplog.text
+    assert "free space" in caplog.text
 
 
 @pytest.mark.parametrize(

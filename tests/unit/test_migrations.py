@@ -149,7 +149,7 @@ def test_it_ends_by_itself(scene: Scene, caplog: pytest.LogCaptureFixture) -> No
     assert scene.is_left_alone(uuid)
     scene.world.now_s += 3.0
     assert not scene.is_left_alone(uuid)
-    assert "nobody ended its migration" in caplog.text
+    assert "no end of its migration was reported" in caplog.text
 
 
 def test_asked_again_it_holds_anew(scene: Scene) -> None:

@@ -101,7 +101,7 @@ class FakeMover:
         for uuid, moving in self._queue.items():
             entry = self.host.guests.get(uuid)
             if entry is None or entry.guest.generation != moving.generation:
-                moving.stop = f"server {uuid} has ended or was started anew"
+                moving.stop = f"server {uuid} has ended or was restarted"
             elif not moving.stop and self._paces.get(uuid, math.inf) > 0:
                 self._copy(entry.guest, moving)
             if not moving.stop and self._paces.get(uuid, math.inf) > 0:

@@ -130,7 +130,7 @@ def obstacle_of(ram: Ram, looked: Look) -> str:
 
 def translated(uuid: str, exc: OSError) -> GuestGone | ApplyFailed:
     if isinstance(exc, ProcessLookupError):
-        return GuestGone(f"server {uuid} has ended or was started anew")
+        return GuestGone(f"server {uuid} has ended or was restarted")
     if isinstance(exc, PermissionError):
         return ApplyFailed(
             f"may not see or move its pages ({exc}): the agent needs CAP_SYS_PTRACE, its own or by "

@@ -100,7 +100,7 @@ class MigrationHolds:
                 if not why:
                     self._holds[order.uuid] = Hold(order.escalation_id, now_s + order.hold_s)
             order.is_answered.set()
-            told = f"not ready to be migrated: {why}" if why else "let go of, to be migrated"
+            told = f"not ready to be migrated: {why}" if why else "released for its migration"
             LOG.info("escalation=%s vp=%s %s", order.escalation_id, order.uuid, told)
         return bool(orders)
 
@@ -108,7 +108,7 @@ class MigrationHolds:
         """The same guests, those that are held as not ours to touch."""
         with self._lock:
             for uuid in [u for u, hold in self._holds.items() if hold.until_s <= now_s]:
-                LOG.warning("vp=%s nobody ended its migration; it is managed again", uuid)
+                LOG.warning("vp=%s no end of its migration was reported; it is managed again", uuid)
                 del self._holds[uuid]
             holds = dict(self._holds)
         if not holds:

@@ -253,5 +253,5 @@ class ProfileKeeper:
             self._is_failing = False
         except OSError as exc:
             if not self._is_failing:
-                LOG.warning("profiles are not saved until this is mended: %s", exc)
+                LOG.warning("profiles are not saved until this is corrected: %s", exc)
             self._is_failing = True

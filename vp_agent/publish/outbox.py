@@ -144,8 +144,8 @@ class Outbox:
         except OSError as exc:
             if not self._is_failing:
                 LOG.error(
-                    "escalations are not saved (%s) and would be made anew after a restart: make "
-                    "room in [agent] state_directory",
+                    "escalations are not saved (%s) and would be sent again after a restart: free "
+                    "space in [agent] state_directory",
                     exc,
                 )
             self._is_failing = True

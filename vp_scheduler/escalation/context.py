@@ -123,7 +123,7 @@ class StepContext:
             found,
             self._ended(found.latest, Status.FAILED, detail),
             status=Status.RECEIVED,
-            reason=sentences(found.reason, f"{found.latest.name} did not move: {detail}"),
+            reason=sentences(found.reason, f"{found.latest.name} was not migrated: {detail}"),
         )
 
     def settled(self, found: Escalation, **changes: Any) -> Escalation:

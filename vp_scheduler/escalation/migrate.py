@@ -49,9 +49,13 @@ class RequestMigration:
         try:
             why = self._context.agents.prepare(found.host, found.id, attempt.server, hold_s)
             if why == rpcapi.NO_LONGER_HURT:
-                return self._context.end(found, Status.WITHDRAWN, "the victim is well again")
+                return self._context.end(
+                    found, Status.WITHDRAWN, "the victim is no longer degraded"
+                )
             if why:
-                return self._context.another(found, f"its agent could not let go of it: {why}")
+                return self._context.another(
+                    found, f"its agent could not revert its settings: {why}"
+                )
             return self._check(found)
         except (AgentAway, NovaAway) as exc:
             waited_s = self._context.since.elapsed_s((found.id, "prepare"), attempt.started_at)
@@ -73,7 +77,9 @@ class RequestMigration:
         if state.server is None:
             return self._context.end(found, Status.WITHDRAWN, "the server is gone")
         if state.others or is_migrating(state):
-            return self._context.end(found, Status.WITHDRAWN, "somebody else migrates it already")
+            return self._context.end(
+                found, Status.WITHDRAWN, "another migration of this server is running"
+            )
         if fault := unfit(state.server):
             return self._context.another(found, fault)
         return self._request(found, state.highest_id)
@@ -111,7 +117,7 @@ class RequestMigration:
             return self._context.end(found, Status.WITHDRAWN, "the server is gone")
         except NovaAway as exc:
             LOG.warning(
-                "escalation=%s vp=%s it is not known whether Nova heard: %s",
+                "escalation=%s vp=%s it is not known whether Nova received the request: %s",
                 found.id,
                 attempt.server,
                 exc,
@@ -132,7 +138,9 @@ class RequestMigration:
         if state.server is None:
             return self._context.end(found, Status.WITHDRAWN, "the server is gone")
         if state.others:
-            return self._context.end(found, Status.WITHDRAWN, "somebody else migrates it already")
+            return self._context.end(
+                found, Status.WITHDRAWN, "another migration of this server is running"
+            )
         return self.ask_again(found)
 
     def ask_again(self, found: Escalation) -> Escalation:
@@ -146,7 +154,7 @@ class RequestMigration:
             return self._context.wait(found, self._context.settings.poll_s)
         if attempt.asked >= MOST_ASKED:
             return self._context.end(
-                found, Status.FAILED, f"Nova was asked {MOST_ASKED} times in vain"
+                found, Status.FAILED, f"Nova was asked {MOST_ASKED} times without a result"
             )
         return self._context.save(found, {"status": Status.PREPARING}, status=Status.PREPARING)
 
@@ -174,7 +182,9 @@ class MonitorMigration:
         if state.server is None:
             return self._context.end(found, Status.WITHDRAWN, "the server was deleted")
         if state.others:
-            return self._context.end(found, Status.WITHDRAWN, "somebody else migrates it already")
+            return self._context.end(
+                found, Status.WITHDRAWN, "another migration of this server is running"
+            )
         if is_migrating(state):
             # For as long as it takes: what Nova has queued can still begin.
             return self._context.wait(found, self._context.settings.poll_s)
@@ -197,7 +207,7 @@ class MonitorMigration:
             return self._context.end(
                 found,
                 Status.FAILED,
-                f"{found.host} is down, and it alone could tell how the migration ended",
+                f"{found.host} is down, and only it knows how the migration ended",
             )
         attempt = found.latest
         asked_at = attempt.requested_at or attempt.started_at
@@ -223,7 +233,7 @@ class MonitorMigration:
         except NovaAway as exc:
             return self._context.wait_for_nova(found, exc)
         if is_aborted:
-            return self._context.end(found, Status.ABORTED, "somebody aborted it in Nova")
+            return self._context.end(found, Status.ABORTED, "it was aborted in Nova")
         return self._context.end(found, Status.FAILED, f"on the way to {ours.dest}, as Nova says")
 
     def _was_aborted(self, attempt: Attempt) -> bool:
@@ -231,7 +241,9 @@ class MonitorMigration:
         try:
             return self._context.nova.was_aborted(attempt.project_id, attempt.server)
         except (NotAllowed, ServerGone) as exc:
-            LOG.warning("vp=%s whether somebody aborted it is not known: %s", attempt.server, exc)
+            LOG.warning(
+                "vp=%s it is not known whether the migration was aborted: %s", attempt.server, exc
+            )
             return False
 
     def _is_host_lost(self, found: Escalation, server: Server) -> bool:

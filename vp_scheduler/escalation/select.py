@@ -129,7 +129,7 @@ def choose(
         return Choice(None, None, tuple(rejected), _nobody(rejected), loss_ratio)
     (mover, numbers), others = fit[0], fit[1:]
     for one, its in others:
-        detail = f"costs {its.cost_s:.1f} where {mover.name} costs {numbers.cost_s:.1f}"
+        detail = f"costs {its.cost_s:.1f}, and {mover.name} costs {numbers.cost_s:.1f}"
         rejected.append(_rejected(one, Why.DEARER, detail, its))
     return Choice(mover, numbers, tuple(rejected), _told(mover, numbers, rejected), loss_ratio)
 
@@ -166,7 +166,7 @@ def _fault(
     if one.uuid in held:
         return Why.HELD, held[one.uuid]
     if not one.relief_ratio >= terms.least_relief_ratio:
-        least = f"at least {terms.least_relief_ratio:.0%} is asked for"
+        least = f"at least {terms.least_relief_ratio:.0%} is required"
         return Why.RELIEF_TOO_SMALL, f"the victim would regain {one.relief_ratio:.0%}, {least}"
     if not _is_enough(one, loss_ratio, terms):
         return Why.NOT_ENOUGH, f"the victim would regain {one.relief_ratio:.0%} of {loss_ratio:.0%}"
@@ -195,7 +195,7 @@ def _is_never_copied(one: Candidate, terms: AcceptanceLimits) -> bool:
 
 def _too_dirty(one: Candidate, terms: AcceptanceLimits) -> str:
     dirty, bandwidth = one.dirty_kib_per_s or 0.0, terms.bandwidth_kib_per_s
-    return f"writes {dirty / 1024:.0f} MiB/s where {bandwidth / 1024:.0f} MiB/s can be copied"
+    return f"writes {dirty / 1024:.0f} MiB/s, and {bandwidth / 1024:.0f} MiB/s can be copied"
 
 
 def _rejected(one: Candidate, why: Why, detail: str, numbers: Numbers) -> Rejected:
@@ -214,8 +214,8 @@ def _told(mover: Candidate, numbers: Numbers, rejected: list[Rejected]) -> str:
 
 def _nobody(rejected: list[Rejected]) -> str:
     if not rejected:
-        return "Nobody can be moved: the host named no candidates."
-    return " ".join(["Nobody can be moved.", *_against(rejected)])
+        return "No server can be migrated: the host named no candidates."
+    return " ".join(["No server can be migrated.", *_against(rejected)])
 
 
 NAMED = 5
@@ -226,8 +226,8 @@ def _against(rejected: list[Rejected]) -> list[str]:
     """Those first whose role says that they might have been it."""
     roles = {"victim": 0, "aggressor": 1}
     ranked = sorted(rejected, key=lambda one: roles.get(one.role, 2))
-    text = [f"Not {one.name} ({one.role}): {one.detail}." for one in ranked[:NAMED]]
-    return text + ([f"Nor {len(ranked) - NAMED} others."] if len(ranked) > NAMED else [])
+    text = [f"Rejected {one.name} ({one.role}): {one.detail}." for one in ranked[:NAMED]]
+    return text + ([f"Rejected {len(ranked) - NAMED} others."] if len(ranked) > NAMED else [])
 
 
 def candidates_of(message: Mapping[str, Any]) -> list[Candidate]:
@@ -262,10 +262,10 @@ def complaint_of(message: Mapping[str, Any], candidates: list[Candidate]) -> str
     name = next((one.name for one in candidates if one.uuid == victim), victim)
     loss = loss_ratio_of(message, candidates)
     lost = f" and has lost {loss:.0%}" if loss is not None else ""
-    return f"{name} on {message['host']} suffers ({message['kind']}){lost}."
+    return f"{name} on {message['host']} is degraded ({message['kind']}){lost}."
 
 
 def held_since(attempt: Attempt) -> str:
     moment = attempt.requested_at or attempt.started_at
     what = attempt.status.value
-    return f"was to be migrated at {moment:%H:%M} UTC already ({what}); see the hold"
+    return f"was selected for a migration at {moment:%H:%M} UTC ({what}); see escalation_hold_s"

@@ -191,7 +191,10 @@ class NotifyAgent:
         waited_s = self._context.since.elapsed_s((found.id, "tell"), since)
         if waited_s > TELL_FOR_S:
             LOG.warning(
-                "escalation=%s host=%s nobody was told how it ended: %s", found.id, found.host, exc
+                "escalation=%s host=%s the agent was not notified of the end: %s",
+                found.id,
+                found.host,
+                exc,
             )
             return 0.0
         return backoff_s(waited_s)

@@ -68,12 +68,14 @@ def _hosts(heard: int, silent: int) -> Check:
     if heard and not silent:
         return Check("hosts", "reports", Status.PASS, f"{heard} hosts report")
     if not heard and not silent:
-        told = "no host has ever reported: start vp-agent on one, and vp-scheduler here"
+        told = (
+            "no host has ever reported: start vp-agent on a host, and vp-scheduler on a controller"
+        )
     elif not heard:
-        told = f"all {silent} hosts are silent: look at vp-scheduler and the message bus"
+        told = f"none of {silent} hosts reports: check vp-scheduler and the message bus"
     else:
         told = (
-            f"{silent} of {heard + silent} hosts are silent: `openstack vp host list` names them; "
-            "`vp-manage host forget` drops one that is gone for good"
+            f"{silent} of {heard + silent} hosts do not report: list them with `openstack vp host "
+            "list --stale`; remove decommissioned ones with `vp-manage host forget`"
         )
     return Check("hosts", "reports", Status.WARN, told)

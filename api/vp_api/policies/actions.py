@@ -13,7 +13,7 @@ RULES = [
     policy.DocumentedRuleDefault(
         name=SHOW,
         check_str=base.ADMIN_OR_SERVICE,
-        description="See what agents did or propose, to whom and why. Never grant it to tenants.",
+        description="List and show all actions and proposals. Never grant it to tenants.",
         operations=[
             {"method": "GET", "path": "/v1/actions"},
             {"method": "GET", "path": "/v1/actions/{action_id}"},
@@ -23,14 +23,14 @@ RULES = [
     policy.DocumentedRuleDefault(
         name=ACCEPT,
         check_str=base.ADMIN,
-        description="Have an agent in mode advise apply an action that it proposed.",
+        description="Apply an action that an agent in mode advise proposed.",
         operations=[{"method": "POST", "path": "/v1/actions/{action_id}/accept"}],
         scope_types=base.SCOPES,
     ),
     policy.DocumentedRuleDefault(
         name=UNDO,
         check_str=base.ADMIN,
-        description="Have an agent undo an action that is in force.",
+        description="Revert an action that is applied.",
         operations=[{"method": "POST", "path": "/v1/actions/{action_id}/undo"}],
         scope_types=base.SCOPES,
     ),

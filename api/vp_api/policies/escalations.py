@@ -12,7 +12,7 @@ RULES = [
     policy.DocumentedRuleDefault(
         name=SHOW,
         check_str=base.ADMIN_OR_SERVICE,
-        description="See escalations, their candidates and the migrations that were tried.",
+        description="List and show escalations with candidates and migration attempts.",
         operations=[
             {"method": "GET", "path": "/v1/escalations"},
             {"method": "GET", "path": "/v1/escalations/{escalation_id}"},
@@ -22,7 +22,7 @@ RULES = [
     policy.DocumentedRuleDefault(
         name=ACCEPT,
         check_str=base.ADMIN,
-        description="Have a live migration made that the cluster proposed in mode advise.",
+        description="Accept a live migration that the cluster service proposed in mode advise.",
         operations=[{"method": "POST", "path": "/v1/escalations/{escalation_id}/accept"}],
         scope_types=base.SCOPES,
     ),

@@ -13,7 +13,7 @@ RULES = [
     policy.DocumentedRuleDefault(
         name=SHOW,
         check_str=base.ADMIN_OR_SERVICE,
-        description="See hosts: topology, the virtual platforms on them, counters, proposals.",
+        description="List and show hosts: topology, servers, counters, proposals.",
         operations=[
             {"method": "GET", "path": "/v1/hosts"},
             {"method": "GET", "path": "/v1/hosts/{host}"},
@@ -24,14 +24,14 @@ RULES = [
     policy.DocumentedRuleDefault(
         name=SET_MODE,
         check_str=base.ADMIN,
-        description="Say what the agent of a host may do: observe, advise or enforce.",
+        description="Set the mode of a host: observe, advise or enforce.",
         operations=[{"method": "PATCH", "path": "/v1/hosts/{host}"}],
         scope_types=base.SCOPES,
     ),
     policy.DocumentedRuleDefault(
         name=ACCEPT,
         check_str=base.ADMIN,
-        description="Have an agent in mode advise apply an action that it proposed.",
+        description="Apply an action that an agent in mode advise proposed.",
         operations=[{"method": "PUT", "path": "/v1/hosts/{host}/proposals/{action_id}"}],
         scope_types=base.SCOPES,
     ),

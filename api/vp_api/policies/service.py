@@ -14,7 +14,7 @@ def _show(name: str, what: str, *paths: str) -> policy.RuleDefault:
     return policy.DocumentedRuleDefault(
         name=name,
         check_str=base.ADMIN_OR_SERVICE,
-        description=f"See {what}.",
+        description=f"Show {what}.",
         operations=[{"method": "GET", "path": path} for path in paths],
         scope_types=base.SCOPES,
     )

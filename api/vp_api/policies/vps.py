@@ -29,7 +29,7 @@ def _order(name: str, check_str: str, description: str) -> policy.RuleDefault:
     return policy.DocumentedRuleDefault(
         name=name,
         check_str=check_str,
-        description=f"{description} Checked with the project that owns the virtual platform.",
+        description=f"{description} Checked with the project that owns the server.",
         operations=[_CHANGE],
         scope_types=base.SCOPES,
     )
@@ -39,15 +39,15 @@ RULES = [
     policy.DocumentedRuleDefault(
         name=SHOW,
         check_str=base.PROJECT_READER_OR_OPERATOR,
-        description="See a virtual platform: its state, whether a neighbour hurts it, what was "
-        "done. Checked for each one with the project that owns it.",
+        description="Show a server: its state, whether a neighbour degrades it, and its "
+        "actions. Checked for each server with the project that owns it.",
         operations=[*_OPERATIONS, _CHANGE],
         scope_types=base.SCOPES,
     ),
     policy.DocumentedRuleDefault(
         name=SHOW_ALL,
         check_str=base.ADMIN_OR_SERVICE,
-        description="See the virtual platforms of every project with host, neighbours, counters "
+        description="Show the servers of every project with host, neighbours, counters "
         "and evidence. Never grant it to tenants.",
         operations=[*_OPERATIONS, _CHANGE],
         scope_types=base.SCOPES,
@@ -55,16 +55,16 @@ RULES = [
     _order(
         OPT_OUT,
         base.PROJECT_MEMBER_OR_ADMIN,
-        "Have a virtual platform left alone: measured, and never touched.",
+        "Opt a server out: it is measured, but not changed.",
     ),
     _order(
         SET_MODE,
         base.PROJECT_MANAGER_OR_ADMIN,
-        "Say how much may be done to a virtual platform at most: observe, advise or enforce.",
+        "Set the mode of a server: observe, advise or enforce.",
     ),
     _order(
         SET_PRIORITY,
         base.ADMIN,
-        "Give a virtual platform another weight against its neighbours than its flavor says.",
+        "Override the priority that the flavor gives to a server.",
     ),
 ]

@@ -248,13 +248,18 @@ def test_budgets_of_what_runs(
 @pytest.mark.parametrize(
     ("label", "budgets", "attempt", "words"),
     [
-        ("within the hold", AMPLE, an_attempt(at=NOON + timedelta(minutes=59)), "a moment ago"),
+        (
+            "within the hold",
+            AMPLE,
+            an_attempt(at=NOON + timedelta(minutes=59)),
+            "migrated too recently",
+        ),
         ("after the hold", AMPLE, an_attempt(at=NOON + timedelta(minutes=61)), ""),
         (
             "a day's migrations",
             replace(AMPLE, per_vp_day=1),
             an_attempt(at=NOON + timedelta(hours=23)),
-            "its 1 migrations of a day",
+            "its 1 migrations per day",
         ),
         (
             "an hour's migrations",

@@ -334,7 +334,7 @@ def test_orders_that_are_none(api, body):
 def test_health_says_what_needs_a_look(api):
     told = api.latest(ADMIN, "/v1/health").json["health"]
     assert told["status"] == "warn"
-    assert told["checks"]["hosts:reports"]["detail"].startswith("1 of 2 hosts are silent")
+    assert told["checks"]["hosts:reports"]["detail"].startswith("1 of 2 hosts do not report")
     assert told["checks"]["database:connection"]["status"] == "pass"
     fresh = Api([cloud.a_record()]).latest(ADMIN, "/v1/health").json["health"]
     assert fresh["status"] == "pass"

@@ -126,9 +126,9 @@ def test_what_speaks_against_a_guest(
 
 
 def test_one_that_is_held_is_not_chosen_and_says_so() -> None:
-    choice = chosen(QUIET, VICTIM, idle="was to be migrated at 12:00 UTC already (completed)")
+    choice = chosen(QUIET, VICTIM, idle="was selected for a migration at 12:00 UTC (completed)")
     assert mover(choice) == "db"
-    assert "Not idle (co-runner): was to be migrated at 12:00 UTC" in choice.sentence
+    assert "Rejected idle (co-runner): was selected for a migration at 12:00 UTC" in choice.sentence
 
 
 def test_the_numbers_that_were_compared_stand_there() -> None:
@@ -148,12 +148,12 @@ def test_the_sentence_for_people() -> None:
     assert chosen(VICTIM, QUIET, *many).sentence == (
         "Move idle (co-runner, 1024 MiB, about 2 s to copy): the victim regains 40% of its "
         "performance; it costs 0.4 and gains 1440 performance-seconds. "
-        "Not db (victim): costs 13.3 where idle costs 0.4. "
+        "Rejected db (victim): costs 13.3, and idle costs 0.4. "
         + "".join(
-            f"Not noisy{n} (aggressor): writes 470 MiB/s where 500 MiB/s can be copied. "
+            f"Rejected noisy{n} (aggressor): writes 470 MiB/s, and 500 MiB/s can be copied. "
             for n in range(4)
         )
-        + "Nor 2 others."
+        + "Rejected 2 others."
     )
 
 
