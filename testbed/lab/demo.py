@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make demo`: the story of the project on a real cloud, from harm to placement, with its numbers.
+"""`make demo`: interference, mitigation and placement on a real cloud, with measurements.
 
-The neighbour's switch from harmless to hostile is fixed when it boots. The agent is told the
-operator's mode and nothing else; who hurts whom it finds out by itself.
+The time at which the neighbour starts to stream is fixed when it boots. The agent gets the mode
+from the operator and nothing else: it detects by itself which server degrades which.
 """
 
 import argparse
@@ -164,7 +164,7 @@ def openstack(*argv: str) -> str:
 def start_twin(story: Story, admin: Any, eyes: DemoView) -> Watched:
     """The neighbour's own pace: its twin streams alone on the other host, and leaves again."""
     name, flavor, work = TWIN
-    story.say(f"a twin of the neighbour streams alone on {OTHER}, for its solo rate: `{work}`")
+    story.say(f"a copy of the neighbour runs alone on {OTHER}, to measure its solo rate: `{work}`")
     server = cloud.boot(admin, PREFIX + name, flavor, work, host=OTHER)
     return eyes.other.add(name, server.id)
 
@@ -195,7 +195,7 @@ def boot(story: Story, admin: Any, eyes: DemoView, name: str, flavor: str, work:
     server = cloud.boot(admin, PREFIX + name, flavor, work, host=HOST)
     watched = eyes.host.add(name, server.id)
     domain = home_of(HOST, name, server.id)
-    story.say(f"{name} on {HOST}, homed on LLC domain {domain} by the agent: `{work}`")
+    story.say(f"{name} on {HOST}, placed on LLC domain {domain} by the agent: `{work}`")
     return watched
 
 
@@ -216,17 +216,19 @@ def wait_until(moment: float) -> None:
 
 def harm(story: Story, eyes: DemoView) -> None:
     victim, neighbour = eyes.host.servers["victim"], eyes.host.servers["neighbour"]
-    story.say(f"all calm; the neighbour will turn hostile at its uptime of {SWITCH_AT_UPTIME_S} s")
+    story.say(
+        f"no interference yet; the neighbour starts to stream {SWITCH_AT_UPTIME_S} s after its boot"
+    )
     cloud.wait_for(lambda: neighbour.console.switches, "the neighbour's switch", deadline_s=120)
     switch_at = neighbour.console.switches[-1].at
     measure(story, eyes, "alone", switch_at - PHASE_S, switch_at)
-    story.say("the neighbour streams now; the mode is observe: seen, not touched", mark="stream")
+    story.say("the neighbour streams now; in mode observe the agent only measures", mark="stream")
     cloud.wait_for(
         lambda: victim.sightings and victim.sightings[-1].is_hurt,
-        "the agent to see the victim hurt",
+        "the agent to detect the degradation of the victim",
         deadline_s=60,
     )
-    story.say("the agent sees the victim hurt by a neighbour", mark="detected")
+    story.say("the agent detects that a neighbour degrades the victim", mark="detected")
     measure(story, eyes, "interfered", *valid_window(eyes, time.time() + 1))
 
 
@@ -276,7 +278,7 @@ def explain(victim: Watched) -> str:
         vp = json.loads(openstack(*told, "-f", "json"))
         return bool(vp["interference"]) or any(a["result"] == "mended" for a in vp["actions"])
 
-    cloud.wait_for(is_told, "the API to have the news", deadline_s=60, interval_s=1)
+    cloud.wait_for(is_told, "the API to show it", deadline_s=60, interval_s=1)
     return openstack(*told)
 
 
@@ -325,7 +327,7 @@ def show(story: Story, told: str) -> None:
         streams = name != "alone"
         left = name == "mended" and story.mode == "observe"
         table.add_row(
-            "left alone" if left else name,
+            "unmitigated" if left else name,
             f"{phase.victim_ops:,.0f}",
             f"{phase.victim_ops / solo:.0%}",
             f"{phase.victim_factor:.2f}",
@@ -336,18 +338,18 @@ def show(story: Story, told: str) -> None:
     mended = story.phases["mended"]
     if story.mode == "enforce" and mended.neighbour_remote_ratio > 0:
         screen.print(wrapped(cost_told(mended, story.solo_stream_ops)), markup=False)
-    screen.print("What the API tells an operator of the victim (`openstack vp show`):")
+    screen.print("What an operator sees of the victim (`openstack vp show`):")
     print(told)
 
 
 def cost_told(mended: Phase, solo_ops: float) -> str:
-    """What the move cost the neighbour, and why that is in no `predicted hurt`."""
+    """What the move cost the neighbour, which `predicted degradation` does not include."""
     return (
         f"The neighbour was moved and runs at {mended.neighbour_ops / solo_ops:.0%} of its solo "
-        "rate: its memory stayed on the node that it left, since this lab moves no memory ([agent] "
-        f"memory = none), so {mended.neighbour_remote_ratio:.0%} of its misses go to another node. "
-        "`predicted hurt` below is about caches; the farther memory was weighed apart, and may "
-        "cost the one who moves at most half of what the victim loses."
+        "rate. Its memory stayed on its old node, because this lab moves no memory ([agent] memory "
+        f"= none), so {mended.neighbour_remote_ratio:.0%} of its misses go to another node. "
+        "`predicted degradation` below is about caches only. The agent predicted the cost of the "
+        "remote memory separately, and accepts at most half of the loss of the victim for it."
     )
 
 
@@ -356,8 +358,8 @@ def judge(story: Story) -> int:
     ratio = mended.victim_ops / alone.victim_ops
     if story.debt_ratio > MAX_RATIO:
         fail(
-            "invalid: the machine was too busy to keep the modelled pace "
-            f"({story.debt_ratio:.1%} debt, at most {MAX_RATIO:.0%}); end other work, repeat"
+            "invalid: the machine was too busy to keep the modelled speed "
+            f"({story.debt_ratio:.1%} behind, at most {MAX_RATIO:.0%}); stop other work and repeat"
         )
         return 2
     if ratio <= HARM_RATIO:
@@ -377,7 +379,7 @@ def main() -> int:
         "--mode",
         choices=("enforce", "observe"),
         default="enforce",
-        help="observe leaves the harm unmended and ends with exit status 1",
+        help="observe does not mitigate, and ends with exit status 1",
     )
     try:
         return run(parser.parse_args().mode)

@@ -30,7 +30,7 @@ def draw(
     _rates(rates, victim, "victim: chase", "tab:blue", began_at)
     _rates(rates, neighbour, "neighbour: stream", "tab:purple", began_at, only="stream")
     rates.set_ylabel("operations per second")
-    figure.suptitle("One VM slows another down; the agent finds out why and mends it")
+    figure.suptitle("One VM degrades another; the agent detects and mitigates it")
     times = [s.at - began_at for s in victim.sightings]
     factor.plot(times, [s.memory_factor for s in victim.sightings], color="tab:blue")
     factor.set_ylabel("victim's memory factor")

@@ -4,8 +4,8 @@
 from testbed.lab import demo
 
 REASON = (
-    "vp1: rejected, domain 1: predicted hurt 20.9% > 5.0%; vp2: passed, domain 0: predicted hurt "
-    "0.0% <= 5.0%"
+    "vp1: rejected, domain 1: predicted degradation 20.9% > 5.0%; "
+    "vp2: passed, domain 0: predicted degradation 0.0% <= 5.0%"
 )
 
 

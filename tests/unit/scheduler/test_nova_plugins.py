@@ -178,8 +178,8 @@ def test_the_log_says_why(caplog: pytest.LogCaptureFixture) -> None:
     cloud.passing(a_request(), [a_host("vp1"), a_host("vp2"), a_host("vp3")])
     assert caplog.messages == [
         f"VPIsolationFilter: server {UUID.format(1)} (strict; nobody knows what it does): "
-        "vp1: rejected, domain 0: predicted hurt 31.0% > 5.0%; "
-        "vp2: passed, domain 0: predicted hurt 0.0% <= 5.0%; "
+        "vp1: rejected, domain 0: predicted degradation 31.0% > 5.0%; "
+        "vp2: passed, domain 0: predicted degradation 0.0% <= 5.0%; "
         "vp3: passed, no fresh digest"
     ]
 
