@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.waiting import wait_until
-from vp_agent.drivers.perf_event import CYCLES, Event, ThreadGroup
+from vp_agent.drivers.hardware_events import CYCLES, Event
+from vp_agent.drivers.perf_event import ThreadGroup
 
 CLOCKS = (
     Event("cpu-clock", 1, 0),

@@ -14,7 +14,8 @@ from nova_vp.core.types.sample import Reading
 from vp_agent.drivers import perf_event
 from vp_agent.drivers.base import CountersUnavailable, VcpuThreads
 from vp_agent.drivers.counters import CounterSettings
-from vp_agent.drivers.perf_event import Event, ThreadGroup
+from vp_agent.drivers.hardware_events import Event
+from vp_agent.drivers.perf_event import ThreadGroup
 
 _WORTH_TELLING_RATIO = 0.95
 

@@ -12,8 +12,9 @@ import os
 import platform
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from vp_agent.drivers.hardware_events import NEEDED, WITH_REMOTE, Event
 
 _SYSCALL_NUMBERS = {"x86_64": 298, "aarch64": 241, "riscv64": 241, "ppc64le": 319, "s390x": 331}
 _ATTR_BYTES = 112  # PERF_ATTR_SIZE_VER5, known since Linux 4.1
@@ -21,26 +22,6 @@ _DISABLED = 1 << 0
 _TIME_ENABLED, _TIME_RUNNING, _GROUP = 1 << 0, 1 << 1, 1 << 3
 _FD_CLOEXEC = 8
 _IOC_ENABLE = 0x2400
-
-_HARDWARE, _HW_CACHE = 0, 3
-_NODE_READ_MISS = 6 | 0 << 8 | 1 << 16
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    name: str
-    type: int
-    config: int
-
-
-CYCLES = Event("cycles", _HARDWARE, 0)
-INSTRUCTIONS = Event("instructions", _HARDWARE, 1)
-CACHE_REFERENCES = Event("cache-references", _HARDWARE, 2)
-CACHE_MISSES = Event("cache-misses", _HARDWARE, 3)
-NODE_LOAD_MISSES = Event("node-load-misses", _HW_CACHE, _NODE_READ_MISS)
-
-NEEDED = (CYCLES, INSTRUCTIONS, CACHE_REFERENCES, CACHE_MISSES)
-WITH_REMOTE = (*NEEDED, NODE_LOAD_MISSES)
 
 _ROOMY_FDS = 8192
 
