@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+Snapshot = TypeVar("Snapshot")
+
 
 class NoTerminal(Exception):
     """A live view needs a terminal. The message says what goes without."""
@@ -40,9 +42,6 @@ class View:
     """What is to be said besides the rows."""
     empty: str = ""
     """Said instead of rows where there are none."""
-
-
-Snapshot = TypeVar("Snapshot")
 
 
 def interval_s(lowest_s: float, highest_s: float) -> Callable[[str], float]:

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a process serves `/metrics` and `/health`: the same two options in the group of each.
+"""What several groups of options share: where `/metrics` and `/health` are served, and a limit.
 
-In each group, since agent and vp-scheduler may share a machine and a file.
+The addresses are in each group, since agent and vp-scheduler may share a machine and a file.
 """
 
 from oslo_config import cfg
+
+LONGEST_S = 366 * 86400.0
+"""More is never meant, and neither calendars nor locks take what is much more."""
 
 
 def metrics_opts() -> list[cfg.Opt]:
@@ -23,7 +26,3 @@ def metrics_opts() -> list[cfg.Opt]:
             "neither, so no port is opened by accident.",
         ),
     ]
-
-
-LONGEST_S = 366 * 86400.0
-"""More is never meant, and neither calendars nor locks take what is much more."""

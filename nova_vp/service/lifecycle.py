@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signals become calls on a thread of their own.
+"""Unix signals become calls on a thread of their own; SIGHUP reads the configuration again.
 
 A Python signal handler runs between two lines of the main thread, whichever locks that holds, and
 not at all while it is in a library. Here the interpreter only writes a byte, whatever it is doing.
@@ -42,9 +42,6 @@ def _try(call: Callable[[], None], number: int) -> None:
         call()
     except Exception:  # the next signal must be heard too
         LOG.exception("signal %d was not obeyed", number)
-
-
-LOG = logging.getLogger(__name__)
 
 
 class Reloader:

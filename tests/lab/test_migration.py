@@ -17,6 +17,7 @@ from tests.lab.hosts import (
     cgroup_values,
     domain_xml,
     placement,
+    run_folder,
     wait_until_homed,
 )
 from tests.lab.operators import host_conf, reconfigured
@@ -123,6 +124,10 @@ def test_with_the_hook_alone(migrant, without_agent):
 def test_with_neither_only_inert_metadata_arrives(migrant, without_hook, without_agent):
     """An agent that comes to this host one day finds and removes it."""
     arrived = migrant("neither")
+    # Once it has looked after the agent's end, and found nothing, `vp-agent release` looks no more.
+    folder = run_folder(DESTINATION)
+    what = "the looks after the agent's end to be over"
+    cloud.wait_for(lambda: folder.silent_for_s() is None, what, deadline_s=60)
     arrived.migrate()
     assert JOURNAL in arrived.live_xml()
     arrived.assert_free()

@@ -31,6 +31,7 @@ LOG = logging.getLogger(__name__)
 
 MOST_ASKED = 5
 
+ABORT_AGAIN_S = 30.0
 PREPARE_FOR_S = 300.0
 """An agent, or Nova, that is away for longer before anything was begun: the attempt has failed."""
 
@@ -157,9 +158,6 @@ class RequestMigration:
                 found, Status.FAILED, f"Nova was asked {MOST_ASKED} times without a result"
             )
         return self._context.save(found, {"status": Status.PREPARING}, status=Status.PREPARING)
-
-
-ABORT_AGAIN_S = 30.0
 
 
 class MonitorMigration:

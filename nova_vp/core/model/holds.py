@@ -11,8 +11,10 @@ from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.state import CoreState, VpState
 from nova_vp.core.types.want import Setting
 
+_One = TypeVar("_One")
+_Key = TypeVar("_Key")
+MOVING = frozenset({Knob.PLACEMENT, Knob.MEMORY})
 FIRST_WAIT_S = 30.0
-
 MOST_DOUBLINGS = 4
 """Of the wait after a look for a better arrangement that brought nothing."""
 
@@ -31,12 +33,6 @@ def back_off(state: CoreState, now_s: float) -> CoreState:
     wait_s = FIRST_WAIT_S * 2.0 ** min(state.fruitless_looks, MOST_DOUBLINGS)
     looks = state.fruitless_looks + 1
     return replace(state, rearrange_at_s=now_s + wait_s, fruitless_looks=looks)
-
-
-_One = TypeVar("_One")
-
-
-MOVING = frozenset({Knob.PLACEMENT, Knob.MEMORY})
 
 
 def is_change_allowed(setting: Setting, state: CoreState, now_s: float, policy: Policy) -> bool:
@@ -98,9 +94,6 @@ def _is_among(
     left: Iterable[tuple[frozenset[int], float]], ids: frozenset[int], now_s: float, policy: Policy
 ) -> bool:
     return any(gone & ids and now_s - at_s < policy.reverse_hold_s for gone, at_s in left)
-
-
-_Key = TypeVar("_Key")
 
 
 def unexpired(until_s: Mapping[_Key, float], now_s: float) -> dict[_Key, float]:
