@@ -36,9 +36,9 @@ def serve(
     """Without a port that can be had it goes on without; the log says why."""
     poller = StatsPoller(StatsReader(conf))
     sources = metrics.Sources(
-        waiting=lambda: len(service.inbox),
+        waiting=lambda: len(service.reports),
         most_waiting=MAX_HOSTS,
-        dropped=lambda: service.inbox.dropped,
+        dropped=lambda: service.reports.dropped,
         refused=lambda: dict(service.endpoint.refusals.counts),
         listening=lambda: {
             wire.REPORT_TOPIC: service.is_listening,

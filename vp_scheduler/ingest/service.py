@@ -50,7 +50,7 @@ class ReportEndpoint:
 
     def __init__(
         self,
-        inbox: ReportQueue,
+        reports: ReportQueue,
         known_hosts: Iterable[str] = (),
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         teach: Callable[[], None] = lambda: None,
@@ -60,7 +60,7 @@ class ReportEndpoint:
     ) -> None:
         """`heard`: of a report that its host made at that moment. `compare_orders`: what the host
         was told with what is ordered."""
-        self._inbox = inbox
+        self._reports = reports
         self._teach = teach
         self._ask_for_digests = ask_for_digests
         self._heard = heard
@@ -85,7 +85,7 @@ class ReportEndpoint:
         self._heard(message["at"])
         self._compare_orders(message)
         version = wire.version_of(message)
-        self._inbox.put(NewReport(message["host"], version, message["mode"], self._clock(), text))
+        self._reports.put(NewReport(message["host"], version, message["mode"], self._clock(), text))
 
     def republish_profiles(self, context: Any) -> None:
         """A scheduler process of an earlier release has just started; it asks the hosts itself."""
@@ -97,10 +97,10 @@ class ReportEndpoint:
 
 
 class Writer:
-    """Takes batches from the inbox into the store, one transaction each, on its own thread."""
+    """Takes batches of reports into the store, one transaction each, on its own thread."""
 
-    def __init__(self, inbox: ReportQueue, store: Saving, batch_size: int) -> None:
-        self._inbox = inbox
+    def __init__(self, reports: ReportQueue, store: Saving, batch_size: int) -> None:
+        self._reports = reports
         self._store = store
         self._batch_size = batch_size
         self._stop = threading.Event()
@@ -112,17 +112,17 @@ class Writer:
 
     def close(self, timeout_s: float) -> None:
         """Stores what is left, if the database is there."""
-        self._inbox.close()
+        self._reports.close()
         self._stop.set()
         self._thread.join(timeout_s)
 
     @property
     def is_done(self) -> bool:
         """Nothing waits, and nothing is on its way."""
-        return not self._thread.is_alive() and not len(self._inbox) and not self._is_failing
+        return not self._thread.is_alive() and not len(self._reports) and not self._is_failing
 
     def _run(self) -> None:
-        while batch := self._inbox.take(self._batch_size):
+        while batch := self._reports.take(self._batch_size):
             if not self._save(batch):
                 return
             if len(batch) < self._batch_size:
@@ -164,7 +164,7 @@ class Writer:
 
     def _note_success(self) -> None:
         if self._is_failing:
-            LOG.info("reports are stored again; %d were dropped", self._inbox.dropped)
+            LOG.info("reports are stored again; %d were dropped", self._reports.dropped)
         self._is_failing = False
 
 
@@ -177,23 +177,23 @@ class Service:
     ) -> None:
         """`heard` as of `ReportEndpoint`."""
         settings = conf.vp_scheduler
-        self.inbox = inbox = ReportQueue()
-        teacher, caller = ProfilePublisher(conf, store), RepublishRequester(conf, store)
+        self.reports = reports = ReportQueue()
+        publisher, republish = ProfilePublisher(conf, store), RepublishRequester(conf, store)
         orders = OverrideSync(OverrideStore(conf), BusAgents(conf))
         self.endpoint = ReportEndpoint(
-            inbox,
+            reports,
             settings.known_hosts,
-            teach=teacher.ask,
-            ask_for_digests=caller.ask_for_digests,
+            teach=publisher.ask,
+            ask_for_digests=republish.ask_for_digests,
             heard=heard,
             compare_orders=orders.heard,
         )
-        self._writer = Writer(inbox, store, settings.batch_size)
-        self._threads = (teacher, caller, orders, Purger(conf, store))
+        self._writer = Writer(reports, store, settings.batch_size)
+        self._threads = (publisher, republish, orders, Purger(conf, store))
         # One queue for all vp-schedulers; a server name is needed, and it names one more.
         where = rpcapi.target(wire.REPORT_TOPIC, server="vp-scheduler")
         self._server = rpcserver.BackgroundServer(
-            conf, where, [self.endpoint], threads=THREADS, on_ready=caller.call_for_reports
+            conf, where, [self.endpoint], threads=THREADS, on_ready=republish.call_for_reports
         )
 
     @property

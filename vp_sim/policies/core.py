@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`vp` and `merlin`: the agent's own decision core on the modelled host.
 
-The picture is made of what the drivers give and the actions pass the agent's own hands, as in
+The picture is made of what the drivers give and the actions pass the agent's own executor, as in
 `vp_agent.loop.tick`. Nothing here decides.
 """
 

@@ -77,13 +77,13 @@ def _is_own(call: Call, project_id: str) -> bool:
 
 
 def show_vp(call: Call, server_id: str) -> Answer:
-    sighting = find(call, server_id)
+    report = find(call, server_id)
     is_full = call.version >= V1_1
-    orders = call.services.stored.orders.get(sighting.server_id) if is_full else None
+    orders = call.services.stored.orders.get(report.server_id) if is_full else None
     if call.sees_all:
-        told = operator.vp(sighting)
+        told = operator.vp(report)
         return {"vp": {**told, "orders": operator.orders(orders)} if is_full else told}
-    told = tenant.show(sighting)
+    told = tenant.show(report)
     return {"vp": {**told, "orders": tenant.orders(orders)} if is_full else told}
 
 
@@ -139,11 +139,11 @@ def find(call: Call, server_id: str) -> VpReport:
     """One that the caller may know of. Raises ApiError."""
     record = call.services.stored.browser.find_vp(server_id)
     if record is not None:
-        for sighting in vp_reports_of(record, call.services.clock()):
-            if sighting.server_id.lower() == server_id.lower() and (
-                call.sees_all or _is_own(call, sighting.vp["project_id"])
+        for report in vp_reports_of(record, call.services.clock()):
+            if report.server_id.lower() == server_id.lower() and (
+                call.sees_all or _is_own(call, report.vp["project_id"])
             ):
-                return sighting
+                return report
     raise _no_such(server_id)
 
 
@@ -156,21 +156,21 @@ def _no_such(server_id: str) -> ApiError:
 
 
 def change_vp(call: Call, server_id: str) -> Answer:
-    sighting = find(call, server_id)
+    report = find(call, server_id)
     for name in call.body:
-        owner = {"project_id": sighting.vp["project_id"]}
+        owner = {"project_id": report.vp["project_id"]}
         call.services.policy.require(call.context, policies.CHANGES[name], owner)
-    found = _put(call, sighting)
+    found = _put(call, report)
     said = ", ".join(f"{name}={value}" for name, value in call.body.items())
     LOG.info("vp=%s ordered by user=%s: %s", found.uuid, call.user_id, said)
     shown = operator.orders(found) if call.sees_all else tenant.orders(found)
-    told = _tell(call, sighting)
-    return {"vp": {"server_id": sighting.server_id, "orders": shown, "is_told": told}}
+    told = _tell(call, report)
+    return {"vp": {"server_id": report.server_id, "orders": shown, "is_told": told}}
 
 
-def _put(call: Call, sighting: VpReport) -> StoredOverride:
-    book = call.services.stored.orders
-    stands = book.get(sighting.server_id)
+def _put(call: Call, report: VpReport) -> StoredOverride:
+    overrides = call.services.stored.orders
+    stands = overrides.get(report.server_id)
     now: dict[str, Any] = {
         "mode": stands and stands.mode,
         "opt_out": stands is not None and stands.opt_out,
@@ -182,9 +182,9 @@ def _put(call: Call, sighting: VpReport) -> StoredOverride:
     if asked.get("priority") is not None:
         asked["priority"] = int(asked["priority"])
     try:
-        return book.put(
-            sighting.server_id,
-            sighting.vp["project_id"],
+        return overrides.put(
+            report.server_id,
+            report.vp["project_id"],
             **{**now, **asked},
             by=call.user_id,
             now=call.services.clock(),
@@ -197,13 +197,13 @@ def _put(call: Call, sighting: VpReport) -> StoredOverride:
         ) from exc
 
 
-def _tell(call: Call, sighting: VpReport) -> bool:
+def _tell(call: Call, report: VpReport) -> bool:
     """Whether the agent has remembered them. Its words may name the host: they go to the log."""
-    host, tellers = sighting.record.host, call.services.tellers
+    host, tellers = report.record.host, call.services.tellers
     if not tellers.acquire(blocking=False):
         LOG.warning("host=%s was not told its orders, and will ask: others wait for agents", host)
         return False
-    servers = [vp["uuid"] for vp in sighting.record.report["vps"]]
+    servers = [vp["uuid"] for vp in report.record.report["vps"]]
     try:
         with telling(host):
             text = call.services.stored.orders.message(servers)

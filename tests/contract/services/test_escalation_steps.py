@@ -592,13 +592,13 @@ def test_mode_observe_stops_what_was_not_asked_yet(cluster: Cluster) -> None:
 def test_mode_observe_after_one_attempt_failed_tells_its_agent(cluster: Cluster) -> None:
     cluster.agents.why_not[VICTIM] = "the undo failed"
     cluster.escalate(a_candidate(), dear(AGGRESSOR, "aggressor"))
-    desk = cluster.steps._context
-    take = desk.another
+    context = cluster.steps._context
+    take = context.another
 
     def then_observe(found: Escalation, detail: str) -> Escalation:
-        return desk.wait(take(found, detail), 0.0)
+        return context.wait(take(found, detail), 0.0)
 
-    desk.another = then_observe  # type: ignore[method-assign]
+    context.another = then_observe  # type: ignore[method-assign]
     cluster.step()
     assert cluster.found().status is Status.RECEIVED
     cluster.steps = cluster.a_worker(escalation_mode="observe")
