@@ -5,10 +5,10 @@ import itertools
 from pathlib import Path
 from typing import Any, Protocol
 
-from nova_vp.core.types.knob import Held, Knob, Partition
+from nova_vp.core.types.knob import Held, Knob, LlcShare, MembwShare
 from tests.resctrl_tree import ResctrlTree
 from vp_agent.drivers.base import GuestGone
-from vp_agent.drivers.cache_partition import PartitionActuator
+from vp_agent.drivers.cache_partition import FREE, PartitionActuator
 from vp_agent.drivers.fake import FakeHost
 from vp_agent.drivers.fake_partition import FakePartitions
 from vp_agent.drivers.resctrl import ResctrlActuator, Threads
@@ -97,16 +97,26 @@ class ResctrlSubject:
         raise ProcessLookupError(f"process {process.pid} is another one by now")
 
 
-def hold(subject: Subject, uuid: str, partition: Partition) -> None:
-    subject.actuator.apply(uuid, Knob.PARTITION, partition)
+Both = tuple[LlcShare, MembwShare]
+HALF: Both = LlcShare(0.5), MembwShare(0.5)
+NOTHING_HELD: Both = LlcShare(), MembwShare()
 
 
-def seen(subject: Subject, uuid: str) -> Partition:
-    value = subject.actuator.read(uuid, Knob.PARTITION)
-    assert isinstance(value, Partition)
-    return value
+def hold(subject: Subject, uuid: str, *shares: LlcShare | MembwShare) -> None:
+    """One action each, as the agent has it."""
+    for share in shares:
+        knob = Knob.LLC if isinstance(share, LlcShare) else Knob.MEMBW
+        subject.actuator.apply(uuid, knob, share)
 
 
-def give_back(subject: Subject, uuid: str) -> None:
-    held = Held(Knob.PARTITION, Partition(0.5), Partition(), "vp", "vp-1")
-    subject.actuator.restore(uuid, held)
+def seen(subject: Subject, uuid: str) -> Both:
+    llc, membw = (subject.actuator.read(uuid, knob) for knob in (Knob.LLC, Knob.MEMBW))
+    assert isinstance(llc, LlcShare)
+    assert isinstance(membw, MembwShare)
+    return llc, membw
+
+
+def give_back(subject: Subject, uuid: str, *knobs: Knob) -> None:
+    """Both, unless told otherwise."""
+    for knob in knobs or FREE:
+        subject.actuator.restore(uuid, Held(knob, HALF[0], FREE[knob], "vp", "vp-1"))

@@ -7,7 +7,7 @@ Pure, and for people: no program reads it back.
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from nova_vp.core.types.knob import Cpus, Knob, Partition, Quota, Shares, Value
+from nova_vp.core.types.knob import Cpus, Knob, LlcShare, MembwShare, Quota, Shares, Value
 from nova_vp.cpuset import format_cpus
 
 LONGEST = 255
@@ -51,12 +51,16 @@ def _memory(value: Value) -> str:
     return ", ".join(f"node {node} {_percent(share)}" for node, share in shares) or "unknown"
 
 
-def _partition(value: Value) -> str:
-    partition = cast(Partition, value)
-    if partition == Partition():
-        return "none"
-    cache, bandwidth = _percent(partition.llc_ratio), _percent(partition.bandwidth_ratio)
-    return f"{cache} of the cache, {bandwidth} of the memory bandwidth"
+def _llc(value: Value) -> str:
+    return _share(cast(LlcShare, value).ratio, "cache")
+
+
+def _membw(value: Value) -> str:
+    return _share(cast(MembwShare, value).ratio, "memory bandwidth")
+
+
+def _share(ratio: float, whole: str) -> str:
+    return f"{_percent(ratio)} of the {whole}" if ratio < 1 else "none"
 
 
 def _percent(ratio: float) -> str:
@@ -67,7 +71,8 @@ _TEXTS = {
     Knob.PLACEMENT: _placement,
     Knob.CPU_CAP: _cap,
     Knob.MEMORY: _memory,
-    Knob.PARTITION: _partition,
+    Knob.LLC: _llc,
+    Knob.MEMBW: _membw,
 }
 
 

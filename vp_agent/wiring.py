@@ -71,7 +71,11 @@ class LibvirtSide:
     @property
     def actuators(self) -> dict[Knob, Actuator]:
         """With those that only undo."""
-        undoing = {Knob.PARTITION: self.partition, Knob.MEMORY: self.memory}
+        undoing = {
+            Knob.LLC: self.partition,
+            Knob.MEMBW: self.partition,
+            Knob.MEMORY: self.memory,
+        }
         return {**undoing, **by_knob(self.actuator)}
 
     @property

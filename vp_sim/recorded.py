@@ -17,7 +17,8 @@ from nova_vp.core.types.knob import (
     Cpus,
     Held,
     Knob,
-    Partition,
+    LlcShare,
+    MembwShare,
     Quota,
     Shares,
     Value,
@@ -68,8 +69,10 @@ def _turned(guest: Guest, knob: Knob, value: Value) -> Guest:
         return guest._replace(placement=all_cpus(cpus), vcpu_placement=cpus if cpus[1:] else ())
     if knob is Knob.CPU_CAP:
         return guest._replace(quota=cast(Quota, value))
-    if knob is Knob.PARTITION:
-        return guest._replace(partition=cast(Partition, value))
+    if knob is Knob.LLC:
+        return guest._replace(llc=cast(LlcShare, value))
+    if knob is Knob.MEMBW:
+        return guest._replace(membw=cast(MembwShare, value))
     whole = sum(kib for _, kib in guest.memory_by_node)
     shares = cast(Shares, value)
     return guest._replace(memory_by_node=tuple((n, round(part * whole)) for n, part in shares))

@@ -13,7 +13,7 @@ import typing
 from collections.abc import Callable, Container, Mapping
 from typing import Any, NamedTuple, cast
 
-from nova_vp.core.types.knob import Cpus, Knob, Partition, Quota, Shares, Value
+from nova_vp.core.types.knob import Cpus, Knob, LlcShare, MembwShare, Quota, Shares, Value
 
 Json = Any
 
@@ -113,21 +113,26 @@ def _defaults_of(kind: type) -> Mapping[str, Any]:
     return found
 
 
+_KNOB_OF: Mapping[type, Knob] = {
+    Quota: Knob.CPU_CAP,
+    LlcShare: Knob.LLC,
+    MembwShare: Knob.MEMBW,
+}
+
+
 def _knob_value() -> Codec:
     """Which of the knobs' types it is must stand beside it: tuples look alike."""
     cpus, shares = codec_of(Cpus), codec_of(Shares)
     named = {
-        Knob.CPU_CAP.value: codec_of(Quota),
-        Knob.PARTITION.value: codec_of(Partition),
+        **{knob.value: codec_of(kind) for kind, knob in _KNOB_OF.items()},
         Knob.PLACEMENT.value: cpus,
         Knob.MEMORY.value: shares,
     }
 
     def name_of(value: Value) -> str:
-        if isinstance(value, Quota):
-            return Knob.CPU_CAP.value
-        if isinstance(value, Partition):
-            return Knob.PARTITION.value
+        for kind, knob in _KNOB_OF.items():
+            if isinstance(value, kind):
+                return knob.value
         is_cpus = bool(value) and isinstance(value[0], frozenset)
         return Knob.PLACEMENT.value if is_cpus else Knob.MEMORY.value
 

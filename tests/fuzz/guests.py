@@ -19,7 +19,7 @@ from xml.parsers.expat import ExpatError
 from xml.sax.saxutils import escape, quoteattr
 
 from nova_vp import flavor_specs
-from nova_vp.core.types.knob import Applied, Held, Knob, Partition, Quota
+from nova_vp.core.types.knob import Applied, Held, Knob, LlcShare, MembwShare, Quota
 from nova_vp.core.types.sample import Reading
 from nova_vp.cpuset import parse_cpus
 from tests.domain_xml import a_domain, nova_metadata
@@ -33,7 +33,7 @@ from vp_agent.drivers.counters import CounterSettings
 from vp_agent.drivers.counters_vpmu import VpmuCounters
 from vp_agent.drivers.domain_xml import DomainDescription, parse_description
 from vp_agent.drivers.journal_entry import NEVER
-from vp_agent.drivers.resctrl_schemata import Unusable, parse_features, partition_of
+from vp_agent.drivers.resctrl_schemata import Unusable, parse_features, share_of
 
 CPUS = frozenset(range(4))
 SPECS = {
@@ -52,8 +52,11 @@ HELD = (
     {"knob": "placement", "value": "0-1", "original": "0-3"},
     {"knob": "cpu-cap", "value": "50000 100000", "original": "-1 100000", "until": "1234.5"},
     {"knob": "memory", "value": "0:0.5 1:0.5", "original": "0:1.0"},
+    {"knob": "llc", "value": "0.25", "original": "1.0"},
+    {"knob": "membw", "value": "0.5", "original": "1.0"},
     {"knob": "partition", "value": "0.25 0.5", "original": "1.0 1.0"},
 )
+SHARES = {Knob.LLC: LlcShare, Knob.MEMBW: MembwShare}
 HOOK = Path(__file__).resolve().parents[2] / "vp_agent/hooks/qemu.d/nova-vp"
 VALUES = (
     *("0-1", "0", "9999", "0-8191", "^0", "0;1", ";", "1 2", "-1 -1", "0 0", "-5 -7", "1e3 2"),
@@ -168,8 +171,8 @@ def check_applied(applied: Applied) -> None:
 def _check_value(held: Held, value: Any) -> None:
     if held.knob is Knob.CPU_CAP:
         check_quota(value)
-    elif held.knob is Knob.PARTITION:
-        expect(isinstance(value, Partition) and all(0 < part <= 1 for part in value), f"{value}")
+    elif held.knob in SHARES:
+        expect(isinstance(value, SHARES[held.knob]) and 0 < value.ratio <= 1, f"{value}")
     elif held.knob is Knob.MEMORY:
         fits = all(node >= 0 and 0 <= share <= 1 for node, share in value)
         expect(fits, f"shares {value}")
@@ -370,7 +373,7 @@ class KernelFiles:
                 expect(0 < features.cache.ways <= 64, f"{features}")
             if features.bandwidth:
                 expect(features.bandwidth.step_percent > 0, f"{features}")
-            found = partition_of(group, features)
+            found = [share_of(group, knob, features).ratio for knob in SHARES]
             expect(all(map(is_finite, found)), f"{found}")
         except (Unusable, ValueError):
             outcome = REFUSED

@@ -3,7 +3,7 @@
 
 import pytest
 
-from nova_vp.core.types.knob import NO_QUOTA, Knob, Partition, Quota, Value
+from nova_vp.core.types.knob import NO_QUOTA, Knob, LlcShare, MembwShare, Quota, Value
 from vp_agent.format import LONGEST, cpu_list, knob_text
 
 LOW, HIGH = frozenset({0, 1}), frozenset({2, 3})
@@ -22,8 +22,10 @@ LOW, HIGH = frozenset({0, 1}), frozenset({2, 3})
         (Knob.MEMORY, ((0, 1.0),), "node 0 100 %"),
         (Knob.MEMORY, ((0, 0.6), (2, 0.4)), "node 0 60 %, node 2 40 %"),
         (Knob.MEMORY, (), "unknown"),
-        (Knob.PARTITION, Partition(), "none"),
-        (Knob.PARTITION, Partition(0.5, 0.3), "50 % of the cache, 30 % of the memory bandwidth"),
+        (Knob.LLC, LlcShare(), "none"),
+        (Knob.LLC, LlcShare(0.5), "50 % of the cache"),
+        (Knob.MEMBW, MembwShare(), "none"),
+        (Knob.MEMBW, MembwShare(0.3), "30 % of the memory bandwidth"),
     ],
 )
 def test_knob_text(knob: Knob, value: Value, text: str) -> None:
@@ -36,7 +38,8 @@ def test_every_knob_has_text(knob: Knob) -> None:
         Knob.PLACEMENT: (LOW,),
         Knob.CPU_CAP: NO_QUOTA,
         Knob.MEMORY: ((0, 1.0),),
-        Knob.PARTITION: Partition(),
+        Knob.LLC: LlcShare(),
+        Knob.MEMBW: MembwShare(),
     }
     assert knob_text(knob, values[knob])
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nova_vp.core.types.knob import Knob, Partition, Quota
+from nova_vp.core.types.knob import Knob, LlcShare, MembwShare, Quota
 from nova_vp.core.types.policy import Controller, Homing, Mode, Policy
 from nova_vp.core.types.reason import Reason
 from nova_vp.core.types.topology import Limits
@@ -475,7 +475,8 @@ WISHES = {
     Knob.PLACEMENT: (frozenset({0}),),
     Knob.CPU_CAP: Quota(50_000, 100_000),
     Knob.MEMORY: ((0, 1.0),),
-    Knob.PARTITION: Partition(0.5),
+    Knob.LLC: LlcShare(0.5),
+    Knob.MEMBW: MembwShare(0.2),
 }
 
 
@@ -509,7 +510,8 @@ def test_a_policy_on_a_recorded_host_sees_its_own_doing(world, tmp_path):
         "server-1 placement 0",
         "server-1 cpu-cap 0.50 cores per vCPU",
         "server-1 memory 0:100%",
-        "server-1 partition 50% of the cache, 100% of the bandwidth",
+        "server-1 llc 50% of the cache",
+        "server-1 membw 20% of the bandwidth",
     ]
 
 
@@ -544,7 +546,7 @@ def test_what_the_recorded_host_could_not_do_a_policy_cannot_do_either(tape):
     actuator = recorded_drivers_of(RecordedHost(picture)).actuator
     uuid = picture.guests[0].uuid
     with pytest.raises(ApplyFailed):
-        actuator.apply(uuid, Knob.PARTITION, Partition(0.5))
+        actuator.apply(uuid, Knob.LLC, LlcShare(0.5))
     with pytest.raises(ApplyFailed):
         actuator.apply(uuid, Knob.PLACEMENT, (frozenset({99}),))
     with pytest.raises(GuestGone):

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choosing what divides the cache (stevedore namespace `vp_agent.partition`), and what its groups
-tell of the guests in every tick.
+"""Choosing what divides the cache and the memory bandwidth (stevedore namespace
+`vp_agent.partition`), and what its groups tell of the guests in every tick.
 
 Groups outlive the guest and its journal, unlike all else that we apply: one that holds nobody any
 more is removed as soon as it is seen.
 """
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, cast
 
@@ -14,7 +15,15 @@ from stevedore import DriverManager, ExtensionManager
 from stevedore.exception import NoMatches
 
 from nova_vp.core.types.guest import Guest
-from nova_vp.core.types.knob import Held, Knob, Partition, Value
+from nova_vp.core.types.knob import (
+    NO_LLC_LIMIT,
+    NO_MEMBW_LIMIT,
+    Held,
+    Knob,
+    LlcShare,
+    MembwShare,
+    Value,
+)
 from nova_vp.core.types.topology import Topology
 from vp_agent.drivers.base import (
     Actuator,
@@ -31,6 +40,11 @@ NAMESPACE = "vp_agent.partition"
 AUTO = "auto"
 NONE = "none"
 BEST_FIRST = ("resctrl",)
+FREE: Mapping[Knob, LlcShare | MembwShare] = {
+    Knob.LLC: NO_LLC_LIMIT,
+    Knob.MEMBW: NO_MEMBW_LIMIT,
+}
+"""What every guest has of each of these knobs until somebody limits it."""
 
 
 class PartitionUnavailable(DriverError):
@@ -38,7 +52,8 @@ class PartitionUnavailable(DriverError):
 
 
 class PartitionActuator(Actuator, Protocol):
-    """Turns Knob.PARTITION alone."""
+    """Turns LLC and MEMBW, or the one of them that the hardware has. What it reads of the other is
+    free, and giving that back is no error."""
 
     def held(self) -> frozenset[str]:
         """UUIDs of guests that something of ours stands for, whoever of us made it."""
@@ -101,7 +116,7 @@ class UndoOnly:
         self._inner = inner
 
     def read(self, guest_uuid: str, knob: Knob) -> Value:
-        return self._inner.read(guest_uuid, knob) if self._inner else Partition()
+        return self._inner.read(guest_uuid, knob) if self._inner else FREE[knob]
 
     def apply(self, guest_uuid: str, knob: Knob, value: Value) -> None:
         raise ApplyFailed("this agent partitions no cache: see [agent] partition")
@@ -152,10 +167,11 @@ class PartitionedGuests:
 
     def _seen(self, guest: Guest) -> Guest:
         try:
-            value = self._actuator.read(guest.uuid, Knob.PARTITION)
+            llc = self._actuator.read(guest.uuid, Knob.LLC)
+            membw = self._actuator.read(guest.uuid, Knob.MEMBW)
         except GuestGone:
             return guest
-        return guest._replace(partition=cast(Partition, value))
+        return guest._replace(llc=cast(LlcShare, llc), membw=cast(MembwShare, membw))
 
     def _tidy(self, held: frozenset[str]) -> None:
         stuck = set()

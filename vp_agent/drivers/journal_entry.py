@@ -7,6 +7,7 @@ what cannot be understood becomes an entry of epoch 0 that asks for what Nova ga
 
 import math
 import xml.etree.ElementTree as ET
+from collections.abc import Mapping
 from typing import NamedTuple, cast
 from xml.sax.saxutils import quoteattr
 
@@ -16,7 +17,8 @@ from nova_vp.core.types.knob import (
     Cpus,
     Held,
     Knob,
-    Partition,
+    LlcShare,
+    MembwShare,
     Quota,
     Shares,
     Value,
@@ -31,7 +33,9 @@ UNREADABLE = "unreadable-journal"
 NEVER = 0
 """No run of an agent has this epoch, so its entry is undone on sight: knob by knob, and what is
 left meanwhile is written like any other."""
+Attributes = Mapping[str, str]
 _HELD = f"{{{NAMESPACE}}}held"
+_CACHE_AND_BANDWIDTH = "partition"
 _MAX_TEXT = 255
 _MAX_VALUE = 4096
 _MAX_US = 2**63 - 1
@@ -55,7 +59,7 @@ def _format_held(held: Held) -> str:
 
 def _format(value: Value) -> str:
     """CPU sets, one per vCPU if they differ, are parted by `;`, numbers by spaces."""
-    if isinstance(value, Quota | Partition):
+    if isinstance(value, Quota | LlcShare | MembwShare):
         return " ".join(map(repr, value))
     if value and isinstance(value[0], frozenset):
         return ";".join(format_cpus(cpus) for cpus in value)
@@ -76,14 +80,21 @@ def _parse(knob: Knob, text: str) -> Value:
         _check(quota_us == UNLIMITED_US or 0 < quota_us <= _MAX_US, "quota")
         _check(0 < period_us <= _MAX_US, "period")
         return Quota(quota_us, period_us)
-    if knob is Knob.PARTITION:
-        llc_ratio, bandwidth_ratio = map(float, text.split())
-        _check(0 < llc_ratio <= 1 and 0 < bandwidth_ratio <= 1, "share")
-        return Partition(llc_ratio, bandwidth_ratio)
+    if knob is Knob.LLC:
+        return LlcShare(_parse_share(text))
+    if knob is Knob.MEMBW:
+        return MembwShare(_parse_share(text))
     pairs = (part.split(":") for part in text.split())
     shares = tuple((int(node), float(share)) for node, share in pairs)
     _check(all(node >= 0 and 0 <= share <= 1 for node, share in shares), "share of a node")
     return shares
+
+
+def _parse_share(text: str) -> float:
+    """Raises ValueError."""
+    ratio = float(text)
+    _check(0 < ratio <= 1, "share")
+    return ratio
 
 
 def _check(is_so: bool, what: str) -> None:
@@ -103,7 +114,8 @@ def parse_entry(element: ET.Element, guest_uuid: str, given: Given) -> Applied:
     """Original CPUs never reach beyond those given, whoever wrote them."""
     try:
         epoch = int(element.attrib["epoch"])
-        held = tuple(_parse_held(one, given.cpus) for one in element.iterfind(_HELD))
+        found = (one for each in element.iterfind(_HELD) for one in _of_this_release(each.attrib))
+        held = tuple(_parse_held(one, given.cpus) for one in found)
         if epoch < NEVER or not held:
             raise ValueError("empty")
     except (KeyError, ValueError, TypeError):
@@ -111,9 +123,20 @@ def parse_entry(element: ET.Element, guest_uuid: str, given: Given) -> Applied:
     return Applied(guest_uuid, epoch, held)
 
 
-def _parse_held(element: ET.Element, bound: frozenset[int]) -> Held:
+def _of_this_release(attributes: Attributes) -> tuple[Attributes, ...]:
+    """Agents of the release before this one had one knob for cache and bandwidth. Two take its
+    place, so that what it held is given back like all else. Raises KeyError, ValueError."""
+    if attributes["knob"] != _CACHE_AND_BANDWIDTH:
+        return (attributes,)
+    values = zip(attributes["value"].split(), attributes["original"].split(), strict=True)
+    return tuple(
+        {**attributes, "knob": knob.value, "value": value, "original": original}
+        for knob, (value, original) in zip((Knob.LLC, Knob.MEMBW), values, strict=True)
+    )
+
+
+def _parse_held(attributes: Attributes, bound: frozenset[int]) -> Held:
     """Raises KeyError, ValueError, TypeError."""
-    attributes = element.attrib
     knob = Knob(attributes["knob"])
     value = _parse(knob, attributes["value"])
     original = _parse(knob, attributes["original"])

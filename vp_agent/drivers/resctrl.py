@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Partition source `resctrl`: one kernel group per guest holds back what it takes of the LLC (CAT)
-and of the memory bandwidth (MBA).
+and of the memory bandwidth (MBA), each a knob of its own. The group stands while one of them is
+limited.
 
 It stands in no XML, so nothing of it travels with a migration, and the root's group, which all
 others run in, is never changed. The kernel moves another user's threads for uid 0 alone, whatever
@@ -15,22 +16,20 @@ from typing import Protocol, cast
 
 from oslo_config import cfg
 
-from nova_vp.core.types.knob import Held, Knob, Partition, Value
+from nova_vp.core.types.knob import Held, Knob, Value
 from vp_agent.drivers.base import ApplyFailed, GuestGone
-from vp_agent.drivers.cache_partition import PartitionUnavailable
+from vp_agent.drivers.cache_partition import FREE, PartitionUnavailable
 from vp_agent.drivers.domains import Domains
 from vp_agent.drivers.resctrl_groups import Groups, name_of
 from vp_agent.drivers.resctrl_schemata import (
     Features,
+    Share,
     Unusable,
     format_schemata,
     parse_features,
-    partition_of,
+    share_of,
 )
 from vp_agent.drivers.vcpu_threads import Process
-
-FREE = Partition()
-"""Nothing holds it back: every guest's value unless we made a group for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,49 +90,52 @@ def _threads_of(domains: Domains, guest_uuid: str) -> Threads:
 
 class ResctrlActuator:
     name = "resctrl"
-    knobs = frozenset({Knob.PARTITION})
 
     def __init__(
         self, threads: FindThreads, groups: Groups, changes: GroupChanges, features: Features
     ) -> None:
         self.features = features
+        self.knobs = features.knobs
         self._threads = threads
         self._groups = groups
         self._changes = changes
-        self._asked: dict[str, Partition] = {}
+        self._asked: dict[tuple[str, Knob], Share] = {}
 
     def read(self, guest_uuid: str, knob: Knob) -> Value:
         """Free also where not every vCPU thread is in its group (one was plugged in since): it is
         then to be applied again."""
         threads = self._threads(guest_uuid)
         if threads.tids <= self._groups.tasks(name_of(guest_uuid)):
-            return self._of_group(guest_uuid)
+            return self._of_group(guest_uuid, knob)
         for name in self._groups.foreign():
             if threads.tids & self._groups.tasks(name):
-                return partition_of(self._groups.schemata(name), self.features)
-        return FREE
+                return share_of(self._groups.schemata(name), knob, self.features)
+        return FREE[knob]
 
     def apply(self, guest_uuid: str, knob: Knob, value: Value) -> None:
-        partition = cast(Partition, value)
+        share = cast(Share, value)
         threads = self._threads(guest_uuid)
-        self._check(partition)
+        self._check(knob, share)
         self._check_owner(guest_uuid, threads)
-        if partition == FREE:
-            self._remove(guest_uuid)
+        # An earlier start's group: no journal says any more what it limits besides.
+        self.discard_if_empty(guest_uuid)
+        if share == FREE[knob]:
+            self._free(guest_uuid, knob)
             return
         was_held = guest_uuid in self._groups.ours()
         try:
-            self._hold(guest_uuid, threads.process, partition)
+            self._hold(guest_uuid, threads.process, knob, share)
         except BaseException:
             # Half a group would keep its number from others; an older one stands as it stood.
             if not was_held:
                 self._remove(guest_uuid)
             raise
-        self._asked[guest_uuid] = partition
+        self._asked[guest_uuid, knob] = share
 
     def restore(self, guest_uuid: str, held: Held) -> None:
         """Whatever was held: we take no guest that stood anywhere but in the root's group."""
-        self._remove(guest_uuid)
+        self.discard_if_empty(guest_uuid)
+        self._free(guest_uuid, held.knob)
         self._threads(guest_uuid)
 
     def held(self) -> frozenset[str]:
@@ -145,14 +147,11 @@ class ResctrlActuator:
         if not self._groups.tasks(name_of(guest_uuid)):
             self._remove(guest_uuid)
 
-    def _check(self, partition: Partition) -> None:
-        for ratio, feature in zip(
-            partition, (self.features.cache, self.features.bandwidth), strict=True
-        ):
-            if not 0 < ratio <= 1:
-                raise ApplyFailed(f"{ratio} is no share: give one above 0 and up to 1")
-            if ratio < 1 and feature is None:
-                raise ApplyFailed(f"{'; '.join(self.features.lacking)}; nothing was changed")
+    def _check(self, knob: Knob, share: Share) -> None:
+        if not 0 < share.ratio <= 1:
+            raise ApplyFailed(f"{share.ratio} is no share: give one above 0 and up to 1")
+        if knob in self.features.lacking:
+            raise ApplyFailed(f"{self.features.lacking[knob]}; nothing was changed")
 
     def _check_owner(self, guest_uuid: str, threads: Threads) -> None:
         """Raises ApplyFailed where somebody else divides the cache for this guest, or watches it:
@@ -175,20 +174,21 @@ class ResctrlActuator:
                     "lose it; remove that group first"
                 )
 
-    def _hold(self, guest_uuid: str, process: Process, partition: Partition) -> None:
+    def _hold(self, guest_uuid: str, process: Process, knob: Knob, share: Share) -> None:
         """The limits first, so that no thread ever runs in the group with others."""
         name = name_of(guest_uuid)
-        wanted = format_schemata(partition, self.features)
+        shares: dict[Knob, Share] = {knob: share}
         try:
             if guest_uuid not in self._groups.ours():
                 self._changes.make(name)
-            self._changes.limit(name, wanted)
+                shares = {**FREE, **shares}
+            self._changes.limit(name, format_schemata(shares.values(), self.features))
             self._changes.assign(name, process.pid, process.started)
         except OSError as exc:
             raise self._translated(guest_uuid, exc) from exc
-        self._verify(guest_uuid, wanted)
+        self._verify(guest_uuid, knob, share)
 
-    def _verify(self, guest_uuid: str, wanted: str) -> None:
+    def _verify(self, guest_uuid: str, knob: Knob, share: Share) -> None:
         name = name_of(guest_uuid)
         left_out = self._threads(guest_uuid).tids - self._groups.tasks(name)
         if left_out:
@@ -196,27 +196,45 @@ class ResctrlActuator:
                 f"threads {sorted(left_out)} of server {guest_uuid} are not in {name}: a vCPU came "
                 "or went meanwhile; it is tried again"
             )
-        seen = partition_of(self._groups.schemata(name), self.features)
-        if seen != partition_of(wanted, self.features):
+        seen = share_of(self._groups.schemata(name), knob, self.features)
+        if seen != self._rounded(knob, share):
             raise ApplyFailed(
-                f"the kernel gave {name} {seen} for {wanted.split()}: "
-                f"{self._groups.last_status()}; nothing was changed"
+                f"the kernel gave {name} {seen} for {share}: {self._groups.last_status()}; "
+                "nothing was changed"
             )
 
-    def _of_group(self, guest_uuid: str) -> Partition:
+    def _of_group(self, guest_uuid: str, knob: Knob) -> Share:
         """As it was asked for, if the group still holds what that comes to in whole ways: a share
         that was rounded is no foreign change."""
         try:
-            seen = partition_of(self._groups.schemata(name_of(guest_uuid)), self.features)
+            seen = share_of(self._groups.schemata(name_of(guest_uuid)), knob, self.features)
         except OSError:
-            return FREE  # Removed between two looks.
-        asked = self._asked.get(guest_uuid)
-        if asked and partition_of(format_schemata(asked, self.features), self.features) == seen:
-            return asked
-        return seen
+            return FREE[knob]  # Removed between two looks.
+        asked = self._asked.get((guest_uuid, knob))
+        return asked if asked and self._rounded(knob, asked) == seen else seen
+
+    def _rounded(self, knob: Knob, share: Share) -> Share:
+        """As it reads back."""
+        return share_of(format_schemata([share], self.features), knob, self.features)
+
+    def _free(self, guest_uuid: str, knob: Knob) -> None:
+        """The other one of the two stays as it is; the group goes if that is free too."""
+        self._asked.pop((guest_uuid, knob), None)
+        if knob in self.features.lacking or guest_uuid not in self._groups.ours():
+            return
+        others = FREE.keys() - {knob}
+        if all(self._of_group(guest_uuid, other) == FREE[other] for other in others):
+            self._remove(guest_uuid)
+            return
+        whole = format_schemata([FREE[knob]], self.features)
+        try:
+            self._changes.limit(name_of(guest_uuid), whole)
+        except OSError as exc:
+            raise self._translated(guest_uuid, exc) from exc
 
     def _remove(self, guest_uuid: str) -> None:
-        self._asked.pop(guest_uuid, None)
+        for knob in FREE:
+            self._asked.pop((guest_uuid, knob), None)
         if guest_uuid not in self._groups.ours():
             return
         try:

@@ -5,11 +5,12 @@ The kernel speaks in bit masks of cache ways and in percents of bandwidth, the c
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from nova_vp.core.types.knob import Partition
+from nova_vp.core.types.knob import NO_LLC_LIMIT, NO_MEMBW_LIMIT, Knob, LlcShare, MembwShare
 
+Share = LlcShare | MembwShare
 Read = Callable[[str], str]
 """A file below resctrl's root by its relative path; raises FileNotFoundError."""
 
@@ -52,8 +53,12 @@ class Features:
     bandwidth: Bandwidth | None
     groups: int
     """That can exist at a time, the root's included."""
-    lacking: tuple[str, ...]
+    lacking: Mapping[Knob, str]
     """Why the one or the other is missing, for people."""
+
+    @property
+    def knobs(self) -> frozenset[Knob]:
+        return frozenset({Knob.LLC, Knob.MEMBW} - self.lacking.keys())
 
 
 def parse_features(read: Read) -> Features:
@@ -64,9 +69,10 @@ def parse_features(read: Read) -> Features:
         bandwidth, no_bandwidth, bandwidth_groups = _bandwidth(read, root)
     except (ValueError, OSError) as exc:
         raise Unusable(f"resctrl does not read as it should: {exc}") from exc
-    lacking = tuple(why for why in (no_cache, no_bandwidth) if why)
+    why_not = {Knob.LLC: no_cache, Knob.MEMBW: no_bandwidth}
+    lacking = {knob: why for knob, why in why_not.items() if why}
     if cache is None and bandwidth is None:
-        raise Unusable("; ".join(lacking))
+        raise Unusable("; ".join(lacking.values()))
     return Features(cache, bandwidth, min(cache_groups, bandwidth_groups), lacking)
 
 
@@ -123,17 +129,21 @@ def parse_schemata(text: str) -> Schemata:
     return found
 
 
-def format_schemata(partition: Partition, features: Features) -> str:
-    """In every LLC alike: a guest may be moved to another one and takes its group along."""
-    lines = []
-    if features.cache is not None:
-        value = f"{mask_of(partition.llc_ratio, features.cache):x}"
-        for resource in features.cache.resources:
-            lines.append(_line(resource, features.cache.domain_ids, value))
-    if features.bandwidth is not None:
-        value = str(percent_of(partition.bandwidth_ratio, features.bandwidth))
-        lines.append(_line(_BANDWIDTH, features.bandwidth.domain_ids, value))
-    return "".join(lines)
+def format_schemata(shares: Iterable[Share], features: Features) -> str:
+    """What is not among `shares`, or this hardware lacks, has no line: the kernel leaves it as it
+    is. In every LLC alike: a guest may be moved to another one and takes its group along."""
+    return "".join(line for share in shares for line in _lines(share, features))
+
+
+def _lines(share: Share, features: Features) -> Iterable[str]:
+    if isinstance(share, LlcShare):
+        if features.cache is not None:
+            mask = f"{mask_of(share.ratio, features.cache):x}"
+            for resource in features.cache.resources:
+                yield _line(resource, features.cache.domain_ids, mask)
+    elif features.bandwidth is not None:
+        percent = percent_of(share.ratio, features.bandwidth)
+        yield _line(_BANDWIDTH, features.bandwidth.domain_ids, str(percent))
 
 
 def _line(resource: str, domain_ids: tuple[int, ...], value: str) -> str:
@@ -158,21 +168,22 @@ def percent_of(ratio: float, bandwidth: Bandwidth) -> int:
     return min(_FULL_PERCENT, max(bandwidth.min_percent, steps * bandwidth.step_percent))
 
 
-def partition_of(text: str, features: Features) -> Partition:
-    """The shares that a group's schemata leave, in the LLC where they are least.
+def share_of(text: str, knob: Knob, features: Features) -> Share:
+    """What a group's schemata leave of the one or the other, in the LLC where that is least.
 
     Raises ValueError.
     """
     group = parse_schemata(text)
-    llc_ratio = bandwidth_ratio = 1.0
-    if features.cache is not None:
+    if knob is Knob.LLC:
+        if features.cache is None:
+            return NO_LLC_LIMIT
         resources = features.cache.resources
         masks = [int(value, 16) for name in resources for value in group.get(name, {}).values()]
-        llc_ratio = min((mask.bit_count() for mask in masks), default=0) / features.cache.ways
-    if features.bandwidth is not None:
-        percents = [int(value) for value in group.get(_BANDWIDTH, {}).values()]
-        bandwidth_ratio = min(percents, default=0) / _FULL_PERCENT
-    return Partition(llc_ratio, bandwidth_ratio)
+        return LlcShare(min((m.bit_count() for m in masks), default=0) / features.cache.ways)
+    if features.bandwidth is None:
+        return NO_MEMBW_LIMIT
+    percents = [int(value) for value in group.get(_BANDWIDTH, {}).values()]
+    return MembwShare(min(percents, default=0) / _FULL_PERCENT)
 
 
 def _low(ways: int) -> int:

@@ -33,11 +33,14 @@ def host_traits_of(report: Mapping[str, Any]) -> HostTraits:
     )
 
 
+_CACHE = frozenset({Knob.LLC.value, "partition"})
+"""Agents of the release before this one have one knob for cache and bandwidth."""
+
 _TRAITS: Mapping[str, Callable[[HostTraits, str], bool]] = {
     "CUSTOM_VP_MANAGED": lambda able, mode: True,
     "CUSTOM_VP_ENFORCE": lambda able, mode: mode == Mode.ENFORCE.value,
     "CUSTOM_VP_COUNTERS": lambda able, mode: able.has_counters,
-    "CUSTOM_VP_CACHE_PARTITION": lambda able, mode: Knob.PARTITION.value in able.knobs,
+    "CUSTOM_VP_CACHE_PARTITION": lambda able, mode: not _CACHE.isdisjoint(able.knobs),
     "CUSTOM_VP_MEMORY_MOVES": lambda able, mode: Knob.MEMORY.value in able.knobs,
 }
 """An agent reports; it acts on its own; it sees caches; it can divide them; it moves memory."""

@@ -13,7 +13,17 @@ from typing import cast
 from nova_vp.core.model.cpu_cap import LEASE_S
 from nova_vp.core.types.action import Action, Change
 from nova_vp.core.types.guest import Guest
-from nova_vp.core.types.knob import Cpus, Held, Knob, Partition, Quota, Shares, Value, all_cpus
+from nova_vp.core.types.knob import (
+    Cpus,
+    Held,
+    Knob,
+    LlcShare,
+    MembwShare,
+    Quota,
+    Shares,
+    Value,
+    all_cpus,
+)
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.reason import Reason
 from nova_vp.core.types.state import CoreState
@@ -24,7 +34,7 @@ REST = 0.02
 
 _ALWAYS = (Reason.RENEW_CAP, Reason.REVOKED)
 """A lease runs on, memory may just have begun to move: what stands is not all there is."""
-_FORGOTTEN = (Knob.PLACEMENT, Knob.PARTITION)
+_FORGOTTEN = (Knob.PLACEMENT, Knob.LLC, Knob.MEMBW)
 """What new vCPU threads start without."""
 
 
@@ -80,7 +90,7 @@ def _lease_until_s(setting: Setting, held: Held | None, now_s: float) -> float |
 
 def differs(one: Value, other: Value) -> bool:
     """Memory is where it is wanted once all but a rest of it is: some pages cannot move."""
-    if one == other or not one or not other or isinstance(one, Quota | Partition):
+    if one == other or not one or not other or isinstance(one, Quota | LlcShare | MembwShare):
         return one != other
     if isinstance(one[0], frozenset):
         return one != other
@@ -96,7 +106,7 @@ def value_now(guest: Guest, knob: Knob) -> Value:
         return guest.quota
     if knob is Knob.MEMORY:
         return guest.memory_shares
-    return guest.partition
+    return guest.llc if knob is Knob.LLC else guest.membw
 
 
 def _id(want: Want, guest: Guest, state: CoreState, epoch: int) -> str:
@@ -134,7 +144,8 @@ def _evidence(want: Want) -> Mapping[str, float]:
 
 
 def lost_settings(picture: Picture) -> tuple[Want, ...]:
-    """What the host forgot of our journal: new vCPU threads run anywhere, and in no partition.
+    """What the host forgot of our journal: new vCPU threads run anywhere, and no share of cache or
+    bandwidth binds them.
 
     A placement beyond the guest's bound of now (a CPU went offline) stays forgotten.
     """

@@ -7,10 +7,12 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from nova_vp.core.types.knob import (
-    NO_PARTITION,
+    NO_LLC_LIMIT,
+    NO_MEMBW_LIMIT,
     NO_QUOTA,
     Cpus,
-    Partition,
+    LlcShare,
+    MembwShare,
     Quota,
     Shares,
 )
@@ -90,7 +92,9 @@ class Guest(NamedTuple):
     """`vp:memory_split`: shares over as many nodes, to be given at creation; empty: one node."""
     memory_by_node: tuple[tuple[int, int], ...] = ()
     """(node, KiB that lie there now); empty where it was not read."""
-    partition: Partition = NO_PARTITION
+    llc: LlcShare = NO_LLC_LIMIT
+    """Read back from the host."""
+    membw: MembwShare = NO_MEMBW_LIMIT
     """Read back from the host."""
     memory_obstacle: str = ""
     """Why its memory cannot be moved (huge pages, locked, VFIO), for people."""

@@ -17,8 +17,10 @@ class Knob(enum.Enum):
     """How much of a CPU each vCPU may use."""
     MEMORY = "memory"
     """On which NUMA nodes its memory lies."""
-    PARTITION = "partition"
-    """Which share of the LLC it may fill, and of the memory bandwidth it may use."""
+    LLC = "llc"
+    """Which share of the last-level cache it may fill."""
+    MEMBW = "membw"
+    """Which share of the memory bandwidth it may use."""
 
 
 Cpus = tuple[frozenset[int], ...]
@@ -45,16 +47,24 @@ Shares = tuple[tuple[int, float], ...]
 """MEMORY: (node, share of the guest's pages), by node; the shares add up to 1."""
 
 
-class Partition(NamedTuple):
-    """PARTITION: both 1.0 where nothing limits it."""
+class LlcShare(NamedTuple):
+    """LLC: of each last-level cache that it may run at."""
 
-    llc_ratio: float = 1.0
-    bandwidth_ratio: float = 1.0
+    ratio: float = 1.0
 
 
-NO_PARTITION = Partition()
+NO_LLC_LIMIT = LlcShare()
 
-Value = Cpus | Quota | Shares | Partition
+
+class MembwShare(NamedTuple):
+    """MEMBW: of what a core can draw from memory."""
+
+    ratio: float = 1.0
+
+
+NO_MEMBW_LIMIT = MembwShare()
+
+Value = Cpus | Quota | Shares | LlcShare | MembwShare
 
 
 @dataclass(frozen=True, slots=True)

@@ -308,7 +308,9 @@ class Host:
         if change.knob is Knob.MEMORY:
             kib = tuple((node, round(share * guest.memory_kib)) for node, share in change.to)
             return guest._replace(memory_by_node=kib)
-        return guest._replace(partition=change.to)
+        if change.knob is Knob.LLC:
+            return guest._replace(llc=change.to)
+        return guest._replace(membw=change.to)
 
     def ticks(self, count: int) -> list[Decision]:
         return [self.tick() for _ in range(count)]

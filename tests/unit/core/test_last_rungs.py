@@ -151,10 +151,10 @@ def test_while_something_is_tried_nobody_is_told():
 
 def test_the_host_that_has_partitions_uses_them_before_caps():
     host = trapped(cap_floor_ratio=0.5)
-    host.knobs = ALL_KNOBS | {Knob.PARTITION}
+    host.knobs = frozenset(Knob)
     action = host.until(Reason.PARTITION)
     assert action.rung is Rung.PARTITION
-    assert host.guest("storm").partition.llc_ratio == POLICY.partition_llc_ratio
+    assert host.guest("storm").llc.ratio == POLICY.partition_llc_ratio
 
 
 def test_two_controllers_never_turn_one_knob_in_one_tick():

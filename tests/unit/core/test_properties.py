@@ -16,7 +16,7 @@ from nova_vp.core.step import step
 from nova_vp.core.types.action import Action, Change
 from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.guest import Guest, Isolation, Unmanaged
-from nova_vp.core.types.knob import Knob, Partition, Quota, all_cpus
+from nova_vp.core.types.knob import Knob, LlcShare, MembwShare, Quota, all_cpus
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Controller, Homing, Mode, Policy
 from nova_vp.core.types.reason import TRIED, Reason
@@ -280,8 +280,8 @@ def check_change(change: Change, guest: Guest, picture: Picture) -> None:
         assert {node for node, _ in change.to} <= set(picture.topology.nodes)
         assert not guest.memory_obstacle
     else:
-        assert isinstance(change.to, Partition)
-        assert all(0 < ratio <= 1 for ratio in change.to)
+        assert isinstance(change.to, LlcShare if change.knob is Knob.LLC else MembwShare)
+        assert 0 < change.to.ratio <= 1
 
 
 def check_cap(change: Change, guest: Guest) -> None:

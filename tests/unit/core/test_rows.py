@@ -11,7 +11,7 @@ from nova_vp.core.model.what_if import Gain
 from nova_vp.core.pipeline.rate_limit import rate_limit
 from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.guest import Unmanaged
-from nova_vp.core.types.knob import Applied, Held, Knob, Partition
+from nova_vp.core.types.knob import Applied, Held, Knob, LlcShare, MembwShare
 from nova_vp.core.types.policy import Controller, Homing, Policy
 from nova_vp.core.types.reason import Reason, Rejection, Rung
 from nova_vp.core.types.sample import State
@@ -85,7 +85,7 @@ def test_nobody_is_told_of_a_victim_that_is_well():
 
 def crowd(*, victim: Unmanaged | None = None, **storm) -> Host:
     """All on one LLC and one node; the storm breaks out."""
-    host = Host(nodes_of(0, cpus=4), POLICY, knobs=ALL_KNOBS | {Knob.PARTITION})
+    host = Host(nodes_of(0, cpus=4), POLICY, knobs=frozenset(Knob))
     host.add("victim", CHASE, cpus={0, 1, 2, 3}, node=0, priority=50.0, unmanaged=victim)
     host.add("storm", COMPUTE, cpus={0, 1, 2, 3}, node=0, **storm)
     host.ticks(6)
@@ -113,8 +113,14 @@ def test_of_many_victims_each_has_its_turn(interval_s, victims):
 
 
 def test_who_has_the_smallest_corner_of_the_cache_already_is_capped():
-    smallest = Partition(llc_ratio=POLICY.partition_llc_ratio)
-    host = crowd(cap_floor_ratio=0.2, partition=smallest)
+    smallest = LlcShare(POLICY.partition_llc_ratio)
+    host = crowd(cap_floor_ratio=0.2, llc=smallest)
+    assert host.until(Reason.CAP).guest_uuid == uuid_of("storm")
+
+
+def test_a_host_that_limits_bandwidth_alone_limits_no_cache():
+    host = crowd(cap_floor_ratio=0.2)
+    host.knobs = frozenset(Knob) - {Knob.LLC}
     assert host.until(Reason.CAP).guest_uuid == uuid_of("storm")
 
 
@@ -139,14 +145,17 @@ def test_while_the_suspect_is_silent_nobody_is_moved_or_blamed():
 
 def test_on_a_hot_controller_it_is_bandwidth_that_is_held_back():
     limits = Limits(node_misses_per_s=1e6)
-    host = Host(nodes_of(0, 0), POLICY, knobs=frozenset(Knob), limits=limits)
+    knobs = frozenset(Knob) - {Knob.LLC}
+    host = Host(nodes_of(0, 0), POLICY, knobs=knobs, limits=limits)
     host.add("victim", STORE, cpus={0, 1}, node=0)
     host.add("storm", COMPUTE, cpus={2, 3}, node=0)
     host.ticks(6)
     host.run("victim", replace(STORE, mips=20, cpi=4.0))
     host.run("storm", STORM)
     action = host.until(Reason.PARTITION)
-    assert host.guest("storm").partition == Partition(1.0, POLICY.partition_bandwidth_ratio)
+    storm = host.guest("storm")
+    assert storm.membw == MembwShare(POLICY.partition_bandwidth_ratio)
+    assert storm.llc == LlcShare()
     assert action.rung is Rung.PARTITION
 
 
@@ -399,12 +408,12 @@ def test_a_plan_that_would_go_on_and_on_is_cut_short():
 def test_a_partition_that_the_host_forgot_is_made_again():
     host = crowd()
     host.until(Reason.PARTITION)
-    made = host.guest("storm").partition
+    made = host.guest("storm").llc
     host.run("victim", CHASE)
     host.ticks(3)
-    host.change("storm", partition=Partition())
+    host.change("storm", llc=LlcShare())
     host.until(Reason.REAPPLY, seconds=20)
-    assert host.guest("storm").partition == made
+    assert host.guest("storm").llc == made
 
 
 @pytest.mark.parametrize(

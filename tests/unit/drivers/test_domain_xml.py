@@ -4,7 +4,7 @@
 import pytest
 
 from nova_vp.core.types.guest import Isolation, Unmanaged
-from nova_vp.core.types.knob import NO_QUOTA, Applied, Held, Knob, Partition, Quota
+from nova_vp.core.types.knob import NO_QUOTA, Applied, Held, Knob, LlcShare, MembwShare, Quota
 from nova_vp.cpuset import format_cpus
 from nova_vp.flavor_specs import FlavorSpec
 from tests.domain_xml import PROJECT_ID, a_domain, nova_metadata
@@ -180,7 +180,13 @@ def test_pins_that_our_journal_explains_are_ours():
             entry(held(knob="cpu-cap", value=text))
             for text in ("0 1", "-5 -7", "1 0", "9" * 30 + " 1")
         ),
-        *(entry(held(knob="partition", value=text)) for text in ("nan 1", "0 1", "1 2")),
+        *(entry(held(knob="llc", value=text)) for text in ("nan", "0", "2", "", "0.5 0.5")),
+        *(entry(held(knob="membw", value=text)) for text in ("nan", "-0.1", "soup")),
+        *(
+            entry(held(knob="partition", value=text, original="1.0 1.0"))
+            for text in ("nan 1", "0 1", "1 2", "1", "1 1 1")
+        ),
+        entry(held(knob="partition", value="1.0 1.0", original="1.0")),
         *(entry(held(knob="memory", value=text)) for text in ("0:nan", "-1:1", "0:9", "0:inf")),
         entry(held(controller="x" * 300)),
         entry(held(action=None)),
@@ -221,7 +227,8 @@ def test_an_original_beyond_the_bound_becomes_the_bound():
         (Knob.PLACEMENT, (frozenset({1}), frozenset({0, 2})), (BOUND,)),
         (Knob.CPU_CAP, Quota(45_000, 100_000), NO_QUOTA),
         (Knob.MEMORY, ((0, 0.25), (1, 0.75)), ((0, 1.0),)),
-        (Knob.PARTITION, Partition(0.5, 0.1), Partition()),
+        (Knob.LLC, LlcShare(0.5), LlcShare()),
+        (Knob.MEMBW, MembwShare(0.1), MembwShare(0.9)),
     ],
 )
 @pytest.mark.parametrize("until_s", [None, 12345.678])
@@ -234,6 +241,19 @@ def test_what_is_journalled_reads_back_as_it_was(knob, value, original, until_s)
     text = text.replace("<applied", '<vp:applied xmlns:vp="urn:nova-vp:1"')
     text = text.replace("</applied>", "</vp:applied>")
     assert describe(metadata=nova_metadata() + text).applied == applied
+
+
+def test_the_one_knob_of_an_older_release_is_given_back_as_two():
+    text = entry(held(knob="partition", value="0.25 0.5", original="1.0 0.9", until="9.5"))
+    applied = describe(metadata=nova_metadata() + text).applied
+    assert applied == Applied(
+        UUID,
+        5,
+        (
+            Held(Knob.LLC, LlcShare(0.25), LlcShare(), "mitigation", "m-1", 9.5),
+            Held(Knob.MEMBW, MembwShare(0.5), MembwShare(0.9), "mitigation", "m-1", 9.5),
+        ),
+    )
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,21 @@
 
 import os
 import re
+import xml.etree.ElementTree as ET
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nova_vp.core.types.knob import Knob, Partition
-from tests.partition_subjects import ResctrlSubject, give_back, hold, seen
+from nova_vp.core.types.knob import NO_QUOTA, Knob, LlcShare, MembwShare
+from tests.partition_subjects import (
+    HALF,
+    NOTHING_HELD,
+    ResctrlSubject,
+    give_back,
+    hold,
+    seen,
+)
 from vp_agent.drivers.base import ApplyFailed, GuestGone
 from vp_agent.drivers.cache_partition import (
     PartitionedGuests,
@@ -19,11 +27,10 @@ from vp_agent.drivers.cache_partition import (
 )
 from vp_agent.drivers.fake import FakeGuests, FakeHost
 from vp_agent.drivers.fake_partition import FakePartitions
+from vp_agent.drivers.journal_entry import Given, parse_entry
 from vp_agent.drivers.resctrl import create
 from vp_agent.drivers.resctrl_groups import Groups, name_of
 from vp_agent.drivers.resctrl_schemata import Cache, Unusable, mask_of, parse_features
-
-HALF = Partition(0.5, 0.5)
 
 
 @pytest.fixture
@@ -60,7 +67,7 @@ def test_ways_are_contiguous_and_out_of_the_way_of_devices(
     (tmp_path / "info/L3/min_cbm_bits").write_text(f"{least}\n")
     subject.restart_agent()
     uuid = subject.boot()
-    hold(subject, uuid, Partition(share, 1.0))
+    hold(subject, uuid, LlcShare(share))
     assert schemata(subject, uuid)["L3"] == f"0={mask};1={mask}"
 
 
@@ -83,21 +90,21 @@ def test_never_more_ways_than_asked_but_for_the_least(ratio, ways, least, sharea
 def test_bandwidth_is_rounded_down_to_what_the_hardware_steps_by(subject):
     uuid = subject.boot()
     for share, percent in ((0.5, 50), (0.39, 30), (0.01, 10), (1.0, 100)):
-        hold(subject, uuid, Partition(0.5, share))
+        hold(subject, uuid, LlcShare(0.5), MembwShare(share))
         assert schemata(subject, uuid)["MB"] == f"0={percent};1={percent}"
 
 
 def test_every_llc_gets_the_limit_whatever_its_number(tmp_path):
     subject = ResctrlSubject(tmp_path, domain_ids=(0, 8, 17))
     uuid = subject.boot()
-    hold(subject, uuid, HALF)
+    hold(subject, uuid, *HALF)
     assert schemata(subject, uuid)["L3"] == "0=3ff;8=3ff;17=3ff"
 
 
 def test_code_and_data_get_the_same_ways(tmp_path):
     subject = ResctrlSubject(tmp_path, resources=("L3CODE", "L3DATA"))
     uuid = subject.boot()
-    hold(subject, uuid, HALF)
+    hold(subject, uuid, *HALF)
     lines = schemata(subject, uuid)
     assert lines["L3CODE"] == lines["L3DATA"] == "0=3ff;1=3ff"
 
@@ -106,8 +113,8 @@ def test_undone_the_tree_is_what_it_was(subject):
     uuid = subject.boot()
     subject.tree.group("libvirt-made", cpus="7")
     before = subject.tree.snapshot()
-    hold(subject, uuid, HALF)
-    hold(subject, uuid, Partition(0.25, 1.0))
+    hold(subject, uuid, *HALF)
+    hold(subject, uuid, LlcShare(0.25), MembwShare())
     give_back(subject, uuid)
     assert subject.tree.snapshot() == before
 
@@ -116,7 +123,7 @@ def test_the_root_and_other_groups_are_never_written(subject):
     uuid, other = subject.boot(), subject.boot()
     subject.tree.group("pqos", *subject.guests[other].tids)
     before = subject.tree.snapshot()
-    hold(subject, uuid, HALF)
+    hold(subject, uuid, *HALF)
     ours = str(subject.tree.root / name_of(uuid))
     root_tasks = str(subject.tree.root / "tasks")
     after = {k: v for k, v in subject.tree.snapshot().items() if not k.startswith(ours)}
@@ -129,9 +136,9 @@ def test_a_guest_in_a_group_of_somebody_else_is_left_there(subject):
     subject.tree.group("qemu-1-instance-vcpus_0-1", *subject.guests[uuid].tids)
     (subject.tree.root / "qemu-1-instance-vcpus_0-1/schemata").write_text("L3:0=f;1=f\nMB:0=100\n")
     before = subject.tree.snapshot()
-    assert seen(subject, uuid) == Partition(0.2, 1.0)
+    assert seen(subject, uuid) == (LlcShare(0.2), MembwShare())
     with pytest.raises(ApplyFailed, match="qemu-1-instance-vcpus_0-1, which is not ours"):
-        hold(subject, uuid, HALF)
+        hold(subject, uuid, *HALF)
     give_back(subject, uuid)
     assert subject.tree.snapshot() == before
 
@@ -140,7 +147,7 @@ def test_a_guest_on_cpus_of_somebody_elses_group_is_left_to_it(subject):
     uuid = subject.boot(cpus=frozenset({4, 5}))
     subject.tree.group("dpdk", cpus="5-7")
     with pytest.raises(ApplyFailed, match="dpdk holds CPUs"):
-        hold(subject, uuid, HALF)
+        hold(subject, uuid, *HALF)
     assert subject.actuator.held() == frozenset()
 
 
@@ -150,32 +157,44 @@ def test_a_guest_that_somebody_monitors_is_left_to_him(subject):
     monitor.mkdir()
     (monitor / "tasks").write_text("".join(f"{tid}\n" for tid in subject.guests[uuid].tids))
     with pytest.raises(ApplyFailed, match=r"watched by .*mon_groups/qemu-monitor"):
-        hold(subject, uuid, HALF)
+        hold(subject, uuid, *HALF)
+
+
+def test_what_an_older_release_journalled_as_one_knob_is_given_back(subject):
+    uuid = subject.boot()
+    hold(subject, uuid, *HALF)
+    entry = ET.fromstring(
+        "<vp:applied xmlns:vp='urn:nova-vp:1' epoch='4'><vp:held knob='partition' value='0.5 0.5' "
+        "original='1.0 1.0' controller='vp' action='vp-1'/></vp:applied>"
+    )
+    for held in parse_entry(entry, uuid, Given(frozenset({0, 1}), NO_QUOTA)).held:
+        subject.actuator.restore(uuid, held)
+    assert subject.actuator.held() == frozenset()
 
 
 def test_a_plugged_vcpu_is_seen_and_taken_in(subject):
     uuid = subject.boot()
-    hold(subject, uuid, HALF)
+    hold(subject, uuid, *HALF)
     subject.plug(uuid)
-    assert seen(subject, uuid) == Partition()
-    hold(subject, uuid, HALF)
+    assert seen(subject, uuid) == NOTHING_HELD
+    hold(subject, uuid, *HALF)
     assert {subject.tree.group_of(tid) for tid in subject.guests[uuid].tids} == {name_of(uuid)}
 
 
 def test_a_change_by_hand_is_read_back(subject):
     uuid = subject.boot()
-    hold(subject, uuid, HALF)
+    hold(subject, uuid, *HALF)
     path = subject.tree.root / name_of(uuid) / "schemata"
     # A sparse mask, on a CPU that takes one, and another LLC left as it was.
     path.write_text("L3:0=f00f1;1=fffff\nMB:0=100;1= 20\n")
-    assert seen(subject, uuid) == Partition(9 / 20, 0.2)
+    assert seen(subject, uuid) == (LlcShare(9 / 20), MembwShare(0.2))
 
 
 def test_ids_in_limbo_are_told_and_leave_nothing(subject):
     uuid = subject.boot()
     subject.tree.limbo = 3
     with pytest.raises(ApplyFailed, match="RMID"):
-        hold(subject, uuid, HALF)
+        hold(subject, uuid, *HALF)
     assert subject.actuator.held() == frozenset()
 
 
@@ -184,16 +203,16 @@ def test_a_refusal_of_the_kernel_is_told_in_its_words(subject):
     (subject.tree.root / "info/L3/min_cbm_bits").write_text("1\n")
     subject.tree._least = 12
     with pytest.raises(ApplyFailed, match="too few 1-bits"):
-        hold(subject, uuid, HALF)
+        hold(subject, uuid, *HALF)
     assert subject.actuator.held() == frozenset()
 
 
 def test_a_refusal_leaves_an_older_limit_as_it_stood(subject):
     uuid = subject.boot()
-    hold(subject, uuid, HALF)
+    hold(subject, uuid, *HALF)
     subject.tree._least = 8
     with pytest.raises(ApplyFailed):
-        hold(subject, uuid, Partition(0.1, 1.0))
+        hold(subject, uuid, LlcShare(0.1))
     assert seen(subject, uuid) == HALF
 
 
@@ -210,7 +229,7 @@ def test_a_guest_that_is_replaced_in_between_is_gone(subject):
     subject.believed[uuid] = subject.guests[uuid]
     subject.soft_reboot(uuid)
     with pytest.raises(GuestGone):
-        hold(subject, uuid, HALF)
+        hold(subject, uuid, *HALF)
     assert subject.actuator.held() == frozenset()
 
 
@@ -234,20 +253,37 @@ def test_the_helper_touches_our_groups_alone(subject, name):
 def test_where_bandwidth_cannot_be_limited_only_the_cache_is_offered(tmp_path):
     subject = ResctrlSubject(tmp_path, has_bandwidth=False)
     uuid = subject.boot()
-    hold(subject, uuid, Partition(0.5))
+    assert subject.actuator.knobs == {Knob.LLC}
+    hold(subject, uuid, LlcShare(0.5))
     assert schemata(subject, uuid) == {"L3": "0=3ff;1=3ff"}
-    assert seen(subject, uuid) == Partition(0.5)
+    assert seen(subject, uuid) == (LlcShare(0.5), MembwShare())
     with pytest.raises(ApplyFailed, match="cannot limit memory bandwidth"):
-        hold(subject, uuid, HALF)
+        hold(subject, uuid, MembwShare(0.5))
+    give_back(subject, uuid, Knob.MEMBW)
+    assert seen(subject, uuid) == (LlcShare(0.5), MembwShare())
 
 
 def test_where_the_cache_cannot_be_divided_only_bandwidth_is_offered(tmp_path):
     subject = ResctrlSubject(tmp_path, resources=())
     uuid = subject.boot()
-    hold(subject, uuid, Partition(1.0, 0.5))
+    assert subject.actuator.knobs == {Knob.MEMBW}
+    hold(subject, uuid, MembwShare(0.5))
     assert schemata(subject, uuid) == {"MB": "0=50;1=50"}
     with pytest.raises(ApplyFailed, match="cannot partition its L3"):
-        hold(subject, uuid, HALF)
+        hold(subject, uuid, LlcShare(0.5))
+    give_back(subject, uuid, Knob.LLC)
+    assert seen(subject, uuid) == (LlcShare(), MembwShare(0.5))
+
+
+def test_what_an_operator_wrote_for_the_other_one_is_left_as_it_is(subject):
+    uuid = subject.boot()
+    hold(subject, uuid, *HALF)
+    path = subject.tree.root / name_of(uuid) / "schemata"
+    path.write_text("L3:0=f00f;1=ff\nMB:0=50;1=50\n")
+    hold(subject, uuid, MembwShare(0.2))
+    assert schemata(subject, uuid) == {"L3": "0=f00f;1=ff", "MB": "0=20;1=20"}
+    give_back(subject, uuid, Knob.MEMBW)
+    assert schemata(subject, uuid) == {"L3": "0=f00f;1=ff", "MB": "0=100;1=100"}
 
 
 @pytest.mark.parametrize(("least", "root"), [("0", "2048"), ("10", "4294967295"), ("0", "64")])
@@ -258,7 +294,7 @@ def test_bandwidth_in_absolute_figures_is_not_used(tmp_path, least, root):
     (tmp_path / "schemata").write_text(f"    L3:0=fffff;1=fffff\n    MB:0={root};1={root}\n")
     features = parse_features(Groups(tmp_path).read)
     assert features.bandwidth is None
-    assert any("absolute" in why for why in features.lacking)
+    assert any("absolute" in why for why in features.lacking.values())
 
 
 ODD = {
@@ -316,10 +352,13 @@ def test_guests_say_what_holds_them_back_and_empty_groups_go():
     guests = PartitionedGuests(FakeGuests(host), partitions)
     held, other, ended = host.boot(), host.boot(), host.boot()
     for uuid in (held, ended):
-        partitions.apply(uuid, Knob.PARTITION, HALF)
-    host.change(held, partition=Partition())  # As libvirt's driver has it: it does not know.
+        partitions.apply(uuid, Knob.LLC, LlcShare(0.5))
+    partitions.apply(held, Knob.MEMBW, MembwShare(0.2))
+    # As libvirt's driver has it: it does not know.
+    host.change(held, llc=LlcShare(), membw=MembwShare())
     host.end(ended)
-    assert {g.uuid: g.partition for g in guests.read()} == {held: HALF, other: Partition()}
+    found = {guest.uuid: (guest.llc, guest.membw) for guest in guests.read()}
+    assert found == {held: (LlcShare(0.5), MembwShare(0.2)), other: NOTHING_HELD}
     assert partitions.held() == {held}
     assert guests.topology() == host.topology
     assert guests.stopped() == {ended}
@@ -333,7 +372,7 @@ def test_here_nothing_divides_a_cache_and_that_is_told():
     assert opened.actuator.held() == frozenset()
     give_back(opened, "00000000-0000-0000-0000-000000000001")
     with pytest.raises(ApplyFailed):
-        hold(opened, "00000000-0000-0000-0000-000000000001", HALF)
+        hold(opened, "00000000-0000-0000-0000-000000000001", *HALF)
     for name, words in (("resctrl", "not mounted"), ("soup", "auto, none or one of resctrl")):
         with pytest.raises(PartitionUnavailable, match=words):
             open_partition(name, None)
@@ -341,10 +380,10 @@ def test_here_nothing_divides_a_cache_and_that_is_told():
 
 def test_told_to_divide_nothing_it_still_undoes_what_an_earlier_agent_held(subject):
     uuid = subject.boot()
-    hold(subject, uuid, HALF)
+    hold(subject, uuid, *HALF)
     subject.actuator = UndoOnly(subject.actuator)
     assert seen(subject, uuid) == HALF
     with pytest.raises(ApplyFailed):
-        hold(subject, uuid, Partition(0.25, 0.5))
+        hold(subject, uuid, LlcShare(0.25))
     give_back(subject, uuid)
-    assert seen(subject, uuid) == Partition()
+    assert seen(subject, uuid) == NOTHING_HELD

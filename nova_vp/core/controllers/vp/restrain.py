@@ -11,7 +11,8 @@ from nova_vp.core.controllers.vp.context import DecisionContext, want_of
 from nova_vp.core.model.candidate import Candidate
 from nova_vp.core.model.cpu_cap import CAP_STEP, loss_ratio, next_lower_cap
 from nova_vp.core.types.detection import Detection, Kind
-from nova_vp.core.types.knob import Knob, Partition
+from nova_vp.core.types.guest import Guest
+from nova_vp.core.types.knob import Knob, LlcShare, MembwShare
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.reason import Reason, Rejection, Rung
 from nova_vp.core.types.want import Alternative, PredictedLoss, Setting, Want
@@ -24,16 +25,17 @@ def partition(
     rejected: list[Alternative],
 ) -> Want | None:
     """Where the hardware can: who lives off no cache gets a corner of it, or less bandwidth."""
-    if Knob.PARTITION not in context.host.knobs:
+    is_cache = detection.kind is Kind.CACHE
+    if (Knob.LLC if is_cache else Knob.MEMBW) not in context.host.knobs:
         return None
     for uuid in suspects:
         guest = context.host.guests[uuid]
-        value = _smaller(guest.partition, detection.kind, context.policy)
         profile = context.host.undisturbed.get(uuid)
         lives_off_cache = profile is not None and profile.sensitivity.cache
-        if value == guest.partition or (detection.kind is Kind.CACHE and lives_off_cache):
+        setting = _smaller(guest, detection.kind, context.policy)
+        if setting is None or (is_cache and lives_off_cache):
             continue
-        candidate = _in_place(Rung.PARTITION, Setting(uuid, Knob.PARTITION, value))
+        candidate = _in_place(Rung.PARTITION, setting)
         predicted_loss = PredictedLoss(0.0, 0.0)
         return want_of(
             context.host, candidate, Reason.PARTITION, predicted_loss, detection, rejected
@@ -41,10 +43,13 @@ def partition(
     return None
 
 
-def _smaller(now: Partition, kind: Kind, policy: Policy) -> Partition:
+def _smaller(guest: Guest, kind: Kind, policy: Policy) -> Setting | None:
+    """None: it has no more than that already."""
     if kind is Kind.CACHE:
-        return now._replace(llc_ratio=min(now.llc_ratio, policy.partition_llc_ratio))
-    return now._replace(bandwidth_ratio=min(now.bandwidth_ratio, policy.partition_bandwidth_ratio))
+        share = LlcShare(policy.partition_llc_ratio)
+        return Setting(guest.uuid, Knob.LLC, share) if share < guest.llc else None
+    bandwidth = MembwShare(policy.partition_bandwidth_ratio)
+    return Setting(guest.uuid, Knob.MEMBW, bandwidth) if bandwidth < guest.membw else None
 
 
 def cap(
