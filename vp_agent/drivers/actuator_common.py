@@ -2,25 +2,34 @@
 """What both actuators do alike: read a guest's placement back, refuse what is beyond its bound,
 and find what to restore."""
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from nova_vp.core.types.knob import Cpus
 from nova_vp.cpuset import format_cpus
 from vp_agent.drivers.base import ApplyFailed, GuestGone
 from vp_agent.drivers.domain_xml import DomainDescription
-from vp_agent.drivers.domains import Domains
+from vp_agent.drivers.domains import Domain, Domains
 from vp_agent.drivers.vcpu_threads import read_affinity
+
+Seen = TypeVar("Seen")
 
 
 def read_placement(domains: Domains, uuid: str) -> Cpus:
     """From the kernel: one set if all vCPUs have the same. Raises GuestGone, HostUnavailable."""
+    return together(looked_twice(domains, uuid, lambda domain: read_affinity(domain.tids)))
+
+
+def looked_twice(domains: Domains, uuid: str, look: Callable[[Domain], Seen]) -> Seen:
+    """`look` raises ProcessLookupError. Raises GuestGone, HostUnavailable."""
     try:
-        affinities = read_affinity(domains.find(uuid).tids)
+        return look(domains.find(uuid))
     except ProcessLookupError:
         # A vCPU was unplugged, or the guest ended: the second look tells which.
         try:
-            affinities = read_affinity(domains.reread(uuid).tids)
+            return look(domains.reread(uuid))
         except ProcessLookupError as exc:
             raise GuestGone(f"server {uuid} has just ended") from exc
-    return together(affinities)
 
 
 def together(cpus: Cpus) -> Cpus:

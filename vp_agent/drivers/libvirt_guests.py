@@ -12,7 +12,7 @@ from vp_agent.drivers.actuator_common import together
 from vp_agent.drivers.base import VcpuThreads
 from vp_agent.drivers.domain_xml import Obstacle
 from vp_agent.drivers.domains import Domain, Domains, Running
-from vp_agent.drivers.vcpu_quota import Quotas
+from vp_agent.drivers.vcpu_quota import quota_reading
 from vp_agent.drivers.vcpu_threads import read_affinity
 
 _MIGRATING = Obstacle(Unmanaged.MIGRATING, "a migration or another libvirt job is under way")
@@ -28,7 +28,7 @@ class LibvirtGuests:
         self._domains = domains
         self._threads: tuple[VcpuThreads, ...] = ()
         self._seen: tuple[Domain, ...] = ()
-        self._quotas = Quotas()
+        self._quotas = quota_reading()
 
     def topology(self) -> Topology:
         return self._domains.topology()

@@ -5,65 +5,28 @@ What both actuators do alike. The kernel shows what holds, whoever set it; libvi
 libvirt was told, which a migration carries along.
 """
 
-import random
-import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any, cast
 
 from nova_vp.core.types.knob import NO_QUOTA, Knob, Quota
-from vp_agent.drivers.base import ApplyFailed, GuestGone
+from vp_agent.drivers.actuator_common import looked_twice
+from vp_agent.drivers.base import ApplyFailed
 from vp_agent.drivers.cgroups import CpuGroup, NoCpuGroup, cpu_group, read_quota, writing_order
 from vp_agent.drivers.domain_xml import DomainDescription
 from vp_agent.drivers.domains import Domain, Domains
+from vp_agent.drivers.paced_reading import PacedReading
 from vp_agent.drivers.vcpu_pinning import CONFIG, LIVE
 
 SHORTEST_US = 1000
 """Of quota and period, for the kernel and for libvirt."""
 LONGEST_PERIOD_US = 1_000_000
-LOOK_EVERY_S = 30.0
-"""At guests that we have not capped and of which libvirt tells no change."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    domain: Domain
-    groups: tuple[CpuGroup, ...]
-    quota: Quota | None
-    """None: not yet read."""
-    next_s: float
-
-
-class Quotas:
-    """The quota of every guest, tick after tick; the files' paths are looked up once."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._seen: dict[str, _Seen] = {}
-
-    def of(self, domain: Domain) -> Quota:
-        """Raises ProcessLookupError."""
-        uuid, applied = domain.description.uuid, domain.applied
-        held = applied.of(Knob.CPU_CAP) if applied else None
-        seen, now_s = self._seen.get(uuid), self._clock()
-        if seen is None or seen.domain.generation != domain.generation:
-            # Guests that are first seen together are not all looked at together ever after.
-            next_s = now_s + LOOK_EVERY_S * random.random()
-            seen = _Seen(domain, groups_of(domain), None, next_s)
-        is_time = now_s >= seen.next_s
-        if held or seen.quota is None or seen.domain is not domain or is_time:
-            ours = cast(Quota, held.value) if held else None
-            # One that is just starting or arriving has none until libvirt has made them.
-            groups = seen.groups or groups_of(domain)
-            quota = one_of(_read_all(groups), ours)
-            next_s = now_s + LOOK_EVERY_S if is_time else seen.next_s
-            seen = _Seen(domain, groups, quota, next_s)
-        self._seen[uuid] = seen
-        return seen.quota or NO_QUOTA
-
-    def forget_others(self, present: Iterable[str]) -> None:
-        present = set(present)
-        self._seen = {uuid: seen for uuid, seen in self._seen.items() if uuid in present}
+def quota_reading() -> PacedReading[tuple[CpuGroup, ...], Quota]:
+    """For the guests of every tick."""
+    return PacedReading(
+        Knob.CPU_CAP, groups_of, lambda groups, ours: one_of(_read_all(groups), ours)
+    )
 
 
 def groups_of(domain: Domain) -> tuple[CpuGroup, ...]:
@@ -91,14 +54,7 @@ def _limit(quota: Quota) -> float:
 
 def read_quotas(domains: Domains, uuid: str) -> tuple[Quota, ...]:
     """Of each vCPU, from the kernel. Raises GuestGone, HostUnavailable."""
-    try:
-        return _read_all(groups_of(domains.find(uuid)))
-    except ProcessLookupError:
-        # A vCPU was unplugged, or the guest ended: the second look tells which.
-        try:
-            return _read_all(groups_of(domains.reread(uuid)))
-        except ProcessLookupError as exc:
-            raise GuestGone(f"server {uuid} has just ended") from exc
+    return looked_twice(domains, uuid, lambda domain: _read_all(groups_of(domain)))
 
 
 def read_back(domains: Domains, uuid: str, wanted: Quota) -> None:

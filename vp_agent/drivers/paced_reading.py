@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the kernel says of one knob of every guest, tick after tick, at little cost.
+
+A guest that we hold is read each time, so that somebody else's change is seen at once; the others
+now and then, and when libvirt tells of a change. Where to read is looked up once per start.
+"""
+
+import random
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Generic, TypeVar, cast
+
+from nova_vp.core.types.knob import Knob, Value
+from vp_agent.drivers.domains import Domain
+
+LOOK_EVERY_S = 30.0
+"""At guests that we do not hold and of which libvirt tells no change."""
+
+Place = TypeVar("Place")
+Seen = TypeVar("Seen", bound=Value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Look(Generic[Place, Seen]):
+    domain: Domain
+    place: Place
+    value: Seen
+    next_s: float
+
+
+class PacedReading(Generic[Place, Seen]):
+    def __init__(
+        self,
+        knob: Knob,
+        find: Callable[[Domain], Place],
+        read: Callable[[Place, Seen | None], Seen],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`find`: where to read; false for a guest that is just starting or arriving, which is then
+        asked again. `read`: what stands there, given what we hold. Both raise ProcessLookupError.
+        """
+        self._knob = knob
+        self._find = find
+        self._read = read
+        self._clock = clock
+        self._last: dict[str, _Look[Place, Seen]] = {}
+
+    def of(self, domain: Domain) -> Seen:
+        """Raises ProcessLookupError."""
+        uuid, applied = domain.description.uuid, domain.applied
+        held = applied.of(self._knob) if applied else None
+        last, now_s = self._last.get(uuid), self._clock()
+        is_new = last is None or last.domain.generation != domain.generation
+        if last and not is_new and not held and last.domain is domain and now_s < last.next_s:
+            return last.value
+        place = (last.place if last and not is_new else None) or self._find(domain)
+        value = self._read(place, cast(Seen, held.value) if held else None)
+        self._last[uuid] = _Look(domain, place, value, self._next_s(last, is_new, now_s))
+        return value
+
+    def _next_s(self, last: _Look[Place, Seen] | None, is_new: bool, now_s: float) -> float:
+        if last is None or is_new:
+            # Guests that are first seen together are not all looked at together ever after.
+            return now_s + LOOK_EVERY_S * random.random()
+        return now_s + LOOK_EVERY_S if now_s >= last.next_s else last.next_s
+
+    def forget_others(self, present: Iterable[str]) -> None:
+        present = set(present)
+        self._last = {uuid: look for uuid, look in self._last.items() if uuid in present}
