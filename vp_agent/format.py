@@ -7,7 +7,18 @@ Pure, and for people: no program reads it back.
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from nova_vp.core.types.knob import Cpus, Knob, LlcShare, MembwShare, Quota, Shares, Value
+from nova_vp.core.types.knob import (
+    NO_CPU_WEIGHT,
+    WEIGHT_RANGES,
+    Cpus,
+    CpuWeight,
+    Knob,
+    LlcShare,
+    MembwShare,
+    Quota,
+    Shares,
+    Value,
+)
 from nova_vp.cpuset import format_cpus
 
 LONGEST = 255
@@ -45,6 +56,14 @@ def _cap(value: Value) -> str:
     return "none" if quota.quota_us < 0 else f"{_percent(quota.cores)} of each vCPU"
 
 
+def _weight(value: Value) -> str:
+    """`2048 (default 1024)`: a number of one host says little on another one."""
+    weight = cast(CpuWeight, value)
+    if weight == NO_CPU_WEIGHT:
+        return "unknown"
+    return f"{weight.number} (default {WEIGHT_RANGES[weight.unit].default})"
+
+
 def _memory(value: Value) -> str:
     """`node 0 60 %, node 1 40 %`."""
     shares = cast(Shares, value)
@@ -70,6 +89,7 @@ def _percent(ratio: float) -> str:
 _TEXTS = {
     Knob.PLACEMENT: _placement,
     Knob.CPU_CAP: _cap,
+    Knob.CPU_WEIGHT: _weight,
     Knob.MEMORY: _memory,
     Knob.LLC: _llc,
     Knob.MEMBW: _membw,

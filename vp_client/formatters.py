@@ -198,7 +198,7 @@ def _tenants(action: Told) -> str:
     return f"{action['at']} {action['what']} ({action['result']})"
 
 
-KNOBS = {"placement": "CPUs", "cpu-cap": "cap"}
+KNOBS = {"placement": "CPUs", "cpu-cap": "cap", "cpu-weight": "weight"}
 """The others go by their names."""
 
 

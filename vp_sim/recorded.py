@@ -15,6 +15,7 @@ from nova_vp.core.types.guest import Guest, MemoryMove
 from nova_vp.core.types.knob import (
     Applied,
     Cpus,
+    CpuWeight,
     Held,
     Knob,
     LlcShare,
@@ -69,6 +70,8 @@ def _turned(guest: Guest, knob: Knob, value: Value) -> Guest:
         return guest._replace(placement=all_cpus(cpus), vcpu_placement=cpus if cpus[1:] else ())
     if knob is Knob.CPU_CAP:
         return guest._replace(quota=cast(Quota, value))
+    if knob is Knob.CPU_WEIGHT:
+        return guest._replace(cpu_weight=cast(CpuWeight, value))
     if knob is Knob.LLC:
         return guest._replace(llc=cast(LlcShare, value))
     if knob is Knob.MEMBW:

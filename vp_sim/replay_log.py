@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from nova_vp.core.types.knob import LlcShare, MembwShare, Quota, Value
+from nova_vp.core.types.knob import CpuWeight, LlcShare, MembwShare, Quota, Value
 from nova_vp.cpuset import format_cpus
 from nova_vp.recording.file_format import Made, Section, Told
 from vp_sim.recorded import Wish
@@ -86,6 +86,8 @@ def _name(names: Mapping[str, str], uuid: str) -> str:
 def value_text(value: Value) -> str:
     if isinstance(value, Quota):
         return f"{value.cores:.2f} cores per vCPU"
+    if isinstance(value, CpuWeight):
+        return f"{value.number} {value.unit.value}"
     if isinstance(value, LlcShare):
         return f"{value.ratio:.0%} of the cache"
     if isinstance(value, MembwShare):

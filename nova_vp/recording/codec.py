@@ -13,7 +13,16 @@ import typing
 from collections.abc import Callable, Container, Mapping
 from typing import Any, NamedTuple, cast
 
-from nova_vp.core.types.knob import Cpus, Knob, LlcShare, MembwShare, Quota, Shares, Value
+from nova_vp.core.types.knob import (
+    Cpus,
+    CpuWeight,
+    Knob,
+    LlcShare,
+    MembwShare,
+    Quota,
+    Shares,
+    Value,
+)
 
 Json = Any
 
@@ -115,6 +124,7 @@ def _defaults_of(kind: type) -> Mapping[str, Any]:
 
 _KNOB_OF: Mapping[type, Knob] = {
     Quota: Knob.CPU_CAP,
+    CpuWeight: Knob.CPU_WEIGHT,
     LlcShare: Knob.LLC,
     MembwShare: Knob.MEMBW,
 }

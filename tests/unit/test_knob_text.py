@@ -3,7 +3,17 @@
 
 import pytest
 
-from nova_vp.core.types.knob import NO_QUOTA, Knob, LlcShare, MembwShare, Quota, Value
+from nova_vp.core.types.knob import (
+    NO_CPU_WEIGHT,
+    NO_QUOTA,
+    CpuWeight,
+    Knob,
+    LlcShare,
+    MembwShare,
+    Quota,
+    Value,
+    WeightUnit,
+)
 from vp_agent.format import LONGEST, cpu_list, knob_text
 
 LOW, HIGH = frozenset({0, 1}), frozenset({2, 3})
@@ -19,6 +29,9 @@ LOW, HIGH = frozenset({0, 1}), frozenset({2, 3})
         (Knob.CPU_CAP, NO_QUOTA, "none"),
         (Knob.CPU_CAP, Quota(45_000, 100_000), "45 % of each vCPU"),
         (Knob.CPU_CAP, Quota(12_500, 100_000), "12.5 % of each vCPU"),
+        (Knob.CPU_WEIGHT, CpuWeight(400), "400 (default 100)"),
+        (Knob.CPU_WEIGHT, CpuWeight(400, WeightUnit.SHARES), "400 (default 1024)"),
+        (Knob.CPU_WEIGHT, NO_CPU_WEIGHT, "unknown"),
         (Knob.MEMORY, ((0, 1.0),), "node 0 100 %"),
         (Knob.MEMORY, ((0, 0.6), (2, 0.4)), "node 0 60 %, node 2 40 %"),
         (Knob.MEMORY, (), "unknown"),
@@ -37,6 +50,7 @@ def test_every_knob_has_text(knob: Knob) -> None:
     values: dict[Knob, Value] = {
         Knob.PLACEMENT: (LOW,),
         Knob.CPU_CAP: NO_QUOTA,
+        Knob.CPU_WEIGHT: NO_CPU_WEIGHT,
         Knob.MEMORY: ((0, 1.0),),
         Knob.LLC: LlcShare(),
         Knob.MEMBW: MembwShare(),

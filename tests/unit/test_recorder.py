@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nova_vp.core.types.knob import Knob, LlcShare, MembwShare, Quota
+from nova_vp.core.types.knob import CpuWeight, Knob, LlcShare, MembwShare, Quota
 from nova_vp.core.types.policy import Controller, Homing, Mode, Policy
 from nova_vp.core.types.reason import Reason
 from nova_vp.core.types.topology import Limits
@@ -474,6 +474,7 @@ def test_replay_refuses_time_that_stands_still(tape, capsys):
 WISHES = {
     Knob.PLACEMENT: (frozenset({0}),),
     Knob.CPU_CAP: Quota(50_000, 100_000),
+    Knob.CPU_WEIGHT: CpuWeight(400),
     Knob.MEMORY: ((0, 1.0),),
     Knob.LLC: LlcShare(0.5),
     Knob.MEMBW: MembwShare(0.2),
@@ -509,6 +510,7 @@ def test_a_policy_on_a_recorded_host_sees_its_own_doing(world, tmp_path):
     assert [event["what"] for event in as_json(replayed)["policies"]["corner"]] == [
         "server-1 placement 0",
         "server-1 cpu-cap 0.50 cores per vCPU",
+        "server-1 cpu-weight 400 weight",
         "server-1 memory 0:100%",
         "server-1 llc 50% of the cache",
         "server-1 membw 20% of the bandwidth",

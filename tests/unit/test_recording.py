@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nova_vp.core.types.guest import Guest
-from nova_vp.core.types.knob import Knob, LlcShare, MembwShare, Quota, Value
+from nova_vp.core.types.knob import CpuWeight, Knob, LlcShare, MembwShare, Quota, Value, WeightUnit
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Mode, Policy
 from nova_vp.core.types.sample import Reading
@@ -65,7 +65,7 @@ def test_over_an_earlier_value_what_changed_is_enough(kind, data):
 @pytest.mark.parametrize(
     "value",
     [(), (frozenset(),), (frozenset({3}), frozenset({1, 2})), ((0, 0.5), (1, 0.5)), Quota(5),
-     LlcShare(0.5), MembwShare(0.5)],
+     CpuWeight(5), CpuWeight(2048, WeightUnit.SHARES), LlcShare(0.5), MembwShare(0.5)],
 )  # fmt: skip
 def test_values_of_knobs_keep_their_kind(value):
     codec = codec_of(Value)

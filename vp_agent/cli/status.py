@@ -11,7 +11,11 @@ from vp_agent.format import limits_line
 
 _COLUMNS = ("SERVER", "CPUS", "STATE", "MF", "MPKI", "DEGRADED", "NOTE")
 _WIDTHS = (24, 9, 5, 5, 7, 8, 36)
-_KNOBS = {Knob.PLACEMENT.value: "CPUs", Knob.CPU_CAP.value: "cap"}
+_KNOBS = {
+    Knob.PLACEMENT.value: "CPUs",
+    Knob.CPU_CAP.value: "cap",
+    Knob.CPU_WEIGHT.value: "weight",
+}
 
 
 def render(report: Mapping[str, Any]) -> str:

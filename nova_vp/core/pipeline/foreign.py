@@ -12,8 +12,8 @@ from nova_vp.core.types.state import CoreState
 def respect_foreign_changes(
     state: CoreState, picture: Picture
 ) -> tuple[Picture, CoreState, tuple[str, ...]]:
-    """A placement or quota that is neither ours nor the original is somebody else's: so is the
-    guest from then on."""
+    """A placement, quota or weight that is neither ours nor the original is somebody else's: so is
+    the guest from then on."""
     seen = {
         guest.uuid: guest.generation
         for guest in picture.guests
@@ -22,6 +22,7 @@ def respect_foreign_changes(
         and (
             _is_foreign(applied, Knob.PLACEMENT, guest.cpus)
             or _is_foreign(applied, Knob.CPU_CAP, guest.quota)
+            or _is_foreign(applied, Knob.CPU_WEIGHT, guest.cpu_weight)
         )
     }
     generations = {guest.uuid: guest.generation for guest in picture.guests}
@@ -42,6 +43,6 @@ def _left_alone(guest: Guest) -> Guest:
     if guest.unmanaged:
         return guest
     detail = (
-        "its vCPUs were placed or limited by hand or by another tool; reboot it to hand it back"
+        "its CPUs, quota or weight were set by hand or by another tool; reboot it to hand it back"
     )
     return guest._replace(unmanaged=Unmanaged.FOREIGN_CHANGE, unmanaged_detail=detail)

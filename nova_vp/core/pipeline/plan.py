@@ -15,6 +15,7 @@ from nova_vp.core.types.action import Action, Change
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.knob import (
     Cpus,
+    CpuWeight,
     Held,
     Knob,
     LlcShare,
@@ -34,8 +35,10 @@ REST = 0.02
 
 _ALWAYS = (Reason.RENEW_CAP, Reason.REVOKED)
 """A lease runs on, memory may just have begun to move: what stands is not all there is."""
-_FORGOTTEN = (Knob.PLACEMENT, Knob.LLC, Knob.MEMBW)
-"""What new vCPU threads start without."""
+_FORGOTTEN = (Knob.PLACEMENT, Knob.CPU_WEIGHT, Knob.LLC, Knob.MEMBW)
+"""What new vCPU threads start without, and what systemd writes back (daemon-reload)."""
+
+_NUMBERS = Quota | CpuWeight | LlcShare | MembwShare
 
 
 def plan(wants: Iterable[Want], state: CoreState, picture: Picture) -> tuple[Action, ...]:
@@ -90,7 +93,7 @@ def _lease_until_s(setting: Setting, held: Held | None, now_s: float) -> float |
 
 def differs(one: Value, other: Value) -> bool:
     """Memory is where it is wanted once all but a rest of it is: some pages cannot move."""
-    if one == other or not one or not other or isinstance(one, Quota | LlcShare | MembwShare):
+    if one == other or not one or not other or isinstance(one, _NUMBERS):
         return one != other
     if isinstance(one[0], frozenset):
         return one != other
@@ -104,6 +107,8 @@ def value_now(guest: Guest, knob: Knob) -> Value:
         return guest.cpus
     if knob is Knob.CPU_CAP:
         return guest.quota
+    if knob is Knob.CPU_WEIGHT:
+        return guest.cpu_weight
     if knob is Knob.MEMORY:
         return guest.memory_shares
     return guest.llc if knob is Knob.LLC else guest.membw
@@ -144,8 +149,8 @@ def _evidence(want: Want) -> Mapping[str, float]:
 
 
 def lost_settings(picture: Picture) -> tuple[Want, ...]:
-    """What the host forgot of our journal: new vCPU threads run anywhere, and no share of cache or
-    bandwidth binds them.
+    """What the host forgot of our journal: new vCPU threads run anywhere, no share of cache or
+    bandwidth binds them, and a weight can be written back.
 
     A placement beyond the guest's bound of now (a CPU went offline) stays forgotten.
     """

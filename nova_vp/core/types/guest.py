@@ -7,10 +7,12 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from nova_vp.core.types.knob import (
+    NO_CPU_WEIGHT,
     NO_LLC_LIMIT,
     NO_MEMBW_LIMIT,
     NO_QUOTA,
     Cpus,
+    CpuWeight,
     LlcShare,
     MembwShare,
     Quota,
@@ -87,6 +89,8 @@ class Guest(NamedTuple):
     cap_floor_ratio: float | None = None
     """Least share of each vCPU that a cap must leave it; None: it is never capped."""
     quota: Quota = NO_QUOTA
+    """Read back from the host."""
+    cpu_weight: CpuWeight = NO_CPU_WEIGHT
     """Read back from the host."""
     memory_split: Shares = ()
     """`vp:memory_split`: shares over as many nodes, to be given at creation; empty: one node."""

@@ -6,6 +6,7 @@ Nothing here decides.
 """
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
@@ -15,6 +16,8 @@ class Knob(enum.Enum):
     """Which CPUs the vCPU threads may run on; the emulator threads follow."""
     CPU_CAP = "cpu-cap"
     """How much of a CPU each vCPU may use."""
+    CPU_WEIGHT = "cpu-weight"
+    """What it counts for beside other servers where CPU is short."""
     MEMORY = "memory"
     """On which NUMA nodes its memory lies."""
     LLC = "llc"
@@ -43,6 +46,41 @@ class Quota(NamedTuple):
 
 NO_QUOTA = Quota()
 
+
+class WeightUnit(enum.Enum):
+    """A host has one of them, and a number of the one says nothing on a host of the other."""
+
+    WEIGHT = "weight"
+    """`cpu.weight` of cgroup version 2."""
+    SHARES = "shares"
+    """`cpu.shares` of cgroup version 1."""
+
+
+class WeightRange(NamedTuple):
+    least: int
+    most: int
+    default: int
+    """Of a server to which Nova gives nothing else."""
+
+
+WEIGHT_RANGES: Mapping[WeightUnit, WeightRange] = {
+    WeightUnit.WEIGHT: WeightRange(1, 10_000, 100),
+    WeightUnit.SHARES: WeightRange(2, 262_144, 1024),
+}
+"""The kernel's."""
+
+
+class CpuWeight(NamedTuple):
+    """CPU_WEIGHT: of the server's cgroup as a whole, all its vCPUs and QEMU's other threads."""
+
+    number: int = 0
+    unit: WeightUnit = WeightUnit.WEIGHT
+
+
+NO_CPU_WEIGHT = CpuWeight()
+"""Nobody can say: it has no cgroup of its own, or runs only where nobody else wants to. As an
+original: what Nova gives, whatever number that is on this host."""
+
 Shares = tuple[tuple[int, float], ...]
 """MEMORY: (node, share of the guest's pages), by node; the shares add up to 1."""
 
@@ -64,7 +102,7 @@ class MembwShare(NamedTuple):
 
 NO_MEMBW_LIMIT = MembwShare()
 
-Value = Cpus | Quota | Shares | LlcShare | MembwShare
+Value = Cpus | Quota | CpuWeight | Shares | LlcShare | MembwShare
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,8 @@ def a_node(limit=None):
         ((), "CPUs 0 -> 1"),
         ((a_change(ME, "placement", "0-1", "2"),), "CPUs 0-1 -> 2"),
         ((a_change(ME, "cpu-cap", "none", "90 %", "AT"),), "cap none -> 90 % until AT"),
+        ((a_change(ME, "cpu-weight", "100", "400"),), "weight 100 -> 400"),
+        ((a_change(ME, "llc", "none", "25 % of the cache"),), "llc none -> 25 % of the cache"),
         (
             (
                 a_change(ME, "memory", "node 0 100 %", "node 1 100 %"),

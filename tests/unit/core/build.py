@@ -308,6 +308,8 @@ class Host:
         if change.knob is Knob.MEMORY:
             kib = tuple((node, round(share * guest.memory_kib)) for node, share in change.to)
             return guest._replace(memory_by_node=kib)
+        if change.knob is Knob.CPU_WEIGHT:
+            return guest._replace(cpu_weight=change.to)
         if change.knob is Knob.LLC:
             return guest._replace(llc=change.to)
         return guest._replace(membw=change.to)
