@@ -6,11 +6,22 @@ agent on the same host (`restart_agent`) shares nothing with the old one but the
 """
 
 import os
+from pathlib import Path
 from typing import Any, Protocol
 
 import libvirt
 
-from nova_vp.core.types.knob import NO_QUOTA, Applied, Cpus, Held, Knob, Quota, all_cpus
+from nova_vp.core.types.knob import (
+    NO_QUOTA,
+    Applied,
+    Cpus,
+    CpuWeight,
+    Held,
+    Knob,
+    Quota,
+    WeightUnit,
+    all_cpus,
+)
 from tests.domain_xml import a_domain, nova_metadata
 from tests.libvirt_host import LibvirtHost
 from vp_agent.drivers import actuator_kernel
@@ -19,7 +30,7 @@ from vp_agent.drivers.base import Actuator, GuestsDriver, Journal
 from vp_agent.drivers.cgroups import cpu_group, read_quota
 from vp_agent.drivers.connection import Connection
 from vp_agent.drivers.domains import Domains
-from vp_agent.drivers.fake import FakeActuator, FakeGuests, FakeHost, FakeJournal
+from vp_agent.drivers.fake import UNIT, FakeActuator, FakeGuests, FakeHost, FakeJournal
 from vp_agent.drivers.journal import LibvirtJournal
 from vp_agent.drivers.libvirt_guests import LibvirtGuests
 from vp_agent.drivers.vcpu_threads import read_emulator_affinity, read_tids
@@ -32,7 +43,11 @@ class Subject(Protocol):
     all_cpus: frozenset[int]
 
     def boot(
-        self, cpus: frozenset[int] | None = None, vcpus: int = 2, quota: Quota = NO_QUOTA
+        self,
+        cpus: frozenset[int] | None = None,
+        vcpus: int = 2,
+        quota: Quota = NO_QUOTA,
+        shares: int | None = None,
     ) -> str: ...
     def end(self, uuid: str) -> None: ...
     def soft_reboot(self, uuid: str) -> None: ...
@@ -44,6 +59,9 @@ class Subject(Protocol):
     def emulator_affinity(self, uuid: str) -> frozenset[int]: ...
     def quotas(self, uuid: str) -> set[Quota]: ...
     def cap_by_hand(self, uuid: str, quota: Quota) -> None: ...
+    def weight(self, uuid: str) -> CpuWeight: ...
+    def weigh_by_hand(self, uuid: str, number: int) -> None: ...
+    def reload_host(self) -> None: ...
     def stop_host(self) -> None: ...
     def start_host(self) -> None: ...
     def restart_agent(self) -> None: ...
@@ -79,16 +97,20 @@ class LibvirtSubject:
             self._connection.close()
 
     def boot(
-        self, cpus: frozenset[int] | None = None, vcpus: int = 2, quota: Quota = NO_QUOTA
+        self,
+        cpus: frozenset[int] | None = None,
+        vcpus: int = 2,
+        quota: Quota = NO_QUOTA,
+        shares: int | None = None,
     ) -> str:
-        """A quota stands in the flavor and, by Nova, in the XML."""
+        """A quota and shares stand in the flavor and, by Nova, in the XML."""
         cpuset = ",".join(map(str, sorted(cpus or self.all_cpus)))
-        specs, body = {}, ""
+        named = {"shares": shares} if shares else {}
         if quota != NO_QUOTA:
-            named = {"quota": str(quota.quota_us), "period": str(quota.period_us)}
-            specs = {f"quota:cpu_{name}": value for name, value in named.items()}
-            elements = "".join(f"<{name}>{value}</{name}>" for name, value in named.items())
-            body = f"<cputune>{elements}</cputune>"
+            named |= {"quota": quota.quota_us, "period": quota.period_us}
+        specs = {f"quota:cpu_{name}": str(value) for name, value in named.items()}
+        elements = "".join(f"<{name}>{value}</{name}>" for name, value in named.items())
+        body = f"<cputune>{elements}</cputune>" if named else ""
         metadata = nova_metadata(extra_specs=specs)
         return self.boot_xml(vcpus=vcpus, cpuset=cpuset, metadata=metadata, body=body)
 
@@ -143,6 +165,22 @@ class LibvirtSubject:
         parameters = {"vcpu_quota": quota.quota_us, "vcpu_period": quota.period_us}
         self.domain(uuid).setSchedulerParametersFlags(parameters, libvirt.VIR_DOMAIN_AFFECT_LIVE)
 
+    def weight(self, uuid: str) -> CpuWeight:
+        """By the kernel's own file, of the group above those of the vCPUs."""
+        group = Path(cpu_group(self.tids(uuid)[0]).path).parent
+        for unit, name in ((WeightUnit.WEIGHT, "cpu.weight"), (WeightUnit.SHARES, "cpu.shares")):
+            if (group / name).exists():
+                return CpuWeight(int((group / name).read_text()), unit)
+        raise AssertionError(f"{group} has no weight")
+
+    def weigh_by_hand(self, uuid: str, number: int) -> None:
+        self.domain(uuid).setSchedulerParametersFlags(
+            {"cpu_shares": number}, libvirt.VIR_DOMAIN_AFFECT_LIVE
+        )
+
+    def reload_host(self) -> None:
+        """Nothing here keeps a record of weights."""
+
     def live_xml(self, uuid: str) -> str:
         return self.domain(uuid).XMLDesc()
 
@@ -169,9 +207,14 @@ class FakeSubject:
         """Nothing is held."""
 
     def boot(
-        self, cpus: frozenset[int] | None = None, vcpus: int = 2, quota: Quota = NO_QUOTA
+        self,
+        cpus: frozenset[int] | None = None,
+        vcpus: int = 2,
+        quota: Quota = NO_QUOTA,
+        shares: int | None = None,
     ) -> str:
-        return self.host.boot(allowed_cpus=cpus or self.all_cpus, vcpus=vcpus, quota=quota)
+        about = {"cpu_weight": CpuWeight(shares, UNIT)} if shares else {}
+        return self.host.boot(allowed_cpus=cpus or self.all_cpus, vcpus=vcpus, quota=quota, **about)
 
     def end(self, uuid: str) -> None:
         self.host.end(uuid)
@@ -204,6 +247,15 @@ class FakeSubject:
     def cap_by_hand(self, uuid: str, quota: Quota) -> None:
         self.host.change(uuid, quota=quota)
 
+    def weight(self, uuid: str) -> CpuWeight:
+        return self.host.guests[uuid].guest.cpu_weight
+
+    def weigh_by_hand(self, uuid: str, number: int) -> None:
+        self.host.change(uuid, cpu_weight=CpuWeight(number, UNIT))
+
+    def reload_host(self) -> None:
+        """Nothing here keeps a record of weights."""
+
     def stop_host(self) -> None:
         self.host.is_up = False
 
@@ -223,6 +275,16 @@ def a_cap(uuid: str, quota: Quota, original: Quota = NO_QUOTA, epoch: int = 7) -
     """What the agent journals before it caps a guest."""
     held = Held(Knob.CPU_CAP, quota, original, "mitigation", "mitigation-2", until_s=1000.0)
     return Applied(uuid, epoch, (held,))
+
+
+def a_weight(uuid: str, weight: CpuWeight, original: CpuWeight, epoch: int = 7) -> Applied:
+    """What the agent journals before it weighs a guest."""
+    held = Held(Knob.CPU_WEIGHT, weight, original, "vp", "vp-3")
+    return Applied(uuid, epoch, (held,))
+
+
+def weigh(actuator: Actuator, uuid: str, weight: CpuWeight) -> None:
+    actuator.apply(uuid, Knob.CPU_WEIGHT, weight)
 
 
 def cap(actuator: Actuator, uuid: str, quota: Quota) -> None:

@@ -2,13 +2,18 @@
 """The private libvirtd that contract tests share (one per run, emptied after each test), and the
 hosts that the suites of guests, journal and actuators run on."""
 
+import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.host_subjects import FakeSubject, LibvirtSubject, Subject
 from tests.libvirt_host import LibvirtHost, missing_for_libvirt
 from tests.perf_shim import PerfShim
+from tests.regrouped_host import CPU_HIERARCHY, RealV1, RegroupedSubject, V2Tree
+from tests.systemd_manager import SystemdManager
+from vp_agent.drivers import cgroups, systemd_scopes
 
 
 @pytest.fixture(scope="session")
@@ -40,6 +45,46 @@ def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
     real = LibvirtSubject(request.getfixturevalue("libvirt_host"), request.param)
     yield real
     real.close()
+
+
+REGROUPED = ["scope, version 1", "plain, version 2", "scope, version 2"]
+
+
+@pytest.fixture(params=["fake", "kernel", "libvirt", *REGROUPED])
+def weighing(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Subject]:
+    """One host whose weights can be turned: as `subject`, or in groups as other hosts have them."""
+    if request.param == "fake":
+        yield FakeSubject()
+        return
+    host = request.getfixturevalue("libvirt_host")
+    if request.param not in REGROUPED:
+        real = LibvirtSubject(host, request.param)
+        yield real
+        real.close()
+        return
+    kind, version = request.param.split(", ")
+    with contextlib.ExitStack() as stack:
+        groups: RealV1 | V2Tree
+        if version == "version 1":
+            if not (CPU_HIERARCHY / "tasks").exists():
+                pytest.skip("this machine has cgroup version 2")
+            groups = RealV1(host.name)
+        else:
+            groups = V2Tree(tmp_path)
+            stack.callback(cgroups.mount.cache_clear)
+            monkeypatch.setattr(cgroups, "PROC", groups.proc)
+            monkeypatch.setattr(cgroups, "MOUNTS", groups.mounts)
+            cgroups.mount.cache_clear()
+        systemd = None
+        if kind == "scope":
+            systemd = stack.enter_context(SystemdManager(tmp_path, groups))
+            monkeypatch.setattr(systemd_scopes, "BOOTED", systemd.booted)
+            monkeypatch.setenv("DBUS_SYSTEM_BUS_ADDRESS", systemd.address)
+        regrouped = RegroupedSubject(host, groups, systemd)
+        stack.callback(regrouped.clean_up)
+        yield regrouped
 
 
 @pytest.fixture

@@ -5,8 +5,25 @@ from dataclasses import replace
 
 import pytest
 
-from nova_vp.core.types.knob import NO_QUOTA, Knob, Quota
-from tests.host_subjects import a_cap, an_applied, cap, place, placement, restore
+from nova_vp.core.types.knob import (
+    NO_CPU_WEIGHT,
+    NO_QUOTA,
+    WEIGHT_RANGES,
+    Held,
+    Knob,
+    Quota,
+    WeightUnit,
+)
+from tests.host_subjects import (
+    a_cap,
+    a_weight,
+    an_applied,
+    cap,
+    place,
+    placement,
+    restore,
+    weigh,
+)
 from vp_agent.drivers.base import ApplyFailed, GuestGone
 
 
@@ -271,3 +288,182 @@ def test_a_cap_on_a_guest_that_is_gone_says_so(subject):
         cap(subject.actuator, uuid, HALF)
     with pytest.raises(GuestGone):
         restore(subject.actuator, a_cap(uuid, HALF))
+
+
+def times(weight, factor):
+    return weight._replace(number=round(weight.number * factor))
+
+
+@pytest.mark.parametrize("shares", [None, 1500])
+def test_a_weight_is_set_and_what_stood_there_before_comes_back_verbatim(weighing, shares):
+    uuid = weighing.boot(shares=shares)
+    other = weighing.boot()
+    original, others = weighing.weight(uuid), weighing.weight(other)
+    assert original.number == (shares or WEIGHT_RANGES[original.unit].default)
+    heavy = times(original, 4)
+    entry = a_weight(uuid, heavy, original)
+    weighing.journal.write(entry)
+    weigh(weighing.actuator, uuid, heavy)
+    assert weighing.weight(uuid) == heavy
+    assert weighing.actuator.read(uuid, Knob.CPU_WEIGHT) == heavy
+    for _ in range(2):
+        restore(weighing.actuator, entry)
+        assert weighing.weight(uuid) == original
+    assert weighing.weight(other) == others
+
+
+@pytest.mark.parametrize("end", ["least", "most"])
+def test_every_weight_that_the_kernel_takes_can_be_set(weighing, end):
+    uuid = weighing.boot()
+    original = weighing.weight(uuid)
+    extreme = original._replace(number=getattr(WEIGHT_RANGES[original.unit], end))
+    weigh(weighing.actuator, uuid, extreme)
+    assert weighing.weight(uuid) == extreme
+
+
+def test_what_is_no_weight_of_this_host_is_refused_before_anything_changes(weighing):
+    uuid = weighing.boot()
+    original = weighing.weight(uuid)
+    least, most, default = WEIGHT_RANGES[original.unit]
+    [other] = set(WeightUnit) - {original.unit}
+    for wrong in (
+        original._replace(number=least - 1),
+        original._replace(number=most + 1),
+        original._replace(number=default + 1, unit=other),
+        NO_CPU_WEIGHT,
+    ):
+        with pytest.raises(ApplyFailed):
+            weigh(weighing.actuator, uuid, wrong)
+    assert weighing.weight(uuid) == original
+
+
+def test_each_tick_sees_the_weight_that_we_hold_and_whoever_changes_it(weighing):
+    uuid = weighing.boot()
+    original = weighing.weight(uuid)
+    assert the_guest(weighing).cpu_weight == original
+    heavy = times(original, 3)
+    weighing.journal.write(a_weight(uuid, heavy, original))
+    weigh(weighing.actuator, uuid, heavy)
+    guest = the_guest(weighing)
+    assert (guest.cpu_weight, guest.unmanaged) == (heavy, None)
+    weighing.weigh_by_hand(uuid, 77)
+    assert the_guest(weighing).cpu_weight == original._replace(number=77)
+
+
+def test_a_new_agent_restores_the_weight_that_the_old_one_changed(weighing):
+    uuid = weighing.boot(shares=300)
+    original = weighing.weight(uuid)
+    light = times(original, 0.1)
+    entry = a_weight(uuid, light, original)
+    weighing.journal.write(entry)
+    weigh(weighing.actuator, uuid, light)
+    weighing.restart_agent()
+    assert weighing.journal.read()[uuid] == entry
+    restore(weighing.actuator, weighing.journal.read()[uuid])
+    assert weighing.weight(uuid) == original
+
+
+def test_a_weight_and_its_original_outlast_what_the_host_writes_again(weighing):
+    """systemd's daemon-reload writes what systemd was told."""
+    uuid = weighing.boot()
+    original = weighing.weight(uuid)
+    heavy = times(original, 4)
+    weigh(weighing.actuator, uuid, heavy)
+    weighing.reload_host()
+    assert weighing.weight(uuid) == heavy
+    restore(weighing.actuator, a_weight(uuid, heavy, original))
+    weighing.reload_host()
+    assert weighing.weight(uuid) == original
+
+
+@pytest.mark.parametrize("shares", [None, 700])
+@pytest.mark.parametrize("of", ["another host", "nobody who can be read"])
+def test_an_original_that_says_nothing_here_becomes_what_nova_gives(weighing, shares, of):
+    """It was journalled on a host of the other cgroup version, or damaged."""
+    uuid = weighing.boot(shares=shares)
+    novas = weighing.weight(uuid)
+    heavy = times(novas, 4)
+    [unit] = set(WeightUnit) - {novas.unit}
+    foreign = novas._replace(number=1234, unit=unit) if of == "another host" else NO_CPU_WEIGHT
+    weigh(weighing.actuator, uuid, heavy)
+    restore(weighing.actuator, a_weight(uuid, heavy, foreign))
+    assert weighing.weight(uuid) == novas
+
+
+@pytest.mark.parametrize(
+    "weighing", ["fake", "plain, version 2", "scope, version 2"], indirect=True
+)
+def test_a_guest_that_somebody_made_idle_is_left_so(weighing):
+    """`cpu.idle`: the kernel shows the weight 0, and takes none."""
+    uuid = weighing.boot()
+    original = weighing.weight(uuid)
+    heavy = times(original, 2)
+    weigh(weighing.actuator, uuid, heavy)
+    weighing.weigh_by_hand(uuid, 0)
+    assert weighing.actuator.read(uuid, Knob.CPU_WEIGHT) == NO_CPU_WEIGHT
+    assert the_guest(weighing).cpu_weight == NO_CPU_WEIGHT
+    with pytest.raises(ApplyFailed):
+        weigh(weighing.actuator, uuid, heavy)
+    restore(weighing.actuator, a_weight(uuid, heavy, original))
+    assert weighing.weight(uuid).number == 0
+
+
+def test_a_weight_lasts_while_the_guest_and_the_host_services_rest(weighing):
+    uuid = weighing.boot()
+    original = weighing.weight(uuid)
+    heavy = times(original, 2)
+    weigh(weighing.actuator, uuid, heavy)
+    weighing.suspend(uuid)
+    weighing.resume(uuid)
+    weighing.stop_host()
+    assert weighing.weight(uuid) == heavy
+    weighing.start_host()
+    assert weighing.actuator.read(uuid, Knob.CPU_WEIGHT) == heavy
+    restore(weighing.actuator, a_weight(uuid, heavy, original))
+    assert weighing.weight(uuid) == original
+
+
+def test_a_soft_reboot_starts_at_novas_weight_and_can_be_weighed_again(weighing):
+    uuid = weighing.boot(shares=500)
+    novas = weighing.weight(uuid)
+    weigh(weighing.actuator, uuid, times(novas, 2))
+    weighing.soft_reboot(uuid)
+    assert weighing.weight(uuid) == novas
+    assert weighing.actuator.read(uuid, Knob.CPU_WEIGHT) == novas
+    weigh(weighing.actuator, uuid, times(novas, 3))
+    assert weighing.weight(uuid) == times(novas, 3)
+
+
+def test_a_weight_on_a_guest_that_is_gone_says_so(weighing):
+    uuid = weighing.boot()
+    original = weighing.weight(uuid)
+    heavy = times(original, 2)
+    weigh(weighing.actuator, uuid, heavy)
+    weighing.end(uuid)
+    with pytest.raises(GuestGone):
+        weighing.actuator.read(uuid, Knob.CPU_WEIGHT)
+    with pytest.raises(GuestGone):
+        weigh(weighing.actuator, uuid, heavy)
+    with pytest.raises(GuestGone):
+        restore(weighing.actuator, a_weight(uuid, heavy, original))
+
+
+def test_placed_capped_and_weighed_each_is_undone_alone(subject, applied, corner):
+    uuid = applied.guest_uuid
+    original = subject.weight(uuid)
+    heavy = times(original, 2)
+    every = applied.holding(a_cap(uuid, HALF).of(Knob.CPU_CAP))
+    every = every.holding(Held(Knob.CPU_WEIGHT, heavy, original, "vp", "vp-3"))
+    subject.journal.write(every)
+    place(subject.actuator, uuid, corner)
+    cap(subject.actuator, uuid, HALF)
+    weigh(subject.actuator, uuid, heavy)
+    assert (subject.affinities(uuid), subject.quotas(uuid)) == ({corner}, {HALF})
+    subject.actuator.restore(uuid, every.of(Knob.CPU_WEIGHT))
+    assert (subject.affinities(uuid), subject.quotas(uuid)) == ({corner}, {HALF})
+    assert subject.weight(uuid) == original
+    weigh(subject.actuator, uuid, heavy)
+    subject.actuator.restore(uuid, every.of(Knob.PLACEMENT))
+    subject.actuator.restore(uuid, every.of(Knob.CPU_CAP))
+    assert (subject.affinities(uuid), subject.quotas(uuid)) == ({subject.all_cpus}, {NO_QUOTA})
+    assert subject.weight(uuid) == heavy

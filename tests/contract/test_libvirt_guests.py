@@ -18,7 +18,15 @@ import pytest
 from nova_vp.core.types.guest import Isolation, Unmanaged
 from nova_vp.core.types.knob import NO_QUOTA, Applied, Held, Knob, Quota
 from tests.domain_xml import PROJECT_ID, nova_metadata
-from tests.host_subjects import LibvirtSubject, an_applied, cap, place, restore
+from tests.host_subjects import (
+    LibvirtSubject,
+    a_weight,
+    an_applied,
+    cap,
+    place,
+    restore,
+    weigh,
+)
 from tests.waiting import wait_until
 from vp_agent.drivers import actuator_kernel
 from vp_agent.drivers.actuator_libvirt import LibvirtActuator
@@ -167,10 +175,14 @@ def test_what_a_migration_left_in_the_persistent_xml_is_found_and_cleaned(subjec
 def test_the_kernel_actuator_leaves_no_trace_in_the_xml(subject):
     uuid = subject.boot()
     before = subject.live_xml(uuid)
-    entry = an_applied(uuid, CORNER, BOTH).holding(CAPPED)
+    given = subject.weight(uuid)
+    heavy = given._replace(number=4 * given.number)
+    weighed = Held(Knob.CPU_WEIGHT, heavy, given, "vp", "vp-3")
+    entry = an_applied(uuid, CORNER, BOTH).holding(CAPPED).holding(weighed)
     subject.journal.write(entry)
     place(subject.actuator, uuid, CORNER)
     cap(subject.actuator, uuid, HALF)
+    weigh(subject.actuator, uuid, heavy)
     assert "<cputune>" not in subject.live_xml(uuid)
     restore(subject.actuator, entry)
     subject.journal.drop(uuid)
@@ -192,6 +204,35 @@ def test_the_libvirt_actuator_leaves_pins_equal_to_the_bound_and_no_limit(subjec
     assert "<quota>-1</quota>" in subject.live_xml(uuid)
     assert NAMESPACE not in subject.live_xml(uuid)
     assert the_guest(subject).unmanaged is None
+
+
+def test_the_libvirt_actuator_leaves_the_weight_that_stood_there(subject):
+    """Live alone; libvirt has no call that takes `<shares>` out again."""
+    uuid = subject.boot()
+    actuator, given = LibvirtActuator(subject.domains), subject.weight(uuid)
+    heavy = given._replace(number=4 * given.number)
+    entry = a_weight(uuid, heavy, given)
+    subject.journal.write(entry)
+    weigh(actuator, uuid, heavy)
+    assert f"<shares>{heavy.number}</shares>" in subject.live_xml(uuid)
+    restore(actuator, entry)
+    subject.journal.drop(uuid)
+    assert f"<shares>{given.number}</shares>" in subject.live_xml(uuid)
+    assert "<shares>" not in subject.domain(uuid).XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+
+
+def test_what_libvirt_was_told_of_a_weight_is_taken_back_by_either_actuator(subject):
+    """It would set it again when it next starts the guest, and hand it to another host."""
+    for actuator in (actuator_kernel.create(subject.domains), LibvirtActuator(subject.domains)):
+        uuid = subject.boot(shares=1500)
+        given = subject.weight(uuid)
+        heavy = given._replace(number=4 * given.number)
+        entry = a_weight(uuid, heavy, given)
+        subject.journal.write(entry)
+        weigh(LibvirtActuator(subject.domains), uuid, heavy)
+        restore(actuator, entry)
+        assert subject.weight(uuid) == given
+        assert f"<shares>{given.number}</shares>" in subject.live_xml(uuid)
 
 
 @pytest.mark.parametrize("order", [1, -1])

@@ -15,8 +15,8 @@ import pytest
 
 import vp_agent
 from nova_vp.core.types.guest import Unmanaged
-from nova_vp.core.types.knob import NO_QUOTA, Knob, Quota
-from tests.host_subjects import LibvirtSubject, a_cap, an_applied, cap, place
+from nova_vp.core.types.knob import NO_QUOTA, WEIGHT_RANGES, Knob, Quota
+from tests.host_subjects import LibvirtSubject, a_cap, a_weight, an_applied, cap, place, weigh
 from tests.libvirt_host import LibvirtHost
 from tests.waiting import wait_until
 from vp_agent.cli.release import Release
@@ -29,6 +29,8 @@ HOOK = Path(vp_agent.__file__).parent / "hooks/qemu.d/nova-vp"
 BOTH = frozenset({0, 1})
 CORNER = frozenset({1})
 HALF = Quota(50_000, 90_000)
+HEAVY = 5000
+"""A weight that both cgroup versions take, and neither has by itself."""
 SOURCE_EPOCH = 7
 OWN_EPOCH = 9
 
@@ -74,11 +76,23 @@ def has_hook(request, destination: LibvirtHost) -> Iterator[bool]:
 
 def a_placed_guest(source: LibvirtSubject) -> str:
     uuid = source.boot()
+    given = source.weight(uuid)
+    heavy = given._replace(number=HEAVY)
     capped = a_cap(uuid, HALF).of(Knob.CPU_CAP)
-    source.journal.write(an_applied(uuid, CORNER, BOTH, SOURCE_EPOCH).holding(capped))
+    weighed = a_weight(uuid, heavy, given).of(Knob.CPU_WEIGHT)
+    entry = an_applied(uuid, CORNER, BOTH, SOURCE_EPOCH).holding(capped).holding(weighed)
+    source.journal.write(entry)
     place(source.actuator, uuid, CORNER)
     cap(source.actuator, uuid, HALF)
+    weigh(source.actuator, uuid, heavy)
     return uuid
+
+
+def is_free(there: LibvirtSubject, uuid: str) -> bool:
+    """It runs as on a host that never heard of us."""
+    weight = there.weight(uuid)
+    assert weight.number == WEIGHT_RANGES[weight.unit].default
+    return (there.affinities(uuid), there.quotas(uuid)) == ({BOTH}, {NO_QUOTA})
 
 
 def migrate(source: LibvirtSubject, uuid: str, destination: LibvirtHost) -> None:
@@ -119,15 +133,15 @@ def test_with_an_agent_there_nothing_is_left(source, destination, has_hook):
         there.journal, dict.fromkeys(there.actuator.knobs, there.actuator), OWN_EPOCH
     )
     assert executor.undo([entry], waits=True) == ()
-    assert (there.affinities(uuid), there.quotas(uuid)) == ({BOTH}, {NO_QUOTA})
+    assert is_free(there, uuid)
     assert there.emulator_affinity(uuid) == BOTH
     assert there.journal.read() == {}
     for flags in (0, libvirt.VIR_DOMAIN_XML_INACTIVE):
         assert NAMESPACE not in xml_of(destination, uuid, flags)
-        for ours in ("cpuset='1'", f"<quota>{HALF.quota_us}"):
+        for ours in ("cpuset='1'", f"<quota>{HALF.quota_us}", f"<shares>{HEAVY}"):
             assert ours not in xml_of(destination, uuid, flags)
     there.soft_reboot(uuid)
-    assert (there.affinities(uuid), there.quotas(uuid)) == ({BOTH}, {NO_QUOTA})
+    assert is_free(there, uuid)
     there.close()
 
 
@@ -136,7 +150,7 @@ def test_the_kernels_placement_and_cap_need_nobody_on_the_other_side(libvirt_hos
     uuid = a_placed_guest(source)
     migrate(source, uuid, destination)
     there = arrived(destination, uuid)
-    assert (there.affinities(uuid), there.quotas(uuid)) == ({BOTH}, {NO_QUOTA})
+    assert is_free(there, uuid)
     assert "<cputune>" not in xml_of(destination, uuid)
     there.soft_reboot(uuid)
     assert there.affinities(uuid) == {BOTH}
@@ -155,7 +169,7 @@ def test_who_was_let_go_of_first_needs_nobody_on_the_other_side(source, destinat
     migrate(source, uuid, destination)
     there = arrived(destination, uuid)
     there.soft_reboot(uuid)
-    assert (there.affinities(uuid), there.quotas(uuid)) == ({BOTH}, {NO_QUOTA})
+    assert is_free(there, uuid)
     assert NAMESPACE not in xml_of(destination, uuid, libvirt.VIR_DOMAIN_XML_INACTIVE)
     there.close()
 
@@ -176,7 +190,7 @@ def test_where_no_agent_lives_the_timer_clears_the_persistent_xml(
     assert (done.restored, done.failed) == ((uuid,), ())
     assert NAMESPACE not in xml_of(destination, uuid, libvirt.VIR_DOMAIN_XML_INACTIVE)
     there.soft_reboot(uuid)
-    assert (there.affinities(uuid), there.quotas(uuid)) == ({BOTH}, {NO_QUOTA})
+    assert is_free(there, uuid)
     there.close()
     source.close()
 
@@ -189,6 +203,7 @@ def test_the_hook_alone_frees_the_arriving_threads(source, destination, has_hook
     assert there.affinities(uuid) == {CORNER if is_orphan else BOTH}
     assert there.emulator_affinity(uuid) == (CORNER if is_orphan else BOTH)
     assert there.quotas(uuid) == {HALF if is_orphan else NO_QUOTA}
+    assert (there.weight(uuid).number == HEAVY) is is_orphan
     there.close()
 
 

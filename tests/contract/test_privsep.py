@@ -113,6 +113,13 @@ def test_the_helper_caps_with_one_capability(guest, vcpu_group, tmp_path):
     assert answer["error"].startswith("ProcessLookupError")
 
 
+def test_the_helper_weighs_with_one_capability(guest, vcpu_group, tmp_path):
+    answer = call(guest, HELPER, tmp_path, "vp_agent_dac_override", "set_weight", 300)
+    assert (vcpu_group.parent / "cpu.shares").read_text() == "300\n"
+    assert answer["capabilities"] == [1 << CAP_DAC_OVERRIDE]
+    assert answer["error"].startswith("ProcessLookupError")
+
+
 def test_a_helper_that_does_not_start_is_a_permission_error(guest, tmp_path):
     helper = str(shutil.which("false"))
     answer = call(guest, helper, tmp_path, "vp_agent_sys_nice", "set_affinity", [[0]], [])

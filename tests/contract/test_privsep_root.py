@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The helper for resctrl: uid 0 without one capability, and our groups below one folder alone."""
+"""The helper for resctrl and systemd: uid 0 without one capability, our groups below one folder
+alone, and a process in the place of a unit."""
 
 import json
 import os
@@ -29,15 +30,17 @@ def status(folder):
     return {"uid": lines["Uid"].split(), "capabilities": int(lines["CapEff"], 16)}
 
 cfg.CONF([], default_config_files=[])
-cfg.CONF.set_override("helper_command", sys.argv[1], group=privsep_root.SECTION)
+cfg.CONF.set_override("helper_command", sys.argv[1] or None, group=privsep_root.SECTION)
 helper = privsep_root.Helper()
 told = []
-for call in (
+calls = (
     lambda: helper.make("nova-vp-00000000-0000-0000-0000-000000000001"),
     lambda: helper.limit("nova-vp-00000000-0000-0000-0000-000000000001", "L3:0=1"),
     lambda: helper.assign("pqos", 1, 1),
     lambda: helper.remove("../block"),
-):
+    lambda: privsep_root.set_scope_weight(os.getpid(), 0, 300),
+)
+for call in calls[-1:] if sys.argv[2:] else calls:
     try:
         call()
         told.append("")
@@ -48,10 +51,10 @@ print(json.dumps({"told": told, "helpers": helpers}))
 """
 
 
-def call(helper: str, temporary: Path):
+def call(helper: str, temporary: Path, *alone: str):
     if os.geteuid() != 0:
         pytest.skip("the privileged helper needs root to start from")
-    command = [sys.executable, "-c", CALLER, helper]
+    command = [sys.executable, "-c", CALLER, helper, *alone]
     env = {**os.environ, "TMPDIR": str(temporary)}
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=env)
     assert done.returncode == 0, done.stderr
@@ -63,9 +66,14 @@ def test_the_helper_is_uid_0_without_a_capability_and_knows_our_names_alone(tmp_
     answer = call(str(Path(sys.executable).with_name("privsep-helper")), tmp_path)
     assert answer["helpers"] == [{"uid": ["0"] * 4, "capabilities": 0}]
     away = ["FileNotFoundError", "FileNotFoundError"]  # resctrl is not mounted here.
-    assert answer["told"] == [*away, "PermissionError", "PermissionError"]
+    another = "ProcessLookupError"  # Nothing started when the machine did.
+    assert answer["told"] == [*away, "PermissionError", "PermissionError", another]
 
 
 def test_a_helper_that_does_not_start_is_a_permission_error(tmp_path):
     answer = call(str(shutil.which("false")), tmp_path)
-    assert answer["told"] == ["PermissionError"] * 4
+    assert answer["told"] == ["PermissionError"] * 5
+
+
+def test_without_a_helper_of_the_operators_none_is_tried(tmp_path):
+    assert call("", tmp_path, "set_scope_weight")["told"] == ["PermissionError"]

@@ -19,7 +19,16 @@ from xml.parsers.expat import ExpatError
 from xml.sax.saxutils import escape, quoteattr
 
 from nova_vp import flavor_specs
-from nova_vp.core.types.knob import Applied, Held, Knob, LlcShare, MembwShare, Quota
+from nova_vp.core.types.knob import (
+    NO_CPU_WEIGHT,
+    WEIGHT_RANGES,
+    Applied,
+    Held,
+    Knob,
+    LlcShare,
+    MembwShare,
+    Quota,
+)
 from nova_vp.core.types.sample import Reading
 from nova_vp.cpuset import parse_cpus
 from tests.domain_xml import a_domain, nova_metadata
@@ -46,12 +55,14 @@ SPECS = {
     "vp:expects": "mixed",
     "quota:cpu_quota": "50000",
     "quota:cpu_period": "100000",
+    "quota:cpu_shares": "2048",
     "hw:cpu_policy": "shared",
 }
 HELD = (
     {"knob": "placement", "value": "0-1", "original": "0-3"},
     {"knob": "cpu-cap", "value": "50000 100000", "original": "-1 100000", "until": "1234.5"},
     {"knob": "memory", "value": "0:0.5 1:0.5", "original": "0:1.0"},
+    {"knob": "cpu-weight", "value": "4096 shares", "original": "1024 shares"},
     {"knob": "llc", "value": "0.25", "original": "1.0"},
     {"knob": "membw", "value": "0.5", "original": "1.0"},
     {"knob": "partition", "value": "0.25 0.5", "original": "1.0 1.0"},
@@ -64,8 +75,9 @@ VALUES = (
     *("1 0", "50000 0", "50000 -100000", "0:inf", "0:-1", "2.0 0.0", "0.0 1.0", "-inf", "1e400"),
 )
 TUNE = (
-    "<cputune><quota>50000</quota><period>100000</period><vcpupin vcpu='0' cpuset='0-1'/>"
-    "<vcpupin vcpu='1' cpuset='0-1'/><emulatorpin cpuset='0-1'/></cputune>"
+    "<cputune><shares>4096</shares><quota>50000</quota><period>100000</period>"
+    "<vcpupin vcpu='0' cpuset='0-1'/><vcpupin vcpu='1' cpuset='0-1'/><emulatorpin cpuset='0-1'/>"
+    "</cputune>"
 )
 
 
@@ -171,6 +183,9 @@ def check_applied(applied: Applied) -> None:
 def _check_value(held: Held, value: Any) -> None:
     if held.knob is Knob.CPU_CAP:
         check_quota(value)
+    elif held.knob is Knob.CPU_WEIGHT:
+        least, most, _ = WEIGHT_RANGES[value.unit]
+        expect(value == NO_CPU_WEIGHT or least <= value.number <= most, f"{value}")
     elif held.knob in SHARES:
         expect(isinstance(value, SHARES[held.knob]) and 0 < value.ratio <= 1, f"{value}")
     elif held.knob is Knob.MEMORY:

@@ -8,7 +8,7 @@ import pytest
 
 from nova_vp.core.types.action import Change, Result
 from nova_vp.core.types.guest import Unmanaged
-from nova_vp.core.types.knob import NO_QUOTA, Applied, Held, Knob, Quota
+from nova_vp.core.types.knob import NO_QUOTA, Applied, CpuWeight, Held, Knob, Quota
 from tests.decisions import an_action
 from tests.unit.agent_host import World
 from tests.unit.core.build import COMPUTE
@@ -42,6 +42,10 @@ def capping(uuid, to=CAP, now=NO_QUOTA, until_s=NOW_S + 60):
 
 def capped(uuid, until_s) -> Held:
     return Held(Knob.CPU_CAP, CAP, NO_QUOTA, "vp", "vp-1", until_s)
+
+
+def weighed():
+    return Held(Knob.CPU_WEIGHT, CpuWeight(400), CpuWeight(100), "vp", "vp-3")
 
 
 def placed(host) -> Held:
@@ -123,18 +127,22 @@ def test_a_tick_that_comes_too_late_begins_by_giving_back(tmp_path):
     assert quota(world.host, uuid) == NO_QUOTA
 
 
-@pytest.mark.parametrize("theirs", [Knob.PLACEMENT, Knob.CPU_CAP])
+BY_HAND = {
+    "placement": frozenset({2, 3}),
+    "quota": Quota(30_000, 100_000),
+    "cpu_weight": CpuWeight(77),
+}
+
+
+@pytest.mark.parametrize("theirs", BY_HAND)
 def test_what_somebody_changed_stays_and_the_rest_goes_back(host, executor, theirs):
-    uuid = hold(host, placed(host), capped("", NOW_S + 60))
-    by_hand = frozenset({2, 3}), Quota(30_000, 100_000)
-    if theirs is Knob.PLACEMENT:
-        host.change(uuid, placement=by_hand[0])
-        expected = by_hand[0], NO_QUOTA
-    else:
-        host.change(uuid, quota=by_hand[1])
-        expected = host.topology.cpus, by_hand[1]
+    uuid = hold(host, placed(host), capped("", NOW_S + 60), weighed())
+    host.change(uuid, **{theirs: BY_HAND[theirs]})
     executor.drop_foreign((uuid,))
-    assert (host.guests[uuid].guest.placement, quota(host, uuid)) == expected
+    given = {"placement": host.topology.cpus, "quota": NO_QUOTA, "cpu_weight": CpuWeight(100)}
+    guest = host.guests[uuid].guest
+    found = {name: getattr(guest, name) for name in BY_HAND}
+    assert found == {**given, theirs: BY_HAND[theirs]}
     assert host.guests[uuid].journal is None
 
 
@@ -164,6 +172,22 @@ def test_a_quota_set_by_hand_is_respected_and_reported(tmp_path):
     assert world.host.guests[uuid].journal is None
     agent.give_back(waits=True)
     assert quota(world.host, uuid) == by_hand
+
+
+def test_a_weight_set_by_hand_is_respected_and_reported(tmp_path):
+    world = World(tmp_path / "state")
+    agent = world.start_agent()
+    uuid = world.boot(COMPUTE)
+    FakeActuator(world.host).apply(uuid, Knob.CPU_WEIGHT, CpuWeight(400))
+    world.host.guests[uuid].journal = Applied(uuid, agent._host.epoch, (weighed(),))
+    assert world.tick().foreign == ()
+    world.host.change(uuid, cpu_weight=CpuWeight(77))
+    decision = world.tick()
+    assert decision.foreign == (uuid,)
+    assert world.host.guests[uuid].guest.cpu_weight == CpuWeight(77)
+    assert world.host.guests[uuid].journal is None
+    agent.give_back(waits=True)
+    assert world.host.guests[uuid].guest.cpu_weight == CpuWeight(77)
 
 
 def released(host, executor, folder, now_s=NOW_S):

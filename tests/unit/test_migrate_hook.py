@@ -102,6 +102,50 @@ def test_a_quota_that_the_journal_does_not_explain_stays(entry):
     assert "urn:nova-vp:1" not in ET.tostring(domain, encoding="unicode")
 
 
+WEIGHED = "<cputune><shares>{shares}</shares></cputune>"
+
+
+def a_weight(value, original):
+    held = (
+        f'<vp:held knob="cpu-weight" value="{value}" original="{original}" controller="c" '
+        'action="a"/>'
+    )
+    return ENTRY.replace("</vp:applied>", f"{held}</vp:applied>")
+
+
+@pytest.mark.parametrize(
+    ("shares", "entry", "specs", "left"),
+    [
+        # Ours: what stood there before comes back, and a default needs no element.
+        ("4096", a_weight("4096 shares", "1024 shares"), {}, None),
+        ("400", a_weight("400 weight", "100 weight"), {}, None),
+        ("4096", a_weight("4096 shares", "2000 shares"), {}, "2000"),
+        ("4096", a_weight("4096 shares", "1024 shares"), {"quota:cpu_shares": "1024"}, "1024"),
+        ("4096", a_weight("4096 shares", "0 weight"), {}, None),
+        ("4096", a_weight("4096 shares", "lots"), {}, None),
+        # What an undone one leaves behind.
+        ("1024", "", {}, None),
+        ("100", ENTRY, {}, None),
+        # Nova's or an operator's.
+        ("1024", "", {"quota:cpu_shares": "1024"}, "1024"),
+        ("2000", "", {}, "2000"),
+        ("4096", a_weight("8192 shares", "1024 shares"), {}, "4096"),
+        ("4096", a_weight("lots", "1024 shares"), {}, "4096"),
+        ("4096", ENTRY, {}, "4096"),
+    ],
+)
+def test_a_weight_of_ours_or_a_default_is_left_behind(shares, entry, specs, left):
+    metadata = nova_metadata(extra_specs=specs) + entry
+    domain = arrived(a_domain(body=WEIGHED.format(shares=shares), metadata=metadata))
+    assert domain.findtext("cputune/shares") == left
+    assert "urn:nova-vp:1" not in ET.tostring(domain, encoding="unicode")
+
+
+def test_with_a_numa_topology_the_weight_stays():
+    domain = arrived(a_domain(body=WEIGHED.format(shares=1024) + NUMA))
+    assert domain.findtext("cputune/shares") == "1024"
+
+
 @pytest.mark.parametrize("entry", [ENTRY, ""])
 def test_the_emulator_threads_arrive_free_as_the_vcpus_do(entry):
     body = PINNED.replace("</cputune>", "<emulatorpin cpuset='1'/></cputune>")

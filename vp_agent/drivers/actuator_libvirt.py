@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Actuator `libvirt`: live pins and live quotas, which virsh shows and libvirt keeps.
+"""Actuator `libvirt`: live pins, quotas and weights, which virsh shows and libvirt keeps.
 
 They also stay in the XML and travel with a live migration, so every host needs our migrate hook
 (`vp_agent/hooks`); see doc/source/architecture/actuators.md for what was seen.
@@ -7,8 +7,17 @@ They also stay in the XML and travel with a live migration, so every host needs 
 
 from typing import cast
 
-from nova_vp.core.types.knob import Cpus, Held, Knob, Quota, Value, all_cpus
+from nova_vp.core.types.knob import (
+    Cpus,
+    CpuWeight,
+    Held,
+    Knob,
+    Quota,
+    Value,
+    all_cpus,
+)
 from nova_vp.cpuset import format_cpus
+from vp_agent.drivers import scope_weight
 from vp_agent.drivers.actuator_common import read_placement, to_restore, together, within_bound
 from vp_agent.drivers.base import ApplyFailed
 from vp_agent.drivers.domains import Domains
@@ -26,7 +35,7 @@ from vp_agent.drivers.vcpu_threads import read_emulator_affinity
 
 class LibvirtActuator:
     name = "libvirt"
-    knobs = frozenset({Knob.PLACEMENT, Knob.CPU_CAP})
+    knobs = frozenset({Knob.PLACEMENT, Knob.CPU_CAP, Knob.CPU_WEIGHT})
 
     def __init__(self, domains: Domains) -> None:
         self._domains = domains
@@ -34,6 +43,8 @@ class LibvirtActuator:
     def read(self, guest_uuid: str, knob: Knob) -> Value:
         if knob is Knob.CPU_CAP:
             return one_of(read_quotas(self._domains, guest_uuid), None)
+        if knob is Knob.CPU_WEIGHT:
+            return scope_weight.read_weight(self._domains, guest_uuid)
         return read_placement(self._domains, guest_uuid)
 
     def apply(self, guest_uuid: str, knob: Knob, value: Value) -> None:
@@ -42,6 +53,10 @@ class LibvirtActuator:
             quota = cast(Quota, value)
             within_quota(about, quota)
             self._cap(guest_uuid, quota)
+        elif knob is Knob.CPU_WEIGHT:
+            weight = cast(CpuWeight, value)
+            scope_weight.within_range(self._domains, guest_uuid, weight)
+            self._weigh(guest_uuid, weight)
         else:
             cpus = cast(Cpus, value)
             within_bound(about, cpus)
@@ -54,6 +69,10 @@ class LibvirtActuator:
             neutralise_quota(self._domains, guest_uuid, original)
             if set(read_quotas(self._domains, guest_uuid)) - {original}:
                 self._cap(guest_uuid, original)
+            return
+        if held.knob is Knob.CPU_WEIGHT:
+            original_weight = cast(CpuWeight, held.original)
+            scope_weight.restore(self._domains, guest_uuid, original_weight, self._weigh)
             return
         neutralise(self._domains, guest_uuid)
         about = self._domains.reread(guest_uuid).description
@@ -84,3 +103,7 @@ class LibvirtActuator:
         tell_libvirt(self._domains, uuid, quota)
         self._domains.reread(uuid)
         read_back(self._domains, uuid, quota)
+
+    def _weigh(self, uuid: str, weight: CpuWeight) -> None:
+        scope_weight.tell_libvirt(self._domains, uuid, weight.number)
+        scope_weight.read_back(self._domains, uuid, weight)

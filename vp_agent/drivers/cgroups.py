@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cgroup that libvirt made for each vCPU, of version 1 or 2: where it is, and its CPU quota.
+"""The cgroups of a machine, of version 1 or 2: where they are, the CPU quota of each vCPU's, and
+the CPU weight of the one above them all.
 
-Standard library only: `set_quota` also runs in the privileged helper (`vp_agent.privsep`), which is
-told a process, never a path. A mount may show a part of a hierarchy only (containers).
+Standard library only: `set_quota` and `set_weight` also run in the privileged helper
+(`vp_agent.privsep`), which is told a process, never a path. A mount may show a part of a hierarchy
+only (containers).
 """
 
 import functools
@@ -14,8 +16,11 @@ from typing import NamedTuple
 from vp_agent.drivers.vcpu_threads import read_process, read_tids
 
 _MADE_BY_LIBVIRT = re.compile(r"vcpu\d+")
+_BETWEEN = "libvirt"
+"""Under systemd libvirt puts one more group between a machine's and its vCPUs', since 7.1."""
 _UNIFIED = "cpu.max"
 _QUOTA, _PERIOD = "cpu.cfs_quota_us", "cpu.cfs_period_us"
+_UNIFIED_WEIGHT, _SHARES = "cpu.weight", "cpu.shares"
 _NO_LIMIT = "max"
 PROC = Path("/proc")
 MOUNTS = PROC / "self/mountinfo"
@@ -48,6 +53,25 @@ def cpu_group(tid: int) -> CpuGroup:
         raise NoCpuGroup(f"thread {tid} is in {path or 'no cgroup'}, which is not a vCPU's own")
     inside = path.removeprefix(where.root.rstrip("/")).lstrip("/")
     return CpuGroup(os.path.join(where.target, inside), where.is_unified)
+
+
+def machine_group(vcpu: CpuGroup) -> CpuGroup:
+    """Of the machine as a whole: under systemd its scope."""
+    path = os.path.dirname(vcpu.path)
+    return vcpu._replace(path=os.path.dirname(path) if os.path.basename(path) == _BETWEEN else path)
+
+
+def machine_group_of(pid: int, started: int) -> CpuGroup:
+    """Of this very process. Raises ProcessLookupError, NoCpuGroup."""
+    return machine_group(cpu_group(_vcpus_of(pid, started)[0]))
+
+
+def _vcpus_of(pid: int, started: int) -> tuple[int, ...]:
+    """At least one. Raises ProcessLookupError."""
+    tids = read_tids(pid) if read_process(pid).started == started else ()
+    if not tids:
+        raise ProcessLookupError(f"process {pid} is another one by now, or ending")
+    return tids
 
 
 def _path_in(text: str, *, is_unified: bool) -> str:
@@ -98,10 +122,26 @@ def _read(group: CpuGroup, name: str) -> str:
 
 def set_quota(pid: int, started: int, quota_us: int, period_us: int) -> None:
     """For every vCPU of this very process. Raises OSError (NoCpuGroup, ESRCH, EINVAL, EACCES)."""
-    if read_process(pid).started != started:
-        raise ProcessLookupError(f"process {pid} is another one by now")
-    for group in sorted({cpu_group(tid) for tid in read_tids(pid)}):
+    for group in sorted({cpu_group(tid) for tid in _vcpus_of(pid, started)}):
         _write_quota(group, quota_us, period_us)
+
+
+def read_weight(group: CpuGroup) -> int:
+    """0: idle, which only version 2 shows so. Raises ProcessLookupError."""
+    try:
+        return int(_read(group, _weight_file(group)))
+    except OSError as exc:
+        raise ProcessLookupError(f"{group.path} is gone") from exc
+
+
+def set_weight(pid: int, started: int, number: int) -> None:
+    """Of the group of this very process's machine. Raises OSError (NoCpuGroup, ESRCH, EACCES)."""
+    group = machine_group_of(pid, started)
+    _write(group, _weight_file(group), str(number))
+
+
+def _weight_file(group: CpuGroup) -> str:
+    return _UNIFIED_WEIGHT if group.is_unified else _SHARES
 
 
 def _write_quota(group: CpuGroup, quota_us: int, period_us: int) -> None:
@@ -134,7 +174,7 @@ def _ratio(quota_us: int, period_us: int) -> float:
 
 
 def _write(group: CpuGroup, name: str, text: str) -> None:
-    fd = os.open(f"{group.path}/{name}", os.O_WRONLY | os.O_CLOEXEC)
+    fd = os.open(f"{group.path}/{name}", os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
     try:
         os.write(fd, text.encode())
     finally:

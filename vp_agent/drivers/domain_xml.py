@@ -56,6 +56,10 @@ class DomainDescription:
     """What libvirt was told of each vCPU, by Nova or by us."""
     flavor_quota: Quota
     """What the flavor says of it."""
+    shares: int | None
+    """What libvirt was told of its CPU weight, in the unit of the host; None: nothing."""
+    flavor_shares: int | None
+    """What the flavor says of it; Nova gives it to libvirt as it is."""
     applied: Applied | None
     """Our journal entry."""
 
@@ -102,6 +106,8 @@ def parse_description(domain_xml: str, host_cpus: frozenset[int]) -> DomainDescr
         emulator_pin=None if emulator is None else parse_cpus(emulator.get("cpuset", "")),
         quota=_quota(domain.findtext("cputune/quota"), domain.findtext("cputune/period")),
         flavor_quota=flavor_quota,
+        shares=_shares(domain.findtext("cputune/shares")),
+        flavor_shares=_shares(specs.get("quota:cpu_shares")),
         applied=applied,
     )
 
@@ -128,6 +134,14 @@ def _quota(quota_us: str | None, period_us: str | None) -> Quota:
     return Quota(
         quota if quota > 0 else NO_QUOTA.quota_us, period if period > 0 else NO_QUOTA.period_us
     )
+
+
+def _shares(text: str | None) -> int | None:
+    """None for what libvirt would not take either."""
+    try:
+        return int(text or 0) or None
+    except ValueError:
+        return None
 
 
 def _text(nova: ET.Element | None, path: str) -> str:

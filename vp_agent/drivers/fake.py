@@ -11,7 +11,19 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from nova_vp.core.types.guest import Guest
-from nova_vp.core.types.knob import Applied, Cpus, Held, Knob, Quota, Value, all_cpus
+from nova_vp.core.types.knob import (
+    NO_CPU_WEIGHT,
+    WEIGHT_RANGES,
+    Applied,
+    Cpus,
+    CpuWeight,
+    Held,
+    Knob,
+    Quota,
+    Value,
+    WeightUnit,
+    all_cpus,
+)
 from nova_vp.core.types.topology import LlcDomain, Topology
 from nova_vp.cpuset import format_cpus
 from vp_agent.drivers.base import ApplyFailed, GuestGone, HostUnavailable, VcpuThreads
@@ -24,6 +36,9 @@ TWO_DOMAINS = Topology(
 )
 
 
+UNIT = WeightUnit.WEIGHT
+
+
 @dataclass(slots=True)
 class FakeGuest:
     """What stands on the host: the guest and all that goes with it."""
@@ -31,6 +46,8 @@ class FakeGuest:
     guest: Guest
     given: Quota
     """By Nova: what a new QEMU starts with, and what no cap may loosen."""
+    given_weight: CpuWeight
+    """By Nova: what a new QEMU starts with."""
     emulator: frozenset[int]
     """Where the threads besides the vCPUs may run."""
     journal: Applied | None = None
@@ -52,7 +69,7 @@ class FakeHost:
         fresh = (guest or self._a_guest())._replace(generation=self._next_generation())
         # The overrides are checked by Guest's own constructor, which mypy cannot see through.
         fresh = fresh._replace(**about)  # type: ignore[arg-type]
-        self._start(fresh, fresh.quota)
+        self._start(fresh, fresh.quota, fresh.cpu_weight)
         return fresh.uuid
 
     def end(self, uuid: str) -> None:
@@ -63,13 +80,14 @@ class FakeHost:
     def reboot(self, uuid: str) -> None:
         """As Nova's: another QEMU from the persistent XML, so no journal and no placement."""
         old = self.guests[uuid]
-        self._start(old.guest._replace(generation=self._next_generation()), old.given)
+        fresh = old.guest._replace(generation=self._next_generation())
+        self._start(fresh, old.given, old.given_weight)
         self.guests[uuid].refuses = old.refuses
 
-    def _start(self, guest: Guest, given: Quota) -> None:
+    def _start(self, guest: Guest, given: Quota, weight: CpuWeight) -> None:
         bound = guest.allowed_cpus
-        fresh = guest._replace(placement=bound, vcpu_placement=(), quota=given)
-        self.guests[guest.uuid] = FakeGuest(fresh, given, emulator=bound)
+        fresh = guest._replace(placement=bound, vcpu_placement=(), quota=given, cpu_weight=weight)
+        self.guests[guest.uuid] = FakeGuest(fresh, given, weight, emulator=bound)
 
     def change(self, uuid: str, **about: object) -> None:
         """Somebody else changed the guest: its placement, whether it runs ..."""
@@ -105,6 +123,7 @@ class FakeHost:
             placement=cpus,
             cpu_time_ns=0,
             generation="",
+            cpu_weight=CpuWeight(WEIGHT_RANGES[UNIT].default, UNIT),
         )
 
 
@@ -169,11 +188,13 @@ class FakeJournal:
 class FakeActuator:
     host: FakeHost
     name: str = "fake"
-    knobs: frozenset[Knob] = frozenset({Knob.PLACEMENT, Knob.CPU_CAP})
+    knobs: frozenset[Knob] = frozenset({Knob.PLACEMENT, Knob.CPU_CAP, Knob.CPU_WEIGHT})
 
     def read(self, guest_uuid: str, knob: Knob) -> Value:
         guest = self.host.find(guest_uuid).guest
-        return guest.quota if knob is Knob.CPU_CAP else guest.cpus
+        if knob is Knob.CPU_CAP:
+            return guest.quota
+        return guest.cpu_weight if knob is Knob.CPU_WEIGHT else guest.cpus
 
     def apply(self, guest_uuid: str, knob: Knob, value: Value) -> None:
         entry = self.host.find(guest_uuid)
@@ -181,6 +202,9 @@ class FakeActuator:
         if knob is Knob.CPU_CAP:
             _check_quota(entry, cast(Quota, value))
             entry.guest = entry.guest._replace(quota=cast(Quota, value))
+        elif knob is Knob.CPU_WEIGHT:
+            _check_weight(entry, cast(CpuWeight, value))
+            entry.guest = entry.guest._replace(cpu_weight=cast(CpuWeight, value))
         else:
             cpus = cast(Cpus, value)
             _check_cpus(entry, cpus)
@@ -191,6 +215,8 @@ class FakeActuator:
         _check_refusal(entry)
         if held.knob is Knob.CPU_CAP:
             entry.guest = entry.guest._replace(quota=cast(Quota, held.original))
+        elif held.knob is Knob.CPU_WEIGHT:
+            _restore_weight(entry, cast(CpuWeight, held.original))
         else:
             bound = entry.guest.allowed_cpus
             cpus = tuple(one & bound for one in cast(Cpus, held.original))
@@ -219,6 +245,21 @@ def _check_quota(entry: FakeGuest, quota: Quota) -> None:
     is_looser = 0 < bound.quota_us * quota.period_us < quota.quota_us * bound.period_us
     if quota.quota_us < 1000 or quota.period_us < 1000 or is_looser:
         raise ApplyFailed(f"{quota} is too little for a CPU quota, or more than the guest's own")
+
+
+def _check_weight(entry: FakeGuest, weight: CpuWeight) -> None:
+    bounds, is_known = WEIGHT_RANGES[UNIT], entry.guest.cpu_weight != NO_CPU_WEIGHT
+    is_one = weight.unit is UNIT and bounds.least <= weight.number <= bounds.most
+    if not is_known or not is_one:
+        raise ApplyFailed(f"{weight} is no CPU weight of this host")
+
+
+def _restore_weight(entry: FakeGuest, original: CpuWeight) -> None:
+    if entry.guest.cpu_weight == NO_CPU_WEIGHT:
+        return
+    is_known = original != NO_CPU_WEIGHT and original.unit is UNIT
+    weight = original if is_known else entry.given_weight
+    entry.guest = entry.guest._replace(cpu_weight=weight)
 
 
 def _check_refusal(entry: FakeGuest) -> None:

@@ -12,9 +12,12 @@ from typing import NamedTuple, cast
 from xml.sax.saxutils import quoteattr
 
 from nova_vp.core.types.knob import (
+    NO_CPU_WEIGHT,
     UNLIMITED_US,
+    WEIGHT_RANGES,
     Applied,
     Cpus,
+    CpuWeight,
     Held,
     Knob,
     LlcShare,
@@ -22,6 +25,7 @@ from nova_vp.core.types.knob import (
     Quota,
     Shares,
     Value,
+    WeightUnit,
 )
 from nova_vp.cpuset import format_cpus, parse_cpus
 
@@ -59,6 +63,8 @@ def _format_held(held: Held) -> str:
 
 def _format(value: Value) -> str:
     """CPU sets, one per vCPU if they differ, are parted by `;`, numbers by spaces."""
+    if isinstance(value, CpuWeight):
+        return f"{value.number} {value.unit.value}"
     if isinstance(value, Quota | LlcShare | MembwShare):
         return " ".join(map(repr, value))
     if value and isinstance(value[0], frozenset):
@@ -80,6 +86,8 @@ def _parse(knob: Knob, text: str) -> Value:
         _check(quota_us == UNLIMITED_US or 0 < quota_us <= _MAX_US, "quota")
         _check(0 < period_us <= _MAX_US, "period")
         return Quota(quota_us, period_us)
+    if knob is Knob.CPU_WEIGHT:
+        return _parse_weight(text)
     if knob is Knob.LLC:
         return LlcShare(_parse_share(text))
     if knob is Knob.MEMBW:
@@ -88,6 +96,16 @@ def _parse(knob: Knob, text: str) -> Value:
     shares = tuple((int(node), float(share)) for node, share in pairs)
     _check(all(node >= 0 and 0 <= share <= 1 for node, share in shares), "share of a node")
     return shares
+
+
+def _parse_weight(text: str) -> CpuWeight:
+    """Raises ValueError."""
+    number, unit = text.split()
+    weight = CpuWeight(int(number), WeightUnit(unit))
+    bounds = WEIGHT_RANGES[weight.unit]
+    is_one = bounds.least <= weight.number <= bounds.most
+    _check(is_one or weight == NO_CPU_WEIGHT, "weight")
+    return weight
 
 
 def _parse_share(text: str) -> float:
@@ -153,9 +171,10 @@ def _parse_held(attributes: Attributes, bound: frozenset[int]) -> Held:
 def unreadable(guest_uuid: str, given: Given) -> Applied:
     """Whatever of this it was: all that could have been carried here goes back."""
     cpus = (given.cpus,)
-    placement = Held(Knob.PLACEMENT, cpus, cpus, UNREADABLE, "")
-    return Applied(
-        guest_uuid,
-        NEVER,
-        (placement, Held(Knob.CPU_CAP, given.quota, given.quota, UNREADABLE, "")),
-    )
+    values: dict[Knob, Value] = {
+        Knob.PLACEMENT: cpus,
+        Knob.CPU_CAP: given.quota,
+        Knob.CPU_WEIGHT: NO_CPU_WEIGHT,
+    }
+    held = (Held(knob, value, value, UNREADABLE, "") for knob, value in values.items())
+    return Applied(guest_uuid, NEVER, tuple(held))

@@ -12,6 +12,7 @@ from vp_agent.drivers.actuator_common import together
 from vp_agent.drivers.base import VcpuThreads
 from vp_agent.drivers.domain_xml import Obstacle
 from vp_agent.drivers.domains import Domain, Domains, Running
+from vp_agent.drivers.scope_weight import weight_reading
 from vp_agent.drivers.vcpu_quota import quota_reading
 from vp_agent.drivers.vcpu_threads import read_affinity
 
@@ -29,6 +30,7 @@ class LibvirtGuests:
         self._threads: tuple[VcpuThreads, ...] = ()
         self._seen: tuple[Domain, ...] = ()
         self._quotas = quota_reading()
+        self._weights = weight_reading()
 
     def topology(self) -> Topology:
         return self._domains.topology()
@@ -37,7 +39,8 @@ class LibvirtGuests:
         running = self._domains.refresh()
         guests = tuple(guest for seen in running if (guest := self._read_guest(seen)) is not None)
         self._seen = tuple(seen.domain for seen in running)
-        self._quotas.forget_others(guest.uuid for guest in guests)
+        for reading in (self._quotas, self._weights):
+            reading.forget_others(guest.uuid for guest in guests)
         return guests
 
     def stopped(self) -> frozenset[str]:
@@ -60,6 +63,7 @@ class LibvirtGuests:
         try:
             affinities = read_affinity(domain.tids)
             quota = self._quotas.of(domain)
+            cpu_weight = self._weights.of(domain)
         except ProcessLookupError:
             self._domains.forget(about.uuid)
             return None
@@ -74,6 +78,7 @@ class LibvirtGuests:
             placement=all_cpus(cpus),
             vcpu_placement=cpus if len(cpus) > 1 else (),
             quota=quota,
+            cpu_weight=cpu_weight,
             cpu_time_ns=seen.cpu_time_ns,
             is_running=seen.is_running,
             unmanaged=obstacle.reason if obstacle else None,

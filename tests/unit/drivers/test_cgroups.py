@@ -4,7 +4,14 @@
 import pytest
 
 from vp_agent.drivers import cgroups
-from vp_agent.drivers.cgroups import CpuGroup, NoCpuGroup, read_quota, writing_order
+from vp_agent.drivers.cgroups import (
+    CpuGroup,
+    NoCpuGroup,
+    machine_group,
+    read_quota,
+    read_weight,
+    writing_order,
+)
 
 V1 = "33 31 0:30 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
 UNIFIED = "41 31 0:38 / /sys/fs/cgroup rw,relatime shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
@@ -81,6 +88,29 @@ def test_a_thread_that_ended(seen):
         seen("", "")
     with pytest.raises(ProcessLookupError):
         cgroups.cpu_group(8)
+
+
+@pytest.mark.parametrize(
+    ("vcpu", "machine"),
+    [
+        (SCOPE, SCOPE.removesuffix("/libvirt/vcpu1")),
+        (SCOPE.replace("/libvirt/", "/"), SCOPE.removesuffix("/libvirt/vcpu1")),
+        ("/machine/qemu-1-a.libvirt-qemu/vcpu0", "/machine/qemu-1-a.libvirt-qemu"),
+        # A partition of the operator's (<resource>).
+        ("/machine/libvirt.partition/qemu-1-a.libvirt-qemu/vcpu0",) * 2,
+    ],
+)
+def test_the_group_of_the_whole_machine(vcpu, machine):
+    expected = CpuGroup(machine.removesuffix("/vcpu0"), True)
+    assert machine_group(CpuGroup(vcpu, True)) == expected
+
+
+@pytest.mark.parametrize(("is_unified", "name"), [(True, "cpu.weight"), (False, "cpu.shares")])
+def test_the_weight_has_a_file_for_each_version(tmp_path, is_unified, name):
+    (tmp_path / name).write_text("300\n")
+    assert read_weight(CpuGroup(str(tmp_path), is_unified)) == 300
+    with pytest.raises(ProcessLookupError):
+        read_weight(CpuGroup(str(tmp_path), not is_unified))
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,25 @@
 import pytest
 
 from nova_vp.core.types.guest import Isolation, Unmanaged
-from nova_vp.core.types.knob import NO_QUOTA, Applied, Held, Knob, LlcShare, MembwShare, Quota
+from nova_vp.core.types.knob import (
+    NO_CPU_WEIGHT,
+    NO_QUOTA,
+    Applied,
+    CpuWeight,
+    Held,
+    Knob,
+    LlcShare,
+    MembwShare,
+    Quota,
+    WeightUnit,
+)
 from nova_vp.cpuset import format_cpus
 from nova_vp.flavor_specs import FlavorSpec
 from tests.domain_xml import PROJECT_ID, a_domain, nova_metadata
 from vp_agent.drivers.domain_xml import parse_description
 from vp_agent.drivers.journal_entry import NEVER, UNREADABLE, format_entry
 
+SHARES = WeightUnit.SHARES
 HOST_CPUS = frozenset(range(8))
 BOUND = frozenset(range(4))
 NOVAS = Quota(20_000, 25_000)
@@ -180,6 +192,13 @@ def test_pins_that_our_journal_explains_are_ours():
             entry(held(knob="cpu-cap", value=text))
             for text in ("0 1", "-5 -7", "1 0", "9" * 30 + " 1")
         ),
+        *(
+            entry(held(knob="cpu-weight", value=text))
+            for text in (
+                *("", "100", "100 stones", "x weight", "-1 weight", "10001 weight", "1.5 weight"),
+                *("1 shares", "262145 shares", "0 shares", "9" * 30 + " shares", "1 2 weight"),
+            )
+        ),
         *(entry(held(knob="llc", value=text)) for text in ("nan", "0", "2", "", "0.5 0.5")),
         *(entry(held(knob="membw", value=text)) for text in ("nan", "-0.1", "soup")),
         *(
@@ -203,7 +222,8 @@ def test_a_malformed_journal_asks_for_what_nova_gave(text):
     applied = describe(metadata=nova_metadata(extra_specs=specs) + text).applied
     placement = Held(Knob.PLACEMENT, (BOUND,), (BOUND,), UNREADABLE, "")
     cap = Held(Knob.CPU_CAP, NOVAS, NOVAS, UNREADABLE, "")
-    assert applied == Applied(UUID, NEVER, (placement, cap))
+    weight = Held(Knob.CPU_WEIGHT, NO_CPU_WEIGHT, NO_CPU_WEIGHT, UNREADABLE, "")
+    assert applied == Applied(UUID, NEVER, (placement, cap, weight))
 
 
 def test_an_entry_of_no_run_is_read_as_it_is():
@@ -226,6 +246,9 @@ def test_an_original_beyond_the_bound_becomes_the_bound():
         (Knob.PLACEMENT, (frozenset({1}),), (BOUND,)),
         (Knob.PLACEMENT, (frozenset({1}), frozenset({0, 2})), (BOUND,)),
         (Knob.CPU_CAP, Quota(45_000, 100_000), NO_QUOTA),
+        (Knob.CPU_WEIGHT, CpuWeight(10_000), CpuWeight(1)),
+        (Knob.CPU_WEIGHT, CpuWeight(262_144, SHARES), CpuWeight(2, SHARES)),
+        (Knob.CPU_WEIGHT, CpuWeight(50, SHARES), NO_CPU_WEIGHT),
         (Knob.MEMORY, ((0, 0.25), (1, 0.75)), ((0, 1.0),)),
         (Knob.LLC, LlcShare(0.5), LlcShare()),
         (Knob.MEMBW, MembwShare(0.1), MembwShare(0.9)),
@@ -269,6 +292,17 @@ def test_the_one_knob_of_an_older_release_is_given_back_as_two():
 )
 def test_the_quota_that_libvirt_was_told(tuned, quota):
     assert describe(body=f"<cputune>{tuned}</cputune>").quota == quota
+
+
+@pytest.mark.parametrize(
+    ("text", "shares"), [("", None), ("0", None), ("lots", None), ("2048", 2048), (" 7 ", 7)]
+)
+def test_the_shares_that_libvirt_was_told_and_those_of_the_flavor(text, shares):
+    told = f"<cputune><shares>{text}</shares></cputune>"
+    about = describe(body=told, metadata=nova_metadata(extra_specs={"quota:cpu_shares": text}))
+    assert (about.shares, about.flavor_shares) == (shares, shares)
+    without = describe()
+    assert (without.shares, without.flavor_shares) == (None, None)
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,6 @@ def test_what_only_undoes_is_no_knob() -> None:
     mover = FakeMover(host)
     actuator = FakeActuator(host)
     side = LibvirtSide(None, FakeGuests(host), FakeJournal(host), actuator, UndoOnly(None), mover)
-    assert side.knobs == {Knob.PLACEMENT, Knob.CPU_CAP, Knob.MEMORY}
+    assert side.knobs == {Knob.PLACEMENT, Knob.CPU_CAP, Knob.CPU_WEIGHT, Knob.MEMORY}
     mover.knobs = frozenset()
-    assert side.knobs == {Knob.PLACEMENT, Knob.CPU_CAP}
+    assert side.knobs == {Knob.PLACEMENT, Knob.CPU_CAP, Knob.CPU_WEIGHT}
