@@ -2,14 +2,17 @@
 """`vp:` flavor extra specs: one table of keys and allowed values, and the only parser of them.
 
 Agent and scheduler filter parse with it, Nova's API validates with it (`nova_vp.compute`): what one
-refuses the other refuses. An older flavor still reaches agent and filter unchecked. Pure.
+refuses the other refuses. An older flavor still reaches agent and filter unchecked. Keys that one
+controller alone goes by are declared in its folder (`FlavorKey`).
 """
 
-import re
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from nova_vp import controllers
+from nova_vp.core.types.declaration import FlavorKey
 from nova_vp.core.types.guest import Isolation
 
 NAMESPACE = "vp:"
@@ -28,30 +31,18 @@ class FlavorSpec:
     priority: float = 1.0
     cap_floor_ratio: float | None = None
     """Least share of each vCPU that a cap leaves; None: never capped."""
-    memory_split: tuple[float, ...] = ()
-    """Shares over as many NUMA nodes, which add up to 1; empty: one node."""
     expects: int | None = None
     """State that a server nobody has measured is taken to have; None: the flavor says nothing."""
+    controller_keys: tuple[tuple[str, str], ...] = ()
+    """Keys that controllers declare, each with its value as text."""
 
 
 @dataclass(frozen=True, slots=True)
-class Spec:
-    key: str
-    field: str
-    """Of `FlavorSpec`."""
-    description: str
-    expected: str
-    """What a value must be, for people who gave another one."""
-    read: Callable[[str], Any]
-    """The field's value. Raises ValueError for a value that has the form and is out of range."""
-    allowed: tuple[str, ...] = ()
-    """Every value there is; empty: `pattern` tells their form."""
-    pattern: str = ""
+class Spec(FlavorKey[Any]):
+    """A key that no controller declares, since more than one of them, or none, goes by it."""
 
-    def has_form(self, value: str) -> bool:
-        if self.allowed:
-            return value in self.allowed
-        return re.fullmatch(self.pattern, value) is not None
+    field: str = ""
+    """Of `FlavorSpec`."""
 
 
 def _priority(value: str) -> float:
@@ -59,13 +50,6 @@ def _priority(value: str) -> float:
     if not 0.1 <= weight <= 10.0:
         raise ValueError(f"{value} is not between 0.1 and 10")
     return weight
-
-
-def _memory_split(value: str) -> tuple[float, ...]:
-    percents = [int(part) for part in value.split(",")]
-    if sum(percents) != 100:
-        raise ValueError(f"{value} adds up to {sum(percents)}, not to 100")
-    return tuple(percent / 100 for percent in percents)
 
 
 _EXPECTED_STATES = {
@@ -81,6 +65,7 @@ SPECS = (
     Spec(
         key="vp:isolation",
         field="isolation",
+        default=None,
         description=(
             "How strongly the server is protected from interference. `strict`: it is placed only "
             "where neither it nor another strict server is predicted to be degraded; `soft`: such "
@@ -93,6 +78,7 @@ SPECS = (
     Spec(
         key="vp:manage",
         field="is_managed",
+        default=None,
         description=(
             "Whether nova-vp may manage the server: place its vCPUs within the CPUs that Nova "
             "allows, cap its CPU, move its memory. With `no` the server is measured, but not "
@@ -105,6 +91,7 @@ SPECS = (
     Spec(
         key="vp:group",
         field="group",
+        default=None,
         description=(
             "The application that the server belongs to. Servers of one project with the same "
             "group form one virtual platform (VP)."
@@ -116,6 +103,7 @@ SPECS = (
     Spec(
         key="vp:priority",
         field="priority",
+        default=None,
         description=(
             "The weight of the server when the needs of servers conflict. The default is 1."
         ),
@@ -126,6 +114,7 @@ SPECS = (
     Spec(
         key="vp:cpu_floor",
         field="cap_floor_ratio",
+        default=None,
         description=(
             "The least share of each vCPU, in percent, that a CPU cap leaves to the server. The "
             "default is 50; with 100 the server is never capped. Servers whose flavor has no `vp:` "
@@ -136,20 +125,9 @@ SPECS = (
         pattern=r"[1-9][0-9]|100",
     ),
     Spec(
-        key="vp:memory_split",
-        field="memory_split",
-        description=(
-            "How the memory of a new server is split over NUMA nodes: percentages that add up to "
-            "100, the first for the node of its vCPUs. Without this key, and on a host with fewer "
-            "nodes, the kernel places the memory."
-        ),
-        expected="2 to 8 percentages that add up to 100, such as 60,40",
-        read=_memory_split,
-        pattern=r"[1-9][0-9]?(,[1-9][0-9]?){1,7}",
-    ),
-    Spec(
         key="vp:expects",
         field="expects",
+        default=None,
         description=(
             "The expected behaviour of the server, used for its placement until it is measured: "
             "`quiet` (state 0), `cache` (state 1: it depends on the last-level cache), `mixed` "
@@ -161,7 +139,12 @@ SPECS = (
         allowed=tuple(_EXPECTED_STATES),
     ),
 )
-_BY_KEY = {spec.key: spec for spec in SPECS}
+
+
+@functools.cache
+def by_key() -> Mapping[str, FlavorKey[Any]]:
+    """Those of the installed controllers too."""
+    return {spec.key: spec for spec in (*SPECS, *controllers.flavor_keys())}
 
 
 class InvalidFlavorSpec(ValueError):
@@ -174,16 +157,18 @@ def parse(extra_specs: Mapping[str, str]) -> FlavorSpec:
     faults = [told for key, value in sorted(ours.items()) if (told := fault(key, value))]
     if faults:
         raise InvalidFlavorSpec("; ".join(faults))
-    asked = {_BY_KEY[key].field: _BY_KEY[key].read(value) for key, value in ours.items()}
-    if not asked:
+    if not ours:
         return FlavorSpec()
+    asked = {spec.field: spec.read(ours[spec.key]) for spec in SPECS if spec.key in ours}
+    others = sorted(ours.items() - {(spec.key, ours.get(spec.key)) for spec in SPECS})
     floor = asked.pop("cap_floor_ratio", DEFAULT_CAP_FLOOR_RATIO)
-    return FlavorSpec(cap_floor_ratio=floor if asked.get("is_managed", True) else None, **asked)
+    floor = floor if asked.get("is_managed", True) else None
+    return FlavorSpec(cap_floor_ratio=floor, controller_keys=tuple(others), **asked)
 
 
 def fault(key: str, value: str) -> str | None:
     """What is wrong with it and what is allowed; None: nothing is."""
-    spec = _BY_KEY.get(key)
+    spec = by_key().get(key)
     if spec is None:
         return unknown_key(key)
     refusal = f"{key}={value[:80]!r} is not allowed: use {spec.expected}"
@@ -197,4 +182,4 @@ def fault(key: str, value: str) -> str | None:
 
 
 def unknown_key(key: str) -> str:
-    return f"{key[:80]} is not an extra spec of nova-vp: use one of {', '.join(_BY_KEY)}"
+    return f"{key[:80]} is not an extra spec of nova-vp: use one of {', '.join(by_key())}"

@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What must come before any test imports anything: threads, as in all our processes.
+"""What must come before any test imports anything: threads, as in all our processes. And which
+tests are left out where a controller is not installed.
 
 oslo.service takes eventlet by default, once for the process, as soon as oslo.messaging is imported.
 """
 
 import os
+import re
 import warnings
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Its threading backend looks for eventlet, which warns.
@@ -18,3 +24,32 @@ with warnings.catch_warnings():
         from oslo_service import backend
 
         backend.init_backend(backend.BackendType.THREADING)
+
+from nova_vp.controllers import installed
+
+_MODULE_NEEDS = re.compile(r"^pytestmark = .*needs_controllers\(([^)]*)\)", re.MULTILINE)
+
+
+def _are_missing(names: Iterable[str]) -> bool:
+    return not set(names) <= installed().keys()
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """A module of tests that is about controllers which are not installed imports what is not
+    there."""
+    if collection_path.suffix != ".py":
+        return None
+    found = _MODULE_NEEDS.search(collection_path.read_text())
+    return True if found and _are_missing(re.findall(r"\w+", found[1])) else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The same of single tests: each controller may go with its own."""
+    gone = [
+        item
+        for item in items
+        if any(_are_missing(mark.args) for mark in item.iter_markers("needs_controllers"))
+    ]
+    if gone:
+        config.hook.pytest_deselected(items=gone)
+        items[:] = [item for item in items if item not in gone]

@@ -10,11 +10,15 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from nova_vp.controllers import installed, reasons
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.picture import Picture
+from nova_vp.core.types.policy import Enabled
+from nova_vp.core.types.reason import Reason
 from nova_vp.core.types.sample import Reading
 
 _FEW = 3
+ALL_CONTROLLERS = tuple(installed().values())
 
 
 def values_of(kind: Any) -> st.SearchStrategy[Any]:
@@ -27,6 +31,8 @@ def values_of(kind: Any) -> st.SearchStrategy[Any]:
         return st.tuples(*map(values_of, args))
     if origin is frozenset:
         return st.frozensets(values_of(args[0]), max_size=_FEW)
+    if (origin, args) == (Mapping, (str, Any)):
+        return controller_states()
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return st.dictionaries(values_of(args[0]), values_of(args[1]), max_size=_FEW)
     return _plain_values_of(kind)
@@ -35,6 +41,12 @@ def values_of(kind: Any) -> st.SearchStrategy[Any]:
 def _plain_values_of(kind: Any) -> st.SearchStrategy[Any]:
     if kind is Picture:
         return pictures()
+    if kind is Reason:
+        return st.sampled_from(list(reasons().values()))
+    if kind is Enabled:
+        return st.one_of(
+            [st.builds(Enabled, st.just(one), values_of(one.settings)) for one in ALL_CONTROLLERS]
+        )
     if kind is type(None):
         return st.none()
     if kind is float:
@@ -53,6 +65,12 @@ def _fields_of(kind: type) -> dict[str, st.SearchStrategy[Any]]:
         names = list(kind._fields)
     # Deferred: a Decision is a tree of types, and most of it is not drawn.
     return {name: st.deferred(lambda hint=hints[name]: values_of(hint)) for name in names}
+
+
+def controller_states() -> st.SearchStrategy[Mapping[str, Any]]:
+    """What any of the installed controllers remember."""
+    known = {one.name: values_of(one.state) for one in ALL_CONTROLLERS}
+    return st.fixed_dictionaries({}, optional=known)
 
 
 def pictures() -> st.SearchStrategy[Picture]:

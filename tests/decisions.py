@@ -4,6 +4,7 @@
 from typing import Any
 
 from nova_vp.core.types.action import Action, Change, Outcome, Result
+from nova_vp.core.types.claim import Alternative, PredictedLoss
 from nova_vp.core.types.decision import Decision, DomainView, Escalation, NodeView, VpView
 from nova_vp.core.types.detection import Detection, Kind, Suspect
 from nova_vp.core.types.guest import Guest
@@ -12,7 +13,6 @@ from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.reason import Reason, Rejection, Rung
 from nova_vp.core.types.sample import Profile, Sample, Sensitivity, State
 from nova_vp.core.types.topology import LlcDomain
-from nova_vp.core.types.want import Alternative, PredictedLoss
 from vp_agent.publish.host_info import HostInfo
 
 SAMPLE = Sample(1.0, 1.0, 1e9, 1.2, 10.123456789, 5.0, 0.5, 1e6, 2e6, 0.1, 2.5, 1.0, 1.0)
@@ -56,6 +56,18 @@ def a_view(number: int = 1, state: int | None = 4, **fields: Any) -> VpView:
     return VpView(**values | fields)
 
 
+MOVED = Reason(
+    "move-in-a-test",
+    400,
+    "the test wants it elsewhere",
+    "this server was moved",
+    is_verified=True,
+    is_counted=True,
+    takes_away=True,
+)
+"""Of no controller."""
+
+
 def a_domain_view(id: int = 0, newcomer: float = 0.0, free_cores: float = 1.5) -> DomainView:
     return DomainView(
         domain=LlcDomain(id, 0, frozenset(range(8 * id, 8 * id + 8))),
@@ -78,7 +90,7 @@ def an_action(id: str = "a1", **fields: Any) -> Action:
         "guest_uuid": uuid_of(2),
         "changes": (a_placing(uuid_of(2)),),
         "domain_ids": (1,),
-        "reason": Reason.MOVE_AGGRESSOR,
+        "reason": MOVED,
         "decided_s": 9.0,
         "predicted_loss": PredictedLoss(0.01, 0.03),
         "victim_uuid": uuid_of(1),

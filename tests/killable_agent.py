@@ -20,21 +20,17 @@ from typing import Any
 import libvirt
 from stevedore import ExtensionManager
 
-from nova_vp.core.types.action import Action, Change
-from nova_vp.core.types.decision import Decision
-from nova_vp.core.types.guest import Guest
-from nova_vp.core.types.knob import NO_QUOTA, Knob, Quota
-from nova_vp.core.types.picture import Picture
-from nova_vp.core.types.policy import Policy
+from nova_vp.core.controllers.base import Answer, Controller, NoSettings, NoState, View
+from nova_vp.core.pipeline import plan
+from nova_vp.core.types.claim import ClaimGroup, PredictedLoss, Setting
+from nova_vp.core.types.knob import Knob, Quota
+from nova_vp.core.types.policy import Enabled, Policy
 from nova_vp.core.types.reason import Reason
-from nova_vp.core.types.state import CoreState
-from nova_vp.core.types.want import PredictedLoss
 from vp_agent import wiring
 from vp_agent.cli import main as agent
 
 # Imported late by the agent; here it would be imported anew in every run.
 from vp_agent.drivers import cgroups
-from vp_agent.loop import tick
 
 ROOT = Path(__file__).parent.parent
 PLUGINS = ("vp_agent.actuators", "vp_agent.counters", "vp_agent.memory", "vp_agent.partition")
@@ -73,7 +69,7 @@ class Agents:
         death: Death | None = None,
         lease_s: float | None = None,
     ) -> int:
-        """The pid. With `lease_s` its core also wants every guest capped, for so long."""
+        """The pid. With `lease_s` its core also caps every guest, for so long."""
         return int(self._ask("start", str(log), str(death or ""), str(lease_s or ""), *arguments))
 
     def wait(self, pid: int) -> int:
@@ -124,7 +120,7 @@ def fork(log: str, death: str, lease_s: str, *arguments: str) -> int:
         when, call, nth = death.split()
         arm(Death(when, call, int(nth)))
     if lease_s:
-        tick.step = capping(tick.step, float(lease_s))
+        cap_everybody(float(lease_s))
     sys.argv = ["vp-agent", *arguments]
     status = 1
     try:
@@ -136,44 +132,40 @@ def fork(log: str, death: str, lease_s: str, *arguments: str) -> int:
         os._exit(status)
 
 
-Step = Callable[[CoreState, Picture, Policy], tuple[CoreState, Decision]]
+class Capper(Controller):
+    """Caps every guest without any reason."""
 
+    name = "capper"
+    needs_counters = False
+    reasons = (Reason("cap-everybody", 850, "the test wants it", "this server was capped"),)
 
-def capping(real: Step, lease_s: float) -> Step:
-    """The core with one more controller, which caps without any reason."""
-
-    def step(state: CoreState, picture: Picture, policy: Policy) -> tuple[CoreState, Decision]:
-        state, decision = real(state, picture, policy)
-        caps = tuple(
-            a_cap(guest, picture, lease_s)
-            for guest in picture.guests
-            if not guest.unmanaged and is_due(guest, picture, lease_s)
+    def run(self, view: View, state: NoState, settings: NoSettings) -> Answer:
+        groups = (
+            ClaimGroup(
+                controller=self.name,
+                guest_uuid=uuid,
+                settings=(Setting(uuid, Knob.CPU_CAP, CAP),),
+                domain_ids=(),
+                reason=self.reasons[0],
+                predicted_loss=PredictedLoss(0.0, 0.0),
+            )
+            for uuid, guest in view.host.guests.items()
+            if not guest.unmanaged
         )
-        return state, replace(decision, actions=(*decision.actions, *caps))
-
-    return step
+        return Answer(state, tuple(groups))
 
 
-def is_due(guest: Guest, picture: Picture, lease_s: float) -> bool:
-    applied = picture.applied.get(guest.uuid)
-    held = applied.of(Knob.CPU_CAP) if applied else None
-    runs_out = held is None or held.until_s is None or held.until_s < picture.at_s + lease_s / 2
-    return runs_out or guest.quota != CAP
+def cap_everybody(lease_s: float) -> None:
+    """In this process, for good."""
+    real = wiring.policy_from
+    capper = Enabled(Capper(), NoSettings())
 
+    def policy_from(conf: Any) -> Policy:
+        policy = real(conf)
+        return replace(policy, controllers=(*policy.controllers, capper))
 
-def a_cap(guest: Guest, picture: Picture, lease_s: float) -> Action:
-    until_s = picture.at_s + lease_s
-    change = Change(guest.uuid, Knob.CPU_CAP, CAP, guest.quota, NO_QUOTA, until_s)
-    return Action(
-        id="cap-1",
-        controller="cap",
-        guest_uuid=guest.uuid,
-        changes=(change,),
-        domain_ids=(),
-        reason=Reason.RENEW_CAP,
-        decided_s=picture.at_s,
-        predicted_loss=PredictedLoss(0.0, 0.0),
-    )
+    wiring.policy_from = policy_from
+    plan.LEASE_S = lease_s
 
 
 def arm(death: Death) -> None:

@@ -17,7 +17,7 @@ from stevedore.exception import NoMatches
 from nova_vp import wire
 from nova_vp.conf.policy import policy_from
 from nova_vp.core.types.knob import Knob
-from nova_vp.core.types.policy import Homing, Mode, Policy
+from nova_vp.core.types.policy import Mode, Policy
 from nova_vp.core.types.state import CoreState
 from nova_vp.core.types.topology import Limits
 from vp_agent.drivers.base import Actuator, CountersDriver, GuestsDriver, MemoryMover
@@ -218,7 +218,7 @@ class Built:
         if found != self.agent.limits:
             LOG.info("%s", limits_line(asdict(found)))
         self.agent.apply_config(policy, found, conf.agent.interval_s)
-        self.host_info.homing = policy.home_on_arrival
+        self.host_info.policy = policy
         self.publisher.apply_config(intervals(conf))
 
 
@@ -283,7 +283,7 @@ class HostInfoSource:
         self._side = side
         self._source = source
         self._control = control
-        self.homing = policy.home_on_arrival
+        self.policy = policy
 
     def __call__(self) -> HostInfo:
         return HostInfo(
@@ -300,6 +300,7 @@ class HostInfoSource:
         )
 
     def _is_homing(self) -> bool:
-        if self.homing is Homing.ENFORCE:
-            return self._control.commanded().mode is Mode.ENFORCE
-        return self.homing is Homing.ALWAYS
+        mode = self._control.commanded().mode
+        return any(
+            one.controller.places_newcomers(mode, one.settings) for one in self.policy.controllers
+        )

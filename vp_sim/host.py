@@ -59,6 +59,7 @@ class SimGuest:
     cpus: Cpus
     memory_kib: dict[int, float]
     priority: float = 1.0
+    controller_keys: tuple[tuple[str, str], ...] = ()
     quota: Quota = NO_QUOTA
     move: Move | None = None
     stall_s: float = 0.0

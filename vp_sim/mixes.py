@@ -42,6 +42,8 @@ class Member:
     priority: float = 1.0
     initial_cores: int | None = None
     """CPUs that each of its VMs starts with; None: as many as vCPUs, anywhere in the socket."""
+    controller_keys: tuple[tuple[str, str], ...] = ()
+    """Flavor extra specs of controllers, each with its value."""
 
 
 @dataclass(frozen=True, slots=True)

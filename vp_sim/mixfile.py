@@ -12,6 +12,7 @@ from typing import Any
 
 import jsonschema
 
+from nova_vp import controllers, flavor_specs
 from vp_sim.app_profiles import ROWS
 from vp_sim.apps import Row
 from vp_sim.machine import THESIS_SHAPE, WESTMERE, Hardware, Private, Shape
@@ -71,6 +72,8 @@ def _told(error: jsonschema.ValidationError) -> str:
 
 def _mix(content: Mapping[str, Any], path: Path) -> Mix:
     machine = content.get("machine", {})
+    for entry in content["applications"]:
+        _check_keys(entry, path)
     members = tuple(member for entry in content["applications"] for member in _members(entry))
     labels = [member.label for member in members]
     twice = sorted({label for label in labels if labels.count(label) > 1})
@@ -100,9 +103,24 @@ def _members(entry: Mapping[str, Any]) -> list[Member]:
             row=row,
             priority=entry.get("priority", 1.0),
             initial_cores=entry.get("initial_cores"),
+            controller_keys=tuple(sorted(entry.get("extra_specs", {}).items())),
         )
         for number in range(1, entry.get("count", 1) + 1)
     ]
+
+
+def _check_keys(entry: Mapping[str, Any], path: Path) -> None:
+    """Of controllers alone: a mix has other fields for what else a flavor says."""
+    known = [key.key for key in controllers.flavor_keys()]
+    for key, value in entry.get("extra_specs", {}).items():
+        if key not in known:
+            raise BadMix(
+                f"{path}: {key[:80]} is not a flavor key of an installed controller: use one of "
+                f"{', '.join(known) or 'none'}"
+            )
+        fault = flavor_specs.fault(key, value)
+        if fault:
+            raise BadMix(f"{path}: {fault}")
 
 
 def _row(entry: Mapping[str, Any]) -> Row:

@@ -87,6 +87,7 @@ SCHEMA = {
                     "name": _NAME,
                     "count": _count(MOST_VMS),
                     "priority": _number(0.1, 10),
+                    "extra_specs": {"type": "object", "additionalProperties": {"type": "string"}},
                     "initial_cores": _count(MOST_CPUS),
                     "vcpus": _count(MOST_CPUS),
                     "guests": _count(MOST_VMS),

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, cast
 
-from nova_vp.core.pipeline.plan import value_now
+from nova_vp.core.model.limits import value_now
 from nova_vp.core.types.guest import Guest, MemoryMove
 from nova_vp.core.types.knob import (
     Applied,

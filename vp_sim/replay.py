@@ -49,7 +49,7 @@ def replay(section: Section, policy: Policy | None = None) -> Iterator[tuple[Tic
     state, policy = section.header.state, policy or section.header.policy
     for tick in section.ticks:
         state, decision = step(state, tick.picture, policy)
-        state = confirmed(state, decision, tick.answers)
+        state = confirmed(state, decision, tick.answers, policy)
         yield tick, decision
 
 

@@ -71,7 +71,7 @@ def _action(made: Made, names: Mapping[str, str]) -> str:
         f"{_name(names, uuid)} {knob.value} {value_text(value)}"
         for uuid, knob, value in made.turned
     )
-    return f"{made.reason.value}: {turned}"
+    return f"{made.reason}: {turned}"
 
 
 def wished(wish: Wish, began_s: float, names: Mapping[str, str]) -> Event:

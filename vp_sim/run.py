@@ -87,6 +87,7 @@ def _guest(world: World, member: Member, seat: StartPlace, group: str, random: R
         cpus=(seat.cpus,),
         memory_kib={seat.node: app.memory_mib * KIB},
         priority=member.priority,
+        controller_keys=member.controller_keys,
     )
 
 

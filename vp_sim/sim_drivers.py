@@ -69,6 +69,7 @@ def _guest(guest: SimGuest, cpus: frozenset[int]) -> Guest:
         vcpu_placement=guest.cpus if len(guest.cpus) > 1 else (),
         group=guest.group,
         priority=guest.priority,
+        controller_keys=guest.controller_keys,
         cap_floor_ratio=CAP_FLOOR_RATIO,
         quota=guest.quota,
         memory_by_node=tuple(sorted((n, int(kib)) for n, kib in guest.memory_kib.items())),

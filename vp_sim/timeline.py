@@ -8,7 +8,6 @@ from random import Random
 from typing import NamedTuple
 
 from nova_vp.core.types.decision import Decision
-from nova_vp.core.types.reason import Reason
 from nova_vp.cpuset import format_cpus
 from nova_vp.recording.file_format import Made, Told, told
 from vp_sim.host import SimGuest, SimHost
@@ -83,8 +82,7 @@ def _news(before: Told, now: Told, names: dict[str, str]) -> Iterator[tuple[str,
     )
     yield from ((uuid, "no longer degraded") for uuid in was_hurt if uuid not in hurt)
     for made in now.actions:
-        if made.reason is not Reason.RENEW_CAP:  # What stood stands.
-            yield made.guest_uuid, f"reason: {_why(made, names)}"
+        yield made.guest_uuid, f"reason: {_why(made, names)}"
     for one in now.escalations:
         if one not in before.escalations:
             yield one[1], "no action on this host helps"
@@ -93,7 +91,7 @@ def _news(before: Told, now: Told, names: dict[str, str]) -> Iterator[tuple[str,
 def _why(made: Made, names: dict[str, str]) -> str:
     others = {turned.guest_uuid for turned in made.turned} - {made.guest_uuid}
     return (
-        made.reason.value
+        made.reason
         + (f", with {len(others)} more" if others else "")
         + (f", for {names[made.victim_uuid]}" if made.victim_uuid else "")
     )

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sphinx: Markdown pages, read in place by people on the forge as well. `make docs` builds them."""
 
+from pathlib import Path
+
+from nova_vp.controller_pages import write_pages
+
 project = "nova-vp"
 author = "the nova-vp authors"
 extensions = ["myst_parser", "oslo_config.sphinxext", "oslo_policy.sphinxext"]
@@ -15,3 +19,6 @@ html_theme_options = {"description": "Performance isolation between VMs", "page_
 html_show_copyright = False
 # So that links to headings work, three levels deep.
 myst_heading_anchors = 3
+
+# One page for each installed controller, made anew with every build.
+write_pages(Path(__file__).parent / "controllers")

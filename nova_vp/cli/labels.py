@@ -1,35 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an operator reads for each code of a decision: tables, one plain phrase per code.
 
-Programs read the codes, which `nova_vp/core/types` defines; a test finds those without words.
-A code in no table, of an agent newer than the reader, is told as it is. What tenants read is in
-`vp_api/views/tenant.py`.
+Programs read the codes, which `nova_vp/core/types` defines; a test finds those without words. A
+reason has its phrase in its own row. A code that is in none, of an agent newer than the reader, is
+told as it is. What tenants read is in `vp_api/views/tenant.py`.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
+from nova_vp import controllers
 from nova_vp.core.types.action import Result
-from nova_vp.core.types.reason import TRIED
-
-REASONS = {
-    "home-on-arrival": "it is new, and gets the cache with the lowest predicted degradation",
-    "move-aggressor": "its cache misses degrade a neighbour",
-    "move-victim": "its neighbours degrade it",
-    "separate-on-hot-node": "it loads a hot NUMA node; a move lowers the predicted degradation",
-    "rearrange-predicted-hurt": "a move lowers the predicted total degradation",
-    "swap-places": "no CPU was free, so it swaps places with another server",
-    "bring-memory-and-cpus-together": "its memory and its CPUs were on different NUMA nodes",
-    "partition-cache-or-bandwidth": "it degrades a neighbour, so its cache or bandwidth is limited",
-    "cap-aggressor": "it degrades a neighbour and no move helps, so its CPU is capped",
-    "renew-cap": "the neighbour still needs the cap, so its lease is renewed",
-    "lift-cap": "the neighbour is no longer degraded, so the cap is raised by one step",
-    "more-cpu": "it uses nearly all of its allotted CPU",
-    "cpu-given-back": "it no longer needs its additional CPU",
-    "undo-ineffective": "an earlier action had no effect, so it is reverted",
-    "undo-ordered": "an operator reverted an earlier action",
-    "reapply-lost-placement": "a setting was lost, for example in a reboot, and is applied again",
-}
 
 REJECTIONS = {
     "no-free-cpu": "no CPU is free there",
@@ -40,6 +21,7 @@ REJECTIONS = {
     "predicted-gain-too-small": "the predicted gain is too small",
     "would-favour-one-over-another": "it would favour one server at the expense of another",
     "guest-unmanaged": "the server is unmanaged",
+    "host-has-no-such-knob": "the host cannot change this setting",
     "flavor-allows-no-cap": "its flavor does not allow a cap",
     "cap-at-its-floor": "its cap is already at the floor of its flavor",
     "reverse-move-within-hold": "it left that place too recently",
@@ -49,6 +31,7 @@ REJECTIONS = {
     "another-controller-owns-the-knob": "another controller owns this setting",
     "another-domain-hurts-less": "the predicted degradation is lower in another cache",
     "undone-by-order": "an operator reverted a similar action recently",
+    "limit-still-needed": "the controller that set the limit still needs it",
 }
 
 KINDS = {
@@ -77,7 +60,6 @@ RESULTS = {
     "undone": "an operator reverted it",
 }
 
-_JUDGED = frozenset(reason.value for reason in TRIED)
 
 INCOMPLETES = {
     "first-sample": "only one sample exists so far",
@@ -105,7 +87,9 @@ RUNGS = {
 
 
 def reason(code: str) -> str:
-    return REASONS.get(code, code)
+    """As the controller that has it declares it; of one that is not installed here, the code."""
+    known = controllers.reasons().get(code)
+    return known.label if known else code
 
 
 def result(code: str) -> str:
@@ -120,7 +104,9 @@ def outcome(action: Mapping[str, Any]) -> str:
 
 def is_judged(action: Mapping[str, Any]) -> bool:
     """It was done, and must still prove itself."""
-    return action["result"] == Result.APPLIED.value and action["reason"] in _JUDGED
+    known = controllers.reasons().get(action["reason"])
+    is_verified = known is not None and known.is_verified
+    return action["result"] == Result.APPLIED.value and is_verified
 
 
 def kind(code: str) -> str:

@@ -5,10 +5,13 @@ Loaded inside nova-api by the entry point group `nova.api.extra_spec_validators`
 values are those of `nova_vp.flavor_specs`, which judges them too; nothing is written twice.
 """
 
+from typing import Any
+
 from nova import exception
 from nova.api.validation.extra_specs import base
 
 from nova_vp import flavor_specs
+from nova_vp.core.types.declaration import FlavorKey
 
 
 class Validator(base.ExtraSpecValidator):  # type: ignore[misc]
@@ -24,7 +27,7 @@ class Validator(base.ExtraSpecValidator):  # type: ignore[misc]
 def register() -> list[base.ExtraSpecValidator]:
     known = [
         Validator(name=spec.key, description=spec.description, value=_value(spec))
-        for spec in flavor_specs.SPECS
+        for spec in flavor_specs.by_key().values()
     ]
     unknown = Validator(
         name="vp:{key}",
@@ -35,6 +38,6 @@ def register() -> list[base.ExtraSpecValidator]:
     return [*known, unknown]
 
 
-def _value(spec: flavor_specs.Spec) -> dict[str, object]:
+def _value(spec: FlavorKey[Any]) -> dict[str, object]:
     about = {"type": str, "description": f"{spec.expected[0].upper()}{spec.expected[1:]}."}
     return about | ({"enum": list(spec.allowed)} if spec.allowed else {"pattern": spec.pattern})

@@ -1,13 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`[policy]`: the decision core's numbers, frozen once read. Agent and scheduler share them."""
+"""`[policy]` and `[controller_<name>]`: the decision core's numbers, frozen once read.
 
+Agent and scheduler share those of `[policy]`. The options of a controller are made from the
+settings that it declares.
+"""
+
+import dataclasses
+import enum
 import math
 from dataclasses import replace
 from typing import Any
 
 from oslo_config import cfg, types
 
-from nova_vp.core.types.policy import Controller, Homing, Policy
+from nova_vp import controllers
+from nova_vp.core.controllers.base import Controller
+from nova_vp.core.types.policy import Policy
 
 POLICY = "policy"
 
@@ -135,15 +143,6 @@ POLICY_OPTS = [
         min=0,
         help="Maximum number of mitigating actions of one host per minute.",
     ),
-    cfg.ListOpt(
-        "controllers",
-        default=sorted(one.value for one in _DEFAULT.controllers),
-        item_type=types.String(choices=[one.value for one in Controller]),
-        help="Enabled controllers. `vp` mitigates interference (Virtual Platforms thesis, "
-        "chapter 2). `rearrange` rebalances servers by prediction, before a degradation is "
-        "measured. `merlin` gives servers more CPU by the cheapest reconfiguration (thesis, "
-        "chapter 3). For the placement of new servers see home_on_arrival.",
-    ),
     cfg.FloatOpt(
         "cpi_rise_ratio",
         default=_DEFAULT.cpi_rise_ratio,
@@ -184,14 +183,6 @@ POLICY_OPTS = [
         "the victim, if that is more.",
     ),
     cfg.FloatOpt(
-        "felt_loss_ratio",
-        default=_DEFAULT.felt_loss_ratio,
-        min=0.0,
-        max=1.0,
-        help="Predicted loss of performance, as a share, from which `rearrange` looks for a "
-        "better place for a server whose state never changed.",
-    ),
-    cfg.FloatOpt(
         "noise_ratio",
         default=_DEFAULT.noise_ratio,
         min=0.0,
@@ -205,20 +196,6 @@ POLICY_OPTS = [
         min=1,
         max=20,
         help="Number of samples in one place that give a comparable mean.",
-    ),
-    cfg.FloatOpt(
-        "rearrange_after_s",
-        default=_DEFAULT.rearrange_after_s,
-        min=1.0,
-        help="Seconds without any change of placement before servers are rebalanced by prediction.",
-    ),
-    cfg.FloatOpt(
-        "cap_probe_s",
-        default=_DEFAULT.cap_probe_s,
-        min=1.0,
-        help="Seconds after which a CPU cap is raised by one step of a tenth, if its victim is "
-        "no longer degraded. If the cap has to be lowered again, it is not raised within "
-        "reverse_hold_s.",
     ),
     cfg.FloatOpt(
         "memory_move_price_ratio",
@@ -245,20 +222,26 @@ POLICY_OPTS = [
         "priority is copied at the full rate.",
     ),
     cfg.FloatOpt(
-        "partition_llc_ratio",
-        default=_DEFAULT.partition_llc_ratio,
+        "llc_floor_ratio",
+        default=_DEFAULT.llc_floor_ratio,
         min=0.01,
         max=1.0,
-        help="Share of the LLC that remains for an aggressor that does not need the cache "
-        "itself, if the hardware can partition the cache (resctrl).",
+        help="Share of the LLC that every server keeps, whatever controllers limit it to.",
     ),
     cfg.FloatOpt(
-        "partition_bandwidth_ratio",
-        default=_DEFAULT.partition_bandwidth_ratio,
+        "membw_floor_ratio",
+        default=_DEFAULT.membw_floor_ratio,
         min=0.01,
         max=1.0,
-        help="Share of the memory bandwidth that remains for an aggressor that overloads a "
-        "memory controller, if the hardware can limit the bandwidth (resctrl).",
+        help="Share of the memory bandwidth that every server keeps, whatever controllers limit "
+        "it to.",
+    ),
+    cfg.FloatOpt(
+        "probation_s",
+        default=_DEFAULT.probation_s,
+        min=0.0,
+        help="Seconds after a limit of a server was raised or removed, in which it is the first "
+        "suspect for a new degradation.",
     ),
     cfg.FloatOpt(
         "escalate_after_s",
@@ -267,82 +250,108 @@ POLICY_OPTS = [
         help="Seconds of unresolved interference before escalation: no action on the host helped "
         "the server.",
     ),
-    cfg.FloatOpt(
-        "demand_sensitivity",
-        default=_DEFAULT.demand_sensitivity,
-        min=0.1,
-        max=1.0,
-        help="Merlin: share of its allotted CPU above which a server gets more CPU.",
-    ),
-    cfg.FloatOpt(
-        "epoch_s",
-        default=_DEFAULT.epoch_s,
-        min=1.0,
-        help="Merlin: least number of seconds between two reconfigurations for one server.",
-    ),
-    cfg.FloatOpt(
-        "repercussion_s",
-        default=_DEFAULT.repercussion_s,
-        min=1.0,
-        help="Merlin: seconds after a reconfiguration in which a neighbour that gets degraded "
-        "counts as degraded by it.",
-    ),
-    cfg.FloatOpt(
-        "epsilon",
-        default=_DEFAULT.epsilon,
-        min=0.0,
-        max=1.0,
-        help="Merlin: difference of the weighted degradations of two servers up to which a "
-        "distribution counts as fair.",
-    ),
-    cfg.StrOpt(
-        "home_on_arrival",
-        default=_DEFAULT.home_on_arrival.value,
-        choices=[
-            (Homing.NEVER.value, "leave the initial placement to the kernel"),
-            (
-                Homing.ENFORCE.value,
-                "place new servers in mode `enforce`, propose their placement in mode `advise`",
-            ),
-            (Homing.ALWAYS.value, "place new servers in every mode, including `observe`"),
-        ],
-        help="Whether a new server is placed on the CPUs of one LLC domain. This is initial "
-        "placement, not mitigation. It is journalled and reverted like every other change.",
-    ),
 ]
 for _option in POLICY_OPTS:
     _option.mutable = True  # The core is given its numbers anew with every tick.
 
 
+def controllers_opt() -> cfg.Opt:
+    """Which controllers there are is known once their packages are loaded."""
+    known = controllers.installed()
+    listed = "; ".join(f"`{name}` {one.summary}" for name, one in known.items())
+    return cfg.ListOpt(
+        "controllers",
+        default=list(controllers.by_default()),
+        item_type=types.String(choices=list(known)),
+        mutable=True,
+        help=f"Enabled controllers: {listed}.",
+    )
+
+
+def group_of(name: str) -> str:
+    """The group of a controller's own options."""
+    return f"controller_{name}"
+
+
+def settings_opts(one: Controller) -> list[cfg.Opt]:
+    """The options of one controller, made from its settings."""
+    return [_option_of(field) for field in dataclasses.fields(one.settings)]
+
+
+_KINDS = {"int": cfg.IntOpt, "float": cfg.FloatOpt, "bool": cfg.BoolOpt, "str": cfg.StrOpt}
+
+
+def _option_of(field: "dataclasses.Field[Any]") -> cfg.Opt:
+    about = field.metadata
+    kwargs: dict[str, Any] = {"help": about["description"], "mutable": True}
+    if about["formerly"]:
+        kwargs |= {"deprecated_name": about["formerly"], "deprecated_group": POLICY}
+    if about["choices"]:
+        choices = [(value.value, meaning) for value, meaning in about["choices"].items()]
+        return cfg.StrOpt(field.name, default=field.default.value, choices=choices, **kwargs)
+    bounds = {"min": about["minimum"], "max": about["maximum"]}
+    kwargs |= {name: bound for name, bound in bounds.items() if bound is not None}
+    return _KINDS[type(field.default).__name__](field.name, default=field.default, **kwargs)
+
+
 def register_opts(conf: cfg.ConfigOpts) -> None:
-    conf.register_opts(POLICY_OPTS, group=POLICY)
+    for group, options in list_opts():
+        conf.register_opts(options, group=group)
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    return [(POLICY, POLICY_OPTS)]
+    own = [
+        (group_of(name), opts)
+        for name, one in controllers.installed().items()
+        if (opts := settings_opts(one))
+    ]
+    return [(POLICY, [*POLICY_OPTS, controllers_opt()]), *own]
 
 
 def policy_from(conf: cfg.ConfigOpts) -> Policy:
     """The decision core's numbers, frozen once read."""
-    return Policy(**{opt.dest: _value(opt.dest, conf[POLICY][opt.dest]) for opt in POLICY_OPTS})
+    numbers = Policy(**{opt.dest: conf[POLICY][opt.dest] for opt in POLICY_OPTS})
+    policy = controllers.with_controllers(numbers, conf[POLICY].controllers)
+    for one in policy.controllers:
+        name = one.controller.name
+        read = {
+            field.name: _value(field, conf[group_of(name)][field.name])
+            for field in dataclasses.fields(one.settings)
+        }
+        policy = controllers.with_settings(policy, name, **read)
+    return policy
 
 
 def with_option(policy: Policy, name: str, text: str) -> Policy:
-    """One option as a file would have it. Raises ValueError, which says what is allowed."""
-    known = {opt.dest: opt for opt in POLICY_OPTS}
+    """One option as a file would have it: `moves_per_minute`, or `merlin.epoch_s` for one of a
+    controller's own. Raises ValueError, which says what is allowed."""
+    if name == "controllers":
+        chosen = [part.strip() for part in text.split(",") if part.strip()]
+        try:
+            return controllers.with_controllers(policy, chosen)
+        except controllers.ControllerUnavailable as exc:
+            raise ValueError(f"{name}={text}: {exc}") from None
+    known = {opt.dest: ("", opt) for opt in POLICY_OPTS}
+    for one in policy.controllers:
+        for opt in settings_opts(one.controller):
+            known[f"{one.controller.name}.{opt.dest}"] = (one.controller.name, opt)
     if name not in known:
-        raise ValueError(f"{name!r} is not a policy option: use one of {', '.join(sorted(known))}")
+        listed = ", ".join(sorted((*known, "controllers")))
+        raise ValueError(f"{name!r} is not a policy option: use one of {listed}")
+    owner, option = known[name]
     try:
-        value = known[name].type(text)
+        value = option.type(text)
     except ValueError as exc:
         raise ValueError(f"{name}={text}: {exc}") from None
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"{name}={text}: give a finite number")
-    return replace(policy, **{name: _value(name, value)})
+    if not owner:
+        return replace(policy, **{name: value})
+    kind = type(next(e.settings for e in policy.controllers if e.controller.name == owner))
+    field = next(f for f in dataclasses.fields(kind) if f.name == option.dest)
+    return controllers.with_settings(policy, owner, **{field.name: _value(field, value)})
 
 
-def _value(name: str, value: Any) -> Any:
-    """As the core has it."""
-    if name == "home_on_arrival":
-        return Homing(value)
-    return frozenset(map(Controller, value)) if name == "controllers" else value
+def _value(field: "dataclasses.Field[Any]", value: Any) -> Any:
+    """As the controller has it: an enum where its setting is one."""
+    return type(field.default)(value) if isinstance(field.default, enum.Enum) else value

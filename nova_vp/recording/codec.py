@@ -13,6 +13,8 @@ import typing
 from collections.abc import Callable, Container, Mapping
 from typing import Any, NamedTuple, cast
 
+from nova_vp import controllers
+from nova_vp.core.controllers.base import Controller
 from nova_vp.core.types.knob import (
     Cpus,
     CpuWeight,
@@ -23,6 +25,8 @@ from nova_vp.core.types.knob import (
     Shares,
     Value,
 )
+from nova_vp.core.types.policy import Enabled
+from nova_vp.core.types.reason import Reason
 
 Json = Any
 
@@ -43,11 +47,15 @@ def codec_of(kind: Any) -> Codec:
     origin, args = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
         return _knob_value() if set(args) == set(typing.get_args(Value)) else _optional(args)
+    if kind in _BY_NAME:
+        return _BY_NAME[kind]
     if origin is tuple:
         return _list_of(args[0], tuple) if args[-1] is ... else _row_of(args)
     if origin is frozenset:
         return _list_of(args[0], frozenset)
     if isinstance(origin, type) and issubclass(origin, Mapping):
+        if args == (str, Any):
+            return _controller_states()
         return _texts_to(args[1]) if args[0] is str else _pairs_of(*args)
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return Codec(lambda member: member.value, _refusing(kind))
@@ -159,6 +167,45 @@ def _knob_value() -> Codec:
     return Codec(encode, _refusing(decode))
 
 
+def _encode_enabled(one: Enabled) -> Json:
+    return [one.controller.name, record_of(one.controller.settings).encode(one.settings)]
+
+
+def _decode_enabled(data: Json) -> Enabled:
+    name, settings = _list(data)
+    one = _controller(name)
+    return Enabled(one, record_of(one.settings).decode(settings))
+
+
+def _controller_states() -> Codec:
+    """What controllers remember: whose it is says of which kind it is."""
+    return Codec(
+        lambda states: {
+            name: record_of(_controller(name).state).encode(state) for name, state in states.items()
+        },
+        _refusing(
+            lambda data: {
+                name: record_of(_controller(name).state).decode(state)
+                for name, state in _object(data).items()
+            }
+        ),
+    )
+
+
+def _controller(name: Json) -> Controller:
+    try:
+        return controllers.find(str(name))
+    except controllers.ControllerUnavailable as exc:
+        raise Malformed(str(exc)) from exc
+
+
+def _reason(code: Json) -> Reason:
+    found = controllers.reasons().get(str(code))
+    if found is None:
+        raise Malformed(f"no installed controller has the reason {str(code)[:40]!r}")
+    return found
+
+
 def _optional(args: tuple[Any, ...]) -> Codec:
     kinds = [kind for kind in args if kind is not type(None)]
     if len(kinds) != 1 or len(kinds) == len(args):
@@ -246,3 +293,10 @@ def _list(data: Json) -> list[Json]:
     if not isinstance(data, list):
         raise Malformed(f"{str(data)[:40]!r} where a list should stand")
     return data
+
+
+_BY_NAME = {
+    Enabled: Codec(_encode_enabled, _refusing(_decode_enabled)),
+    Reason: Codec(lambda reason: reason.code, _refusing(_reason)),
+}
+"""What a controller declares, or is, is found by its name."""

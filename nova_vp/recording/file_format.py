@@ -19,12 +19,11 @@ from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.knob import Knob, Value
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Policy
-from nova_vp.core.types.reason import Reason
 from nova_vp.core.types.sample import Reading
 from nova_vp.core.types.state import CoreState
 from nova_vp.recording.codec import Json, Malformed, record_of
 
-VERSION = 2
+VERSION = 3
 VERSION_KEY = "nova-vp-recording"
 _TICK_KEY = "tick"
 _LONGEST_TOLD = 200
@@ -60,7 +59,8 @@ class Made(NamedTuple):
 
     id: str
     controller: str
-    reason: Reason
+    reason: str
+    """Its code."""
     guest_uuid: str
     victim_uuid: str | None
     turned: tuple[Turned, ...]
@@ -114,7 +114,7 @@ def _made(action: Action) -> Made:
     return Made(
         action.id,
         action.controller,
-        action.reason,
+        action.reason.code,
         action.guest_uuid,
         action.victim_uuid,
         turned,
@@ -129,7 +129,9 @@ def answered(outcomes: Iterable[Outcome]) -> tuple[Answer, ...]:
     return tuple(Answer(o.action.id, o.result, o.at_s, o.detail) for o in outcomes)
 
 
-def confirmed(state: CoreState, decision: Decision, answers: Iterable[Answer]) -> CoreState:
+def confirmed(
+    state: CoreState, decision: Decision, answers: Iterable[Answer], policy: Policy
+) -> CoreState:
     """Memory after what the host answered to those of the actions that it was asked for."""
     actions = {action.id: action for action in decision.actions}
     return confirm(
@@ -139,6 +141,7 @@ def confirmed(state: CoreState, decision: Decision, answers: Iterable[Answer]) -
             for answer in answers
             if answer.action_id in actions
         ],
+        policy,
     )
 
 

@@ -21,7 +21,6 @@ from typing import NamedTuple
 from nova_vp.core.types.action import Action
 from nova_vp.core.types.knob import Knob
 from nova_vp.core.types.policy import Policy as CorePolicy
-from nova_vp.core.types.reason import Reason
 from tests.bench.harness import Benchmark, Budget, Numbers, fixed, progress, run
 from tests.bench.placements import Measure, best_static
 from vp_sim.host import SimHost
@@ -41,7 +40,6 @@ PE_LOSS = 0.02
 POINTS = 5.0
 GAP = 0.05
 CLOSED = 0.5
-EXEMPT = frozenset({Reason.HOME, Reason.REAPPLY, Reason.INEFFECTIVE})
 """They settle a guest where it was to be: no hold binds them."""
 PROGRESS_EVERY = 25
 
@@ -146,7 +144,7 @@ def moved_twice(actions: Sequence[Action]) -> int:
     for action in actions:
         moving = (c for c in action.changes if c.knob in (Knob.PLACEMENT, Knob.MEMORY))
         moved = {change.guest_uuid for change in moving}
-        if action.reason not in EXEMPT and not action.is_undo:
+        if action.reason.takes_away and not action.is_undo:
             again += sum(action.decided_s - last[uuid] < hold_s for uuid in moved & last.keys())
         last |= dict.fromkeys(moved, action.decided_s)
     return again
@@ -174,7 +172,7 @@ def _line(action: Action, names: Mapping[str, str]) -> str:
         f"{names[c.guest_uuid]} {c.knob.value}>{value_text(c.to)}" for c in action.changes
     )
     victim = f" for {names[action.victim_uuid]}" if action.victim_uuid else ""
-    return f"{action.decided_s:.0f}s {action.reason.value}{victim} [{what}]"
+    return f"{action.decided_s:.0f}s {action.reason.code}{victim} [{what}]"
 
 
 def trials(mixes: int, policies: Sequence[str], seconds: float) -> list[Trial]:

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from nova_vp.core.pipeline.confirm import confirm
 from nova_vp.core.step import step
 from nova_vp.core.types.decision import Decision
-from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.topology import Limits
 from tests.bench.agent import percentile
 from tests.bench.harness import Benchmark, Numbers, command_line, scaled
+from tests.policies import a_policy
 from tests.unit.core.build import (
     ALL_KNOBS,
     CHASE,
@@ -47,7 +47,7 @@ class TimedHost(Host):
         self.state, decision = step(self.state, picture, self.policy)
         self.steps_ms.append((time.thread_time_ns() - began_ns) / 1e6)
         outcomes = [self._apply(action) for action in decision.actions]
-        self.state = confirm(self.state, outcomes)
+        self.state = confirm(self.state, outcomes, self.policy)
         return decision
 
 
@@ -80,7 +80,7 @@ def measure() -> Numbers:
 def a_host() -> TimedHost:
     """Victims and those who will stream share the first five domains."""
     host = TimedHost(
-        nodes_of(*NODE_OF_DOMAIN, cpus=CPUS_PER_DOMAIN), Policy(), knobs=ALL_KNOBS, limits=LIMITS
+        nodes_of(*NODE_OF_DOMAIN, cpus=CPUS_PER_DOMAIN), a_policy(), knobs=ALL_KNOBS, limits=LIMITS
     )
     for number in range(VPS):
         crowded = number < VICTIMS + AGGRESSORS

@@ -18,7 +18,7 @@ import libvirt
 import pytest
 
 from nova_vp.core.types.knob import NO_QUOTA, Quota
-from tests.domain_xml import a_domain, write_halting
+from tests.domain_xml import a_domain, nova_metadata, write_halting
 from tests.killable_agent import CAP, Agents, Death
 from tests.libvirt_host import LibvirtHost, missing_for_libvirt
 from tests.waiting import wait_until
@@ -36,12 +36,13 @@ LONG_S = 60.0
 CONFIG = """\
 [agent]
 host = test
+mode = enforce
 actuator = {actuator}
 interval_s = 0.1
 state_directory = {folder}/state
 run_directory = {folder}/run
 vpmu_directory = {folder}/none
-[policy]
+[controller_initial_placement]
 home_on_arrival = {homing}
 [bus]
 transport_url = fake:/
@@ -80,7 +81,8 @@ class Guest:
     def __init__(self, host: LibvirtHost, name: str, firmware: Path) -> None:
         self._host = host
         self._name = name
-        xml = a_domain(name, vcpus=2, cpuset="0-1", firmware=firmware)
+        metadata = nova_metadata(extra_specs={"vp:cpu_floor": "10"})
+        xml = a_domain(name, vcpus=2, cpuset="0-1", firmware=firmware, metadata=metadata)
         self.domain = host.boot(xml, is_persistent=True)
         self.original = self.snapshot()
 

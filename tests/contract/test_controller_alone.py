@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from nova_vp.core.types.reason import Reason
+from nova_vp.core.controllers.vp.declaration import CAP as CAP_AGGRESSOR
 from tests.bench.paced_agent import PRODUCT, agent_report, an_agent, calibrate
 from tests.bench.paced_guests import Measured, PacedGuest, PacedHost
 from tests.libvirt_host import missing_for_libvirt
@@ -37,12 +37,12 @@ LINES_PER_KILOCYCLE = 28
 """One stream is within the calibrated limit, two are not."""
 STREAM_CORES = 0.45
 """Of the CPU that both run on, from their flavor."""
-STAY = "[policy]\nhome_on_arrival = never"
+STAY = "[controller_initial_placement]\nhome_on_arrival = never"
 WINDOW_S = 6.0
 KNOW_S, FIND_S, HELP_S = 60.0, 60.0, 150.0
 QUOTA_PERIOD_US = 20_000
 """So that a stream is a stream and not a series of bursts."""
-CAP = Reason.CAP.value
+CAP = CAP_AGGRESSOR.code
 
 
 @pytest.fixture

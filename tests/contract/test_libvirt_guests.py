@@ -102,7 +102,7 @@ def test_novas_metadata_comes_through_libvirt(subject):
     assert guest.isolation is Isolation.STRICT
     assert (guest.group, guest.vp_id) == ("shop", f"{PROJECT_ID}/shop")
     assert (guest.priority, guest.cap_floor_ratio) == (2.5, 0.8)
-    assert guest.memory_split == ((0, 0.6), (1, 0.4))
+    assert guest.controller_keys == (("vp:memory_split", "60,40"),)
     assert guest.memory_kib == 16 * 1024
     assert guest.cpu_time_ns > 0
 

@@ -18,7 +18,7 @@ from xml.dom import minidom
 from xml.parsers.expat import ExpatError
 from xml.sax.saxutils import escape, quoteattr
 
-from nova_vp import flavor_specs
+from nova_vp import controllers, flavor_specs
 from nova_vp.core.types.knob import (
     NO_CPU_WEIGHT,
     WEIGHT_RANGES,
@@ -213,7 +213,7 @@ def _live_with(found: DomainDescription) -> None:
         group=spec.group,
         priority=spec.priority,
         cap_floor_ratio=spec.cap_floor_ratio,
-        memory_split=tuple(enumerate(spec.memory_split)),
+        controller_keys=spec.controller_keys,
         unmanaged=found.obstacle and found.obstacle.reason,
         unmanaged_detail=found.obstacle.detail if found.obstacle else "",
     )
@@ -270,7 +270,9 @@ class Specs:
         expect(not any(faults), f"the parser takes what the validator refuses: {faults}")
         expect(0.1 <= spec.priority <= 10, f"{spec}")
         expect(spec.cap_floor_ratio is None or 0.1 <= spec.cap_floor_ratio <= 1, f"{spec}")
-        expect(not spec.memory_split or math.isclose(sum(spec.memory_split), 1), f"{spec}")
+        keys = {key.key: key for key in controllers.flavor_keys()}
+        for key, text in spec.controller_keys:
+            keys[key].read(text)
         expect(spec.expects is None or 0 <= spec.expects <= 8, f"{spec}")
         expect(len(spec.group) <= 64 and spec.group.isascii(), f"{spec}")
         return ACCEPTED

@@ -55,7 +55,7 @@ escalation_host_down_s = 5
 [cloud]
 timeout = 5
 """
-NO_HOMING = "[policy]\nhome_on_arrival = never"
+NO_HOMING = "[controller_initial_placement]\nhome_on_arrival = never"
 REFUSALS = 3
 ROUND_DEADLINE_S = 150
 CRAWL_MIB_S = "1"

@@ -11,10 +11,10 @@ import time
 from oslo_config import cfg
 
 from nova_vp import conf as options
+from nova_vp.core.controllers.vp.declaration import CAP as CAP_AGGRESSOR
 from nova_vp.core.types.action import Action, Change
+from nova_vp.core.types.claim import PredictedLoss
 from nova_vp.core.types.knob import Cpus, Knob, Quota, Value
-from nova_vp.core.types.reason import Reason
-from nova_vp.core.types.want import PredictedLoss
 from vp_agent import wiring
 from vp_agent.loop.executor import Executor
 from vp_agent.loop.state import StateFolder
@@ -23,6 +23,7 @@ CONFIG = "/etc/nova-vp/nova-vp.conf"
 PIN: Cpus = (frozenset({0}),)
 CAP = Quota(50_000, 100_000)
 LEASE_S = 900.0
+_NO_LOSS = PredictedLoss(0.0, 0.0)
 
 
 def main() -> None:
@@ -43,9 +44,7 @@ def hold(uuid: str, epoch: int) -> None:
     for knob, value in settings:
         found = side.actuator.read(uuid, knob)
         changes.append(Change(uuid, knob, value, found, found, now_s + LEASE_S))
-    action = Action(
-        "held", "vp", uuid, tuple(changes), (), Reason.CAP, now_s, PredictedLoss(0.0, 0.0)
-    )
+    action = Action("held", "vp", uuid, tuple(changes), (), CAP_AGGRESSOR, now_s, _NO_LOSS)
     [outcome] = Executor(side.journal, side.actuators, epoch).apply([action], now_s)
     print(uuid, side.actuator.name, outcome.result.value, outcome.detail)
     side.close()

@@ -27,7 +27,7 @@ HOSTS = (SOURCE, HOSTILE, QUIET)
 STREAM, CHASE = "work=stream:8192", "work=chase:384"
 IMPATIENT = """
 [policy]
-controllers = vp
+controllers = initial_placement,vp
 escalate_after_s = 9
 """
 """As soon as who was let loose is known for what it does: what changes without a suspect is taken

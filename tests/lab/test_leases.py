@@ -19,11 +19,12 @@ LEASE_S = 60
 CAP = """
 import sys, time
 from oslo_config import cfg
+from nova_vp.core.controllers.vp.declaration import CAP
 from nova_vp import conf as options
 from nova_vp.core.types.action import Action, Change
 from nova_vp.core.types.knob import NO_QUOTA, Knob, Quota
 from nova_vp.core.types.reason import Reason
-from nova_vp.core.types.want import PredictedLoss
+from nova_vp.core.types.claim import PredictedLoss
 from vp_agent import wiring
 from vp_agent.loop.executor import Executor
 from vp_agent.loop.state import StateFolder
@@ -36,7 +37,7 @@ epoch = StateFolder(conf.agent.state_directory).last_epoch()
 executor = Executor(side.journal, side.actuators, epoch)
 uuid, now_s = sys.argv[1], time.monotonic()
 change = Change(uuid, Knob.CPU_CAP, Quota(60_000, 100_000), NO_QUOTA, NO_QUOTA, now_s + 60)
-action = Action("cap-1", "vp", uuid, (change,), (), Reason.CAP, now_s, PredictedLoss(0.0, 0.0))
+action = Action("cap-1", "vp", uuid, (change,), (), CAP, now_s, PredictedLoss(0.0, 0.0))
 [outcome] = executor.apply([action], now_s)
 print(outcome.result.value, outcome.detail)
 """

@@ -27,7 +27,7 @@ AGENTS = [f"vp-agent@{SOURCE}", f"vp-agent@{DESTINATION}"]
 JOURNAL = "urn:nova-vp:1"
 HOOKS = settings.RUN / DESTINATION / "etc" / "libvirt" / "hooks"
 SPECS = {"quota:cpu_period": "100000", "quota:cpu_quota": "80000"}
-NO_HOMING = "[policy]\nhome_on_arrival = never"
+NO_HOMING = "[controller_initial_placement]\nhome_on_arrival = never"
 
 
 class Migrant:

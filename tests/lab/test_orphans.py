@@ -19,7 +19,7 @@ from tests.lab.operators import host_conf, reconfigured
 HOOKS = ("etc", "libvirt", "hooks")
 QUOTA = Given(80_000)
 SPECS = {"quota:cpu_period": "100000", "quota:cpu_quota": str(QUOTA.quota_us)}
-NO_HOMING = "[policy]\nhome_on_arrival = never"
+NO_HOMING = "[controller_initial_placement]\nhome_on_arrival = never"
 RELEASE_DEADLINE_S = 60
 """The timer's five seconds, fifteen of silence, and what libvirt needs."""
 NOVA_DEADLINE_S = 120

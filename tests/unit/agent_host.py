@@ -9,6 +9,7 @@ from nova_vp.core.types.action import Outcome
 from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.policy import Mode, Policy
 from nova_vp.core.types.state import CoreState
+from tests.policies import a_policy
 from tests.unit.core.build import CHASE, CHASE_HURT, COMPUTE, STREAM, Rates
 from vp_agent.drivers.counters_fake import FakeCounters, VcpuCounts
 from vp_agent.drivers.fake import FakeActuator, FakeGuests, FakeHost, FakeJournal
@@ -45,7 +46,7 @@ class World:
     host: FakeHost = field(default_factory=FakeHost)
     counters: FakeCounters = field(default_factory=FakeCounters)
     rates: dict[str, Rates] = field(default_factory=dict)
-    policy: Policy = field(default_factory=Policy)
+    policy: Policy = field(default_factory=a_policy)
     mode: Mode = Mode.ENFORCE
     now_s: float = 1000.0
     heard: Heard = field(default_factory=Heard)

@@ -13,10 +13,10 @@ import pytest
 
 from nova_vp.core.types.action import Result
 from nova_vp.core.types.guest import Unmanaged
-from nova_vp.core.types.policy import Homing, Mode, Policy
-from nova_vp.core.types.reason import Reason
+from nova_vp.core.types.policy import Mode
 from tests.decisions import PROFILE
 from tests.host_subjects import an_applied
+from tests.policies import a_policy
 from tests.unit.agent_host import World, a_hurt_pair
 from tests.unit.core.build import CHASE, COMPUTE
 from tests.waiting import wait_until
@@ -29,7 +29,7 @@ from vp_agent.loop.executor import Executor
 from vp_agent.loop.state import StateFolder
 from vp_agent.wiring import by_knob
 
-FLOATING = Policy(home_on_arrival=Homing.NEVER)
+FLOATING = a_policy(home_on_arrival="never")
 
 
 class Killed(BaseException):
@@ -79,6 +79,7 @@ KILLS = [
 ]
 
 
+@pytest.mark.needs_controllers("initial_placement")
 @pytest.mark.parametrize("then", ["restarted", "released"])
 @pytest.mark.parametrize(("driver", "method", "when"), KILLS)
 def test_killed_at_any_step_everything_is_given_back(world, driver, method, when, then):
@@ -101,13 +102,14 @@ def test_killed_at_any_step_everything_is_given_back(world, driver, method, when
     assert world.is_untouched(uuid)
 
 
+@pytest.mark.needs_controllers("vp")
 def test_the_hurt_pair_is_separated_and_given_back_on_stop(world):
     world.policy = FLOATING
     world.start_agent()
     victim, neighbour = a_hurt_pair(world)
     world.tick(2)
     assert not world.placement(victim) & world.placement(neighbour)
-    assert [o.action.reason for o in world.heard.outcomes] == [Reason.MOVE_AGGRESSOR]
+    assert [o.action.reason.code for o in world.heard.outcomes] == ["move-aggressor"]
     stop = threading.Event()
     stop.set()
     world.agent.run(stop, 1.0, lambda: None)
@@ -192,6 +194,7 @@ def test_libvirt_away_costs_ticks_and_nothing_else(world):
     assert world.placement(uuid) == placed
 
 
+@pytest.mark.needs_controllers("initial_placement")
 def test_guests_come_go_and_reboot_under_the_agent(world):
     world.start_agent()
     first, second = world.boot(COMPUTE), world.boot(CHASE)
@@ -205,6 +208,7 @@ def test_guests_come_go_and_reboot_under_the_agent(world):
     assert len(world.placement(second)) < len(world.host.topology.cpus)
 
 
+@pytest.mark.needs_controllers("initial_placement")
 def test_a_foreign_pin_is_left_and_its_journal_dropped(world):
     world.start_agent()
     uuid = world.boot(CHASE)
@@ -216,6 +220,7 @@ def test_a_foreign_pin_is_left_and_its_journal_dropped(world):
     assert decision.vps[0].guest.unmanaged is Unmanaged.FOREIGN_CHANGE
 
 
+@pytest.mark.needs_controllers("initial_placement")
 def test_a_refused_change_is_an_outcome_and_leaves_no_journal(world):
     world.start_agent()
     uuid = world.boot(CHASE)
@@ -234,16 +239,18 @@ def test_mode_is_remembered_across_restarts(world):
     assert world.control.commanded().mode is Mode.ADVISE
 
 
+@pytest.mark.needs_controllers("initial_placement")
 def test_what_every_run_does_anew_has_an_id_of_its_own_in_each(world):
     world.boot(CHASE)
     for _ in range(2):
         world.start_agent()
         live_and_stop(world)
     homed = [outcome.action for outcome in world.heard.outcomes]
-    assert [action.reason for action in homed] == [Reason.HOME] * 2
+    assert [action.reason.code for action in homed] == ["home-on-arrival"] * 2
     assert len({action.id for action in homed}) == 2
 
 
+@pytest.mark.needs_controllers("vp")
 def test_advise_proposes_and_applies_what_is_accepted(world):
     world.mode, world.policy = Mode.ADVISE, FLOATING
     world.start_agent()
@@ -285,6 +292,7 @@ def test_the_socket_serves_status_mode_and_errors(world, tmp_path):
         ask(folder, "status")
 
 
+@pytest.mark.needs_controllers("vp")
 def test_release_of_a_living_agent_goes_through_it(world, tmp_path):
     world.policy = replace(FLOATING)
     world.start_agent()
@@ -309,6 +317,7 @@ def test_release_of_a_living_agent_goes_through_it(world, tmp_path):
         server.close()
 
 
+@pytest.mark.needs_controllers("initial_placement")
 def test_expired_leases_are_those_of_a_silent_agent(world, tmp_path):
     world.start_agent()
     uuid = world.boot(CHASE)
@@ -327,6 +336,7 @@ def test_expired_leases_are_those_of_a_silent_agent(world, tmp_path):
     assert world.is_untouched(uuid)
 
 
+@pytest.mark.needs_controllers("initial_placement")
 def test_a_dead_agents_leases_have_expired(world, tmp_path):
     world.start_agent()
     uuid = world.boot(CHASE)
@@ -438,6 +448,7 @@ def fill(path):
             pass
 
 
+@pytest.mark.needs_controllers("initial_placement")
 def test_a_full_disk_refuses_a_mode_and_costs_nothing_else(world):
     with full_disk(world.folder):
         world.start_agent()
@@ -473,6 +484,7 @@ def test_a_full_run_folder_stops_no_heartbeat_that_was_there_and_no_agent(tmp_pa
         assert folder.silent_for_s() is None
 
 
+@pytest.mark.needs_controllers("initial_placement")
 def test_whatever_ends_the_loop_everything_is_given_back(world):
     world.start_agent()
     uuid = world.boot(CHASE)

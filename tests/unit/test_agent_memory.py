@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 
 from nova_vp.core.types.action import Action, Change, Result
+from nova_vp.core.types.claim import PredictedLoss
 from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.knob import Applied, Held, Knob
-from nova_vp.core.types.reason import Reason
-from nova_vp.core.types.want import PredictedLoss
+from nova_vp.core.types.reason import REAPPLY
 from tests.unit.agent_host import World
 from tests.unit.core.build import COMPUTE
 from vp_agent.drivers.fake import FakeJournal
@@ -49,7 +49,7 @@ def move(world, uuid, to, original=HERE):
         uuid,
         (change,),
         (),
-        Reason.MOVE_AGGRESSOR,
+        REAPPLY,
         world.now_s,
         PredictedLoss(0, 0),
     )

@@ -18,10 +18,11 @@ from nova_vp import wire
 from nova_vp.core.types.action import Result
 from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.knob import Applied, Held, Knob
-from nova_vp.core.types.policy import Homing, Mode, Policy
-from nova_vp.core.types.reason import Reason
+from nova_vp.core.types.policy import Mode
+from nova_vp.core.types.reason import REVOKED
 from nova_vp.server_override import NO_OVERRIDE, ServerOverride, overrides_text, read_overrides
 from tests.decisions import facts
+from tests.policies import a_policy
 from tests.unit.agent_host import World, a_hurt_pair
 from tests.unit.core.build import CHASE, COMPUTE
 from vp_agent.cli import main
@@ -37,7 +38,7 @@ def json_line(order: object) -> bytes:
     return json.dumps(order).encode() + b"\n"
 
 
-FLOATING = Policy(home_on_arrival=Homing.NEVER)
+FLOATING = a_policy(home_on_arrival="never")
 OUT = ServerOverride(opt_out=True)
 ELSEWHERE = "ffffffff-ffff-4fff-8fff-ffffffffffff"
 
@@ -64,7 +65,7 @@ def a_moved_neighbour(world: World) -> tuple[str, str, str]:
     victim, neighbour = a_hurt_pair(world)
     world.tick(3)
     [outcome] = world.heard.outcomes
-    assert outcome.action.reason is Reason.MOVE_AGGRESSOR
+    assert outcome.action.reason.code == "move-aggressor"
     assert world.host.guests[neighbour].journal
     return victim, neighbour, outcome.action.id
 
@@ -73,6 +74,7 @@ def results(world: World, uuid: str) -> dict[str, Result]:
     return {o.action.id: o.result for o in world.agent.state.vps[uuid].history}
 
 
+@pytest.mark.needs_controllers("vp")
 def test_an_opted_out_server_bears_nothing_of_ours_from_the_next_tick_on(world: World) -> None:
     _, neighbour, action_id = a_moved_neighbour(world)
     found = world.host.topology.domains[0].cpus
@@ -96,6 +98,7 @@ def test_who_is_opted_in_again_is_managed_again(world: World) -> None:
     assert of(world, neighbour).unmanaged is None
 
 
+@pytest.mark.needs_controllers("vp")
 def test_what_cannot_be_given_back_now_is_given_back_later(world: World) -> None:
     _, neighbour, action_id = a_moved_neighbour(world)
     world.host.guests[neighbour].refuses = "a job is under way"
@@ -109,6 +112,7 @@ def test_what_cannot_be_given_back_now_is_given_back_later(world: World) -> None
     assert results(world, neighbour) == {action_id: Result.UNDONE}
 
 
+@pytest.mark.needs_controllers("vp")
 def test_what_a_release_gave_back_was_undone(world: World) -> None:
     _, neighbour, action_id = a_moved_neighbour(world)
     world.tick()
@@ -149,6 +153,7 @@ def test_memory_on_its_way_back_is_not_sent_back_again(world: World) -> None:
     assert world.host.guests[uuid].journal is not None, "its end is awaited"
 
 
+@pytest.mark.needs_controllers("vp")
 def test_a_server_with_mode_observe_is_left_out_of_what_is_done(world: World) -> None:
     victim, neighbour = a_hurt_pair(world)
     tell(world, **{neighbour: ServerOverride(mode=Mode.OBSERVE)})
@@ -157,6 +162,7 @@ def test_a_server_with_mode_observe_is_left_out_of_what_is_done(world: World) ->
     assert {o.action.guest_uuid for o in world.heard.outcomes} == {victim}, "it goes instead"
 
 
+@pytest.mark.needs_controllers("vp")
 def test_on_an_observing_host_mode_observe_changes_nothing(world: World) -> None:
     world.control.set_mode(Mode.OBSERVE)
     _, neighbour = a_hurt_pair(world)
@@ -166,6 +172,7 @@ def test_on_an_observing_host_mode_observe_changes_nothing(world: World) -> None
     assert [action.guest_uuid for action in decision.proposals] == [neighbour]
 
 
+@pytest.mark.needs_controllers("vp")
 def test_a_proposal_for_a_server_with_mode_advise_can_be_accepted(world: World) -> None:
     _, neighbour = a_hurt_pair(world)
     tell(world, **{neighbour: ServerOverride(mode=Mode.ADVISE)})
@@ -178,6 +185,7 @@ def test_a_proposal_for_a_server_with_mode_advise_can_be_accepted(world: World) 
     assert [o.action.id for o in world.heard.outcomes] == [proposal.id]
 
 
+@pytest.mark.needs_controllers("vp")
 def test_a_tighter_host_keeps_proposals_from_being_accepted(world: World) -> None:
     world.control.set_mode(Mode.OBSERVE)
     _, neighbour = a_hurt_pair(world)
@@ -301,8 +309,9 @@ def test_a_message_may_name_as_many_servers_as_a_host_can_have(world: World) -> 
     assert (kept.version, kept.servers) == (2, many)
 
 
+@pytest.mark.needs_controllers("initial_placement")
 def test_who_has_just_arrived_is_left_alone_until_somebody_tells(world: World) -> None:
-    world.policy = Policy(home_on_arrival=Homing.ENFORCE)
+    world.policy = a_policy(home_on_arrival="enforce")
     world.start_agent()
     first = world.boot(COMPUTE)
     world.tick(2)
@@ -323,7 +332,7 @@ def test_who_has_just_arrived_is_left_alone_until_somebody_tells(world: World) -
 
 
 def test_to_be_told_that_nothing_was_ever_ordered_is_to_be_told(world: World) -> None:
-    world.policy = Policy(home_on_arrival=Homing.ENFORCE)
+    world.policy = a_policy(home_on_arrival="enforce")
     world.boot(COMPUTE)
     tell(world, version=0)
     newcomer = world.boot(COMPUTE)
@@ -332,7 +341,7 @@ def test_to_be_told_that_nothing_was_ever_ordered_is_to_be_told(world: World) ->
 
 
 def test_a_long_migration_is_no_answer(world: World) -> None:
-    world.policy = Policy(home_on_arrival=Homing.ENFORCE)
+    world.policy = a_policy(home_on_arrival="enforce")
     tell(world)
     uuid = world.boot(COMPUTE, unmanaged=Unmanaged.MIGRATING)
     world.tick(round(UNTOLD_S) + 1)
@@ -555,6 +564,7 @@ def test_a_fault_of_the_agent_is_not_blamed_on_who_asked(world: World, caplog) -
 # Undo
 
 
+@pytest.mark.needs_controllers("vp")
 def test_an_action_is_undone_with_the_next_tick_and_told(world: World, caplog) -> None:
     _, neighbour, action_id = a_moved_neighbour(world)
     with caplog.at_level(logging.INFO):
@@ -564,15 +574,16 @@ def test_an_action_is_undone_with_the_next_tick_and_told(world: World, caplog) -
     assert world.placement(neighbour) == world.host.topology.domains[0].cpus
     assert "reason=undo-ordered" in caplog.text
     view = next(v for v in world.heard.decisions[-1].vps if v.guest.uuid == neighbour)
-    results = {o.action.reason: o.result for o in view.history}
+    results = {o.action.reason.code: o.result for o in view.history}
     assert results == {
-        Reason.MOVE_AGGRESSOR: Result.UNDONE,
-        Reason.REVOKED: Result.APPLIED,
+        "move-aggressor": Result.UNDONE,
+        REVOKED.code: Result.APPLIED,
     }
     world.tick(60)
     assert world.placement(neighbour) == world.host.topology.domains[0].cpus, "it is held off"
 
 
+@pytest.mark.needs_controllers("vp")
 def test_undo_is_refused_where_nothing_is_to_be_undone(world: World) -> None:
     with pytest.raises(UnknownAction, match=r"no recent action 'x' on this host.*reverted: none"):
         world.control.undo("x")
@@ -585,6 +596,7 @@ def test_undo_is_refused_where_nothing_is_to_be_undone(world: World) -> None:
         world.control.undo(action_id)
 
 
+@pytest.mark.needs_controllers("vp")
 def test_a_proposal_cannot_be_undone(world: World) -> None:
     world.control.set_mode(Mode.ADVISE)
     a_hurt_pair(world)
@@ -593,6 +605,7 @@ def test_a_proposal_cannot_be_undone(world: World) -> None:
         world.control.undo(proposal.id)
 
 
+@pytest.mark.needs_controllers("vp")
 def test_an_order_to_undo_waits_for_a_tick_that_can_see_the_host(world: World) -> None:
     _, neighbour, action_id = a_moved_neighbour(world)
     world.control.undo(action_id)
@@ -605,6 +618,7 @@ def test_an_order_to_undo_waits_for_a_tick_that_can_see_the_host(world: World) -
     assert world.control.commanded().revoked == frozenset()
 
 
+@pytest.mark.needs_controllers("vp")
 def test_an_order_to_undo_that_comes_amid_a_tick_is_for_the_next_one(world: World) -> None:
     _, neighbour, action_id = a_moved_neighbour(world)
     world.control.undo(action_id)
@@ -613,6 +627,7 @@ def test_an_order_to_undo_that_comes_amid_a_tick_is_for_the_next_one(world: Worl
     assert world.host.guests[neighbour].journal is None
 
 
+@pytest.mark.needs_controllers("vp")
 def test_undo_from_the_command_line(world, monkeypatch, capsys) -> None:
     _, neighbour, action_id = a_moved_neighbour(world)
     with served(world) as folder:

@@ -31,6 +31,7 @@ def a_change(knob, was, to, server=SERVER):
     return {"uuid": server, "knob": knob, "from": was, "to": to, "until": None}
 
 
+@pytest.mark.needs_controllers("vp")
 def test_a_proposal_names_the_server_and_says_how_to_accept():
     proposal = {
         "id": "move-6f1c2d3e",

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an operator gets wrong in the configuration is said in one line, by the services as run."""
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -16,6 +17,8 @@ from nova_vp import conf as options
 from nova_vp.cli import exit_status
 from nova_vp.cmd import manage
 from nova_vp.conf import database
+from nova_vp.conf.policy import policy_from
+from nova_vp.controllers import installed
 
 WRONG = [
     ("[agent]\ninterval_s = nan", "interval_s = nan: give a finite number"),
@@ -25,6 +28,13 @@ WRONG = [
     ("[policy]\nhysteresis_ratio = soup", "hysteresis_ratio"),
     ("[bus]\nmin_publish_interval_s = nan", "min_publish_interval_s"),
     ("[vp_scheduler]\nstale_after_s = nan", "stale_after_s"),
+    ("[policy]\ncontrollers = soup", "Valid values are"),
+]
+FORMER = [
+    (name, field)
+    for name, one in installed().items()
+    for field in dataclasses.fields(one.settings)
+    if field.metadata["formerly"] and isinstance(field.default, float)
 ]
 
 
@@ -52,6 +62,17 @@ def test_a_wrong_number_is_told(tmp_path: Path, text: str, words: str) -> None:
     line = told_by("vp-agent", tmp_path, text, "status")
     assert line.startswith("vp-agent: configuration: ")
     assert words in line
+
+
+@pytest.mark.parametrize(("name", "field"), FORMER)
+def test_an_option_of_a_controller_is_read_by_its_former_name_too(tmp_path, name, field) -> None:
+    former, value = field.metadata["formerly"], field.default * 1.25
+    text = f"[policy]\ncontrollers = {name}\n{former} = {value}"
+    conf = cfg.ConfigOpts()
+    options.register_all(conf)
+    conf([written(tmp_path, text)])
+    [enabled] = policy_from(conf).controllers
+    assert getattr(enabled.settings, field.name) == value
 
 
 def test_spans_of_services_are_none_that_no_calendar_or_lock_takes() -> None:

@@ -17,9 +17,10 @@ from nova_vp import wire
 from nova_vp.core.types.decision import Decision, Escalation, Migrant, Role
 from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.guest import Unmanaged
-from nova_vp.core.types.policy import Homing, Mode, Policy
+from nova_vp.core.types.policy import Mode
 from nova_vp.service import failpoints
 from tests.decisions import a_decision, a_detection, a_guest, a_view, an_escalation, facts, uuid_of
+from tests.policies import a_policy
 from tests.unit.agent_host import World, a_hurt_pair
 from tests.waiting import wait_until
 from vp_agent.loop.migration_holds import MigrationHolds
@@ -484,9 +485,10 @@ def test_the_points_to_fail_at_are_known() -> None:
     assert names <= failpoints.POINTS
 
 
+@pytest.mark.needs_controllers("vp")
 def test_from_the_tick_to_the_cluster(scene: Scene, tmp_path: Path) -> None:
     """A whole agent on a host where nobody may be touched."""
-    policy = Policy(home_on_arrival=Homing.NEVER, escalate_after_s=10.0)
+    policy = a_policy(home_on_arrival="never", escalate_after_s=10.0)
     world = World(tmp_path / "state", policy=policy)
     agent = scene.start()
     world.cluster = Agents(agent, MigrationHolds(agent.stands, agent.ended))

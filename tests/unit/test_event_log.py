@@ -97,7 +97,7 @@ def test_an_action_is_told_with_every_knob_it_turns(said):
     action = an_action(changes=(cap, room))
     (line,) = said(QUIET, Outcome(action, Result.FAILED, 9.0, "no cgroup"))
     assert line == (
-        f"ERROR action=a1 vp={uuid_of(2)} reason=move-aggressor "
+        f"ERROR action=a1 vp={uuid_of(2)} reason=move-in-a-test "
         f"cpu-cap=[none]->[90 % of each vCPU] {uuid_of(3)}:placement=[0-1]->[4] "
         f"victim={uuid_of(1)} hurt_ratio=0.030 result=failed no cgroup"
     )

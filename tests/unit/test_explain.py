@@ -180,6 +180,7 @@ def told(world, server):
     return read(case_of(report(world.control.last(), here, wire.MessageVersion(0, 0)), server))
 
 
+@pytest.mark.needs_controllers("vp")
 def test_an_operator_on_the_host(world):
     victim, _ = a_hurt_pair(world)
     world.tick(4)
@@ -212,6 +213,7 @@ def test_a_host_and_its_cloud_agree_on_who_is_hurt(kind, state):
     assert case_of(sent, uuid_of(1)).is_hurt is stored
 
 
+@pytest.mark.needs_controllers("vp")
 def test_what_was_done_stands_there(world):
     a_hurt_pair(world)
     world.control.set_mode(Mode.ENFORCE)

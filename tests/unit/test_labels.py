@@ -6,14 +6,15 @@ from collections.abc import Mapping
 
 import pytest
 
+from nova_vp import controllers
 from nova_vp.cli import labels
 from nova_vp.core.types.action import Result
 from nova_vp.core.types.detection import Kind
-from nova_vp.core.types.reason import Reason, Rejection, Rung
+from nova_vp.core.types.reason import Rejection, Rung
 from nova_vp.core.types.sample import Incomplete
 
+JUDGED = "it was applied; its effect is being measured"
 TABLES = [
-    ("REASONS", Reason),
     ("REJECTIONS", Rejection),
     ("KINDS", Kind),
     ("RUNGS", Rung),
@@ -41,6 +42,17 @@ def test_words_are_one_short_phrase_each_and_differ(name: str) -> None:
         assert " " in phrase
 
 
+def test_every_reason_has_one_short_phrase_for_each_reader() -> None:
+    for code, reason in controllers.reasons().items():
+        assert labels.reason(code) == reason.label
+        for phrase in (reason.label, reason.own_label, reason.neighbour_label):
+            assert len(phrase) <= 80
+            assert not phrase.endswith(".")
+            assert " " in phrase
+    told = [reason.label for reason in controllers.reasons().values()]
+    assert len(set(told)) == len(told)
+
+
 def test_codes_of_a_newer_agent_are_told_as_they_are() -> None:
     assert labels.reason("new-reason") == "new-reason"
     assert labels.kind("new-kind") == "new-kind"
@@ -55,8 +67,10 @@ def test_a_refusal_names_what_was_refused_and_why() -> None:
 @pytest.mark.parametrize(
     ("reason", "said"),
     [
-        (Reason.MOVE_AGGRESSOR.value, "it was applied; its effect is being measured"),
-        (Reason.HOME.value, "it was applied"),
+        *(
+            (one.code, JUDGED if one.is_verified else "it was applied")
+            for one in controllers.reasons().values()
+        ),
         ("", "it was applied"),
     ],
 )

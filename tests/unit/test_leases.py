@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from nova_vp.core.types.action import Change, Result
+from nova_vp.core.types.action import Change, Renewal, Result
 from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.knob import NO_QUOTA, Applied, CpuWeight, Held, Knob, Quota
 from tests.decisions import an_action
@@ -74,8 +74,7 @@ def test_a_renewed_lease_is_written_and_the_host_is_not_touched(host, executor):
     assert apply(executor, capping(uuid)) == [Result.APPLIED]
     touched = []
     executor._actuators = dict.fromkeys(executor._actuators, _Noting(FakeActuator(host), touched))
-    renewed = capping(uuid, now=CAP, until_s=NOW_S + 90)
-    assert apply(executor, renewed) == [Result.APPLIED]
+    executor.renew([Renewal(uuid, Knob.CPU_CAP, NOW_S + 90)])
     assert host.guests[uuid].journal.of(Knob.CPU_CAP).until_s == NOW_S + 90
     assert touched == []
     assert apply(executor, capping(uuid, to=TIGHTER, now=CAP)) == [Result.APPLIED]
@@ -160,12 +159,10 @@ def test_a_quota_set_by_hand_is_respected_and_reported(tmp_path):
     world = World(tmp_path / "state")
     agent = world.start_agent()
     uuid = world.boot(COMPUTE)
-    FakeActuator(world.host).apply(uuid, Knob.CPU_CAP, CAP)
+    by_hand = Quota(30_000, 100_000)
+    FakeActuator(world.host).apply(uuid, Knob.CPU_CAP, by_hand)
     entry = Applied(uuid, agent._host.epoch, (capped(uuid, world.now_s + 600),))
     world.host.guests[uuid].journal = entry
-    world.tick()
-    by_hand = Quota(30_000, 100_000)
-    world.host.change(uuid, quota=by_hand)
     decision = world.tick(3)
     assert quota(world.host, uuid) == by_hand
     assert decision.vps[0].guest.unmanaged is Unmanaged.FOREIGN_CHANGE

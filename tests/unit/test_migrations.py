@@ -12,9 +12,9 @@ import pytest
 
 from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.knob import Held, Knob
-from nova_vp.core.types.policy import Homing, Policy
 from nova_vp.wire import AGENT_BUSY, BadMessage
 from tests.messages import NothingToSay
+from tests.policies import a_policy
 from tests.unit.agent_host import World
 from tests.unit.core.build import CHASE, COMPUTE
 from tests.waiting import wait_until
@@ -94,7 +94,7 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
     nowhere = Nowhere()
     outbox = Outbox(lambda: None, lambda text: None, 0.0)
     escalator = Escalator(outbox, nowhere, nowhere, lambda: None, 1)
-    world = World(tmp_path / "state", policy=Policy(home_on_arrival=Homing.ALWAYS))
+    world = World(tmp_path / "state", policy=a_policy(home_on_arrival="always"))
     world.cluster = Cluster(escalator, migrations)
     world.start_agent()
     yield Scene(world, standing, migrations)
@@ -109,6 +109,7 @@ def a_homed_guest(scene: Scene) -> str:
     return uuid
 
 
+@pytest.mark.needs_controllers("initial_placement")
 def test_who_is_opted_out_is_not_given_away_either(scene: Scene) -> None:
     uuid = a_homed_guest(scene)
     scene.world.control.servers.order(uuid, {"opt_out": True})
@@ -116,6 +117,7 @@ def test_who_is_opted_out_is_not_given_away_either(scene: Scene) -> None:
     assert not scene.is_left_alone(uuid)
 
 
+@pytest.mark.needs_controllers("initial_placement")
 def test_nothing_of_ours_is_left_on_it_and_it_is_left_alone(scene: Scene) -> None:
     uuid = a_homed_guest(scene)
     assert scene.prepared(uuid) == Prepared(True)
@@ -127,6 +129,7 @@ def test_nothing_of_ours_is_left_on_it_and_it_is_left_alone(scene: Scene) -> Non
     assert ESCALATION in view.guest.unmanaged_detail
 
 
+@pytest.mark.needs_controllers("initial_placement")
 @pytest.mark.parametrize("outcome", ["completed", "failed"])
 def test_the_cluster_ends_it(scene: Scene, outcome: str) -> None:
     uuid = a_homed_guest(scene)
@@ -136,6 +139,7 @@ def test_the_cluster_ends_it(scene: Scene, outcome: str) -> None:
     assert scene.standing.ended == [(ESCALATION, outcome)]
 
 
+@pytest.mark.needs_controllers("initial_placement")
 def test_another_escalation_does_not_end_it(scene: Scene) -> None:
     uuid = a_homed_guest(scene)
     scene.prepared(uuid)
@@ -143,6 +147,7 @@ def test_another_escalation_does_not_end_it(scene: Scene) -> None:
     assert scene.is_left_alone(uuid)
 
 
+@pytest.mark.needs_controllers("initial_placement")
 def test_it_ends_by_itself(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
     uuid = a_homed_guest(scene)
     scene.prepared(uuid, hold_s=3.0)
@@ -152,6 +157,7 @@ def test_it_ends_by_itself(scene: Scene, caplog: pytest.LogCaptureFixture) -> No
     assert "no end of its migration was reported" in caplog.text
 
 
+@pytest.mark.needs_controllers("initial_placement")
 def test_asked_again_it_holds_anew(scene: Scene) -> None:
     uuid = a_homed_guest(scene)
     scene.prepared(uuid, hold_s=3.0)
@@ -160,6 +166,7 @@ def test_asked_again_it_holds_anew(scene: Scene) -> None:
     assert scene.is_left_alone(uuid)
 
 
+@pytest.mark.needs_controllers("initial_placement")
 def test_a_victim_that_is_well_needs_no_migration(scene: Scene) -> None:
     uuid = a_homed_guest(scene)
     scene.standing.ids.clear()
@@ -167,6 +174,7 @@ def test_a_victim_that_is_well_needs_no_migration(scene: Scene) -> None:
     assert not scene.is_left_alone(uuid)
 
 
+@pytest.mark.needs_controllers("initial_placement")
 def test_an_agent_that_does_not_know_yet_is_asked_again(scene: Scene) -> None:
     uuid = a_homed_guest(scene)
     scene.standing.is_young = True
@@ -174,6 +182,7 @@ def test_an_agent_that_does_not_know_yet_is_asked_again(scene: Scene) -> None:
     assert not scene.is_left_alone(uuid)
 
 
+@pytest.mark.needs_controllers("initial_placement")
 def test_a_guest_that_is_gone_is_not_ready(scene: Scene) -> None:
     uuid = a_homed_guest(scene)
     scene.world.host.end(uuid)
@@ -181,6 +190,7 @@ def test_a_guest_that_is_gone_is_not_ready(scene: Scene) -> None:
     assert scene.prepared(uuid) == Prepared(False, "it is not running on this host")
 
 
+@pytest.mark.needs_controllers("initial_placement")
 def test_a_guest_that_refuses_is_not_ready_and_stays_ours(scene: Scene) -> None:
     uuid = a_homed_guest(scene)
     scene.world.host.guests[uuid].refuses = "its cgroup is gone"
@@ -190,6 +200,7 @@ def test_a_guest_that_refuses_is_not_ready_and_stays_ours(scene: Scene) -> None:
     assert not scene.is_left_alone(uuid)
 
 
+@pytest.mark.needs_controllers("initial_placement")
 def test_memory_stays_where_it_is_and_is_forgotten(scene: Scene) -> None:
     """It is laid anew where the guest arrives; bringing it back first would only delay that."""
     uuid = a_homed_guest(scene)
@@ -203,6 +214,7 @@ def test_memory_stays_where_it_is_and_is_forgotten(scene: Scene) -> None:
     assert scene.world.host.guests[uuid].guest.memory_shares == memory
 
 
+@pytest.mark.needs_controllers("initial_placement")
 def test_without_libvirt_it_waits_for_the_next_tick(scene: Scene) -> None:
     uuid = a_homed_guest(scene)
     answer = scene.ordered(uuid)
@@ -215,6 +227,7 @@ def test_without_libvirt_it_waits_for_the_next_tick(scene: Scene) -> None:
     assert wait_until(answer, "the answer").ready
 
 
+@pytest.mark.needs_controllers("initial_placement")
 def test_an_order_that_no_tick_comes_to_is_answered_and_forgotten(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -225,6 +238,7 @@ def test_an_order_that_no_tick_comes_to_is_answered_and_forgotten(
     assert not scene.is_left_alone(uuid)
 
 
+@pytest.mark.needs_controllers("initial_placement")
 def test_a_restarted_agent_has_undone_it_and_manages_it_again(scene: Scene) -> None:
     uuid = a_homed_guest(scene)
     other = scene.world.boot(COMPUTE)
@@ -237,6 +251,7 @@ def test_a_restarted_agent_has_undone_it_and_manages_it_again(scene: Scene) -> N
     assert not scene.world.is_untouched(other)
 
 
+@pytest.mark.needs_controllers("initial_placement")
 def test_what_was_done_too_late_to_be_told_holds_nobody(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:

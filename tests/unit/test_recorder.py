@@ -17,10 +17,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nova_vp.core.types.knob import CpuWeight, Knob, LlcShare, MembwShare, Quota
-from nova_vp.core.types.policy import Controller, Homing, Mode, Policy
-from nova_vp.core.types.reason import Reason
+from nova_vp.core.types.policy import Mode, Policy
 from nova_vp.core.types.topology import Limits
 from nova_vp.recording.file_format import read
+from tests.policies import a_policy
 from tests.unit.agent_host import World, a_hurt_pair
 from tests.unit.core.build import CHASE, CHASE_HURT, COMPUTE, STREAM
 from vp_agent.drivers.base import ApplyFailed, GuestGone, HostUnavailable
@@ -31,7 +31,7 @@ from vp_sim.policies import find
 from vp_sim.recorded import RecordedHost, recorded_drivers_of
 from vp_sim.replay_log import as_json
 
-FLOATING = Policy(home_on_arrival=Homing.NEVER)
+FLOATING = a_policy(home_on_arrival="never")
 
 
 @pytest.fixture
@@ -65,6 +65,7 @@ def assert_same(made, remade):
     assert [without_tables(d) for d in remade] == [without_tables(d) for d in made]
 
 
+@pytest.mark.needs_controllers("vp")
 def test_a_replay_decides_as_the_agent_did(world, tmp_path):
     world.start_agent()
     world.recorder.start(str(tmp_path / "tape"))
@@ -72,7 +73,7 @@ def test_a_replay_decides_as_the_agent_did(world, tmp_path):
     world.tick(30)
     world.recorder.close()
     made = world.heard.decisions
-    assert any(action.reason is Reason.MOVE_AGGRESSOR for d in made for action in d.actions)
+    assert any(action.reason.code == "move-aggressor" for d in made for action in d.actions)
     assert_same(made, again(tmp_path / "tape"))
 
 
@@ -200,14 +201,17 @@ class Story:
             self.world.control.accept(decision.proposals[0].id)
 
 
+@pytest.mark.needs_controllers("initial_placement", "merlin", "vp")
 @settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(
     steps=st.lists(STEPS, max_size=25),
-    homing=st.sampled_from(Homing),
-    controllers=st.sampled_from([{Controller.VP}, {Controller.VP, Controller.MERLIN}]),
+    homing=st.sampled_from(["never", "enforce", "always"]),
+    controllers=st.sampled_from(
+        [("initial_placement", "vp"), ("initial_placement", "merlin", "vp")]
+    ),
 )
 def test_whatever_happened_a_replay_decides_as_the_agent_did(steps, homing, controllers):
-    policy = Policy(home_on_arrival=homing, controllers=frozenset(controllers))
+    policy = a_policy(home_on_arrival=homing, controllers=controllers)
     with TemporaryDirectory() as folder:
         story = Story(Path(folder), policy)
         for step in [("boot", CHASE), ("boot", COMPUTE), ("tick", 4), *steps, ("tick", 8)]:
@@ -403,6 +407,7 @@ def tape(world, tmp_path):
     return tmp_path / "tape"
 
 
+@pytest.mark.needs_controllers("initial_placement", "merlin", "rebalance", "vp")
 def test_replay_shows_both_courses_and_other_policies(tape, capsys):
     assert replay.run(arguments(tape, "--policies", "baseline,llc,vp,merlin")) == 0
     told = capsys.readouterr().out
@@ -416,12 +421,14 @@ def test_replay_shows_both_courses_and_other_policies(tape, capsys):
     assert told.endswith("this release makes the same decisions in every tick\n")
 
 
+@pytest.mark.needs_controllers("vp")
 def test_with_another_number_it_is_not_the_release_that_decides_otherwise(tape, capsys):
     assert replay.run(arguments(tape, "--set", "moves_per_minute=0")) == 0
     last = capsys.readouterr().out.splitlines()[-1]
     assert last.startswith("this release with moves_per_minute=0 decides differently in ")
 
 
+@pytest.mark.needs_controllers("vp")
 def test_replay_with_another_number_decides_otherwise(tape, capsys):
     assert replay.run(arguments(tape, "--set", "moves_per_minute=0", "--json")) == 0
     told = json.loads(capsys.readouterr().out)
@@ -431,15 +438,22 @@ def test_replay_with_another_number_decides_otherwise(tape, capsys):
     assert any(e["what"].startswith("move-aggressor") for e in told["policies"]["recorded"])
 
 
+@pytest.mark.needs_controllers("initial_placement", "vp")
 @pytest.mark.parametrize(
     ("words", "told"),
     [
         (["--set", "soup=1"], "'soup' is not a policy option: use one of "),
         (["--set", "dwell_samples=soup"], "dwell_samples=soup: invalid literal"),
         (["--set", "dwell_samples=0"], "dwell_samples=0: Should be greater than or equal to 1"),
-        (["--set", "epsilon=nan"], "epsilon=nan: give a finite number"),
-        (["--set", "controllers=vp,soup"], "controllers=vp,soup: Valid values are"),
-        (["--set", "home_on_arrival=often"], "home_on_arrival=often: Valid values are"),
+        (["--set", "vp.cap_probe_s=nan"], "vp.cap_probe_s=nan: give a finite number"),
+        (
+            ["--set", "controllers=vp,soup"],
+            "'soup' is not an installed controller: use initial_placement",
+        ),
+        (
+            ["--set", "initial_placement.home_on_arrival=often"],
+            "initial_placement.home_on_arrival=often: Valid values are",
+        ),
         (["--set", "dwell_samples"], "give OPTION=VALUE"),
         (["--policies", "soup"], "'soup' is not a policy: use one of"),
     ],

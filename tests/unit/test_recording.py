@@ -29,6 +29,7 @@ from nova_vp.recording.file_format import (
     read,
 )
 from tests.core_values import values_of
+from tests.policies import a_policy
 
 SLOW_TO_DRAW = settings(
     deadline=None, suppress_health_check=list(HealthCheck), max_examples=25, derandomize=True
@@ -141,7 +142,7 @@ def test_a_recording_is_read_as_it_was_written(data):
             assert list(was.picture.readings) == list(now.picture.readings)
 
 
-HEADER = Header("here", 1.0, Policy(), CoreState())
+HEADER = Header("here", 1.0, a_policy(), CoreState())
 
 
 def a_picture(at_s: float, *names: str) -> Picture:

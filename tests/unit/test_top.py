@@ -70,6 +70,7 @@ def rows_of(text):
     return [line.split() for line in lines[start + 1 :]]
 
 
+@pytest.mark.needs_controllers("vp")
 def test_alone_it_sees_who_is_hurt_by_whom_and_what_an_agent_would_do(world, onlooker, shown):
     a_hurt_pair(world)
     world.tick(4)
@@ -85,6 +86,7 @@ def test_alone_it_sees_who_is_hurt_by_whom_and_what_an_agent_would_do(world, onl
     assert " ".join(quiet) == "server-1 4-7 0.00 0 pug 0.00 0.0 0 no"
 
 
+@pytest.mark.needs_controllers("vp")
 def test_alone_it_touches_nothing(world, onlooker):
     a_hurt_pair(world)
     before = {uuid: entry.guest for uuid, entry in world.host.guests.items()}

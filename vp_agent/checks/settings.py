@@ -36,12 +36,27 @@ def _unknown(files: Iterable[str]) -> Iterator[Finding]:
     known: dict[str, set[str]] = {}
     for group, listed in options.list_opts():
         known.setdefault(group, set()).update(option.dest for option in listed)
+    moved = _moved()
     for file in files:
         for group, names in _sections(Path(file)).items():
             for name in sorted(names.keys() - known.get(group, names.keys())):
+                if now := moved.get((group, name)):
+                    told = f"{file}: [{group}] {name} is a former name, which is still read"
+                    yield warning(CONFIGURATION, told, f"write it as {now}")
+                    continue
                 near = difflib.get_close_matches(name, known[group], 1)
                 mend = f"write {near[0]}" if near else "remove the line; nothing reads it"
                 yield warning(CONFIGURATION, f"{file}: [{group}] {name} is not an option", mend)
+
+
+def _moved() -> Mapping[tuple[str, str], str]:
+    """By group and name that an option had in an earlier release: what it is now."""
+    return {
+        (former.group or group, former.name): f"[{group}] {option.dest}"
+        for group, listed in options.list_opts()
+        for option in listed
+        for former in option.deprecated_opts
+    }
 
 
 def host_name(conf: cfg.ConfigOpts, nova: Path) -> Iterator[Finding]:

@@ -282,7 +282,7 @@ def _guest_of(about: DomainDescription, generation: str) -> Guest:
         group=about.spec.group,
         priority=about.spec.priority,
         cap_floor_ratio=about.spec.cap_floor_ratio,
-        memory_split=tuple(enumerate(about.spec.memory_split)),
+        controller_keys=about.spec.controller_keys,
         memory_obstacle=about.memory_obstacle,
         migration_obstacle=about.migration_obstacle,
         image=about.image,

@@ -114,7 +114,7 @@ class EventLog:
             "action=%s vp=%s reason=%s %s victim=%s hurt_ratio=%.3f result=%s %s",
             action.id,
             action.guest_uuid,
-            action.reason.value,
+            action.reason.code,
             " ".join(_change(change, action.guest_uuid) for change in action.changes),
             action.victim_uuid or "-",
             action.predicted_loss.worst_ratio,

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
-from nova_vp.core.types.action import Action, Change, Outcome, Result
+from nova_vp.core.types.action import Action, Change, Outcome, Renewal, Result
 from nova_vp.core.types.guest import MemoryMove
 from nova_vp.core.types.knob import Applied, Held, Knob, Value
 from vp_agent.drivers.base import Actuator, ApplyFailed, DriverError, GuestGone, Journal
@@ -49,6 +49,17 @@ class Executor:
             return Outcome(action, Result.FAILED, at_s, str(exc))
         return Outcome(action, Result.APPLIED, at_s)
 
+    def renew(self, renewals: Iterable[Renewal]) -> None:
+        """Limits that stand on. One that cannot be renewed now ends with its lease, if it is not
+        renewed in a later tick."""
+        for renewal in renewals:
+            try:
+                entry = self._entry(renewal.guest_uuid)
+                if held := entry.of(renewal.knob):
+                    self._journal.write(entry.holding(replace(held, until_s=renewal.until_s)))
+            except DriverError as exc:
+                LOG.warning("vp=%s a lease is not renewed: %s", renewal.guest_uuid, exc)
+
     def _turn(self, change: Change, action: Action) -> None:
         held = Held(
             knob=change.knob,
@@ -60,16 +71,8 @@ class Executor:
         )
         if change.is_restoring:
             self._give_back(change.guest_uuid, held)
-        elif self._stands(change):
-            # The lease alone is new.
-            self._journal.write(self._entry(change.guest_uuid).holding(held))
         else:
             self._hold(change.guest_uuid, held)
-
-    def _stands(self, change: Change) -> bool:
-        """Journalled by us, and seen on the host."""
-        before = self._entry(change.guest_uuid).of(change.knob)
-        return before is not None and before.value == change.to == change.now
 
     def _hold(self, guest_uuid: str, held: Held) -> None:
         actuator, before = self._actuator(held.knob), self._entry(guest_uuid)

@@ -88,7 +88,8 @@ class Agent:
         self._host.executor.drop_foreign(decision.foreign)
         outcomes = self._host.executor.apply(decision.actions, now_s)
         self._host.memory.set_copy_rates(decision.copy_rate_kib_per_s)
-        self.state = confirm(state, outcomes)
+        self._host.executor.renew(decision.renewals)
+        self.state = confirm(state, outcomes, policy)
         if self._recorder:
             self._recorder.record(Snapshot(policy, before, picture, decision, outcomes, self.state))
         self._control.show(decision, picture.revoked)
@@ -169,7 +170,7 @@ class Agent:
             return False
         if last := self._control.last():
             back = self.state.vps.keys() - set(failed)
-            self.state = note_given_back(self.state, back, last.at_s)
+            self.state = note_given_back(self.state, back, last.at_s, self._policy)
         self.state = replace(self.state, pending=())
         self._control.released(not failed)
         return not failed

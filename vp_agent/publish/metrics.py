@@ -15,10 +15,10 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessColl
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from nova_vp import controllers
 from nova_vp.core.types.action import Outcome, Result
 from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.detection import Kind
-from nova_vp.core.types.reason import Reason
 from nova_vp.service.metric_labels import LabelledCollector
 from vp_agent.publish import host_series
 from vp_agent.publish.host_info import HostInfo
@@ -80,9 +80,9 @@ class Tally:
             self._ticks.labels(result)
         for kind in Kind:
             self._detections.labels(kind.value)
-        for reason in Reason:
+        for code in controllers.reasons():
             for outcome in (Result.APPLIED, Result.FAILED):
-                self._actions.labels(reason.value, outcome.value)
+                self._actions.labels(code, outcome.value)
 
     def ticked(self, span_s: float, *, is_done: bool) -> None:
         self._ticks.labels(DONE if is_done else AWAY).inc()
@@ -91,7 +91,7 @@ class Tally:
 
     def decided(self, decision: Decision, outcomes: Iterable[Outcome]) -> None:
         for outcome in (*outcomes, *_settled(decision)):
-            self._actions.labels(outcome.action.reason.value, outcome.result.value).inc()
+            self._actions.labels(outcome.action.reason.code, outcome.result.value).inc()
         hurt = frozenset((one.victim_uuid, one.kind) for one in decision.detections)
         for _, kind in hurt - self._hurt:
             self._detections.labels(kind.value).inc()

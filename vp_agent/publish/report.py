@@ -12,13 +12,13 @@ from typing import Any
 
 from nova_vp import wire
 from nova_vp.core.types.action import Action, Change, Outcome
+from nova_vp.core.types.claim import Alternative, PredictedLoss
 from nova_vp.core.types.decision import Decision, DomainView, Escalation, NodeView, VpView
 from nova_vp.core.types.detection import Detection
 from nova_vp.core.types.guest import Guest, MemoryMove
 from nova_vp.core.types.knob import Knob
 from nova_vp.core.types.reason import Rung
 from nova_vp.core.types.sample import Sample, Sensitivity
-from nova_vp.core.types.want import Alternative, PredictedLoss
 from vp_agent.format import cpu_list, knob_text
 from vp_agent.publish.host_info import HostInfo, head
 
@@ -220,7 +220,7 @@ def _action(action: Action, at_s: float, offset_s: float) -> dict[str, Any]:
         "controller": action.controller,
         "uuid": action.guest_uuid,
         "victim": action.victim_uuid,
-        "reason": action.reason.value,
+        "reason": action.reason.code,
         "from_cpus": cpu_list(action.from_cpus),
         "to_cpus": cpu_list(action.cpus),
         "domains": list(action.domain_ids[:64]),

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`vp` and `merlin`: the agent's own decision core on the modelled host.
+"""`core:A+B`: the agent's own decision core on the modelled host, with the controllers A and B.
 
 The picture is made of what the drivers give and the actions pass the agent's own executor, as in
 `vp_agent.loop.tick`. Nothing here decides.
 """
 
+from collections.abc import Callable, Iterable
 from random import Random
 
+from nova_vp.controllers import with_controllers
 from nova_vp.core.pipeline.confirm import confirm
 from nova_vp.core.step import step
 from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.picture import Picture
-from nova_vp.core.types.policy import Controller, Mode, Policy
+from nova_vp.core.types.policy import Mode, Policy
 from nova_vp.core.types.state import CoreState
 from vp_agent.loop.executor import Executor
 from vp_agent.loop.picture import Commanded, HostReading, assemble
@@ -35,7 +37,8 @@ class CorePolicy:
         state, decision = step(self._state, picture, self._policy)
         self.decision = decision
         self._executor.drop_foreign(decision.foreign)
-        self._state = confirm(state, self._executor.apply(decision.actions, now_s))
+        self._state = confirm(state, self._executor.apply(decision.actions, now_s), self._policy)
+        self._executor.renew(decision.renewals)
         self._drivers.actuator.set_copy_rates(decision.copy_rate_kib_per_s)
 
     def _picture(self, now_s: float) -> Picture:
@@ -51,9 +54,11 @@ class CorePolicy:
         return assemble(reading, applied, commanded, self._executor.knobs, self._limits, now_s)
 
 
-def create_vp(drivers: SimDrivers, random: Random) -> CorePolicy:
-    return CorePolicy(drivers, Policy())
+def creator(names: Iterable[str]) -> Callable[[SimDrivers, Random], CorePolicy]:
+    """Of the policy with these controllers. Raises ControllerUnavailable."""
+    policy = with_controllers(Policy(), names)
 
+    def create(drivers: SimDrivers, random: Random) -> CorePolicy:
+        return CorePolicy(drivers, policy)
 
-def create_merlin(drivers: SimDrivers, random: Random) -> CorePolicy:
-    return CorePolicy(drivers, Policy(controllers=frozenset(Controller)))
+    return create

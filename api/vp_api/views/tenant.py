@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a tenant is told about a server of its own: this module is the whole allow-list.
 
-Only literal keys below ever reach a tenant. Free text of a report never does: reasons and results
-pass through tables of known words. Nothing names a host, a neighbour, a CPU or a raw counter.
+Only literal keys below ever reach a tenant. Free text of a report never does: reasons pass through
+the rows of the installed controllers, results through tables of known words. Nothing names a host,
+a neighbour, a CPU or a raw counter.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from nova_vp import controllers
 from nova_vp.core.types.action import Result
 from nova_vp.core.types.guest import Isolation, Unmanaged
 from nova_vp.db.records import StoredOverride, VpAt, VpHead
@@ -16,36 +18,8 @@ from vp_api.schemas.history import TENANT_METRICS
 from vp_api.views import values
 from vp_api.vp_report import Age, VpReport
 
-OWN_ACTIONS = {
-    "home-on-arrival": "this server was placed within its host",
-    "move-aggressor": "this server was moved within its host",
-    "move-victim": "this server was moved within its host",
-    "separate-on-hot-node": "this server was moved within its host",
-    "rearrange-predicted-hurt": "this server was moved within its host",
-    "swap-places": "this server was moved within its host",
-    "bring-memory-and-cpus-together": "this server was moved closer to its memory",
-    "partition-cache-or-bandwidth": "this server's share of the host's cache was limited",
-    "cap-aggressor": "this server's processor time was limited",
-    "renew-cap": "the limit on this server's processor time was kept",
-    "lift-cap": "the limit on this server's processor time was raised",
-    "more-cpu": "this server was given more processor time",
-    "cpu-given-back": "processor time that this server did not use was taken back",
-    "undo-ineffective": "an earlier action on this server was reverted",
-    "undo-ordered": "an earlier action on this server was reverted by request",
-    "reapply-lost-placement": "an earlier action on this server was applied again",
-}
 OTHERWISE = "a setting of this server was changed within its host"
-NEIGHBOUR_ACTIONS = {
-    "move-aggressor": "a neighbour was moved away",
-    "separate-on-hot-node": "a neighbour was moved away",
-    "partition-cache-or-bandwidth": "a neighbour's share of the cache was limited",
-    "cap-aggressor": "a neighbour's processor time was limited",
-    "renew-cap": "the limit on a neighbour's processor time was kept",
-    "lift-cap": "the limit on a neighbour's processor time was raised",
-    "undo-ineffective": "an earlier action on a neighbour was reverted",
-    "undo-ordered": "an earlier action on a neighbour was reverted",
-    "reapply-lost-placement": "an earlier action on a neighbour was applied again",
-}
+FOR_ANOTHER = "an action was applied for this server"
 FOR_WHOM = ("victim", "on_behalf_of")
 RESULTS = frozenset(result.value for result in Result)
 ISOLATIONS = frozenset(isolation.value for isolation in Isolation)
@@ -129,10 +103,11 @@ def action(action: Mapping[str, Any], server_id: str) -> dict[str, Any] | None:
     """In the tenant's words, or None: an action that is not about this server."""
     own = server_id.lower()
     changed = {change["uuid"].lower() for change in action.get("changes", [])}
+    reason = controllers.reasons().get(action["reason"])
     if action["uuid"].lower() == own:
-        what = OWN_ACTIONS.get(action["reason"], OTHERWISE)
+        what = reason.own_label if reason else OTHERWISE
     elif own in ((action[key] or "").lower() for key in FOR_WHOM if key in action):
-        what = NEIGHBOUR_ACTIONS.get(action["reason"], "an action was applied for this server")
+        what = reason.neighbour_label if reason else FOR_ANOTHER
     elif own in changed:
         what = OTHERWISE
     else:

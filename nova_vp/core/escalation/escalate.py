@@ -13,13 +13,12 @@ from dataclasses import replace
 from nova_vp.core.escalation.candidates import DecisionContext, evaluate_further, migrants, what_ifs
 from nova_vp.core.model.host import Host
 from nova_vp.core.model.what_if import WhatIfModel
+from nova_vp.core.types.claim import Alternative, ClaimGroup
 from nova_vp.core.types.decision import Escalation, Migrant
 from nova_vp.core.types.detection import Detection, Kind
 from nova_vp.core.types.policy import Policy
-from nova_vp.core.types.reason import Reason
 from nova_vp.core.types.state import CoreState
 from nova_vp.core.types.topology import Limits
-from nova_vp.core.types.want import Alternative, Want
 
 AHEAD = 0.5
 """Share of `escalate_after_s` after which it is weighed who could leave."""
@@ -32,13 +31,14 @@ def escalate(
     host: Host,
     limits: Limits,
     refused: Iterable[Alternative],
-    wants: Iterable[Want],
+    groups: Iterable[ClaimGroup],
     now_s: float,
     policy: Policy,
 ) -> tuple[CoreState, tuple[Escalation, ...]]:
     """Those that are due, with the guests that could leave as soon as all are weighed."""
-    found = escalations(state, refused, wants, now_s, AHEAD * policy.escalate_after_s)
-    state = _weigh(state, host, limits, found, now_s, policy)
+    found = escalations(state, refused, groups, now_s, AHEAD * policy.escalate_after_s)
+    short = _demands(groups)
+    state = _weigh(state, host, limits, found, short, now_s, policy)
     return state, tuple(
         replace(one, candidates=_candidates(state, host, one))
         for one in found
@@ -49,7 +49,7 @@ def escalate(
 def escalations(
     state: CoreState,
     refused: Iterable[Alternative],
-    wants: Iterable[Want],
+    groups: Iterable[ClaimGroup],
     now_s: float,
     after_s: float,
 ) -> tuple[Escalation, ...]:
@@ -60,7 +60,7 @@ def escalations(
             why.setdefault(one.victim_uuid, []).append(one)
     waiting = {pending.action.victim_uuid for pending in state.pending}
     victims = (_of_victim(state, uuid, why[uuid], now_s, after_s) for uuid in why.keys() - waiting)
-    short = (_of_demand(state, want, now_s, after_s) for want in wants)
+    short = (_of_demand(group, now_s, after_s) for group in groups)
     found = (one for one in (*victims, *short) if one is not None)
     return tuple(sorted(found, key=lambda one: (one.since_s, one.id)))
 
@@ -89,19 +89,18 @@ def _of_victim(
     )
 
 
-def _of_demand(state: CoreState, want: Want, now_s: float, after_s: float) -> Escalation | None:
-    since_s = state.unmet_since_s.get(want.guest_uuid)
-    is_unmet = want.reason is Reason.MORE_CPU and not want.settings
-    if since_s is None or not is_unmet or now_s - since_s < after_s:
+def _of_demand(group: ClaimGroup, now_s: float, after_s: float) -> Escalation | None:
+    since_s = group.unmet_since_s
+    if since_s is None or now_s - since_s < after_s:
         return None
     return Escalation(
-        id=_id_of(want.guest_uuid, Kind.CPU, since_s),
-        victim_uuid=want.guest_uuid,
+        id=_id_of(group.guest_uuid, Kind.CPU, since_s),
+        victim_uuid=group.guest_uuid,
         kind=Kind.CPU,
         decided_s=now_s,
         since_s=since_s,
-        evidence=dict(want.evidence),
-        rejected=want.rejected,
+        evidence=dict(group.evidence),
+        rejected=group.rejected,
     )
 
 
@@ -119,6 +118,7 @@ def _weigh(
     host: Host,
     limits: Limits,
     found: Iterable[Escalation],
+    short: Mapping[str, tuple[str, Detection | None]],
     now_s: float,
     policy: Policy,
 ) -> CoreState:
@@ -127,7 +127,7 @@ def _weigh(
     found = tuple(found)
     if not found and not state.evaluations:
         return state
-    victims = _victims(state)
+    victims = {**short, **_victims(state)}
     kept = {
         key: one
         for key, one in state.evaluations.items()
@@ -142,11 +142,19 @@ def _weigh(
     return replace(state, evaluations=kept)
 
 
+def _demands(groups: Iterable[ClaimGroup]) -> Mapping[str, tuple[str, Detection | None]]:
+    """The same of those who want more CPU than this host has for them."""
+    return {
+        _id_of(one.guest_uuid, Kind.CPU, one.unmet_since_s): (one.guest_uuid, None)
+        for one in groups
+        if one.unmet_since_s is not None
+    }
+
+
 def _victims(state: CoreState) -> Mapping[str, tuple[str, Detection | None]]:
     """By id of what stands, or soon will: whom nothing helps, and what was detected of it."""
-    short = {_id_of(u, Kind.CPU, s): (u, None) for u, s in state.unmet_since_s.items()}
     found = (vp.detection for vp in state.vps.values() if vp.detection)
-    return {**short, **{_id_of_detection(d): (d.victim_uuid, d) for d in found}}
+    return {_id_of_detection(d): (d.victim_uuid, d) for d in found}
 
 
 def _candidates(state: CoreState, host: Host, one: Escalation) -> tuple[Migrant, ...]:

@@ -13,10 +13,10 @@ from typing import cast
 
 from nova_vp.core.model.host import DomainSet, Host, cpus_of
 from nova_vp.core.model.what_if import Gain, Location, WhatIfModel, location_of, spread_over
+from nova_vp.core.types.claim import Alternative, PredictedLoss, Setting
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.knob import Cpus, Knob, Shares, all_cpus
 from nova_vp.core.types.reason import Rejection, Rung
-from nova_vp.core.types.want import Alternative, PredictedLoss, Setting
 
 FREE_CPU = 0.25
 """Of a CPU, that others may use of it while it still counts as free."""

@@ -9,10 +9,10 @@ hurt, so only memory has a price.
 from collections.abc import Iterable, Mapping
 
 from nova_vp.core.model.host import Host
+from nova_vp.core.types.claim import Setting
 from nova_vp.core.types.guest import MemoryMove
 from nova_vp.core.types.knob import Knob
 from nova_vp.core.types.policy import Policy
-from nova_vp.core.types.want import Setting
 
 PAGE_KIB = 4
 COPY_NS_PER_PAGE = 430.0

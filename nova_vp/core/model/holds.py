@@ -2,37 +2,26 @@
 """When a setting may be changed again: holds between moves, no way back, no failed change twice."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TypeVar, cast
 
+from nova_vp.core.model.limits import PLACES
 from nova_vp.core.types.action import Change, Result
+from nova_vp.core.types.claim import Setting
 from nova_vp.core.types.knob import Cpus, Knob, Value, all_cpus, nodes_of
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.state import CoreState, VpState
-from nova_vp.core.types.want import Setting
 
 _One = TypeVar("_One")
 _Key = TypeVar("_Key")
-MOVING = frozenset({Knob.PLACEMENT, Knob.MEMORY})
-FIRST_WAIT_S = 30.0
-MOST_DOUBLINGS = 4
-"""Of the wait after a look for a better arrangement that brought nothing."""
 
 
 def signature(settings: Iterable[Setting | Change]) -> int:
-    """What makes two rearrangements the same one."""
+    """What makes two groups of settings the same one."""
     return hash(frozenset((s.guest_uuid, s.knob, _target(s)) for s in settings))
 
 
 def _target(setting: Setting | Change) -> Value:
     return setting.value if isinstance(setting, Setting) else setting.to
-
-
-def back_off(state: CoreState, now_s: float) -> CoreState:
-    """The next look for a better arrangement is farther away, until one of them brings some."""
-    wait_s = FIRST_WAIT_S * 2.0 ** min(state.fruitless_looks, MOST_DOUBLINGS)
-    looks = state.fruitless_looks + 1
-    return replace(state, rearrange_at_s=now_s + wait_s, fruitless_looks=looks)
 
 
 def is_change_allowed(setting: Setting, state: CoreState, now_s: float, policy: Policy) -> bool:
@@ -41,7 +30,7 @@ def is_change_allowed(setting: Setting, state: CoreState, now_s: float, policy: 
     vp = state.vps[setting.guest_uuid]
     return not (
         is_held_off(setting, state, now_s)
-        or (setting.knob in MOVING and moved_lately(vp, now_s, policy))
+        or (setting.knob in PLACES and moved_lately(vp, now_s, policy))
         or was_refused_lately(setting, vp, now_s, policy)
         or goes_back(setting, vp, now_s, policy)
     )

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from nova_vp.core.model.states import sensitivity_of
+from nova_vp.core.types.claim import PredictedLoss
 from nova_vp.core.types.guest import Isolation
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.sample import FactorClass, Intensity, Profile, State
-from nova_vp.core.types.want import PredictedLoss
 
 FALLBACK_CLOCK_HZ = 2.5e9
 UNKNOWN_STATE = State.from_number(4)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From wants to actions, and what becomes of them: one stage a module, in the order of `step`."""
+"""From claims to actions, and what becomes of them: one stage a module, in the order of `step`."""

@@ -1,72 +1,81 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One owner per knob: of several wants for one knob of a guest, the strongest controller wins.
+"""Which groups of claims are granted: a group whole, or not at all.
 
-Undoing what did not help, or what somebody wants undone, outranks mitigation, that outranks a
-demand for more CPU, that rebalancing, that initial placement; what a reboot lost is put back
-where nobody wants anything else. A want is granted whole or not at all.
-Of two caps for one guest the tighter one wins, whoever wants it; of two alike the one that caps
-others as well.
+Limits compose: whoever claims one is granted it, and the tightest holds (`model.limits`). A place
+or the memory of a guest has one owner: of several the one with the lower rank; what stands yields
+only to a lower rank still, or to its own controller. To raise a limit of another controller is
+asked of that one.
 """
 
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import cast
 
+from nova_vp.core.controllers.base import View
+from nova_vp.core.model.limits import LIMITS, PLACES
+from nova_vp.core.pipeline.controllers import is_restated
+from nova_vp.core.types.claim import Alternative, ClaimGroup, Setting
 from nova_vp.core.types.knob import Knob, Quota
-from nova_vp.core.types.reason import Reason, Rejection
-from nova_vp.core.types.want import Alternative, Want
-
-_RANK = {
-    Reason.REVOKED: 0,
-    Reason.INEFFECTIVE: 1,
-    Reason.MOVE_AGGRESSOR: 2,
-    Reason.BRING_HOME: 2,
-    Reason.MOVE_VICTIM: 3,
-    Reason.SWAP: 4,
-    Reason.PARTITION: 5,
-    Reason.CAP: 6,
-    Reason.LIFT_CAP: 7,
-    Reason.RENEW_CAP: 8,
-    Reason.MORE_CPU: 9,
-    Reason.LESS_CPU: 10,
-    Reason.SEPARATE: 11,
-    Reason.REARRANGE: 11,
-    Reason.HOME: 12,
-    Reason.REAPPLY: 13,
-}
+from nova_vp.core.types.reason import Rejection
+from nova_vp.core.types.state import CoreState
 
 
-def arbitrate(wants: Iterable[Want]) -> tuple[tuple[Want, ...], tuple[Alternative, ...]]:
-    """The wants that stand, and those that another one outranked."""
-    granted: list[Want] = []
-    owned: set[tuple[str, Knob]] = set()
+def arbitrate(
+    groups: Iterable[ClaimGroup], state: CoreState, view: View
+) -> tuple[tuple[ClaimGroup, ...], tuple[Alternative, ...]]:
+    """The groups that are granted, and those that are not. Limits that are only restated are in
+    neither."""
+    granted: list[ClaimGroup] = []
+    owned: set[tuple[str, str]] = set()
     refused: list[Alternative] = []
-    for want in sorted(wants, key=_precedence):
-        keys = {(setting.guest_uuid, _thing(setting.knob)) for setting in want.settings}
-        if not keys:
-            victim = want.detection.victim_uuid if want.detection else None
-            refused.extend(replace(one, victim_uuid=victim) for one in want.rejected)
-        elif keys & owned:
-            refused.append(refusal(want, Rejection.OUTRANKED))
-        else:
-            owned |= keys
-            granted.append(want)
+    for group in sorted(groups, key=_precedence):
+        if not group.settings and not group.relaxes:
+            victim = group.detection.victim_uuid if group.detection else None
+            refused.extend(replace(one, victim_uuid=victim) for one in group.rejected)
+        elif not is_restated(state, group):
+            keys = {_owner_key(group, setting) for setting in group.settings}
+            why = Rejection.OUTRANKED if keys & owned else _why_not(group, view)
+            if why is None:
+                owned |= keys
+                granted.append(group)
+            else:
+                refused.append(refusal(group, why))
     return tuple(granted), tuple(refused)
 
 
-def _thing(knob: Knob) -> Knob:
-    """vCPUs and memory belong together: who moves the one decides on the other."""
-    return Knob.PLACEMENT if knob is Knob.MEMORY else knob
+def _owner_key(group: ClaimGroup, setting: Setting) -> tuple[str, str]:
+    """What only one group may have in a tick: a guest's place, or one controller's limit."""
+    if setting.knob in PLACES:
+        return setting.guest_uuid, Knob.PLACEMENT.value
+    if setting.knob in LIMITS:
+        return setting.guest_uuid, f"{setting.knob.value} {group.controller}"
+    return setting.guest_uuid, setting.knob.value
 
 
-def _precedence(want: Want) -> tuple[int, float, int, str]:
-    """The more urgent reason first, then the tighter cap, then the wider one."""
-    caps = [cast(Quota, s.value).cores for s in want.settings if s.knob is Knob.CPU_CAP]
-    return _RANK[want.reason], min(caps, default=0.0), -len(caps), want.guest_uuid
+def _why_not(group: ClaimGroup, view: View) -> Rejection | None:
+    if group.reason.is_revert:
+        return None
+    for setting in (*group.settings, *group.relaxes):
+        guest, knob = view.host.guests.get(setting.guest_uuid), setting.knob
+        if guest is None or guest.unmanaged:
+            return Rejection.UNMANAGED
+        if knob not in view.host.knobs:
+            return Rejection.NO_SUCH_KNOB
+        if knob is Knob.CPU_CAP and guest.cap_floor_ratio is None:
+            return Rejection.NEVER_CAPPED
+        if not view.may_claim(guest.uuid, knob, group.controller, group.reason.rank):
+            return Rejection.OUTRANKED
+    return None if all(map(view.grants, group.relaxes)) else Rejection.NOT_RELAXED
 
 
-def refusal(want: Want, why: Rejection) -> Alternative:
-    """A whole want that may not be acted on now."""
-    victim = want.detection.victim_uuid if want.detection else None
-    domain_id = want.domain_ids[0] if want.domain_ids else 0
-    return Alternative(want.guest_uuid, domain_id, why, want.predicted_loss, victim)
+def _precedence(group: ClaimGroup) -> tuple[int, float, int, str]:
+    """The lower rank first, then the tighter cap, then the one that caps more guests."""
+    caps = [cast(Quota, s.value).cores for s in group.settings if s.knob is Knob.CPU_CAP]
+    return group.reason.rank, min(caps, default=0.0), -len(caps), group.guest_uuid
+
+
+def refusal(group: ClaimGroup, why: Rejection) -> Alternative:
+    """A whole group that may not be acted on now."""
+    victim = group.detection.victim_uuid if group.detection else None
+    domain_id = group.domain_ids[0] if group.domain_ids else 0
+    return Alternative(group.guest_uuid, domain_id, why, group.predicted_loss, victim)

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Mapping
 
 from nova_vp.core.types.action import Action
 from nova_vp.core.types.picture import Picture
-from nova_vp.core.types.policy import Homing, Mode, Policy, tightest
-from nova_vp.core.types.reason import Reason
+from nova_vp.core.types.policy import Mode, tightest
+from nova_vp.core.types.reason import REAPPLY, RELEASED, REVOKED
 
 
 def permit(
-    actions: Iterable[Action], picture: Picture, policy: Policy
+    actions: Iterable[Action], picture: Picture
 ) -> tuple[tuple[Action, ...], tuple[Action, ...]]:
     """Which of the planned actions the modes let us do; the others are proposals."""
     may: list[Action] = []
@@ -18,7 +18,7 @@ def permit(
     modes = {guest.uuid: guest.mode for guest in picture.guests if guest.mode}
     for action in actions:
         ordered = mode_of(action, Mode.ENFORCE, modes)
-        (may if _is_permitted(action, ordered, picture, policy) else proposals).append(action)
+        (may if _is_permitted(action, ordered, picture) else proposals).append(action)
     return tuple(may), tuple(proposals)
 
 
@@ -27,14 +27,13 @@ def mode_of(action: Action, host: Mode, ordered: Mapping[str, Mode]) -> Mode:
     return tightest(host, *(ordered.get(change.guest_uuid, host) for change in action.changes))
 
 
-def _is_permitted(action: Action, ordered: Mode, picture: Picture, policy: Policy) -> bool:
+def _is_permitted(action: Action, ordered: Mode, picture: Picture) -> bool:
     mode = tightest(picture.mode, ordered)
-    if mode is Mode.ENFORCE or action.reason is Reason.REVOKED:
+    if mode is Mode.ENFORCE or action.reason is REVOKED:
         return True
-    is_home = action.reason is Reason.HOME and policy.home_on_arrival is Homing.ALWAYS
-    if is_home and ordered is Mode.ENFORCE:
+    if action.ignores_mode and ordered is Mode.ENFORCE:
         return True
     if mode is Mode.OBSERVE:
         return False
-    settles = action.is_undo or action.reason is Reason.REAPPLY
+    settles = action.is_undo or action.reason in (REAPPLY, RELEASED)
     return settles or action.id in picture.approved

@@ -1,125 +1,229 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From wants to actions: only what differs from what is applied, each with its reason and id.
+"""From granted claims to actions: only what differs from what stands, each with its reason and id.
 
 An id is made from what the action means, so that a proposal keeps its name while it stands and
 an operator can accept it a minute later. What is done again, or by another run of the agent, is
-another action.
+another action. Limits come down to what all claims compose to, whoever made them; their leases are
+renewed here as long as they stand.
 """
 
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import cast
 
-from nova_vp.core.model.cpu_cap import LEASE_S
-from nova_vp.core.types.action import Action, Change
-from nova_vp.core.types.guest import Guest
-from nova_vp.core.types.knob import (
-    Cpus,
-    CpuWeight,
-    Held,
-    Knob,
-    LlcShare,
-    MembwShare,
-    Quota,
-    Shares,
-    Value,
-    all_cpus,
+from nova_vp.core.model.holds import was_refused_lately
+from nova_vp.core.model.limits import (
+    LIMITS,
+    PLACES,
+    Claims,
+    compose,
+    holding,
+    size,
+    value_from_nova,
+    value_now,
 )
+from nova_vp.core.pipeline.ledger import beside, relaxed
+from nova_vp.core.types.action import Action, Change, Renewal
+from nova_vp.core.types.claim import Claim, ClaimGroup, ClaimKey, PredictedLoss, Setting
+from nova_vp.core.types.guest import Guest
+from nova_vp.core.types.knob import Cpus, Held, Knob, Shares, Value, all_cpus
 from nova_vp.core.types.picture import Picture
-from nova_vp.core.types.reason import Reason
+from nova_vp.core.types.policy import Mode, Policy, tightest
+from nova_vp.core.types.reason import REAPPLY, RELEASED, REVOKED, Reason
 from nova_vp.core.types.state import CoreState
-from nova_vp.core.types.want import PredictedLoss, Setting, Want
 
+LEASE_S = 60.0
+"""Of a limit: an agent that dies leaves none behind for longer."""
 REST = 0.02
 """Share of a guest's memory that may stay where it is."""
 
-_ALWAYS = (Reason.RENEW_CAP, Reason.REVOKED)
-"""A lease runs on, memory may just have begun to move: what stands is not all there is."""
-_FORGOTTEN = (Knob.PLACEMENT, Knob.CPU_WEIGHT, Knob.LLC, Knob.MEMBW)
-"""What new vCPU threads start without, and what systemd writes back (daemon-reload)."""
-
-_NUMBERS = Quota | CpuWeight | LlcShare | MembwShare
+_NO_LOSS = PredictedLoss(0.0, 0.0)
 
 
-def plan(wants: Iterable[Want], state: CoreState, picture: Picture) -> tuple[Action, ...]:
-    guests = {guest.uuid: guest for guest in picture.guests}
-    actions = (_action(want, guests, state, picture) for want in wants)
-    return tuple(action for action in actions if action.changes)
+class Plan:
+    """What one tick would change: made once, read by the stages after it."""
+
+    def __init__(
+        self, groups: Iterable[ClaimGroup], state: CoreState, picture: Picture, policy: Policy
+    ) -> None:
+        self._state = state
+        self._picture = picture
+        self._policy = policy
+        self._guests = {guest.uuid: guest for guest in picture.guests}
+        granted = tuple(groups)
+        self._claims = _claims_with(granted, state.claims, picture.at_s)
+        found = [self._action(group) for group in granted]
+        turned = {(c.guest_uuid, c.knob) for action in found for c in action.changes}
+        found += self._outstanding(turned)
+        self.actions = tuple(action for action in found if action.changes)
+        self.unchanging = tuple(action for action in found if action.claims and not action.changes)
+        """Granted claims to what stands already, or that a tighter one covers: nothing has to be
+        done for them to stand."""
+        turned |= {(c.guest_uuid, c.knob) for action in found for c in action.changes}
+        self.renewals = tuple(self._renewals(turned))
+
+    def _action(self, group: ClaimGroup) -> Action:
+        detection = group.detection
+        changes = (self._change(group, one) for one in (*group.settings, *group.relaxes))
+        return Action(
+            id=self._id(group),
+            controller=group.controller,
+            guest_uuid=group.guest_uuid,
+            changes=tuple(change for change in changes if change is not None),
+            domain_ids=group.domain_ids,
+            reason=group.reason,
+            decided_s=self._picture.at_s,
+            predicted_loss=group.predicted_loss,
+            victim_uuid=detection.victim_uuid if detection else None,
+            evidence={**_evidence(group), **group.evidence},
+            rejected=group.rejected,
+            is_undo=group.reason.is_revert,
+            rung=group.rung,
+            on_behalf_of=group.on_behalf_of,
+            claims=() if _is_of_pipeline(group.reason) else group.settings,
+            relaxes=group.relaxes,
+            ignores_mode=group.ignores_mode,
+        )
+
+    def _change(self, group: ClaimGroup, setting: Setting) -> Change | None:
+        """None: nothing to do for it now."""
+        guest, knob = self._guests[setting.guest_uuid], setting.knob
+        to, now = setting.value, value_now(guest, knob)
+        if knob not in PLACES:
+            claims = self._claims.get((guest.uuid, knob), ())
+            if not _is_effective(group, knob, claims):
+                return None
+            to = compose(guest, knob, claims, self._original(guest, knob), self._policy)
+        # Memory may just have begun to move: what a person had reverted goes back in any case.
+        if group.reason is not REVOKED and not differs(to, now):
+            return None
+        return self._turned(guest, knob, to, now)
+
+    def _turned(self, guest: Guest, knob: Knob, to: Value, now: Value) -> Change:
+        original = self._original(guest, knob)
+        has_lease = knob not in PLACES and to != original
+        until_s = self._picture.at_s + LEASE_S if has_lease else None
+        return Change(guest.uuid, knob, to, now, original, until_s)
+
+    def _original(self, guest: Guest, knob: Knob) -> Value:
+        return value_from_nova(guest, knob, self._picture.applied.get(guest.uuid))
+
+    def _outstanding(self, turned: set[ClaimKey]) -> Iterator[Action]:
+        """What no group of this tick changes, and still is not as the claims compose: a claim
+        ended, a tighter one did, or the host lost what was set."""
+        keys = dict.fromkeys(key for key in self._claims if key[1] not in PLACES)
+        for uuid, applied in self._picture.applied.items():
+            keys |= dict.fromkeys((uuid, h.knob) for h in applied.held if h.knob not in PLACES)
+        for key in keys:
+            guest = self._guests.get(key[0])
+            if guest is None or guest.unmanaged or key in turned:
+                continue
+            claims, knob = self._claims.get(key, ()), key[1]
+            to = compose(guest, knob, claims, self._original(guest, knob), self._policy)
+            if to != value_now(guest, knob):
+                action = self._restored(guest, knob, to, holding(knob, claims))
+                if action.reason is RELEASED or not self._was_refused(guest, knob, to):
+                    yield action
+
+    def _was_refused(self, guest: Guest, knob: Knob, to: Value) -> bool:
+        """By the host, that will do the same a second later; what gives back is tried all the
+        same."""
+        setting, vp = Setting(guest.uuid, knob, to), self._state.vps[guest.uuid]
+        return was_refused_lately(setting, vp, self._picture.at_s, self._policy)
+
+    def _restored(self, guest: Guest, knob: Knob, to: Value, claim: Claim | None) -> Action:
+        applied = self._picture.applied.get(guest.uuid)
+        held = applied.of(knob) if applied else None
+        now = value_now(guest, knob)
+        change = self._turned(guest, knob, to, now)
+        group = ClaimGroup(
+            controller=claim.controller if claim else held.controller if held else "",
+            guest_uuid=guest.uuid,
+            settings=(Setting(guest.uuid, knob, to),),
+            domain_ids=(),
+            reason=_why(change, claim, held),
+            predicted_loss=_NO_LOSS,
+        )
+        is_new = claim is not None and group.reason is claim.reason
+        return Action(
+            id=self._id(group),
+            controller=group.controller,
+            guest_uuid=guest.uuid,
+            changes=(change,),
+            domain_ids=(),
+            reason=group.reason,
+            decided_s=self._picture.at_s,
+            predicted_loss=_NO_LOSS,
+            victim_uuid=claim.victim_uuid if claim and is_new else None,
+            claims=(Setting(guest.uuid, knob, claim.value),) if claim and is_new else (),
+        )
+
+    def _renewals(self, turned: set[ClaimKey]) -> Iterator[Renewal]:
+        now_s = self._picture.at_s
+        for uuid, applied in self._picture.applied.items():
+            for held in applied.held:
+                if held.until_s is None or held.until_s - now_s >= LEASE_S / 2:
+                    continue
+                guest, key = self._guests.get(uuid), (uuid, held.knob)
+                if guest is None or guest.unmanaged or key in turned or key not in self._claims:
+                    continue
+                if tightest(self._picture.mode, guest.mode or Mode.ENFORCE) is Mode.ENFORCE:
+                    yield Renewal(uuid, held.knob, now_s + LEASE_S)
+
+    def _id(self, group: ClaimGroup) -> str:
+        guest = self._guests[group.guest_uuid]
+        since_s = group.detection.since_s if group.detection else 0.0
+        settings = [
+            (s.guest_uuid, s.knob.value, _plain(s.value)) for s in (*group.settings, *group.relaxes)
+        ]
+        when = (self._picture.epoch, self._state.vps[guest.uuid].actions_done, since_s)
+        meaning = (group.reason.code, guest.uuid, guest.generation, settings, when)
+        return f"{group.controller}-{zlib.crc32(repr(meaning).encode()):08x}"
 
 
-def _action(want: Want, guests: Mapping[str, Guest], state: CoreState, picture: Picture) -> Action:
-    detection = want.detection
-    changes = (_change(setting, guests[setting.guest_uuid], picture) for setting in want.settings)
-    return Action(
-        id=_id(want, guests[want.guest_uuid], state, picture.epoch),
-        controller=want.controller,
-        guest_uuid=want.guest_uuid,
-        changes=tuple(
-            change for change in changes if want.reason in _ALWAYS or differs(change.to, change.now)
-        ),
-        domain_ids=want.domain_ids,
-        reason=want.reason,
-        decided_s=picture.at_s,
-        predicted_loss=want.predicted_loss,
-        victim_uuid=detection.victim_uuid if detection else None,
-        evidence={**_evidence(want), **want.evidence},
-        rejected=want.rejected,
-        is_undo=want.reason in (Reason.INEFFECTIVE, Reason.REVOKED),
-        rung=want.rung,
-        on_behalf_of=want.on_behalf_of,
-    )
+def _claims_with(groups: Iterable[ClaimGroup], claims: Claims, at_s: float) -> Claims:
+    """What stands beside places and memory once all of these are applied."""
+    found = dict(claims)
+    for group in groups:
+        template = Claim(group.controller, (), group.reason, "", at_s)
+        for setting in () if _is_of_pipeline(group.reason) else group.settings:
+            if setting.knob not in PLACES:
+                key = (setting.guest_uuid, setting.knob)
+                found[key] = beside(found.get(key, ()), setting, template)
+        if group.relaxes:
+            found = relaxed(found, group.relaxes, "", at_s)
+    return found
 
 
-def _change(setting: Setting, guest: Guest, picture: Picture) -> Change:
-    now = value_now(guest, setting.knob)
-    applied = picture.applied.get(guest.uuid)
-    held = applied.of(setting.knob) if applied else None
-    return Change(
-        guest_uuid=guest.uuid,
-        knob=setting.knob,
-        to=setting.value,
-        now=now,
-        original=held.original if held else now,
-        until_s=_lease_until_s(setting, held, picture.at_s),
-    )
+def _is_of_pipeline(reason: Reason) -> bool:
+    """It puts things back, and claims nothing."""
+    return reason.is_revert or reason is REAPPLY or reason is RELEASED
 
 
-def _lease_until_s(setting: Setting, held: Held | None, now_s: float) -> float | None:
-    """No cap without a lease; what gives Nova's own quota back needs none."""
-    if setting.knob is not Knob.CPU_CAP or (held and setting.value == held.original):
-        return None
-    return now_s + LEASE_S
+def _is_effective(group: ClaimGroup, knob: Knob, claims: Iterable[Claim]) -> bool:
+    """Whether what holds is this group's, or was raised or taken back by it."""
+    if group.reason.is_revert or group.relaxes:
+        return True
+    holds = holding(knob, claims)
+    return holds is not None and holds.controller == group.controller
+
+
+def _why(change: Change, claim: Claim | None, held: Held | None) -> Reason:
+    if claim is None or (change.knob in LIMITS and size(change.to) > size(change.now)):
+        return RELEASED
+    return REAPPLY if held is not None and held.value == change.to else claim.reason
 
 
 def differs(one: Value, other: Value) -> bool:
     """Memory is where it is wanted once all but a rest of it is: some pages cannot move."""
-    if one == other or not one or not other or isinstance(one, _NUMBERS):
-        return one != other
-    if isinstance(one[0], frozenset):
+    if one == other or not one or not other or not _is_memory(one):
         return one != other
     there = dict(cast(Shares, other))
-    return any(abs(share - there.get(node, 0.0)) > REST for node, share in one)
+    return any(abs(share - there.get(node, 0.0)) > REST for node, share in cast(Shares, one))
 
 
-def value_now(guest: Guest, knob: Knob) -> Value:
-    """What stands on the host, as read back in this tick."""
-    if knob is Knob.PLACEMENT:
-        return guest.cpus
-    if knob is Knob.CPU_CAP:
-        return guest.quota
-    if knob is Knob.CPU_WEIGHT:
-        return guest.cpu_weight
-    if knob is Knob.MEMORY:
-        return guest.memory_shares
-    return guest.llc if knob is Knob.LLC else guest.membw
-
-
-def _id(want: Want, guest: Guest, state: CoreState, epoch: int) -> str:
-    since_s = want.detection.since_s if want.detection else 0.0
-    settings = [(s.guest_uuid, s.knob.value, _plain(s.value)) for s in want.settings]
-    when = (epoch, state.vps[guest.uuid].actions_done, since_s)
-    meaning = (want.reason.value, guest.uuid, guest.generation, settings, when)
-    return f"{want.controller}-{zlib.crc32(repr(meaning).encode()):08x}"
+def _is_memory(value: Value) -> bool:
+    return isinstance(value[0], tuple)
 
 
 def _plain(value: Value) -> list[object]:
@@ -127,9 +231,9 @@ def _plain(value: Value) -> list[object]:
     return [sorted(part) if isinstance(part, frozenset) else part for part in value]
 
 
-def _evidence(want: Want) -> Mapping[str, float]:
+def _evidence(group: ClaimGroup) -> Mapping[str, float]:
     """The numbers behind the action, by name: what the API and the CLI show as its reason."""
-    detection = want.detection
+    detection = group.detection
     if detection is None:
         return {}
     evidence = {
@@ -142,15 +246,14 @@ def _evidence(want: Want) -> Mapping[str, float]:
         "measured_loss_ratio": detection.measured_loss_ratio,
     }
     for suspect in detection.suspects:
-        if suspect.guest_uuid == want.guest_uuid:
+        if suspect.guest_uuid == group.guest_uuid:
             evidence["suspect_misses_per_s"] = suspect.pressure_per_s
             evidence["suspect_rise_per_s"] = suspect.rise_per_s
     return evidence
 
 
-def lost_settings(picture: Picture) -> tuple[Want, ...]:
-    """What the host forgot of our journal: new vCPU threads run anywhere, no share of cache or
-    bandwidth binds them, and a weight can be written back.
+def lost_places(picture: Picture) -> tuple[ClaimGroup, ...]:
+    """What the host forgot of our journal: new vCPU threads run anywhere.
 
     A placement beyond the guest's bound of now (a CPU went offline) stays forgotten.
     """
@@ -159,26 +262,19 @@ def lost_settings(picture: Picture) -> tuple[Want, ...]:
         for guest in picture.guests
         if not guest.unmanaged and (applied := picture.applied.get(guest.uuid))
         for held in applied.held
-        if held.knob in _FORGOTTEN
-        and value_now(guest, held.knob) == held.original != held.value
-        and _is_within_bound(held, guest, picture)
+        if held.knob is Knob.PLACEMENT
+        and guest.cpus == held.original != held.value
+        and all_cpus(cast(Cpus, held.value)) <= guest.allowed_cpus & picture.topology.cpus
     )
 
 
-def _is_within_bound(held: Held, guest: Guest, picture: Picture) -> bool:
-    if held.knob is not Knob.PLACEMENT:
-        return True
-    return all_cpus(cast(Cpus, held.value)) <= guest.allowed_cpus & picture.topology.cpus
-
-
-def _again(held: Held, guest: Guest, picture: Picture) -> Want:
-    is_placement = held.knob is Knob.PLACEMENT
-    cpus = all_cpus(cast(Cpus, held.value)) if is_placement else guest.placement
-    return Want(
+def _again(held: Held, guest: Guest, picture: Picture) -> ClaimGroup:
+    cpus = all_cpus(cast(Cpus, held.value))
+    return ClaimGroup(
         controller=held.controller,
         guest_uuid=guest.uuid,
         settings=(Setting(guest.uuid, held.knob, held.value),),
         domain_ids=tuple(d.id for d in picture.topology.domains if d.cpus & cpus),
-        reason=Reason.REAPPLY,
-        predicted_loss=PredictedLoss(0.0, 0.0),
+        reason=REAPPLY,
+        predicted_loss=_NO_LOSS,
     )

@@ -10,16 +10,18 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from nova_vp.core.model.holds import unexpired
+from nova_vp.core.model.limits import value_now
 from nova_vp.core.pipeline.confirm import note_outcome
-from nova_vp.core.pipeline.plan import differs, value_now
+from nova_vp.core.pipeline.ledger import end_of_guests, rolled_back
+from nova_vp.core.pipeline.plan import differs
 from nova_vp.core.pipeline.verify import not_again, undoing, value_before
 from nova_vp.core.types.action import Action, Change, Outcome, Result
+from nova_vp.core.types.claim import ClaimGroup, Setting
 from nova_vp.core.types.guest import Guest, MemoryMove, Unmanaged
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Policy
-from nova_vp.core.types.reason import Reason
+from nova_vp.core.types.reason import REVOKED
 from nova_vp.core.types.state import CoreState
-from nova_vp.core.types.want import Setting, Want
 
 _REACHABLE = (None, Unmanaged.ORDERED_OBSERVE)
 """On any other guest nothing of ours stands, or nothing can be changed now."""
@@ -28,9 +30,9 @@ _OVER = (Result.INEFFECTIVE, Result.UNDONE)
 
 def revert(
     state: CoreState, picture: Picture, policy: Policy
-) -> tuple[CoreState, tuple[Want, ...]]:
-    """The state in which they are not done again at once, and the wants to undo them."""
-    wants: list[Want] = []
+) -> tuple[CoreState, tuple[ClaimGroup, ...]]:
+    """The state in which they are not done again at once, and the groups to undo them."""
+    wants: list[ClaimGroup] = []
     if not picture.revoked:
         return state, ()
     guests = {guest.uuid: guest for guest in picture.guests}
@@ -40,7 +42,7 @@ def revert(
         settings = tuple(standing(action, guests, picture.memory_moves))
         if settings:
             mover = action.guest_uuid if action.guest_uuid in guests else settings[0].guest_uuid
-            wants.append(undoing(action, guests[mover], settings, Reason.REVOKED, picture))
+            wants.append(undoing(action, guests[mover], settings, REVOKED, picture))
             state = _held_off(state, known[action_id], settings, picture.at_s, policy)
     return state, tuple(wants)
 
@@ -72,27 +74,28 @@ def _stands(change: Change, guest: Guest, moves: Mapping[str, MemoryMove]) -> bo
 def _held_off(
     state: CoreState, outcome: Outcome, settings: Iterable[Setting], now_s: float, policy: Policy
 ) -> CoreState:
-    state = not_again(_noted(state, outcome, now_s), outcome.action, now_s, policy)
+    state = rolled_back(_noted(state, outcome, now_s, policy), outcome.action)
+    state = not_again(state, outcome.action, now_s, policy)
     until_s = now_s + policy.reverse_hold_s
     knobs = {(setting.guest_uuid, setting.knob): until_s for setting in settings}
     return replace(state, held_off={**unexpired(state.held_off, now_s), **knobs})
 
 
-def _noted(state: CoreState, outcome: Outcome, now_s: float) -> CoreState:
+def _noted(state: CoreState, outcome: Outcome, now_s: float, policy: Policy) -> CoreState:
     """Undone, and not judged any more."""
-    state = note_outcome(state, replace(outcome, result=Result.UNDONE, settled_s=now_s))
+    state = note_outcome(state, replace(outcome, result=Result.UNDONE, settled_s=now_s), policy)
     pending = tuple(one for one in state.pending if one.action.id != outcome.action.id)
     return replace(state, pending=pending)
 
 
-def note_left_alone(state: CoreState, picture: Picture) -> CoreState:
+def note_left_alone(state: CoreState, picture: Picture, policy: Policy) -> CoreState:
     """Servers that somebody ordered to be left alone, once nothing of ours is on them."""
     uuids = [
         guest.uuid
         for guest in picture.guests
         if guest.unmanaged is Unmanaged.ORDERED_OUT and not _is_held(guest, picture)
     ]
-    return note_given_back(state, uuids, picture.at_s)
+    return note_given_back(state, uuids, picture.at_s, policy)
 
 
 def _is_held(guest: Guest, picture: Picture) -> bool:
@@ -100,12 +103,14 @@ def _is_held(guest: Guest, picture: Picture) -> bool:
     return applied is not None and any(held.value != held.original for held in applied.held)
 
 
-def note_given_back(state: CoreState, uuids: Iterable[str], now_s: float) -> CoreState:
+def note_given_back(
+    state: CoreState, uuids: Collection[str], now_s: float, policy: Policy
+) -> CoreState:
     """By order these have their own values again: what stood last for each knob was undone."""
     for uuid in uuids:
         for outcome in _stood(state.vps[uuid].history, uuid):
-            state = _noted(state, outcome, now_s)
-    return state
+            state = _noted(state, outcome, now_s, policy)
+    return end_of_guests(state, uuids)
 
 
 def _stood(history: Iterable[Outcome], uuid: str) -> Collection[Outcome]:

@@ -2,9 +2,9 @@
 """Did it help? Each action must prove itself by what is measured afterwards, or it is undone.
 
 A victim that is well again ends the matter. Otherwise cycles per instruction of all whose work did
-not change are compared with those before: less on the whole is a success.
-What fails goes back, acquits the guest that was moved or those that were capped, and is not tried
-again for this victim.
+not change are compared with those before: less on the whole is a success. Only what holds is
+judged, not what another claim has overtaken. What fails goes back, acquits the guest that was moved
+or those that were capped, and is not tried again for this victim.
 """
 
 import math
@@ -12,40 +12,41 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import cast
 
-from nova_vp.core.model.holds import back_off, signature, unexpired
+from nova_vp.core.model.holds import signature, unexpired
 from nova_vp.core.pipeline.confirm import note_outcome
+from nova_vp.core.pipeline.ledger import is_overtaken, rolled_back
 from nova_vp.core.signals.detect_cache import Verdict
 from nova_vp.core.types.action import Action, Change, Outcome, Result
+from nova_vp.core.types.claim import ClaimGroup, Setting
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.knob import Cpus, Knob, Value, all_cpus
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Policy
-from nova_vp.core.types.reason import Reason
+from nova_vp.core.types.reason import INEFFECTIVE, Reason
 from nova_vp.core.types.state import CoreState, Pending, PerfWindow
-from nova_vp.core.types.want import Setting, Want
 
 _WELL = frozenset({Verdict.UNDISTURBED, Verdict.RECOVERED})
 
 
 def verify(
     state: CoreState, verdicts: Mapping[str, Verdict], picture: Picture, policy: Policy
-) -> tuple[CoreState, tuple[Want, ...]]:
-    """The state with the verdicts on what was applied, and the wants to undo what did not help."""
+) -> tuple[CoreState, tuple[ClaimGroup, ...]]:
+    """The state with the verdicts on what was applied, and the groups to undo what did not help."""
     if not state.pending:
         return state, ()
     still: list[Pending] = []
-    undo: list[Want] = []
+    undo: list[ClaimGroup] = []
     for pending in state.pending:
         result = _result(state, pending, verdicts, picture, policy)
         if result is Result.APPLIED:
             still.append(pending)
         elif result is Result.MENDED:
-            state = _succeeded(state, pending, picture.at_s)
+            state = _settled(state, pending, Result.MENDED, picture.at_s, policy)
         elif result is Result.INEFFECTIVE:
             state = _failed(state, pending, picture.at_s, policy)
             undo.extend(_undo(pending, picture))
         else:
-            state = _settled(state, pending, Result.UNJUDGED, picture.at_s)
+            state = _settled(state, pending, Result.UNJUDGED, picture.at_s, policy)
     return replace(state, pending=tuple(still)), tuple(undo)
 
 
@@ -60,7 +61,7 @@ def _result(
     action = pending.action
     age_s = picture.at_s - pending.since_s
     victim = action.victim_uuid
-    if victim is not None and victim not in verdicts:
+    if (victim is not None and victim not in verdicts) or is_overtaken(state, action):
         return None
     verdict = verdicts.get(victim) if victim else None
     if verdict in _WELL:
@@ -80,7 +81,7 @@ def _result(
 
 def _on_victim(state: CoreState, pending: Pending, policy: Policy) -> Result | None:
     """A cap may need several steps: each must show on the victim. A move must mend it."""
-    if pending.action.reason is not Reason.CAP:
+    if not pending.action.reason.is_stepwise:
         return Result.INEFFECTIVE
     victim = cast(str, pending.action.victim_uuid)
     before = pending.before.get(victim)
@@ -117,39 +118,36 @@ def _gain(before: PerfWindow, now: PerfWindow, policy: Policy) -> float | None:
     return math.log(before.cpi / now.cpi)
 
 
-def _settled(state: CoreState, pending: Pending, result: Result, now_s: float) -> CoreState:
+def _settled(
+    state: CoreState, pending: Pending, result: Result, now_s: float, policy: Policy
+) -> CoreState:
     outcome = Outcome(pending.action, result, pending.since_s, settled_s=now_s)
-    return note_outcome(state, outcome)
-
-
-def _succeeded(state: CoreState, pending: Pending, now_s: float) -> CoreState:
-    state = _settled(state, pending, Result.MENDED, now_s)
-    return state if pending.action.victim_uuid else replace(state, fruitless_looks=0)
+    return note_outcome(state, outcome, policy)
 
 
 def _failed(state: CoreState, pending: Pending, now_s: float, policy: Policy) -> CoreState:
-    state = _settled(state, pending, Result.INEFFECTIVE, now_s)
-    return not_again(state, pending.action, now_s, policy)
+    state = _settled(state, pending, Result.INEFFECTIVE, now_s, policy)
+    return not_again(rolled_back(state, pending.action), pending.action, now_s, policy)
 
 
 def not_again(state: CoreState, action: Action, now_s: float, policy: Policy) -> CoreState:
     """The controllers look for something else to help that victim, for the hold time."""
     until_s = now_s + policy.reverse_hold_s
+    done = (action.victim_uuid or "", signature(action.changes))
+    failed_actions = {**unexpired(state.failed_actions, now_s), done: until_s}
+    state = replace(state, failed_actions=failed_actions)
     if action.victim_uuid is None:
-        plans = {**unexpired(state.failed_plans, now_s), signature(action.changes): until_s}
-        return replace(back_off(state, now_s), failed_plans=plans)
+        return state
     capped = {change.guest_uuid for change in action.changes if change.knob is Knob.CPU_CAP}
     failed = {(action.victim_uuid, uuid) for uuid in capped | {action.guest_uuid}}
     cleared_suspects = {
         **unexpired(state.cleared_suspects, now_s),
         **dict.fromkeys(failed, until_s),
     }
-    done = (action.victim_uuid, signature(action.changes))
-    failed_actions = {**unexpired(state.failed_actions, now_s), done: until_s}
-    return replace(state, cleared_suspects=cleared_suspects, failed_actions=failed_actions)
+    return replace(state, cleared_suspects=cleared_suspects)
 
 
-def _undo(pending: Pending, picture: Picture) -> tuple[Want, ...]:
+def _undo(pending: Pending, picture: Picture) -> tuple[ClaimGroup, ...]:
     action = pending.action
     guests = {guest.uuid: guest for guest in picture.guests if not guest.unmanaged}
     settings = tuple(
@@ -159,7 +157,7 @@ def _undo(pending: Pending, picture: Picture) -> tuple[Want, ...]:
     )
     if action.guest_uuid not in guests or not settings:
         return ()
-    return (undoing(action, guests[action.guest_uuid], settings, Reason.INEFFECTIVE, picture),)
+    return (undoing(action, guests[action.guest_uuid], settings, INEFFECTIVE, picture),)
 
 
 def undoing(
@@ -168,14 +166,14 @@ def undoing(
     settings: tuple[Setting, ...],
     reason: Reason,
     picture: Picture,
-) -> Want:
+) -> ClaimGroup:
     """`guest`: whom it is mainly about."""
     main = next(
         (s for s in settings if s.guest_uuid == guest.uuid and s.knob is Knob.PLACEMENT),
         None,
     )
     cpus = all_cpus(cast(Cpus, main.value)) if main else guest.placement
-    return Want(
+    return ClaimGroup(
         controller=action.controller,
         guest_uuid=guest.uuid,
         settings=settings,

@@ -4,7 +4,6 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from nova_vp.core.model.cpu_cap import lifted_lately
 from nova_vp.core.model.host import Host
 from nova_vp.core.model.predict import queueing_ratio
 from nova_vp.core.signals.detect_cache import Conditions, Verdict, detect_cache
@@ -24,7 +23,11 @@ def detect_all(
     policy: Policy,
 ) -> tuple[CoreState, Mapping[str, Verdict]]:
     vps, undisturbed, verdicts = {}, {}, {}
-    on_probe = lifted_lately(state, picture.at_s, policy)
+    on_probe = frozenset(
+        uuid
+        for uuid, at_s in state.loosened_at_s.items()
+        if picture.at_s - at_s <= policy.probation_s
+    )
     on_trial = {pending.action.victim_uuid for pending in state.pending}
     limits = picture.limits
     queues = {

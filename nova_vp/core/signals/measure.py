@@ -4,16 +4,12 @@
 from dataclasses import replace
 
 from nova_vp.core.model.cost import measured_copy_kib_per_s
-from nova_vp.core.model.cpu_cap import forget_ended_caps
 from nova_vp.core.model.states import classify
 from nova_vp.core.signals.sample import sample_vp
-from nova_vp.core.types.guest import Unmanaged
+from nova_vp.core.types.guest import LET_GO_OF
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.state import CoreState, VpState
-
-_LET_GO_OF = frozenset({Unmanaged.ORDERED_OUT, Unmanaged.LEAVING})
-"""Nothing of ours is on these any more."""
 
 
 def measure(state: CoreState, picture: Picture, policy: Policy) -> CoreState:
@@ -22,15 +18,12 @@ def measure(state: CoreState, picture: Picture, policy: Policy) -> CoreState:
     for guest in picture.guests:
         vp = state.vps.get(guest.uuid) or VpState(guest.uuid)
         if vp.generation != guest.generation:
-            vp = vp._replace(
-                is_homed=False, moved_at_s=None, state=None, detection=None, samples_seen=0
-            )
-        if guest.unmanaged in _LET_GO_OF and vp.is_homed:
+            vp = vp._replace(moved_at_s=None, state=None, detection=None, samples_seen=0)
+        if guest.unmanaged in LET_GO_OF and vp.moved_at_s is not None:
             # Opted in again, or still here after a failed migration, it arrives anew.
-            vp = vp._replace(is_homed=False, moved_at_s=None)
-        if guest.uuid in picture.applied and not vp.is_homed:
-            vp = vp._replace(is_homed=True)
+            vp = vp._replace(moved_at_s=None)
         seen = sample_vp(vp, guest, picture, policy, state.placed_at_s)
         vps[guest.uuid] = classify(seen, policy)
     copied = measured_copy_kib_per_s(state.copy_kib_per_s, picture.memory_moves)
-    return forget_ended_caps(replace(state, vps=vps, copy_kib_per_s=copied), picture)
+    loosened = {uuid: at_s for uuid, at_s in state.loosened_at_s.items() if uuid in vps}
+    return replace(state, vps=vps, copy_kib_per_s=copied, loosened_at_s=loosened)

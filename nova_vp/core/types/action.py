@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A granted want, the changes that it makes, and what became of it."""
+"""A granted group of claims, the changes that it makes, and what became of it."""
 
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import cast
+from typing import NamedTuple, cast
 
+from nova_vp.core.types.claim import Alternative, PredictedLoss, Setting
 from nova_vp.core.types.knob import Cpus, Knob, Value, all_cpus
-from nova_vp.core.types.reason import TRIED, Reason, Rung
-from nova_vp.core.types.want import Alternative, PredictedLoss
+from nova_vp.core.types.reason import Reason, Rung
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,8 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A want that may be acted on: its changes, in this order, because of the reason and numbers
-    given. One that fails takes back those before it."""
+    """Granted claims that may be acted on: their changes, in this order, because of the reason and
+    numbers given. One that fails takes back those before it."""
 
     id: str
     controller: str
@@ -49,11 +49,16 @@ class Action:
     rung: Rung | None = None
     on_behalf_of: str | None = None
     """Whose demand is met, where another one has to move for it."""
+    claims: tuple[Setting, ...] = ()
+    """What stands once it is applied; a limit may be claimed tighter than the change makes it."""
+    relaxes: tuple[Setting, ...] = ()
+    """Limits of other controllers, as far as they were raised for it."""
+    ignores_mode: bool = False
 
     @property
     def is_tried(self) -> bool:
         """It must prove itself afterwards, and is undone if it does not."""
-        return self.reason in TRIED and not self.is_undo
+        return self.reason.is_verified and not self.is_undo
 
     @property
     def cpus(self) -> frozenset[int]:
@@ -70,6 +75,14 @@ class Action:
         """Of the guest that it is about."""
         mine = (c for c in self.changes if c.guest_uuid == self.guest_uuid and c.knob is knob)
         return next(mine, None)
+
+
+class Renewal(NamedTuple):
+    """The lease of a limit that stands on."""
+
+    guest_uuid: str
+    knob: Knob
+    until_s: float
 
 
 class Result(enum.Enum):

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from nova_vp.core.types.action import Action, Outcome
+from nova_vp.core.types.action import Action, Outcome, Renewal
+from nova_vp.core.types.claim import Alternative, PredictedLoss
 from nova_vp.core.types.detection import Detection, Kind
 from nova_vp.core.types.guest import Guest, MemoryMove
 from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.sample import Incomplete, Profile, Sample, Sensitivity, State
 from nova_vp.core.types.topology import LlcDomain
-from nova_vp.core.types.want import Alternative, PredictedLoss
 
 
 class Role(enum.Enum):
@@ -99,14 +99,16 @@ class Decision:
     domains: tuple[DomainView, ...]
     detections: tuple[Detection, ...]
     proposals: tuple[Action, ...]
-    """Wanted, but the mode does not let us: observe and advise."""
+    """Granted, but the mode does not let us: observe and advise."""
     actions: tuple[Action, ...]
     refused: tuple[Alternative, ...] = ()
-    """Wanted, but arbitration, rate limits or the lack of a place stopped it."""
+    """Claimed, but arbitration, rate limits or the lack of a place stopped it."""
     nodes: tuple[NodeView, ...] = ()
     memory_moves: tuple[MemoryMove, ...] = ()
     copy_rate_kib_per_s: Mapping[str, float] = field(default_factory=dict)
     """By guest whose memory is under way: how fast it may go on."""
     escalations: tuple[Escalation, ...] = ()
+    renewals: tuple[Renewal, ...] = ()
+    """Leases of limits that stand on."""
     foreign: tuple[str, ...] = ()
     """Guests whose placement somebody else changed: ours no more, their journal is dropped."""

@@ -51,6 +51,10 @@ class Unmanaged(enum.Enum):
     """It has just arrived, and nobody has said yet whether it may be touched."""
 
 
+LET_GO_OF = frozenset({Unmanaged.ORDERED_OUT, Unmanaged.LEAVING})
+"""Nothing of ours is on these any more."""
+
+
 @lru_cache(maxsize=1024)
 def _shares(memory_by_node: tuple[tuple[int, int], ...]) -> Shares:
     """Asked for in every tick, while memory seldom moves."""
@@ -92,8 +96,8 @@ class Guest(NamedTuple):
     """Read back from the host."""
     cpu_weight: CpuWeight = NO_CPU_WEIGHT
     """Read back from the host."""
-    memory_split: Shares = ()
-    """`vp:memory_split`: shares over as many nodes, to be given at creation; empty: one node."""
+    controller_keys: tuple[tuple[str, str], ...] = ()
+    """Flavor extra specs that controllers declare (`FlavorKey`), each with its value as text."""
     memory_by_node: tuple[tuple[int, int], ...] = ()
     """(node, KiB that lie there now); empty where it was not read."""
     llc: LlcShare = NO_LLC_LIMIT

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What can be turned on one guest, in which values, and what our journal says we turned.
 
-One knob, one value type; a want, an action, a journal entry and an actuator all speak in these.
+One knob, one value type; a claim, an action, a journal entry and an actuator all speak in these.
 Nothing here decides.
 """
 

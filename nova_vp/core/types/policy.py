@@ -3,6 +3,7 @@
 
 import enum
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 
 class Mode(enum.Enum):
@@ -18,29 +19,19 @@ def tightest(mode: Mode, *others: Mode) -> Mode:
     return min((mode, *others), key=tuple(Mode).index)
 
 
-class Homing(enum.Enum):
-    """In which modes a VP gets one LLC domain when it arrives."""
+class Enabled(NamedTuple):
+    """One controller, with the operator's settings for it."""
 
-    NEVER = "never"
-    ENFORCE = "enforce"
-    ALWAYS = "always"
-
-
-class Controller(enum.Enum):
-    """Who may want something of a guest, besides initial placement."""
-
-    VP = "vp"
-    """Mitigation of interference (thesis chapter 2)."""
-    REARRANGE = "rearrange"
-    """Better places before anybody's state changes (thesis 2.3.1)."""
-    MERLIN = "merlin"
-    """Elastic demands for CPU (thesis chapter 3)."""
+    controller: Any
+    """A `nova_vp.core.controllers.base.Controller`, which the types know nothing of."""
+    settings: Any
+    """Of the controller's own kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The operator's numbers. Defaults are written once, here; `nova_vp/conf/policy.py` makes
-    options of them."""
+    """The operator's numbers that belong to no controller alone. Defaults are written once, here;
+    `nova_vp/conf/policy.py` makes options of them."""
 
     dwell_samples: int = 2
     hysteresis_ratio: float = 0.1
@@ -58,25 +49,19 @@ class Policy:
     reverse_hold_s: float = 900.0
     move_hold_s: float = 10.0
     moves_per_minute: int = 6
-    home_on_arrival: Homing = Homing.ENFORCE
     cpi_rise_ratio: float = 0.1
     hot_node_by_mpki: bool = False
     hot_node_mpki: float = 100.0
     least_gain_ratio: float = 0.03
     most_hurt_ratio: float = 0.05
-    felt_loss_ratio: float = 0.03
     noise_ratio: float = 0.02
     settle_samples: int = 5
-    rearrange_after_s: float = 10.0
-    cap_probe_s: float = 60.0
     memory_move_price_ratio: float = 0.15
     memory_pace_kib_per_s: float = 524288.0
     phased_pace_ratio: float = 0.25
-    partition_llc_ratio: float = 0.25
-    partition_bandwidth_ratio: float = 0.5
     escalate_after_s: float = 30.0
-    controllers: frozenset[Controller] = frozenset({Controller.VP, Controller.REARRANGE})
-    demand_sensitivity: float = 0.8
-    epoch_s: float = 10.0
-    repercussion_s: float = 3.0
-    epsilon: float = 0.1
+    llc_floor_ratio: float = 0.05
+    membw_floor_ratio: float = 0.1
+    probation_s: float = 60.0
+    controllers: tuple[Enabled, ...] = ()
+    """In the order of their names; what each may do is in its own settings."""

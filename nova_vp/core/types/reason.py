@@ -1,45 +1,80 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why an action was chosen, why an alternative was not, and the ways to help."""
+"""Why an action was chosen, why an alternative was not, and the ways to help.
+
+A reason is one row, declared by the controller that acts for it; everything that depends on a
+reason reads its row. The reasons here are those of the pipeline itself.
+"""
 
 import enum
+from dataclasses import dataclass
 
 
-class Reason(enum.Enum):
-    """Why an action was chosen; the numbers travel beside it."""
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Reason:
+    """One reason for an action. Each exists once: it is compared by identity."""
 
-    HOME = "home-on-arrival"
-    MOVE_AGGRESSOR = "move-aggressor"
-    MOVE_VICTIM = "move-victim"
-    SEPARATE = "separate-on-hot-node"
-    """State-8 VPs of a hot node, one node each (thesis 2.1.3)."""
-    REARRANGE = "rearrange-predicted-hurt"
-    SWAP = "swap-places"
-    BRING_HOME = "bring-memory-and-cpus-together"
-    PARTITION = "partition-cache-or-bandwidth"
-    CAP = "cap-aggressor"
-    RENEW_CAP = "renew-cap"
-    LIFT_CAP = "lift-cap"
-    MORE_CPU = "more-cpu"
-    """Merlin: a VP uses nearly all the CPU that it was allotted."""
-    LESS_CPU = "cpu-given-back"
-    INEFFECTIVE = "undo-ineffective"
-    REVOKED = "undo-ordered"
-    """Somebody ordered that an action be undone."""
-    REAPPLY = "reapply-lost-placement"
+    code: str
+    """What programs read: lower case and hyphens, the same in every release."""
+    rank: int
+    """Of two claims to the same knob the one with the lower rank is granted. The controllers of
+    this project have: operator 0, revert 100, latency 200, permits 300, vp 400, overlays 500,
+    merlin 600, rebalance 700, initial_placement 800."""
+    label: str
+    """For operators: why, as a clause about the server that is changed."""
+    own_label: str
+    """For the tenant whose server is changed; names no neighbour."""
+    neighbour_label: str = "an action was applied for this server"
+    """For the tenant for whose server another one is changed."""
+    is_verified: bool = False
+    """It must prove itself by what is measured afterwards, or it is reverted."""
+    is_counted: bool = False
+    """It counts against the budget of moves per minute, and waits for it."""
+    is_revert: bool = False
+    """It takes an earlier action back: no hold or budget keeps it waiting."""
+    gives_back: bool = False
+    """It keeps or gives back, so that it may concern what a person had reverted."""
+    takes_away: bool = False
+    """A server or memory that it moves is not moved back to where it was within the hold."""
+    is_stepwise: bool = False
+    """One of several steps: it is verified by whether its victim gains, not by its recovery."""
+
+    def __repr__(self) -> str:
+        return f"<Reason {self.code}>"
 
 
-TRIED = frozenset(
-    {
-        Reason.MOVE_AGGRESSOR,
-        Reason.MOVE_VICTIM,
-        Reason.SEPARATE,
-        Reason.REARRANGE,
-        Reason.SWAP,
-        Reason.BRING_HOME,
-        Reason.PARTITION,
-        Reason.CAP,
-    }
+REVOKED = Reason(
+    code="undo-ordered",
+    rank=0,
+    label="an operator reverted an earlier action",
+    own_label="an earlier action on this server was reverted by request",
+    neighbour_label="an earlier action on a neighbour was reverted",
+    is_revert=True,
 )
+INEFFECTIVE = Reason(
+    code="undo-ineffective",
+    rank=100,
+    label="an earlier action had no effect, so it is reverted",
+    own_label="an earlier action on this server was reverted",
+    neighbour_label="an earlier action on a neighbour was reverted",
+    is_revert=True,
+)
+RELEASED = Reason(
+    code="release-limit",
+    rank=900,
+    label="no controller needs the limit any longer, so it is raised or removed",
+    own_label="a limit on this server was raised or removed",
+    neighbour_label="a limit on a neighbour was raised or removed",
+    gives_back=True,
+)
+REAPPLY = Reason(
+    code="reapply-lost-placement",
+    rank=910,
+    label="a setting was lost, for example in a reboot, and is applied again",
+    own_label="an earlier action on this server was applied again",
+    neighbour_label="an earlier action on a neighbour was applied again",
+    gives_back=True,
+)
+PIPELINE_REASONS = (REVOKED, INEFFECTIVE, RELEASED, REAPPLY)
 
 
 class Rejection(enum.Enum):
@@ -53,6 +88,7 @@ class Rejection(enum.Enum):
     GAINS_TOO_LITTLE = "predicted-gain-too-small"
     UNFAIR = "would-favour-one-over-another"
     UNMANAGED = "guest-unmanaged"
+    NO_SUCH_KNOB = "host-has-no-such-knob"
     NEVER_CAPPED = "flavor-allows-no-cap"
     AT_FLOOR = "cap-at-its-floor"
     REVERSE_MOVE = "reverse-move-within-hold"
@@ -62,6 +98,8 @@ class Rejection(enum.Enum):
     OUTRANKED = "another-controller-owns-the-knob"
     NOT_BEST = "another-domain-hurts-less"
     REVOKED = "undone-by-order"
+    NOT_RELAXED = "limit-still-needed"
+    """The controller whose limit it is refused to relax it."""
 
 
 class Rung(enum.Enum):

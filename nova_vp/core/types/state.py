@@ -5,15 +5,15 @@ Nothing here decides. The host's answers come in by `pipeline.confirm`, and by
 `pipeline.revert.note_given_back` where everything was reverted.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nova_vp.core.types.action import Action, Outcome
+from nova_vp.core.types.claim import Claim, ClaimKey
 from nova_vp.core.types.decision import DomainView
 from nova_vp.core.types.detection import Detection
-from nova_vp.core.types.knob import Knob, Quota
+from nova_vp.core.types.knob import Knob
 from nova_vp.core.types.sample import Incomplete, Profile, Reading, Sample, State
 
 HISTORY = 8
@@ -50,8 +50,6 @@ class VpState(NamedTuple):
     detection: Detection | None = None
     suspected_at_s: float = 0.0
     """When the running detection last had a suspect."""
-    is_homed: bool = False
-    """It has had its initial placement, or our journal holds something of it."""
     moved_at_s: float | None = None
     left: tuple[tuple[frozenset[int], float], ...] = ()
     """CPU sets that a mitigation took it away from, and when."""
@@ -85,41 +83,6 @@ class Pending:
     """By guest UUID, as it was when the action was decided."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cap:
-    """A CPU cap that stands on one guest."""
-
-    ratio: float
-    """Of what Nova gave it."""
-    original: Quota
-    controller: str
-    victim_uuid: str
-    changed_at_s: float
-    lifted_at_s: float | None
-    """When it was last raised or lifted before it was put back; None: this is no coming back."""
-    busiest_cores: float
-    """The most CPU that one vCPU of it used lately when the first of its steps was taken."""
-
-
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """What became of one VP's demand for CPU (Merlin, thesis 3.2.3)."""
-
-    acted_at_s: float = -math.inf
-    application_set: frozenset[str] = frozenset()
-    """S: those that its allocations hurt so far."""
-    corunners: frozenset[str] = frozenset()
-    """Who shared a cache with it when the last one was made."""
-    degraded: frozenset[str] = frozenset()
-    """Who got worse in its repercussion interval."""
-    last: str = ""
-    """The reconfiguration that was made last."""
-    granted: frozenset[int] = frozenset()
-    """CPUs that it gave the one that asked."""
-    tried: frozenset[str] = frozenset()
-    """Reconfigurations made for this demand that hurt somebody: not made again."""
-
-
 class WhatIf(NamedTuple):
     """A few what-ifs of one tick: these leave, one at a time; or, with a mover, it moves to those
     domains, into the room that one of theirs leaves."""
@@ -151,24 +114,17 @@ class CoreState:
     cleared_suspects: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """(victim, suspect) whose separation mended nothing, until when it is not tried again."""
     failed_actions: Mapping[tuple[str, int], float] = field(default_factory=dict)
-    """(victim, `signature` of what was done for it) that mended nothing, until when."""
-    caps: Mapping[str, Cap] = field(default_factory=dict)
-    """By capped guest."""
-    lifted_at_s: Mapping[str, float] = field(default_factory=dict)
-    """By guest: when its cap was last raised or lifted."""
+    """(victim or nobody, `signature` of what was done for it) that brought nothing, until when."""
+    claims: Mapping[ClaimKey, tuple[Claim, ...]] = field(default_factory=dict)
+    """What stands: one claim for each controller that limits a knob, one for a place or memory."""
+    loosened_at_s: Mapping[str, float] = field(default_factory=dict)
+    """By guest: when a limit of it was last raised or removed."""
+    controllers: Mapping[str, Any] = field(default_factory=dict)
+    """By name: what each controller remembers, a value of its own kind."""
     copy_kib_per_s: float | None = None
     """How fast this host copied memory last; None: it never did."""
     placed_at_s: float = 0.0
     """When anybody's place, memory or cap last changed."""
-    rearrange_at_s: float = 0.0
-    """Not before that is a better arrangement sought: each fruitless look doubles the wait."""
-    fruitless_looks: int = 0
-    failed_plans: Mapping[int, float] = field(default_factory=dict)
-    """Signatures of rearrangements that brought nothing, until when they are not made again."""
-    demands: Mapping[str, Demand] = field(default_factory=dict)
-    """Merlin's application sets, by the guest that asked for more CPU."""
-    unmet_since_s: Mapping[str, float] = field(default_factory=dict)
-    """By guest: since when its demand for CPU finds no rung that could meet it."""
     evaluations: Mapping[str, CandidateEvaluation] = field(default_factory=dict)
     """By id of the escalation that stands, or soon will."""
     moves_at_s: tuple[float, ...] = ()

@@ -35,7 +35,17 @@ SAMPLE = re.compile(
 SAMPLES = [match.groupdict() for match in SAMPLE.finditer(PAGE)]
 
 
-@pytest.mark.parametrize("sample", SAMPLES, ids=lambda s: f"{s['who']} {s['method']} {s['path']}")
+def with_needs(sample):
+    """An action is told in the words of the controller that has its reason."""
+    needs = ("vp",) if re.search(r'"(actions?|proposals)"', sample["answer"]) else ()
+    return pytest.param(sample, marks=pytest.mark.needs_controllers(*needs))
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [with_needs(sample) for sample in SAMPLES],
+    ids=lambda s: f"{s['who']} {s['method']} {s['path']}",
+)
 def test_sample(sample):
     body = json.loads(sample["body"]) if sample["body"].strip() else None
     headers = dict([sample["version"].strip().split(": ")]) if sample["version"] else {}

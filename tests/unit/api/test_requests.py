@@ -381,7 +381,18 @@ def assert_contains(actual, expected, where="answer"):
         assert actual == expected, where
 
 
-@pytest.mark.parametrize("row", ROWS, ids=str)
+NEEDS = {
+    "vp-of-its-tenant": ("vp",),
+    "vp-of-the-one-who-was-moved": ("initial_placement", "vp"),
+}
+"""Whose reasons are told there in words."""
+
+
+@pytest.mark.parametrize(
+    "row",
+    [pytest.param(r, marks=pytest.mark.needs_controllers(*NEEDS.get(str(r), ()))) for r in ROWS],
+    ids=str,
+)
 def test_request(row):
     answer = Api().ask(row.persona, row.path, row.method, row.body)
     assert answer.status == row.status, answer.text

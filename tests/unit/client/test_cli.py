@@ -85,6 +85,7 @@ def test_list_of_a_tenant(lab):
     assert csv[:2] == ["Server ID,Name,State,Hurt", f"{cloud.VICTIM},victim,8,True"]
 
 
+@pytest.mark.needs_controllers("vp")
 def test_show_to_an_operator(lab):
     table = lab.run("vp show victim")
     assert table.rc == 0, table.err
@@ -120,6 +121,7 @@ def test_show_of_what_an_older_agent_reported(lab):
     assert "cap unknown memory unknown" in words
 
 
+@pytest.mark.needs_controllers("vp")
 def test_show_to_a_tenant(lab):
     table = lab.run(f"vp show {cloud.VICTIM}", user="member")
     assert_fits(table.out)

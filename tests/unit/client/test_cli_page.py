@@ -23,8 +23,16 @@ def test_every_command_is_on_the_page():
     assert told == there_are
 
 
+def with_needs(who, command, said):
+    """`vp explain` tells an action in the words of the controller that has its reason."""
+    needs = ("vp",) if command.startswith("vp explain") else ()
+    return pytest.param(who, command, said, marks=pytest.mark.needs_controllers(*needs))
+
+
 @pytest.mark.parametrize(
-    ("who", "command", "said"), SAMPLE.findall(SHOWN), ids=lambda text: text.partition("\n")[0]
+    ("who", "command", "said"),
+    [with_needs(*sample) for sample in SAMPLE.findall(SHOWN)],
+    ids=lambda text: text.partition("\n")[0],
 )
 def test_samples(lab, who, command, said):
     ran = lab.run(command, user=USERS[who])

@@ -77,6 +77,7 @@ def test_an_action(lab):
     assert lab.run(f"vp action show {DONE} --host lab-1 -f json").json["result"] == "mended"
 
 
+@pytest.mark.needs_controllers("vp")
 def test_actions_of_a_tenant(lab):
     ran = lab.run("vp action list --server victim", user="member")
     assert "2026-01-02T03:03:05Z a neighbour was moved away mended" in ran.words
@@ -149,6 +150,7 @@ def test_orders_of_a_tenant(lab):
     assert "HTTP 403" in refused.err
 
 
+@pytest.mark.needs_controllers("vp")
 def test_explain_to_an_operator(lab):
     told = lab.run("vp explain victim").words
     assert "reported by its host at 2026-01-02T03:04:02Z" in told
@@ -178,6 +180,7 @@ def test_explain_to_an_operator_of_a_host_that_was_told_less(lab):
     assert "See `openstack vp host show lab-2`, and check that vp-agent runs on the host." in told
 
 
+@pytest.mark.needs_controllers("vp")
 def test_explain_to_a_tenant(lab):
     ran = lab.run("vp explain victim", user="member")
     assert f"victim ({cloud.VICTIM}) Measured CPUs in use: 1. Cycles per" in ran.words

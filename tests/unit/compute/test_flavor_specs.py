@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from nova import exception
 from nova.api.validation.extra_specs import base, validators
 
+from nova_vp import flavor_specs
 from nova_vp.core.types.guest import Isolation
 from nova_vp.flavor_specs import SPECS, FlavorSpec, InvalidFlavorSpec, parse
 
 pytestmark = pytest.mark.nova
 
-KEYS = "vp:isolation, vp:manage, vp:group, vp:priority, vp:cpu_floor, vp:memory_split, vp:expects"
+KEYS = ", ".join(flavor_specs.by_key())
 CAPPED = FlavorSpec(cap_floor_ratio=0.5)
 """Of a flavor that says anything to us."""
 
@@ -34,11 +35,6 @@ GOOD = [
     ({"vp:priority": "10.000"}, replace(CAPPED, priority=10.0)),
     ({"vp:cpu_floor": "10"}, FlavorSpec(cap_floor_ratio=0.1)),
     ({"vp:cpu_floor": "100"}, FlavorSpec(cap_floor_ratio=1.0)),
-    ({"vp:memory_split": "60,40"}, replace(CAPPED, memory_split=(0.6, 0.4))),
-    (
-        {"vp:memory_split": "30,10,10,10,10,10,10,10"},
-        replace(CAPPED, memory_split=(0.3, *[0.1] * 7)),
-    ),
     ({"vp:expects": "quiet"}, replace(CAPPED, expects=0)),
     ({"vp:expects": "streaming"}, replace(CAPPED, expects=8)),
     ({"vp:expects": "5"}, replace(CAPPED, expects=5)),
@@ -66,11 +62,6 @@ BAD = [
         ({"vp:cpu_floor": floor}, [f"vp:cpu_floor={floor!r}", "from 10 to 100"])
         for floor in ("9", "101", "0", "050", "50%", "50.5", "", "110", "\u0665\u0660")
     ),
-    *(
-        ({"vp:memory_split": split}, [f"vp:memory_split={split!r}", "add up to 100"])
-        for split in ("100", "60,41", "60,39", "60, 40", "60,40,", "100,0", "60;40", "60.5,39.5")
-    ),
-    ({"vp:memory_split": "20" + ",10" * 8}, ["2 to 8 percentages"]),
     *(
         ({"vp:expects": state}, [f"vp:expects={state!r}", "quiet, cache, mixed, streaming"])
         for state in ("9", "-1", "01", "", "Quiet", "unknown", "\u0661")
@@ -120,7 +111,7 @@ def test_novas_own_check_lets_no_good_value_fall(spec):
 
 
 def test_every_field_has_a_key():
-    assert sorted(spec.field for spec in SPECS) == sorted(
+    assert sorted([*(spec.field for spec in SPECS), "controller_keys"]) == sorted(
         field.name for field in fields(FlavorSpec)
     )
 

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from nova_vp.core.pipeline.confirm import confirm
 from nova_vp.core.step import step
-from nova_vp.core.types.action import Action, Change, Outcome, Result
+from nova_vp.core.types.action import Action, Change, Outcome, Renewal, Result
 from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.guest import Guest, Isolation, MemoryMove, Unmanaged
 from nova_vp.core.types.knob import Applied, Held, Knob
@@ -23,6 +23,7 @@ from nova_vp.core.types.reason import Reason
 from nova_vp.core.types.sample import Reading
 from nova_vp.core.types.state import CoreState
 from nova_vp.core.types.topology import Limits, LlcDomain, Topology
+from tests.policies import a_policy
 
 MILLION = 1e6
 
@@ -81,7 +82,7 @@ def uuid_of(name: str) -> str:
 @dataclass
 class Host:
     topology: Topology = field(default_factory=two_sockets)
-    policy: Policy = field(default_factory=Policy)
+    policy: Policy = field(default_factory=a_policy)
     mode: Mode = Mode.ENFORCE
     now_s: float = 1000.0
     state: CoreState = field(default_factory=CoreState)
@@ -183,10 +184,11 @@ class Host:
     def _end_leases(self) -> None:
         """What nobody renews goes back to Nova's value without the agent."""
         for uuid, applied in list(self.applied.items()):
-            held = applied.of(Knob.CPU_CAP)
-            if held is not None and held.until_s is not None and held.until_s < self.now_s:
-                self.guests[uuid] = self.guests[uuid]._replace(quota=held.original)
-                self._journal(uuid, applied.without(Knob.CPU_CAP))
+            for held in applied.held:
+                if held.until_s is not None and held.until_s < self.now_s:
+                    back = Change(uuid, held.knob, held.original, held.value, held.original)
+                    self.guests[uuid] = self._turned(self.guests[uuid], back)
+                    self._journal(uuid, self.applied[uuid].without(held.knob))
 
     def _copy(self, span_s: float) -> None:
         """Memory under way comes nearer; what arrived is told as over once, as the agent does."""
@@ -243,7 +245,9 @@ class Host:
         self.state, decision = step(self.state, self.picture(), self.policy)
         self.pace_kib_per_s = dict(decision.copy_rate_kib_per_s)
         outcomes = [self._apply(action) for action in decision.actions]
-        self.state = confirm(self.state, outcomes)
+        self.state = confirm(self.state, outcomes, self.policy)
+        for renewal in decision.renewals:
+            self._renew(renewal)
         self.outcomes += outcomes
         return decision
 
@@ -281,6 +285,11 @@ class Host:
             self.memory_moves[uuid] = self._move_of(self.guests[uuid], change)
         else:
             self.guests[uuid] = self._turned(self.guests[uuid], change)
+
+    def _renew(self, renewal: Renewal) -> None:
+        applied = self.applied[renewal.guest_uuid]
+        held = replace(applied.of(renewal.knob), until_s=renewal.until_s)
+        self._journal(renewal.guest_uuid, applied.holding(held))
 
     def _journal(self, uuid: str, left: Applied) -> None:
         if left.held:

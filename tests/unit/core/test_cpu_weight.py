@@ -12,7 +12,6 @@ from nova_vp.core.types.knob import (
     Knob,
     WeightUnit,
 )
-from nova_vp.core.types.reason import Reason
 from tests.unit.core.build import COMPUTE, Host, uuid_of
 
 WEIGHT, SHARES = WeightUnit.WEIGHT, WeightUnit.SHARES
@@ -56,19 +55,3 @@ def test_what_nova_gave_is_the_original_and_not_what_we_have_set():
 def test_nothing_can_be_said_of_a_weight_that_is_not_known():
     guest = a_host(NO_CPU_WEIGHT).guest("server")
     assert times_given(guest, None, 4) == NO_CPU_WEIGHT
-
-
-def test_a_weight_that_the_host_wrote_back_is_set_again():
-    host = a_host(CpuWeight(100))
-    host.applied[uuid_of("server")] = held(CpuWeight(400), CpuWeight(100))
-    assert host.until(Reason.REAPPLY, seconds=5).changes[0].to == CpuWeight(400)
-    assert host.guest("server").cpu_weight == CpuWeight(400)
-
-
-@pytest.mark.parametrize("theirs", [CpuWeight(50), NO_CPU_WEIGHT])
-def test_a_weight_that_is_neither_ours_nor_the_original_is_somebody_elses(theirs):
-    host = a_host(CpuWeight(400))
-    host.applied[uuid_of("server")] = held(CpuWeight(400), CpuWeight(100))
-    assert host.tick().foreign == ()
-    host.change("server", cpu_weight=theirs)
-    assert host.tick().foreign == (uuid_of("server"),)

@@ -5,10 +5,10 @@ import pytest
 
 from nova_vp.core.types.action import Outcome, Result
 from nova_vp.core.types.guest import Unmanaged
-from nova_vp.core.types.policy import Homing, Mode, Policy
-from nova_vp.core.types.reason import Reason
 from tests.unit.core.build import CHASE, COMPUTE, Host, uuid_of
-from tests.unit.core.test_ordered import NEIGHBOUR, a_hurt_pair, revoke
+from tests.unit.core.hosts import NEIGHBOUR
+from tests.unit.core.test_ordered import a_hurt_pair, revoke
+from tests.unit.core.wishful import MOVES, Wishful, enabled, place
 
 
 def outcomes(host: Host, name: str) -> dict[str, Outcome]:
@@ -38,7 +38,7 @@ def leave_alone(host: Host) -> None:
 )
 def test_when_it_was_done_stays_whatever_comes_of_it(then, result):
     host = a_hurt_pair()
-    action = host.until(Reason.MOVE_AGGRESSOR)
+    action = host.until(MOVES)
     done_s = host.now_s
     then(host)
     outcome = outcomes(host, "neighbour")[action.id]
@@ -50,7 +50,7 @@ def test_when_it_was_done_stays_whatever_comes_of_it(then, result):
 
 def test_what_nobody_is_left_to_judge_is_judged_no_more():
     host = a_hurt_pair()
-    action = host.until(Reason.MOVE_AGGRESSOR)
+    action = host.until(MOVES)
     host.leave("victim")
     host.tick()
     assert outcomes(host, "neighbour")[action.id].result is Result.UNJUDGED
@@ -58,10 +58,12 @@ def test_what_nobody_is_left_to_judge_is_judged_no_more():
 
 
 def test_a_home_goes_with_the_order_to_leave_its_server_alone():
-    host = Host(policy=Policy(home_on_arrival=Homing.ALWAYS), mode=Mode.ENFORCE)
-    host.add("neighbour", COMPUTE)
-    host.add("other", COMPUTE)
+    placer = Wishful("placer", 800)
+    host = Host(policy=enabled(placer))
+    uuids = [host.add(name, COMPUTE) for name in ("neighbour", "other")]
+    placer.wish.groups = tuple(placer.group(place((frozenset({0}),), uuid)) for uuid in uuids)
     host.ticks(3)
+    placer.wants()
     [homed] = outcomes(host, "neighbour").values()
     host.change("neighbour", unmanaged=Unmanaged.ORDERED_OUT)
     host.tick()
@@ -76,7 +78,7 @@ def test_a_home_goes_with_the_order_to_leave_its_server_alone():
 
 def test_what_was_replaced_since_was_not_undone_by_that_order():
     host = a_hurt_pair()
-    first = host.until(Reason.MOVE_AGGRESSOR)
+    first = host.until(MOVES)
     host.ticks(12)
     before = outcomes(host, "neighbour")
     assert before[first.id].result is Result.INEFFECTIVE

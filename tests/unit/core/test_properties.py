@@ -2,7 +2,7 @@
 """What holds of every decision, whatever the host, its guests and their counters do.
 
 Random stories in closed loop and virtual time. Nothing here says what a good decision is: that is
-told by example in `test_story.py`.
+told by example in each controller's own tests.
 """
 
 import math
@@ -11,19 +11,21 @@ from dataclasses import dataclass, field, replace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nova_vp.core.pipeline.plan import plan
+from nova_vp.controllers import installed
+from nova_vp.core.pipeline.plan import Plan
 from nova_vp.core.step import step
 from nova_vp.core.types.action import Action, Change
+from nova_vp.core.types.claim import ClaimGroup, Setting
 from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.guest import Guest, Isolation, Unmanaged
 from nova_vp.core.types.knob import Knob, LlcShare, MembwShare, Quota, all_cpus
 from nova_vp.core.types.picture import Picture
-from nova_vp.core.types.policy import Controller, Homing, Mode, Policy
-from nova_vp.core.types.reason import TRIED, Reason
+from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.state import BUDGET_S, CoreState
 from nova_vp.core.types.topology import Limits, LlcDomain, Topology
-from nova_vp.core.types.want import Setting, Want
+from tests.policies import a_policy
 from tests.unit.core.build import CHASE, CHASE_HURT, COMPUTE, STREAM, Host, Rates, uuid_of
+from tests.unit.core.wishful import Mover, enabled
 
 MOVING = frozenset({Knob.PLACEMENT, Knob.MEMORY})
 
@@ -44,9 +46,10 @@ topologies = st.sampled_from(
         topology_of((1, 0), (3, 0), (4, 1)),
     ]
 )
+homings = st.sampled_from(["never", "enforce", "always"])
 policies = st.builds(
-    Policy,
-    home_on_arrival=st.sampled_from(Homing),
+    a_policy,
+    home_on_arrival=homings,
     moves_per_minute=st.integers(0, 3),
     dwell_samples=st.integers(1, 2),
     move_hold_s=st.sampled_from([0.0, 10.0]),
@@ -55,11 +58,11 @@ policies = st.builds(
     cap_probe_s=st.sampled_from([5.0, 60.0]),
     epoch_s=st.sampled_from([2.0, 10.0]),
     hot_node_by_mpki=st.booleans(),
-    controllers=st.sets(st.sampled_from(Controller)).map(frozenset),
+    controllers=st.sets(st.sampled_from(sorted(installed()))).map(sorted),
 )
 knobs = st.sets(st.sampled_from(Knob)).map(lambda some: frozenset(some) | {Knob.PLACEMENT})
 limits = st.sampled_from([Limits(), Limits(5e5), Limits(5e5, 1e5), Limits(None, 1e5)])
-splits = st.sampled_from([(), ((0, 0.5), (1, 0.5)), ((0, 0.2), (1, 0.2), (2, 0.6))])
+splits = st.sampled_from([(), *((("vp:memory_split", s),) for s in ("50,50", "20,20,60"))])
 floors = st.sampled_from([None, 0.5, 0.75, 1.0])
 rates = st.sampled_from([COMPUTE, CHASE, CHASE_HURT, STREAM]) | st.builds(
     Rates,
@@ -106,7 +109,7 @@ class Story:
             group=self.draw(st.sampled_from(["", "", "store"])),
             priority=self.draw(st.sampled_from([0.1, 1.0, 50.0])),
             cap_floor_ratio=self.draw(floors),
-            memory_split=self.draw(splits),
+            controller_keys=self.draw(splits),
             memory_obstacle=self.draw(st.sampled_from(["", "", "", "huge pages"])),
             quota=self.draw(st.sampled_from([Quota(), Quota(), Quota(150_000)])),
         )
@@ -217,8 +220,7 @@ class Story:
 
     def check_mode(self, decision: Decision) -> None:
         if decision.mode is Mode.OBSERVE:
-            assert {action.reason for action in decision.actions} <= {Reason.HOME}
-            assert self.host.policy.home_on_arrival is Homing.ALWAYS or not decision.actions
+            assert all(action.ignores_mode for action in decision.actions)
 
     def check_pace(self, decision: Decision) -> None:
         """Holds between moves, no way back, a budget; undo is exempt."""
@@ -231,10 +233,10 @@ class Story:
                 for uuid in moved & self.moved_at_s.keys():
                     assert now_s - self.moved_at_s[uuid] >= policy.move_hold_s, "moved too soon"
             for change in action.changes:
-                if action.reason in TRIED and change.knob is Knob.PLACEMENT:
+                if action.is_tried and change.knob is Knob.PLACEMENT:
                     self.check_no_way_back(change)
             self.moved_at_s.update(dict.fromkeys(moved, now_s))
-            if action.reason in TRIED:
+            if action.reason.is_counted:
                 self.tried.append(now_s)
         spent = sum(now_s - at_s < BUDGET_S for at_s in self.tried)
         assert spent <= policy.moves_per_minute
@@ -250,8 +252,8 @@ class Story:
         """What was applied and is wanted again is no action."""
         if self.host.refuse:
             return
-        wants = [
-            Want(
+        groups = [
+            ClaimGroup(
                 controller=action.controller,
                 guest_uuid=action.guest_uuid,
                 settings=tuple(
@@ -264,9 +266,9 @@ class Story:
                 predicted_loss=action.predicted_loss,
             )
             for action in decision.actions
-            if action.reason is not Reason.RENEW_CAP
         ]
-        assert plan(wants, self.host.state, self.host.picture()) == ()
+        again = Plan(groups, self.host.state, self.host.picture(), self.host.policy)
+        assert again.actions == ()
 
 
 def check_change(change: Change, guest: Guest, picture: Picture) -> None:
@@ -326,7 +328,7 @@ def test_every_decision_keeps_the_promises(data: st.DataObject) -> None:
 
 
 def test_a_placement_on_a_cpu_that_went_offline_is_not_wanted_again() -> None:
-    host = Host(topology_of((1, 0), (1, 1)), Policy(home_on_arrival=Homing.NEVER))
+    host = Host(topology_of((1, 0), (1, 1)), enabled(Mover()))
     host.add("neighbour", COMPUTE, cpus={0})
     host.add("victim", CHASE, cpus={0})
     host.ticks(6)

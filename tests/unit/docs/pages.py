@@ -5,11 +5,16 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from nova_vp import controller_pages
+
 ROOT = Path(__file__).parents[3]
 DOC = ROOT / "doc/source"
+GENERATED = DOC / "controllers"
+"""Written by a build of the documentation, perhaps of another state of the code."""
+WRITTEN = sorted(path for path in DOC.rglob("*.md") if GENERATED not in path.parents)
 PAGES = {
-    str(path.relative_to(ROOT)): path.read_text()
-    for path in [ROOT / "README.md", *sorted(DOC.rglob("*.md"))]
+    **{str(path.relative_to(ROOT)): path.read_text() for path in [ROOT / "README.md", *WRITTEN]},
+    **{f"controllers/{name}": text for name, text in controller_pages.pages().items()},
 }
 ALL = "\n".join(PAGES.values())
 

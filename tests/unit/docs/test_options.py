@@ -22,6 +22,15 @@ pytestmark = pytest.mark.nova
 PRIVSEP = ("vp_agent_sys_nice", "vp_agent_dac_override", "vp_agent_sys_ptrace", "vp_agent_root")
 
 
+FORMER = {
+    (former.group or "DEFAULT", former.name)
+    for _, options in conf.list_opts()
+    for option in options
+    for former in option.deprecated_opts
+}
+"""Names of options of ours that are still read."""
+
+
 def by_name(*listings: Any) -> set[tuple[str, str]]:
     entries = [entry for listing in listings for entry in listing]
     return {(group or "DEFAULT", option.dest) for group, options in entries for option in options}
@@ -62,7 +71,7 @@ def settings() -> list[tuple[str, str, str]]:
 
 
 def is_option(group: str, name: str) -> bool:
-    if (group, name) in LISTED | OF_OTHERS:
+    if (group, name) in LISTED | OF_OTHERS | FORMER:
         return True
     try:
         owner = nova.conf.CONF if group == "DEFAULT" else nova.conf.CONF[group]

@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pages name what the code has: options, specs, reasons, plugins, files, links."""
 
+import dataclasses
 import re
 from pathlib import Path
 
 import pytest
 from stevedore import ExtensionManager
 
-from nova_vp import flavor_specs
+from nova_vp import controllers, flavor_specs
 from nova_vp.core.types.guest import Unmanaged
-from nova_vp.core.types.policy import Homing, Mode
+from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.sample import Incomplete
 from tests.install.__main__ import PLACES
 from tests.install.guide import sections
-from tests.unit.docs.pages import ALL, DOC, PAGES, ROOT
+from tests.unit.docs.pages import ALL, DOC, PAGES, ROOT, WRITTEN
 from vp_agent.drivers.cache_partition import NAMESPACE as PARTITION
 from vp_agent.drivers.counters import NAMESPACE
 from vp_agent.wiring import ACTUATORS
@@ -23,7 +24,7 @@ SHIPPED = sorted(path for path in (ROOT / "etc").rglob("*") if path.is_file())
 NOT_FOR_READERS = {"config-generator.conf", "policy-generator.conf"}
 
 
-@pytest.mark.parametrize("kind", [Mode, Homing, Unmanaged, Incomplete])
+@pytest.mark.parametrize("kind", [Mode, Unmanaged, Incomplete])
 def test_every_value_that_an_operator_meets_is_explained(kind: type) -> None:
     for member in kind:
         assert f"`{member.value}`" in ALL
@@ -37,6 +38,31 @@ def test_every_flavor_spec_stands_there_with_its_values() -> None:
         assert named
         assert all(flavor_specs.fault(spec.key, value) is None for value in named)
         assert sorted(named) == sorted(spec.allowed) if spec.allowed else spec.expected in row
+
+
+INCLUDED = {
+    name: one
+    for name, one in controllers.installed().items()
+    if type(one).__module__.startswith("nova_vp.")
+}
+"""Another package may be installed here too: the example is named in the pages."""
+
+
+def test_flavor_keys_of_controllers_are_on_their_pages_alone() -> None:
+    """So that a controller can go without an edit of these pages."""
+    written = "\n".join(path.read_text() for path in WRITTEN)
+    for key in (key for one in INCLUDED.values() for key in one.flavor_keys):
+        assert f"`{key.key}`" in ALL
+        assert key.key not in written
+
+
+def test_no_written_page_names_an_option_or_a_reason_of_one_controller() -> None:
+    written = "\n".join(path.read_text() for path in [ROOT / "README.md", *WRITTEN])
+    for name, one in INCLUDED.items():
+        assert not re.search(rf"\[controller_{name}\]", written)
+        for field in dataclasses.fields(one.settings):
+            assert f"`{field.name}" not in written
+            assert f"[policy] {field.name}" not in written
 
 
 def test_tenants_are_told_what_each_flavor_spec_means_for_them() -> None:
@@ -95,7 +121,7 @@ def test_links_of_the_readme_lead_somewhere() -> None:
 
 def test_every_page_is_in_the_menu() -> None:
     menu = "\n".join(re.findall(r"```{toctree}(.*?)```", (DOC / "index.md").read_text(), re.S))
-    there_are = {str(path.relative_to(DOC))[:-3] for path in DOC.rglob("*.md")} - {"index"}
+    there_are = {str(path.relative_to(DOC))[:-3] for path in WRITTEN} - {"index"}
     assert set(re.findall(r"^[\w/-]+$", menu, re.M)) == there_are
 
 

@@ -10,8 +10,7 @@ from prometheus_client.metrics_core import Metric
 
 from nova_vp.core.types.action import Result
 from nova_vp.core.types.detection import Kind
-from nova_vp.core.types.policy import Homing, Mode, Policy
-from nova_vp.core.types.reason import Reason
+from nova_vp.core.types.policy import Mode
 from tests.decisions import (
     a_decision,
     a_detection,
@@ -21,6 +20,7 @@ from tests.decisions import (
     facts,
     uuid_of,
 )
+from tests.policies import a_policy
 from tests.unit.agent_host import World, a_hurt_pair
 from tests.unit.core.build import CHASE
 from vp_agent.publish.metrics import Sources, Tally, registry_of
@@ -65,7 +65,7 @@ def ours(registry: CollectorRegistry) -> Iterator[Metric]:
 
 @pytest.fixture
 def world(tmp_path):
-    made = World(tmp_path / "state", policy=Policy(home_on_arrival=Homing.NEVER))
+    made = World(tmp_path / "state", policy=a_policy(home_on_arrival="never"))
     made.tally = Tally()
     return made
 
@@ -127,6 +127,7 @@ def test_a_transport_without_a_broker_is_neither_up_nor_down():
     assert value(shown(is_broker_reachable=lambda: None), "nova_vp_agent_bus_up") is None
 
 
+@pytest.mark.needs_controllers("vp")
 def test_a_rescue_is_counted_from_detection_to_mended(world):
     world.start_agent()
     victim, _ = a_hurt_pair(world)
@@ -134,7 +135,7 @@ def test_a_rescue_is_counted_from_detection_to_mended(world):
     world.tick(3)
     assert value(registry, "nova_vp_server_hurt", resource=victim) == 1
     assert value(registry, "nova_vp_detections_total", kind=Kind.CACHE.value) == 1
-    why = Reason.MOVE_AGGRESSOR.value
+    why = "move-aggressor"
     assert value(registry, "nova_vp_actions_total", reason=why, result=Result.APPLIED.value) == 1
     world.rates[victim] = CHASE
     world.tick(12)

@@ -68,6 +68,18 @@ def test_all_faults_of_the_files_are_named_at_once(configured):
     ]
 
 
+def test_a_former_name_that_is_still_read_is_told_with_the_present_one(configured):
+    renamed = [
+        (g, one) for g, listed in options.list_opts() for one in listed if one.deprecated_opts
+    ]
+    group, option = renamed[0]
+    [former] = option.deprecated_opts
+    conf = configured(f"[{former.group}]\n{former.name} = {option.default}\n")
+    [found] = settings.configuration(conf)
+    assert (found.level, found.mend) == (WARNING, f"write it as [{group}] {option.dest}")
+    assert "still read" in found.told
+
+
 def test_a_configuration_without_fault(configured):
     assert levels(settings.configuration(configured("[agent]\nmode = advise\n"))) == [OK]
 

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from nova_vp import wire
 from nova_vp.core.types.action import Change
+from nova_vp.core.types.claim import Alternative
 from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.guest import Isolation, MemoryMove, Unmanaged
 from nova_vp.core.types.knob import NO_QUOTA, Knob, Quota
 from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.reason import Rejection, Rung
 from nova_vp.core.types.sample import Sensitivity, State
-from nova_vp.core.types.want import Alternative
 from tests.decisions import (
     PROFILE,
     SAMPLE,
@@ -167,7 +167,7 @@ def test_report() -> None:
         "controller": "vp",
         "uuid": uuid_of(2),
         "victim": uuid_of(1),
-        "reason": "move-aggressor",
+        "reason": "move-in-a-test",
         "result": "applied",
         "detail": "moved",
         "from_cpus": "0-7",

@@ -5,8 +5,8 @@ import pytest
 
 from nova_vp import wire
 from nova_vp.core.model.predict import FALLBACK_CLOCK_HZ, newcomers, predict
-from nova_vp.core.types.policy import Policy
 from tests.messages import a_digest, a_domain, digest_text
+from tests.policies import a_policy
 from tests.unit.scheduler.cloud import UUID, Cloud, a_host, a_request
 from tests.unit.scheduler.test_request_profile import a_group
 from vp_scheduler.placement.group_members import group_members_of
@@ -18,7 +18,7 @@ STRICT_HERE, SOFT_HERE, STRICT_ELSEWHERE, ANYWHERE, STOPPED = (
     wire.seat_of(domains, is_strict)
     for domains, is_strict in (([0], True), ([0], False), ([1], True), ([0, 1], True), ([], False))
 )
-CLASSES = newcomers(FALLBACK_CLOCK_HZ, Policy())
+CLASSES = newcomers(FALLBACK_CLOCK_HZ, a_policy())
 CACHE, STREAM, PUG = 1, 8, 0
 
 

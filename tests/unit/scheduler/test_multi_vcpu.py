@@ -6,12 +6,12 @@ from itertools import product
 import pytest
 
 from nova_vp.core.model.predict import FALLBACK_CLOCK_HZ, Resident, newcomers, predict, tabulate
-from nova_vp.core.types.policy import Policy
 from tests.messages import a_digest
+from tests.policies import a_policy
 from vp_scheduler.placement.host_digest import HostDigest, Loss, read_digest
 from vp_scheduler.placement.scoring import Ask, score_host
 
-CLASSES = newcomers(FALLBACK_CLOCK_HZ, Policy())
+CLASSES = newcomers(FALLBACK_CLOCK_HZ, a_policy())
 CACHE, MIXED, STREAM = 1, 4, 8
 ROUNDED = 0.01
 

@@ -91,6 +91,7 @@ def test_apps_cuts_no_name_and_tells_how_many_vms_each_is(capsys):
     ]
 
 
+@pytest.mark.needs_controllers("initial_placement", "merlin", "rebalance", "vp")
 def test_many_policies_cut_neither_names_nor_numbers(tmp_path, capsys):
     path = tmp_path / "mix.yaml"
     path.write_text("applications: [{app: mcf, name: the-database-of-the-shop}]")
@@ -212,6 +213,7 @@ def started():
         yield start
 
 
+@pytest.mark.needs_controllers("initial_placement", "rebalance", "vp")
 def test_a_full_disk_is_told_in_a_line(mix_file, started):
     with open("/dev/full", "w") as full:
         process = started("run", "--mix", str(mix_file), stdout=full)
@@ -277,6 +279,7 @@ def workers_of(process):
     return Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
 
 
+@pytest.mark.needs_controllers("initial_placement", "rebalance", "vp")
 def test_an_interrupt_ends_it_at_once_with_a_line(mix_file, started):
     """Also while the workers are still beginning."""
     process = started("compare", "--mix", str(mix_file), "--runs", "100000")
@@ -289,6 +292,7 @@ def test_an_interrupt_ends_it_at_once_with_a_line(mix_file, started):
     wait_until(lambda: not any(is_running(pid) for pid in workers), "their end")
 
 
+@pytest.mark.needs_controllers("initial_placement", "rebalance", "vp")
 def test_workers_do_not_outlive_who_asked_them(mix_file, started):
     process = started("compare", "--mix", str(mix_file), "--runs", "100000")
     wait_until(lambda: len(workers_of(process)) > 1, "workers")
@@ -321,3 +325,11 @@ def test_a_file_may_be_json_and_what_it_says_is_used(tmp_path):
     assert member.row.l2_mpki.value == 5
     assert member.row.l2_mpki.source.startswith("given")
     assert member.priority == 2
+
+
+def test_a_flavor_key_that_no_controller_has_is_refused(tmp_path):
+    path = tmp_path / "one.json"
+    app = {"app": "lbm", "extra_specs": {"vp:priority": "2"}}
+    path.write_text(json.dumps({"applications": [app]}))
+    with pytest.raises(BadMix, match="vp:priority is not a flavor key of an installed controller"):
+        find_mix(str(path))

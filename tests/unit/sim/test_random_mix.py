@@ -9,12 +9,13 @@ import itertools
 import pytest
 
 from nova_vp.core.types.action import Action, Change
+from nova_vp.core.types.claim import PredictedLoss
 from nova_vp.core.types.knob import Knob
-from nova_vp.core.types.policy import Policy
-from nova_vp.core.types.reason import Reason
-from nova_vp.core.types.want import PredictedLoss
+from nova_vp.core.types.reason import INEFFECTIVE, REAPPLY, Reason
 from tests.bench.anymix import moved_twice, numbers_of, trial
 from tests.bench.placements import Measure, best_static
+from tests.decisions import MOVED
+from tests.policies import a_policy
 from vp_sim.app_profiles import ROWS
 from vp_sim.cli import main
 from vp_sim.machine import Private
@@ -59,6 +60,7 @@ def test_every_guest_starts_with_its_memory_within_what_a_node_has(seed):
     assert all(host.free_kib(node) >= 0 for node in host.machine.topology.nodes)
 
 
+@pytest.mark.needs_controllers("vp", "merlin", "rebalance", "initial_placement")
 @pytest.mark.parametrize("seed", SAMPLE)
 def test_no_policy_makes_a_random_mix_much_worse_or_moves_a_vp_twice_at_once(seed):
     for found in trial(seed, ("vp", "merlin"), search=False).found:
@@ -74,13 +76,13 @@ def action(reason: Reason, at_s: float, uuid: str = "a", knob: Knob = Knob.PLACE
 @pytest.mark.parametrize(
     ("first", "second", "twice"),
     [
-        (Reason.HOME, Reason.MOVE_VICTIM, 1),
-        (Reason.MOVE_VICTIM, Reason.REARRANGE, 1),
-        (Reason.MOVE_VICTIM, Reason.INEFFECTIVE, 0),
+        (REAPPLY, MOVED, 1),
+        (MOVED, MOVED, 1),
+        (MOVED, INEFFECTIVE, 0),
     ],
 )
 def test_a_second_move_within_the_hold_is_counted_unless_it_is_an_undo(first, second, twice):
-    hold_s = Policy().move_hold_s
+    hold_s = a_policy().move_hold_s
     assert moved_twice([action(first, 1.0), action(second, hold_s)]) == twice
     assert moved_twice([action(first, 1.0), action(second, 1.0 + hold_s)]) == 0
     assert moved_twice([action(first, 1.0), action(second, hold_s, "b")]) == 0

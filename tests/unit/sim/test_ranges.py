@@ -68,6 +68,7 @@ def watch(host: SimHost) -> None:
         raise Enough
 
 
+@pytest.mark.needs_controllers("initial_placement", "merlin", "rebalance", "vp")
 @pytest.mark.parametrize("policy", POLICIES)
 def test_every_mix_within_the_ranges_can_be_run(policy, tmp_path):
     create, path = find((policy,))[policy], tmp_path / "mix.json"
@@ -93,6 +94,7 @@ def test_a_policy_leaves_memory_where_there_is_no_room(tmp_path):
         simulate(world_of(read_mix(path)), find(("llc",))["llc"], 0, watch)
 
 
+@pytest.mark.needs_controllers("initial_placement", "rebalance", "vp")
 @pytest.mark.parametrize(
     "text",
     [

@@ -51,6 +51,7 @@ def test_nobody_shares_a_core_at_the_start(mix):
         assert cores <= len(domain.cpus)
 
 
+@pytest.mark.needs_controllers("initial_placement", "merlin", "rebalance", "vp")
 @pytest.mark.parametrize(
     ("policy", "mix"),
     [("llc", MIX), ("vp", MIX), ("merlin", MIXES["merlin"])],
@@ -173,6 +174,7 @@ def test_the_allocation_policies_grow_guests_that_need_it():
         assert (run.tally.memory_moves > 0) <= (name == "local")
 
 
+@pytest.mark.needs_controllers("initial_placement", "rebalance", "vp")
 @pytest.mark.parametrize(
     ("mix", "seed", "label"),
     [

@@ -21,6 +21,7 @@ def test_who_is_alone_keeps_its_pace_also_where_a_phase_ends():
     assert (min(speed), max(speed)) == pytest.approx((1.0, 1.0), rel=0.01)
 
 
+@pytest.mark.needs_controllers("initial_placement", "rebalance", "vp")
 def test_what_the_core_found_and_why_it_acted_stands_among_the_changes():
     events = timeline_of(MIXES["stream-spec"], "vp", seed=1).events
     told = [(event.at_s, event.label, event.what) for event in events]

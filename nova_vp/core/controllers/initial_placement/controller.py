@@ -9,62 +9,121 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from nova_vp.core.controllers.base import Answer, Controller, View
+from nova_vp.core.controllers.initial_placement.declaration import (
+    HOME,
+    MEMORY_SPLIT,
+    NAME,
+    Homing,
+    Placed,
+    PlacementSettings,
+)
 from nova_vp.core.model.candidate import may_move_memory
 from nova_vp.core.model.host import DomainSet, Host, cpus_of
 from nova_vp.core.model.predict import predict
-from nova_vp.core.types.guest import Guest
+from nova_vp.core.types.action import Outcome, Result
+from nova_vp.core.types.claim import Alternative, ClaimGroup, PredictedLoss, Setting
+from nova_vp.core.types.guest import LET_GO_OF, Guest
 from nova_vp.core.types.knob import Knob, Shares
-from nova_vp.core.types.policy import Homing, Mode, Policy
-from nova_vp.core.types.reason import Reason, Rejection
-from nova_vp.core.types.want import Alternative, PredictedLoss, Setting, Want
-
-INITIAL_PLACEMENT = "home"
+from nova_vp.core.types.policy import Mode, Policy
+from nova_vp.core.types.reason import Rejection
+from nova_vp.core.types.state import CoreState
 
 
 @dataclass(frozen=True, slots=True)
 class _Arrivals:
     """Those that are placed in this tick, and what they took so far."""
 
+    placed: Placed
+    is_always: bool
+    """The operator lets them be placed in every mode."""
     unsettled: frozenset[str]
     taken_vcpus: dict[int, float] = field(default_factory=dict)
     """By domain id."""
     domain_set_of_vp: dict[str, DomainSet] = field(default_factory=dict)
 
 
-def initial_placement(host: Host, mode: Mode, policy: Policy) -> Iterator[Want]:
+class InitialPlacement(Controller):
+    name = NAME
+    summary = "places new servers (Virtual Platforms thesis 2013, section 2.2)"
+    is_default = True
+    needs_counters = False
+    settings = PlacementSettings
+    state = Placed
+    reasons = (HOME,)
+    flavor_keys = (MEMORY_SPLIT,)
+
+    def run(self, view: View, state: Placed, settings: PlacementSettings) -> Answer:
+        state = _with_known(view, state)
+        return Answer(state, tuple(initial_placement(view, state, settings)))
+
+    def note(
+        self, state: Placed, outcome: Outcome, core: CoreState, settings: PlacementSettings
+    ) -> Placed:
+        if outcome.result is not Result.APPLIED or outcome.action.reason is not HOME:
+            return state
+        placed = {change.guest_uuid for change in outcome.action.changes} & core.vps.keys()
+        now = {uuid: core.vps[uuid].generation for uuid in placed}
+        return Placed({**state.generations, **now})
+
+    def places_newcomers(self, mode: Mode, settings: PlacementSettings) -> bool:
+        if settings.home_on_arrival is Homing.ENFORCE:
+            return mode is Mode.ENFORCE
+        return settings.home_on_arrival is Homing.ALWAYS
+
+
+def _with_known(view: View, state: Placed) -> Placed:
+    """With those that our journal holds something of, and without those that left, were started
+    anew, or were let go of: opted in again, or still here after a failed migration, one of those
+    arrives anew."""
+    now, applied = state.generations, view.picture.applied
+    found = {
+        uuid: guest.generation
+        for uuid, guest in view.host.guests.items()
+        if uuid in applied
+        or (now.get(uuid) == guest.generation and guest.unmanaged not in LET_GO_OF)
+    }
+    return state if found == now else Placed(found)
+
+
+def initial_placement(
+    view: View, placed: Placed, settings: PlacementSettings
+) -> Iterator[ClaimGroup]:
     """One LLC domain for each guest that has none of its own yet.
 
     CPU first, then the cache: among the domain sets that keep vCPUs evenly spread, the one where
     least is lost; losses up to `strict_max_hurt_ratio` count as none. In `advise` it is proposed
     like anything else, since VPs that float share every cache and cannot be told apart.
     """
-    if policy.home_on_arrival is Homing.NEVER:
+    host, policy, mode = view.host, view.policy, view.picture.mode
+    if settings.home_on_arrival is Homing.NEVER:
         return
-    if policy.home_on_arrival is Homing.ENFORCE and mode is Mode.OBSERVE:
+    if settings.home_on_arrival is Homing.ENFORCE and mode is Mode.OBSERVE:
         return
     unplaced = [
         guest
         for uuid, guest in host.guests.items()
-        if guest.is_running and not guest.unmanaged and not _is_placed(host, uuid)
+        if guest.is_running and not guest.unmanaged and not _is_placed(host, placed, uuid)
     ]
     # The widest first: the narrow ones even out what the wide ones leave.
     unplaced.sort(key=lambda guest: -guest.vcpus)
-    arrivals = _Arrivals(frozenset(guest.uuid for guest in unplaced))
+    is_always = settings.home_on_arrival is Homing.ALWAYS
+    arrivals = _Arrivals(placed, is_always, frozenset(guest.uuid for guest in unplaced))
     for guest in unplaced:
-        want = _place(host, guest, arrivals, policy)
-        if want is not None:
-            for domain_id in want.domain_ids:
+        group = _place(host, guest, arrivals, policy)
+        if group is not None:
+            for domain_id in group.domain_ids:
                 taken = arrivals.taken_vcpus.get(domain_id, 0)
-                arrivals.taken_vcpus[domain_id] = taken + guest.vcpus / len(want.domain_ids)
-            yield want
+                arrivals.taken_vcpus[domain_id] = taken + guest.vcpus / len(group.domain_ids)
+            yield group
 
 
-def _is_placed(host: Host, uuid: str) -> bool:
+def _is_placed(host: Host, placed: Placed, uuid: str) -> bool:
     """Once placed it stays: balancing later arrivals is no reason to move anybody."""
-    return host.vps[uuid].is_homed or len(host.domains_of[uuid]) == 1
+    return uuid in placed.generations or len(host.domains_of[uuid]) == 1
 
 
-def _place(host: Host, guest: Guest, arrivals: _Arrivals, policy: Policy) -> Want | None:
+def _place(host: Host, guest: Guest, arrivals: _Arrivals, policy: Policy) -> ClaimGroup | None:
     all_sets = host.domain_sets(guest)
     if len(all_sets) < 2:
         return None
@@ -102,17 +161,18 @@ def _place(host: Host, guest: Guest, arrivals: _Arrivals, policy: Policy) -> Wan
         for domain_set in all_sets
         if domain_set != best
     )
-    return Want(
-        controller=INITIAL_PLACEMENT,
+    return ClaimGroup(
+        controller=NAME,
         guest_uuid=guest.uuid,
         settings=(
             Setting(guest.uuid, Knob.PLACEMENT, (cpus_of(best, guest),)),
             *_memory(host, guest, best),
         ),
         domain_ids=tuple(d.id for d in best),
-        reason=Reason.HOME,
+        reason=HOME,
         predicted_loss=predicted_losses[best],
         rejected=rejected,
+        ignores_mode=arrivals.is_always,
     )
 
 
@@ -121,7 +181,9 @@ def _domain_sets_of_its_vp(host: Host, guest: Guest, arrivals: _Arrivals) -> set
     found = {
         host.domains_of[one.uuid]
         for one in host.guests.values()
-        if one.vp_id == guest.vp_id and one.uuid != guest.uuid and _is_placed(host, one.uuid)
+        if one.vp_id == guest.vp_id
+        and one.uuid != guest.uuid
+        and _is_placed(host, arrivals.placed, one.uuid)
     }
     planned = arrivals.domain_set_of_vp.get(guest.vp_id)
     return found | ({planned} if planned else set())
@@ -144,7 +206,7 @@ def split_over(host: Host, guest: Guest, home: int) -> Shares:
     nodes = sorted(
         host.topology.nodes, key=lambda node: (node != home, distance.get(node, 0), node)
     )
-    shares = [share for _, share in guest.memory_split]
+    shares = MEMORY_SPLIT.of(guest)
     if len(shares) > len(nodes):
         return ()
     return tuple(sorted(zip(nodes, shares, strict=False)))

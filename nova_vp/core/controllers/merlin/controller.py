@@ -11,6 +11,16 @@ any more is given back once another VP asks and finds none.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from nova_vp.core.controllers.base import Answer, Controller, View
+from nova_vp.core.controllers.merlin.declaration import (
+    LESS_CPU,
+    MORE_CPU,
+    NAME,
+    REASONS,
+    Demand,
+    Demands,
+    MerlinSettings,
+)
 from nova_vp.core.controllers.merlin.rungs import (
     DecisionContext,
     home_domains,
@@ -23,16 +33,20 @@ from nova_vp.core.controllers.merlin.rungs import (
 from nova_vp.core.model.candidate import Candidate, rejection
 from nova_vp.core.model.holds import round_robin
 from nova_vp.core.model.host import Host, allotted_cores
-from nova_vp.core.model.what_if import Gain, WhatIfModel
-from nova_vp.core.types.action import Action
+from nova_vp.core.model.what_if import Gain
+from nova_vp.core.types.action import Outcome, Result
+from nova_vp.core.types.claim import (
+    Alternative,
+    ClaimGroup,
+    PredictedLoss,
+    Release,
+    Setting,
+    placements_of,
+)
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.knob import Knob
-from nova_vp.core.types.policy import Policy
-from nova_vp.core.types.reason import Reason, Rejection, Rung
-from nova_vp.core.types.state import CoreState, Demand, VpState
-from nova_vp.core.types.want import Alternative, PredictedLoss, Setting, Want, placements_of
-
-MERLIN = "merlin"
+from nova_vp.core.types.reason import Rejection, Rung
+from nova_vp.core.types.state import CoreState, VpState
 
 SATISFIED = 0.5
 """Share of its allotment, with one CPU less, below which a VP gives one back."""
@@ -44,25 +58,60 @@ FORGET_EPOCHS = 3
 """A demand that was met and hurt nobody for so long is over."""
 
 
-def demands(
-    host: Host, what_if: WhatIfModel, state: CoreState, now_s: float, policy: Policy
-) -> Iterator[Want]:
+class Merlin(Controller):
+    name = NAME
+    summary = (
+        "gives servers more CPU by the cheapest reconfiguration (Virtual Platforms thesis 2013, "
+        "chapter 3)"
+    )
+    settings = MerlinSettings
+    state = Demands
+    reasons = REASONS
+
+    def run(self, view: View, state: Demands, settings: MerlinSettings) -> Answer:
+        state = watch_repercussions(view, state, settings)
+        groups = tuple(demands(view, state, settings))
+        state = note_asked(view.host, state, groups)
+        return Answer(state, groups, tuple(_forgotten_places(view, state, settings)))
+
+    def note(
+        self, state: Demands, outcome: Outcome, core: CoreState, settings: MerlinSettings
+    ) -> Demands:
+        """What is allotted now: its repercussions are watched from here on."""
+        action = outcome.action
+        if outcome.result is not Result.APPLIED or action.reason is not MORE_CPU:
+            return state
+        asker = action.on_behalf_of or action.guest_uuid
+        old = state.met.get(asker, Demand())
+        last = old if old.degraded else Demand()  # What hurt nobody is settled.
+        demand = Demand(
+            acted_at_s=action.decided_s,
+            application_set=last.application_set | last.degraded,
+            corunners=state.corunners.get(asker, frozenset()),
+            last=_name(action.guest_uuid, action.rung, action.domain_ids),
+            granted=action.cpus - action.from_cpus,
+            tried=last.tried | {last.last},
+        )
+        return replace(state, met={**state.met, asker: demand})
+
+
+def demands(view: View, state: Demands, settings: MerlinSettings) -> Iterator[ClaimGroup]:
     """For each VP that asks, or whose last allocation hurt somebody, the next reconfiguration. Of
     very many some in each tick; what was not met stands meanwhile."""
-    taken: set[int] = set()
-    askers = [g for g in host.guests.values() if _asks_now(host, state, g, now_s, policy)]
-    chosen_for = _round_robin(host, askers, now_s)
+    host, taken = view.host, set[int]()
+    askers = [g for g in host.guests.values() if _asks_now(view, state, g, settings)]
+    chosen_for = _round_robin(host, askers, view.now_s)
     for guest in askers:
         if guest.uuid not in chosen_for:
             if guest.uuid in state.unmet_since_s:
-                yield _unmet(host, guest, (guest,))
+                yield _unmet(view, state, guest, (guest,))
             continue
-        context = DecisionContext(host, what_if, policy, state.caps, frozenset(taken), now_s)
-        want = _reconfigure(context, guest, state.demands.get(guest.uuid, Demand()))
-        for uuid, cpus in placements_of(want).items():
+        context = DecisionContext(view, settings, frozenset(taken))
+        group = _reconfigure(context, state, guest)
+        for uuid, cpus in placements_of(group).items():
             taken |= cpus - host.guests[uuid].placement
-        yield want
-        if not want.settings:
+        yield group
+        if group.unmet_since_s is not None:
             yield from _give_back_near(host, guest)
 
 
@@ -73,19 +122,20 @@ def _round_robin(host: Host, askers: Sequence[Guest], now_s: float) -> frozenset
     return frozenset(guest.uuid for guest in round_robin(askers, at_once, now_s, interval_s))
 
 
-def _asks_now(host: Host, state: CoreState, guest: Guest, now_s: float, policy: Policy) -> bool:
+def _asks_now(view: View, state: Demands, guest: Guest, settings: MerlinSettings) -> bool:
     """Once per epoch: it needs more, or what it got last hurt somebody."""
-    vp, demand = host.vps[guest.uuid], state.demands.get(guest.uuid)
-    if guest.unmanaged or vp.incomplete is not None or vp.window.samples < policy.dwell_samples:
+    host, dwell = view.host, view.policy.dwell_samples
+    vp, demand = host.vps[guest.uuid], state.met.get(guest.uuid)
+    if guest.unmanaged or vp.incomplete is not None or vp.window.samples < dwell:
         return False
     if not host.domains_of[guest.uuid]:  # On a CPU that came online after the topology was read.
         return False
-    if demand is not None and now_s - demand.acted_at_s < policy.epoch_s:
+    if demand is not None and view.now_s - demand.acted_at_s < settings.epoch_s:
         return False
-    return bool(demand and demand.degraded) or asks_for_cpu(guest, vp, policy)
+    return bool(demand and demand.degraded) or asks_for_cpu(guest, vp, settings)
 
 
-def _give_back_near(host: Host, asker: Guest) -> Iterator[Want]:
+def _give_back_near(host: Host, asker: Guest) -> Iterator[ClaimGroup]:
     """Nothing is left for the asker: who holds more than it uses in its domains gives one back."""
     near = {d.id for d in home_domains(host, asker)}
     for uuid, guest in host.guests.items():
@@ -111,9 +161,9 @@ def memory_sensitivity(guest: Guest) -> float:
     return min(1.0, resident_kib / guest.memory_kib) if guest.memory_kib else 0.0
 
 
-def asks_for_cpu(guest: Guest, vp: VpState, policy: Policy) -> bool:
+def asks_for_cpu(guest: Guest, vp: VpState, settings: MerlinSettings) -> bool:
     """It uses nearly all that it was allotted, and could use more."""
-    wants_more = cpu_sensitivity(vp, guest) > policy.demand_sensitivity
+    wants_more = cpu_sensitivity(vp, guest) > settings.demand_sensitivity
     return wants_more and allotted_cores(guest) < guest.vcpus
 
 
@@ -127,21 +177,23 @@ def _has_cpu_to_spare(host: Host, guest: Guest, vp: VpState) -> bool:
     return False
 
 
-def watch_repercussions(state: CoreState, now_s: float, policy: Policy) -> CoreState:
+def watch_repercussions(view: View, state: Demands, settings: MerlinSettings) -> Demands:
     """Whose state got worse within the repercussion interval of an allocation joins its set S.
 
     A state needs `dwell_samples` to be believed, so the interval is longer by those.
     """
     known = {}
-    for uuid, demand in state.demands.items():
-        age_s = now_s - demand.acted_at_s
-        if uuid not in state.vps or age_s > FORGET_EPOCHS * policy.epoch_s:
+    for uuid, demand in state.met.items():
+        age_s = view.now_s - demand.acted_at_s
+        if uuid not in view.core.vps or age_s > FORGET_EPOCHS * settings.epoch_s:
             continue
-        if age_s <= policy.repercussion_s + policy.dwell_samples:
-            worse = {u for u in demand.corunners if _is_degraded_since(state, u, demand.acted_at_s)}
+        if age_s <= settings.repercussion_s + view.policy.dwell_samples:
+            worse = {
+                u for u in demand.corunners if _is_degraded_since(view.core, u, demand.acted_at_s)
+            }
             demand = replace(demand, degraded=demand.degraded | worse)
         known[uuid] = demand
-    return replace(state, demands=known) if state.demands else state
+    return replace(state, met=known) if state.met else state
 
 
 def _is_degraded_since(state: CoreState, uuid: str, since_s: float) -> bool:
@@ -149,45 +201,36 @@ def _is_degraded_since(state: CoreState, uuid: str, since_s: float) -> bool:
     return vp is not None and vp.detection is not None and vp.detection.since_s >= since_s
 
 
-def note_allocations(state: CoreState, host: Host, actions: Iterable[Action]) -> CoreState:
-    """What is allotted now: its repercussions are watched from here on."""
-    known = dict(state.demands)
-    for action in actions:
-        if action.reason is not Reason.MORE_CPU:
-            continue
-        asker = action.on_behalf_of or action.guest_uuid
-        old = known.get(asker, Demand())
-        last = old if old.degraded else Demand()  # What hurt nobody is settled.
-        known[asker] = Demand(
-            acted_at_s=action.decided_s,
-            application_set=last.application_set | last.degraded,
-            corunners=_corunners(host, action),
-            last=_name(action.guest_uuid, action.rung, action.domain_ids),
-            granted=action.cpus - action.from_cpus,
-            tried=last.tried | {last.last},
-        )
-    return replace(state, demands=known) if known != state.demands else state
+def note_asked(host: Host, state: Demands, groups: Iterable[ClaimGroup]) -> Demands:
+    """Since when a demand has found no rung that could meet it; and who would share a cache with
+    what the others ask for."""
+    unmet, corunners = {}, {}
+    for group in groups:
+        if group.unmet_since_s is not None:
+            unmet[group.guest_uuid] = group.unmet_since_s
+        elif group.on_behalf_of is not None:
+            corunners[group.on_behalf_of] = _corunners(host, group)
+    if not (unmet or corunners or state.unmet_since_s or state.corunners):
+        return state
+    return Demands(state.met, unmet, corunners)
 
 
-def note_unmet(state: CoreState, wants: Iterable[Want], now_s: float) -> CoreState:
-    """Since when a demand has found no rung that could meet it."""
-    unmet = {
-        want.guest_uuid: state.unmet_since_s.get(want.guest_uuid, now_s)
-        for want in wants
-        if want.reason is Reason.MORE_CPU and not want.settings
-    }
-    return replace(state, unmet_since_s=unmet) if unmet or state.unmet_since_s else state
+def _forgotten_places(view: View, state: Demands, settings: MerlinSettings) -> Iterator[Release]:
+    """Once a demand is over, what was moved for it is nobody's: others may find a better place."""
+    for key, claim in view.standing(NAME):
+        if view.now_s - claim.changed_at_s > FORGET_EPOCHS * settings.epoch_s:
+            yield Release(*key)
 
 
-def _corunners(host: Host, action: Action) -> frozenset[str]:
+def _corunners(host: Host, group: ClaimGroup) -> frozenset[str]:
     """Who shares a cache with the moved one, where it was and where it goes."""
-    domains = {*action.domain_ids, *(d.id for d in host.domains_of[action.guest_uuid])}
-    return frozenset(u for d in domains for u in host.members[d] if u != action.guest_uuid)
+    domains = {*group.domain_ids, *(d.id for d in host.domains_of[group.guest_uuid])}
+    return frozenset(u for d in domains for u in host.members[d] if u != group.guest_uuid)
 
 
-def _reconfigure(context: DecisionContext, guest: Guest, demand: Demand) -> Want:
-    """The cheapest option that hurts S least and stays fair; without settings, none is left."""
-    host = context.host
+def _reconfigure(context: DecisionContext, state: Demands, guest: Guest) -> ClaimGroup:
+    """The cheapest option that hurts S least and stays fair; without claims, none is left."""
+    host, demand = context.host, state.met.get(guest.uuid, Demand())
     members = [
         host.guests[uuid]
         for uuid in sorted({guest.uuid} | demand.application_set | demand.degraded)
@@ -206,12 +249,14 @@ def _reconfigure(context: DecisionContext, guest: Guest, demand: Demand) -> Want
         chosen = _least_degrading(context, fresh, members, guest, rejected)
         if chosen is not None:
             candidate, gain = chosen
-            return Want(
-                controller=MERLIN,
+            is_relaxed = candidate.rung is Rung.RAISE_CAP
+            return ClaimGroup(
+                controller=NAME,
                 guest_uuid=candidate.guest_uuid,
-                settings=candidate.settings,
+                settings=() if is_relaxed else candidate.settings,
+                relaxes=candidate.settings if is_relaxed else (),
                 domain_ids=candidate.domain_ids,
-                reason=Reason.MORE_CPU,
+                reason=MORE_CPU,
                 rung=candidate.rung,
                 on_behalf_of=guest.uuid,
                 predicted_loss=PredictedLoss(0.0, max(0.0, -gain.worst)),
@@ -221,21 +266,26 @@ def _reconfigure(context: DecisionContext, guest: Guest, demand: Demand) -> Want
                     "predicted_gain_ratio": gain.total,
                 },
             )
-    return _unmet(host, guest, members, rejected)
+    return _unmet(context.view, state, guest, members, rejected)
 
 
 def _unmet(
-    host: Host, guest: Guest, members: Sequence[Guest], rejected: Iterable[Alternative] = ()
-) -> Want:
-    return Want(
-        controller=MERLIN,
+    view: View,
+    state: Demands,
+    guest: Guest,
+    members: Sequence[Guest],
+    rejected: Iterable[Alternative] = (),
+) -> ClaimGroup:
+    return ClaimGroup(
+        controller=NAME,
         guest_uuid=guest.uuid,
         settings=(),
         domain_ids=(),
-        reason=Reason.MORE_CPU,
+        reason=MORE_CPU,
         predicted_loss=PredictedLoss(0.0, 0.0),
         rejected=tuple(rejected),
-        evidence=_evidence(host, guest, members),
+        evidence=_evidence(view.host, guest, members),
+        unmet_since_s=state.unmet_since_s.get(guest.uuid, view.now_s),
     )
 
 
@@ -268,7 +318,7 @@ def _least_degrading(
         gain = context.what_if.evaluate(candidate.locations)
         after = unfairness(context, members, asker, gain.losses, 1.0)
         losses = sum(max(0.0, -one) for one in gain.by_guest.values())
-        if after >= max(before, context.policy.epsilon):
+        if after >= max(before, context.settings.epsilon):
             rejected.append(rejection(candidate, Rejection.UNFAIR, gain))
         elif -gain.worst > context.policy.most_hurt_ratio and gain.total <= 0:
             rejected.append(rejection(candidate, Rejection.HURTS_OTHERS, gain))
@@ -317,16 +367,16 @@ def unfairness(
     return max(weighted) - min(weighted) if len(weighted) > 1 else max(weighted)
 
 
-def _give_back(host: Host, guest: Guest) -> Want:
+def _give_back(host: Host, guest: Guest) -> ClaimGroup:
     """The CPU it took last, nearest to where it started."""
     original = host.original_cpus(guest.uuid)
     extra = sorted(guest.placement - original, key=lambda cpu: (host.node_of(cpu), cpu))
     cpus = guest.placement - {extra[-1]}
-    return Want(
-        controller=MERLIN,
+    return ClaimGroup(
+        controller=NAME,
         guest_uuid=guest.uuid,
         settings=(Setting(guest.uuid, Knob.PLACEMENT, (cpus,)),),
         domain_ids=tuple(d.id for d in host.topology.domains if d.cpus & cpus),
-        reason=Reason.LESS_CPU,
+        reason=LESS_CPU,
         predicted_loss=PredictedLoss(0.0, 0.0),
     )

@@ -5,10 +5,12 @@ A cap of its own raised, a CPU at home, a CPU elsewhere, changing places, a move
 one VP alone, or for all of its application set S. Nothing here compares: `controller` chooses.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
+from nova_vp.core.controllers.base import View
+from nova_vp.core.controllers.merlin.declaration import MORE_CPU, NAME, Demand, MerlinSettings
 from nova_vp.core.model.candidate import (
     FREE_CPU,
     Candidate,
@@ -19,34 +21,46 @@ from nova_vp.core.model.candidate import (
     unit_of,
     within_allotment,
 )
-from nova_vp.core.model.cpu_cap import CAP_STEP, capped
+from nova_vp.core.model.cpu_cap import CAP_STEP, quota_of
 from nova_vp.core.model.holds import left_lately
 from nova_vp.core.model.host import Host
+from nova_vp.core.model.limits import value_from_nova
 from nova_vp.core.model.what_if import Location, WhatIfModel
+from nova_vp.core.types.claim import Setting
 from nova_vp.core.types.guest import Guest
-from nova_vp.core.types.knob import Cpus, Knob, all_cpus
+from nova_vp.core.types.knob import Cpus, Knob, Quota, all_cpus
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.reason import Rung
-from nova_vp.core.types.state import Cap, Demand
 from nova_vp.core.types.topology import LlcDomain
-from nova_vp.core.types.want import Setting
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionContext:
     """What one choice is made from."""
 
-    host: Host
-    what_if: WhatIfModel
-    policy: Policy
-    caps: Mapping[str, Cap]
+    view: View
+    settings: MerlinSettings
     taken: frozenset[int]
     """CPUs that others get in this tick."""
-    now_s: float
+
+    @property
+    def host(self) -> Host:
+        return self.view.host
+
+    @property
+    def what_if(self) -> WhatIfModel:
+        return self.view.what_if
+
+    @property
+    def policy(self) -> Policy:
+        return self.view.policy
 
     def may_go(self, guest_uuid: str, cpus: frozenset[int]) -> bool:
-        """Not back to where it was taken away lately."""
-        return not left_lately(self.host.vps[guest_uuid], cpus, self.now_s, self.policy)
+        """Not back to where it was taken away lately, nor against a claim of a lower rank."""
+        vp, now_s = self.host.vps[guest_uuid], self.view.now_s
+        return self.view.may_claim(
+            guest_uuid, Knob.PLACEMENT, NAME, MORE_CPU.rank
+        ) and not left_lately(vp, cpus, now_s, self.policy)
 
 
 def _free_cpus(context: DecisionContext, guest: Guest, domain: LlcDomain) -> list[int]:
@@ -94,19 +108,23 @@ def home_domains(host: Host, guest: Guest) -> tuple[LlcDomain, ...]:
 
 
 def raised_cap(context: DecisionContext, guest: Guest) -> Iterator[Candidate]:
-    """Its own cap by one step, unless the one that it was capped for is hurt now."""
-    cap = context.caps.get(guest.uuid)
-    victim = context.host.vps.get(cap.victim_uuid) if cap else None
-    if cap is None or Knob.CPU_CAP not in context.host.knobs or (victim and victim.detection):
+    """Its own cap by one step, if the controller that set it grants that."""
+    host = context.host
+    own = cast(Quota, value_from_nova(guest, Knob.CPU_CAP, host.applied.get(guest.uuid)))
+    before = guest.quota.cores / own.cores
+    if guest.quota == own or Knob.CPU_CAP not in host.knobs:
         return
-    ratio = min(1.0, round(cap.ratio + CAP_STEP, 6))
+    ratio = min(1.0, round(before + CAP_STEP, 6))
+    raised = Setting(guest.uuid, Knob.CPU_CAP, quota_of(own, ratio))
+    if not context.view.grants(raised):
+        return
     location = context.what_if.locations[guest.uuid]
     yield Candidate(
         rung=Rung.RAISE_CAP,
         guest_uuid=guest.uuid,
-        domain_set=context.host.domains_of[guest.uuid],
-        settings=(capped(guest, cap.original, ratio),),
-        locations={guest.uuid: location._replace(speed=ratio / cap.ratio)},
+        domain_set=host.domains_of[guest.uuid],
+        settings=(raised,),
+        locations={guest.uuid: location._replace(speed=ratio / before)},
     )
 
 

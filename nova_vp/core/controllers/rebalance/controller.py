@@ -3,14 +3,23 @@
 
 The thesis mends those whatever the initial configuration was (2.3.1), and separates the State-8 VPs
 of a hot node, vCPUs and memory, one node each (2.1.3). On a full host nobody can move unless
-somebody else does, so several steps are planned on the what-if model and wanted together; what is
+somebody else does, so several steps are planned on the what-if model and claimed together; what is
 measured afterwards judges them, like any other action.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, islice
 
+from nova_vp.core.controllers.base import Answer, Controller, View
+from nova_vp.core.controllers.rebalance.declaration import (
+    NAME,
+    REARRANGE,
+    REASONS,
+    SEPARATE,
+    Looks,
+    RebalanceSettings,
+)
 from nova_vp.core.model.candidate import (
     Candidate,
     domain_sets_of,
@@ -27,15 +36,15 @@ from nova_vp.core.model.cost import price
 from nova_vp.core.model.holds import is_change_allowed, signature
 from nova_vp.core.model.host import DomainSet, Host, cpus_of
 from nova_vp.core.model.what_if import Gain, Location, WhatIfModel
-from nova_vp.core.types.decision import NodeView
+from nova_vp.core.types.action import Outcome, Result
+from nova_vp.core.types.claim import ClaimGroup, Setting
 from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.knob import Knob
-from nova_vp.core.types.policy import Controller, Policy
+from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.reason import Reason, Rung
 from nova_vp.core.types.sample import Incomplete
 from nova_vp.core.types.state import CoreState
-from nova_vp.core.types.want import Setting, Want
 
 PASSES = 4
 LEAST_CROWD = 1e-6
@@ -46,6 +55,9 @@ MOST_PAID_TIMES = 3.0
 """By so much may a payer's loss exceed `most_hurt_ratio` where somebody worse off gains by it."""
 LEAST_STEP = 0.01
 """Gain of one step that is worth a move."""
+FIRST_WAIT_S = 30.0
+MOST_DOUBLINGS = 4
+"""Of the wait after a look for a better arrangement that brought nothing."""
 
 _NEVER_KNOWN = frozenset({Incomplete.UNREADABLE, Incomplete.PARTIAL, Incomplete.IDLE})
 
@@ -54,11 +66,9 @@ _NEVER_KNOWN = frozenset({Incomplete.UNREADABLE, Incomplete.PARTIAL, Incomplete.
 class DecisionContext:
     """What a plan is sought among."""
 
+    view: View
     host: Host
     what_if: WhatIfModel
-    state: CoreState
-    now_s: float
-    policy: Policy
     units: tuple[tuple[Guest, ...], ...]
     vcpus_per_cpu: Mapping[int, float] | None
     """By LLC domain, as it is now; None on a host that has not enough CPUs for all."""
@@ -77,27 +87,55 @@ class Plan:
     worth: float
 
 
-def rebalance(
-    host: Host,
-    what_if: WhatIfModel,
-    state: CoreState,
-    nodes: Iterable[NodeView],
-    now_s: float,
-    policy: Policy,
-) -> Iterator[Want]:
+class Rebalance(Controller):
+    name = NAME
+    summary = (
+        "rebalances servers by prediction, before a degradation is measured (Virtual Platforms "
+        "thesis 2013, section 2.3.1)"
+    )
+    is_default = True
+    settings = RebalanceSettings
+    state = Looks
+    reasons = REASONS
+
+    def run(self, view: View, state: Looks, settings: RebalanceSettings) -> Answer:
+        if not is_due(view, state, settings):
+            return Answer(state)
+        return Answer(back_off(state, view.now_s), tuple(rebalance(view, settings)))
+
+    def note(
+        self, state: Looks, outcome: Outcome, core: CoreState, settings: RebalanceSettings
+    ) -> Looks:
+        """A plan that helped makes up for the fruitless looks before it."""
+        if outcome.result is Result.MENDED:
+            return replace(state, fruitless=0)
+        if outcome.result in (Result.INEFFECTIVE, Result.UNDONE) and outcome.settled_s is not None:
+            return back_off(state, outcome.settled_s)
+        return state
+
+
+def back_off(state: Looks, now_s: float) -> Looks:
+    """The next look is farther away, until one of them brings some."""
+    wait_s = FIRST_WAIT_S * 2.0 ** min(state.fruitless, MOST_DOUBLINGS)
+    return Looks(now_s + wait_s, state.fruitless + 1)
+
+
+def rebalance(view: View, settings: RebalanceSettings) -> Iterator[ClaimGroup]:
     """The best plan that was found, if any brings enough."""
-    if not any(what_if.loss(uuid) > policy.felt_loss_ratio for uuid in host.undisturbed):
+    host, what_if = view.host, view.what_if
+    if not any(what_if.loss(uuid) > settings.felt_loss_ratio for uuid in host.undisturbed):
         return
-    plan = _best_plan(_context(host, what_if, state, now_s, policy))
+    plan = _best_plan(_context(view))
     if plan is not None:
-        yield _want(host, plan, frozenset(one.node for one in nodes if one.is_hot))
+        yield _group(host, plan, frozenset(one.node for one in view.nodes if one.is_hot))
 
 
-def is_due(host: Host, state: CoreState, now_s: float, policy: Policy) -> bool:
+def is_due(view: View, looks: Looks, settings: RebalanceSettings) -> bool:
     """Everything is settled and known, nobody is being helped, and the last look is long ago."""
+    host, state, now_s, policy = view.host, view.core, view.now_s, view.policy
     return (
-        now_s >= state.rearrange_at_s
-        and now_s - state.placed_at_s >= policy.rearrange_after_s
+        now_s >= looks.next_s
+        and now_s - state.placed_at_s >= settings.rearrange_after_s
         and not state.pending
         and not host.memory_moves
         and not _is_being_mitigated(host)
@@ -121,10 +159,9 @@ def _is_settled(host: Host, uuid: str, policy: Policy) -> bool:
     return vp.samples_seen >= policy.settle_samples
 
 
-def _context(
-    host: Host, what_if: WhatIfModel, state: CoreState, now_s: float, policy: Policy
-) -> DecisionContext:
+def _context(view: View) -> DecisionContext:
     """Those who lose most come first: on a full host there is no time for all."""
+    host, what_if = view.host, view.what_if
     movable = [
         uuid
         for uuid, guest in host.guests.items()
@@ -133,7 +170,7 @@ def _context(
     movable.sort(key=lambda uuid: (-what_if.loss(uuid), uuid))
     found = (unit_of(host, uuid) for uuid in movable)
     units = tuple({unit[0].uuid: unit for unit in found}.values())
-    context = DecisionContext(host, what_if, state, now_s, policy, units, _vcpus_per_cpu(host))
+    context = DecisionContext(view, host, what_if, units, _vcpus_per_cpu(host))
     places = {unit[0].uuid: tuple(_open_domain_sets(context, unit)) for unit in units}
     return replace(context, places=places)
 
@@ -160,15 +197,19 @@ def _open_domain_sets(context: DecisionContext, unit: Sequence[Guest]) -> Iterat
 
 
 def _is_allowed(context: DecisionContext, setting: Setting) -> bool:
-    return is_change_allowed(setting, context.state, context.now_s, context.policy)
+    view = context.view
+    if not view.may_claim(setting.guest_uuid, setting.knob, NAME, REARRANGE.rank):
+        return False
+    return is_change_allowed(setting, view.core, view.now_s, view.policy)
 
 
 def _has_failed(context: DecisionContext, plan: Plan) -> bool:
     """It was made lately and brought nothing: the next best one is sought."""
-    failed = context.state.failed_plans
+    failed = context.view.core.failed_actions
     if not failed:
         return False
-    return failed.get(signature(plan.settings.values()), context.now_s) > context.now_s
+    key = ("", signature(plan.settings.values()))
+    return failed.get(key, context.view.now_s) > context.view.now_s
 
 
 def _best_plan(context: DecisionContext) -> Plan | None:
@@ -189,7 +230,7 @@ def _best_plan(context: DecisionContext) -> Plan | None:
                     best = longer
             plan = best
         passes, is_longer = passes - 1, plan is not before
-    return plan if plan is not None and plan.worth >= context.policy.least_gain_ratio else None
+    return plan if plan is not None and plan.worth >= context.view.policy.least_gain_ratio else None
 
 
 def _steps(
@@ -255,9 +296,8 @@ def _extended(
     locations = dict(plan.locations) if plan else {}
     domain_sets = dict(plan.domain_sets) if plan else {}
     for candidate in step:
-        for (
-            uuid
-        ) in candidate.locations:  # Where an earlier step would have sent it no longer counts.
+        # Where an earlier step would have sent it no longer counts.
+        for uuid in candidate.locations:
             settings.pop((uuid, Knob.MEMORY), None)
         for setting in candidate.settings:
             settings[setting.guest_uuid, setting.knob] = setting
@@ -268,10 +308,10 @@ def _extended(
     if _is_crowding(context, locations):
         return None
     gain = context.what_if.evaluate(locations)
-    if not _is_bearable(gain, context.policy):
+    if not _is_bearable(gain, context.view.policy):
         return None
-    measured = context.state.copy_kib_per_s
-    worth = gain.utility - price(settings.values(), context.host, measured, context.policy)
+    measured = context.view.core.copy_kib_per_s
+    worth = gain.utility - price(settings.values(), context.host, measured, context.view.policy)
     return Plan(settings, locations, domain_sets, gain, worth)
 
 
@@ -333,12 +373,12 @@ def _merged(old: Location | None, new: Location, candidate: Candidate) -> Locati
     return new
 
 
-def _want(host: Host, plan: Plan, hot_nodes: frozenset[int]) -> Want:
+def _group(host: Host, plan: Plan, hot_nodes: frozenset[int]) -> ClaimGroup:
     settings = within_allotment(host, plan.settings.values())
     main = max(plan.locations, key=lambda uuid: (plan.gain.by_guest[uuid], uuid))
     domain_set = plan.domain_sets.get(main, host.domains_of[main])
-    return Want(
-        controller=Controller.VP.value,
+    return ClaimGroup(
+        controller=NAME,
         guest_uuid=main,
         settings=settings,
         domain_ids=tuple(d.id for d in domain_set),
@@ -355,5 +395,5 @@ def _why(host: Host, plan: Plan, hot_nodes: frozenset[int]) -> Reason:
         profile = host.undisturbed.get(uuid)
         is_state_8 = profile is not None and profile.state.number == 8
         if knob is Knob.MEMORY and is_state_8 and host.memory_of(uuid).keys() & hot_nodes:
-            return Reason.SEPARATE
-    return Reason.REARRANGE
+            return SEPARATE
+    return REARRANGE

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every step of a mitigation looks at, and the want that it ends with.
+"""What every step of a mitigation looks at, and the claims that it ends with.
 
 The steps that move guests are in `controller`, those that restrain them where they are in
 `restrain`.
@@ -8,16 +8,18 @@ The steps that move guests are in `controller`, those that restrain them where t
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from nova_vp.core.controllers.base import View
+from nova_vp.core.controllers.vp.declaration import MOVE_AGGRESSOR, NAME, CapHistory, VpSettings
 from nova_vp.core.model.candidate import AcceptanceLimits, Candidate, within_allotment
 from nova_vp.core.model.cost import price
 from nova_vp.core.model.holds import signature
 from nova_vp.core.model.host import DomainSet, Host
 from nova_vp.core.model.what_if import WhatIfModel
+from nova_vp.core.types.claim import Alternative, ClaimGroup, PredictedLoss
 from nova_vp.core.types.detection import Detection
-from nova_vp.core.types.policy import Controller, Policy
+from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.reason import Reason, Rejection, Rung
 from nova_vp.core.types.state import CoreState
-from nova_vp.core.types.want import Alternative, PredictedLoss, Want
 
 LossIn = Callable[[str, DomainSet], PredictedLoss]
 """What everybody would lose if this guest moved there."""
@@ -27,13 +29,31 @@ LossIn = Callable[[str, DomainSet], PredictedLoss]
 class DecisionContext:
     """What a ladder looks at."""
 
-    host: Host
-    what_if: WhatIfModel
-    state: CoreState
-    now_s: float
-    policy: Policy
+    view: View
+    history: CapHistory
+    settings: VpSettings
     loss_in: LossIn
     known_worst: dict[tuple[str, Rung, tuple[int, ...]], float] = field(default_factory=dict)
+
+    @property
+    def host(self) -> Host:
+        return self.view.host
+
+    @property
+    def what_if(self) -> WhatIfModel:
+        return self.view.what_if
+
+    @property
+    def state(self) -> CoreState:
+        return self.view.core
+
+    @property
+    def now_s(self) -> float:
+        return self.view.now_s
+
+    @property
+    def policy(self) -> Policy:
+        return self.view.policy
 
     def worst_of(self, candidate: Candidate) -> float:
         """What it would cost the one it costs most. Twenty victims suspect the same few."""
@@ -48,17 +68,25 @@ class DecisionContext:
         candidates: Iterable[Candidate],
         rejected: list[Alternative],
     ) -> list[Candidate]:
-        """Those that were not done for this victim lately, in vain."""
+        """Those that were not done for this victim lately, in vain, and that nobody with a lower
+        rank stands in the way of."""
         found = []
         for candidate in candidates:
             key = (detection.victim_uuid, signature(candidate.settings))
-            if self.state.failed_actions.get(key, self.now_s) <= self.now_s:
+            has_failed = self.state.failed_actions.get(key, self.now_s) > self.now_s
+            if not has_failed and self._may_claim(candidate):
                 found.append(candidate)
                 continue
             uuid, domain_id = candidate.guest_uuid, candidate.domain_ids[0]
-            why = Rejection.FAILED_BEFORE
+            why = Rejection.FAILED_BEFORE if has_failed else Rejection.OUTRANKED
             rejected.append(Alternative(uuid, domain_id, why, rung=candidate.rung))
         return found
+
+    def _may_claim(self, candidate: Candidate) -> bool:
+        return all(
+            self.view.may_claim(setting.guest_uuid, setting.knob, NAME, MOVE_AGGRESSOR.rank)
+            for setting in candidate.settings
+        )
 
     def terms(self, detection: Detection) -> AcceptanceLimits:
         """The victim's own gain is measured, not predicted: nobody else may lose as much."""
@@ -71,16 +99,16 @@ class DecisionContext:
         )
 
 
-def want_of(
+def group_of(
     host: Host,
     candidate: Candidate,
     reason: Reason,
     predicted_loss: PredictedLoss,
     detection: Detection,
     rejected: Sequence[Alternative],
-) -> Want:
-    return Want(
-        controller=Controller.VP.value,
+) -> ClaimGroup:
+    return ClaimGroup(
+        controller=NAME,
         guest_uuid=candidate.guest_uuid,
         settings=within_allotment(host, candidate.settings),
         domain_ids=candidate.domain_ids,

@@ -1,17 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the VP platform manager would do about a detection: the thesis's ladder (2.1.3), in order.
+"""The VP platform manager: what it would do about a detection is the thesis's ladder (2.1.3).
 
 (1) move a suspect's vCPUs, or the victim's, with memory where the moved one needs it local;
-(2) change places with somebody elsewhere; (3) where nothing can move, `restrain`. A want names what
-it chose by predicted loss and every alternative it rejected. Whether the host allows it now is for
-`arbitrate` and `rate_limit`.
+(2) change places with somebody elsewhere; (3) where nothing can move, `restrain`. A group of claims
+names what it chose by predicted loss and every alternative it rejected. Whether the host allows it
+now is for `arbitrate` and `rate_limit`.
 """
 
 import functools
 from collections.abc import Iterable, Iterator, Sequence
 
-from nova_vp.core.controllers.vp.context import DecisionContext, want_of
+from nova_vp.core.controllers.base import Answer, Controller, View
+from nova_vp.core.controllers.vp.context import DecisionContext, group_of
+from nova_vp.core.controllers.vp.declaration import (
+    BRING_HOME,
+    MOVE_AGGRESSOR,
+    MOVE_VICTIM,
+    NAME,
+    REASONS,
+    SWAP,
+    CapHistory,
+    VpSettings,
+)
 from nova_vp.core.controllers.vp.restrain import cap, partition
+from nova_vp.core.controllers.vp.standing_limits import (
+    is_victim_degraded,
+    is_victim_here,
+    standing_limits,
+)
 from nova_vp.core.model.candidate import (
     Candidate,
     Choice,
@@ -28,15 +44,22 @@ from nova_vp.core.model.candidate import (
     unit_of,
 )
 from nova_vp.core.model.holds import round_robin
-from nova_vp.core.model.host import DomainSet, Host
+from nova_vp.core.model.host import DomainSet
+from nova_vp.core.model.limits import LIMITS, size
 from nova_vp.core.model.predict import predict
-from nova_vp.core.model.what_if import WhatIfModel
+from nova_vp.core.types.action import Outcome, Result
+from nova_vp.core.types.claim import (
+    Alternative,
+    Claim,
+    ClaimGroup,
+    ClaimKey,
+    PredictedLoss,
+    Release,
+)
 from nova_vp.core.types.detection import Detection, Kind
 from nova_vp.core.types.knob import Knob
-from nova_vp.core.types.policy import Controller, Policy
 from nova_vp.core.types.reason import Reason, Rejection, Rung
 from nova_vp.core.types.state import CoreState
-from nova_vp.core.types.want import Alternative, PredictedLoss, Want
 
 SUSPECTS = 3
 """Of a detection, the worst: who adds less will not mend it by leaving."""
@@ -46,13 +69,69 @@ PARTNERS = 8
 """Guests elsewhere, the quietest first, with whom a change of places is weighed."""
 
 
-def mitigate(
-    host: Host, what_if: WhatIfModel, state: CoreState, now_s: float, policy: Policy
-) -> Iterator[Want]:
-    """One want for each detection whose last mitigation is not still being judged, nor a cap of one
-    of its suspects for somebody else's sake: that changes what this victim feels, too. One whose
-    memory is on its way is left out, except in the cache: its vCPUs would be sent after memory that
-    is coming to them."""
+class Vp(Controller):
+    name = NAME
+    summary = "mitigates interference (Virtual Platforms thesis 2013, chapter 2)"
+    is_default = True
+    settings = VpSettings
+    state = CapHistory
+    reasons = REASONS
+
+    def run(self, view: View, state: CapHistory, settings: VpSettings) -> Answer:
+        groups = (*mitigate(view, state, settings), *standing_limits(view, state, settings))
+        return Answer(_without_ended(view, state), groups, tuple(_settled_places(view)))
+
+    def note(
+        self, state: CapHistory, outcome: Outcome, core: CoreState, settings: VpSettings
+    ) -> CapHistory:
+        """When each cap was first set, by what it was measured, and when it was last raised."""
+        if outcome.result is not Result.APPLIED:
+            return state
+        busiest, raised = dict(state.busiest_cores), dict(state.raised_at_s)
+        for change in outcome.action.changes:
+            if change.knob is not Knob.CPU_CAP or change.guest_uuid not in core.vps:
+                continue
+            if size(change.to) > size(change.now):
+                raised[change.guest_uuid] = outcome.at_s
+            else:
+                cores = core.vps[change.guest_uuid].busiest_cores
+                busiest.setdefault(change.guest_uuid, cores)
+        return CapHistory(busiest, raised)
+
+    def grants(self, view: View, key: ClaimKey, claim: Claim, settings: VpSettings) -> bool:
+        """As long as the one that it was made for is not degraded."""
+        return is_victim_here(view.host, claim) and not is_victim_degraded(view.host, claim)
+
+
+def _without_ended(view: View, state: CapHistory) -> CapHistory:
+    """A cap that ended is forgotten, so that the next one begins by what is used then."""
+    if not state.busiest_cores and not state.raised_at_s:
+        return state
+    capped = {uuid for (uuid, knob), _ in view.standing(NAME) if knob is Knob.CPU_CAP}
+    if state.busiest_cores.keys() <= capped and state.raised_at_s.keys() <= view.host.guests.keys():
+        return state
+    return CapHistory(
+        {u: cores for u, cores in state.busiest_cores.items() if u in capped},
+        {u: at_s for u, at_s in state.raised_at_s.items() if u in view.host.guests},
+    )
+
+
+def _settled_places(view: View) -> Iterator[Release]:
+    """Once it is judged, a move is nobody's: others may find a better place."""
+    on_trial = {pending.action.id for pending in view.core.pending}
+    for key, claim in view.standing(NAME):
+        if key[1] not in LIMITS and claim.action_id not in on_trial:
+            yield Release(*key)
+
+
+def mitigate(view: View, history: CapHistory, settings: VpSettings) -> Iterator[ClaimGroup]:
+    """One group for each detection whose last mitigation is not still being judged, nor a cap of
+    one of its suspects for somebody else's sake: that changes what this victim feels, too. One
+    whose memory is on its way is left out, except in the cache: its vCPUs would be sent after
+    memory that is coming to them."""
+    host, state, now_s, policy = view.host, view.core, view.now_s, view.policy
+    if not any(vp.detection for vp in host.vps.values()):
+        return
     waiting = {p.action.victim_uuid for p in state.pending}
     on_trial = {
         change.guest_uuid
@@ -69,7 +148,7 @@ def mitigate(
             host.resident(uuid, policy), host.residents(domain_set, policy, unit | {uuid})
         )
 
-    context = DecisionContext(host, what_if, state, now_s, policy, loss_in)
+    context = DecisionContext(view, history, settings, loss_in)
     found = [
         detection
         for vp in host.vps.values()
@@ -87,7 +166,7 @@ def mitigate(
             yield _mitigate(context, detection)
 
 
-def _mitigate(context: DecisionContext, detection: Detection) -> Want:
+def _mitigate(context: DecisionContext, detection: Detection) -> ClaimGroup:
     rejected: list[Alternative] = []
     suspects = _tried_in_turn(context, detection, rejected)
     ladder = (
@@ -97,19 +176,17 @@ def _mitigate(context: DecisionContext, detection: Detection) -> Want:
         cap,
     )
     for rung in ladder:
-        want = rung(context, detection, suspects, rejected)
-        if want is not None:
-            return want
+        group = rung(context, detection, suspects, rejected)
+        if group is not None:
+            return group
     return nothing_helps(detection, rejected)
 
 
-def nothing_helps(detection: Detection, rejected: Iterable[Alternative]) -> Want:
-    """A want without settings: these are the reasons."""
+def nothing_helps(detection: Detection, rejected: Iterable[Alternative]) -> ClaimGroup:
+    """A group without claims: these are the reasons."""
     nowhere = PredictedLoss(detection.measured_loss_ratio, 0.0)
     victim = detection.victim_uuid
-    return Want(
-        Controller.VP.value, victim, (), (), Reason.MOVE_VICTIM, nowhere, detection, tuple(rejected)
-    )
+    return ClaimGroup(NAME, victim, (), (), MOVE_VICTIM, nowhere, detection, tuple(rejected))
 
 
 def _tried_in_turn(
@@ -136,13 +213,13 @@ def _move_from_cache(
     detection: Detection,
     suspects: Sequence[str],
     rejected: list[Alternative],
-) -> Want | None:
+) -> ClaimGroup | None:
     """A suspect to another LLC, else the victim: by what `predict` says of the place."""
     for uuid in suspects:
-        want = _move_away(context, uuid, detection, Reason.MOVE_AGGRESSOR, rejected)
-        if want is not None:
-            return want
-    return _move_away(context, detection.victim_uuid, detection, Reason.MOVE_VICTIM, rejected)
+        group = _move_away(context, uuid, detection, MOVE_AGGRESSOR, rejected)
+        if group is not None:
+            return group
+    return _move_away(context, detection.victim_uuid, detection, MOVE_VICTIM, rejected)
 
 
 def _move_away(
@@ -151,7 +228,7 @@ def _move_away(
     detection: Detection,
     reason: Reason,
     rejected: list[Alternative],
-) -> Want | None:
+) -> ClaimGroup | None:
     """The best other domain set for one VP's guests, or None with the rejections noted."""
     host = context.host
     if host.guests[uuid].unmanaged:
@@ -186,7 +263,7 @@ def _move_away(
                 Alternative(uuid, other[0].id, Rejection.NOT_BEST, worse)
                 for worse, other in options[place + 1 :]
             ]
-            return want_of(host, candidate, reason, predicted_loss, detection, rejected)
+            return group_of(host, candidate, reason, predicted_loss, detection, rejected)
         rejected.append(Alternative(uuid, domain_set[0].id, Rejection.HURTS_OTHERS, predicted_loss))
     if len(rejected) == noted:
         everywhere = Rejection.SHARED_EVERYWHERE
@@ -204,7 +281,7 @@ def _move_from_node(
     detection: Detection,
     suspects: Sequence[str],
     rejected: list[Alternative],
-) -> Want | None:
+) -> ClaimGroup | None:
     """Off a hot controller or link: vCPU moves alone cannot unload a controller, so memory goes
     along, or goes alone; the smaller footprint is weighed first (thesis 3.2.3)."""
     host = context.host
@@ -240,7 +317,7 @@ def _move_from_node(
     return _chosen(context, chosen, detection, rejected)
 
 
-def _come_together(context: DecisionContext, detection: Detection) -> Want:
+def _come_together(context: DecisionContext, detection: Detection) -> ClaimGroup:
     """Memory is remote: its vCPUs to the memory while there is room, else the memory to them."""
     host, victim = context.host, detection.victim_uuid
     guest = host.guests[victim]
@@ -269,9 +346,7 @@ def _come_together(context: DecisionContext, detection: Detection) -> Want:
         rejected += refused
         if chosen is not None:
             predicted_loss = predicted_loss_of(chosen.candidate.locations, chosen.gain)
-            return want_of(
-                host, chosen.candidate, Reason.BRING_HOME, predicted_loss, detection, rejected
-            )
+            return group_of(host, chosen.candidate, BRING_HOME, predicted_loss, detection, rejected)
     if not there and not here:
         rejected.append(Alternative(victim, detection.domain_id, Rejection.NO_FREE_CPU))
     return nothing_helps(detection, rejected)
@@ -282,7 +357,7 @@ def _change_places(
     detection: Detection,
     suspects: Sequence[str],
     rejected: list[Alternative],
-) -> Want | None:
+) -> ClaimGroup | None:
     """No CPU is free elsewhere: a suspect, or the victim, with somebody who minds it less."""
     host = context.host
     shared = {d.id for d in host.domains_of[detection.victim_uuid]}
@@ -310,7 +385,7 @@ def _change_places(
     fresh = context.fresh(detection, candidates, rejected)
     chosen, refused = best_of(fresh, context.what_if, context.terms(detection))
     rejected += refused
-    return _chosen(context, chosen, detection, rejected, Reason.SWAP)
+    return _chosen(context, chosen, detection, rejected, SWAP)
 
 
 def _chosen(
@@ -319,13 +394,13 @@ def _chosen(
     detection: Detection,
     rejected: list[Alternative],
     reason: Reason | None = None,
-) -> Want | None:
+) -> ClaimGroup | None:
     if choice is None:
         return None
     candidate = choice.candidate
     is_victim = candidate.guest_uuid == detection.victim_uuid
-    why = reason or (Reason.MOVE_VICTIM if is_victim else Reason.MOVE_AGGRESSOR)
-    return want_of(
+    why = reason or (MOVE_VICTIM if is_victim else MOVE_AGGRESSOR)
+    return group_of(
         context.host,
         candidate,
         why,

@@ -6,16 +6,18 @@ thesis's last mitigation (2.1.3). What that costs a suspect is bound by what the
 """
 
 from collections.abc import Sequence
+from typing import cast
 
-from nova_vp.core.controllers.vp.context import DecisionContext, want_of
+from nova_vp.core.controllers.vp.context import DecisionContext, group_of
+from nova_vp.core.controllers.vp.declaration import CAP, PARTITION
 from nova_vp.core.model.candidate import Candidate
-from nova_vp.core.model.cpu_cap import CAP_STEP, loss_ratio, next_lower_cap
+from nova_vp.core.model.cpu_cap import CAP_STEP, loss_ratio, next_lower_quota
+from nova_vp.core.model.limits import value_from_nova
+from nova_vp.core.types.claim import Alternative, ClaimGroup, PredictedLoss, Setting
 from nova_vp.core.types.detection import Detection, Kind
 from nova_vp.core.types.guest import Guest
-from nova_vp.core.types.knob import Knob, LlcShare, MembwShare
-from nova_vp.core.types.policy import Policy
-from nova_vp.core.types.reason import Reason, Rejection, Rung
-from nova_vp.core.types.want import Alternative, PredictedLoss, Setting, Want
+from nova_vp.core.types.knob import Knob, LlcShare, MembwShare, Quota
+from nova_vp.core.types.reason import Rejection, Rung
 
 
 def partition(
@@ -23,7 +25,7 @@ def partition(
     detection: Detection,
     suspects: Sequence[str],
     rejected: list[Alternative],
-) -> Want | None:
+) -> ClaimGroup | None:
     """Where the hardware can: who lives off no cache gets a corner of it, or less bandwidth."""
     is_cache = detection.kind is Kind.CACHE
     if (Knob.LLC if is_cache else Knob.MEMBW) not in context.host.knobs:
@@ -32,23 +34,22 @@ def partition(
         guest = context.host.guests[uuid]
         profile = context.host.undisturbed.get(uuid)
         lives_off_cache = profile is not None and profile.sensitivity.cache
-        setting = _smaller(guest, detection.kind, context.policy)
+        setting = _smaller(context, guest, detection.kind)
         if setting is None or (is_cache and lives_off_cache):
             continue
         candidate = _in_place(Rung.PARTITION, setting)
         predicted_loss = PredictedLoss(0.0, 0.0)
-        return want_of(
-            context.host, candidate, Reason.PARTITION, predicted_loss, detection, rejected
-        )
+        return group_of(context.host, candidate, PARTITION, predicted_loss, detection, rejected)
     return None
 
 
-def _smaller(guest: Guest, kind: Kind, policy: Policy) -> Setting | None:
+def _smaller(context: DecisionContext, guest: Guest, kind: Kind) -> Setting | None:
     """None: it has no more than that already."""
+    settings, policy = context.settings, context.policy
     if kind is Kind.CACHE:
-        share = LlcShare(policy.partition_llc_ratio)
+        share = LlcShare(max(settings.partition_llc_ratio, policy.llc_floor_ratio))
         return Setting(guest.uuid, Knob.LLC, share) if share < guest.llc else None
-    bandwidth = MembwShare(policy.partition_bandwidth_ratio)
+    bandwidth = MembwShare(max(settings.partition_bandwidth_ratio, policy.membw_floor_ratio))
     return Setting(guest.uuid, Knob.MEMBW, bandwidth) if bandwidth < guest.membw else None
 
 
@@ -57,7 +58,7 @@ def cap(
     detection: Detection,
     suspects: Sequence[str],
     rejected: list[Alternative],
-) -> Want | None:
+) -> ClaimGroup | None:
     """A tenth less CPU if it helps on balance: for the worst suspect in a cache, for all of them at
     a controller or a link, where the others would take what one of them lets go."""
     if Knob.CPU_CAP not in context.host.knobs:
@@ -73,7 +74,7 @@ def cap(
         }
         if context.what_if.evaluate(locations).total > 0:
             candidate, predicted_loss = _in_place(Rung.CAP, *settings), PredictedLoss(CAP_STEP, 0.0)
-            return want_of(context.host, candidate, Reason.CAP, predicted_loss, detection, rejected)
+            return group_of(context.host, candidate, CAP, predicted_loss, detection, rejected)
         rejected += [
             Alternative(uuid, detection.domain_id, Rejection.UNFAIR, rung=Rung.CAP)
             for uuid in locations
@@ -91,30 +92,31 @@ def _steps(
     found = []
     for uuid in suspects:
         guest = context.host.guests[uuid]
-        setting = next_lower_cap(guest, context.host.vps[uuid].busiest_cores, context.state)
+        own = cast(Quota, value_from_nova(guest, Knob.CPU_CAP, context.host.applied.get(uuid)))
+        busiest_cores = context.host.vps[uuid].busiest_cores
+        at_first = context.history.busiest_cores.get(uuid, busiest_cores)
+        quota = next_lower_quota(guest, own, busiest_cores, at_first)
         if guest.cap_floor_ratio is None:
             why = Rejection.NEVER_CAPPED
-        elif setting is None:
+        elif quota is None:
             why = Rejection.AT_FLOOR
-        elif not _may_pay(context, detection, setting):
+        elif not _may_pay(context, detection, guest, loss_ratio(quota, at_first)):
             why = Rejection.UNFAIR
         else:
-            found.append(setting)
+            found.append(Setting(uuid, Knob.CPU_CAP, quota))
             continue
         rejected.append(Alternative(uuid, detection.domain_id, why, rung=Rung.CAP))
     return tuple(found)
 
 
-def _may_pay(context: DecisionContext, detection: Detection, setting: Setting) -> bool:
+def _may_pay(
+    context: DecisionContext, detection: Detection, payer: Guest, loss_in_all: float
+) -> bool:
     """What its caps cost a suspect in all is bound by what the victim loses, as any other help:
     weighed by their priorities, it pays no more than half as much."""
-    guests = context.host.guests
-    payer = guests[setting.guest_uuid]
-    weight = guests[detection.victim_uuid].priority / payer.priority
-    busiest_cores = context.host.vps[payer.uuid].busiest_cores
-    cost = loss_ratio(payer, setting, busiest_cores, context.state)
+    weight = context.host.guests[detection.victim_uuid].priority / payer.priority
     most = max(context.policy.most_hurt_ratio, weight * detection.measured_loss_ratio / 2)
-    return cost <= most
+    return loss_in_all <= most
 
 
 def _in_place(rung: Rung, *settings: Setting) -> Candidate:

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from nova_vp.core.escalation import candidates
+from nova_vp.core.types.claim import ClaimGroup
 from nova_vp.core.types.decision import Escalation, Migrant, Role
 from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.guest import Unmanaged
-from nova_vp.core.types.policy import Controller, Homing, Policy
 from nova_vp.core.types.topology import Limits, Topology
 from tests.unit.core.build import (
     ALL_KNOBS,
@@ -23,8 +23,9 @@ from tests.unit.core.build import (
     nodes_of,
     uuid_of,
 )
+from tests.unit.core.wishful import NO_LOSS, Helpless, Wishful, enabled
 
-POLICY = Policy(home_on_arrival=Homing.NEVER, rearrange_after_s=1e9)
+POLICY = enabled(Helpless())
 LOSS = 1 - 3.7 / 14
 BUSY = replace(COMPUTE, cores=1.0)
 SENSITIVE = Rates(mips=50, l2_mpki=25.0, mpki=20.0, cpi=2.0, cores=0.5)
@@ -187,8 +188,10 @@ def test_on_a_hot_controller_memory_goes_along_into_the_room():
 
 
 def short_of_cpu() -> Host:
-    policy = replace(POLICY, controllers=frozenset({Controller.MERLIN}))
-    host = Host(nodes_of(0, cpus=3), policy, knobs=ALL_KNOBS)
+    asking = Wishful("asking", 600)
+    host = Host(nodes_of(0, cpus=3), enabled(asking), knobs=ALL_KNOBS)
+    unmet = ClaimGroup("asking", uuid_of("worker"), (), (), asking.reason, NO_LOSS)
+    asking.wish.groups = (replace(unmet, unmet_since_s=host.now_s),)
     host.add("worker", replace(WORKER, cores=1.0), cpus={0}, vcpus=2, node=0)
     host.add("heavy", BUSY, cpus={1}, memory_kib=4 << 20)
     host.add("light", BUSY, cpus={2}, memory_kib=1 << 20)

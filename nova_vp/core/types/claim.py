@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a controller would like of one or several guests; it is granted whole or not at all."""
+"""What a controller claims of one or several guests; a group is granted whole or not at all."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import cast
+from typing import NamedTuple, cast
 
 from nova_vp.core.types.detection import Detection
 from nova_vp.core.types.knob import Cpus, Knob, Value, all_cpus
@@ -32,13 +32,13 @@ class Alternative:
     rejection: Rejection
     predicted_loss: PredictedLoss | None = None
     victim_uuid: str | None = None
-    """For whose sake it was considered; set where the whole want was refused."""
+    """For whose sake it was considered; set where the whole group was refused."""
     rung: Rung = Rung.MOVE
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One knob of one guest as a controller would like it."""
+    """One knob of one guest, as a controller claims it."""
 
     guest_uuid: str
     knob: Knob
@@ -46,9 +46,9 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Want:
-    """What one controller would like: all of its settings, or none. Without any it says that
-    nothing helps, and why."""
+class ClaimGroup:
+    """Claims of one controller that belong together: all of them are granted, or none. Without any
+    it says that nothing on this host helps, and why."""
 
     controller: str
     guest_uuid: str
@@ -64,12 +64,48 @@ class Want:
     rung: Rung | None = None
     on_behalf_of: str | None = None
     """Whose demand is met, where another one has to move for it."""
+    relaxes: tuple[Setting, ...] = ()
+    """Limits of other controllers that it asks to raise so far: the one whose limit it is grants
+    or refuses."""
+    ignores_mode: bool = False
+    """The operator allowed it in every mode of the host."""
+    unmet_since_s: float | None = None
+    """Since when nothing on this host meets a demand for CPU; None: this is no such demand."""
 
 
-def placements_of(want: Want) -> dict[str, frozenset[int]]:
+class Release(NamedTuple):
+    """A place or memory that its controller does not need to keep any longer. It stays as it is
+    until somebody claims it."""
+
+    guest_uuid: str
+    knob: Knob
+
+
+class Claim(NamedTuple):
+    """One granted claim, for as long as it stands."""
+
+    controller: str
+    value: Value
+    """As it was claimed: a floor, or the tighter limit of another controller, may hold instead."""
+    reason: Reason
+    action_id: str
+    """The claims of one group have the same."""
+    changed_at_s: float
+    victim_uuid: str | None = None
+    """For whose sake it was made last."""
+    earlier: tuple[tuple[str, Value], ...] = ()
+    """What the same controller claimed before, step by step, each with its action's id: that stands
+    again if the last step is taken back."""
+
+
+ClaimKey = tuple[str, Knob]
+"""Guest UUID and knob."""
+
+
+def placements_of(group: ClaimGroup) -> dict[str, frozenset[int]]:
     """By guest, the CPUs that it would run on; those that stay are absent."""
     return {
         setting.guest_uuid: all_cpus(cast(Cpus, setting.value))
-        for setting in want.settings
+        for setting in group.settings
         if setting.knob is Knob.PLACEMENT
     }

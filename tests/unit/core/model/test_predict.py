@@ -5,11 +5,11 @@ import pytest
 
 from nova_vp.core.model.predict import newcomer_class, newcomers, predict, resident, typical
 from nova_vp.core.types.guest import Isolation
-from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.sample import State
+from tests.policies import a_policy
 
 CLOCK_HZ = 2e9
-POLICY = Policy()
+POLICY = a_policy()
 STREAM = resident("s", typical(State.from_number(8), CLOCK_HZ, POLICY), Isolation.NONE, POLICY)
 
 

@@ -3,10 +3,11 @@
 
 from dataclasses import replace
 
-from nova_vp.core.types.policy import Homing, Policy
-from tests.unit.core.build import CHASE, CHASE_HURT, COMPUTE, STREAM, Host, uuid_of
+import pytest
 
-NO_HOMING = Policy(home_on_arrival=Homing.NEVER)
+from tests.unit.core.build import CHASE, CHASE_HURT, COMPUTE, STREAM, Host, Rates, uuid_of
+from tests.unit.core.wishful import NOBODY
+
 CHASE_REFERENCES_PER_S = CHASE.mips * 1e3 * CHASE.l2_mpki
 
 
@@ -17,7 +18,7 @@ def missing(share_ratio: float):
 
 
 def a_pair(neighbour) -> Host:
-    host = Host(policy=NO_HOMING)
+    host = Host(policy=NOBODY)
     host.add("victim", CHASE, cpus={0})
     host.add("neighbour", neighbour, cpus={0})
     host.ticks(40)
@@ -60,3 +61,16 @@ def test_who_always_missed_almost_enough_is_not_guilty_by_a_little_more():
 def test_who_cannot_be_hurt_remembers_nobody():
     host = a_pair(STREAM)
     assert host.state.undisturbed[uuid_of("neighbour")].pressures == {}
+
+
+def test_who_becomes_sensitive_knows_its_corunners_as_they_are():
+    """Its profile had no pressures while nobody could hurt it."""
+    host = Host(policy=replace(NOBODY, sensitive_hits_pki=10.0))
+    host.add("stream", STREAM, cpus={0})
+    host.add("vm", Rates(mips=16, l2_mpki=9.0, mpki=0.1, cpi=1.5), cpus={0})
+    host.ticks(5)
+    host.run("vm", Rates(mips=16, l2_mpki=12.0, mpki=0.1, cpi=1.5))
+    host.ticks(5)
+    profile = host.state.undisturbed[uuid_of("vm")]
+    assert profile.sensitivity.cache
+    assert profile.pressures[uuid_of("stream")] == pytest.approx(30 * 45 * 1000)

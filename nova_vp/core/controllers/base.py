@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a controller is, what it sees, and what it answers: all that a new one has to know.
+
+A controller is a class without data. What it remembers is a frozen value that the pipeline keeps
+for it, what the operator set is another one. It never learns of other controllers: it sees what
+stands, and what may be claimed.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+from nova_vp.core.model.host import Host
+from nova_vp.core.model.limits import LIMITS, PLACES, of_controller
+from nova_vp.core.model.what_if import WhatIfModel
+from nova_vp.core.types.action import Outcome
+from nova_vp.core.types.claim import (
+    Claim,
+    ClaimGroup,
+    ClaimKey,
+    PredictedLoss,
+    Release,
+    Setting,
+)
+from nova_vp.core.types.decision import NodeView
+from nova_vp.core.types.declaration import FlavorKey
+from nova_vp.core.types.knob import Knob
+from nova_vp.core.types.picture import Picture
+from nova_vp.core.types.policy import Mode, Policy
+from nova_vp.core.types.reason import Reason
+from nova_vp.core.types.state import CoreState
+
+
+@dataclass(frozen=True, slots=True)
+class NoSettings:
+    """Of a controller that has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoState:
+    """Of a controller that remembers nothing."""
+
+
+class View:
+    """What every controller sees in a tick. Nothing in it may be changed."""
+
+    def __init__(
+        self,
+        host: Host,
+        nodes: tuple[NodeView, ...],
+        picture: Picture,
+        core: CoreState,
+        policy: Policy,
+        grants: Callable[[Setting], bool],
+    ) -> None:
+        self.now_s = picture.at_s
+        self.host = host
+        self.nodes = nodes
+        self.picture = picture
+        self.core = core
+        """Without what controllers remember."""
+        self.policy = policy
+        self._grants = grants
+
+    @cached_property
+    def what_if(self) -> WhatIfModel:
+        """Made when it is first asked for: most ticks predict nothing."""
+        return WhatIfModel(self.host, self.picture.limits, self.policy)
+
+    def standing(self, name: str) -> Iterator[tuple[ClaimKey, Claim]]:
+        """A controller's own claims that stand, with guest and knob."""
+        for key, claims in self.core.claims.items():
+            own = of_controller(claims, name)
+            if own is not None:
+                yield key, own
+
+    def may_claim(self, guest_uuid: str, knob: Knob, name: str, rank: int) -> bool:
+        """Whether a knob with one owner is nobody's, or of a claim that yields to this rank."""
+        claims = self.core.claims
+        if not claims or knob in LIMITS:  # Asked for thousands of times where a plan is sought.
+            return True
+        return all(
+            one.controller == name or rank < one.reason.rank
+            for owned in (PLACES if knob in PLACES else (knob,))
+            for one in claims.get((guest_uuid, owned), ())
+        )
+
+    def grants(self, setting: Setting) -> bool:
+        """Whether the controller whose limit is binding would raise it so far, if asked."""
+        return self._grants(setting)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a controller says in a tick in which it ran. A claim of its own that is in none of its
+    groups ends; one to a place or to memory ends by its release."""
+
+    state: Any
+    groups: tuple[ClaimGroup, ...] = ()
+    releases: tuple[Release, ...] = ()
+
+
+class Controller:
+    """Base of all controllers; one object serves every tick and thread."""
+
+    name: ClassVar[str]
+    """That of its entry point and of its options, `[controller_<name>]`."""
+    summary: ClassVar[str]
+    """One sentence for the option that enables it."""
+    is_default: ClassVar[bool] = False
+    """It runs where the operator does not say which controllers do."""
+    needs_counters: ClassVar[bool] = True
+    """It does not run in a tick in which no server could be measured."""
+    settings: ClassVar[type] = NoSettings
+    """A frozen dataclass, each field an `option`."""
+    state: ClassVar[type] = NoState
+    """A frozen dataclass, each field with a default, of plain values, enums, tuples and mappings:
+    recordings write it down."""
+    reasons: ClassVar[tuple[Reason, ...]] = ()
+    flavor_keys: ClassVar[tuple[FlavorKey[Any], ...]] = ()
+
+    def run(self, view: View, state: Any, settings: Any) -> Answer:
+        """What it claims now. The claims that stand are in the view; `state` and `settings` are of
+        the kinds that it declares."""
+        raise NotImplementedError
+
+    def note(self, state: Any, outcome: Outcome, core: CoreState, settings: Any) -> Any:
+        """What became of an action of its own, or of one that raised a limit of its own: the state
+        with that in mind. Called once when it is applied or failed, and once when it is judged."""
+        return state
+
+    def grants(self, view: View, key: ClaimKey, claim: Claim, settings: Any) -> bool:
+        """Whether another controller may raise this limit of its own."""
+        return False
+
+    def places_newcomers(self, mode: Mode, settings: Any) -> bool:
+        """Whether it gives servers that arrive a place in that mode of the host."""
+        return False
+
+
+def restated(name: str, key: ClaimKey, claim: Claim) -> ClaimGroup:
+    """A limit that stands, claimed as before."""
+    guest_uuid, knob = key
+    return ClaimGroup(
+        controller=name,
+        guest_uuid=guest_uuid,
+        settings=(Setting(guest_uuid, knob, claim.value),),
+        domain_ids=(),
+        reason=claim.reason,
+        predicted_loss=PredictedLoss(0.0, 0.0),
+    )

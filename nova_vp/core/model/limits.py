@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Limits of a guest: which stand, what they come to together, and which of them is binding.
+
+Any controller may limit CPU, cache and memory bandwidth. What holds is the tightest claim, but
+never less than the guest's floor, and never more than Nova gave.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import cast
+
+from nova_vp.core.model.cpu_cap import quota_of
+from nova_vp.core.types.claim import Claim, ClaimKey
+from nova_vp.core.types.guest import Guest
+from nova_vp.core.types.knob import (
+    Applied,
+    Knob,
+    LlcShare,
+    MembwShare,
+    Quota,
+    Value,
+)
+from nova_vp.core.types.policy import Policy
+
+LIMITS = frozenset({Knob.CPU_CAP, Knob.LLC, Knob.MEMBW})
+PLACES = frozenset({Knob.PLACEMENT, Knob.MEMORY})
+"""vCPUs and memory belong together: who moves the one decides on the other."""
+
+Claims = Mapping[ClaimKey, tuple[Claim, ...]]
+
+
+def size(value: Value) -> float:
+    """Of a limit: cores of each vCPU, or a share of the host's cache or bandwidth."""
+    if isinstance(value, Quota):
+        return value.cores
+    return cast(LlcShare | MembwShare, value).ratio
+
+
+def binding(claims: Iterable[Claim]) -> Claim | None:
+    """The tightest; of two alike the one that stands longer."""
+    return min(claims, key=lambda one: (size(one.value), one.changed_at_s), default=None)
+
+
+def holding(knob: Knob, claims: Iterable[Claim]) -> Claim | None:
+    """The one that counts: of a limit the binding one, else that of its owner."""
+    return binding(claims) if knob in LIMITS else next(iter(claims), None)
+
+
+def value_from_nova(guest: Guest, knob: Knob, applied: Applied | None) -> Value:
+    """What stood there before us."""
+    held = applied.of(knob) if applied else None
+    return held.original if held else value_now(guest, knob)
+
+
+def value_now(guest: Guest, knob: Knob) -> Value:
+    """What stands on the host, as read back in this tick."""
+    match knob:
+        case Knob.PLACEMENT:
+            return guest.cpus
+        case Knob.CPU_CAP:
+            return guest.quota
+        case Knob.MEMORY:
+            return guest.memory_shares
+        case Knob.CPU_WEIGHT:
+            return guest.cpu_weight
+        case Knob.LLC:
+            return guest.llc
+        case _:
+            return guest.membw
+
+
+def floor_of(guest: Guest, knob: Knob, nova: Value, policy: Policy) -> Value:
+    """What no composition of claims goes below; for the CPU of a guest that is never capped, all
+    that Nova gave."""
+    if knob is Knob.LLC:
+        return LlcShare(policy.llc_floor_ratio)
+    if knob is Knob.MEMBW:
+        return MembwShare(policy.membw_floor_ratio)
+    own = cast(Quota, nova)
+    return own if guest.cap_floor_ratio is None else quota_of(own, guest.cap_floor_ratio)
+
+
+def compose(
+    guest: Guest, knob: Knob, claims: Iterable[Claim], nova: Value, policy: Policy
+) -> Value:
+    """What holds: min(Nova's value, max(floor, tightest claim)); of a knob with one owner, what
+    that one claims."""
+    tightest = holding(knob, claims)
+    if knob not in LIMITS:
+        return tightest.value if tightest else nova
+    if tightest is None or size(tightest.value) >= size(nova):
+        return nova
+    floor = floor_of(guest, knob, nova, policy)
+    return floor if size(floor) > size(tightest.value) else tightest.value
+
+
+def of_controller(claims: Iterable[Claim], name: str) -> Claim | None:
+    """What one controller claims of a knob."""
+    return next((one for one in claims if one.controller == name), None)

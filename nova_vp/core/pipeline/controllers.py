@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Running the enabled controllers, and giving each back what it remembers.
+
+A controller that did not run keeps its claims; one that ran and does not restate one loses it in
+the same tick, a place or memory apart, which it releases. What controllers know of each other goes
+through here: a request to raise a limit is answered by the controller whose limit it is.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from nova_vp.core.controllers.base import View
+from nova_vp.core.model.host import Host
+from nova_vp.core.model.limits import PLACES, of_controller, size
+from nova_vp.core.types.action import Outcome
+from nova_vp.core.types.claim import Claim, ClaimGroup, ClaimKey, Release, Setting
+from nova_vp.core.types.decision import NodeView
+from nova_vp.core.types.picture import Picture
+from nova_vp.core.types.policy import Policy
+from nova_vp.core.types.reason import REAPPLY
+from nova_vp.core.types.sample import Incomplete
+from nova_vp.core.types.state import CoreState
+
+_UNMEASURED = frozenset(
+    {Incomplete.UNREADABLE, Incomplete.PARTIAL, Incomplete.MULTIPLEXED, Incomplete.LATE}
+)
+"""The counters, or a tick that came late: silence about such a guest says nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """What the controllers said in one tick."""
+
+    groups: tuple[ClaimGroup, ...] = ()
+    releases: Mapping[str, tuple[Release, ...]] = field(default_factory=dict)
+    """By controller."""
+    ran: frozenset[str] = frozenset()
+    enabled: frozenset[str] = frozenset()
+    """Those that ran, and those that could not run in this tick."""
+
+
+def run_controllers(
+    state: CoreState,
+    host: Host,
+    nodes: tuple[NodeView, ...],
+    picture: Picture,
+    policy: Policy,
+) -> tuple[CoreState, View, Claimed]:
+    """What each of them claims; they do not know of each other."""
+    remembered = dict(state.controllers)
+    own = replace(state, controllers={})
+
+    def grants(setting: Setting) -> bool:
+        key = (setting.guest_uuid, setting.knob)
+        tighter = [
+            claim for claim in state.claims.get(key, ()) if size(claim.value) < size(setting.value)
+        ]
+        return bool(tighter) and all(_grants(claim, key) for claim in tighter)
+
+    def _grants(claim: Claim, key: ClaimKey) -> bool:
+        for controller, settings in policy.controllers:
+            if controller.name == claim.controller:
+                return bool(controller.grants(view, key, claim, settings))
+        return False
+
+    view = View(host, nodes, picture, own, policy, grants)
+    groups: list[ClaimGroup] = []
+    releases: dict[str, tuple[Release, ...]] = {}
+    ran = set()
+    is_poor = _is_poor(host)
+    for controller, settings in policy.controllers:
+        if controller.needs_counters and is_poor:
+            continue
+        before = remembered.get(controller.name)
+        answer = controller.run(view, controller.state() if before is None else before, settings)
+        remembered[controller.name] = answer.state
+        groups += answer.groups
+        releases[controller.name] = answer.releases
+        ran.add(controller.name)
+    enabled = frozenset(one.controller.name for one in policy.controllers)
+    claimed = Claimed(tuple(groups), releases, frozenset(ran), enabled)
+    return replace(state, controllers=remembered), view, claimed
+
+
+def _is_poor(host: Host) -> bool:
+    """Guests run, and none of them could be measured."""
+    seen = False
+    for uuid, guest in host.guests.items():
+        if guest.is_running:
+            if host.vps[uuid].incomplete not in _UNMEASURED:
+                return False
+            seen = True
+    return seen
+
+
+def end_unclaimed(state: CoreState, claimed: Claimed) -> CoreState:
+    """The claims without those that their controller, which ran, restates no more, and those of
+    controllers that are not enabled any longer."""
+    if not state.claims:
+        return state
+    stated = {
+        (group.controller, setting.guest_uuid, setting.knob)
+        for group in claimed.groups
+        for setting in group.settings
+    }
+    released = {
+        (name, *release) for name, releases in claimed.releases.items() for release in releases
+    }
+
+    def stands(key: ClaimKey, claim: Claim) -> bool:
+        if claim.controller not in claimed.ran:
+            return claim.controller in claimed.enabled
+        if key[1] in PLACES:
+            return (claim.controller, *key) not in released
+        return (claim.controller, *key) in stated or _is_unmeasured(state, key[0], claim)
+
+    kept = {
+        key: tuple(one for one in claims if stands(key, one))
+        for key, claims in state.claims.items()
+    }
+    if kept == state.claims:
+        return state
+    return replace(state, claims={key: claims for key, claims in kept.items() if claims})
+
+
+def _is_unmeasured(state: CoreState, guest_uuid: str, claim: Claim) -> bool:
+    concerned = (state.vps.get(uuid) for uuid in (guest_uuid, claim.victim_uuid) if uuid)
+    return any(vp is not None and vp.incomplete in _UNMEASURED for vp in concerned)
+
+
+def is_restated(state: CoreState, group: ClaimGroup) -> bool:
+    """It claims what stands, and nothing else."""
+
+    def stands(setting: Setting) -> bool:
+        claims = state.claims.get((setting.guest_uuid, setting.knob), ())
+        own = of_controller(claims, group.controller)
+        return own is not None and own.value == setting.value
+
+    if group.reason.is_revert or group.reason is REAPPLY or group.relaxes:
+        return False  # Of the pipeline, which has seen that it does not stand; or asks for more.
+    return bool(group.settings) and all(map(stands, group.settings))
+
+
+def note(state: CoreState, outcome: Outcome, names: Iterable[str], policy: Policy) -> CoreState:
+    """Tell these controllers what became of an action."""
+    remembered: dict[str, Any] = {}
+    for controller, settings in policy.controllers:
+        if controller.name in names:
+            before = state.controllers.get(controller.name)
+            own = controller.state() if before is None else before
+            remembered[controller.name] = controller.note(own, outcome, state, settings)
+    if not remembered:
+        return state
+    return replace(state, controllers={**state.controllers, **remembered})
