@@ -1,7 +1,7 @@
 # Everything a newcomer needs is `make demo` and `make test`; both install what they need.
 # Nothing that runs here gains from doing without: hundreds of tests start a process of ours.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: demo demo-down test lint unit unit-lane hosts-lane bus-lane services-lane alone software-pmu cover lab-test fault-test pair-test traits-test orphan-test escalation-test numa-test nova-matrix faults tempest api-fuzz rpc-fuzz bench venv docs screenshots install-test genconfig genpolicy packages
+.PHONY: demo demo-down test lint unit unit-lane hosts-lane bus-lane services-lane alone software-pmu cover rules removal-test lab-test fault-test pair-test traits-test orphan-test escalation-test numa-test nova-matrix faults tempest api-fuzz rpc-fuzz bench venv docs screenshots install-test genconfig genpolicy packages
 
 demo: venv
 	@.venv/bin/python -m testbed.lab.demo
@@ -11,7 +11,7 @@ demo-down:
 
 test: venv software-pmu
 	@$(MAKE) $(SIDE_BY_SIDE) lint $(LANES)
-	@$(MAKE) --no-print-directory alone lab-test
+	@$(MAKE) --no-print-directory alone rules lab-test
 
 venv: packages
 	@tools/make-venv
@@ -59,6 +59,14 @@ alone: venv
 cover: venv
 	.venv/bin/coverage run -m pytest -q tests/unit/core
 	.venv/bin/coverage report
+
+# Without each controller in turn, all unit tests and the documentation's build; half an hour.
+removal-test: venv
+	.venv/bin/python -m tests.removal
+
+# Every rule of the controllers is disabled in turn, in a copy: a test of its own must fail then.
+rules: venv
+	.venv/bin/python -m tests.rules
 
 # A failed test is repeated once, on a fresh lab. LAB_TESTS: some of its files.
 lab-test: venv
