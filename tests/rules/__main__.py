@@ -22,11 +22,13 @@ INDENT = " " * 5
 
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.rules", description=__doc__)
-    parser.add_argument("--only", metavar="NAME", help="rules with this in their name, or of it")
+    parser.add_argument(
+        "--only", metavar="NAME", help="of one controller, or with this in the name"
+    )
     parser.add_argument("--json", action="store_true", help="one line for programs")
     given = parser.parse_args(arguments)
     try:
-        rules = [rule for rule in all_rules(root) if is_named(rule, given.only)]
+        rules = named(all_rules(root), given.only)
     except Undeclared as faults:
         print(faults, file=sys.stderr)
         return 1
@@ -40,8 +42,12 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     return 0 if all(one.result == RED for one in found) else 1
 
 
-def is_named(rule: Rule, name: str | None) -> bool:
-    return name in (None, rule.controller) or str(name).lower() in rule.name.lower()
+def named(rules: Sequence[Rule], name: str | None) -> Sequence[Rule]:
+    """All, those of one controller, or those with this in their name."""
+    if name is None:
+        return rules
+    of_controller = [rule for rule in rules if rule.controller == name]
+    return of_controller or [rule for rule in rules if name.lower() in rule.name.lower()]
 
 
 class Progress:

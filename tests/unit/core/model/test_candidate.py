@@ -25,3 +25,15 @@ def test_who_changes_places_gets_no_cpu_that_another_one_gets_at_once():
     one, there = unit_of(seen, uuid_of("one")), seen.domains_of[uuid_of("other")]
     assert has_room(seen, there, one, taken={6})
     assert not has_room(seen, there, one, taken={6, 7})
+
+
+def test_of_those_who_move_together_only_who_has_an_allotment_is_narrowed():
+    host = Host(nodes_of(0, 1), NOBODY, knobs=ALL_KNOBS)
+    for name, cpus in (("narrow", {0}), ("wide", {0, 1})):
+        host.add(name, replace(BUSY, cores=0.5), cpus=cpus, node=0)
+    host.ticks(6)
+    seen = build_host(host.picture(), host.state.vps, host.state.undisturbed)
+    there = (frozenset({2, 3}),)
+    settings = [Setting(uuid_of(name), Knob.PLACEMENT, there) for name in ("narrow", "wide")]
+    narrow, wide = within_allotment(seen, settings)
+    assert (narrow.value, wide.value) == ((frozenset({2}),), there)

@@ -70,3 +70,8 @@ def test_the_first_share_stays_where_the_vcpus_are():
     host.tick()
     assert host.placement("vm") == {2, 3}
     assert shares(host) == pytest.approx({0: 0.25, 1: 0.75})
+
+
+def test_percentages_that_do_not_add_up_are_refused():
+    with pytest.raises(ValueError, match="adds up to 90"):
+        MEMORY_SPLIT.read("60,30")

@@ -57,3 +57,13 @@ def test_in_observe_no_home_is_proposed():
     host = Host(policy=POLICY, mode=Mode.OBSERVE)
     host.add("vm", COMPUTE)
     assert not any(d.actions or d.proposals for d in host.ticks(3))
+
+
+@pytest.mark.parametrize(
+    ("homing", "modes"),
+    [("never", set()), ("enforce", {Mode.ENFORCE}), ("always", set(Mode))],
+)
+def test_in_which_modes_it_says_that_it_places_newcomers(homing, modes):
+    [one] = with_numbers(POLICY, home_on_arrival=homing).controllers
+    placing = {mode for mode in Mode if one.controller.places_newcomers(mode, one.settings)}
+    assert placing == modes

@@ -10,10 +10,12 @@ from nova_vp.core.controllers.rebalance.declaration import REARRANGE
 from nova_vp.core.model.what_if import Gain
 from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.knob import Knob
+from nova_vp.core.types.policy import Enabled
 from nova_vp.core.types.reason import INEFFECTIVE
 from nova_vp.core.types.topology import LlcDomain, Topology
 from tests.policies import a_policy
 from tests.unit.core.build import ALL_KNOBS, CHASE, COMPUTE, STREAM, Host, Rates, nodes_of, uuid_of
+from tests.unit.core.wishful import Wishful, place
 
 POLICY = a_policy(controllers=("rebalance",))
 
@@ -267,3 +269,13 @@ def test_servers_of_one_vp_go_together():
     host.change("stream", allowed_cpus=frozenset(range(4)))
     host.until(REARRANGE)
     assert host.placement("mixed") == host.placement("sibling") == {4, 5, 6, 7}
+
+
+def test_who_belongs_to_a_controller_of_a_lower_rank_stays():
+    first = Wishful("first", 400)
+    controllers = (Enabled(first, first.settings()), *POLICY.controllers)
+    host = two_at_odds(beside=1)
+    host.policy = replace(POLICY, controllers=controllers)
+    first.wants(place((frozenset(range(4)),), uuid_of("mixed")))
+    moved = {c.guest_uuid for c in host.until(REARRANGE).changes}
+    assert uuid_of("mixed") not in moved

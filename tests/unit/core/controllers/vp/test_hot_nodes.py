@@ -179,3 +179,16 @@ def test_off_a_hot_controller_memory_goes_along_whoever_it_is():
     action = host.until(MOVE_AGGRESSOR)
     assert Knob.MEMORY in {c.knob for c in action.changes}
     assert host.nodes("victim") != host.nodes("storm")
+
+
+def test_a_suspect_that_left_is_not_tried():
+    """Its victim could not be seen since."""
+    host = a_node(0, 0, cap_floor_ratio=0.5)
+    break_out(host)
+    host.ticks(3)
+    host.rule = None
+    host.run("victim", replace(SENSITIVE, mips=0.01))
+    host.leave("storm")
+    decision = host.tick()
+    assert [d.suspects[0].guest_uuid for d in decision.detections] == [uuid_of("storm")]
+    assert uuid_of("storm") not in {r.guest_uuid for r in decision.refused}

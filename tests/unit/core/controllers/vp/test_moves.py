@@ -375,3 +375,15 @@ def test_while_two_victims_suspect_the_same_its_cap_is_tried_for_one_of_them():
     host.run("storm", replace(STREAM, cores=1.0))
     host.until(CAP)
     assert not any(d.actions for d in host.ticks(int(host.policy.effect_window_s)))
+
+
+def test_two_victims_of_one_aggressor_claim_the_same_once():
+    host = a_quiet_pair()
+    host.add("second", CHASE, cpus={0})
+    host.ticks(6)
+    onset(host)
+    host.run("second", CHASE_HURT)
+    decision = host.ticks(2)[-1]
+    assert len(decision.detections) == 2
+    assert [a.guest_uuid for a in decision.actions] == [uuid_of("neighbour")]
+    assert [r.rejection for r in decision.refused] == [Rejection.OUTRANKED]

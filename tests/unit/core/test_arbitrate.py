@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who gets a knob, and who is asked to let go of it."""
+
+from dataclasses import replace
+
+import pytest
+
+from nova_vp.core.controllers.base import View
+from nova_vp.core.model.cpu_cap import quota_of
+from nova_vp.core.model.host import build_host
+from nova_vp.core.model.limits import compose, floor_of
+from nova_vp.core.pipeline.arbitrate import arbitrate
+from nova_vp.core.types.claim import Claim, Setting
+from nova_vp.core.types.knob import CpuWeight, Knob, MembwShare, Quota
+from nova_vp.core.types.reason import Rejection
+from tests.unit.core.wishful import VM, World, cap
+
+
+def test_a_knob_that_does_not_compose_has_one_owner():
+    world = World()
+    weight = Setting(VM, Knob.CPU_WEIGHT, CpuWeight(200))
+    groups = [world.second.group(weight), world.first.group(weight)]
+    state, policy = world.host.state, world.host.policy
+    picture = world.host.picture()
+    host = build_host(picture, state.vps, state.undisturbed)
+    view = View(host, (), picture, state, policy, lambda setting: False)
+    granted, refused = arbitrate(groups, state, view)
+    assert [one.controller for one in granted] == ["first"]
+    assert [one.rejection for one in refused] == [Rejection.OUTRANKED]
+
+
+def test_what_its_one_owner_claims_is_what_holds():
+    world = World()
+    guest, policy = world.host.guest("vm"), world.host.policy
+    ours, nova = CpuWeight(200), CpuWeight(100)
+    claim = Claim("first", ours, world.first.reason, "first-1", 0.0)
+    assert compose(guest, Knob.CPU_WEIGHT, [claim], nova, policy) == ours
+    assert compose(guest, Knob.CPU_WEIGHT, [], nova, policy) == nova
+
+
+def test_a_controller_that_is_enabled_no_longer_raises_no_limit_for_another():
+    """Its claim ends in that tick by itself."""
+    world = World()
+    world.first.wants(cap(0.5))
+    world.first.wish.grants = True
+    world.host.tick()
+    world.host.policy = replace(world.host.policy, controllers=world.host.policy.controllers[1:])
+    world.second.wants(relaxes=[cap(0.6)])
+    assert [one.rejection for one in world.host.tick().refused] == [Rejection.NOT_RELAXED]
+
+
+def test_bandwidth_has_a_floor_too():
+    world = World()
+    world.first.wants(Setting(VM, Knob.MEMBW, MembwShare(0.01)))
+    world.host.tick()
+    guest, policy = world.host.guest("vm"), world.host.policy
+    assert guest.membw == floor_of(guest, Knob.MEMBW, MembwShare(), policy)
+    assert guest.membw.ratio == policy.membw_floor_ratio
+
+
+@pytest.mark.parametrize("own", [Quota(), Quota(80_000)])
+def test_all_that_nova_gave_is_no_cap(own):
+    assert quota_of(own, 1.0) == quota_of(own, 1.2) == own
