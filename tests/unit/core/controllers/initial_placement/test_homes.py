@@ -5,7 +5,7 @@ import pytest
 
 from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.topology import LlcDomain, Topology
-from tests.policies import a_policy, with_numbers
+from tests.policies import a_policy
 from tests.unit.core.build import (
     CHASE,
     COMPUTE,
@@ -136,7 +136,7 @@ def test_a_vp_whose_place_is_full_goes_on_elsewhere():
 
 @pytest.mark.parametrize("until", [Unmanaged.ORDERED_OUT, Unmanaged.LEAVING])
 def test_who_was_let_go_of_gets_a_home_again_once_it_is_opted_in_or_stays_after_all(until):
-    host = Host(nodes_of(0, 1), policy=with_numbers(POLICY, home_on_arrival="always"))
+    host = Host(nodes_of(0, 1), POLICY)
     uuid = host.add("vm", COMPUTE)
     host.tick()
     assert host.placement("vm") == {0, 1}

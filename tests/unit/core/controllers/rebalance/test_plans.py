@@ -279,3 +279,27 @@ def test_who_belongs_to_a_controller_of_a_lower_rank_stays():
     first.wants(place((frozenset(range(4)),), uuid_of("mixed")))
     moved = {c.guest_uuid for c in host.until(REARRANGE).changes}
     assert uuid_of("mixed") not in moved
+
+
+def test_several_steps_are_planned_and_claimed_together():
+    host = Host(nodes_of(0, 1, 2, 3), POLICY, knobs=ALL_KNOBS)
+    for number in (0, 1):
+        for name, rates in (("stream", STREAM), ("mixed", MIXED)):
+            cpus = {2 * number, 2 * number + 1}
+            host.add(f"{name}{number}", rates, cpus=cpus, node=number)
+    action = host.until(REARRANGE)
+    assert len({c.guest_uuid for c in action.changes}) >= 2
+    assert not any(host.share_a_cache(f"stream{number}", f"mixed{number}") for number in (0, 1))
+
+
+def test_whose_memory_may_not_come_back_yet_keeps_nobody_elses_away():
+    host = Host(nodes_of(0, 1), POLICY, knobs=ALL_KNOBS)
+    bound = frozenset({0, 1})
+    for name in ("stays", "comes"):
+        host.add(name, MIXED, cpus={0, 1}, node=1, allowed_cpus=bound)
+    host.tick()
+    left = ((frozenset({0}), host.now_s),)
+    vp = host.state.vps[uuid_of("stays")]._replace(left_nodes=left)
+    host.state = replace(host.state, vps={**host.state.vps, vp.guest_uuid: vp})
+    host.until(REARRANGE)
+    assert (host.nodes("stays"), host.nodes("comes")) == ({1}, {0})
