@@ -143,8 +143,10 @@ SPECS = (
 
 @functools.cache
 def by_key() -> Mapping[str, FlavorKey[Any]]:
-    """Those of the installed controllers too."""
-    return {spec.key: spec for spec in (*SPECS, *controllers.flavor_keys())}
+    """Those of the installed controllers too; none of them takes the place of one of these."""
+    of_controllers = {key.key: key for key in controllers.flavor_keys()}
+    ours: dict[str, FlavorKey[Any]] = {spec.key: spec for spec in SPECS}
+    return {**ours, **{key: one for key, one in of_controllers.items() if key not in ours}}
 
 
 class InvalidFlavorSpec(ValueError):
@@ -176,7 +178,7 @@ def fault(key: str, value: str) -> str | None:
         return refusal
     try:
         spec.read(value)
-    except ValueError:
+    except Exception:  # Of a controller of another package, whatever it raises.
         return refusal
     return None
 

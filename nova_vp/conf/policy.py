@@ -255,6 +255,16 @@ for _option in POLICY_OPTS:
     _option.mutable = True  # The core is given its numbers anew with every tick.
 
 
+class ControllerName(types.String):  # type: ignore[misc]
+    """Of an installed controller."""
+
+    def __call__(self, value: Any) -> str:
+        name = str(super().__call__(value))
+        if name not in controllers.installed():
+            raise ValueError(controllers.unknown(name))
+        return name
+
+
 def controllers_opt() -> cfg.Opt:
     """Which controllers there are is known once their packages are loaded."""
     known = controllers.installed()
@@ -262,7 +272,7 @@ def controllers_opt() -> cfg.Opt:
     return cfg.ListOpt(
         "controllers",
         default=list(controllers.by_default()),
-        item_type=types.String(choices=list(known)),
+        item_type=ControllerName(),
         mutable=True,
         help=f"Enabled controllers: {listed}.",
     )

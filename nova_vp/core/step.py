@@ -2,8 +2,9 @@
 """One tick's decision, stage by stage: start reading here.
 
 respect foreign changes -> measure -> detect -> revert -> verify -> controllers claim -> arbitrate
--> rate-limit -> plan -> permit -> escalate -> describe. Each stage goes from values to values in a
-module of its own; what they hand on travels in the decision, so that log, API and CLI agree.
+-> rate-limit -> plan (as far as the modes permit) -> escalate -> describe. Each stage goes from
+values to values in a module of its own; what they hand on travels in the decision, so that log, API
+and CLI agree.
 Controllers are `policy.controllers`: no stage knows which they are.
 `pipeline.confirm` notes what the host answered.
 """
@@ -18,7 +19,6 @@ from nova_vp.core.pipeline.copy_rate import copy_rates
 from nova_vp.core.pipeline.describe import describe, tabulate
 from nova_vp.core.pipeline.foreign import respect_foreign_changes
 from nova_vp.core.pipeline.ledger import end_lost, note_applied
-from nova_vp.core.pipeline.permit import permit
 from nova_vp.core.pipeline.plan import Plan, lost_places
 from nova_vp.core.pipeline.rate_limit import rate_limit
 from nova_vp.core.pipeline.revert import note_left_alone, revert
@@ -50,13 +50,12 @@ def step(state: CoreState, picture: Picture, policy: Policy) -> tuple[CoreState,
     plan = Plan(allowed, state, picture, policy)
     for action in plan.unchanging:
         state = note_applied(state, action, picture.at_s)
-    actions, proposals = permit(plan.actions, picture)
-    state = tabulate(state, after(host, picture, actions), picture.at_s, policy)
+    state = tabulate(state, after(host, picture, plan.actions), picture.at_s, policy)
     refused = outranked + deferred
     state, escalations = escalate(
         state, host, picture.limits, refused, claimed.groups, picture.at_s, policy
     )
-    decision = describe(state, host, picture, actions, proposals)
+    decision = describe(state, host, picture, plan.actions, plan.proposals)
     return state, replace(
         decision,
         refused=refused,

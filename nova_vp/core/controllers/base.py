@@ -87,7 +87,8 @@ class View:
         )
 
     def grants(self, setting: Setting) -> bool:
-        """Whether the controller whose limit is binding would raise it so far, if asked."""
+        """Whether all controllers with a tighter limit would raise it to this value; False where
+        nobody has one."""
         return self._grants(setting)
 
 

@@ -24,14 +24,16 @@ def _target(setting: Setting | Change) -> Value:
     return setting.value if isinstance(setting, Setting) else setting.to
 
 
-def is_change_allowed(setting: Setting, state: CoreState, now_s: float, policy: Policy) -> bool:
+def is_change_allowed(
+    setting: Setting, state: CoreState, controller: str, now_s: float, policy: Policy
+) -> bool:
     """Whether an action that is verified may make this change now, the budget apart: a plan of
     several steps waits as a whole if one of them may not."""
     vp = state.vps[setting.guest_uuid]
     return not (
         is_held_off(setting, state, now_s)
         or (setting.knob in PLACES and moved_lately(vp, now_s, policy))
-        or was_refused_lately(setting, vp, now_s, policy)
+        or was_refused_lately(setting, vp, controller, now_s, policy)
         or goes_back(setting, vp, now_s, policy)
     )
 
@@ -40,10 +42,13 @@ def is_held_off(setting: Setting, state: CoreState, now_s: float) -> bool:
     return state.held_off.get((setting.guest_uuid, setting.knob), now_s) > now_s
 
 
-def was_refused_lately(setting: Setting, vp: VpState, now_s: float, policy: Policy) -> bool:
-    """By the host, that will do the same a second later."""
+def was_refused_lately(
+    setting: Setting, vp: VpState, controller: str, now_s: float, policy: Policy
+) -> bool:
+    """By the host, to this controller: it will do the same a second later."""
     return any(
         outcome.result is Result.FAILED
+        and outcome.action.controller == controller
         and now_s - outcome.at_s < policy.move_hold_s
         and any(
             c.guest_uuid == vp.guest_uuid and c.knob is setting.knob for c in outcome.action.changes

@@ -5,25 +5,34 @@ Any controller may limit CPU, cache and memory bandwidth. What holds is the tigh
 never less than the guest's floor, and never more than Nova gave.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import cast
 
 from nova_vp.core.model.cpu_cap import quota_of
-from nova_vp.core.types.claim import Claim, ClaimKey
+from nova_vp.core.types.claim import Claim, ClaimKey, Setting
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.knob import (
+    WEIGHT_RANGES,
     Applied,
+    Cpus,
+    CpuWeight,
     Knob,
     LlcShare,
     MembwShare,
     Quota,
+    Shares,
     Value,
 )
 from nova_vp.core.types.policy import Policy
+from nova_vp.core.types.topology import Topology
 
 LIMITS = frozenset({Knob.CPU_CAP, Knob.LLC, Knob.MEMBW})
 PLACES = frozenset({Knob.PLACEMENT, Knob.MEMORY})
 """vCPUs and memory belong together: who moves the one decides on the other."""
+
+REST = 0.02
+"""Share of a guest's memory that may stay where it is."""
 
 Claims = Mapping[ClaimKey, tuple[Claim, ...]]
 
@@ -90,9 +99,54 @@ def compose(
     if tightest is None or size(tightest.value) >= size(nova):
         return nova
     floor = floor_of(guest, knob, nova, policy)
-    return floor if size(floor) > size(tightest.value) else tightest.value
+    if size(floor) <= size(tightest.value):
+        return tightest.value
+    return floor if size(floor) < size(nova) else nova
 
 
 def of_controller(claims: Iterable[Claim], name: str) -> Claim | None:
     """What one controller claims of a knob."""
     return next((one for one in claims if one.controller == name), None)
+
+
+def differs(one: Value, other: Value) -> bool:
+    """Memory is where it is wanted once all but a rest of it is: some pages cannot move."""
+    if one == other or not one or not other or not _is_memory(one):
+        return one != other
+    there = dict(cast(Shares, other))
+    return any(abs(share - there.get(node, 0.0)) > REST for node, share in cast(Shares, one))
+
+
+def _is_memory(value: Value) -> bool:
+    return isinstance(value[0], tuple)
+
+
+def is_valid(setting: Setting, guest: Guest, topology: Topology) -> bool:
+    """Whether it is a value that this guest can have: within Nova's CPUs, nodes that there are,
+    shares above nothing."""
+    value = setting.value
+    match setting.knob:
+        case Knob.PLACEMENT:
+            return _is_place(cast(Cpus, value), guest, topology)
+        case Knob.MEMORY:
+            shares = cast(Shares, value)
+            nodes = {node for node, _ in shares}
+            total = sum(share for _, share in shares)
+            return nodes <= set(topology.nodes) and math.isclose(total, 1.0, abs_tol=1e-6)
+        case Knob.CPU_CAP:
+            quota = cast(Quota, value)
+            return quota.quota_us > 0 and quota.period_us > 0
+        case Knob.CPU_WEIGHT:
+            weight = cast(CpuWeight, value)
+            bounds = WEIGHT_RANGES[weight.unit]
+            return bounds.least <= weight.number <= bounds.most
+        case _:
+            return 0.0 < cast(LlcShare | MembwShare, value).ratio <= 1.0
+
+
+def _is_place(cpus: Cpus, guest: Guest, topology: Topology) -> bool:
+    """One set for all vCPUs, or one each that are not all alike: that is how it is read back."""
+    bound = guest.allowed_cpus & topology.cpus
+    if not cpus or not all(one and one <= bound for one in cpus):
+        return False
+    return len(cpus) == 1 or (len(cpus) == guest.vcpus and len(set(cpus)) > 1)

@@ -12,11 +12,11 @@ from dataclasses import replace
 from typing import cast
 
 from nova_vp.core.controllers.base import View
-from nova_vp.core.model.limits import LIMITS, PLACES
+from nova_vp.core.model.limits import LIMITS, PLACES, is_valid, size
 from nova_vp.core.pipeline.controllers import is_restated
 from nova_vp.core.types.claim import Alternative, ClaimGroup, Setting
 from nova_vp.core.types.knob import Knob, Quota
-from nova_vp.core.types.reason import Rejection
+from nova_vp.core.types.reason import REAPPLY, Rejection
 from nova_vp.core.types.state import CoreState
 
 
@@ -32,15 +32,24 @@ def arbitrate(
         if not group.settings and not group.relaxes:
             victim = group.detection.victim_uuid if group.detection else None
             refused.extend(replace(one, victim_uuid=victim) for one in group.rejected)
+        elif not _are_here(group, view):
+            refused.append(refusal(group, Rejection.UNMANAGED))
         elif not is_restated(state, group):
             keys = {_owner_key(group, setting) for setting in group.settings}
-            why = Rejection.OUTRANKED if keys & owned else _why_not(group, view)
+            is_taken = keys & owned or _is_tightened(group, granted)
+            why = Rejection.OUTRANKED if is_taken else _why_not(group, view)
             if why is None:
                 owned |= keys
                 granted.append(group)
             else:
                 refused.append(refusal(group, why))
     return tuple(granted), tuple(refused)
+
+
+def _are_here(group: ClaimGroup, view: View) -> bool:
+    """All that it is about still run here."""
+    about = {group.guest_uuid, *(one.guest_uuid for one in (*group.settings, *group.relaxes))}
+    return about <= view.host.guests.keys()
 
 
 def _owner_key(group: ClaimGroup, setting: Setting) -> tuple[str, str]:
@@ -53,24 +62,43 @@ def _owner_key(group: ClaimGroup, setting: Setting) -> tuple[str, str]:
 
 
 def _why_not(group: ClaimGroup, view: View) -> Rejection | None:
-    if group.reason.is_revert:
+    if group.reason.is_revert or group.reason is REAPPLY:
         return None
-    for setting in (*group.settings, *group.relaxes):
-        guest, knob = view.host.guests.get(setting.guest_uuid), setting.knob
-        if guest is None or guest.unmanaged:
+    host, asked = view.host, (*group.settings, *group.relaxes)
+    if len({(one.guest_uuid, one.knob) for one in asked}) < len(asked):
+        return Rejection.INVALID
+    if any(one.knob not in LIMITS for one in group.relaxes):
+        return Rejection.INVALID
+    for setting in asked:
+        guest, knob = host.guests[setting.guest_uuid], setting.knob
+        if guest.unmanaged:
             return Rejection.UNMANAGED
-        if knob not in view.host.knobs:
+        if knob not in host.knobs:
             return Rejection.NO_SUCH_KNOB
         if knob is Knob.CPU_CAP and guest.cap_floor_ratio is None:
             return Rejection.NEVER_CAPPED
+        if not is_valid(setting, guest, host.topology):
+            return Rejection.INVALID
         if not view.may_claim(guest.uuid, knob, group.controller, group.reason.rank):
             return Rejection.OUTRANKED
     return None if all(map(view.grants, group.relaxes)) else Rejection.NOT_RELAXED
 
 
+def _is_tightened(group: ClaimGroup, granted: Iterable[ClaimGroup]) -> bool:
+    """It would raise what another group of this tick has just made tighter."""
+    return any(
+        (raised.guest_uuid, raised.knob) == (one.guest_uuid, one.knob)
+        and size(one.value) < size(raised.value)
+        for raised in group.relaxes
+        for other in granted
+        for one in other.settings
+    )
+
+
 def _precedence(group: ClaimGroup) -> tuple[int, float, int, str]:
     """The lower rank first, then the tighter cap, then the one that caps more guests."""
-    caps = [cast(Quota, s.value).cores for s in group.settings if s.knob is Knob.CPU_CAP]
+    quotas = (cast(Quota, s.value) for s in group.settings if s.knob is Knob.CPU_CAP)
+    caps = [quota.cores for quota in quotas if quota.period_us]
     return group.reason.rank, min(caps, default=0.0), -len(caps), group.guest_uuid
 
 

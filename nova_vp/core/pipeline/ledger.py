@@ -12,6 +12,7 @@ from nova_vp.core.model.limits import (
     LIMITS,
     PLACES,
     Claims,
+    differs,
     holding,
     of_controller,
     size,
@@ -46,7 +47,7 @@ def _stands(
     if applied is not None and applied.of(key[1]) is not None:
         return True
     # A place that Nova gave, too, is in no journal.
-    return key[1] in PLACES and claims[0].value == value_now(guest, key[1])
+    return key[1] in PLACES and not differs(claims[0].value, value_now(guest, key[1]))
 
 
 def end_of_guests(state: CoreState, guest_uuids: Collection[str]) -> CoreState:
@@ -129,12 +130,22 @@ def note_applied(state: CoreState, action: Action, at_s: float) -> CoreState:
     claims: Mapping[ClaimKey, tuple[Claim, ...]] = state.claims
     if action.claims:
         template = Claim(action.controller, (), action.reason, action.id, at_s, action.victim_uuid)
-        claims = with_claims(claims, action.controller, action.claims, template)
+        new = tuple(one for one in action.claims if not _stood_before(claims, action, one))
+        claims = with_claims(claims, action.controller, new, template)
     if action.relaxes:
         claims = relaxed(claims, action.relaxes, action.id, at_s)
     if not loosened and claims is state.claims:
         return state
     return replace(state, claims=claims, loosened_at_s={**state.loosened_at_s, **loosened})
+
+
+def _stood_before(claims: Claims, action: Action, setting: Setting) -> bool:
+    """The same controller claims it already, by an earlier action, and this one changes nothing of
+    it: to take this action back must not take that along."""
+    own = of_controller(claims.get((setting.guest_uuid, setting.knob), ()), action.controller)
+    changed = {(change.guest_uuid, change.knob) for change in action.changes}
+    is_changed = (setting.guest_uuid, setting.knob) in changed
+    return own is not None and own.value == setting.value and not is_changed
 
 
 def owners(state: CoreState, action: Action) -> frozenset[str]:

@@ -17,16 +17,18 @@ from nova_vp.core.model.limits import (
     PLACES,
     Claims,
     compose,
+    differs,
     holding,
     size,
     value_from_nova,
     value_now,
 )
 from nova_vp.core.pipeline.ledger import beside, relaxed
+from nova_vp.core.pipeline.permit import is_permitted
 from nova_vp.core.types.action import Action, Change, Renewal
 from nova_vp.core.types.claim import Claim, ClaimGroup, ClaimKey, PredictedLoss, Setting
 from nova_vp.core.types.guest import Guest
-from nova_vp.core.types.knob import Cpus, Held, Knob, Shares, Value, all_cpus
+from nova_vp.core.types.knob import Cpus, Held, Knob, Value, all_cpus
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Mode, Policy, tightest
 from nova_vp.core.types.reason import REAPPLY, RELEASED, REVOKED, Reason
@@ -34,8 +36,6 @@ from nova_vp.core.types.state import CoreState
 
 LEASE_S = 60.0
 """Of a limit: an agent that dies leaves none behind for longer."""
-REST = 0.02
-"""Share of a guest's memory that may stay where it is."""
 
 _NO_LOSS = PredictedLoss(0.0, 0.0)
 
@@ -50,17 +50,34 @@ class Plan:
         self._picture = picture
         self._policy = policy
         self._guests = {guest.uuid: guest for guest in picture.guests}
-        granted = tuple(groups)
-        self._claims = _claims_with(granted, state.claims, picture.at_s)
-        found = [self._action(group) for group in granted]
+        # What is only proposed counts for itself, and not for what the others come to.
+        self._claims = state.claims
+        alone = [(group, self._proposed(group)) for group in groups]
+        may = [group for group, action in alone if is_permitted(action, picture)]
+        proposed = [action for _, action in alone if not is_permitted(action, picture)]
+        self._claims = _claims_with(may, state.claims, picture.at_s)
+        found = [self._action(group) for group in may]
         turned = {(c.guest_uuid, c.knob) for action in found for c in action.changes}
-        found += self._outstanding(turned)
+        outstanding = list(self._outstanding(turned))
+        found += [action for action in outstanding if is_permitted(action, picture)]
+        proposed += [action for action in outstanding if not is_permitted(action, picture)]
         self.actions = tuple(action for action in found if action.changes)
+        self.proposals = tuple(action for action in proposed if action.changes)
         self.unchanging = tuple(action for action in found if action.claims and not action.changes)
         """Granted claims to what stands already, or that a tighter one covers: nothing has to be
         done for them to stand."""
         turned |= {(c.guest_uuid, c.knob) for action in found for c in action.changes}
         self.renewals = tuple(self._renewals(turned))
+
+    def _proposed(self, group: ClaimGroup) -> Action:
+        """As if it were the only one."""
+        standing, self._claims = (
+            self._claims,
+            _claims_with((group,), self._claims, self._picture.at_s),
+        )
+        action = self._action(group)
+        self._claims = standing
+        return action
 
     def _action(self, group: ClaimGroup) -> Action:
         detection = group.detection
@@ -122,14 +139,15 @@ class Plan:
             to = compose(guest, knob, claims, self._original(guest, knob), self._policy)
             if to != value_now(guest, knob):
                 action = self._restored(guest, knob, to, holding(knob, claims))
-                if action.reason is RELEASED or not self._was_refused(guest, knob, to):
+                if action.reason is RELEASED or not self._was_refused(action):
                     yield action
 
-    def _was_refused(self, guest: Guest, knob: Knob, to: Value) -> bool:
-        """By the host, that will do the same a second later; what gives back is tried all the
-        same."""
-        setting, vp = Setting(guest.uuid, knob, to), self._state.vps[guest.uuid]
-        return was_refused_lately(setting, vp, self._picture.at_s, self._policy)
+    def _was_refused(self, action: Action) -> bool:
+        """What gives back is tried all the same."""
+        [change] = action.changes
+        setting, vp = Setting(change.guest_uuid, change.knob, change.to), self._state.vps
+        now_s, policy = self._picture.at_s, self._policy
+        return was_refused_lately(setting, vp[change.guest_uuid], action.controller, now_s, policy)
 
     def _restored(self, guest: Guest, knob: Knob, to: Value, claim: Claim | None) -> Action:
         applied = self._picture.applied.get(guest.uuid)
@@ -212,18 +230,6 @@ def _why(change: Change, claim: Claim | None, held: Held | None) -> Reason:
     if claim is None or (change.knob in LIMITS and size(change.to) > size(change.now)):
         return RELEASED
     return REAPPLY if held is not None and held.value == change.to else claim.reason
-
-
-def differs(one: Value, other: Value) -> bool:
-    """Memory is where it is wanted once all but a rest of it is: some pages cannot move."""
-    if one == other or not one or not other or not _is_memory(one):
-        return one != other
-    there = dict(cast(Shares, other))
-    return any(abs(share - there.get(node, 0.0)) > REST for node, share in cast(Shares, one))
-
-
-def _is_memory(value: Value) -> bool:
-    return isinstance(value[0], tuple)
 
 
 def _plain(value: Value) -> list[object]:

@@ -52,7 +52,7 @@ def _why_not(
     if any(moved_lately(state.vps[uuid], now_s, policy) for uuid in moving):
         return Rejection.HOLD
     if any(
-        was_refused_lately(setting, state.vps[setting.guest_uuid], now_s, policy)
+        was_refused_lately(setting, state.vps[setting.guest_uuid], group.controller, now_s, policy)
         for setting in group.settings
     ):
         return Rejection.HOLD

@@ -10,10 +10,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from nova_vp.core.model.holds import unexpired
-from nova_vp.core.model.limits import value_now
+from nova_vp.core.model.limits import differs, value_now
 from nova_vp.core.pipeline.confirm import note_outcome
 from nova_vp.core.pipeline.ledger import end_of_guests, rolled_back
-from nova_vp.core.pipeline.plan import differs
 from nova_vp.core.pipeline.verify import not_again, undoing, value_before
 from nova_vp.core.types.action import Action, Change, Outcome, Result
 from nova_vp.core.types.claim import ClaimGroup, Setting

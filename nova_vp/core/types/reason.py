@@ -88,6 +88,8 @@ class Rejection(enum.Enum):
     GAINS_TOO_LITTLE = "predicted-gain-too-small"
     UNFAIR = "would-favour-one-over-another"
     UNMANAGED = "guest-unmanaged"
+    INVALID = "value-out-of-bounds"
+    """No value that the server can have, one knob twice, or a raise of what is no limit."""
     NO_SUCH_KNOB = "host-has-no-such-knob"
     NEVER_CAPPED = "flavor-allows-no-cap"
     AT_FLOOR = "cap-at-its-floor"

@@ -200,7 +200,7 @@ def _is_allowed(context: DecisionContext, setting: Setting) -> bool:
     view = context.view
     if not view.may_claim(setting.guest_uuid, setting.knob, NAME, REARRANGE.rank):
         return False
-    return is_change_allowed(setting, view.core, view.now_s, view.policy)
+    return is_change_allowed(setting, view.core, NAME, view.now_s, view.policy)
 
 
 def _has_failed(context: DecisionContext, plan: Plan) -> bool:
