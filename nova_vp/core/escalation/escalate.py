@@ -36,6 +36,7 @@ def escalate(
     policy: Policy,
 ) -> tuple[CoreState, tuple[Escalation, ...]]:
     """Those that are due, with the guests that could leave as soon as all are weighed."""
+    groups = tuple(group for group in groups if group.guest_uuid in host.guests)
     found = escalations(state, refused, groups, now_s, AHEAD * policy.escalate_after_s)
     short = _demands(groups)
     state = _weigh(state, host, limits, found, short, now_s, policy)

@@ -112,9 +112,17 @@ class Plan:
                 return None
             to = compose(guest, knob, claims, self._original(guest, knob), self._policy)
         # Memory may just have begun to move: what a person had reverted goes back in any case.
-        if group.reason is not REVOKED and not differs(to, now):
+        if group.reason is not REVOKED and not self._is_due(guest, knob, to):
             return None
         return self._turned(guest, knob, to, now)
+
+    def _is_due(self, guest: Guest, knob: Knob, to: Value) -> bool:
+        """Limits that come to the same are the same, however they are written: two controllers may
+        write one in turn. What Nova gave goes back exactly."""
+        now = value_now(guest, knob)
+        if knob in LIMITS and to != self._original(guest, knob):
+            return size(to) != size(now)
+        return differs(to, now)
 
     def _turned(self, guest: Guest, knob: Knob, to: Value, now: Value) -> Change:
         original = self._original(guest, knob)
@@ -137,7 +145,7 @@ class Plan:
                 continue
             claims, knob = self._claims.get(key, ()), key[1]
             to = compose(guest, knob, claims, self._original(guest, knob), self._policy)
-            if to != value_now(guest, knob):
+            if self._is_due(guest, knob, to):
                 action = self._restored(guest, knob, to, holding(knob, claims))
                 if action.reason is RELEASED or not self._was_refused(action):
                     yield action

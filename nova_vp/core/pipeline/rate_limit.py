@@ -11,6 +11,7 @@ from nova_vp.core.model.holds import (
     goes_back,
     is_held_off,
     moved_lately,
+    signature,
     was_refused_lately,
 )
 from nova_vp.core.model.limits import PLACES
@@ -58,6 +59,9 @@ def _why_not(
         return Rejection.HOLD
     if not reason.is_verified:
         return None
+    done = (group.detection.victim_uuid if group.detection else "", signature(group.settings))
+    if state.failed_actions.get(done, now_s) > now_s:
+        return Rejection.FAILED_BEFORE
     if any(
         goes_back(setting, state.vps[setting.guest_uuid], now_s, policy)
         for setting in group.settings

@@ -6,13 +6,28 @@ from dataclasses import replace
 
 import pytest
 
+from nova_vp.core.controllers.base import Answer, Controller
 from nova_vp.core.types.action import Outcome, Result
-from nova_vp.core.types.claim import Release, Setting
+from nova_vp.core.types.claim import ClaimGroup, Release, Setting
 from nova_vp.core.types.knob import NO_QUOTA, CpuWeight, Knob, LlcShare, Quota
 from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.reason import Rejection
 from tests.unit.core.build import uuid_of
-from tests.unit.core.wishful import ELSEWHERE, OTHER, PLACED, VM, World, cap, llc, place
+from tests.unit.core.hosts import NEIGHBOUR, a_hurt_pair
+from tests.unit.core.wishful import (
+    ELSEWHERE,
+    KNOBS,
+    NO_LOSS,
+    OTHER,
+    PLACED,
+    VM,
+    World,
+    a_reason,
+    cap,
+    enabled,
+    llc,
+    place,
+)
 
 
 def test_a_floor_above_novas_value_does_not_raise_it():
@@ -197,3 +212,43 @@ def test_one_set_for_each_vcpu_that_are_all_alike_is_refused():
     world.host.change("vm", vcpus=2)
     world.first.wants(place((frozenset({2, 3}), frozenset({2, 3}))))
     assert [one.rejection for one in world.host.tick().refused] == [Rejection.INVALID]
+
+
+def test_two_equal_caps_written_differently_do_not_take_turns():
+    world = World()
+    world.first.wants(Setting(VM, Knob.CPU_CAP, Quota(25_000, 50_000)))
+    world.second.wants(Setting(VM, Knob.CPU_CAP, Quota(50_000, 100_000)))
+    assert sum(len(d.actions) for d in world.host.ticks(30)) == 1
+    assert world.quota.cores == 0.5
+
+
+class Capper(Controller):
+    """Caps the neighbour for every detection, whether that ever helped or not."""
+
+    name = "capper"
+    reasons = (a_reason("capper-caps", 400, is_verified=True, is_counted=True),)
+
+    def run(self, view, state, settings):
+        found = [vp.detection for vp in view.host.vps.values() if vp.detection]
+        claims = (cap(0.5, NEIGHBOUR),)
+        groups = (
+            ClaimGroup("capper", NEIGHBOUR, claims, (), self.reasons[0], NO_LOSS, one)
+            for one in found
+            if one.suspects
+        )
+        return Answer(state, tuple(groups))
+
+
+def test_what_brought_nothing_is_not_done_again_within_the_hold():
+    host = a_hurt_pair(enabled(Capper()), cap_floor_ratio=0.1)
+    host.knobs = KNOBS
+    decisions = host.ticks(300)
+    assert [a.reason.code for d in decisions for a in d.actions].count("capper-caps") == 1
+    assert Rejection.FAILED_BEFORE in {one.rejection for one in decisions[-1].refused}
+
+
+def test_a_demand_of_a_guest_that_left_is_no_escalation():
+    world = World()
+    about = replace(world.first.group(cap(0.5)), guest_uuid=uuid_of("gone"), settings=())
+    world.first.wish.groups = (replace(about, unmet_since_s=0.0),)
+    assert world.host.tick().escalations == ()

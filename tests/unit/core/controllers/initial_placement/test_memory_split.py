@@ -46,7 +46,9 @@ def test_the_other_shares_go_to_the_nearest_nodes():
 
 
 def test_a_split_over_more_nodes_than_there_are_is_left_out():
-    assert shares(split_host(nodes_of(0, 1), "40,30,30")) == {0: 1.0}
+    host = split_host(nodes_of(0, 1), "40,30,30")
+    assert shares(host) == {0: 1.0}
+    assert host.placement("vm") == {0, 1}, "it is placed all the same"
 
 
 def test_memory_that_cannot_move_is_not_split():
