@@ -115,12 +115,12 @@ def end_unclaimed(state: CoreState, claimed: Claimed) -> CoreState:
             return (claim.controller, *key) not in released
         return (claim.controller, *key) in stated or _is_unmeasured(state, key[0], claim)
 
+    if all(stands(key, one) for key, claims in state.claims.items() for one in claims):
+        return state
     kept = {
         key: tuple(one for one in claims if stands(key, one))
         for key, claims in state.claims.items()
     }
-    if kept == state.claims:
-        return state
     return replace(state, claims={key: claims for key, claims in kept.items() if claims})
 
 

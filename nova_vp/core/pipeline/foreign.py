@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from nova_vp.core.model.limits import value_now
 from nova_vp.core.types.guest import Guest, Unmanaged
-from nova_vp.core.types.knob import Held, Knob
+from nova_vp.core.types.knob import Applied, Knob
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.state import CoreState
 
@@ -20,7 +20,7 @@ def respect_foreign_changes(
         for guest in picture.guests
         if (applied := picture.applied.get(guest.uuid))
         and guest.unmanaged is None
-        and any(_is_foreign(held, guest) for held in applied.held)
+        and _is_foreign(applied, guest)
     }
     generations = {guest.uuid: guest.generation for guest in picture.guests}
     kept = {u: g for u, g in state.foreign.items() if generations.get(u) == g}
@@ -31,11 +31,14 @@ def respect_foreign_changes(
     return replace(picture, guests=guests), replace(state, foreign=foreign), tuple(seen)
 
 
-def _is_foreign(held: Held, guest: Guest) -> bool:
+def _is_foreign(applied: Applied, guest: Guest) -> bool:
     """Where memory lies is never exactly as asked, and nobody else moves it."""
-    if held.knob is Knob.MEMORY:
-        return False
-    return value_now(guest, held.knob) not in (held.value, held.original)
+    for held in applied.held:  # Of every guest in every tick: without a generator.
+        if held.knob is not Knob.MEMORY:
+            now = value_now(guest, held.knob)
+            if now not in (held.value, held.original):
+                return True
+    return False
 
 
 def _left_alone(guest: Guest) -> Guest:

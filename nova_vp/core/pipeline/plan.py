@@ -138,7 +138,10 @@ class Plan:
         ended, a tighter one did, or the host lost what was set."""
         keys = dict.fromkeys(key for key in self._claims if key[1] not in PLACES)
         for uuid, applied in self._picture.applied.items():
-            keys |= dict.fromkeys((uuid, h.knob) for h in applied.held if h.knob not in PLACES)
+            for held in applied.held:
+                # By identity: an enum's own hash is many times slower, and most guests have a place.
+                if held.knob is not Knob.PLACEMENT and held.knob is not Knob.MEMORY:
+                    keys[uuid, held.knob] = None
         for key in keys:
             guest = self._guests.get(key[0])
             if guest is None or guest.unmanaged or key in turned:

@@ -22,7 +22,7 @@ from nova_vp.core.model.candidate import may_move_memory
 from nova_vp.core.model.host import DomainSet, Host, cpus_of
 from nova_vp.core.model.predict import predict
 from nova_vp.core.types.action import Outcome, Result
-from nova_vp.core.types.claim import Alternative, ClaimGroup, PredictedLoss, Setting
+from nova_vp.core.types.claim import Alternative, ClaimGroup, PredictedLoss, Release, Setting
 from nova_vp.core.types.guest import LET_GO_OF, Guest
 from nova_vp.core.types.knob import Knob, Shares
 from nova_vp.core.types.policy import Mode, Policy
@@ -55,7 +55,9 @@ class InitialPlacement(Controller):
 
     def run(self, view: View, state: Placed, settings: PlacementSettings) -> Answer:
         state = _with_known(view, state)
-        return Answer(state, tuple(initial_placement(view, state, settings)))
+        groups = tuple(initial_placement(view, state, settings))
+        # Once it is placed, others may find a better place.
+        return Answer(state, groups, tuple(Release(*key) for key, _ in view.standing(NAME)))
 
     def note(
         self, state: Placed, outcome: Outcome, core: CoreState, settings: PlacementSettings
