@@ -139,7 +139,7 @@ class Plan:
         keys = dict.fromkeys(key for key in self._claims if key[1] not in PLACES)
         for uuid, applied in self._picture.applied.items():
             for held in applied.held:
-                # By identity: an enum's own hash is many times slower, and most guests have a place.
+                # By identity: the hash of an enum is slow, and most guests have a place.
                 if held.knob is not Knob.PLACEMENT and held.knob is not Knob.MEMORY:
                     keys[uuid, held.knob] = None
         for key in keys:
