@@ -95,6 +95,19 @@ def test_a_victim_that_moved_in_vain_is_not_moved_there_again_within_the_hold():
     assert later[:1] == [MOVE_VICTIM], "the hold is over"
 
 
+def test_after_a_move_in_vain_the_next_best_place_is_tried():
+    host = Host(nodes_of(0, 0, 0), POLICY)
+    for name, cpus in (("neighbour", {0, 1}), ("one", {2, 3}), ("two", {4, 5})):
+        host.add(name, COMPUTE, cpus=cpus, unmanaged=Unmanaged.DEDICATED_CPUS)
+    host.add("victim", CHASE, cpus={0, 1})
+    host.ticks(6)
+    onset(host)
+    host.run("one", replace(STREAM, mips=2))
+    host.run("two", replace(STREAM, mips=3))
+    actions = [a for d in host.ticks(100) for a in d.actions if a.reason is MOVE_VICTIM]
+    assert [sorted(action.cpus) for action in actions] == [[2, 3], [4, 5]]
+
+
 def test_no_free_cpu_elsewhere_means_no_move_and_the_reason():
     host = a_quiet_pair()
     host.add("filler", replace(COMPUTE, cores=0.95), cpus={1})
