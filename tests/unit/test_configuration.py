@@ -28,7 +28,7 @@ WRONG = [
     ("[policy]\nhysteresis_ratio = soup", "hysteresis_ratio"),
     ("[bus]\nmin_publish_interval_s = nan", "min_publish_interval_s"),
     ("[vp_scheduler]\nstale_after_s = nan", "stale_after_s"),
-    ("[policy]\ncontrollers = soup", "Valid values are"),
+    ("[policy]\ncontrollers = soup", "'soup' is not an installed controller"),
 ]
 FORMER = [
     (name, field)
