@@ -18,7 +18,6 @@ from nova_vp.core.types.reason import Reason
 from nova_vp.core.types.sample import Reading
 
 _FEW = 3
-ALL_CONTROLLERS = tuple(installed().values())
 
 
 def values_of(kind: Any) -> st.SearchStrategy[Any]:
@@ -45,7 +44,10 @@ def _plain_values_of(kind: Any) -> st.SearchStrategy[Any]:
         return st.sampled_from(list(reasons().values()))
     if kind is Enabled:
         return st.one_of(
-            [st.builds(Enabled, st.just(one), values_of(one.settings)) for one in ALL_CONTROLLERS]
+            [
+                st.builds(Enabled, st.just(one), values_of(one.settings))
+                for one in installed().values()
+            ]
         )
     if kind is type(None):
         return st.none()
@@ -69,7 +71,7 @@ def _fields_of(kind: type) -> dict[str, st.SearchStrategy[Any]]:
 
 def controller_states() -> st.SearchStrategy[Mapping[str, Any]]:
     """What any of the installed controllers remember."""
-    known = {one.name: values_of(one.state) for one in ALL_CONTROLLERS}
+    known = {one.name: values_of(one.state) for one in installed().values()}
     return st.fixed_dictionaries({}, optional=known)
 
 

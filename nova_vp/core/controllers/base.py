@@ -6,13 +6,13 @@ for it, what the operator set is another one. It never learns of other controlle
 stands, and what may be claimed.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
 from nova_vp.core.model.host import Host
-from nova_vp.core.model.limits import LIMITS, PLACES, of_controller
+from nova_vp.core.model.limits import LIMITS, PLACES, of_controller, size
 from nova_vp.core.model.what_if import WhatIfModel
 from nova_vp.core.types.action import Outcome
 from nova_vp.core.types.claim import (
@@ -52,7 +52,6 @@ class View:
         picture: Picture,
         core: CoreState,
         policy: Policy,
-        grants: Callable[[Setting], bool],
     ) -> None:
         self.now_s = picture.at_s
         self.host = host
@@ -61,7 +60,6 @@ class View:
         self.core = core
         """Without what controllers remember."""
         self.policy = policy
-        self._grants = grants
 
     @cached_property
     def what_if(self) -> WhatIfModel:
@@ -89,7 +87,17 @@ class View:
     def grants(self, setting: Setting) -> bool:
         """Whether all controllers with a tighter limit would raise it to this value; False where
         nobody has one."""
-        return self._grants(setting)
+        key = (setting.guest_uuid, setting.knob)
+        tighter = [
+            one for one in self.core.claims.get(key, ()) if size(one.value) < size(setting.value)
+        ]
+        return bool(tighter) and all(self._is_granted(key, claim) for claim in tighter)
+
+    def _is_granted(self, key: ClaimKey, claim: Claim) -> bool:
+        return any(
+            controller.name == claim.controller and controller.grants(self, key, claim, settings)
+            for controller, settings in self.policy.controllers
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 
 A controller that did not run keeps its claims; one that ran and does not restate one loses it in
 the same tick, a place or memory apart, which it releases. What controllers know of each other goes
-through here: a request to raise a limit is answered by the controller whose limit it is.
+through the view: a request to raise a limit is answered by the controller whose limit it is.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ from typing import Any
 
 from nova_vp.core.controllers.base import View
 from nova_vp.core.model.host import Host
-from nova_vp.core.model.limits import PLACES, of_controller, size
+from nova_vp.core.model.limits import PLACES, of_controller
 from nova_vp.core.types.action import Outcome
 from nova_vp.core.types.claim import Claim, ClaimGroup, ClaimKey, Release, Setting
 from nova_vp.core.types.decision import NodeView
@@ -49,22 +49,7 @@ def run_controllers(
 ) -> tuple[CoreState, View, Claimed]:
     """What each of them claims; they do not know of each other."""
     remembered = dict(state.controllers)
-    own = replace(state, controllers={})
-
-    def grants(setting: Setting) -> bool:
-        key = (setting.guest_uuid, setting.knob)
-        tighter = [
-            claim for claim in state.claims.get(key, ()) if size(claim.value) < size(setting.value)
-        ]
-        return bool(tighter) and all(_grants(claim, key) for claim in tighter)
-
-    def _grants(claim: Claim, key: ClaimKey) -> bool:
-        for controller, settings in policy.controllers:
-            if controller.name == claim.controller:
-                return bool(controller.grants(view, key, claim, settings))
-        return False
-
-    view = View(host, nodes, picture, own, policy, grants)
+    view = View(host, nodes, picture, replace(state, controllers={}), policy)
     groups: list[ClaimGroup] = []
     releases: dict[str, tuple[Release, ...]] = {}
     ran = set()

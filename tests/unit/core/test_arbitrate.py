@@ -23,7 +23,7 @@ def test_a_knob_that_does_not_compose_has_one_owner():
     state, policy = world.host.state, world.host.policy
     picture = world.host.picture()
     host = build_host(picture, state.vps, state.undisturbed)
-    view = View(host, (), picture, state, policy, lambda setting: False)
+    view = View(host, (), picture, state, policy)
     granted, refused = arbitrate(groups, state, view)
     assert [one.controller for one in granted] == ["first"]
     assert [one.rejection for one in refused] == [Rejection.OUTRANKED]

@@ -112,7 +112,7 @@ def test_it_goes_back_to_no_cpu_that_it_left_within_the_hold(age_s, cpu):
     left = host.state.vps[worker]._replace(left=((frozenset({1}), now_s - age_s),))
     seen = build_host(host.picture(), {worker: left}, host.state.undisturbed)
     picture = replace(host.picture(), at_s=now_s)
-    view = View(seen, (), picture, host.state, POLICY, lambda setting: False)
+    view = View(seen, (), picture, host.state, POLICY)
     context = DecisionContext(view, settings_of(POLICY, "merlin"), frozenset())
     [grown] = local_cpus(context, seen.guests[worker])
     assert grown.settings[0].value == (frozenset({0, cpu}),)
