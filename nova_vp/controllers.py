@@ -25,13 +25,13 @@ LOG = logging.getLogger(__name__)
 NAMESPACE = "nova_vp.controllers"
 
 
-class ControllerUnavailable(Exception):
-    """No such controller, or one that cannot be used. The message says what to do."""
-
-
 _OWN = "nova_vp.core.controllers."
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _KINDS = (int, float, bool, str)
+
+
+class ControllerUnavailable(Exception):
+    """No such controller, or one that cannot be used. The message says what to do."""
 
 
 @functools.cache
@@ -171,11 +171,6 @@ def with_controllers(policy: Policy, names: Iterable[str]) -> Policy:
     return dataclasses.replace(
         policy, controllers=tuple(Enabled(one, one.settings()) for one in found)
     )
-
-
-def default_policy(**numbers: Any) -> Policy:
-    """What an installation without any configuration has, but for these numbers."""
-    return with_controllers(Policy(**numbers), by_default())
 
 
 def with_settings(policy: Policy, name: str, **values: Any) -> Policy:

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """When a setting may be changed again: holds between moves, no way back, no failed change twice."""
 
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar, cast
 
 from nova_vp.core.model.limits import PLACES
 from nova_vp.core.types.action import Change, Result
 from nova_vp.core.types.claim import Setting
-from nova_vp.core.types.knob import Cpus, Knob, Value, all_cpus, nodes_of
+from nova_vp.core.types.knob import Cpus, Knob, Value, all_cpus, nodes_of, plain
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.state import CoreState, VpState
 
@@ -16,8 +17,18 @@ _Key = TypeVar("_Key")
 
 
 def signature(settings: Iterable[Setting | Change]) -> int:
-    """What makes two groups of settings the same one."""
-    return hash(frozenset((s.guest_uuid, s.knob, _target(s)) for s in settings))
+    """What makes two groups of settings the same one, in every process: recordings keep it."""
+    parts = sorted((s.guest_uuid, s.knob.value, repr(plain(_target(s)))) for s in settings)
+    return zlib.crc32(repr(parts).encode())
+
+
+def failed_lately(
+    victim_uuid: str, settings: Iterable[Setting], state: CoreState, now_s: float
+) -> bool:
+    """It was done for this victim ("": for nobody) and brought nothing: something else is sought,
+    for the hold time."""
+    failed = state.failed_actions
+    return bool(failed) and failed.get((victim_uuid, signature(settings)), now_s) > now_s
 
 
 def _target(setting: Setting | Change) -> Value:

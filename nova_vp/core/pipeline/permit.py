@@ -16,10 +16,14 @@ def mode_of(action: Action, host: Mode, ordered: Mapping[str, Mode]) -> Mode:
     return tightest(host, *(ordered.get(uuid, host) for uuid in touched))
 
 
-def is_permitted(action: Action, picture: Picture) -> bool:
+def modes_of(picture: Picture) -> Mapping[str, Mode]:
+    """Those ordered for single servers, by UUID."""
+    return {guest.uuid: guest.mode for guest in picture.guests if guest.mode}
+
+
+def is_permitted(action: Action, picture: Picture, ordered_modes: Mapping[str, Mode]) -> bool:
     """Whether the modes let us do it now."""
-    modes = {guest.uuid: guest.mode for guest in picture.guests if guest.mode}
-    ordered = mode_of(action, Mode.ENFORCE, modes)
+    ordered = mode_of(action, Mode.ENFORCE, ordered_modes)
     mode = tightest(picture.mode, ordered)
     if mode is Mode.ENFORCE or action.reason is REVOKED:
         return True

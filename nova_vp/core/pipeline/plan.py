@@ -24,11 +24,11 @@ from nova_vp.core.model.limits import (
     value_now,
 )
 from nova_vp.core.pipeline.ledger import beside, relaxed
-from nova_vp.core.pipeline.permit import is_permitted
+from nova_vp.core.pipeline.permit import is_permitted, modes_of
 from nova_vp.core.types.action import Action, Change, Renewal
 from nova_vp.core.types.claim import Claim, ClaimGroup, ClaimKey, PredictedLoss, Setting
 from nova_vp.core.types.guest import Guest
-from nova_vp.core.types.knob import Cpus, Held, Knob, Value, all_cpus
+from nova_vp.core.types.knob import Cpus, Held, Knob, Value, all_cpus, plain
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Mode, Policy, tightest
 from nova_vp.core.types.reason import REAPPLY, RELEASED, REVOKED, Reason
@@ -50,17 +50,16 @@ class Plan:
         self._picture = picture
         self._policy = policy
         self._guests = {guest.uuid: guest for guest in picture.guests}
+        self._modes = modes_of(picture)
         # What is only proposed counts for itself, and not for what the others come to.
-        self._claims = state.claims
         alone = [(group, self._proposed(group)) for group in groups]
-        may = [group for group, action in alone if is_permitted(action, picture)]
-        proposed = [action for _, action in alone if not is_permitted(action, picture)]
+        may = [group for group, action in alone if self._is_permitted(action)]
+        proposed = [action for _, action in alone if not self._is_permitted(action)]
         self._claims = _claims_with(may, state.claims, picture.at_s)
-        found = [self._action(group) for group in may]
+        found = [self._action(group, self._claims) for group in may]
         turned = {(c.guest_uuid, c.knob) for action in found for c in action.changes}
-        outstanding = list(self._outstanding(turned))
-        found += [action for action in outstanding if is_permitted(action, picture)]
-        proposed += [action for action in outstanding if not is_permitted(action, picture)]
+        for action in self._outstanding(turned):
+            (found if self._is_permitted(action) else proposed).append(action)
         self.actions = tuple(action for action in found if action.changes)
         self.proposals = tuple(action for action in proposed if action.changes)
         self.unchanging = tuple(action for action in found if action.claims and not action.changes)
@@ -69,19 +68,16 @@ class Plan:
         turned |= {(c.guest_uuid, c.knob) for action in found for c in action.changes}
         self.renewals = tuple(self._renewals(turned))
 
+    def _is_permitted(self, action: Action) -> bool:
+        return is_permitted(action, self._picture, self._modes)
+
     def _proposed(self, group: ClaimGroup) -> Action:
         """As if it were the only one."""
-        standing, self._claims = (
-            self._claims,
-            _claims_with((group,), self._claims, self._picture.at_s),
-        )
-        action = self._action(group)
-        self._claims = standing
-        return action
+        return self._action(group, _claims_with((group,), self._state.claims, self._picture.at_s))
 
-    def _action(self, group: ClaimGroup) -> Action:
+    def _action(self, group: ClaimGroup, claims: Claims) -> Action:
         detection = group.detection
-        changes = (self._change(group, one) for one in (*group.settings, *group.relaxes))
+        changes = (self._change(group, one, claims) for one in (*group.settings, *group.relaxes))
         return Action(
             id=self._id(group),
             controller=group.controller,
@@ -102,15 +98,15 @@ class Plan:
             ignores_mode=group.ignores_mode,
         )
 
-    def _change(self, group: ClaimGroup, setting: Setting) -> Change | None:
+    def _change(self, group: ClaimGroup, setting: Setting, claims: Claims) -> Change | None:
         """None: nothing to do for it now."""
         guest, knob = self._guests[setting.guest_uuid], setting.knob
         to, now = setting.value, value_now(guest, knob)
         if knob not in PLACES:
-            claims = self._claims.get((guest.uuid, knob), ())
-            if not _is_effective(group, knob, claims):
+            for_knob = claims.get((guest.uuid, knob), ())
+            if not _is_effective(group, knob, for_knob):
                 return None
-            to = compose(guest, knob, claims, self._original(guest, knob), self._policy)
+            to = compose(guest, knob, for_knob, self._original(guest, knob), self._policy)
         # Memory may just have begun to move: what a person had reverted goes back in any case.
         if group.reason is not REVOKED and not self._is_due(guest, knob, to):
             return None
@@ -203,7 +199,7 @@ class Plan:
         guest = self._guests[group.guest_uuid]
         since_s = group.detection.since_s if group.detection else 0.0
         settings = [
-            (s.guest_uuid, s.knob.value, _plain(s.value)) for s in (*group.settings, *group.relaxes)
+            (s.guest_uuid, s.knob.value, plain(s.value)) for s in (*group.settings, *group.relaxes)
         ]
         when = (self._picture.epoch, self._state.vps[guest.uuid].actions_done, since_s)
         meaning = (group.reason.code, guest.uuid, guest.generation, settings, when)
@@ -241,11 +237,6 @@ def _why(change: Change, claim: Claim | None, held: Held | None) -> Reason:
     if claim is None or (change.knob in LIMITS and size(change.to) > size(change.now)):
         return RELEASED
     return REAPPLY if held is not None and held.value == change.to else claim.reason
-
-
-def _plain(value: Value) -> list[object]:
-    """In one order, whatever order a set has."""
-    return [sorted(part) if isinstance(part, frozenset) else part for part in value]
 
 
 def _evidence(group: ClaimGroup) -> Mapping[str, float]:

@@ -8,10 +8,10 @@ must always be possible.
 from collections.abc import Iterable
 
 from nova_vp.core.model.holds import (
+    failed_lately,
     goes_back,
     is_held_off,
     moved_lately,
-    signature,
     was_refused_lately,
 )
 from nova_vp.core.model.limits import PLACES
@@ -59,8 +59,8 @@ def _why_not(
         return Rejection.HOLD
     if not reason.is_verified:
         return None
-    done = (group.detection.victim_uuid if group.detection else "", signature(group.settings))
-    if state.failed_actions.get(done, now_s) > now_s:
+    victim_uuid = group.detection.victim_uuid if group.detection else ""
+    if failed_lately(victim_uuid, group.settings, state, now_s):
         return Rejection.FAILED_BEFORE
     if any(
         goes_back(setting, state.vps[setting.guest_uuid], now_s, policy)

@@ -149,6 +149,11 @@ def all_cpus(cpus: Cpus) -> frozenset[int]:
     return cpus[0] if len(cpus) == 1 else frozenset().union(*cpus)
 
 
+def plain(value: Value) -> list[object]:
+    """In one order, whatever order a set has."""
+    return [sorted(part) if isinstance(part, frozenset) else part for part in value]
+
+
 def nodes_of(value: Value, at_least: float = 0.0) -> frozenset[int]:
     """Where a MEMORY value has at least such a share."""
     return frozenset(node for node, share in cast(Shares, value) if share >= at_least)

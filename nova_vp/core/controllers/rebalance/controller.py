@@ -33,7 +33,7 @@ from nova_vp.core.model.candidate import (
     within_allotment,
 )
 from nova_vp.core.model.cost import price
-from nova_vp.core.model.holds import is_change_allowed, signature
+from nova_vp.core.model.holds import failed_lately, is_change_allowed
 from nova_vp.core.model.host import DomainSet, Host, cpus_of
 from nova_vp.core.model.what_if import Gain, Location, WhatIfModel
 from nova_vp.core.types.action import Outcome, Result
@@ -205,11 +205,8 @@ def _is_allowed(context: DecisionContext, setting: Setting) -> bool:
 
 def _has_failed(context: DecisionContext, plan: Plan) -> bool:
     """It was made lately and brought nothing: the next best one is sought."""
-    failed = context.view.core.failed_actions
-    if not failed:
-        return False
-    key = ("", signature(plan.settings.values()))
-    return failed.get(key, context.view.now_s) > context.view.now_s
+    view = context.view
+    return failed_lately("", plan.settings.values(), view.core, view.now_s)
 
 
 def _best_plan(context: DecisionContext) -> Plan | None:

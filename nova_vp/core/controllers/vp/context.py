@@ -12,7 +12,7 @@ from nova_vp.core.controllers.base import View
 from nova_vp.core.controllers.vp.declaration import MOVE_AGGRESSOR, NAME, CapHistory, VpSettings
 from nova_vp.core.model.candidate import AcceptanceLimits, Candidate, within_allotment
 from nova_vp.core.model.cost import price
-from nova_vp.core.model.holds import signature
+from nova_vp.core.model.holds import failed_lately
 from nova_vp.core.model.host import DomainSet, Host
 from nova_vp.core.model.what_if import WhatIfModel
 from nova_vp.core.types.claim import Alternative, ClaimGroup, PredictedLoss
@@ -72,8 +72,9 @@ class DecisionContext:
         rank stands in the way of."""
         found = []
         for candidate in candidates:
-            key = (detection.victim_uuid, signature(candidate.settings))
-            has_failed = self.state.failed_actions.get(key, self.now_s) > self.now_s
+            has_failed = failed_lately(
+                detection.victim_uuid, candidate.settings, self.state, self.now_s
+            )
             if not has_failed and self._may_claim(candidate):
                 found.append(candidate)
                 continue
