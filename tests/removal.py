@@ -87,18 +87,19 @@ def failures(name: str, folder: Path, *, is_quick: bool) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", choices=own(), default=own(), metavar="NAME")
+    parser.add_argument("names", nargs="*", choices=own(), metavar="NAME")
     parser.add_argument("--quick", action="store_true", help="the tests of the core alone")
     asked = parser.parse_args()
+    names = asked.names or own()
     with tempfile.TemporaryDirectory() as folder:
         found = [
             text
-            for name in asked.names
+            for name in names
             for text in failures(name, Path(folder), is_quick=asked.quick)
         ]
     for text in found:
         print(text)
-    for name in asked.names:
+    for name in names:
         is_fine = not any(text.startswith(f"without {name}:") for text in found)
         print(f"without {name:<20} {'passes' if is_fine else 'FAILS'}")
     return 1 if found else 0
