@@ -93,9 +93,7 @@ def main() -> int:
     names = asked.names or own()
     with tempfile.TemporaryDirectory() as folder:
         found = [
-            text
-            for name in names
-            for text in failures(name, Path(folder), is_quick=asked.quick)
+            text for name in names for text in failures(name, Path(folder), is_quick=asked.quick)
         ]
     for text in found:
         print(text)
