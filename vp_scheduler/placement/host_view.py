@@ -5,6 +5,7 @@ Readers take no lock: an entry is an immutable value that is replaced as a whole
 judged by this process's monotonic clock, so that no host's clock matters.
 """
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -14,9 +15,11 @@ from nova_vp.core.types.policy import Policy
 from vp_scheduler.ingest.message_filter import KnownHosts, RejectedMessage
 from vp_scheduler.ingest.profile_cache import ProfileCache
 from vp_scheduler.placement.host_digest import HostDigest, read_digest
+from vp_scheduler.placement.recency import Recency
 
+LOG = logging.getLogger(__name__)
 MAX_HOSTS = 20_000
-"""Beyond this somebody invents host names; fresh ones are then no longer let in."""
+"""Beyond this somebody invents host names, unless some are stale."""
 
 
 class HostView:
@@ -35,6 +38,8 @@ class HostView:
         self._good_enough_ratio = good_enough_ratio
         self._lock = threading.Lock()
         self._digests: dict[str, HostDigest] = {}
+        self._recency = Recency(stale_after_s)
+        self._is_crowded = False
         self.learned = ProfileCache(stale_after_s, clock)
         """Of servers' flavors and images; no host's, but it comes the same way."""
 
@@ -48,9 +53,32 @@ class HostView:
             current = self.get(digest.host)
             if current and not digest.version.is_newer_than(current.version):
                 raise RejectedMessage(f"{digest.host}: late or duplicated")
+            now_s = self._clock()
             if digest.host not in self._digests and len(self._digests) >= MAX_HOSTS:
-                raise RejectedMessage(f"{digest.host}: more than {MAX_HOSTS} hosts")
+                self._make_room(digest.host, now_s)
+            self._recency.note(digest.host, now_s, is_fresh=current is not None)
             self._digests[digest.host] = digest
+
+    def _make_room(self, host: str, now_s: float) -> None:
+        """Raises RejectedMessage: every known host is fresh and was heard more than once."""
+        unused = self._recency.longest_stale(now_s)
+        if unused is None:
+            self._warn_of_crowd()
+            unused = self._recency.longest_heard_once()
+        if unused is None:
+            raise RejectedMessage(f"{host}: more than {MAX_HOSTS} hosts")
+        self._recency.forget(unused)
+        del self._digests[unused]
+
+    def _warn_of_crowd(self) -> None:
+        if not self._is_crowded:
+            LOG.warning(
+                "more than %d hosts publish digests: hosts that were heard once are forgotten for"
+                " new ones; if names are invented, list the real hosts in [vp_scheduler]"
+                " known_hosts",
+                MAX_HOSTS,
+            )
+        self._is_crowded = True
 
     def get(self, host: str) -> HostDigest | None:
         """The fresh digest of a host; None: nothing is known of it."""

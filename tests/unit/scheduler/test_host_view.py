@@ -118,16 +118,95 @@ def test_only_known_hosts_are_listened_to(clock: Clock) -> None:
     assert seen(view, "vp2") is None
 
 
-def test_invented_hosts_do_not_fill_the_memory(
-    view: HostView, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def small_view(view: HostView, monkeypatch: pytest.MonkeyPatch) -> HostView:
+    """With room for three hosts."""
+    monkeypatch.setattr(host_view, "MAX_HOSTS", 3)
+    return view
+
+
+def hear(view: HostView, *hosts: str, times: int = 1) -> None:
+    for host in hosts:
+        for _ in range(times):
+            epoch, sequence = seen(view, host) or (1, 0)
+            view.accept(digest_text(host, order=(epoch, sequence + 1)))
+
+
+def known(view: HostView) -> set[str]:
+    digests, _ = view.read()
+    return set(digests)
+
+
+def test_invented_hosts_push_out_each_other_and_no_host_that_was_heard_again(
+    small_view: HostView,
 ) -> None:
-    monkeypatch.setattr(host_view, "MAX_HOSTS", 2)
-    view.accept(digest_text("vp1"))
-    view.accept(digest_text("vp2"))
-    with pytest.raises(RejectedMessage):
-        view.accept(digest_text("vp3"))
-    view.accept(digest_text("vp1", order=(1, 2)))
-    assert seen(view) == (1, 2)
+    hear(small_view, "vp1", "vp2", times=2)
+    for number in range(100):
+        hear(small_view, f"invented{number}")
+        assert known(small_view) == {"vp1", "vp2", f"invented{number}"}
+
+
+def test_while_all_hosts_are_fresh_and_heard_again_a_new_one_is_refused(
+    small_view: HostView, clock: Clock
+) -> None:
+    hear(small_view, "vp1", "vp2", "vp3", times=2)
+    for _ in range(3):
+        with pytest.raises(RejectedMessage, match="vp4: more than 3 hosts"):
+            hear(small_view, "vp4")
+        clock.now_s += 90
+        hear(small_view, "vp1", "vp2", "vp3")
+    assert known(small_view) == {"vp1", "vp2", "vp3"}
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_new_host_takes_the_place_of_the_one_that_is_stale_for_longest(
+    small_view: HostView, clock: Clock, times: int
+) -> None:
+    for host in ("vp1", "vp2", "vp3"):
+        hear(small_view, host, times=times)
+        clock.now_s += 60
+    hear(small_view, "vp2")
+    clock.now_s += 121
+    hear(small_view, "vp4")
+    assert known(small_view) == {"vp2", "vp3", "vp4"}, "vp1 is unheard for 301 s"
+    hear(small_view, "vp5")
+    assert known(small_view) == {"vp2", "vp4", "vp5"}, "vp3 is unheard for 181 s"
+
+
+def test_a_stale_host_goes_before_a_fresh_one_that_was_heard_once(
+    small_view: HostView, clock: Clock
+) -> None:
+    hear(small_view, "vp1", times=2)
+    clock.now_s += 100
+    hear(small_view, "vp2", "vp3")
+    clock.now_s += 81
+    hear(small_view, "vp4")
+    assert known(small_view) == {"vp2", "vp3", "vp4"}
+
+
+def test_a_host_that_comes_back_after_it_was_stale_is_new(
+    small_view: HostView, clock: Clock
+) -> None:
+    hear(small_view, "vp1", times=2)
+    clock.now_s += 181
+    hear(small_view, "vp1")
+    hear(small_view, "vp2", "vp3", times=2)
+    hear(small_view, "vp4")
+    assert known(small_view) == {"vp2", "vp3", "vp4"}
+
+
+def test_too_many_hosts_are_told_once_and_stale_ones_never(
+    small_view: HostView, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    hear(small_view, "vp1", "vp2", "vp3")
+    clock.now_s += 181
+    hear(small_view, "vp4", "vp5", "vp6")
+    assert caplog.records == []
+    for number in range(5):
+        hear(small_view, f"invented{number}")
+    [record] = caplog.records
+    assert record.levelname == "WARNING"
+    assert "[vp_scheduler] known_hosts" in record.getMessage()
 
 
 def test_bad_marks_are_a_bad_message(view: HostView) -> None:
