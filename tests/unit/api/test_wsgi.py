@@ -76,6 +76,8 @@ def waitress(folder):
         stderr=subprocess.STDOUT,
         stdout=subprocess.PIPE,
         text=True,
+        # A shell's background job ignores it, and so would all that the job starts.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
         yield process
