@@ -68,6 +68,8 @@ def prepare(folder, keystone_url):
 def waitress(folder):
     process = subprocess.Popen(
         [
+            # A shell's background job ignores it, and so would all that the job starts.
+            *("env", "--default-signal=INT"),
             Path(sys.executable).with_name("waitress-serve"),
             "--listen=127.0.0.1:0",
             "vp_api.wsgi:application",
@@ -76,8 +78,6 @@ def waitress(folder):
         stderr=subprocess.STDOUT,
         stdout=subprocess.PIPE,
         text=True,
-        # A shell's background job ignores it, and so would all that the job starts.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
         yield process
