@@ -10,9 +10,9 @@ from waitress.server import create_server
 
 
 @contextlib.contextmanager
-def served(application: Any) -> Iterator[str]:
+def served(application: Any, threads: int = 4) -> Iterator[str]:
     """The URL it answers at, until the block ends."""
-    server = create_server(application, host="127.0.0.1", port=0, threads=4)
+    server = create_server(application, host="127.0.0.1", port=0, threads=threads)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     try:

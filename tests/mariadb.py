@@ -84,6 +84,16 @@ class MariaDB:
             cursor.execute(f"create database {name} character set utf8mb4")
         return f"mysql+pymysql://root@localhost/{name}?unix_socket={self._socket}&charset=utf8mb4"
 
+    def end_connections(self) -> None:
+        """Of all clients, from this side."""
+        with self._connect() as connection, connection.cursor() as cursor:
+            cursor.execute(
+                "select id from information_schema.processlist "
+                "where command <> 'Daemon' and id <> connection_id()"
+            )
+            for (client,) in cursor.fetchall():
+                cursor.execute(f"kill {client}")
+
     def _connect(self) -> "pymysql.Connection[pymysql.cursors.Cursor]":
         return pymysql.connect(unix_socket=str(self._socket), user="root")
 

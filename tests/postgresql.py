@@ -57,6 +57,12 @@ class PostgreSQL:
             self._process = None
         shutil.rmtree(self._folder)
 
+    @property
+    def pid(self) -> int:
+        """Of the process whose children do the work."""
+        assert self._process is not None, "start() comes first"
+        return self._process.pid
+
     def make_database(self, name: str) -> str:
         """An empty one; its SQLAlchemy URL."""
         with closing(self._connect()) as connection, connection.cursor() as cursor:
@@ -64,6 +70,14 @@ class PostgreSQL:
             cursor.execute(f"drop database if exists {name} with (force)")
             cursor.execute(f"create database {name}")
         return f"postgresql+psycopg2://{USER}@/{name}?host={self._folder}"
+
+    def end_connections(self) -> None:
+        """Of all clients, from this side."""
+        with closing(self._connect()) as connection, connection.cursor() as cursor:
+            cursor.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity "
+                "where backend_type = 'client backend' and pid <> pg_backend_pid()"
+            )
 
     def _connect(self) -> Any:
         return psycopg2.connect(host=str(self._folder), user=USER, dbname="postgres")

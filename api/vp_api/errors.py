@@ -15,12 +15,15 @@ import webob.exc
 from oslo_log import log as logging
 from oslo_middleware import request_id
 
+from nova_vp.db.deadline import DatabaseHangs
 from nova_vp.db.paging import BadMarker
 from nova_vp.db.report_store import ERRORS as STORE_ERRORS
 
 LOG = logging.getLogger(__name__)
 
 JSON = "application/json"
+RETRY_AFTER_S = 2
+"""With every 503: by then we have looked again at what is away."""
 
 
 class Code(enum.Enum):
@@ -107,7 +110,8 @@ def _translate(exc: Exception) -> ApiError:
             Code.BAD_REQUEST,
             "Take the marker from `links.next` of the page before, with the same `sort`.",
         )
-    LOG.exception("vp-api failed")
+    if not isinstance(exc, DatabaseHangs):  # Of which the log has told, once for all requests.
+        LOG.exception("vp-api failed")
     if isinstance(exc, STORE_ERRORS):
         return ApiError(
             Code.STORE_UNAVAILABLE,
@@ -141,4 +145,6 @@ def _respond(request: webob.Request, error: ApiError) -> webob.Response:
     response = webob.Response(status=status, content_type=JSON, charset="utf-8")
     response.text = json.dumps({"errors": [body]})
     response.headers.update(error.headers.items())
+    if status == 503:
+        response.retry_after = RETRY_AFTER_S
     return response

@@ -17,6 +17,7 @@ from nova_vp.conf import database
 from nova_vp.db.escalations import Ledger
 from nova_vp.db.overrides import OverrideStore
 from nova_vp.db.read_api import ReadApi
+from nova_vp.service.outage import Outage
 from vp_api.policy import Policy
 
 TELLERS = 4
@@ -33,11 +34,11 @@ class Stored:
 
     @classmethod
     def open(cls, conf: cfg.ConfigOpts) -> "Stored":
-        """Connects when first asked. Who asks is told at once where that fails, and may ask again;
-        retries of ours would keep one thread after the other for minutes."""
+        """Connects when first asked."""
         database.register_opts(conf)
-        conf.set_default("max_retries", 0, database.GROUP)
-        return cls(ReadApi(conf), Ledger(conf), OverrideStore(conf))
+        conf.set_default("answer_timeout_s", database.API_ANSWER_TIMEOUT_S, database.GROUP)
+        outage = Outage("the database")
+        return cls(ReadApi(conf, outage), Ledger(conf, outage), OverrideStore(conf, outage))
 
 
 class Agents(Protocol):

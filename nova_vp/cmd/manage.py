@@ -105,6 +105,7 @@ def _days(text: str) -> int:
 
 
 def _sync(conf: cfg.ConfigOpts) -> None:
+    conf.set_override("answer_timeout_s", database.SYNC_ANSWER_TIMEOUT_S, database.GROUP)
     schema.upgrade(schema.open_engine(conf))
 
 

@@ -23,6 +23,7 @@ from nova_vp.db.models import EscalationGate, EscalationRow, MigrationRow
 from nova_vp.db.records import Attempt, Escalation
 from nova_vp.db.retry import after_deadlock
 from nova_vp.escalation_status import RUNNING, Status, follows
+from nova_vp.service.outage import Outage
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
@@ -62,8 +63,8 @@ class NotProposed(Exception):
 class Ledger:
     """The tables of escalations in `[database] connection`. Thread-safe; opens on first use."""
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
-        self._facade = open_facade(conf)
+    def __init__(self, conf: cfg.ConfigOpts, outage: Outage | None = None) -> None:
+        self._facade = open_facade(conf, outage)
 
     @after_deadlock
     def add(self, id: str, host: str, message: str, now: datetime) -> bool:

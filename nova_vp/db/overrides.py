@@ -23,6 +23,7 @@ from nova_vp.db.records import StoredOverride
 from nova_vp.db.retry import after_conflict
 from nova_vp.db.upsert import upsert
 from nova_vp.server_override import NO_OVERRIDE, overrides_text
+from nova_vp.service.outage import Outage
 
 NEVER_WRITTEN = 0
 """The version of a server of which nothing is ordered."""
@@ -51,8 +52,8 @@ class ChangedMeanwhile(Exception):
 class OverrideStore:
     """The orders in `[database] connection`. Thread-safe; opens on first use."""
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
-        self._facade = open_facade(conf)
+    def __init__(self, conf: cfg.ConfigOpts, outage: Outage | None = None) -> None:
+        self._facade = open_facade(conf, outage)
 
     def get(self, uuid: str) -> StoredOverride | None:
         """None: nothing is ordered."""

@@ -33,6 +33,7 @@ from nova_vp.db.records import (
 )
 from nova_vp.db.report_store import record_of
 from nova_vp.db.serialization import unpack
+from nova_vp.service.outage import Outage
 
 STAYS_ROUND = timedelta(days=1)
 """How far the end of a stay may lie behind what was true."""
@@ -41,8 +42,8 @@ STAYS_ROUND = timedelta(days=1)
 class ReadApi:
     """The database named by `[database] connection`. Thread-safe; opens on first use."""
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
-        self._facade = open_facade(conf)
+    def __init__(self, conf: cfg.ConfigOpts, outage: Outage | None = None) -> None:
+        self._facade = open_facade(conf, outage)
 
     def _rows(self, question: Any, values: Mapping[str, Any]) -> Sequence[Any]:
         # A connection, not a session: this would take longer to set up than to answer.

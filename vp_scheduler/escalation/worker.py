@@ -27,7 +27,7 @@ THREADS = 4
 MOST_DELAY = timedelta(minutes=15)
 """A row that asks for more was written by a clock that was ahead: nothing ever waits as long."""
 PENALTY_S = 60.0
-DATABASE_RETRY_S = (1.0, 30.0)
+DATABASE_RETRY_S = (1.0, 4.0)
 
 
 class Stepping(Protocol):

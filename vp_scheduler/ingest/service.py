@@ -26,7 +26,8 @@ from vp_scheduler.ingest.report_queue import ReportQueue
 from vp_scheduler.ingest.republish import Listing, RepublishRequester
 
 LOG = logging.getLogger(__name__)
-RETRY_S = (1.0, 30.0)
+RETRY_S = (1.0, 4.0)
+"""The longest soon enough that hosts are shown within seconds after the database is back."""
 THREADS = 2
 STORE_WITHIN_S = 60.0
 """At a stop, while the database answers: systemd kills after 90 s."""

@@ -14,7 +14,7 @@ from oslo_messaging.opts import list_opts as bus_opts
 from oslo_middleware.opts import list_opts as middleware_opts
 
 from nova_vp import conf
-from nova_vp.conf import cloud
+from nova_vp.conf import cloud, database
 from tests.unit.docs.pages import blocks, inline
 
 pytestmark = pytest.mark.nova
@@ -38,7 +38,7 @@ def by_name(*listings: Any) -> set[tuple[str, str]]:
 
 OURS = {(group, option.name): option for group, options in conf.list_opts() for option in options}
 OF_LIBRARIES = (authtoken_opts(), middleware_opts(), bus_opts(), log_opts())
-LISTED = {*OURS, *by_name(cloud.list_opts(), *OF_LIBRARIES)}
+LISTED = {*OURS, *by_name(cloud.list_opts(), database.list_opts(), *OF_LIBRARIES)}
 OF_OTHERS = {
     *(("keystone_authtoken", option.dest) for option in get_auth_plugin_conf_options("password")),
     *((section, "helper_command") for section in PRIVSEP),
