@@ -19,13 +19,13 @@ import webob.dec
 from nova_vp.db.report_store import ERRORS
 from nova_vp.service.health import (
     MEDIA_TYPE,
-    CachedHealth,
     Check,
     Health,
     bus_check,
     database_check,
     document,
 )
+from nova_vp.service.last_look import LastLook
 from vp_api.services import Services
 
 PATH = "/health"
@@ -35,7 +35,7 @@ class HealthCheck:
     def __init__(self, application: Callable[..., Any], services: Services) -> None:
         self._application = application
         self._services = services
-        self.look = CachedHealth(self._health)
+        self.look = LastLook(self._health)
         self._release = metadata.version("nova-vp")
 
     @webob.dec.wsgify

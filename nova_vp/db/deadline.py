@@ -19,7 +19,7 @@ MYSQL_WAITS = ("connect_timeout", "read_timeout", "write_timeout")
 MYSQL_DRIVERS = ("pymysql", "mysqldb")
 
 
-class DatabaseHangs(db_exception.DBConnectionError):
+class DatabaseHangs(db_exception.DBConnectionError):  # type: ignore[misc]
     """It was not even asked: somebody else waits for it already."""
 
 

@@ -7,15 +7,15 @@ password that is wrong is seen where somebody listens or sends, not here.
 
 import contextlib
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterable
 
 import oslo_messaging
 from oslo_config import cfg
 
+from nova_vp.service.last_look import LastLook
+
 Address = tuple[str, int]
-FRESH_S = 2.0
 TIMEOUT_S = 1.0
 _PORTS = {"rabbit": 5672, "kombu": 5672}
 
@@ -30,27 +30,17 @@ def brokers(conf: cfg.ConfigOpts) -> tuple[Address, ...]:
 
 
 class BrokerProbe:
-    """Thread-safe. Whoever asks more often than every FRESH_S is told what was seen last."""
+    """Thread-safe. Whoever asks often is told what was seen last."""
 
     def __init__(
         self, addresses: Iterable[Address], clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._addresses = tuple(addresses)
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._looked_at_s: float | None = None
-        self._is_reachable = False
+        self._look = LastLook(lambda: any(map(_answers, self._addresses)), clock)
 
     def is_reachable(self) -> bool | None:
         """None: nobody can tell, with a transport that has no broker."""
-        if not self._addresses:
-            return None
-        with self._lock:
-            now_s = self._clock()
-            if self._looked_at_s is None or now_s - self._looked_at_s >= FRESH_S:
-                self._is_reachable = any(map(_answers, self._addresses))
-                self._looked_at_s = now_s
-            return self._is_reachable
+        return self._look() if self._addresses else None
 
 
 def _answers(address: Address) -> bool:

@@ -6,8 +6,6 @@ password or what a library said. Asking must be cheap: whoever asks does so ever
 """
 
 import enum
-import threading
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -64,24 +62,6 @@ class Health:
 
 
 Look = Callable[[], Health]
-FRESH_S = 2.0
-
-
-class CachedHealth:
-    """A look that is taken at most every FRESH_S, by one at a time. Thread-safe."""
-
-    def __init__(self, look: Look, clock: Callable[[], float] = time.monotonic) -> None:
-        self._look = look
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._seen: tuple[float, Health] | None = None
-
-    def __call__(self) -> Health:
-        with self._lock:
-            now_s = self._clock()
-            if self._seen is None or now_s - self._seen[0] >= FRESH_S:
-                self._seen = (now_s, self._look())
-            return self._seen[1]
 
 
 def document(health: Health, release: str, at: datetime) -> dict[str, Any]:

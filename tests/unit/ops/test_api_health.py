@@ -2,6 +2,8 @@
 """vp-api's `/health`: of this process, for all, and nothing that a tenant must not know."""
 
 import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
@@ -11,9 +13,12 @@ from nova_vp.conf import database
 from tests.unit.api import cloud
 from tests.unit.api.client import configuration
 from tests.unit.api.stored import holding
+from tests.waiting import wait_until
 from vp_api import deploy
 from vp_api.services import Stored
 from vp_api.testing import MemoryAgents
+
+DEADLINE_S = 20
 
 
 def stored_in(connection):
@@ -57,16 +62,23 @@ def refuse(application, conf):
     return webob.exc.HTTPUnauthorized()
 
 
-def ask(stored, is_bus_reachable, path="/health", method="GET"):
-    application = deploy.loadapp(
+def build(stored, is_bus_reachable):
+    return deploy.loadapp(
         configuration(),
         stored,
         MemoryAgents(),
         clock=lambda: cloud.NOW,
-        is_bus_reachable=lambda: is_bus_reachable,
+        is_bus_reachable=is_bus_reachable,
         authenticate=refuse,
     )
+
+
+def get(application, path="/health", method="GET"):
     return webob.Request.blank(path, method=method).get_response(application)
+
+
+def ask(stored, is_bus_reachable, path="/health", method="GET"):
+    return get(build(stored, lambda: is_bus_reachable), path, method)
 
 
 @pytest.mark.parametrize(
@@ -102,3 +114,26 @@ def test_it_is_asked_only():
 def test_all_else_goes_through_the_pipeline():
     assert ask(holding(), True, "/v1/vps").status_int == 401
     assert ask(holding(), True, "/health/").status_int == 401
+
+
+def test_callers_do_not_queue_behind_one_that_looks(monkeypatch):
+    """They are told of the look before, however long the bus keeps the one."""
+    monkeypatch.setattr("nova_vp.service.last_look.FRESH_S", 0.0)
+    looks, may_go_on = [], threading.Event()
+
+    def is_bus_reachable():
+        looks.append(None)
+        is_first = len(looks) == 1
+        assert is_first or may_go_on.wait(DEADLINE_S)
+        return is_first
+
+    application = build(holding(), is_bus_reachable)
+    assert get(application).json["status"] == "pass"
+    with ThreadPoolExecutor(4) as callers:
+        first = callers.submit(get, application)
+        wait_until(lambda: len(looks) == 2, "the second look")
+        others = [callers.submit(get, application) for _ in range(3)]
+        assert [one.result(DEADLINE_S).json["status"] for one in others] == ["pass"] * 3
+        may_go_on.set()
+        assert first.result(DEADLINE_S).json["status"] == "warn"
+    assert len(looks) == 2
