@@ -206,12 +206,15 @@ class AgentAPI:
             detail=detail,
         )
 
-    def set_orders(self, host: str, text: str) -> None:
-        """Returns once the agent has remembered them, or has newer ones. May be repeated.
+    def set_orders(self, host: str, text: str) -> int | None:
+        """Returns once the agent has remembered them: None. Or it has newer ones and ignores these:
+        the version that holds there; an agent of an earlier release answers None then as well. May
+        be repeated.
 
         Raises wire.BadMessage as the agent's refusal, or MessagingTimeout.
         """
-        self._one(host, "1.2").call({}, "set_orders", text=text)
+        newer = self._one(host, "1.2").call({}, "set_orders", text=text)
+        return newer if isinstance(newer, int) else None
 
     def tell_orders(self, host: str, text: str) -> None:
         """Does not wait for the agent."""

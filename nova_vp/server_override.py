@@ -9,6 +9,12 @@ from typing import Any, NamedTuple
 from nova_vp import wire
 from nova_vp.core.types.policy import Mode, tightest
 
+POSSIBLE_AHEAD_MS = 24 * 3600 * 1000
+"""Versions are milliseconds since 1970, or one more than the last. A service believes one that a
+host reports up to so far ahead of its clock, and makes its own larger."""
+REMEMBERED_AHEAD_MS = POSSIBLE_AHEAD_MS // 2
+"""Of the agent's clock. Less than the above by as much as clocks may differ: then every version
+that an agent remembers is one that a service can make a larger one than."""
 LEAST_WEIGHT = 0.1
 """What priority 0 weighs; the others weigh as much as they say, a flavor's default 1."""
 
@@ -62,6 +68,15 @@ class ServerOverride(NamedTuple):
 
 
 NO_OVERRIDE = ServerOverride()
+
+
+def remembered_version(version: int, now_ms: int) -> int:
+    """What an agent whose clock shows `now_ms` remembers of the version of a message or file.
+
+    That of a message further ahead is obeyed, since the clock may be wrong, but no later message
+    has to be newer than it: otherwise one message would lock out all orders to come.
+    """
+    return version if version <= now_ms + REMEMBERED_AHEAD_MS else now_ms
 
 
 def overrides_text(version: int, ordered: Mapping[str, ServerOverride]) -> str:

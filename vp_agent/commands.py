@@ -35,10 +35,10 @@ class Commands(Protocol):
     def undo(self, action_id: str) -> None:
         """Raises UnknownAction or NotInForce."""
 
-    def take_orders(self, text: object) -> None:
-        """Of single servers: a `wire.ORDERS` message, remembered across restarts. One that is older
-        than what was taken already changes nothing. Raises wire.BadMessage, and OSError where the
-        state folder refuses."""
+    def take_orders(self, text: object) -> int | None:
+        """Of single servers: a `wire.ORDERS` message, remembered across restarts; None. One that is
+        older than what was taken already changes nothing; the version that holds. Raises
+        wire.BadMessage, and OSError where the state folder refuses."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,9 @@ class Agents(Protocol):
 
     def undo(self, host: str, action_id: str) -> None: ...
 
-    def set_orders(self, host: str, text: str) -> None: ...
+    def set_orders(self, host: str, text: str) -> int | None:
+        """The newer version that holds on the host, which ignores these orders; None: it has
+        remembered them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,8 @@
 It behaves as the real ones do, failures included; nothing in production imports it.
 """
 
+from nova_vp.server_override import read_overrides
+
 
 class MemoryAgents:
     """Agents that answer at once, unless `failing` says how they fail."""
@@ -13,6 +15,8 @@ class MemoryAgents:
         self.accepted: list[tuple[str, str]] = []
         self.undone: list[tuple[str, str]] = []
         self.orders: list[tuple[str, str]] = []
+        self.versions: dict[str, int] = {}
+        """Of the orders that each host obeys."""
         self.failing: dict[str, Exception] = {}
 
     def set_mode(self, host: str, mode: str) -> None:
@@ -27,9 +31,14 @@ class MemoryAgents:
         self._fail(host)
         self.undone.append((host, action_id))
 
-    def set_orders(self, host: str, text: str) -> None:
+    def set_orders(self, host: str, text: str) -> int | None:
         self._fail(host)
+        version, _ = read_overrides(text)
+        if version < self.versions.get(host, 0):
+            return self.versions[host]
+        self.versions[host] = version
         self.orders.append((host, text))
+        return None
 
     def _fail(self, host: str) -> None:
         if host in self.failing:

@@ -22,14 +22,11 @@ from nova_vp.db.models import OrdersGate, ServerOrdersRow
 from nova_vp.db.records import StoredOverride
 from nova_vp.db.retry import after_conflict
 from nova_vp.db.upsert import upsert
-from nova_vp.server_override import NO_OVERRIDE, overrides_text
+from nova_vp.server_override import NO_OVERRIDE, POSSIBLE_AHEAD_MS, overrides_text
 from nova_vp.service.outage import Outage
 
 NEVER_WRITTEN = 0
 """The version of a server of which nothing is ordered."""
-
-AHEAD_MS = 24 * 3600 * 1000
-"""A number further in the future was not given by any of ours."""
 
 IN_A_QUERY = 500
 
@@ -134,7 +131,7 @@ class OverrideStore:
     def outbid(self, version: int, now: datetime) -> None:
         """The next messages have a larger number: some agent has obeyed this one, which a database
         that was restored does not know. Nothing happens for a number that nobody can have given."""
-        if version > _milliseconds(now) + AHEAD_MS:
+        if not is_possible(version, now):
             return
         with self._facade.writer.using(Context()) as session:
             session.execute(_raise_gate(version + 1))
@@ -148,6 +145,11 @@ class OverrideStore:
             stand = {one.uuid: one for one in _list(session, asked)}
         ordered = {uuid: stand[uuid].ordered if uuid in stand else NO_OVERRIDE for uuid in asked}
         return overrides_text(version, ordered)
+
+
+def is_possible(version: int, now: datetime) -> bool:
+    """Whether one of ours can have given it."""
+    return version <= _milliseconds(now) + POSSIBLE_AHEAD_MS
 
 
 def _next_version(session: Session, now: datetime) -> int:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Orders to an agent: over the bus, and over its control socket.
 
-What is refused changes nothing, what is accepted is what the next start reads, and no guest is held
-for ever.
+What is refused changes nothing, what is accepted is what the next start reads, no guest is held for
+ever, and the next order of the service is obeyed whatever came before.
 """
 
 import json
@@ -14,12 +14,13 @@ from typing import Any
 from nova_vp import wire
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.policy import Mode
-from nova_vp.server_override import NO_OVERRIDE, overrides_text
+from nova_vp.server_override import NO_OVERRIDE, REMEMBERED_AHEAD_MS, ServerOverride
 from tests.decisions import a_decision, a_guest, an_action, an_eventful_view
 from tests.fuzz import seeds
 from tests.fuzz.dice import UUIDS, Dice
 from tests.fuzz.oracle import expect, is_finite
 from tests.fuzz.subject import ACCEPTED, REFUSED, Bus, Incoming
+from tests.override_service import OverrideService
 from vp_agent.commands import NotAdvising, NotInForce, UnknownAction
 from vp_agent.loop.command_handler import CommandHandler
 from vp_agent.loop.command_server import MAX_SPREAD_S, Endpoint, MigrationEndpoint
@@ -31,11 +32,14 @@ from vp_agent.loop.state import StateFolder
 
 STANDING = "99999999-9999-5999-8999-999999999999"
 REQUEST = "req-11111111-1111-4111-8111-111111111111"
+SERVICE_ORDERS = "service orders"
+"""No method: the service orders something, by its own numbers."""
 METHODS: dict[str, dict[str, Any]] = {
     "set_mode": {"mode": "enforce"},
     "accept": {"action_id": "p1"},
     "undo": {"action_id": "a1"},
     "set_orders": {},
+    SERVICE_ORDERS: {},
     "republish": {"within_s": 5.0},
     "republish_digest": {"within_s": 5},
     "prepare_migration": {"escalation_id": STANDING, "uuid": UUIDS[0], "hold_s": 900.0},
@@ -53,6 +57,13 @@ REFUSALS: dict[str, tuple[type[Exception], ...]] = {
 }
 """What their callers are told; those of the others wire.BadMessage. The disk is well here."""
 NOW_S = 1000.0
+ORDERED = UUIDS[3]
+"""The server that the service orders something of."""
+
+
+def wall_clock() -> float:
+    """The agent's and the service's."""
+    return seeds.NOW_MS / 1000
 
 
 class Publisher:
@@ -69,7 +80,7 @@ def guests() -> tuple[Guest, ...]:
 
 
 def a_control(folder: Path) -> CommandHandler:
-    control = CommandHandler(StateFolder(str(folder)), Mode.ADVISE)
+    control = CommandHandler(StateFolder(str(folder)), Mode.ADVISE, wall_clock)
     control.show(a_decision(an_eventful_view(1), proposals=(an_action("p1"),)))
     control.servers.mark(guests(), Mode.ENFORCE, NOW_S)
     return control
@@ -84,10 +95,13 @@ class AgentBus:
         self._migrations = MigrationHolds(lambda id: id == STANDING, lambda id, outcome: None)
         endpoints = [Endpoint(self._control, Publisher()), MigrationEndpoint(self._migrations)]
         self._bus = Bus(endpoints)
+        self._service = OverrideService(wall_clock)
 
     def make(self, dice: Dice) -> Any:
         method = dice.pick((*METHODS, "set_orders", "set_orders"))
         arguments = METHODS[method]
+        if method == SERVICE_ORDERS:
+            return [method, arguments, {}]
         if method == "set_orders":
             arguments = {"text": dice.json_text(dice.bent(seeds.orders(dice)))}
         if not arguments.get("text") or dice.is_so(0.05):
@@ -97,6 +111,9 @@ class AgentBus:
 
     def take(self, payload: Any) -> str:
         method, arguments, context = payload
+        if method == SERVICE_ORDERS:
+            self._order()
+            return ACCEPTED
         before = self._control.commanded(), self._control.servers.told
         with self._ticks(method):
             incoming = Incoming({"method": method, "args": arguments}, context)
@@ -111,11 +128,12 @@ class AgentBus:
     def _check(self, method: str) -> None:
         book = self._control.servers
         if method == "set_orders":
-            expect(
-                ServerOverrides(StateFolder(str(self._folder))).told == book.told,
-                "another book is kept",
-            )
-            expect(type(book.told.version) is int, "the version is no whole number")
+            kept_book = ServerOverrides(StateFolder(str(self._folder)), wall_clock)
+            expect(kept_book.told == book.told, "another book is kept")
+            version = book.told.version
+            expect(type(version) is int, "the version is no whole number")
+            ahead_ms = version - seeds.NOW_MS
+            expect(ahead_ms <= REMEMBERED_AHEAD_MS, f"version {version} is remembered")
             json.dumps(book.rows())
         if method == "set_mode":
             kept = StateFolder(str(self._folder)).mode(Mode.OBSERVE)
@@ -127,9 +145,18 @@ class AgentBus:
         for uuid in UUIDS:
             held = self._migrations.mark((a_guest(1, uuid=uuid),), NOW_S + MOST_HOLD_S + 1)
             expect(held[0].unmanaged is None, f"{uuid} is held for ever")
-        good = overrides_text(wire.schema_types.COUNT["maximum"], {UUIDS[3]: NO_OVERRIDE})
-        expect(self.take(["set_orders", {"text": good}, {}]) == ACCEPTED, "good orders are refused")
-        expect(UUIDS[3] in self._control.servers.told.servers, "good orders are not kept")
+        for _ in range(2):
+            self._order()
+
+    def _order(self) -> None:
+        """Something else than what stands."""
+        told = self._control.servers.told
+        now = told.servers.get(ORDERED, NO_OVERRIDE)
+        wanted = ServerOverride(opt_out=not now.opt_out)
+        newer = self._service.order(self._control.take_orders, ORDERED, wanted)
+        expect(newer is None, f"orders of the service are ignored for version {newer}")
+        obeyed = self._control.servers.told.servers.get(ORDERED)
+        expect(obeyed == wanted, f"the service ordered {wanted}, and the agent has {obeyed}")
 
     def _ticks(self, method: str) -> "_Ticks":
         return _Ticks(self._migrations if method == "prepare_migration" else None)

@@ -9,7 +9,7 @@ from nova_vp import wire
 from nova_vp.core.types.guest import MemoryMove
 from nova_vp.core.types.knob import Knob
 from nova_vp.core.types.policy import Mode
-from nova_vp.server_override import NO_OVERRIDE, ServerOverride
+from nova_vp.server_override import NO_OVERRIDE, POSSIBLE_AHEAD_MS, ServerOverride
 from tests.decisions import (
     a_decision,
     a_node,
@@ -25,6 +25,8 @@ from tests.messages import an_escalation as an_escalation_message
 from vp_agent.loop.overrides import CloudOverrides
 from vp_agent.publish.report import report
 
+NOW_MS = 1_800_000_000_000
+"""Milliseconds since 1970, of orders' versions."""
 LEARNED = [["m1.small", "", 3], ["m1.small", UUIDS[0], 8], ["m1.big", UUIDS[1], 0]]
 ORDERED = ServerOverride(Mode.ADVISE, opt_out=True, priority=3)
 
@@ -93,4 +95,12 @@ def orders(dice: Dice) -> Json:
     servers = [{"uuid": uuid} for uuid in UUIDS[: dice.randint(0, 4)]]
     if servers:
         servers[0] = {**servers[0], **ORDERED.as_message()}
-    return {"v": wire.VERSION, "version": dice.number, "servers": servers}
+    version = dice.pick(
+        (
+            dice.number,
+            NOW_MS + dice.number,
+            NOW_MS + dice.randint(0, 2 * POSSIBLE_AHEAD_MS),
+            wire.MOST_COUNT,
+        )
+    )
+    return {"v": wire.VERSION, "version": version, "servers": servers}

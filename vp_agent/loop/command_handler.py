@@ -7,7 +7,8 @@ whoever asks. Nothing here decides or touches a guest.
 
 import logging
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 
 from nova_vp.core.pipeline.permit import mode_of
 from nova_vp.core.pipeline.revert import done, standing
@@ -26,8 +27,14 @@ RELEASE_TIMEOUT_S = 60.0
 class CommandHandler:
     """Implements `Commands`."""
 
-    def __init__(self, state: StateFolder, default_mode: Mode) -> None:
-        self.servers = ServerOverrides(state)
+    def __init__(
+        self,
+        state: StateFolder,
+        default_mode: Mode,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`clock`: seconds since 1970."""
+        self.servers = ServerOverrides(state, clock)
         """The overrides of single servers."""
         self._state = state
         self._lock = threading.Lock()
@@ -96,8 +103,8 @@ class CommandHandler:
                 raise NotInForce(f"{action_id} ({result}): nothing remains to revert; {listed}")
             self._revoked |= {action_id}
 
-    def take_orders(self, text: object) -> None:
-        self.servers.take(text)
+    def take_orders(self, text: object) -> int | None:
+        return self.servers.take(text)
 
     def show(self, decision: Decision, revoked: frozenset[str] = frozenset()) -> None:
         """Keep the decision for those who ask; forget approvals whose proposal is gone, and what it

@@ -60,9 +60,9 @@ class Endpoint:
         self._commands.undo(str(action_id))
 
     @oslo_messaging.expected_exceptions(wire.BadMessage, OSError)  # type: ignore[untyped-decorator]
-    def set_orders(self, context: Any, text: Any) -> None:
+    def set_orders(self, context: Any, text: Any) -> int | None:
         request_log.note(request_log.request_of(context), "set-orders")
-        self._commands.take_orders(text)
+        return self._commands.take_orders(text)
 
     @oslo_messaging.expected_exceptions(wire.BadMessage)  # type: ignore[untyped-decorator]
     def republish(self, context: Any, within_s: float) -> None:

@@ -8,13 +8,20 @@ other threads; the tick asks for them. Nothing here touches a guest.
 
 import logging
 import threading
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from nova_vp import wire
 from nova_vp.core.types.guest import Guest, Unmanaged
 from nova_vp.core.types.policy import Mode
-from nova_vp.server_override import NO_OVERRIDE, ServerOverride, overrides_text, read_overrides
+from nova_vp.server_override import (
+    NO_OVERRIDE,
+    ServerOverride,
+    overrides_text,
+    read_overrides,
+    remembered_version,
+)
 from vp_agent.commands import CannotOrder
 from vp_agent.loop.state import StateFolder
 
@@ -39,35 +46,69 @@ NO_CLOUD_OVERRIDES = CloudOverrides(0, {})
 
 
 class ServerOverrides:
-    def __init__(self, state: StateFolder) -> None:
+    def __init__(self, state: StateFolder, clock: Callable[[], float] = time.time) -> None:
+        """`clock`: seconds since 1970."""
         self._state = state
+        self._clock = clock
         self._lock = threading.Lock()
-        self._told = _read(state, CLOUD)
+        self._told = self._believed(_read(state, CLOUD))
+        self._is_ahead = False
         self._local = _read(state, LOCAL).servers
         self._obeyed = _both(self._told.servers, self._local)
         self._guests: tuple[Guest, ...] = ()
         self._untold_since_s: dict[str, float] = {}
 
-    def take(self, text: object) -> None:
-        """All that is ordered of the servers it names; others that run here keep their orders."""
+    def take(self, text: object) -> int | None:
+        """All that is ordered of the servers it names; others that run here keep their orders.
+
+        None: they hold. Else they are ignored, and this is the newer version that holds. Raises
+        wire.BadMessage and OSError.
+        """
         version, servers = read_overrides(text)
         with self._lock:
-            if version < self._told.version:
+            in_use = self._remembered(self._told.version)
+            if version < in_use:
                 LOG.info(
-                    "overrides of version %d are ignored: version %d is in use",
-                    version,
-                    self._told.version,
+                    "overrides of version %d are ignored: version %d is in use", version, in_use
                 )
-                return
+                return in_use
+            self._note_ahead(version)
             here = {guest.uuid for guest in self._guests}
             kept = {uuid: one for uuid, one in self._told.servers.items() if uuid in here}
             told = CloudOverrides(
-                version, dict(list({**kept, **servers}.items())[-wire.MAX_SERVERS :])
+                self._remembered(version),
+                dict(list({**kept, **servers}.items())[-wire.MAX_SERVERS :]),
             )
             if told != self._told:
                 self._state.set_orders(CLOUD, overrides_text(*told))
                 self._told = told
                 self._hold()
+        return None
+
+    def _believed(self, read: CloudOverrides) -> CloudOverrides:
+        version = self._remembered(read.version)
+        if version != read.version:
+            LOG.warning(
+                "%s: version %d is ignored, it is further ahead of this host's clock than any that"
+                " a service gives; its orders are kept until others come",
+                CLOUD,
+                read.version,
+            )
+        return read._replace(version=version)
+
+    def _remembered(self, version: int) -> int:
+        return remembered_version(version, int(self._clock() * 1000))
+
+    def _note_ahead(self, version: int) -> None:
+        is_ahead = self._remembered(version) != version
+        if is_ahead and not self._is_ahead:
+            LOG.warning(
+                "overrides of version %d are applied, but the version is not remembered: it is"
+                " further ahead of this host's clock than any that a service gives; check the"
+                " clocks of this host and of vp-api, and who may write to the message bus",
+                version,
+            )
+        self._is_ahead = is_ahead
 
     def order(self, server: str, changes: Mapping[str, Any]) -> None:
         """By somebody on this host: name or UUID of a server that runs here, and the fields of

@@ -17,7 +17,7 @@ import oslo_messaging
 from oslo_config import cfg
 
 from nova_vp import rpcapi, wire
-from nova_vp.db.overrides import NEVER_WRITTEN, Changed
+from nova_vp.db.overrides import NEVER_WRITTEN, Changed, is_possible
 from nova_vp.db.report_store import ERRORS
 from nova_vp.server_override import NO_OVERRIDE, ServerOverride, overrides_text
 from vp_scheduler.ingest.report_queue import MAX_HOSTS
@@ -76,6 +76,7 @@ class OverrideSync:
         """Hosts that are to be told, or looked at again with newer orders."""
         self._is_closed = False
         self._is_failing = False
+        self._has_warned = False
         self._thread = threading.Thread(target=self._run, name="orders", daemon=True)
 
     def start(self) -> None:
@@ -127,7 +128,25 @@ class OverrideSync:
         with self._changed:
             held = {h: one for h, one in self._differing.items() if not self._fits(one)}
             self._differing = held.copy()
-        ahead = max((one.version for one in held.values()), default=NEVER_WRITTEN)
+        self._outbid(held)
+        self._tell(held)
+
+    def _outbid(self, held: Mapping[str, Held]) -> None:
+        """What is told next has a larger number than these hosts obey."""
+        now = datetime.now(UTC)
+        impossible = [host for host, one in held.items() if not is_possible(one.version, now)]
+        if impossible and not self._has_warned:
+            self._has_warned = True
+            LOG.warning(
+                "%s obeys orders of version %d, which is further ahead than any that a service"
+                " gives: check the clocks of such hosts; an agent of an earlier release takes"
+                " orders again once it is upgraded or its orders.json is deleted and it is"
+                " restarted (this is logged once)",
+                impossible[0],
+                held[impossible[0]].version,
+            )
+        possible = (one.version for host, one in held.items() if host not in impossible)
+        ahead = max(possible, default=NEVER_WRITTEN)
         if ahead > self._version:
             LOG.warning(
                 "a host obeys orders of version %d, the database knows %d: was it restored?"
@@ -135,13 +154,17 @@ class OverrideSync:
                 ahead,
                 self._version,
             )
-            self._book.outbid(ahead, datetime.now(UTC))
+            self._book.outbid(ahead, now)
             self._read()
-        self._tell(held)
 
     def _read(self) -> None:
         changed = self._book.changed_since(self._version)
+        is_restored = changed.version < self._version
+        if is_restored:
+            changed = self._book.changed_since(NEVER_WRITTEN)
         with self._changed:
+            if is_restored:
+                self._ordered.clear()
             for one in changed.orders:
                 if one.is_empty:
                     self._ordered.pop(one.uuid, None)

@@ -3,7 +3,7 @@
 
 A server of somebody else and one that does not exist are answered alike. An override (mode,
 opt-out, priority) is stored first and then sent to the agent of the server's host. An agent that
-does not answer asks for what it missed; the answer says whether it was reached.
+does not answer asks for what it missed; the answer says whether it has remembered them.
 """
 
 from typing import Any
@@ -206,11 +206,28 @@ def _tell(call: Call, report: VpReport) -> bool:
     servers = [vp["uuid"] for vp in report.record.report["vps"]]
     try:
         with telling(host):
-            text = call.services.stored.orders.message(servers)
-            call.services.agents.set_orders(host, text)
+            newer = _send(call, host, servers)
     except ApiError as exc:
         LOG.warning("host=%s was not told its orders, and will ask: %s", host, exc)
         return False
     finally:
         tellers.release()
-    return True
+    if newer is not None:
+        LOG.warning(
+            "host=%s ignores its orders: it obeys version %d, which no service has given; check the"
+            " clock of that host and of this one",
+            host,
+            newer,
+        )
+    return newer is None
+
+
+def _send(call: Call, host: str, servers: list[str]) -> int | None:
+    """The newer version for which the agent ignores them; None: it has remembered them."""
+    orders, agents = call.services.stored.orders, call.services.agents
+    newer = agents.set_orders(host, orders.message(servers))
+    if newer is None:
+        return None
+    # The database was restored, or somebody else has sent orders to the host.
+    orders.outbid(newer, call.services.clock())
+    return agents.set_orders(host, orders.message(servers))

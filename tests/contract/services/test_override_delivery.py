@@ -22,7 +22,12 @@ from nova_vp.conf import database
 from nova_vp.core.types.policy import Mode
 from nova_vp.db.overrides import OverrideStore
 from nova_vp.db.report_store import ReportStore
-from nova_vp.server_override import NO_OVERRIDE, ServerOverride
+from nova_vp.server_override import (
+    NO_OVERRIDE,
+    POSSIBLE_AHEAD_MS,
+    ServerOverride,
+    overrides_text,
+)
 from tests.decisions import a_decision, a_view, facts, uuid_of
 from tests.rabbitmq import RabbitMQ
 from tests.waiting import wait_until
@@ -159,14 +164,29 @@ def test_the_api_tells_a_host_at_once(
 ) -> None:
     order(book, WEB, OUT)
     text = book.message([WEB, DB])
-    agents.set_orders(agent.host, text)
+    assert agents.set_orders(agent.host, text) is None
     assert agent.obeys(WEB, OUT)
-    agents.set_orders(agent.host, text)
+    assert agents.set_orders(agent.host, text) is None
     order(book, WEB, NO_OVERRIDE)
-    agents.set_orders(agent.host, book.message([WEB]))
+    assert agents.set_orders(agent.host, book.message([WEB])) is None
     assert agent.obeys(WEB, NO_OVERRIDE)
-    agents.set_orders(agent.host, text)
+    assert agents.set_orders(agent.host, text) == book.version()
     assert agent.obeys(WEB, NO_OVERRIDE), "what comes late changes nothing"
+
+
+@pytest.mark.parametrize("ahead_ms", [POSSIBLE_AHEAD_MS // 3, 2**52])
+def test_orders_that_somebody_else_has_sent_are_replaced_once_the_host_reports(
+    book: OverrideStore,
+    service: Service,
+    agent: AgentOnTheBus,
+    agents: rpcapi.AgentAPI,
+    ahead_ms: int,
+) -> None:
+    order(book, WEB, OUT)
+    version = book.version() + ahead_ms
+    agents.set_orders(agent.host, overrides_text(version, {WEB: ServerOverride(priority=9)}))
+    agent.publish(1)
+    wait_until(lambda: agent.obeys(WEB, OUT), "the host to obey the service")
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"v":1,"version":1,"servers":[{}]}', 7])

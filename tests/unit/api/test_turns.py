@@ -30,7 +30,7 @@ class Silent(MemoryAgents):
     def set_orders(self, host, text):
         self.asked.release()
         assert self.shall_answer.wait(DEADLINE_S)
-        super().set_orders(host, text)
+        return super().set_orders(host, text)
 
 
 class Counted:

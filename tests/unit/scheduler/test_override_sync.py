@@ -2,6 +2,7 @@
 """Hosts are told what is ordered of their servers until their reports say that they know it."""
 
 import logging
+import shutil
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -231,6 +232,39 @@ def test_after_a_restore_of_the_database_hosts_obey_it_again(book, hosts, teller
         obeys(teller, hosts, "vp1", **{WEB: OUT})
     assert hosts.told["vp1"][0] > stands + 60_000
     assert "was it restored?" in caplog.text
+
+
+def test_after_a_restore_orders_that_the_database_has_lost_are_no_longer_told(
+    conf, book, hosts, teller
+) -> None:
+    database_file = Path(conf.database.connection.removeprefix("sqlite:///"))
+    order(book, DB, OUT)
+    backup = Path(shutil.copy(database_file, database_file.with_suffix(".backup")))
+    order(book, WEB, OUT)
+    obeys(teller, hosts, "vp1", **{WEB: OUT, DB: OUT})
+    backup.rename(database_file)
+    obeys(teller, hosts, "vp1", **{WEB: NO_OVERRIDE, DB: OUT})
+
+
+@pytest.mark.parametrize("absurd", [2**53, 2**52])
+def test_a_version_that_nobody_gave_hides_no_host_that_has_to_be_outbid(
+    book, hosts, teller, caplog, absurd
+) -> None:
+    stands = order(book, WEB, OUT)
+    hosts.told["vp1"] = (stands + 60_000, {WEB: ServerOverride(priority=9)})
+    hosts.told["vp2"] = (absurd, {DB: OUT})
+
+    def is_told() -> bool:
+        teller.heard(hosts.report("vp2", DB))
+        teller.heard(hosts.report("vp1", WEB))
+        return hosts.told["vp1"][1] == {WEB: OUT}
+
+    with caplog.at_level(logging.WARNING):
+        wait_until(is_told, "vp1 to obey again")
+    assert book.version() < absurd
+    told = [one for one in caplog.messages if "further ahead than any" in one]
+    assert len(told) == 1
+    assert f"vp2 obeys orders of version {absurd}" in told[0]
 
 
 def test_it_ends_while_nothing_happens(book, hosts) -> None:
