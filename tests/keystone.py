@@ -5,11 +5,19 @@ A user's name is its role, and every password is right: `admin` has the role adm
 implies. A token is readable: `USER.PROJECT`.
 """
 
-from typing import Any
+import contextlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import webob
 import webob.dec
 from keystoneauth1 import fixture
+from waitress import serve
+
+from tests.rabbitmq import free_port
+from tests.waiting import answers_on, wait_until
 
 ROLES = {
     "admin": ("admin", "manager", "member", "reader"),
@@ -77,3 +85,25 @@ class Keystone:
                 public=url, internal=url, region="RegionOne"
             )
         return dict(token)
+
+
+class Process(NamedTuple):
+    url: str
+    pid: int
+
+
+@contextlib.contextmanager
+def keystone_process() -> Iterator[Process]:
+    """One in a process of its own, which can be stopped."""
+    port = free_port()
+    process = subprocess.Popen([sys.executable, "-W", "ignore", "-m", __name__, str(port)])
+    try:
+        wait_until(lambda: answers_on(port), "keystone")
+        yield Process(f"http://127.0.0.1:{port}", process.pid)
+    finally:
+        process.kill()
+        process.wait()
+
+
+if __name__ == "__main__":
+    serve(Keystone(), host="127.0.0.1", port=int(sys.argv[1]))

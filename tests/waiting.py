@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Waiting for a condition with a deadline: the only sleep that tests may use."""
 
+import contextlib
+import socket
 import time
 from collections.abc import Callable
 from typing import Any
@@ -13,3 +15,10 @@ def wait_until(condition: Callable[[], Any], what: str, deadline_s: float = 20.0
         assert time.monotonic() < end_s, f"not within {deadline_s:.0f} s: {what}"
         time.sleep(0.01)
     return value
+
+
+def answers_on(port: int) -> bool:
+    """Whether somebody on this machine takes TCP connections there."""
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+        return True
+    return False

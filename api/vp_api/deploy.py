@@ -12,7 +12,6 @@ from typing import Any
 import oslo_middleware
 import webob
 import webob.dec
-from keystonemiddleware import auth_token
 from oslo_config import cfg
 from oslo_middleware.request_id import RequestId
 from oslo_utils import timeutils
@@ -22,30 +21,14 @@ from vp_api.context import RequireIdentity
 from vp_api.dispatch import Dispatcher, path_of
 from vp_api.errors import JsonErrors
 from vp_api.healthcheck import HealthCheck
+from vp_api.identity import keystone
 from vp_api.policy import Policy
 from vp_api.routes import PUBLIC, ROUTES
 from vp_api.services import Agents, Services, Stored
 from vp_api.versions import Negotiate
 
-SERVICE_TYPE = "performance-isolation"
-
 Application = Callable[..., Any]
 Authenticate = Callable[[Application, cfg.ConfigOpts], Application]
-
-
-def keystone(application: Application, conf: cfg.ConfigOpts) -> Application:
-    """Validates the token and replaces every identity header with what keystone said."""
-    guarded: Application = auth_token.AuthProtocol(
-        application,
-        {
-            "oslo_config_config": conf,
-            # Access rules of application credentials name the service by this.
-            "service_type": SERVICE_TYPE,
-            "service_token_roles_required": "true",
-            "delay_auth_decision": "false",
-        },
-    )
-    return guarded
 
 
 class PublicPaths:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nova_vp import conf
 from nova_vp.conf import database
-from vp_api import policies
+from vp_api import identity, policies
 
 ROOT = Path(__file__).parents[2]
 OF_LIBRARIES = {"DEFAULT", "database", "keystone_authtoken", "oslo_messaging_rabbit", "oslo_policy"}
@@ -38,6 +38,8 @@ def test_the_sample_configuration_has_every_group_and_option(tmp_path: Path) -> 
     for group, options in (*conf.list_opts(), *database.list_opts()):
         for option in options:
             assert f"\n#{option.name} =" in sections[group], f"[{group}] {option.name}"
+    for name, value in identity.DEFAULTS.items():
+        assert f"\n#{name} = {value}\n" in sections["keystone_authtoken"]
     assert f"\n#connection = {database.DEFAULT_CONNECTION}\n" in sections["database"]
 
 
