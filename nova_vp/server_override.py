@@ -23,9 +23,11 @@ class ServerOverride(NamedTuple):
     mode: Mode | None = None
     """At most this, whatever its host may do; None: as its host."""
     opt_out: bool = False
-    """It is measured and never touched."""
+    """Nothing is done for its sake; what keeps it from harming others is done all the same."""
     priority: int | None = None
     """0 to 9, in place of the flavor's; None: the flavor's."""
+    exempt: bool = False
+    """It is measured and never touched, whomever it harms."""
 
     @property
     def is_nothing(self) -> bool:
@@ -44,6 +46,7 @@ class ServerOverride(NamedTuple):
             mode=tightest(*modes) if modes else None,
             opt_out=self.opt_out or local.opt_out,
             priority=self.priority if local.priority is None else local.priority,
+            exempt=self.exempt or local.exempt,
         )
 
     def as_message(self) -> dict[str, Any]:
@@ -55,6 +58,8 @@ class ServerOverride(NamedTuple):
             told["opt_out"] = True
         if self.priority is not None:
             told["priority"] = self.priority
+        if self.exempt:
+            told["exempt"] = True
         return told
 
     @classmethod
@@ -64,6 +69,7 @@ class ServerOverride(NamedTuple):
             mode=Mode(told["mode"]) if "mode" in told else None,
             opt_out=told.get("opt_out", False),
             priority=int(told["priority"]) if "priority" in told else None,
+            exempt=told.get("exempt", False),
         )
 
 

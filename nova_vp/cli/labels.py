@@ -21,6 +21,7 @@ REJECTIONS = {
     "predicted-gain-too-small": "the predicted gain is too small",
     "would-favour-one-over-another": "it would favour one server at the expense of another",
     "guest-unmanaged": "the server is unmanaged",
+    "server-refuses-help": "it would help a server that is opted out",
     "value-out-of-bounds": "the server cannot have that value",
     "host-has-no-such-knob": "the host cannot change this setting",
     "flavor-allows-no-cap": "its flavor does not allow a cap",

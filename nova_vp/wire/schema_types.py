@@ -74,6 +74,7 @@ ORDERED = object_of(
         "mode": MODE,
         "opt_out": {"type": "boolean"},
         "priority": {"type": "integer", "minimum": 0, "maximum": MAX_PRIORITY},
+        "exempt": {"type": "boolean"},
     },
 )
 """What is not ordered is absent: see `nova_vp.wire.overrides`."""

@@ -63,7 +63,7 @@ class Reports:
         self._store = ReportStore(database.conf)
         self._told = Told()
         book = OverrideStore(database.conf)
-        ordered = {"mode": Mode.ADVISE, "opt_out": True, "priority": 3, "by": "me"}
+        ordered = {"mode": Mode.ADVISE, "opt_out": True, "exempt": True, "priority": 3, "by": "me"}
         book.put(UUIDS[0], cloud.ALPHA, now=cloud.NOW, **ordered)
         self._teller = OverrideSync(book, self._told)
         self._inbox = ReportQueue()

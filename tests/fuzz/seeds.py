@@ -28,7 +28,7 @@ from vp_agent.publish.report import report
 NOW_MS = 1_800_000_000_000
 """Milliseconds since 1970, of orders' versions."""
 LEARNED = [["m1.small", "", 3], ["m1.small", UUIDS[0], 8], ["m1.big", UUIDS[1], 0]]
-ORDERED = ServerOverride(Mode.ADVISE, opt_out=True, priority=3)
+ORDERED = ServerOverride(Mode.ADVISE, opt_out=True, priority=3, exempt=True)
 
 
 @cache

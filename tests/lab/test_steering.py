@@ -196,8 +196,8 @@ def test_a_host_is_steered_by_itself_while_the_broker_is_away(cast):
     assert placement(filler.id) < BOTH_CPUS
     cloud.stop("rabbitmq")
     try:
-        ordered = vp_agent(HOST, "order", filler.name, "--opt-out")
-        assert ordered.stdout == f"{filler.name} ({filler.id})\n  on this host: opted out\n"
+        ordered = vp_agent(HOST, "order", filler.name, "--exempt")
+        assert ordered.stdout == f"{filler.name} ({filler.id})\n  on this host: exempt\n"
         wait(lambda: placement(filler.id) == BOTH_CPUS, "its pin to go", deadline_s=60)
         stays(HOST, lambda: placement(filler.id) == BOTH_CPUS)
         assert "measured, but not changed" in vp_agent(HOST, "explain", filler.name).stdout
@@ -209,9 +209,9 @@ def test_a_host_is_steered_by_itself_while_the_broker_is_away(cast):
         return done.rc == 0 and done.json["unmanaged"] and done.json
 
     shown = wait(told, "the cloud to hear of it", deadline_s=120)
-    assert shown["unmanaged"]["reason"] == "opted-out"
-    assert shown["orders"]["opt_out"] is False, "that one is the host's own"
-    ordered = vp_agent(HOST, "order", filler.name, "--opt-in")
+    assert shown["unmanaged"]["reason"] == "exempt"
+    assert shown["orders"]["exempt"] is False, "that one is the host's own"
+    ordered = vp_agent(HOST, "order", filler.name, "--no-exempt")
     assert (ordered.returncode, ordered.stdout) == (0, "no overrides\n")
     wait_until_homed(HOST, filler.id)
 

@@ -39,7 +39,7 @@ def json_line(order: object) -> bytes:
 
 
 FLOATING = a_policy(home_on_arrival="never")
-OUT = ServerOverride(opt_out=True)
+EXEMPT = ServerOverride(exempt=True)
 ELSEWHERE = "ffffffff-ffff-4fff-8fff-ffffffffffff"
 
 
@@ -75,23 +75,23 @@ def results(world: World, uuid: str) -> dict[str, Result]:
 
 
 @pytest.mark.needs_controllers("vp")
-def test_an_opted_out_server_bears_nothing_of_ours_from_the_next_tick_on(world: World) -> None:
+def test_an_exempt_server_bears_nothing_of_ours_from_the_next_tick_on(world: World) -> None:
     _, neighbour, action_id = a_moved_neighbour(world)
     found = world.host.topology.domains[0].cpus
-    tell(world, **{neighbour: OUT})
+    tell(world, **{neighbour: EXEMPT})
     world.tick()
     assert world.host.guests[neighbour].journal is None
     assert world.placement(neighbour) == found
-    assert of(world, neighbour).unmanaged is Unmanaged.ORDERED_OUT
+    assert of(world, neighbour).unmanaged is Unmanaged.EXEMPT
     assert results(world, neighbour) == {action_id: Result.UNDONE}
     world.tick(60)
     assert world.placement(neighbour) == found, "although its victim is hurt"
-    assert of(world, neighbour).unmanaged_detail == "an override opts it out"
+    assert of(world, neighbour).unmanaged_detail == "an override exempts it"
 
 
-def test_who_is_opted_in_again_is_managed_again(world: World) -> None:
+def test_who_is_exempt_no_longer_is_managed_again(world: World) -> None:
     _, neighbour = a_hurt_pair(world)
-    tell(world, **{neighbour: OUT})
+    tell(world, **{neighbour: EXEMPT})
     world.tick(5)
     tell(world, 2)
     world.tick(1)
@@ -102,7 +102,7 @@ def test_who_is_opted_in_again_is_managed_again(world: World) -> None:
 def test_what_cannot_be_given_back_now_is_given_back_later(world: World) -> None:
     _, neighbour, action_id = a_moved_neighbour(world)
     world.host.guests[neighbour].refuses = "a job is under way"
-    tell(world, **{neighbour: OUT})
+    tell(world, **{neighbour: EXEMPT})
     world.tick(2)
     assert world.host.guests[neighbour].journal
     assert results(world, neighbour) == {action_id: Result.APPLIED}
@@ -128,7 +128,7 @@ def test_what_a_release_gave_back_was_undone(world: World) -> None:
 
 def test_an_arriving_migrant_is_left_to_its_migration(world: World) -> None:
     uuid = world.boot(CHASE)
-    tell(world, **{uuid: OUT})
+    tell(world, **{uuid: EXEMPT})
     world.host.change(uuid, unmanaged=Unmanaged.MIGRATING)
     world.tick()
     world.host.guests[uuid].journal = Applied(uuid, world.agent._host.epoch, (a_pin(),))
@@ -148,7 +148,7 @@ def test_memory_on_its_way_back_is_not_sent_back_again(world: World) -> None:
     uuid = world.boot(CHASE)
     held = Held(Knob.MEMORY, node, node, "vp", "vp-1")
     world.host.guests[uuid].journal = Applied(uuid, world.agent._host.epoch, (held,))
-    tell(world, **{uuid: OUT})
+    tell(world, **{uuid: EXEMPT})
     world.tick(3)
     assert world.host.guests[uuid].journal is not None, "its end is awaited"
 
@@ -203,19 +203,19 @@ def test_a_priority_takes_the_place_of_the_flavors(world, priority, weight) -> N
     assert of(world, uuid).priority == weight
 
 
-def test_who_is_opted_out_for_another_reason_keeps_that_one(world: World) -> None:
+def test_who_is_unmanaged_for_another_reason_keeps_that_one(world: World) -> None:
     uuid = world.boot(CHASE, unmanaged=Unmanaged.DEDICATED_CPUS, unmanaged_detail="pins")
-    tell(world, **{uuid: OUT})
+    tell(world, **{uuid: EXEMPT})
     world.tick()
     assert (of(world, uuid).unmanaged_detail, of(world, uuid).mode) == ("pins", None)
 
 
 def test_orders_survive_a_restart(world: World) -> None:
     uuid = world.boot(CHASE)
-    tell(world, 7, **{uuid: OUT})
+    tell(world, 7, **{uuid: EXEMPT})
     world.start_agent()
     world.tick()
-    assert of(world, uuid).unmanaged is Unmanaged.ORDERED_OUT
+    assert of(world, uuid).unmanaged is Unmanaged.EXEMPT
     assert world.control.servers.told.version == 7
 
 
@@ -251,7 +251,7 @@ BAD = [
 @pytest.mark.parametrize("text", BAD)
 def test_what_is_no_order_is_refused_and_nothing_is_lost(world: World, text: object) -> None:
     uuid = world.boot(CHASE)
-    tell(world, 3, **{uuid: OUT})
+    tell(world, 3, **{uuid: EXEMPT})
     before = world.control.servers.told
     with pytest.raises(wire.BadMessage):
         world.control.take_orders(text)
@@ -261,7 +261,7 @@ def test_what_is_no_order_is_refused_and_nothing_is_lost(world: World, text: obj
 
 def test_a_folder_that_refuses_loses_nothing(world: World, monkeypatch) -> None:
     uuid = world.boot(CHASE)
-    tell(world, 3, **{uuid: OUT})
+    tell(world, 3, **{uuid: EXEMPT})
     world.tick()
 
     def full(*_: object) -> None:
@@ -273,35 +273,35 @@ def test_a_folder_that_refuses_loses_nothing(world: World, monkeypatch) -> None:
             order()
     monkeypatch.undo()
     world.tick()
-    assert of(world, uuid).unmanaged is Unmanaged.ORDERED_OUT
+    assert of(world, uuid).unmanaged is Unmanaged.EXEMPT
     assert ServerOverrides(StateFolder(str(world.folder))).told.version == 3
 
 
 def test_what_comes_late_changes_nothing_and_twice_the_same(world: World) -> None:
     uuid = world.boot(CHASE)
-    tell(world, 5, **{uuid: OUT})
+    tell(world, 5, **{uuid: EXEMPT})
     told = world.control.servers.told
     tell(world, 4)
-    tell(world, 5, **{uuid: OUT})
+    tell(world, 5, **{uuid: EXEMPT})
     assert world.control.servers.told is told
     tell(world, 5)
-    assert not world.control.servers.told.servers[uuid].opt_out
+    assert not world.control.servers.told.servers[uuid].exempt
 
 
 def test_who_is_here_and_not_named_keeps_its_orders_and_who_left_loses_them(world: World) -> None:
     stays, goes = world.boot(CHASE), world.boot(COMPUTE)
-    tell(world, 1, **{stays: OUT, goes: OUT})
+    tell(world, 1, **{stays: EXEMPT, goes: EXEMPT})
     world.tick()
     world.host.end(goes)
     world.rates.pop(goes)
     world.tick()
-    world.control.take_orders(overrides_text(2, {ELSEWHERE: OUT}))
+    world.control.take_orders(overrides_text(2, {ELSEWHERE: EXEMPT}))
     assert world.control.servers.told.servers.keys() == {stays, ELSEWHERE}
 
 
 def test_a_message_may_name_as_many_servers_as_a_host_can_have(world: World) -> None:
     uuid = world.boot(CHASE)
-    tell(world, **{uuid: OUT})
+    tell(world, **{uuid: EXEMPT})
     world.tick()
     many = {f"{n:08x}-1111-4111-8111-111111111111": NO_OVERRIDE for n in range(wire.MAX_SERVERS)}
     world.control.take_orders(overrides_text(2, many))
@@ -377,9 +377,9 @@ def test_the_report_says_what_the_host_was_told(world: World) -> None:
 
 
 def test_an_order_in_a_message_is_read_back() -> None:
-    for ordered in (NO_OVERRIDE, OUT, ServerOverride(Mode.OBSERVE), ServerOverride(priority=9)):
+    for ordered in (NO_OVERRIDE, EXEMPT, ServerOverride(Mode.OBSERVE), ServerOverride(priority=9)):
         assert read_overrides(overrides_text(3, {ELSEWHERE: ordered})) == (3, {ELSEWHERE: ordered})
-    assert read_overrides(overrides_text(3, {ELSEWHERE.upper(): OUT}))[1] == {ELSEWHERE: OUT}
+    assert read_overrides(overrides_text(3, {ELSEWHERE.upper(): EXEMPT}))[1] == {ELSEWHERE: EXEMPT}
 
 
 SERVERS = st.fixed_dictionaries(
@@ -387,6 +387,7 @@ SERVERS = st.fixed_dictionaries(
     optional={
         "mode": st.sampled_from(["observe", "advise", "enforce", "", None, 1]),
         "opt_out": st.sampled_from([True, False, None, 0, "yes"]),
+        "exempt": st.sampled_from([True, False, None, 0, "yes"]),
         "priority": st.integers(-1, 10) | st.sampled_from([None, True, 1.5, "3", 1e308]),
         "more": st.just(1),
     },
@@ -412,6 +413,7 @@ def test_whatever_is_sent_is_taken_whole_and_kept_or_refused(text: object) -> No
             assert uuid == uuid.lower()
             assert isinstance(one.mode, Mode | None)
             assert type(one.opt_out) is bool
+            assert type(one.exempt) is bool
             assert one.priority is None or one.priority in range(10)
 
 
@@ -428,12 +430,13 @@ def test_whatever_is_written_into_the_socket_is_answered(line: bytes) -> None:
 @pytest.mark.parametrize(
     ("cloud", "here", "both"),
     [
-        (NO_OVERRIDE, OUT, OUT),
-        (OUT, NO_OVERRIDE, OUT),
+        (NO_OVERRIDE, EXEMPT, EXEMPT),
+        (EXEMPT, NO_OVERRIDE, EXEMPT),
         (ServerOverride(Mode.ADVISE), ServerOverride(Mode.OBSERVE), ServerOverride(Mode.OBSERVE)),
         (ServerOverride(Mode.OBSERVE), ServerOverride(Mode.ENFORCE), ServerOverride(Mode.OBSERVE)),
         (ServerOverride(priority=1), ServerOverride(priority=2), ServerOverride(priority=2)),
-        (ServerOverride(priority=1), OUT, ServerOverride(None, True, 1)),
+        (ServerOverride(priority=1), EXEMPT, ServerOverride(priority=1, exempt=True)),
+        (EXEMPT, ServerOverride(opt_out=True), ServerOverride(opt_out=True, exempt=True)),
     ],
 )
 def test_the_more_careful_of_cloud_and_host_holds(cloud, here, both) -> None:
@@ -443,12 +446,12 @@ def test_the_more_careful_of_cloud_and_host_holds(cloud, here, both) -> None:
 def test_an_order_on_the_host_outlives_what_the_cloud_says(world: World) -> None:
     uuid = world.boot(CHASE, name="web")
     world.tick()
-    world.control.servers.order("web", {"opt_out": True})
+    world.control.servers.order("web", {"exempt": True})
     tell(world, 5)
     world.start_agent()
     world.tick()
-    assert of(world, uuid).unmanaged is Unmanaged.ORDERED_OUT
-    world.control.servers.order(uuid.upper(), {"opt_out": False})
+    assert of(world, uuid).unmanaged is Unmanaged.EXEMPT
+    world.control.servers.order(uuid.upper(), {"exempt": False})
     world.tick()
     assert of(world, uuid).unmanaged is None
 
@@ -524,7 +527,12 @@ def test_orders_of_one_server_from_the_command_line(world, monkeypatch, capsys) 
             return [line for line in lines if " INFO " not in line]
 
         assert order("db") == ["no overrides"]
-        assert order("web", "--opt-out", "--mode", "observe", "--priority", "0") == [
+        assert order("web", "--opt-out", "--exempt", "--priority", "0") == [
+            f"web ({uuid})",
+            "  in the cloud: mode advise",
+            "  on this host: opted out, exempt, priority 0",
+        ]
+        assert order("web", "--no-exempt", "--mode", "observe") == [
             f"web ({uuid})",
             "  in the cloud: mode advise",
             "  on this host: opted out, mode observe, priority 0",

@@ -64,7 +64,13 @@ def test_every_rank_that_the_pipeline_uses_is_in_the_table() -> None:
 
 def test_why_claims_are_refused_is_told_by_its_code() -> None:
     known = {one.value for one in Rejection}
-    arbitration = {Rejection.OUTRANKED, Rejection.NOT_RELAXED, Rejection.HOLD, Rejection.REVOKED}
+    arbitration = {
+        Rejection.OUTRANKED,
+        Rejection.REFUSES_HELP,
+        Rejection.NOT_RELAXED,
+        Rejection.HOLD,
+        Rejection.REVOKED,
+    }
     assert {one.value for one in arbitration} <= set(codes(PAGE)) & known
 
 

@@ -34,9 +34,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     whether.add_argument(
         "--opt-out",
         action="store_true",
-        help="Do not change the server, and revert all changes to it now",
+        help="Do nothing for the sake of the server. It is still restrained if it degrades others",
     )
     whether.add_argument("--opt-in", action="store_true", help="Remove the opt-out")
+    parser.add_argument(
+        "--exempt",
+        action=argparse.BooleanOptionalAction,
+        help="Never change the server, even if it degrades others, and revert all changes to it "
+        "now; --no-exempt removes the exemption",
+    )
     parser.add_argument(
         "--priority",
         choices=[*_PRIORITIES, AS_FLAVOR],
@@ -52,6 +58,8 @@ def run(conf: cfg.ConfigOpts) -> int:
         line["mode"] = None if asked.mode == AS_HOST else asked.mode
     if asked.opt_out or asked.opt_in:
         line["opt_out"] = bool(asked.opt_out)
+    if asked.exempt is not None:
+        line["exempt"] = asked.exempt
     if asked.priority:
         line["priority"] = None if asked.priority == AS_FLAVOR else int(asked.priority)
     answer = ask(RunFolder(conf.agent.run_directory), "order", json.dumps(line))
@@ -70,6 +78,8 @@ def _lines(rows: list[Mapping[str, Any]]) -> Iterator[str]:
 def _words(ordered: Mapping[str, Any]) -> Iterator[str]:
     if ordered.get("opt_out"):
         yield "opted out"
+    if ordered.get("exempt"):
+        yield "exempt"
     if "mode" in ordered:
         yield f"mode {ordered['mode']}"
     if "priority" in ordered:

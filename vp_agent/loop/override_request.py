@@ -20,6 +20,7 @@ _LINE = Schema(
             "server": {"type": "string", "maxLength": 255},
             "mode": {"enum": [*(mode.value for mode in Mode), None]},
             "opt_out": {"type": "boolean"},
+            "exempt": {"type": "boolean"},
             "priority": {
                 "type": ["integer", "null"],
                 "minimum": 0,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Overrides of single servers of this host: mode, opt-out and priority, by who gave them.
+"""Overrides of single servers of this host (mode, opt-out, priority, exemption), by who gave them.
 
 Two sets, each a file in the state folder: those of the cloud (through vp-api, sent by any
 vp-scheduler) and those of this host (`vp-agent order`). The more careful one holds. They arrive on
@@ -162,15 +162,15 @@ class ServerOverrides:
     def told(self) -> CloudOverrides:
         return self._told
 
-    def is_opted_out(self, uuid: str) -> bool:
-        return self._obeyed.get(uuid, NO_OVERRIDE).opt_out
+    def is_exempt(self, uuid: str) -> bool:
+        return self._obeyed.get(uuid, NO_OVERRIDE).exempt
 
-    def opted_out(self, guests: Iterable[Guest]) -> frozenset[str]:
+    def exempt(self, guests: Iterable[Guest]) -> frozenset[str]:
         """Those that may not bear anything of ours, and can be changed now."""
         return frozenset(
             guest.uuid
             for guest in guests
-            if guest.unmanaged is not Unmanaged.MIGRATING and self.is_opted_out(guest.uuid)
+            if guest.unmanaged is not Unmanaged.MIGRATING and self.is_exempt(guest.uuid)
         )
 
     def mark(self, guests: tuple[Guest, ...], host: Mode, now_s: float) -> tuple[Guest, ...]:
@@ -226,12 +226,12 @@ def _marked(guest: Guest, ordered: ServerOverride, host: Mode) -> Guest:
     if ordered.is_nothing:
         return guest
     weight = guest.priority if ordered.weight is None else ordered.weight
-    guest = guest._replace(mode=ordered.mode, priority=weight)
+    guest = guest._replace(mode=ordered.mode, priority=weight, refuses_help=ordered.opt_out)
     if guest.unmanaged:
         return guest
-    if ordered.opt_out:
-        detail = "an override opts it out"
-        return guest._replace(unmanaged=Unmanaged.ORDERED_OUT, unmanaged_detail=detail)
+    if ordered.exempt:
+        detail = "an override exempts it"
+        return guest._replace(unmanaged=Unmanaged.EXEMPT, unmanaged_detail=detail)
     if ordered.mode is Mode.OBSERVE and host is not Mode.OBSERVE:
         detail = "an override sets it to mode observe"
         return guest._replace(unmanaged=Unmanaged.ORDERED_OBSERVE, unmanaged_detail=detail)

@@ -41,7 +41,7 @@ def reconcile(
     host.executor.forget_others({guest.uuid for guest in reading.guests})
     host.executor.finish_moves(reading.memory_moves)
     guests, applied = _undo_other_runs(host, reading.guests)
-    guests, applied = _give_back_opted_out(host, overrides, guests, applied)
+    guests, applied = _give_back_exempt(host, overrides, guests, applied)
     if holds is not None:
         guests, applied = _release_migrants(host, overrides, holds, guests, applied, now_s)
     return replace(reading, guests=guests), applied
@@ -71,19 +71,19 @@ def _undo_other_runs(host: OwnHost, guests: Guests) -> tuple[Guests, dict[str, A
     return host.guests.read(), ours
 
 
-def _give_back_opted_out(
+def _give_back_exempt(
     host: OwnHost, overrides: ServerOverrides, guests: Guests, applied: dict[str, Applied]
 ) -> tuple[Guests, dict[str, Applied]]:
-    """Those that somebody wants left alone bear nothing of ours, from the order on."""
-    opted_out = overrides.opted_out(guests)
-    ours = [_not_on_its_way(applied[uuid]) for uuid in opted_out & applied.keys()]
+    """Those that an operator wants left alone bear nothing of ours, from the order on."""
+    exempt = overrides.exempt(guests)
+    ours = [_not_on_its_way(applied[uuid]) for uuid in exempt & applied.keys()]
     ours = [entry for entry in ours if entry.held]
     if not ours:
         return guests, applied
     failed = host.executor.undo(ours, waits=False)
     given_back = sorted({entry.guest_uuid for entry in ours} - set(failed))
     for uuid in given_back:
-        LOG.info("vp=%s opted out, reverted", uuid)
+        LOG.info("vp=%s exempt, reverted", uuid)
     left = host.journal.read()
     return host.guests.read(), {u: left[u] for u in applied if u in left}
 
@@ -109,8 +109,8 @@ def _release(host: OwnHost, overrides: ServerOverrides, uuid: str, here: Collect
     """Why not; empty: nothing of ours is on it. Raises HostUnavailable."""
     if uuid not in here:
         return "it is not running on this host"
-    if overrides.is_opted_out(uuid):
-        return "an override opts it out"
+    if overrides.is_exempt(uuid):
+        return "an override exempts it"
     held = host.journal.read().get(uuid)
     host.memory.abort(uuid, "it is about to leave this host")
     if held is not None and not host.executor.release_guest(held):

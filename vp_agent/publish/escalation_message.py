@@ -23,7 +23,7 @@ _MUST_STAY = frozenset(
         Unmanaged.MIGRATING,
         Unmanaged.FOREIGN_CHANGE,
         Unmanaged.LEAVING,
-        Unmanaged.ORDERED_OUT,
+        Unmanaged.EXEMPT,
         Unmanaged.ORDERED_OBSERVE,
         Unmanaged.AWAITING_ORDERS,
     }

@@ -30,7 +30,7 @@ UNMANAGED = {
     Unmanaged.HUGEPAGES.value: "the flavor asks for huge pages",
     Unmanaged.REALTIME.value: "the flavor asks for realtime CPUs",
     Unmanaged.OPTED_OUT.value: "the flavor has vp:manage=no",
-    Unmanaged.ORDERED_OUT.value: "an override opts this server out",
+    Unmanaged.EXEMPT.value: "an override exempts this server",
     Unmanaged.ORDERED_OBSERVE.value: "an override sets this server to mode observe",
     Unmanaged.INVALID_SPEC.value: "the flavor's vp: specs are not valid; contact your operator",
 }

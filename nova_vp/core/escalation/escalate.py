@@ -3,7 +3,7 @@
 
 An escalation stands as long as its victim is hurt and every alternative is refused; it keeps its
 id, so that telling it twice is telling it once. It names all who could leave, and what that would
-bring; who moves, and where to, is decided elsewhere.
+bring; who moves, and where to, is decided elsewhere. A victim that refuses help is not told of.
 """
 
 import zlib
@@ -36,6 +36,7 @@ def escalate(
     policy: Policy,
 ) -> tuple[CoreState, tuple[Escalation, ...]]:
     """Those that are due, with the guests that could leave as soon as all are weighed."""
+    refused = [one for one in refused if not host.refuses_help(one.victim_uuid)]
     groups = tuple(group for group in groups if group.guest_uuid in host.guests)
     found = escalations(state, refused, groups, now_s, AHEAD * policy.escalate_after_s)
     short = _demands(groups)

@@ -80,6 +80,11 @@ class Host:
             self._domain_sets[needs] = tuple(_domain_sets(self.topology, guest))
         return self._domain_sets[needs]
 
+    def refuses_help(self, uuid: str | None) -> bool:
+        """Whether nothing may be done for this guest's sake."""
+        guest = self.guests.get(uuid or "")
+        return guest is not None and guest.refuses_help
+
     def room_cores(self, domain_set: DomainSet, without: Collection[str]) -> float:
         """CPU that nobody will want there, counted as if `without` had left."""
         wanted = sum(

@@ -48,7 +48,8 @@ class Location(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """What a candidate would change, by guest: loss before minus loss after, positive is good."""
+    """What a candidate would change, by guest: loss before minus loss after, positive is good.
+    What a guest that refuses help would gain does not count; what it would lose does."""
 
     by_guest: Mapping[str, float]
     total: float
@@ -78,6 +79,7 @@ class WhatIfModel:
         self._cpus = {d.id: len(d.cpus) for d in host.topology.domains}
         self._cores = {uuid: host.wanted_cores(uuid) for uuid in host.guests}
         self._weights = {uuid: guest.priority for uuid, guest in host.guests.items()}
+        self._refusing = {uuid for uuid, guest in host.guests.items() if guest.refuses_help}
         self.residents = {uuid: host.resident(uuid, policy) for uuid in host.guests}
         self._alone = {
             uuid: queueing_ratio(one.misses_per_s, limits.node_misses_per_s)
@@ -139,12 +141,15 @@ class WhatIfModel:
                 concerned |= self._met(one)
         before = {uuid: self.loss(uuid) for uuid in concerned}  # And whom to trust, as it is now.
         after = self._losses_with(locations, concerned)
-        by_guest = {uuid: before[uuid] - after[uuid] for uuid in concerned}
+        counted = dict(after)
+        for uuid in self._refusing & concerned:
+            counted[uuid] = max(before[uuid], after[uuid])
+        by_guest = {uuid: before[uuid] - counted[uuid] for uuid in concerned}
         return Gain(
             by_guest=by_guest,
             total=sum(self._weights[uuid] * gain for uuid, gain in by_guest.items()),
             utility=sum(
-                self._weights[uuid] * math.log(_kept(after[uuid]) / _kept(before[uuid]))
+                self._weights[uuid] * math.log(_kept(counted[uuid]) / _kept(before[uuid]))
                 for uuid in concerned
             ),
             worst=min([0.0, *by_guest.values()]),

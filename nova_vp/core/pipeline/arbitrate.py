@@ -4,7 +4,7 @@
 Limits compose: whoever claims one is granted it, and the tightest holds (`model.limits`). A place
 or the memory of a guest has one owner: of several the one with the lower rank; what stands yields
 only to a lower rank still, or to its own controller. To raise a limit of another controller is
-asked of that one.
+asked of that one. What is for the sake of a server that refuses help is granted to nobody.
 """
 
 from collections.abc import Iterable
@@ -65,23 +65,33 @@ def _why_not(group: ClaimGroup, view: View) -> Rejection | None:
     if group.reason.is_revert or group.reason is REAPPLY:
         return None
     host, asked = view.host, (*group.settings, *group.relaxes)
+    if host.refuses_help(group.helped_uuid):
+        return Rejection.REFUSES_HELP
     if len({(one.guest_uuid, one.knob) for one in asked}) < len(asked):
         return Rejection.INVALID
     if any(one.knob not in LIMITS for one in group.relaxes):
         return Rejection.INVALID
     for setting in asked:
-        guest, knob = host.guests[setting.guest_uuid], setting.knob
-        if guest.unmanaged:
-            return Rejection.UNMANAGED
-        if knob not in host.knobs:
-            return Rejection.NO_SUCH_KNOB
-        if knob is Knob.CPU_CAP and guest.cap_floor_ratio is None:
-            return Rejection.NEVER_CAPPED
-        if not is_valid(setting, guest, host.topology):
-            return Rejection.INVALID
-        if not view.may_claim(guest.uuid, knob, group.controller, group.reason.rank):
-            return Rejection.OUTRANKED
+        why = _why_not_set(setting, group, view)
+        if why is not None:
+            return why
     return None if all(map(view.grants, group.relaxes)) else Rejection.NOT_RELAXED
+
+
+def _why_not_set(setting: Setting, group: ClaimGroup, view: View) -> Rejection | None:
+    host, knob = view.host, setting.knob
+    guest = host.guests[setting.guest_uuid]
+    if guest.unmanaged:
+        return Rejection.UNMANAGED
+    if knob not in host.knobs:
+        return Rejection.NO_SUCH_KNOB
+    if knob is Knob.CPU_CAP and guest.cap_floor_ratio is None:
+        return Rejection.NEVER_CAPPED
+    if not is_valid(setting, guest, host.topology):
+        return Rejection.INVALID
+    if not view.may_claim(guest.uuid, knob, group.controller, group.reason.rank):
+        return Rejection.OUTRANKED
+    return None
 
 
 def _is_tightened(group: ClaimGroup, granted: Iterable[ClaimGroup]) -> bool:

@@ -92,7 +92,7 @@ def note_left_alone(state: CoreState, picture: Picture, policy: Policy) -> CoreS
     uuids = [
         guest.uuid
         for guest in picture.guests
-        if guest.unmanaged is Unmanaged.ORDERED_OUT and not _is_held(guest, picture)
+        if guest.unmanaged is Unmanaged.EXEMPT and not _is_held(guest, picture)
     ]
     return note_given_back(state, uuids, picture.at_s, policy)
 

@@ -72,6 +72,15 @@ class ClaimGroup:
     unmet_since_s: float | None = None
     """Since when nothing on this host meets a demand for CPU; None: this is no such demand."""
 
+    @property
+    def helped_uuid(self) -> str | None:
+        """For whose sake it is; None: for that of all, or it takes back or gives back."""
+        if self.reason.is_for_host or self.reason.is_revert or self.reason.gives_back:
+            return None
+        if self.detection is not None:
+            return self.detection.victim_uuid
+        return self.on_behalf_of or self.guest_uuid
+
 
 class Release(NamedTuple):
     """A place or memory that its controller does not need to keep any longer. It stays as it is

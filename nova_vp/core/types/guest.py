@@ -43,15 +43,15 @@ class Unmanaged(enum.Enum):
     FOREIGN_CHANGE = "changed-by-somebody-else"
     LEAVING = "about-to-be-migrated"
     """The cluster ordered it, so we let go of it beforehand."""
-    ORDERED_OUT = "opted-out"
-    """Somebody ordered it for this server; what was set on it is undone."""
+    EXEMPT = "exempt"
+    """An operator ordered it for this server; what was set on it is undone."""
     ORDERED_OBSERVE = "ordered-observe"
     """Somebody ordered mode observe for this server, on a host that may do more."""
     AWAITING_ORDERS = "awaiting-orders"
     """It has just arrived, and nobody has said yet whether it may be touched."""
 
 
-LET_GO_OF = frozenset({Unmanaged.ORDERED_OUT, Unmanaged.LEAVING})
+LET_GO_OF = frozenset({Unmanaged.EXEMPT, Unmanaged.LEAVING})
 """Nothing of ours is on these any more."""
 
 
@@ -112,11 +112,18 @@ class Guest(NamedTuple):
     """UUID of the image that it was booted from; empty: from none, or nobody says."""
     mode: Mode | None = None
     """Ordered for it alone: the tighter one of this and the host's holds."""
+    refuses_help: bool = False
+    """Nothing is done for its sake. What keeps it from harming others is."""
 
     @property
     def vp_id(self) -> str:
         """One application's servers: a lone server is its own VP."""
         return f"{self.project_id}/{self.group}" if self.group else self.uuid
+
+    @property
+    def takes_help(self) -> bool:
+        """Whether it may be changed for its own sake."""
+        return self.unmanaged is None and not self.refuses_help
 
     @property
     def cpus(self) -> Cpus:

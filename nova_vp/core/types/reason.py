@@ -35,6 +35,9 @@ class Reason:
     """It keeps or gives back, so that it may concern what a person had reverted."""
     takes_away: bool = False
     """A server or memory that it moves is not moved back to where it was within the hold."""
+    is_for_host: bool = False
+    """It is for the sake of all servers of the host. Any other one that neither reverts nor gives
+    back is for the sake of one server: its claims' victim, or who asked, or who is changed."""
     is_stepwise: bool = False
     """One of several steps: it is verified by whether its victim gains, not by its recovery."""
 
@@ -88,6 +91,8 @@ class Rejection(enum.Enum):
     GAINS_TOO_LITTLE = "predicted-gain-too-small"
     UNFAIR = "would-favour-one-over-another"
     UNMANAGED = "guest-unmanaged"
+    REFUSES_HELP = "server-refuses-help"
+    """It is for the sake of a server that was opted out."""
     INVALID = "value-out-of-bounds"
     """No value that the server can have, one knob twice, or a raise of what is no limit."""
     NO_SUCH_KNOB = "host-has-no-such-knob"

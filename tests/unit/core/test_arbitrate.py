@@ -13,7 +13,7 @@ from nova_vp.core.pipeline.arbitrate import arbitrate
 from nova_vp.core.types.claim import Claim, Setting
 from nova_vp.core.types.knob import CpuWeight, Knob, MembwShare, Quota
 from nova_vp.core.types.reason import Rejection
-from tests.unit.core.wishful import VM, World, cap
+from tests.unit.core.wishful import OTHER, PLACED, VM, World, cap, place
 
 
 def test_a_knob_that_does_not_compose_has_one_owner():
@@ -27,6 +27,37 @@ def test_a_knob_that_does_not_compose_has_one_owner():
     granted, refused = arbitrate(groups, state, view)
     assert [one.controller for one in granted] == ["first"]
     assert [one.rejection for one in refused] == [Rejection.OUTRANKED]
+
+
+def test_nothing_is_granted_for_the_sake_of_who_refuses_help():
+    world = World()
+    world.host.change("vm", refuses_help=True)
+    world.first.wants(place())
+    decision = world.host.tick()
+    assert decision.actions == ()
+    assert [one.rejection for one in decision.refused] == [Rejection.REFUSES_HELP]
+    world.first.wants(place(uuid=OTHER))
+    assert world.host.tick().actions, "the other one does not refuse"
+
+
+@pytest.mark.parametrize("flag", ["is_for_host", "is_revert", "gives_back"])
+def test_what_is_for_nobody_alone_is_granted_of_who_refuses_help(flag):
+    world = World(flags={flag: True})
+    world.host.change("vm", refuses_help=True)
+    world.first.wants(place())
+    assert [action.guest_uuid for action in world.host.tick().actions] == [VM]
+
+
+def test_who_refuses_help_is_moved_for_who_asked():
+    world = World()
+    world.host.change("vm", refuses_help=True)
+    group = world.first.group(place())
+    world.first.wish.groups = (replace(group, on_behalf_of=OTHER),)
+    assert [action.guest_uuid for action in world.host.tick().actions] == [VM]
+    world.host.change("other", refuses_help=True)
+    world.first.wish.groups = (replace(world.first.group(place(cpus=PLACED)), on_behalf_of=OTHER),)
+    world.host.ticks(20)
+    assert world.host.placement("vm") == {2, 3}
 
 
 def test_what_its_one_owner_claims_is_what_holds():

@@ -23,7 +23,7 @@ def recover(host: Host) -> None:
 def leave_alone(host: Host) -> None:
     """As the agent does it: what stood before us is there again when the tick begins."""
     host.applied.pop(NEIGHBOUR, None)
-    host.change("neighbour", unmanaged=Unmanaged.ORDERED_OUT)
+    host.change("neighbour", unmanaged=Unmanaged.EXEMPT)
     host.tick()
 
 
@@ -65,7 +65,7 @@ def test_a_home_goes_with_the_order_to_leave_its_server_alone():
     host.ticks(3)
     placer.wants()
     [homed] = outcomes(host, "neighbour").values()
-    host.change("neighbour", unmanaged=Unmanaged.ORDERED_OUT)
+    host.change("neighbour", unmanaged=Unmanaged.EXEMPT)
     host.tick()
     assert outcomes(host, "neighbour")[homed.action.id] == homed, "it stands"
     leave_alone(host)

@@ -105,6 +105,7 @@ class Story:
             vcpus=self.draw(st.integers(1, 5)),
             isolation=self.draw(st.sampled_from(Isolation)),
             unmanaged=self.draw(st.sampled_from([None, None, Unmanaged.OPTED_OUT])),
+            refuses_help=self.draw(st.sampled_from([False, False, True])),
             node=self.draw(st.sampled_from([None, *self.host.topology.nodes])),
             group=self.draw(st.sampled_from(["", "", "store"])),
             priority=self.draw(st.sampled_from([0.1, 1.0, 50.0])),
@@ -169,7 +170,7 @@ class Story:
             *[self.nothing, self.change_rates] * 3,
             *(self.bound, self.place_by_hand, self.stop_or_start, self.reboot),
             *(self.count_nonsense, self.take_a_cpu_offline, self.set_mode, self.refuse_or_not),
-            *(self.leave, self.opt_out_or_in),
+            *(self.leave, self.manage_or_not, self.opt_out_or_in),
         ]
         self.draw(st.sampled_from(events))(self.some_guest())
 
@@ -178,6 +179,9 @@ class Story:
             self.host.leave(name)
 
     def opt_out_or_in(self, name: str) -> None:
+        self.host.change(name, refuses_help=self.draw(st.booleans()))
+
+    def manage_or_not(self, name: str) -> None:
         self.host.change(name, unmanaged=self.draw(st.sampled_from([None, Unmanaged.OPTED_OUT])))
 
     def tick(self) -> None:
@@ -210,6 +214,9 @@ class Story:
     def check_action(self, action: Action, picture: Picture) -> None:
         guests = {guest.uuid: guest for guest in picture.guests}
         assert action.changes, "an action that changes nothing"
+        if not (action.is_undo or action.reason.gives_back or action.reason.is_for_host):
+            helped = guests.get(action.on_behalf_of or action.victim_uuid or action.guest_uuid)
+            assert not (helped and helped.refuses_help), "help that is refused"
         for change in action.changes:
             guest = guests[change.guest_uuid]
             assert not guest.unmanaged, "a guest that is to be left alone"

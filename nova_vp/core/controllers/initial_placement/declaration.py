@@ -15,6 +15,7 @@ HOME = Reason(
     rank=800,
     label="it is new, and gets the cache with the lowest predicted degradation",
     own_label="this server was placed within its host",
+    is_for_host=True,
 )
 
 

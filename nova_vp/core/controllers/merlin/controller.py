@@ -126,7 +126,7 @@ def _asks_now(view: View, state: Demands, guest: Guest, settings: MerlinSettings
     """Once per epoch: it needs more, or what it got last hurt somebody."""
     host, dwell = view.host, view.policy.dwell_samples
     vp, demand = host.vps[guest.uuid], state.met.get(guest.uuid)
-    if guest.unmanaged or vp.incomplete is not None or vp.window.samples < dwell:
+    if not guest.takes_help or vp.incomplete is not None or vp.window.samples < dwell:
         return False
     if not host.domains_of[guest.uuid]:  # On a CPU that came online after the topology was read.
         return False

@@ -18,6 +18,7 @@ SEPARATE = Reason(
     is_verified=True,
     is_counted=True,
     takes_away=True,
+    is_for_host=True,
 )
 REARRANGE = Reason(
     code="rearrange-predicted-hurt",
@@ -27,6 +28,7 @@ REARRANGE = Reason(
     is_verified=True,
     is_counted=True,
     takes_away=True,
+    is_for_host=True,
 )
 REASONS = (SEPARATE, REARRANGE)
 

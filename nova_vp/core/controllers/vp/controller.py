@@ -128,7 +128,7 @@ def mitigate(view: View, history: CapHistory, settings: VpSettings) -> Iterator[
     """One group for each detection whose last mitigation is not still being judged, nor a cap of
     one of its suspects for somebody else's sake: that changes what this victim feels, too. One
     whose memory is on its way is left out, except in the cache: its vCPUs would be sent after
-    memory that is coming to them."""
+    memory that is coming to them. So is one that refuses help."""
     host, state, now_s, policy = view.host, view.core, view.now_s, view.policy
     if not any(vp.detection for vp in host.vps.values()):
         return
@@ -154,6 +154,7 @@ def mitigate(view: View, history: CapHistory, settings: VpSettings) -> Iterator[
         for vp in host.vps.values()
         if (detection := vp.detection)
         and detection.victim_uuid not in waiting
+        and not host.refuses_help(detection.victim_uuid)
         and (detection.kind is Kind.CACHE or detection.victim_uuid not in host.memory_moves)
         and not any(suspect.guest_uuid in on_trial for suspect in detection.suspects)
     ]

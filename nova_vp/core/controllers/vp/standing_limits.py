@@ -31,9 +31,9 @@ def standing_limits(view: View, history: CapHistory, settings: VpSettings) -> It
 
 
 def is_victim_here(host: Host, claim: Claim) -> bool:
-    """Whether the one that it was made for still runs here."""
+    """Whether the one that it was made for still runs here, and does not refuse help."""
     victim = host.guests.get(claim.victim_uuid or "")
-    return victim is not None and victim.is_running
+    return victim is not None and victim.is_running and not victim.refuses_help
 
 
 def is_victim_degraded(host: Host, claim: Claim) -> bool:

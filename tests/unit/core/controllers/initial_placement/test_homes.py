@@ -57,6 +57,16 @@ def test_opted_out_guests_are_neither_homed_nor_moved():
     assert host.placement("vm") == {0, 1}
 
 
+def test_who_refuses_help_is_homed_like_any_other():
+    """Floating, it would share the cache of everybody."""
+    host = Host(two_sockets(4), POLICY)
+    host.add("stream", STREAM)
+    host.ticks(5)
+    host.add("newcomer", CHASE, refuses_help=True)
+    host.ticks(2)
+    assert len(host.domains("newcomer")) == 1
+
+
 def test_who_lives_in_one_domain_already_has_a_home():
     host = Host(two_sockets(4), POLICY)
     host.add("placed", COMPUTE, cpus={0, 1})
@@ -134,7 +144,7 @@ def test_a_vp_whose_place_is_full_goes_on_elsewhere():
     assert len({frozenset(host.placement(n)) for n in ("one", "two", "three")}) == 2
 
 
-@pytest.mark.parametrize("until", [Unmanaged.ORDERED_OUT, Unmanaged.LEAVING])
+@pytest.mark.parametrize("until", [Unmanaged.EXEMPT, Unmanaged.LEAVING])
 def test_who_was_let_go_of_gets_a_home_again_once_it_is_opted_in_or_stays_after_all(until):
     host = Host(nodes_of(0, 1), POLICY)
     uuid = host.add("vm", COMPUTE)

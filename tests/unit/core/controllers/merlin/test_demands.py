@@ -57,6 +57,12 @@ def test_an_unmanaged_guest_gets_nothing(unmanaged):
     assert not any(d.actions or d.refused for d in host.ticks(20))
 
 
+def test_who_refuses_help_gets_nothing_and_nobody_else_is_asked_for_it():
+    host = a_worker(0, refuses_help=True)
+    decisions = host.ticks(90)
+    assert not any(d.actions or d.refused or d.escalations for d in decisions)
+
+
 def test_a_guest_that_left_is_forgotten():
     host = a_worker(0, 1)
     host.until(MORE_CPU)

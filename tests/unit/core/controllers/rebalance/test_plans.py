@@ -38,6 +38,20 @@ def test_whose_memory_cannot_move_is_rearranged_without_it():
 MIXED = Rates(mips=40, l2_mpki=77.0, mpki=25.0, cpi=6.0, cores=0.3)
 
 
+def test_the_gain_of_who_refuses_help_is_no_reason_to_rearrange():
+    host = two_at_odds(beside=1)
+    host.change("mixed", refuses_help=True)
+    assert actions(host, 60) == []
+
+
+def test_who_degrades_others_is_rearranged_though_it_refuses_help():
+    host = two_at_odds(beside=1)
+    host.change("mixed", allowed_cpus=frozenset({0, 1, 2, 3}))
+    memory_by_node = ((1, host.guest("stream").memory_kib),)
+    host.change("stream", refuses_help=True, memory_by_node=memory_by_node)
+    assert [change.guest_uuid for change in host.until(REARRANGE).changes] == [uuid_of("stream")]
+
+
 def two_at_odds(*, beside: int) -> Host:
     """On one of two LLCs with four CPUs each; on the other somebody in a light phase."""
     host = Host(nodes_of(0, 1, cpus=4), POLICY, knobs=ALL_KNOBS)
