@@ -11,13 +11,14 @@ from collections.abc import Mapping
 
 class Status(enum.Enum):
     RECEIVED = "received"
-    """In the ledger; whom to move is not settled, or the budget does not allow it yet."""
+    """In the ledger; whom to move is not settled, since Nova could not be asked where the servers
+    are, or the budget does not allow it yet."""
     OBSERVED = "observed"
     """Mode observe: what would have been done is recorded."""
     PROPOSED = "proposed"
     """Mode advise: waits for an operator."""
     REFUSED = "refused"
-    """Nobody is worth moving, or nobody may be."""
+    """Nobody is worth moving, or nobody may be; or Nova does not say that the victim is there."""
     PREPARING = "preparing"
     """The agent is asked to take our settings off the guest."""
     REQUESTING = "requesting"
@@ -31,7 +32,7 @@ class Status(enum.Enum):
     TIMED_OUT = "timed-out"
     """Aborted by us, since it took too long for its memory."""
     WITHDRAWN = "withdrawn"
-    """There is nothing to mend any more: the victim is well, or the server is gone."""
+    """There is nothing to mend any more: the victim is well, or a server is gone or elsewhere."""
 
 
 _ENDS = frozenset({Status.COMPLETED, Status.FAILED, Status.ABORTED, Status.TIMED_OUT})

@@ -2,18 +2,37 @@
 """The world that a vp-scheduler escalates into, for tests: keystone, Nova, agents, a clock."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
 
+from oslo_config import cfg
+
+from nova_vp import conf as options
 from nova_vp import wire
+from nova_vp.db.escalations import Ledger
+from nova_vp.db.records import Escalation
 from tests.fake_nova import FakeNova
 from tests.keystone import Keystone
 from tests.loopback import served
+from tests.messages import an_escalation
+from vp_scheduler.escalation import session, settings
 from vp_scheduler.escalation.agents import AgentAway
 from vp_scheduler.escalation.clock import Clock
+from vp_scheduler.escalation.context import Backends
+from vp_scheduler.escalation.nova_client import Nova, NovaClient
+from vp_scheduler.escalation.state_machine import StateMachine
 
 NOON = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 USER = "vp_escalation"
+ID = "99999999-9999-5999-8999-999999999999"
+QUIET = "33333333-3333-4333-8333-333333333333"
+ROUNDS = 400
+
+
+def other_id(number: int) -> str:
+    return f"{number:08d}-0000-5000-8000-000000000000"
 
 
 class HandClock:
@@ -43,6 +62,7 @@ class FakeAgents:
         self.prepared: list[str] = []
         self.told: list[tuple[str, str]] = []
         """Server and outcome."""
+        self.details: list[str] = []
         self.spent: set[str] = set()
         """Escalations that this host takes for over."""
 
@@ -61,6 +81,7 @@ class FakeAgents:
         if self.is_away:
             raise AgentAway(f"the agent of {host} does not answer")
         self.held.pop(server, None)
+        self.details.append(detail)
         if outcome != "completed":
             self.spent.add(escalation_id)
         if (server, outcome) not in self.told:
@@ -93,3 +114,68 @@ def a_world() -> Iterator[World]:
     with served(keystone) as identity_url, served(nova) as nova_url:
         keystone.endpoints["compute"] = f"{nova_url}/v2.1"
         yield World(keystone, nova, f"{identity_url}/v3")
+
+
+class Cluster:
+    """Ledger, agents, Nova and any number of workers' steps over them."""
+
+    def __init__(self, database: Path, world: World) -> None:
+        self.nova, self.keystone = world.nova, world.keystone
+        self._file = database.parent / "nova-vp.conf"
+        self._file.write_text(
+            f"[database]\nconnection = sqlite:///{database}\nsqlite_synchronous = false\n"
+            f"{world.configuration()}"
+        )
+        self.clock = HandClock()
+        self.agents = FakeAgents()
+        self.ledger = Ledger(self.conf())
+        self.steps = self.a_worker()
+
+    def conf(self, **overrides: Any) -> cfg.ConfigOpts:
+        conf = cfg.ConfigOpts()
+        options.register_all(conf)
+        conf(["--config-file", str(self._file)])
+        for name, value in {"escalation_mode": "enforce", **overrides}.items():
+            conf.set_override(name, value, group="vp_scheduler")
+        return conf
+
+    def a_worker(self, **overrides: Any) -> StateMachine:
+        conf = self.conf(**overrides)
+        return self.a_worker_over(NovaClient(session.open_cloud(conf)), conf)
+
+    def a_worker_over(self, nova: Nova, conf: cfg.ConfigOpts) -> StateMachine:
+        backends = Backends(self.ledger, self.agents, nova, self.clock.as_clock())
+        return StateMachine(backends, settings.read(conf))
+
+    def escalate(
+        self, *candidates: dict[str, Any], id: str = ID, host: str = "vp1", **fields: Any
+    ) -> None:
+        message = an_escalation(id, host, *candidates, **fields)
+        text = wire.encode(wire.ESCALATION_TOPIC, message)
+        wire.decode(wire.ESCALATION_TOPIC, text)
+        self.ledger.add(id, host, text, self.clock.now)
+
+    def step(self, steps: StateMachine | None = None, span_s: float = 5.0) -> None:
+        """What a worker does in one look, and some time."""
+        for row in self.ledger.list_waiting():
+            if row.not_before is None or row.not_before <= self.clock.now:
+                found = self.ledger.claim(row, "me")
+                assert found is not None
+                (steps or self.steps).run(found)
+        self.clock.pass_s(span_s)
+
+    def until(self, condition: Callable[[], Any], what: str) -> None:
+        for _ in range(ROUNDS):
+            if condition():
+                return
+            self.step()
+        raise AssertionError(f"never: {what}; {self.found()}")
+
+    def settle(self, id: str = ID) -> Escalation:
+        self.until(lambda: self.found(id).settled_at is not None, "settled")
+        return self.found(id)
+
+    def found(self, id: str = ID) -> Escalation:
+        found = self.ledger.get(id)
+        assert found is not None
+        return found

@@ -4,7 +4,9 @@
 A second implementation for the real python-novaclient and keystoneauth to speak to. As in Nova:
 who is no admin sees the servers of the token's own project alone, a migration is filed under the
 project of who asked for it, a server that is busy answers 409, and the migration itself comes into
-being a moment after the request was taken on.
+being a moment after the request was taken on. The host of a server is the one that Nova has it on,
+whatever anybody claims, and shown only to who may see it. Ids are found in upper case too, as by
+MariaDB.
 
 Tokens are those of `tests.keystone` (`USER.PROJECT`). Tests move migrations on by hand.
 """
@@ -29,7 +31,8 @@ ENDED = ("completed", "cancelled", "failed", "error")
 class FakeServer:
     id: str
     project_id: str
-    host: str
+    host: str | None
+    """None, as of a server that is shelved."""
     status: str = "ACTIVE"
     task_state: str | None = None
     locked: bool = False
@@ -42,7 +45,7 @@ class FakeMigration:
     server: str
     user_id: str
     project_id: str
-    source: str
+    source: str | None
     dest: str | None = None
     status: str = "accepted"
     uuid: str = field(default_factory=lambda: str(uuid.uuid4()))
@@ -73,6 +76,8 @@ class FakeNova:
         self.destination: Callable[[FakeServer], str | None] = lambda server: "vp2"
         self.is_instant = True
         """Migrations complete as soon as they are looked at."""
+        self.shows_hosts = True
+        """Whether its rules let our role see extended attributes."""
         self.begins = True
         """The conductor takes on what the API has accepted."""
         self.faults: list[int] = []
@@ -163,7 +168,7 @@ class FakeNova:
             raise webob.exc.HTTPNotFound()
 
     def _visible(self, project: str, id: str) -> FakeServer:
-        server = self.servers.get(id)
+        server = self.servers.get(id.lower())
         if server is None or server.project_id != project:
             raise webob.exc.HTTPNotFound()
         return server
@@ -176,6 +181,7 @@ class FakeNova:
             "OS-EXT-STS:task_state": server.task_state,
             "locked": server.locked,
             "host_status": server.host_status,
+            **({"OS-EXT-SRV-ATTR:host": server.host} if self.shows_hosts else {}),
         }
         return webob.Response(json={"server": shown})
 

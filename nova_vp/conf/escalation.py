@@ -35,8 +35,8 @@ OPTS = [
         default=1,
         min=0,
         help="Maximum number of migrations for escalations that leave or reach one host at the "
-        "same time. The default matches Nova, which by default runs one outgoing migration per "
-        "host.",
+        "same time. Hosts are counted as Nova names them. The default matches Nova, which by "
+        "default runs one outgoing migration per host.",
     ),
     cfg.IntOpt(
         "escalation_per_host_hour",
@@ -65,8 +65,9 @@ OPTS = [
         default=900.0,
         min=0.0,
         max=LONGEST_S,
-        help="Seconds that an escalation may wait for the budgets. After that it is rejected, "
-        "because the measurements of the agent are too old.",
+        help="Seconds that an escalation may wait for the budgets, or for Nova to say where the "
+        "servers are. After that it is rejected, because the measurements of the agent are too "
+        "old.",
     ),
     cfg.FloatOpt(
         "escalation_least_relief_ratio",

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Escalations from the bus into the ledger, and on through a worker's steps without a cloud.
 
-Nova cannot be asked, agents let go of whatever they are told to. An escalation that no step can
-take would keep a worker busy for ever.
+Nova confirms every server and takes no request, agents let go of whatever they are told to. An
+escalation that no step can take would keep a worker busy for ever.
 """
 
 import json
@@ -22,13 +22,23 @@ from tests.fuzz.oracle import expect
 from tests.fuzz.subject import ACCEPTED, Bus
 from tests.messages import escalation_text
 from vp_scheduler.escalation.context import Backends
-from vp_scheduler.escalation.nova_client import NoCloud
+from vp_scheduler.escalation.nova_client import NoCloud, Server
 from vp_scheduler.escalation.service import EscalationEndpoint
 from vp_scheduler.escalation.settings import Settings, read
 from vp_scheduler.escalation.state_machine import StateMachine
 
 OWNER = "fuzz"
 TABLES = (EscalationRow.__tablename__, MigrationRow.__tablename__)
+
+
+class CredulousNova(NoCloud):
+    """Every server is on the host that is asked about: a wrong claim would end all at its first
+    step."""
+
+    host = ""
+
+    def look(self, project_id: str, server: str) -> Server:
+        return Server("ACTIVE", None, is_locked=False, host=self.host, is_host_down=False)
 
 
 class Escalations:
@@ -39,6 +49,7 @@ class Escalations:
         self._clock = HandClock()
         self._ledger = Ledger(database.conf)
         self._settings = read(database.conf)
+        self._nova = CredulousNova()
         self._steps = StateMachine(self._means(), self._settings)
         self._pokes = 0
         self._endpoint = EscalationEndpoint(self._ledger, self._poke, (), self._clock.as_clock())
@@ -46,7 +57,7 @@ class Escalations:
         self._rows = database.rows(TABLES)
 
     def _means(self) -> Backends:
-        return Backends(self._ledger, FakeAgents(), NoCloud(), self._clock.as_clock())
+        return Backends(self._ledger, FakeAgents(), self._nova, self._clock.as_clock())
 
     def _poke(self) -> None:
         self._pokes += 1
@@ -69,6 +80,7 @@ class Escalations:
 
     def _work(self, mode: str, message: Any) -> None:
         self._steps.apply_config(_in_mode(self._settings, Mode(mode)))
+        self._nova.host = message["host"]
         for waiting in self._ledger.list_waiting():
             if waiting.id == message["id"]:
                 claimed = self._ledger.claim(waiting, OWNER)

@@ -15,6 +15,7 @@ from nova_vp.escalation_status import Status
 from nova_vp.service import failpoints
 from vp_scheduler.escalation.agents import AgentAway
 from vp_scheduler.escalation.context import StepContext, backoff_s, is_migrating, unfit
+from vp_scheduler.escalation.locate import ask_host, fault_of_host
 from vp_scheduler.escalation.nova_client import (
     Migration,
     NotAllowed,
@@ -81,9 +82,20 @@ class RequestMigration:
             return self._context.end(
                 found, Status.WITHDRAWN, "another migration of this server is running"
             )
+        if fault := self._fault_of_hosts(found, state.server):
+            return self._context.end(found, Status.WITHDRAWN, fault)
         if fault := unfit(state.server):
             return self._context.another(found, fault)
         return self._request(found, state.highest_id)
+
+    def _fault_of_hosts(self, found: Escalation, mover: Server) -> str:
+        """Why Nova does not confirm, now, that both this server and the victim are on the host
+        that the budgets count it for. Raises NovaAway and NotAllowed."""
+        host = found.latest.source_host
+        if (fault := fault_of_host(mover, host)) or found.latest.server == found.victim:
+            return fault
+        fault = ask_host(self._context.nova, found.project_id, found.victim, host)
+        return fault and f"the victim: {fault}"
 
     def _request(self, found: Escalation, highest_id: int) -> Escalation:
         clock, attempt = self._context.clock, found.latest
@@ -194,6 +206,8 @@ class MonitorMigration:
             "nova_uuid": ours.uuid,
             "nova_status": ours.status,
             "dest_host": ours.dest,
+            # By it the budgets count: the server may have moved just before the request.
+            "source_host": ours.source or found.latest.source_host,
         }
         if any(getattr(found.latest, name) != value for name, value in known.items()):
             found = self._context.save(found, known)

@@ -37,6 +37,8 @@ class Server(NamedTuple):
     status: str
     task_state: str | None
     is_locked: bool
+    host: str | None
+    """None: it is on none, or Nova does not show it to us."""
     is_host_down: bool
     """Nova has not heard of its host's nova-compute for a while, or was told that it is down."""
 
@@ -76,6 +78,10 @@ class NotAllowed(Exception):
     """Our identity lacks a right. The text says what an operator has to grant."""
 
 
+class CloudNotConfigured(NotAllowed):
+    """There is no identity at all: `[cloud]` is empty."""
+
+
 class Nova(Protocol):
     """All raise NovaAway, ServerGone and NotAllowed. Thread-safe."""
 
@@ -111,6 +117,7 @@ class NovaClient:
             status=found.status,
             task_state=getattr(found, "OS-EXT-STS:task_state", None),
             is_locked=bool(getattr(found, "locked", False)),
+            host=getattr(found, "OS-EXT-SRV-ATTR:host", None),
             is_host_down=getattr(found, "host_status", "") in DOWN,
         )
 
@@ -175,19 +182,19 @@ class NoCloud:
     """Stands for `Nova` where `[cloud]` is not configured, and nothing may be done either."""
 
     def look(self, project_id: str, server: str) -> Server:
-        raise NotAllowed(NO_CLOUD)
+        raise CloudNotConfigured(NO_CLOUD)
 
     def migrations(self, project_id: str, server: str) -> list[Migration]:
-        raise NotAllowed(NO_CLOUD)
+        raise CloudNotConfigured(NO_CLOUD)
 
     def migrate(self, project_id: str, server: str) -> None:
-        raise NotAllowed(NO_CLOUD)
+        raise CloudNotConfigured(NO_CLOUD)
 
     def abort(self, project_id: str, server: str, migration_id: int) -> None:
-        raise NotAllowed(NO_CLOUD)
+        raise CloudNotConfigured(NO_CLOUD)
 
     def was_aborted(self, project_id: str, server: str) -> bool:
-        raise NotAllowed(NO_CLOUD)
+        raise CloudNotConfigured(NO_CLOUD)
 
 
 def _migration(found: Any, user_id: str | None) -> Migration:

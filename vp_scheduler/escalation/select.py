@@ -2,7 +2,7 @@
 """Whom to move off a host, out of those whose leaving mends what the host could not: PURE.
 
 From values to values, with the numbers that spoke for and against each guest. No database, clock or
-Nova here: who was migrated lately comes in as an argument.
+Nova here: who was migrated lately, and who Nova says is elsewhere, come in as arguments.
 
 A migration costs its guest performance for as long as its memory is copied, more if it is
 sensitive (it arrives with cold caches) and more the higher its priority. The rate at which it
@@ -33,6 +33,8 @@ LEAST_PRIORITY = 0.1
 class Why(enum.Enum):
     """What spoke against a guest."""
 
+    NOT_ON_HOST = "not-on-host"
+    """Nova does not confirm that it is there."""
     OBSTACLE = "obstacle"
     HELD = "held"
     RELIEF_TOO_SMALL = "relief-too-small"
@@ -111,15 +113,17 @@ class Choice:
 def choose(
     loss_ratio: float | None,
     candidates: Iterable[Candidate],
+    absent: Mapping[str, str],
     held: Mapping[str, str],
     terms: AcceptanceLimits,
 ) -> Choice:
     """`loss_ratio`: share of its performance that the victim has lost, where that was measured.
+    `absent`: of whom Nova does not confirm that they are on this host, and what it says.
     `held`: who may not be moved now, and why."""
     weighed = [(one, _weigh(one, terms)) for one in candidates]
     rejected, fit = [], []
     for one, numbers in weighed:
-        fault = _fault(one, numbers, loss_ratio, held, terms)
+        fault = _fault(one, numbers, loss_ratio, absent, held, terms)
         if fault:
             rejected.append(_rejected(one, fault[0], fault[1], numbers))
         else:
@@ -132,6 +136,11 @@ def choose(
         detail = f"costs {its.cost_s:.1f}, and {mover.name} costs {numbers.cost_s:.1f}"
         rejected.append(_rejected(one, Why.DEARER, detail, its))
     return Choice(mover, numbers, tuple(rejected), _told(mover, numbers, rejected), loss_ratio)
+
+
+def refuse(loss_ratio: float | None, why: str) -> Choice:
+    """Nobody is weighed."""
+    return Choice(None, None, (), f"Refused because of its victim: {why}.", loss_ratio)
 
 
 def _weigh(one: Candidate, terms: AcceptanceLimits) -> Numbers:
@@ -157,10 +166,13 @@ def _fault(
     one: Candidate,
     numbers: Numbers,
     loss_ratio: float | None,
+    absent: Mapping[str, str],
     held: Mapping[str, str],
     terms: AcceptanceLimits,
 ) -> tuple[Why, str] | None:
     """The first thing that speaks against it, the plainest first."""
+    if one.uuid in absent:
+        return Why.NOT_ON_HOST, absent[one.uuid]
     if one.obstacle:
         return Why.OBSTACLE, one.obstacle
     if one.uuid in held:
@@ -233,7 +245,8 @@ def _against(rejected: list[Rejected]) -> list[str]:
 def candidates_of(message: Mapping[str, Any]) -> list[Candidate]:
     return [
         Candidate(
-            uuid=one["uuid"],
+            # As Nova writes it: the budgets per server compare it.
+            uuid=one["uuid"].lower(),
             name=one["name"] or one["uuid"],
             project_id=one["project_id"],
             role=one["role"],
@@ -258,7 +271,7 @@ def loss_ratio_of(message: Mapping[str, Any], candidates: list[Candidate]) -> fl
 
 
 def complaint_of(message: Mapping[str, Any], candidates: list[Candidate]) -> str:
-    victim = message["victim"]
+    victim = message["victim"].lower()
     name = next((one.name for one in candidates if one.uuid == victim), victim)
     loss = loss_ratio_of(message, candidates)
     lost = f" and has lost {loss:.0%}" if loss is not None else ""

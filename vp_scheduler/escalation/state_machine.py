@@ -16,15 +16,26 @@ from nova_vp.db.records import Attempt, Escalation
 from nova_vp.escalation_status import Status
 from nova_vp.service import failpoints
 from vp_scheduler.escalation.agents import AgentAway
-from vp_scheduler.escalation.context import Backends, StepContext, backoff_s, log_status, sentences
+from vp_scheduler.escalation.context import (
+    MOST_WAIT_FOR_NOVA_S,
+    Backends,
+    StepContext,
+    backoff_s,
+    log_status,
+    sentences,
+)
+from vp_scheduler.escalation.locate import ServerLocations
 from vp_scheduler.escalation.migrate import MonitorMigration, RequestMigration
+from vp_scheduler.escalation.nova_client import CloudNotConfigured, NovaAway
 from vp_scheduler.escalation.select import (
     Candidate,
+    Choice,
     candidates_of,
     choose,
     complaint_of,
     held_since,
     loss_ratio_of,
+    refuse,
 )
 from vp_scheduler.escalation.settings import Settings
 
@@ -70,31 +81,54 @@ class StateMachine:
 
 class SelectServer:
     """An escalation that has come in, or whose last attempt failed: whom to move, and whether to
-    begin. Nothing is asked of Nova here; the budgets may delay it."""
+    begin. Only servers that Nova says are on that host are chosen; Nova and the budgets may delay
+    it."""
 
     def __init__(self, context: StepContext) -> None:
         self._context = context
+        self._locations = ServerLocations(context.nova, context.clock)
 
     def choose(self, found: Escalation) -> Escalation:
         failpoints.reach("after-acknowledgement")
         message = json.loads(found.message)
         candidates = candidates_of(message)
-        choice = choose(
-            loss_ratio_of(message, candidates),
-            candidates,
-            self._held(found, candidates),
-            self._context.settings.terms,
-        )
-        record = json.dumps(choice.as_json())
-        text = sentences(complaint_of(message, candidates), choice.sentence)
         mode = self._mode(found, message)
+        complaint = complaint_of(message, candidates)
+        unchecked = ""
+        try:
+            absent = self._locations.faults(found, candidates)
+        except NovaAway as exc:
+            return self._wait_for_nova(found, mode, complaint, exc)
+        except CloudNotConfigured as exc:
+            if mode is Mode.OBSERVE:
+                # It needs no [cloud], and records what the host claims.
+                absent, unchecked = {}, f"The hosts of the servers are not checked: {exc}."
+            else:
+                absent = {found.victim: str(exc)}
+        choice = self._choice(found, message, candidates, absent)
+        return self._act_on(found, mode, choice, sentences(complaint, choice.sentence, unchecked))
+
+    def _choice(
+        self,
+        found: Escalation,
+        message: Mapping[str, Any],
+        candidates: list[Candidate],
+        absent: Mapping[str, str],
+    ) -> Choice:
+        loss_ratio = loss_ratio_of(message, candidates)
+        if found.victim in absent:
+            return refuse(loss_ratio, absent[found.victim])
+        held = self._held(found, candidates)
+        return choose(loss_ratio, candidates, absent, held, self._context.settings.terms)
+
+    def _act_on(self, found: Escalation, mode: Mode, choice: Choice, text: str) -> Escalation:
+        record = json.dumps(choice.as_json())
         tried = len(found.attempts)
         if tried and (choice.mover is None or tried >= MOST_ATTEMPTS or mode is Mode.OBSERVE):
             told = sentences(found.reason, choice.sentence if choice.mover is None else "")
             return self._context.save(found, status=Status.FAILED, reason=told)
         if mode is Mode.OBSERVE:
-            told = f"Observed only. {text}"
-            return self._context.settled(found, status=Status.OBSERVED, choice=record, reason=told)
+            return self._observed(found, text, choice=record)
         if choice.mover is None:
             return self._context.save(found, status=Status.REFUSED, choice=record, reason=text)
         if mode is Mode.ADVISE:
@@ -103,6 +137,10 @@ class SelectServer:
             )
         reason = sentences(found.reason, choice.sentence) if tried else text
         return self._begin(found, choice.mover, {"choice": record, "reason": reason})
+
+    def _observed(self, found: Escalation, text: str, **changes: Any) -> Escalation:
+        reason = f"Observed only. {text}"
+        return self._context.settled(found, status=Status.OBSERVED, reason=reason, **changes)
 
     def _mode(self, found: Escalation, message: Mapping[str, Any]) -> Mode:
         """The weaker of the cloud's and the host's; what an operator has accepted is done."""
@@ -128,6 +166,7 @@ class SelectServer:
             role=mover.role,
             memory_kib=mover.memory_kib,
             timeout_s=self._context.settings.timeout_s(mover.memory_kib),
+            # Nova has just confirmed that it is there.
             source_host=found.host,
             status=Status.PREPARING,
             started_at=now,
@@ -137,18 +176,38 @@ class SelectServer:
         if isinstance(begun, Escalation):
             log_status(begun, begun.reason)
             return begun
-        asked_at = found.accepted_at or found.received_at
-        if (
-            self._context.since.elapsed_s((found.id, "budget"), asked_at)
-            <= self._context.settings.wait_s
-        ):
+        if self._waited_s(found) <= self._context.settings.wait_s:
             reason = f"Waits: {begun}. {changes['reason']}"
             if found.attempts:  # What was tried before stands there already.
                 return self._context.wait(found, BUDGET_WAIT_S)
             return self._context.wait(found, BUDGET_WAIT_S, choice=changes["choice"], reason=reason)
-        refused = Status.FAILED if found.attempts else Status.REFUSED
         reason = sentences(changes["reason"], f"Waited too long: {begun}.")
-        return self._context.save(found, status=refused, choice=changes["choice"], reason=reason)
+        return self._give_up(found, choice=changes["choice"], reason=reason)
+
+    def _wait_for_nova(
+        self, found: Escalation, mode: Mode, complaint: str, exc: NovaAway
+    ) -> Escalation:
+        LOG.warning("escalation=%s host=%s %s", found.id, found.host, exc)
+        why = f"Nova cannot be asked where the servers are ({exc})."
+        waited_s = self._waited_s(found)
+        if waited_s <= self._context.settings.wait_s:
+            wait_s = min(backoff_s(waited_s), MOST_WAIT_FOR_NOVA_S)
+            if found.attempts:  # As with the budgets.
+                return self._context.wait(found, wait_s)
+            return self._context.wait(found, wait_s, reason=f"Waits: {why} {complaint}")
+        text = f"Waited too long: {why}"
+        if mode is Mode.OBSERVE and not found.attempts:
+            return self._observed(found, f"{complaint} {text}")
+        before = found.reason if found.attempts else complaint
+        return self._give_up(found, reason=sentences(before, text))
+
+    def _waited_s(self, found: Escalation) -> float:
+        asked_at = found.accepted_at or found.received_at
+        return self._context.since.elapsed_s((found.id, "begin"), asked_at)
+
+    def _give_up(self, found: Escalation, **changes: Any) -> Escalation:
+        status = Status.FAILED if found.attempts else Status.REFUSED
+        return self._context.save(found, status=status, **changes)
 
 
 class NotifyAgent:
@@ -175,12 +234,12 @@ class NotifyAgent:
         return self._context.ledger.save(found, {}, told, attempt.attempt)
 
     def _settle(self, found: Escalation) -> Escalation:
-        """Of one without attempts the agent is told by its victim."""
+        """Of one without attempts the agent is told by its victim. Not why: the reason can say on
+        which host Nova has a server, and whoever claimed it need not know that."""
         if found.status is Status.REFUSED and not found.attempts:
-            victim = json.loads(found.message)["victim"]
-            outcome = found.status.value
+            outcome, detail = found.status.value, f"see openstack vp escalation show {found.id}"
             try:
-                self._context.agents.end(found.host, found.id, victim, outcome, found.reason)
+                self._context.agents.end(found.host, found.id, found.victim, outcome, detail)
             except AgentAway as exc:
                 if wait_s := self._wait_to_tell_s(found, found.changed_at, exc):
                     return self._context.wait(found, wait_s)

@@ -10,7 +10,9 @@ from oslo_config import cfg
 
 from nova_vp.db.report_store import ReportStore
 from tests.connections import collect_sockets, end_connections, end_listeners, look_up_often
+from tests.escalations import QUIET, Cluster, World, a_world
 from tests.mariadb import MariaDB
+from tests.messages import AGGRESSOR, VICTIM
 from tests.postgresql import PostgreSQL
 from tests.rabbitmq import RabbitMQ
 from tests.synced import Synced, make_file
@@ -124,3 +126,16 @@ def database_conf(synced_url: str, tmp_path: Path) -> cfg.ConfigOpts:
 @pytest.fixture
 def store(database_conf: cfg.ConfigOpts) -> ReportStore:
     return ReportStore(database_conf)
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    with a_world() as world:
+        for id in (VICTIM, AGGRESSOR, QUIET):
+            world.nova.add_server(id)
+        yield world
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, synced_file: Path, world: World) -> Cluster:
+    return Cluster(Path(shutil.copy(synced_file, tmp_path / "ledger.sqlite")), world)

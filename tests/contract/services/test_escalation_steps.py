@@ -7,114 +7,18 @@ moved by hand.
 
 import json
 import logging
-import shutil
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from oslo_config import cfg
 
-from nova_vp import conf as options
-from nova_vp import rpcapi, wire
-from nova_vp.cmd import manage
-from nova_vp.db.escalations import Ledger
+from nova_vp import rpcapi
 from nova_vp.db.records import Escalation
 from nova_vp.escalation_status import Status
-from tests.escalations import FakeAgents, HandClock, World, a_world
+from tests.escalations import ID, QUIET, Cluster, other_id
 from tests.fake_nova import FakeMigration, FakeServer
-from tests.messages import AGGRESSOR, VICTIM, a_candidate, an_escalation
-from vp_scheduler.escalation import session, settings
-from vp_scheduler.escalation.context import Backends
-from vp_scheduler.escalation.nova_client import NovaClient
-from vp_scheduler.escalation.state_machine import StateMachine
-
-ID = "99999999-9999-5999-8999-999999999999"
-QUIET = "33333333-3333-4333-8333-333333333333"
-ROUNDS = 400
-
-
-@pytest.fixture
-def world() -> Iterator[World]:
-    with a_world() as world:
-        for id in (VICTIM, AGGRESSOR, QUIET):
-            world.nova.add_server(id)
-        yield world
-
-
-@pytest.fixture(scope="module")
-def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("empty")
-    file = folder / "nova-vp.conf"
-    file.write_text(f"[database]\nconnection = sqlite:///{folder}/ledger.sqlite\n")
-    manage.main(["--config-file", str(file), "db", "sync"])
-    return folder / "ledger.sqlite"
-
-
-class Cluster:
-    """Ledger, agents, Nova and any number of workers' steps over them."""
-
-    def __init__(self, database: Path, world: World) -> None:
-        self.nova, self.keystone = world.nova, world.keystone
-        self._file = database.parent / "nova-vp.conf"
-        self._file.write_text(
-            f"[database]\nconnection = sqlite:///{database}\nsqlite_synchronous = false\n"
-            f"{world.configuration()}"
-        )
-        self.clock = HandClock()
-        self.agents = FakeAgents()
-        self.ledger = Ledger(self.conf())
-        self.steps = self.a_worker()
-
-    def conf(self, **overrides: Any) -> cfg.ConfigOpts:
-        conf = cfg.ConfigOpts()
-        options.register_all(conf)
-        conf(["--config-file", str(self._file)])
-        for name, value in {"escalation_mode": "enforce", **overrides}.items():
-            conf.set_override(name, value, group="vp_scheduler")
-        return conf
-
-    def a_worker(self, **overrides: Any) -> StateMachine:
-        conf = self.conf(**overrides)
-        nova = NovaClient(session.open_cloud(conf))
-        means = Backends(self.ledger, self.agents, nova, self.clock.as_clock())
-        return StateMachine(means, settings.read(conf))
-
-    def escalate(self, *candidates: dict[str, Any], id: str = ID, **fields: Any) -> None:
-        message = an_escalation(id, "vp1", *candidates, **fields)
-        text = wire.encode(wire.ESCALATION_TOPIC, message)
-        wire.decode(wire.ESCALATION_TOPIC, text)
-        self.ledger.add(id, "vp1", text, self.clock.now)
-
-    def step(self, steps: StateMachine | None = None, span_s: float = 5.0) -> None:
-        """What a worker does in one look, and some time."""
-        for row in self.ledger.list_waiting():
-            if row.not_before is None or row.not_before <= self.clock.now:
-                found = self.ledger.claim(row, "me")
-                assert found is not None
-                (steps or self.steps).run(found)
-        self.clock.pass_s(span_s)
-
-    def until(self, condition: Callable[[], Any], what: str) -> None:
-        for _ in range(ROUNDS):
-            if condition():
-                return
-            self.step()
-        raise AssertionError(f"never: {what}; {self.found()}")
-
-    def settle(self, id: str = ID) -> Escalation:
-        self.until(lambda: self.found(id).settled_at is not None, "settled")
-        return self.found(id)
-
-    def found(self, id: str = ID) -> Escalation:
-        found = self.ledger.get(id)
-        assert found is not None
-        return found
-
-
-@pytest.fixture
-def cluster(tmp_path: Path, empty_database: Path, world: World) -> Cluster:
-    return Cluster(Path(shutil.copy(empty_database, tmp_path)), world)
+from tests.messages import AGGRESSOR, VICTIM, a_candidate
+from vp_scheduler.escalation import settings
 
 
 def dear(uuid: str, role: str, **fields: Any) -> dict[str, Any]:
@@ -159,9 +63,9 @@ def test_a_project_we_are_no_member_of_is_told_with_what_to_grant(cluster: Clust
     cluster.keystone.closed_projects.add("p1")
     cluster.escalate(a_candidate())
     found = cluster.settle()
-    assert found.status is Status.FAILED
+    assert found.status is Status.REFUSED
     assert "on the domain and inherited" in found.reason
-    assert cluster.agents.told == [(VICTIM, "failed")]
+    assert cluster.agents.told == [(VICTIM, "refused")]
 
 
 def test_observe_records_what_would_be_done(cluster: Cluster) -> None:
@@ -268,7 +172,8 @@ def test_a_guest_that_was_moved_is_not_moved_again_within_the_hold(cluster: Clus
     cluster.escalate(a_candidate())
     cluster.settle()
     back = "88888888-8888-5888-8888-888888888888"
-    cluster.escalate(a_candidate(), dear(AGGRESSOR, "aggressor"), id=back)
+    cluster.nova.servers[AGGRESSOR].host = "vp2"
+    cluster.escalate(a_candidate(), dear(AGGRESSOR, "aggressor"), id=back, host="vp2")
     found = cluster.settle(back)
     assert [one.server for one in cluster.nova.migrations] == [VICTIM, AGGRESSOR]
     assert found.attempts[0].server == AGGRESSOR
@@ -362,7 +267,7 @@ def test_an_earlier_migration_of_ours_is_not_taken_for_this_one(cluster: Cluster
     cluster.settle()
     cluster.clock.pass_s(3601.0)
     cluster.nova.faults = [503]
-    cluster.escalate(a_candidate(), id=other_id(2))
+    cluster.escalate(a_candidate(), id=other_id(2), host="vp2")
     assert cluster.settle(other_id(2)).latest.nova_id == 2
     assert len(cluster.nova.migrations) == 2
 
@@ -403,10 +308,13 @@ def test_nova_away_while_it_migrates(cluster: Cluster) -> None:
 
 
 def test_nova_away_before_anything_was_begun(cluster: Cluster) -> None:
-    cluster.nova.away = 503
     cluster.escalate(a_candidate())
+    cluster.agents.is_away = True
+    cluster.until(lambda: cluster.found().status is Status.PREPARING, "preparing")
+    cluster.agents.is_away = False
+    cluster.nova.away = 503
     found = cluster.settle()
-    assert found.status is Status.FAILED
+    assert (found.status, cluster.nova.migrations) == (Status.FAILED, [])
     assert cluster.agents.told == [(VICTIM, "failed")]
 
 
@@ -465,8 +373,10 @@ def test_it_fails_on_the_way(cluster: Cluster, nova_status: str) -> None:
 def test_a_server_that_is_deleted(cluster: Cluster, when: str) -> None:
     cluster.nova.is_instant = False
     cluster.escalate(a_candidate())
-    if when == "while":
-        cluster.until(lambda: cluster.found().status is Status.MIGRATING, "migrating")
+    cluster.agents.is_away = when == "before"
+    wanted = Status.PREPARING if when == "before" else Status.MIGRATING
+    cluster.until(lambda: cluster.found().status is wanted, wanted.value)
+    cluster.agents.is_away = False
     cluster.nova.delete_server(VICTIM)
     found = cluster.settle()
     assert found.status is Status.WITHDRAWN
@@ -518,15 +428,11 @@ def test_an_agent_that_never_comes_back_is_given_up(cluster: Cluster) -> None:
     assert cluster.found().settled_at is not None
 
 
-def other_id(number: int) -> str:
-    return f"{number:08d}-0000-5000-8000-000000000000"
-
-
 def test_one_host_migrates_one_guest_at_a_time(cluster: Cluster) -> None:
     cluster.nova.is_instant = False
     cluster.escalate(a_candidate())
     cluster.until(lambda: cluster.found().status is Status.MIGRATING, "migrating")
-    cluster.escalate(a_candidate(QUIET, "co-runner"), id=other_id(2))
+    cluster.escalate(a_candidate(QUIET), id=other_id(2), victim=QUIET)
     for _ in range(10):
         cluster.step()
     waiting = cluster.found(other_id(2))

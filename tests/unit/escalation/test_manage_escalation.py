@@ -52,7 +52,7 @@ def a_guest(name: str, **fields: Any) -> Candidate:
 
 def a_choice(*guests: Candidate) -> str:
     terms = AcceptanceLimits(0.05, 0.75, 0.05, 3600.0, 512_000.0)
-    return json.dumps(choose(0.4, guests, {}, terms).as_json())
+    return json.dumps(choose(0.4, guests, {}, {}, terms).as_json())
 
 
 def add(ledger: Ledger, **changes: Any) -> Escalation:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vp_scheduler.escalation.select import AcceptanceLimits, Candidate, Choice, Why, choose
+from vp_scheduler.escalation.select import AcceptanceLimits, Candidate, Choice, Why, choose, refuse
 
 GIB = 1 << 20
 TERMS = AcceptanceLimits(
@@ -40,7 +40,7 @@ QUIET = a_guest("idle", memory_kib=GIB)
 
 
 def chosen(*guests: Candidate, loss_ratio: float | None = 0.4, **held: str) -> Choice:
-    return choose(loss_ratio, guests, held, TERMS)
+    return choose(loss_ratio, guests, {}, held, TERMS)
 
 
 def mover(choice: Choice) -> str:
@@ -125,6 +125,20 @@ def test_what_speaks_against_a_guest(
     assert why(choice) == ({"only": expected} if expected else {}), label
 
 
+def test_one_that_nova_has_elsewhere_is_not_chosen_whatever_else_speaks_for_it() -> None:
+    absent = {"idle": "Nova says that it is on vp2, not on vp1"}
+    choice = choose(0.4, [QUIET, VICTIM], absent, {}, TERMS)
+    assert (mover(choice), why(choice)) == ("db", {"idle": Why.NOT_ON_HOST})
+    assert "Rejected idle (co-runner): Nova says that it is on vp2, not on vp1." in choice.sentence
+
+
+def test_an_escalation_whose_victim_is_elsewhere_is_refused_as_a_whole() -> None:
+    choice = refuse(0.4, "Nova says that it is on vp2, not on vp1")
+    assert (choice.mover, choice.rejected) == (None, ())
+    told = "Refused because of its victim: Nova says that it is on vp2, not on vp1."
+    assert choice.sentence == told
+
+
 def test_one_that_is_held_is_not_chosen_and_says_so() -> None:
     choice = chosen(QUIET, VICTIM, idle="was selected for a migration at 12:00 UTC (completed)")
     assert mover(choice) == "db"
@@ -182,7 +196,7 @@ LOSSES = st.none() | st.floats(0, 1)
 @settings(max_examples=300, deadline=None)
 def test_whatever_the_host(guests: list[Candidate], loss_ratio: float | None, random: Any) -> None:
     held = {guest.uuid: "held" for guest in guests if random.random() < 0.2}
-    choice = choose(loss_ratio, guests, held, TERMS)
+    choice = choose(loss_ratio, guests, {}, held, TERMS)
     named = [one.uuid for one in choice.rejected] + ([choice.mover.uuid] if choice.mover else [])
     assert sorted(named) == sorted(guest.uuid for guest in guests)  # each once, none forgotten
     json.dumps(choice.as_json(), allow_nan=False)
@@ -195,4 +209,4 @@ def test_whatever_the_host(guests: list[Candidate], loss_ratio: float | None, ra
         dearer = [one for one in choice.rejected if one.why is Why.DEARER]
         assert all(one.numbers.cost_s >= choice.numbers.cost_s for one in dearer)
     random.shuffle(guests)
-    assert choose(loss_ratio, guests, held, TERMS).mover == choice.mover
+    assert choose(loss_ratio, guests, {}, held, TERMS).mover == choice.mover

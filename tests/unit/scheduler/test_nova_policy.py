@@ -22,6 +22,7 @@ pytestmark = [
 FILE = Path(__file__).parents[3] / "etc" / "nova-vp" / "nova-policy.yaml"
 API = "os_compute_api:"
 NEEDED = {
+    "os-extended-server-attributes",
     "os-instance-actions:list",
     "os-migrate-server:migrate_live",
     "os-migrations:index",
