@@ -74,7 +74,8 @@ def _generated(one: Controller) -> Iterator[str]:
         yield (
             "The reasons of its actions. Of two claims to a setting with one owner, the one with "
             "the lower rank\nis granted. A *verified* action is reverted if it has no effect. A "
-            "*counted* one counts against\n`[policy] moves_per_minute`.\n"
+            "*counted* one counts against\nthe budgets of actions, such as "
+            "`[policy] moves_per_minute`.\n"
         )
         columns = ("reason", "rank", "verified", "counted", "meaning")
         yield _table(columns, map(_reason_row, one.reasons))

@@ -29,6 +29,10 @@ REJECTIONS = {
     "reverse-move-within-hold": "it left that place too recently",
     "moved-recently": "it was moved too recently",
     "move-budget-spent": "the host has reached its limit of moves per minute",
+    "victim-budget-spent": "the host has reached its limit of actions per hour for the victim",
+    "project-budget-spent": "the host has reached its limit of actions per hour for the victim's "
+    "project",
+    "victim-gained-nothing": "several actions on other servers did not help the victim",
     "ineffective-before": "the same action had no effect before",
     "another-controller-owns-the-knob": "another controller owns this setting",
     "another-domain-hurts-less": "the predicted degradation is lower in another cache",

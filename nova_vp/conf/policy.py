@@ -143,6 +143,30 @@ POLICY_OPTS = [
         min=0,
         help="Maximum number of mitigating actions of one host per minute.",
     ),
+    cfg.IntOpt(
+        "actions_per_victim_hour",
+        default=_DEFAULT.actions_per_victim_hour,
+        min=0,
+        help="Maximum number of mitigating actions per hour that change other servers of a host "
+        "for one degraded server. A guest controls its own counters, so it can act degraded. "
+        "Moves of the degraded server itself are not limited by this. The default allows to cap "
+        "two aggressors step by step to the default floor.",
+    ),
+    cfg.IntOpt(
+        "actions_per_project_hour",
+        default=_DEFAULT.actions_per_project_hour,
+        min=0,
+        help="Maximum number of mitigating actions per hour that change other servers of a host "
+        "for all degraded servers of one project together.",
+    ),
+    cfg.IntOpt(
+        "actions_without_gain",
+        default=_DEFAULT.actions_without_gain,
+        min=1,
+        help="Number of consecutive actions on other servers that did not help one degraded "
+        "server, after which no other server is changed for it within reverse_hold_s. Each "
+        "further hold in a row is twice as long, up to 16 times.",
+    ),
     cfg.FloatOpt(
         "cpi_rise_ratio",
         default=_DEFAULT.cpi_rise_ratio,

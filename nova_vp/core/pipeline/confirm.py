@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import cast
 
+from nova_vp.core.model.budgets import counted
 from nova_vp.core.model.limits import PLACES
 from nova_vp.core.pipeline.controllers import note
 from nova_vp.core.pipeline.ledger import note_applied, owners
@@ -49,7 +50,8 @@ def _confirm(state: CoreState, outcome: Outcome, policy: Policy) -> CoreState:
     if not action.reason.is_counted:
         return replace(state, pending=pending)
     moves = (*(moved_s for moved_s in state.moves_at_s if at_s - moved_s < BUDGET_S), at_s)
-    return replace(state, pending=pending, moves_at_s=moves)
+    state = replace(state, pending=pending, moves_at_s=moves)
+    return counted(state, action.victim_uuid or "", action.changes, at_s)
 
 
 def _moved(vp: VpState, outcome: Outcome) -> VpState:

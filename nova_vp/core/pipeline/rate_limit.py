@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a want may be acted on: holds between moves, no way back, a budget per minute.
+"""When a want may be acted on: holds between moves, no way back, budgets of actions.
 
 Which of these a claim must wait for is in the row of its reason. Reverts wait for nothing: they
 must always be possible.
@@ -7,6 +7,7 @@ must always be possible.
 
 from collections.abc import Iterable
 
+from nova_vp.core.model.budgets import changes_others, counted, why_nothing_of_others
 from nova_vp.core.model.holds import (
     failed_lately,
     goes_back,
@@ -33,7 +34,9 @@ def rate_limit(
         why = _why_not(group, state, now_s, spent, policy)
         if why is None:
             may.append(group)
-            spent += group.reason.is_counted
+            if group.reason.is_counted:
+                spent += 1
+                state = counted(state, _victim_of(group), group.settings, now_s)
         else:
             refused.append(refusal(group, why))
     return tuple(may), tuple(refused)
@@ -59,12 +62,27 @@ def _why_not(
         return Rejection.HOLD
     if not reason.is_verified:
         return None
-    victim_uuid = group.detection.victim_uuid if group.detection else ""
-    if failed_lately(victim_uuid, group.settings, state, now_s):
+    if failed_lately(_victim_of(group), group.settings, state, now_s):
         return Rejection.FAILED_BEFORE
     if any(
         goes_back(setting, state.vps[setting.guest_uuid], now_s, policy)
         for setting in group.settings
     ):
         return Rejection.REVERSE_MOVE
-    return Rejection.BUDGET if reason.is_counted and spent >= policy.moves_per_minute else None
+    return _over_budget(group, state, now_s, spent, policy) if reason.is_counted else None
+
+
+def _over_budget(
+    group: ClaimGroup, state: CoreState, now_s: float, spent: int, policy: Policy
+) -> Rejection | None:
+    if spent >= policy.moves_per_minute:
+        return Rejection.BUDGET
+    victim_uuid = _victim_of(group)
+    if not victim_uuid or not changes_others(victim_uuid, group.settings, state):
+        return None
+    return why_nothing_of_others(victim_uuid, state, now_s, policy)
+
+
+def _victim_of(group: ClaimGroup) -> str:
+    """Empty: it is for nobody's sake."""
+    return group.detection.victim_uuid if group.detection else ""

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import cast
 
+from nova_vp.core.model.budgets import judged
 from nova_vp.core.model.holds import signature, unexpired
 from nova_vp.core.pipeline.confirm import note_outcome
 from nova_vp.core.pipeline.ledger import is_overtaken, rolled_back
@@ -122,6 +123,7 @@ def _settled(
     state: CoreState, pending: Pending, result: Result, now_s: float, policy: Policy
 ) -> CoreState:
     outcome = Outcome(pending.action, result, pending.since_s, settled_s=now_s)
+    state = judged(state, pending.action, result, now_s, policy)
     return note_outcome(state, outcome, policy)
 
 

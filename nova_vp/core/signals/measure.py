@@ -18,7 +18,14 @@ def measure(state: CoreState, picture: Picture, policy: Policy) -> CoreState:
     for guest in picture.guests:
         vp = state.vps.get(guest.uuid) or VpState(guest.uuid)
         if vp.generation != guest.generation:
-            vp = vp._replace(moved_at_s=None, state=None, detection=None, samples_seen=0)
+            vp = vp._replace(
+                vp_id=guest.vp_id,
+                project_id=guest.project_id,
+                moved_at_s=None,
+                state=None,
+                detection=None,
+                samples_seen=0,
+            )
         if guest.unmanaged in LET_GO_OF and vp.moved_at_s is not None:
             # Opted in again, or still here after a failed migration, it arrives anew.
             vp = vp._replace(moved_at_s=None)

@@ -49,6 +49,9 @@ class Policy:
     reverse_hold_s: float = 900.0
     move_hold_s: float = 10.0
     moves_per_minute: int = 6
+    actions_per_victim_hour: int = 12
+    actions_per_project_hour: int = 36
+    actions_without_gain: int = 3
     cpi_rise_ratio: float = 0.1
     hot_node_by_mpki: bool = False
     hot_node_mpki: float = 100.0

@@ -28,7 +28,7 @@ class Reason:
     is_verified: bool = False
     """It must prove itself by what is measured afterwards, or it is reverted."""
     is_counted: bool = False
-    """It counts against the budget of moves per minute, and waits for it."""
+    """It counts against the budgets of actions, and waits for them."""
     is_revert: bool = False
     """It takes an earlier action back: no hold or budget keeps it waiting."""
     gives_back: bool = False
@@ -101,6 +101,10 @@ class Rejection(enum.Enum):
     REVERSE_MOVE = "reverse-move-within-hold"
     HOLD = "moved-recently"
     BUDGET = "move-budget-spent"
+    VICTIM_BUDGET = "victim-budget-spent"
+    PROJECT_BUDGET = "project-budget-spent"
+    NO_GAIN = "victim-gained-nothing"
+    """What was done to others for this victim did not help it, several times in a row."""
     FAILED_BEFORE = "ineffective-before"
     OUTRANKED = "another-controller-owns-the-knob"
     NOT_BEST = "another-domain-hurts-less"

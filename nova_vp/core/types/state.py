@@ -38,6 +38,8 @@ class VpState(NamedTuple):
 
     guest_uuid: str
     generation: str = ""
+    vp_id: str = ""
+    project_id: str = ""
     reading: Reading | None = None
     read_at_s: float = 0.0
     cpu_time_ns: int = 0
@@ -81,6 +83,25 @@ class Pending:
     since_s: float
     before: Mapping[str, PerfWindow]
     """By guest UUID, as it was when the action was decided."""
+
+
+class ActionOnOthers(NamedTuple):
+    """One that changed servers of others for one victim's sake."""
+
+    victim_uuid: str
+    project_id: str
+    """The victim's."""
+    at_s: float
+
+
+class WithoutGain(NamedTuple):
+    """Actions on others for one victim that did not help it, in a row."""
+
+    actions: int = 0
+    """Since the last hold."""
+    holds: int = 0
+    until_s: float = 0.0
+    """Until then nothing is done to others for it."""
 
 
 class WhatIf(NamedTuple):
@@ -128,6 +149,10 @@ class CoreState:
     evaluations: Mapping[str, CandidateEvaluation] = field(default_factory=dict)
     """By id of the escalation that stands, or soon will."""
     moves_at_s: tuple[float, ...] = ()
+    actions_on_others: tuple[ActionOnOthers, ...] = ()
+    """Of the last hour, also of victims that left since."""
+    without_gain: Mapping[str, WithoutGain] = field(default_factory=dict)
+    """By victim."""
     held_off: Mapping[tuple[str, Knob], float] = field(default_factory=dict)
     """By guest: what somebody had undone, until when it is not turned anew."""
     foreign: Mapping[str, str] = field(default_factory=dict)

@@ -28,6 +28,7 @@ from nova_vp.core.controllers.vp.standing_limits import (
     is_victim_here,
     standing_limits,
 )
+from nova_vp.core.model.budgets import why_nothing_of_others
 from nova_vp.core.model.candidate import (
     Candidate,
     Choice,
@@ -176,6 +177,10 @@ def _mitigate(context: DecisionContext, detection: Detection) -> ClaimGroup:
         partition,
         cap,
     )
+    why = why_nothing_of_others(detection.victim_uuid, context.state, context.now_s, context.policy)
+    if why is not None:  # It may still move itself.
+        rejected += [Alternative(uuid, detection.domain_id, why) for uuid in suspects]
+        return ladder[0](context, detection, (), rejected) or nothing_helps(detection, rejected)
     for rung in ladder:
         group = rung(context, detection, suspects, rejected)
         if group is not None:
