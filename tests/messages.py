@@ -136,7 +136,7 @@ def escalation_text(*args: Any, **kwargs: Any) -> str:
     return wire.encode(wire.ESCALATION_TOPIC, an_escalation(*args, **kwargs))
 
 
-def profiles_text(*learned: tuple[str, str, int], sent: float = 1.8e9) -> str:
+def profiles_text(*learned: tuple[str, str | None, int], sent: float = 1.8e9) -> str:
     message = {"v": wire.VERSION, "sent": sent, "learned": [list(one) for one in learned]}
     return wire.encode(wire.PROFILES, message)
 

@@ -14,6 +14,7 @@ FIELDS: list[columns.Field] = [
     ("id", str),
     ("flavor", formatters.wrap),
     ("image", formatters.or_none),
+    ("projects_count", str),
     ("vps_count", str),
     ("vp_class", formatters.vp_class),
     ("classes", formatters.classes),
@@ -33,7 +34,7 @@ class ListProfiles(command.Lister):
         told = client_of(self).list_profiles(parsed_args.limit, flavor=parsed_args.flavor)
         servers = columns.heading(parsed_args, "Servers", "VPs")
         state = columns.heading(parsed_args, "Usual state", "Usually")
-        return columns.table(("Flavor", "Image", servers, state, "ID"), map(_row, told))
+        return columns.table(("Flavor", "Image", servers, "Projects", state, "ID"), map(_row, told))
 
 
 def _row(one: dict[str, Any]) -> tuple[Any, ...]:
@@ -41,6 +42,7 @@ def _row(one: dict[str, Any]) -> tuple[Any, ...]:
         columns.flexible(one["flavor"]),
         one["image"],
         one["vps_count"],
+        one["projects_count"],
         columns.Cell(one["vp_class"], formatters.vp_class(one["vp_class"])),
         columns.flexible(one["id"]),
     )

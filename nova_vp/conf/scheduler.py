@@ -90,12 +90,12 @@ OPTS = [
         "longer report are listed for the same time.",
     ),
     cfg.IntOpt(
-        "learn_from_vps",
+        "learn_from_projects",
         default=3,
-        min=1,
-        help="Number of measured servers of one flavor and image from which a new, unmeasured "
-        "server is assumed to have the most common state of them. The default avoids conclusions "
-        "from a single server.",
+        min=3,
+        help="Number of projects with measured, running servers of one flavor and image from which "
+        "a new, unmeasured server is taken to be like them. Each project has one vote. With fewer "
+        "than 3 projects a single one could decide.",
     ),
     *metrics_opts(),
 ]

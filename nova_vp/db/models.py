@@ -178,7 +178,8 @@ class Stay(Base):
 class Profile(Base):
     """The class that a VP had when it was last measured undisturbed.
 
-    One row per VP, so that none is counted twice when profiles are learned from them.
+    One row per VP, so that none is counted twice when profiles are learned from them. Rows of VPs
+    that are gone count no more: `vps` says who is there.
     """
 
     __tablename__ = "profiles"
@@ -193,7 +194,7 @@ class Profile(Base):
     """Brought up to date about once a day while it runs."""
 
     __table_args__ = (
-        Index("ix_profiles_flavor", "flavor", "image", "vp_class"),
+        Index("ix_profiles_flavor", "flavor", "image", "project_id", "vp_class", "uuid"),
         TABLE,
     )
 

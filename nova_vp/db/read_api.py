@@ -167,11 +167,11 @@ class ReadApi:
         """By flavor and image."""
         found = statements.PROFILES.read(self._rows, {"flavor": flavor, "image": image}, page)
         flavors = sorted({flavor for flavor, _ in found.items})
-        rows = self._rows(statements.CLASSES, {"flavors": flavors}) if flavors else []
+        rows = self._rows(statements.CLASSES_WITHIN, {"flavors": flavors}) if flavors else []
         counts = [ClassCount(*row) for row in rows]
-        return Listed(
-            [_classes_of(flavor, image, counts) for flavor, image in found.items], found.marker
-        )
+        listed = [_classes_of(flavor, image, counts) for flavor, image in found.items]
+        # The last server of one may be gone since the page was read.
+        return Listed([one for one in listed if one.counts], found.marker)
 
 
 def _days(begin: datetime, end: datetime) -> Iterator[tuple[date, int, int]]:

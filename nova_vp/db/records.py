@@ -140,12 +140,15 @@ class ActionRecord:
 
 @dataclass(frozen=True, slots=True)
 class ClassCount:
-    """How many VPs of a flavor and image were last measured to be of a class."""
+    """How many running VPs of a flavor and image were last measured to be of a class, and how many
+    projects stand for it: each votes once, for the median of its VPs."""
 
     flavor: str
-    image: str
+    image: str | None
+    """None: whatever the image."""
     vp_class: int
     vps: int
+    projects: int
 
 
 class ClassesOf(NamedTuple):

@@ -16,10 +16,11 @@ from typing import Any
 
 from oslo_config import cfg
 from oslo_db import exception as db_exception
-from sqlalchemy import delete, func, insert, select
+from sqlalchemy import delete, insert, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
+from nova_vp.db import statements
 from nova_vp.db.column_types import aware_utc, naive_utc
 from nova_vp.db.dedup_cache import DedupCache
 from nova_vp.db.facade import Context, open_facade
@@ -139,11 +140,15 @@ class ReportStore:
         upsert(session, Profile, news("profiles"), PROFILE_COLUMNS)
 
     def count_classes(self) -> list[ClassCount]:
-        """What there is to learn from: every VP counts once."""
-        columns = (Profile.flavor, Profile.image, Profile.vp_class)
+        """What there is to learn from, of each flavor and image and of each flavor: every running
+        VP counts once, and every project votes once."""
         with self._facade.reader.using(Context()) as session:
-            query = select(*columns, func.count()).group_by(*columns)
-            return [ClassCount(*row) for row in session.execute(query)]
+            of_images = session.execute(statements.CLASSES).all()
+            of_flavors = session.execute(statements.CLASSES_OF_FLAVORS).all()
+        return [
+            *(ClassCount(*row) for row in of_images),
+            *(ClassCount(flavor, None, *counted) for flavor, *counted in of_flavors),
+        ]
 
     def purge(self, before: Before, now: datetime) -> Iterator[Step]:
         """Works as it is iterated: each step is a transaction of its own."""

@@ -8,7 +8,7 @@ longer than to answer it. Every one is answered from a range of an index, howeve
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Integer, and_, bindparam, exists, func, or_, select
+from sqlalchemy import Integer, and_, bindparam, case, exists, func, or_, select
 
 from nova_vp.db.mapping import PROPOSED
 from nova_vp.db.models import (
@@ -22,6 +22,7 @@ from nova_vp.db.models import (
     VpRow,
 )
 from nova_vp.db.paging import Pages
+from nova_vp.newcomer_class import RANKS
 
 _vp, _host, _history = VpRow.__table__.c, Host.__table__.c, History.__table__.c
 _stay, _profile = Stay.__table__.c, Profile.__table__.c
@@ -176,20 +177,48 @@ def actions_of_vp(given: frozenset[str]) -> Any:
     )
 
 
-# escalations and profiles
+# escalations
 
 ESCALATIONS = Pages(
     select(EscalationRow.__table__),
     filters={name: _escalation[name] == bindparam(name) for name in ("host", "status")},
     sorts={"received_at": (_escalation.received_at, _escalation.id)},
 )
+
+# profiles
+
+_RUNS = exists(select(_vp.uuid).where(_vp.uuid == _profile.uuid).correlate(Profile.__table__))
+
+
+def _classes_by(*kind: Any, of: Any = _RUNS) -> Any:
+    """For each class of a kind: its running VPs, and the projects that vote for it.
+
+    A project's vote is the class of its middle VP by cache pressure, as `median_class` has it.
+    """
+    pressure = case(RANKS, value=_profile.vp_class)
+    owned = (*kind, _profile.project_id)
+    vps = (
+        select(
+            *(*kind, _profile.vp_class),
+            func.row_number().over(partition_by=owned, order_by=pressure).label("rank"),
+            func.count().over(partition_by=owned).label("owned"),
+        )
+        .where(of)
+        .subquery()
+    )
+    is_vote = (2 * vps.c.rank).in_((vps.c.owned + 1, vps.c.owned + 2))
+    named = [vps.c[column.key] for column in (*kind, _profile.vp_class)]
+    return select(*named, func.count(), func.count(case((is_vote, 1)))).group_by(*named)
+
+
 PROFILES = Pages(
-    select(_profile.flavor, _profile.image).group_by(_profile.flavor, _profile.image),
+    select(_profile.flavor, _profile.image).where(_RUNS).group_by(_profile.flavor, _profile.image),
     filters={name: _profile[name] == bindparam(name) for name in ("flavor", "image")},
     sorts={"flavor": (_profile.flavor, _profile.image)},
 )
-CLASSES = (
-    select(_profile.flavor, _profile.image, _profile.vp_class, func.count())
-    .where(_profile.flavor.in_(bindparam("flavors", expanding=True)))
-    .group_by(_profile.flavor, _profile.image, _profile.vp_class)
+CLASSES = _classes_by(_profile.flavor, _profile.image)
+CLASSES_OF_FLAVORS = _classes_by(_profile.flavor)
+CLASSES_WITHIN = _classes_by(
+    *(_profile.flavor, _profile.image),
+    of=and_(_RUNS, _profile.flavor.in_(bindparam("flavors", expanding=True))),
 )

@@ -2,12 +2,13 @@
 """The learned profiles: what servers nobody has measured are taken to be like."""
 
 from nova_vp.wire.schema_types import NUMBER, TEXT, VERSION, list_of, object_of
+from nova_vp.wire.validation import nullable
 
 PROFILES = "vp_profiles"
 """No topic of its own: it goes where the digests go."""
 MAX_PROFILES_BYTES = 1024 * 1024
 MAX_LEARNED = 2000
-"""Pairs of flavor and image in one message: those most used."""
+"""Entries of one message: those that most projects vote on."""
 
 PROFILES_SCHEMA = object_of(
     {
@@ -16,7 +17,7 @@ PROFILES_SCHEMA = object_of(
         "learned": list_of(
             {
                 "type": "array",
-                "items": [TEXT, TEXT, {"type": "integer", "minimum": 0, "maximum": 8}],
+                "items": [TEXT, nullable(TEXT), {"type": "integer", "minimum": 0, "maximum": 8}],
                 "additionalItems": False,
                 "minItems": 3,
             },
@@ -25,5 +26,6 @@ PROFILES_SCHEMA = object_of(
     }
 )
 """What servers of a flavor and an image were measured to be like, for those nobody has measured.
-`learned`: flavor name, image UUID (empty: servers that boot from a volume), newcomer class
-(`nova_vp.core.model.predict.newcomer_class`). `sent`: the sender's seconds since the Unix epoch."""
+`learned`: flavor name, image UUID (empty: servers that boot from a volume; null: whatever the
+image), newcomer class (`nova_vp.core.model.predict.newcomer_class`). `sent`: the sender's seconds
+since the Unix epoch."""

@@ -126,6 +126,8 @@ def test_the_compiled_check_refuses_what_the_schema_refuses(data: st.DataObject)
     [
         ([], True),
         ([["m1.small", "", 4]], True),
+        ([["m1.small", None, 4]], True),
+        ([[None, "", 4]], False),
         ([["m1.small", "", 9]], False),
         ([["m1.small", "", True]], False),
         ([["m1.small", ""]], False),

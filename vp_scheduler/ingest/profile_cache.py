@@ -5,20 +5,18 @@ Each message replaces the one before as a whole, so that readers take no lock. W
 not grow old: it holds until another message comes.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from nova_vp import wire
-from nova_vp.newcomer_class import most_common
 from vp_scheduler.ingest.message_filter import RejectedMessage
 
 
 class _Lesson(NamedTuple):
     sent: float
     heard_s: float
-    of_image: Mapping[tuple[str, str], int]
-    of_flavor: Mapping[str, int]
+    classes: Mapping[tuple[str, str | None], int]
+    """By flavor and image; None: whatever the image."""
 
 
 class ProfileCache:
@@ -35,20 +33,13 @@ class ProfileCache:
         # Senders' clocks differ: whose is behind is heard when the others have fallen silent.
         if current is not None and is_heard and message["sent"] < current.sent:
             raise RejectedMessage("profiles: older than those that are known")
-        of_image = {(flavor, image): number for flavor, image, number in message["learned"]}
-        self._lesson = _Lesson(message["sent"], now_s, of_image, _by_flavor(message["learned"]))
+        classes = {(flavor, image): number for flavor, image, number in message["learned"]}
+        self._lesson = _Lesson(message["sent"], now_s, classes)
 
     def of_image(self, flavor: str, image: str) -> int | None:
-        """The newcomer class; None: nobody has measured such a server."""
-        return self._lesson.of_image.get((flavor, image)) if self._lesson else None
+        """The newcomer class; None: too few projects have such servers."""
+        return self._lesson.classes.get((flavor, image)) if self._lesson else None
 
     def of_flavor(self, flavor: str) -> int | None:
         """Whatever its image."""
-        return self._lesson.of_flavor.get(flavor) if self._lesson else None
-
-
-def _by_flavor(learned: Iterable[tuple[str, str, int]]) -> Mapping[str, int]:
-    seen: dict[str, Counter[int]] = {}
-    for flavor, _, number in learned:
-        seen.setdefault(flavor, Counter())[number] += 1
-    return {flavor: most_common(counts) for flavor, counts in seen.items()}
+        return self._lesson.classes.get((flavor, None)) if self._lesson else None

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What servers of a flavor and image are like, learned from those measured, told to schedulers.
 
+Each project has one vote, so that none can decide what servers of others are taken for.
+
 Any number of vp-schedulers teach: each reads the same database, and the latest message holds. One
 is sent when the lesson has changed, looked at every minute, and when a scheduler process asks.
 """
@@ -18,35 +20,41 @@ from oslo_config import cfg
 from nova_vp import rpcapi, wire
 from nova_vp.db.records import ClassCount
 from nova_vp.db.report_store import ERRORS
-from nova_vp.newcomer_class import most_common
+from nova_vp.newcomer_class import median_class
 from vp_scheduler.ingest.coalesce import Coalescer
 
 LOG = logging.getLogger(__name__)
 EVERY_S = 60.0
 FAULTS = (*ERRORS, oslo_messaging.MessagingException, wire.BadMessage)
-Lesson = list[tuple[str, str, int]]
+Lesson = list[tuple[str, str | None, int]]
 
 
 class Counting(Protocol):
     def count_classes(self) -> list[ClassCount]: ...
 
 
-def learn(counts: Iterable[ClassCount], least_vps: int) -> Lesson:
-    """(flavor, image, class) of those measured most often; of two classes met equally often, the
-    one that demands more."""
-    seen: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)
+def learn(counts: Iterable[ClassCount], least_projects: int) -> Lesson:
+    """The median class over the projects, where enough of them vote: of each flavor and image, and
+    of each flavor (image None). Those that most projects vote on."""
+    votes: dict[tuple[str, str | None], dict[int, int]] = defaultdict(dict)
     for one in counts:
-        seen[one.flavor, one.image][one.vp_class] = one.vps
-    measured = {pair: sum(classes.values()) for pair, classes in seen.items()}
-    usual = sorted(measured, key=lambda pair: (-measured[pair], pair))[: wire.MAX_LEARNED]
-    return sorted((*pair, most_common(seen[pair])) for pair in usual if measured[pair] >= least_vps)
+        votes[one.flavor, one.image][one.vp_class] = one.projects
+    voters = {kind: sum(of_class.values()) for kind, of_class in votes.items()}
+    known = [kind for kind in voters if voters[kind] >= least_projects]
+    usual = sorted(known, key=lambda kind: (-voters[kind], _ordered(kind)))[: wire.MAX_LEARNED]
+    return [(*kind, median_class(votes[kind])) for kind in sorted(usual, key=_ordered)]
+
+
+def _ordered(kind: tuple[str, str | None]) -> tuple[str, bool, str]:
+    flavor, image = kind
+    return flavor, image is not None, image or ""
 
 
 class ProfilePublisher:
     def __init__(self, conf: cfg.ConfigOpts, store: Counting) -> None:
         self._conf = conf
         self._store = store
-        self._least_vps = conf.vp_scheduler.learn_from_vps
+        self._least_projects = conf.vp_scheduler.learn_from_projects
         self._is_failing = False
         self._sent: Lesson = []
         self._on_demand = Coalescer("teach", self._try_to_teach, EVERY_S)
@@ -70,7 +78,7 @@ class ProfilePublisher:
             self._is_failing = False
 
     def _teach(self, is_asked: bool) -> None:
-        lesson = learn(self._store.count_classes(), self._least_vps)
+        lesson = learn(self._store.count_classes(), self._least_projects)
         if is_asked or lesson != self._sent:
             message = {"v": wire.VERSION, "sent": time.time(), "learned": lesson}
             self._schedulers.profiles(wire.encode(wire.PROFILES, message))

@@ -6,7 +6,7 @@ import binascii
 
 from nova_vp.db.paging import Page
 from nova_vp.db.records import ClassesOf
-from nova_vp.newcomer_class import most_common
+from nova_vp.newcomer_class import median_class
 from vp_api import paging
 from vp_api.errors import ApiError, Code
 from vp_api.operation import Answer, Call
@@ -35,14 +35,22 @@ def show_profile(call: Call, profile_id: str) -> Answer:
 
 
 def _told(one: ClassesOf) -> dict[str, object]:
-    classes = {count.vp_class: count.vps for count in one.counts}
+    counts = sorted(one.counts, key=lambda count: count.vp_class)
     return {
         "id": _id(one.flavor, one.image),
         "flavor": one.flavor,
         "image": one.image,
-        "vps_count": sum(classes.values()),
-        "vp_class": most_common(classes),
-        "classes": [{"vp_class": each, "vps_count": classes[each]} for each in sorted(classes)],
+        "projects_count": sum(count.projects for count in counts),
+        "vps_count": sum(count.vps for count in counts),
+        "vp_class": median_class({count.vp_class: count.projects for count in counts}),
+        "classes": [
+            {
+                "vp_class": count.vp_class,
+                "projects_count": count.projects,
+                "vps_count": count.vps,
+            }
+            for count in counts
+        ],
     }
 
 

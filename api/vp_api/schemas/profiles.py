@@ -10,9 +10,12 @@ PROFILE = obj(
         "id": TEXT,
         "flavor": TEXT,
         "image": TEXT,
+        "projects_count": COUNT,
         "vps_count": COUNT,
         "vp_class": VP_CLASS,
-        "classes": list_of(obj({"vp_class": VP_CLASS, "vps_count": COUNT})),
+        "classes": list_of(
+            obj({"vp_class": VP_CLASS, "projects_count": COUNT, "vps_count": COUNT})
+        ),
     },
     title="Profile",
 )

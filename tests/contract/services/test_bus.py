@@ -15,7 +15,7 @@ from nova_vp import rpcapi, wire
 from nova_vp.conf import database
 from nova_vp.core.types.policy import Mode
 from nova_vp.db.report_store import ReportStore
-from tests.decisions import a_decision, a_view, facts
+from tests.decisions import a_decision, a_guest, a_view, facts
 from tests.messages import NothingToSay, digest_text, report_text
 from tests.rabbitmq import RabbitMQ, free_port
 from tests.waiting import wait_until
@@ -96,6 +96,12 @@ class AgentOnTheBus:
     def publish(self, state: int = 4) -> None:
         self.publisher.publish(a_decision(a_view(1, state), at_s=time.monotonic()), ())
 
+    def publish_of(self, projects: int, state: int) -> None:
+        """A server of each."""
+        guests = [a_guest(number, project_id=f"p{number}") for number in range(1, projects + 1)]
+        views = [a_view(number, state, guest=guest) for number, guest in enumerate(guests, 1)]
+        self.publisher.publish(a_decision(*views, at_s=time.monotonic()), ())
+
     def close(self) -> None:
         self.server.close()
         self.publisher.close()
@@ -139,8 +145,7 @@ def test_from_decision_to_view_and_store(
 def test_what_was_learned_reaches_who_asks(
     agent: AgentOnTheBus, conf: cfg.ConfigOpts, store: ReportStore, service: Service, view: HostView
 ) -> None:
-    conf.set_override("learn_from_vps", 1, group="vp_scheduler")
-    agent.publish(state=7)
+    agent.publish_of(3, state=7)
     wait_until(lambda: store.count_classes(), "the class to be stored")
     late = Service(conf, store)
     late.start()

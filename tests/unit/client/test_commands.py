@@ -122,9 +122,12 @@ def test_escalations(lab, stored):
 
 
 def test_profiles(lab):
-    assert "vp.small 3 7 terrier AHZwLnNtYWxs" in lab.run("vp profile list").words
+    assert "vp.small 3 2 2 bulldog AHZwLnNtYWxs" in lab.run("vp profile list").words
     told = lab.run("vp profile show vp.small").words
-    assert "image none vps_count 3 vp_class 7 terrier classes 1 terrier: 1 servers" in told
+    assert (
+        "image none projects_count 2 vps_count 3 vp_class 2 bulldog classes 1 terrier: 1 servers"
+        in told
+    )
     by_id = lab.run("vp profile show AHZwLnNtYWxs -f json").json
     assert by_id["flavor"] == "vp.small"
 

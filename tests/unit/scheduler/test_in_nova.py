@@ -48,7 +48,7 @@ def test_io_would_be_noticed() -> None:
 def test_neither_filter_nor_weigher_does_io_or_loads_fields() -> None:
     """Everything that Nova's objects would load is left unset here: loading it needs a database."""
     cloud = Cloud(vp1=HOSTILE, vp2=CALM)
-    cloud.view.learned.accept(profiles_text(("f1", "x", 1)))
+    cloud.view.learned.accept(profiles_text(("f1", None, 1)))
     cloud.view.accept(digest_text("left", a_domain(), known={UUID.format(5): 1}))
     ctxt = context.get_admin_context()
     hosts = [a_host(name, servers=[UUID.format(7)], more=1) for name in ("vp1", "vp2", "vp3")]
@@ -110,7 +110,7 @@ class Traffic:
             order = (1, sequence)
             text = digest_text(host.host, *domains, known=dict.fromkeys(HERE, 1), order=order)
             self.cloud.view.accept(text)
-        self.cloud.view.learned.accept(profiles_text(("f2", "x", sequence % 9), sent=sequence))
+        self.cloud.view.learned.accept(profiles_text(("f2", None, sequence % 9), sent=sequence))
 
     def listen(self) -> None:
         for sequence in range(2, 80):

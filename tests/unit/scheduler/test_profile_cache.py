@@ -24,25 +24,27 @@ def test_nothing_is_known_before_somebody_tells() -> None:
     assert learned.of_flavor("f1") is None
 
 
-def test_a_flavor_is_what_most_of_its_images_are() -> None:
+def test_a_flavor_is_what_the_message_says_of_it_whatever_its_images_are() -> None:
+    """Images are counted nowhere: one project may make many."""
     learned = ProfileCache(180.0, Clock())
-    learned.accept(profiles_text(("f1", "a", 1), ("f1", "b", 1), ("f1", "c", 8), ("f2", "", 3)))
+    images = [("f1", image, 8) for image in ("a", "b", "c")]
+    learned.accept(profiles_text(*images, ("f1", None, 1), ("f2", "", 3)))
     assert learned.of_image("f1", "c") == 8
     assert learned.of_image("f1", "d") is None
     assert learned.of_flavor("f1") == 1
-    assert (learned.of_image("f2", ""), learned.of_flavor("f2")) == (3, 3)
+    assert (learned.of_image("f2", ""), learned.of_flavor("f2")) == (3, None)
 
 
 def test_the_latest_sent_counts_while_it_is_news() -> None:
     clock = Clock()
     learned = ProfileCache(180.0, clock)
-    learned.accept(profiles_text(("f1", "a", 1), sent=100.0))
+    learned.accept(profiles_text(("f1", None, 1), sent=100.0))
     with pytest.raises(RejectedMessage):
-        learned.accept(profiles_text(("f1", "a", 2), sent=99.0))
+        learned.accept(profiles_text(("f1", None, 2), sent=99.0))
     assert learned.of_flavor("f1") == 1
     clock.now_s += 180.1
     assert learned.of_flavor("f1") == 1
-    learned.accept(profiles_text(("f1", "a", 2), sent=99.0))
+    learned.accept(profiles_text(("f1", None, 2), sent=99.0))
     assert learned.of_flavor("f1") == 2
 
 
@@ -59,7 +61,7 @@ def test_the_latest_sent_counts_while_it_is_news() -> None:
 def test_hostile_messages_change_nothing(label: str, text: str) -> None:
     view = HostView(180.0)
     endpoint = DigestEndpoint(view)
-    endpoint.profiles({}, profiles_text(("f1", "a", 1)))
+    endpoint.profiles({}, profiles_text(("f1", None, 1)))
     endpoint.profiles({}, text)
     assert endpoint.refusals.counts["malformed"] == 1, label
     assert view.learned.of_flavor("f1") == 1
