@@ -22,9 +22,7 @@ from vp_scheduler.placement.listener import DigestEndpoint
 from vp_scheduler.placement.scoring import Ask, Waiting, score_host, usual_loss
 
 STALE_S = 180.0
-ASKS = tuple(
-    Ask(number, vcpus, ratio) for number, vcpus, ratio in ((0, 1, 0.05), (9, 4, 0.05), (8, 64, 0.2))
-)
+ASKS = (Ask(0, 1, 0.05), Ask(9, 4, 0.05, 0), Ask(8, 64, 0.2))
 ON_THEIR_WAY = (Waiting(8, 2, is_strict=True), Waiting(0, 1, is_sibling=True))
 KIN = frozenset(map(wire.mark_of, UUIDS[:3]))
 

@@ -21,7 +21,7 @@ from vp_scheduler.placement.request_profile import (
     Profile,
     field_of,
     hosts_of_group,
-    profile_of_instance,
+    profile_of_flavor,
     profile_of_request,
     vp_of,
 )
@@ -53,9 +53,9 @@ class Request:
             return None
         return group_members_of(digest, self.kin_marks)
 
-    @property
-    def newcomer_class(self) -> int:
-        return self.profile.newcomer_class
+    def ask(self, good_enough_ratio: float) -> Ask:
+        profile = self.profile
+        return Ask(profile.newcomer_class, self.vcpus, good_enough_ratio, profile.learned_class)
 
     def __str__(self) -> str:
         return f"server {self.server} ({self.isolation.value}; {self.profile})"
@@ -128,7 +128,7 @@ class HostScorer:
     ) -> list[float | None]:
         """For each host: one of the shares lost there; None: nothing is known of the host."""
         digests, fresh_from_s = self.view.read()
-        ask = Ask(request.newcomer_class, request.vcpus, good_enough_ratio)
+        ask = request.ask(good_enough_ratio)
         # Of an enumeration each use costs as much as the rest of a line, thousands of times.
         wanted = int(loss)
         noted = self._servers
@@ -162,7 +162,7 @@ class HostScorer:
         digest = self.view.get(host_state.host)
         if digest is None:
             return None
-        ask = Ask(request.newcomer_class, request.vcpus, good_enough_ratio)
+        ask = request.ask(good_enough_ratio)
         waiting = self._waiting(digest, host_state, request)
         return score_host(digest, ask, waiting, request.kin_on(digest))
 
@@ -204,13 +204,13 @@ class HostScorer:
         if asked or not vcpus:
             return asked
         flavor = self._flavors.read(field_of(instance, "flavor"))
-        profile = profile_of_instance(instance, flavor, self.view)
-        return Waiting(profile.newcomer_class, int(vcpus), flavor.isolation is Isolation.STRICT)
+        newcomer_class = profile_of_flavor(flavor).newcomer_class
+        return Waiting(newcomer_class, int(vcpus), flavor.isolation is Isolation.STRICT)
 
 
 def _like(request: Request) -> Waiting:
     is_strict = request.isolation is Isolation.STRICT
-    return Waiting(request.newcomer_class, request.vcpus, is_strict)
+    return Waiting(request.profile.newcomer_class, request.vcpus, is_strict)
 
 
 def log_request(plugin: str, request: Request, facts: Sequence[str], count: int) -> None:

@@ -42,13 +42,32 @@ def loss_made(
     return extra / (1 + extra)
 
 
+def _least_made(
+    digest: HostDigest,
+    loss: int,
+    number: int,
+    newcomer_class: int,
+    busy: float,
+    learned_class: int | None,
+) -> float:
+    made = loss_made(digest, loss, number, newcomer_class, busy)
+    if learned_class is None:
+        return made
+    return min(made, loss_made(digest, loss, number, learned_class, busy))
+
+
 def losses_made(
-    digest: HostDigest, number: int, newcomer_class: int, busy: float
+    digest: HostDigest,
+    number: int,
+    newcomer_class: int,
+    busy: float,
+    learned_class: int | None = None,
 ) -> tuple[float, ...]:
-    """By `Loss`."""
+    """By `Loss`. `learned_class`: residents lose no more than to this one."""
+    kind = newcomer_class, busy, learned_class
     lost = digest.loss(Loss.NEWCOMER, number, newcomer_class)
-    resident = loss_made(digest, Loss.RESIDENT, number, newcomer_class, busy)
-    strict = loss_made(digest, Loss.STRICT, number, newcomer_class, busy)
+    resident = _least_made(digest, Loss.RESIDENT, number, *kind)
+    strict = _least_made(digest, Loss.STRICT, number, *kind)
     return lost, resident, strict, max(lost, resident), max(lost, strict)
 
 
@@ -57,13 +76,18 @@ _MADE = (None, int(Loss.RESIDENT), int(Loss.STRICT), int(Loss.RESIDENT), int(Los
 
 
 def wide_loss(
-    digest: HostDigest, loss: int, number: int, newcomer_class: int, busy: float
+    digest: HostDigest,
+    loss: int,
+    number: int,
+    newcomer_class: int,
+    busy: float,
+    learned_class: int | None = None,
 ) -> float:
     """One of `losses_made`, for less."""
     whose = _MADE[loss]
     if whose is None:
         return digest.loss(loss, number, newcomer_class)
-    made = loss_made(digest, whose, number, newcomer_class, busy)
+    made = _least_made(digest, whose, number, newcomer_class, busy, learned_class)
     if whose == loss:
         return made
     lost = digest.loss(0, number, newcomer_class)

@@ -2,9 +2,12 @@
 """What a server is taken for before its new host can measure it: a newcomer class, and why.
 
 In this order: what it was measured to be on the host that it leaves; what its flavor says; what the
-measured members of its server group are like; what was learned of its flavor and image, then of its
-flavor; unknown. Of Nova's objects only what is there already is read: touching an unset field would
-load it from the database.
+measured members of its server group are like; unknown. An unknown one has besides, as far as it was
+learned, the class of others' servers of its flavor and image, then of its flavor. That one speaks
+for it only, since others' servers decide it: residents lose no more to it than to that class.
+
+Of Nova's objects only what is there already is read: touching an unset field would load it from the
+database.
 """
 
 from collections import Counter
@@ -25,8 +28,14 @@ class Profile:
     newcomer_class: int
     source: str
     """For people."""
+    learned_class: int | None = None
+    """Of others' servers like it, where it is unknown itself."""
 
     def __str__(self) -> str:
+        if self.learned_class is not None:
+            return (
+                f"unknown; residents lose no more than to state {self.learned_class}, {self.source}"
+            )
         if self.newcomer_class == wire.UNKNOWN_CLASS:
             return "nobody knows what it does"
         return f"taken for state {self.newcomer_class}, {self.source}"
@@ -46,11 +55,10 @@ def profile_of_request(spec: Any, flavor: FlavorSpec, view: HostView) -> Profile
     )
 
 
-def profile_of_instance(instance: Any, flavor: FlavorSpec, view: HostView) -> Profile:
-    """Of a server that is on its way to its host."""
-    image = field_of(instance, "image_ref") or ""
-    name = field_of(field_of(instance, "flavor"), "name") or ""
-    return _expected(flavor) or _learned(name, image, view.learned) or UNKNOWN
+def profile_of_flavor(flavor: FlavorSpec) -> Profile:
+    """Of a server that is on its way to its host. What was learned is of no matter: it would count
+    for or against those who come after it."""
+    return _expected(flavor) or UNKNOWN
 
 
 def _measured(server: str, hosts: Iterable[str], view: HostView) -> Profile | None:
@@ -82,11 +90,10 @@ def _classes_of(marks: set[bytes], digest: HostDigest) -> list[int]:
 
 
 def _learned(flavor: str, image: str, learned: ProfileCache) -> Profile | None:
-    number = learned.of_image(flavor, image)
-    if number is not None:
-        return Profile(number, "as learned of its flavor and image")
-    number = learned.of_flavor(flavor)
-    return None if number is None else Profile(number, "as learned of its flavor")
+    number, source = learned.of_image(flavor, image), "as learned of its flavor and image"
+    if number is None:
+        number, source = learned.of_flavor(flavor), "as learned of its flavor"
+    return None if number is None else Profile(wire.UNKNOWN_CLASS, source, number)
 
 
 def hosts_left(spec: Any) -> list[str]:

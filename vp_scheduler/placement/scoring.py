@@ -40,6 +40,9 @@ class Ask(NamedTuple):
     vcpus: int
     good_enough_ratio: float
     """Predicted losses up to this count as none ([policy] strict_max_hurt_ratio)."""
+    learned_class: int | None = None
+    """Residents lose no more to the newcomer than to this class. Where it lives and what it loses
+    itself stays that of `newcomer_class`."""
 
 
 class Waiting(NamedTuple):
@@ -58,7 +61,7 @@ def usual_loss(digest: HostDigest, ask: Ask, loss: int) -> float | None:
 
     None: it is not, and `score_host` answers.
     """
-    number, vcpus, good_enough_ratio = ask
+    number, vcpus, good_enough_ratio, learned_class = ask
     if vcpus > digest.largest_cpus or good_enough_ratio != digest.good_enough_ratio:
         return None
     cpus, taken, orders = digest.cpus, digest.vcpus, digest.orders
@@ -71,9 +74,10 @@ def usual_loss(digest: HostDigest, ask: Ask, loss: int) -> float | None:
                 break
         else:
             return None
-    if vcpus == 1:
+    if vcpus == 1 and learned_class is None:
         return digest.loss(loss, place, number)
-    return wide_loss(digest, loss, place, number, busy_vcpus(digest, place, vcpus))
+    busy = busy_vcpus(digest, place, vcpus)
+    return wide_loss(digest, loss, place, number, busy, learned_class)
 
 
 def score_host(
@@ -118,15 +122,14 @@ def _alone(digest: HostDigest, ask: Ask, members: GroupMembers | None) -> Place:
     full = sorted((place for place in sorted(order) if load[place] > fair), key=load.__getitem__)
     chosen = (roomy + full)[:count]
     if members is None:
-        return _together([_place(digest, place, ask.newcomer_class, share) for place in chosen])
-    newcomer = _Kind(ask.newcomer_class, is_strict=False, is_sibling=True)
-    return _together([_Seats(digest, place).place(newcomer, share, members) for place in chosen])
+        return _together([_place(digest, place, ask, share) for place in chosen])
+    return _together([_seated(_Seats(digest, place), ask, share, members) for place in chosen])
 
 
-def _place(digest: HostDigest, number: int, newcomer_class: int, share: float) -> Place:
+def _place(digest: HostDigest, number: int, ask: Ask, share: float) -> Place:
     busy = busy_vcpus(digest, number, share)
     ids = digest.domain_ids[number : number + 1]
-    return Place(ids, losses_made(digest, number, newcomer_class, busy))
+    return Place(ids, losses_made(digest, number, ask.newcomer_class, busy, ask.learned_class))
 
 
 def _together(places: Sequence[Place]) -> Place:
@@ -228,10 +231,24 @@ def _beside(
         chosen = _choose(digest, rows, _kind(other), other.vcpus, ask.good_enough_ratio)
         for seats in chosen:
             seats.add(other, other.vcpus / len(chosen))
-    newcomer = _Kind(ask.newcomer_class, is_strict=False, is_sibling=True)
-    chosen = _choose(digest, rows, newcomer, ask.vcpus, ask.good_enough_ratio)
+    chosen = _choose(digest, rows, _newcomer(ask.newcomer_class), ask.vcpus, ask.good_enough_ratio)
     share = ask.vcpus / len(chosen)
-    return _together([seats.place(newcomer, share, members) for seats in chosen])
+    return _together([_seated(seats, ask, share, members) for seats in chosen])
+
+
+def _seated(seats: _Seats, ask: Ask, share: float, members: GroupMembers | None) -> Place:
+    place = seats.place(_newcomer(ask.newcomer_class), share, members)
+    if ask.learned_class is None:
+        return place
+    learned = seats.place(_newcomer(ask.learned_class), share, members)
+    lost, *made = place.losses[: Loss.WORST]
+    resident, strict = map(min, made, learned.losses[Loss.RESIDENT : Loss.WORST])
+    losses = lost, resident, strict, max(lost, resident), max(lost, strict)
+    return place._replace(losses=losses)
+
+
+def _newcomer(newcomer_class: int) -> _Kind:
+    return _Kind(newcomer_class, is_strict=False, is_sibling=True)
 
 
 def _kind(other: Waiting) -> _Kind:

@@ -44,8 +44,6 @@ ORDER = [
     ("measured on the host that it leaves", 8),
     ("as its flavor says", 0),
     ("as others of its server group", 5),
-    ("as learned of its flavor and image", 2),
-    ("as learned of its flavor", 7),
     ("nobody knows what it does", 9),
 ]
 
@@ -56,11 +54,7 @@ def test_the_best_that_is_known_of_it_counts(first: int) -> None:
     fields: dict[str, Any] = {"ignore_hosts": ["gone", "left"]}
     specs: dict[str, str] = {}
     fields["image"] = objects.ImageMeta(id=IMAGE)
-    if first <= 4:
-        cloud.view.learned.accept(profiles_text(("f1", "x", 7), ("f1", "y", 7)))
-    if first <= 3:
-        learned = ("f1", "x", 7), ("f1", "y", 7), ("f1", IMAGE, 2)
-        cloud.view.learned.accept(profiles_text(*learned))
+    cloud.view.learned.accept(profiles_text(("f1", None, 7), ("f1", IMAGE, 2)))
     if first <= 2:
         known = {SIBLING: 5, OTHER: 5, STRANGER: 3}
         cloud.view.accept(digest_text("elsewhere", a_domain(), known=known))
@@ -100,11 +94,41 @@ def test_of_members_that_differ_the_most_demanding_counts() -> None:
     assert cloud.taken_for(a_request(fields={"instance_group": group})) == 5
 
 
+def learned_class(cloud: Cloud, **specs: str) -> int | None:
+    image = {"image": objects.ImageMeta(id=IMAGE)}
+    return cloud.placement.read(a_request(fields=image, **specs)).profile.learned_class
+
+
+def test_of_its_flavor_and_image_rather_than_of_its_flavor() -> None:
+    cloud = Cloud()
+    cloud.view.learned.accept(profiles_text(("f1", None, 7), ("f1", "x", 4), sent=100.0))
+    assert learned_class(cloud) == 7
+    cloud.view.learned.accept(profiles_text(("f1", None, 7), ("f1", IMAGE, 2), sent=101.0))
+    assert learned_class(cloud) == 2
+
+
+def test_nothing_is_learned_of_who_is_known() -> None:
+    cloud = Cloud()
+    cloud.view.learned.accept(profiles_text(("f1", None, 7)))
+    assert learned_class(cloud, expects="quiet") is None
+
+
 def test_profiles_are_replaced_as_a_whole() -> None:
-    cloud = Classes()
-    cloud.view.learned.accept(profiles_text(("f1", "x", 7), sent=100.0))
-    cloud.view.learned.accept(profiles_text(("f2", "x", 7), sent=101.0))
-    assert cloud.taken_for(a_request()) == 9
+    cloud = Cloud()
+    cloud.view.learned.accept(profiles_text(("f1", None, 7), sent=100.0))
+    cloud.view.learned.accept(profiles_text(("f2", None, 7), sent=101.0))
+    assert learned_class(cloud) is None
+
+
+def test_the_log_says_what_was_learned(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="vp_scheduler")
+    cloud = Cloud(vp1=[a_domain()])
+    cloud.view.learned.accept(profiles_text(("f1", None, 3)))
+    cloud.passing(a_request(), [a_host("vp1")])
+    assert (
+        f"server {SERVER} (strict; unknown; residents lose no more than to state 3, as learned of "
+        "its flavor): vp1: passed"
+    ) in caplog.text
 
 
 def test_a_server_that_moves_goes_where_its_kind_is_not_hurt() -> None:
