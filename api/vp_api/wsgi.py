@@ -18,6 +18,7 @@ from nova_vp import conf as options
 from nova_vp.rpcapi import AgentAPI, open_transport
 from nova_vp.service.broker_probe import BrokerProbe, brokers
 from vp_api import deploy
+from vp_api.reachable_agents import ReachableAgents
 from vp_api.services import Stored
 
 CONFIG_FILES = ("nova-vp.conf", "vp-api.conf")
@@ -45,7 +46,7 @@ def _build() -> Any:
     application = deploy.loadapp(
         conf,
         Stored.open(conf),
-        AgentAPI(open_transport(conf)),
+        ReachableAgents(AgentAPI(open_transport(conf)), probe.greet),
         is_bus_reachable=probe.is_reachable,
     )
     if not conf.vp_api.metrics_port:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a broker takes connections, asked by TCP alone: oslo.messaging does not tell.
+"""Whether a broker takes connections, and whether it answers: oslo.messaging does not tell.
 
-Opens no session and leaves no line in the broker's log, as load balancers look at it too. A user or
-password that is wrong is seen where somebody listens or sends, not here.
+Opens no session. To see whether it takes connections leaves no line in the broker's log, as load
+balancers look at that too; to make it answer leaves a warning there. A user or password that is
+wrong is seen where somebody listens or sends, not here.
 """
 
 import contextlib
@@ -17,6 +18,8 @@ from nova_vp.service.last_look import LastLook
 
 Address = tuple[str, int]
 TIMEOUT_S = 1.0
+GREETING = b"AMQP\x00\x00\x09\x01"
+"""To which a broker says something: what it speaks, or with TLS that it does not understand."""
 _PORTS = {"rabbit": 5672, "kombu": 5672}
 
 
@@ -42,8 +45,26 @@ class BrokerProbe:
         """None: nobody can tell, with a transport that has no broker."""
         return self._look() if self._addresses else None
 
+    def greet(self) -> None:
+        """Returns once a broker has answered, or if the transport has none. Raises OSError: none
+        takes connections; TimeoutError: some do, and hang."""
+        failed: OSError | None = None
+        for address in self._addresses:
+            try:
+                return _greet(address)
+            except OSError as exc:
+                failed = failed if isinstance(failed, TimeoutError) else exc
+        if failed is not None:
+            raise failed
+
 
 def _answers(address: Address) -> bool:
     with contextlib.suppress(OSError), socket.create_connection(address, TIMEOUT_S):
         return True
     return False
+
+
+def _greet(address: Address) -> None:
+    with socket.create_connection(address, TIMEOUT_S) as broker:
+        broker.sendall(GREETING)
+        broker.recv(1)

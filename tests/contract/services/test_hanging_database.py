@@ -13,7 +13,7 @@ from nova_vp.db.report_store import ERRORS, ReportStore
 from tests.freezing import frozen
 from tests.loopback import served
 from tests.unit.api import cloud
-from tests.unit.api.client import ByPersona, Persona, configuration
+from tests.unit.api.client import Persona, as_persona, configuration
 from tests.waiting import wait_until
 from vp_api import deploy
 from vp_api.services import Stored
@@ -38,12 +38,6 @@ def server(database_kind, request):
     return request.getfixturevalue(database_kind)
 
 
-class AsAdmin(ByPersona):
-    def __call__(self, environ, start_response):
-        environ["test.persona"] = Persona("admin")
-        return super().__call__(environ, start_response)
-
-
 @pytest.fixture
 def url(synced_url):
     conf = configuration()
@@ -54,7 +48,7 @@ def url(synced_url):
         Stored.open(conf),
         MemoryAgents(),
         clock=lambda: cloud.NOW,
-        authenticate=lambda application, conf: AsAdmin(application),
+        authenticate=as_persona(Persona("admin")),
     )
     with served(application, THREADS) as url:
         yield url

@@ -56,6 +56,22 @@ class ByPersona:
         return request.get_response(self._application)
 
 
+def as_persona(persona: Persona) -> Any:
+    """In place of auth_token, for clients that only speak HTTP: everybody is this one."""
+
+    def authenticate(application: Any, conf: cfg.ConfigOpts) -> Any:
+        inner = ByPersona(application)
+
+        @webob.dec.wsgify
+        def outer(request: webob.Request) -> webob.Response:
+            request.environ["test.persona"] = persona
+            return request.get_response(inner)
+
+        return outer
+
+    return authenticate
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     status: int

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Agents behind a message bus that may hang: then whoever tells them something is refused soon.
+
+oslo.messaging gives a broker that hangs as long as an agent that does not answer, or longer. Here
+the broker is greeted before an agent is told something, and again while an answer is awaited.
+"""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from typing import TypeVar
+
+import oslo_messaging
+from oslo_context import context as request_context
+
+from nova_vp.service.outage import Outage
+from vp_api.services import Agents
+
+GREET_EVERY_S = 1.0
+
+Told = TypeVar("Told")
+
+
+class ReachableAgents:
+    """`Agents`, of which every method raises MessageDeliveryFailure as well: the bus is away."""
+
+    def __init__(self, agents: Agents, greet: Callable[[], None]) -> None:
+        """`greet`: `BrokerProbe.greet`."""
+        self._agents = agents
+        self._greet = greet
+        self._outage = Outage("the message bus")
+
+    def set_mode(self, host: str, mode: str) -> None:
+        self._tell(lambda: self._agents.set_mode(host, mode))
+
+    def accept(self, host: str, action_id: str) -> None:
+        self._tell(lambda: self._agents.accept(host, action_id))
+
+    def undo(self, host: str, action_id: str) -> None:
+        self._tell(lambda: self._agents.undo(host, action_id))
+
+    def set_orders(self, host: str, text: str) -> int | None:
+        return self._tell(lambda: self._agents.set_orders(host, text))
+
+    def _tell(self, tell: Callable[[], Told]) -> Told:
+        self._require_bus()
+        telling: Future[Told] = Future()
+        # Of the request: the agents are told its id.
+        current = request_context.get_current()
+
+        def run() -> None:
+            if current is not None:
+                current.update_store()
+            try:
+                telling.set_result(tell())
+            except Exception as exc:
+                telling.set_exception(exc)
+
+        # It ends by oslo.messaging's own deadline, if nobody waits for it any more.
+        threading.Thread(target=run, name="tell-agent", daemon=True).start()
+        while not wait([telling], GREET_EVERY_S).done:
+            self._require_bus()
+        return telling.result()
+
+    def _require_bus(self) -> None:
+        if self._outage.is_on:
+            raise oslo_messaging.MessageDeliveryFailure("the message bus hangs")
+        try:
+            self._greet()
+        except OSError as exc:
+            self._outage.note(exc, self._greet)
+            raise oslo_messaging.MessageDeliveryFailure(f"no broker answers: {exc}") from exc

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""vp-api beside a RabbitMQ that is stopped in the middle of its work."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import oslo_messaging
+import pytest
+import requests
+
+from nova_vp import conf as options
+from nova_vp import rpcapi, wire
+from nova_vp.service.broker_probe import BrokerProbe, brokers
+from tests.freezing import frozen
+from tests.loopback import served
+from tests.unit.api import cloud
+from tests.unit.api.client import Persona, as_persona, configuration
+from tests.unit.api.stored import holding
+from tests.waiting import wait_until
+from vp_api import deploy
+from vp_api.reachable_agents import ReachableAgents
+
+CLIENTS = 20
+THREADS = 8
+"""Of our unit."""
+DEADLINE_S = 9
+"""Less than an agent may take to answer, and than one after the other would."""
+
+
+class Agent:
+    """The RPC endpoint of a host."""
+
+    target = oslo_messaging.Target(version="1.0")
+
+    def set_mode(self, context, mode):
+        """Obeys."""
+
+
+@pytest.fixture
+def url(rabbitmq):
+    conf = configuration()
+    options.register_all(conf)
+    conf.set_override("transport_url", rabbitmq.url, "bus")
+    transport = rpcapi.open_transport(conf)
+    where = rpcapi.target(wire.AGENT_TOPIC, server="lab-1")
+    server = oslo_messaging.get_rpc_server(transport, where, [Agent()])
+    server.start()
+    application = deploy.loadapp(
+        conf,
+        holding(),
+        ReachableAgents(rpcapi.AgentAPI(transport), BrokerProbe(brokers(conf)).greet),
+        clock=lambda: cloud.NOW,
+        authenticate=as_persona(Persona("admin")),
+    )
+    with served(application, THREADS) as url:
+        yield url
+    server.stop()
+    server.wait()
+
+
+@pytest.fixture
+def clients():
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        yield pool
+
+
+def tell(url):
+    order = {"mode": "observe"}
+    return requests.patch(f"{url}/v1/hosts/lab-1", json=order, timeout=DEADLINE_S)
+
+
+def statuses(answers):
+    return {answer.status_code for answer in answers}
+
+
+def told(clients, url):
+    return list(clients.map(tell, [url] * CLIENTS))
+
+
+def test_who_tells_a_host_something_is_refused_while_the_bus_hangs(url, clients, rabbitmq):
+    assert statuses(told(clients, url)) == {200}
+    with frozen(rabbitmq.pid):
+        answers = told(clients, url)
+        assert statuses(answers) == {503}
+        assert all(int(answer.headers["Retry-After"]) > 0 for answer in answers)
+        assert answers[0].json()["errors"][0]["code"] == "nova-vp.bus-unavailable"
+        assert requests.get(f"{url}/v1/hosts", timeout=DEADLINE_S).status_code == 200
+    wait_until(lambda: statuses(told(clients, url)) == {200}, "service as before")

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What becomes of orders to agents where the bus is away, and where it is not."""
+
+import pytest
+
+from nova_vp.server_override import overrides_text
+from tests.unit.api import cloud
+from tests.unit.api.client import Api, Persona
+from vp_agent.commands import UnknownAction
+from vp_api.reachable_agents import ReachableAgents
+from vp_api.testing import MemoryAgents
+
+
+def api_with(greet, agents):
+    return Api(cloud.records(), agents=ReachableAgents(agents, greet))
+
+
+def set_mode(api):
+    return api.ask(Persona("admin"), "/v1/hosts/lab-1", "PATCH", {"mode": "enforce"})
+
+
+def test_what_is_told_arrives():
+    agents = MemoryAgents()
+    assert set_mode(api_with(lambda: None, agents)).status == 200
+    assert agents.modes == {"lab-1": "enforce"}
+
+
+def test_what_agents_answer_arrives():
+    agents = MemoryAgents()
+    agents.versions["lab-1"] = 8
+    assert ReachableAgents(agents, lambda: None).set_orders("lab-1", overrides_text(7, {})) == 8
+
+
+def test_what_agents_raise_arrives():
+    agents = MemoryAgents()
+    agents.failing["lab-1"] = UnknownAction("told-why")
+    with pytest.raises(UnknownAction, match="told-why"):
+        ReachableAgents(agents, lambda: None).accept("lab-1", "x")
+
+
+@pytest.mark.parametrize("exc", [ConnectionRefusedError(), TimeoutError()])
+def test_where_no_broker_answers_nobody_is_told(exc):
+    excs = [exc]
+
+    def greet():
+        """Answered from the second time on, so that no outage lasts."""
+        if excs:
+            raise excs.pop()
+
+    agents = MemoryAgents()
+    answer = set_mode(api_with(greet, agents))
+    assert answer.status == 503
+    assert answer.json["errors"][0]["code"] == "nova-vp.bus-unavailable"
+    assert not agents.modes
