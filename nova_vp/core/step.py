@@ -12,6 +12,7 @@ Controllers are `policy.controllers`: no stage knows which they are.
 from dataclasses import replace
 
 from nova_vp.core.escalation.escalate import escalate
+from nova_vp.core.model.budgets import victims_over_budget
 from nova_vp.core.model.host import after, build_host
 from nova_vp.core.pipeline.arbitrate import arbitrate
 from nova_vp.core.pipeline.controllers import end_unclaimed, run_controllers
@@ -64,5 +65,6 @@ def step(state: CoreState, picture: Picture, policy: Policy) -> tuple[CoreState,
         memory_moves=tuple(picture.memory_moves.values()),
         copy_rate_kib_per_s=copy_rates(host, nodes, policy),
         escalations=escalations,
+        over_budget=victims_over_budget(state, picture.at_s, policy),
         renewals=plan.renewals,
     )

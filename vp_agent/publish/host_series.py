@@ -15,12 +15,15 @@ from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.policy import Mode
+from nova_vp.core.types.reason import Rejection
 from nova_vp.core.types.sample import Incomplete, Sample
 from nova_vp.interference import is_degraded
 from vp_agent.publish.host_info import HostInfo
 
 UNKNOWN = "unknown"
 STATES = (*map(str, range(9)), UNKNOWN)
+
+OVER_BUDGET = (Rejection.VICTIM_BUDGET, Rejection.PROJECT_BUDGET, Rejection.NO_GAIN)
 
 RATES: dict[str, tuple[str, Callable[[Sample], float]]] = {
     "cycles_per_instruction": ("Cycles per instruction (CPI)", lambda s: s.cpi),
@@ -134,6 +137,13 @@ def _counts_of_servers(decision: Decision) -> Iterator[Metric]:
         "Degraded servers by kind; kind cpu: servers that need more CPU than allotted",
         "kind",
         {kind.value: hurt[kind] for kind in Kind},
+    )
+    over_budget = Counter(decision.over_budget.values())
+    yield _by(
+        "victims_over_budget",
+        "Degraded servers for which no other server may be changed now, by reason",
+        "reason",
+        {why.value: over_budget[why] for why in OVER_BUDGET},
     )
     incomplete = Counter(view.incomplete for view in views)
     yield _by(

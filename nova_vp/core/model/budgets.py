@@ -6,7 +6,7 @@ is done to others for it is therefore bounded per victim and per project, and st
 appears. A move of the victim itself costs nobody and is not bounded here.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from nova_vp.core.types.action import Action, Change, Result
@@ -48,6 +48,17 @@ def why_nothing_of_others(
     if sum(one.project_id == project_id for one in recent) >= policy.actions_per_project_hour:
         return Rejection.PROJECT_BUDGET
     return None
+
+
+def victims_over_budget(state: CoreState, now_s: float, policy: Policy) -> Mapping[str, Rejection]:
+    """Of the degraded servers with suspects, those for which no other server may be changed."""
+    found = (vp.detection for vp in state.vps.values() if vp.detection)
+    asking = (detection.victim_uuid for detection in found if detection.suspects)
+    return {
+        uuid: why
+        for uuid in asking
+        if (why := why_nothing_of_others(uuid, state, now_s, policy)) is not None
+    }
 
 
 def counted(

@@ -11,6 +11,7 @@ from nova_vp.core.types.claim import Alternative, PredictedLoss
 from nova_vp.core.types.detection import Detection, Kind
 from nova_vp.core.types.guest import Guest, MemoryMove
 from nova_vp.core.types.policy import Mode
+from nova_vp.core.types.reason import Rejection
 from nova_vp.core.types.sample import Incomplete, Profile, Sample, Sensitivity, State
 from nova_vp.core.types.topology import LlcDomain
 
@@ -108,6 +109,8 @@ class Decision:
     copy_rate_kib_per_s: Mapping[str, float] = field(default_factory=dict)
     """By guest whose memory is under way: how fast it may go on."""
     escalations: tuple[Escalation, ...] = ()
+    over_budget: Mapping[str, Rejection] = field(default_factory=dict)
+    """By degraded server: why no other server may be changed for it now."""
     renewals: tuple[Renewal, ...] = ()
     """Leases of limits that stand on."""
     foreign: tuple[str, ...] = ()

@@ -11,6 +11,7 @@ from prometheus_client.metrics_core import Metric
 from nova_vp.core.types.action import Result
 from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.policy import Mode
+from nova_vp.core.types.reason import Rejection
 from tests.decisions import (
     a_decision,
     a_detection,
@@ -40,6 +41,7 @@ PLAIN = {
     "nova_vp_node_hot", "nova_vp_proposals", "nova_vp_server_hurt", "nova_vp_server_managed",
     "nova_vp_server_state", "nova_vp_servers", "nova_vp_servers_hurt",
     "nova_vp_servers_incomplete", "nova_vp_servers_unmanaged",
+    "nova_vp_victims_over_budget",
 }  # fmt: skip
 """Counts of things, numbers of states, and truths: they have no unit."""
 
@@ -114,6 +116,15 @@ def test_the_hurt_are_those_whom_a_neighbour_hurts(kind):
     told = shown(a_decision(a_view(1, detection=found)))
     by_neighbours = kind in (Kind.CACHE, Kind.CONTROLLER, Kind.LINK)
     assert value(told, "nova_vp_server_hurt", resource=uuid_of(1)) == by_neighbours
+
+
+def test_victims_over_budget_are_counted_by_why():
+    spent = {uuid_of(1): Rejection.VICTIM_BUDGET, uuid_of(2): Rejection.NO_GAIN}
+    told = shown(a_decision(over_budget=spent))
+    name = "nova_vp_victims_over_budget"
+    assert value(told, name, reason="victim-budget-spent") == 1
+    assert value(told, name, reason="project-budget-spent") == 0
+    assert value(told, name, reason="victim-gained-nothing") == 1
 
 
 def test_before_the_first_tick_there_is_something_to_see():

@@ -13,7 +13,7 @@ from nova_vp.core.types.knob import NO_QUOTA, Knob
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.reason import INEFFECTIVE, Reason, Rejection
 from nova_vp.core.types.state import ActionOnOthers, CoreState, VpState, WithoutGain
-from tests.unit.core.hosts import NEIGHBOUR, VICTIM, a_quiet_pair, onset
+from tests.unit.core.hosts import NEIGHBOUR, VICTIM, a_quiet_pair, far_away, onset
 from tests.unit.core.wishful import MOVES, NO_LOSS, Mover, a_reason, cap, enabled
 
 NOW_S = 10_000.0
@@ -104,6 +104,23 @@ def test_the_budget_of_the_host_comes_first():
     policy = replace(POLICY, moves_per_minute=0)
     state = spent("victim", "p1", 2)
     assert refused(a_cap("victim", "storm"), state=state, policy=policy) == [Rejection.BUDGET]
+
+
+def test_a_decision_names_the_degraded_whose_budget_is_spent():
+    host = a_quiet_pair(policy=enabled(Mover(), actions_per_victim_hour=0))
+    assert host.tick().over_budget == {}, "nobody is degraded"
+    onset(host)
+    assert host.ticks(5)[-1].over_budget == {VICTIM: Rejection.VICTIM_BUDGET}
+    host = a_quiet_pair(policy=enabled(Mover(), actions_per_victim_hour=1))
+    onset(host)
+    assert host.ticks(2)[0].over_budget == {}
+
+
+def test_who_suspects_nobody_has_no_use_for_a_budget():
+    host = far_away(enabled(actions_per_victim_hour=0))
+    decision = host.ticks(10)[-1]
+    assert decision.detections
+    assert decision.over_budget == {}
 
 
 def test_a_move_of_any_controller_for_a_victim_counts():
