@@ -51,6 +51,21 @@ OPTS = [
         min=0,
         help="Maximum number of migrations for escalations per server and day.",
     ),
+    cfg.IntOpt(
+        "escalation_per_victim_day",
+        default=6,
+        min=0,
+        help="Maximum number of migrations per day for the escalations of one degraded server, "
+        "whichever servers are migrated. A guest controls its own counters, so it can act "
+        "degraded.",
+    ),
+    cfg.IntOpt(
+        "escalation_per_project_day",
+        default=24,
+        min=0,
+        help="Maximum number of migrations per day for the escalations of all degraded servers "
+        "of one project, whichever servers are migrated.",
+    ),
     cfg.FloatOpt(
         "escalation_hold_s",
         default=3600.0,

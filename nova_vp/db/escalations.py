@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 
 from oslo_config import cfg
 from oslo_db import exception as db_exception
-from sqlalchemy import CursorResult, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, CursorResult, func, insert, or_, select, update
 from sqlalchemy.orm import Session
 
 from nova_vp.db.column_types import aware_utc, naive_utc, storable
@@ -49,6 +49,10 @@ class Budgets:
     running_per_host: int
     per_host_hour: int
     per_vp_day: int
+    per_victim_day: int
+    """Of whichever servers, for one victim's sake."""
+    per_project_day: int
+    """The same, for all victims of one project."""
     hold: timedelta
 
 
@@ -151,7 +155,7 @@ class Ledger:
                 .where(EscalationGate.id == 1)
                 .values(begun=EscalationGate.begun + 1)
             )
-            if refusal := _over_budget(session, attempt, budgets):
+            if refusal := _over_budget(session, escalation, attempt, budgets):
                 session.rollback()
                 return refusal
             if not _swap(session, escalation.id, escalation.version, changes):
@@ -231,7 +235,9 @@ def _check(before: Status, after: Status) -> None:
         raise ValueError(f"an escalation that is {before.value} cannot become {after.value}")
 
 
-def _over_budget(session: Session, attempt: Attempt, budgets: Budgets) -> str:
+def _over_budget(
+    session: Session, escalation: Escalation, attempt: Attempt, budgets: Budgets
+) -> str:
     """Empty: it may begin."""
     row = MigrationRow
     begun_at = attempt.started_at
@@ -258,6 +264,27 @@ def _over_budget(session: Session, attempt: Attempt, budgets: Budgets) -> str:
     left = row.source_host == attempt.source_host
     if count(left, asked_within(HOUR)) >= budgets.per_host_hour:
         return f"this host has had its {budgets.per_host_hour} migrations of an hour"
+    return _over_budget_of_victim(session, escalation.id, begun_at, budgets)
+
+
+def _over_budget_of_victim(session: Session, id: str, begun_at: datetime, budgets: Budgets) -> str:
+    """A guest can act degraded: for its sake, and its project's, so many are moved in a day."""
+    asked_for = session.get_one(EscalationRow, id)
+    row, since = MigrationRow, naive_utc(begun_at - DAY)
+
+    def count(whose: ColumnElement[bool]) -> int:
+        found = (
+            select(func.count())
+            .select_from(row)
+            .join(EscalationRow, EscalationRow.id == row.escalation_id)
+            .where(whose, or_(row.requested_at >= since, row.status.in_(_RUNNING)))
+        )
+        return int(session.scalar(found) or 0)
+
+    if count(EscalationRow.victim == asked_for.victim) >= budgets.per_victim_day:
+        return f"its victim has had its {budgets.per_victim_day} migrations per day"
+    if count(EscalationRow.project_id == asked_for.project_id) >= budgets.per_project_day:
+        return f"the project of its victim has had its {budgets.per_project_day} migrations per day"
     return ""
 
 

@@ -38,6 +38,8 @@ escalation_hold_s = 0
 escalation_running_per_host = 8
 escalation_per_host_hour = 100000
 escalation_per_vp_day = 100000
+escalation_per_victim_day = 100000
+escalation_per_project_day = 100000
 """
 """Of the lab's three hosts each serves many tests in an hour."""
 ENFORCE = f"[vp_scheduler]\nescalation_mode = enforce{BUDGETS}"

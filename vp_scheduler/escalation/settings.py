@@ -41,6 +41,8 @@ def read(conf: cfg.ConfigOpts) -> Settings:
             running_per_host=group.escalation_running_per_host,
             per_host_hour=group.escalation_per_host_hour,
             per_vp_day=group.escalation_per_vp_day,
+            per_victim_day=group.escalation_per_victim_day,
+            per_project_day=group.escalation_per_project_day,
             hold=timedelta(seconds=group.escalation_hold_s),
         ),
         terms=AcceptanceLimits(

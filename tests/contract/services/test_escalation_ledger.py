@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ledger of escalations, the same on SQLite, MariaDB and PostgreSQL."""
 
+import json
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,14 +11,21 @@ from typing import Any
 import pytest
 from oslo_config import cfg
 
-from nova_vp.db.escalations import Budgets, Ledger, LostClaim, NotProposed, Waiting
+from nova_vp.db.escalations import DAY, Budgets, Ledger, LostClaim, NotProposed, Waiting
 from nova_vp.db.records import Attempt, Escalation
 from nova_vp.escalation_status import FINAL, NEXT, Status
 from tests.messages import VICTIM, a_candidate, escalation_text
 
 NOON = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
+LATER = NOON + DAY + timedelta(minutes=1)
 AMPLE = Budgets(
-    running=9, running_per_host=9, per_host_hour=9, per_vp_day=9, hold=timedelta(hours=1)
+    running=9,
+    running_per_host=9,
+    per_host_hour=9,
+    per_vp_day=9,
+    per_victim_day=9,
+    per_project_day=9,
+    hold=timedelta(hours=1),
 )
 
 
@@ -277,6 +285,58 @@ def test_budgets_of_what_was(
     run_to_end(ledger, begun, NOON, Status.COMPLETED)
     second = begin(ledger, add(ledger, 2), attempt, budgets)
     assert words in second if isinstance(second, str) else not words, label
+
+
+def add_for(ledger: Ledger, number: int, victim: str, project_id: str) -> str:
+    text = escalation_text(an_id(number), "vp1", a_candidate(victim, project_id=project_id))
+    told = {**json.loads(text), "victim": victim}
+    assert ledger.add(an_id(number), "vp1", json.dumps(told), NOON)
+    return an_id(number)
+
+
+@pytest.mark.parametrize(
+    ("label", "budgets", "victim", "project_id", "at", "words"),
+    [
+        ("one more", AMPLE, "v1", "p1", NOON, ""),
+        ("a victim's day", replace(AMPLE, per_victim_day=1), "v1", "p1", NOON, "its victim"),
+        ("another victim", replace(AMPLE, per_victim_day=1), "v2", "p1", NOON, ""),
+        ("a day later", replace(AMPLE, per_victim_day=1), "v1", "p1", LATER, ""),
+        ("a project's day", replace(AMPLE, per_project_day=1), "v2", "p1", NOON, "the project"),
+        ("another project", replace(AMPLE, per_project_day=1), "v2", "p2", NOON, ""),
+        ("its day later", replace(AMPLE, per_project_day=1), "v2", "p1", LATER, ""),
+    ],
+)
+@pytest.mark.parametrize("is_over", [True, False])
+def test_victims_and_their_projects_have_so_many_migrations_a_day(
+    ledger: Ledger,
+    is_over: bool,
+    label: str,
+    budgets: Budgets,
+    victim: str,
+    project_id: str,
+    at: datetime,
+    words: str,
+) -> None:
+    """Whoever is moved for them, and while Nova was not asked yet."""
+    begun = begin(ledger, add_for(ledger, 1, "v1", "p1"), an_attempt("s1", "vp1"))
+    assert isinstance(begun, Escalation)
+    if is_over:
+        run_to_end(ledger, begun, NOON, Status.COMPLETED)
+    elif at > NOON and not words:
+        words = "victim"  # It runs still.
+    attempt = an_attempt("s2", "vp2", at=at)
+    second = begin(ledger, add_for(ledger, 2, victim, project_id), attempt, budgets)
+    assert words in second if isinstance(second, str) else not words, label
+
+
+def test_what_nova_was_never_asked_for_counts_for_no_victim(ledger: Ledger) -> None:
+    budgets = replace(AMPLE, per_victim_day=1)
+    begun = begin(ledger, add_for(ledger, 1, "v1", "p1"), an_attempt("s1"), budgets)
+    assert isinstance(begun, Escalation)
+    run_to_end(ledger, begun, None, Status.FAILED)
+    assert isinstance(
+        begin(ledger, add_for(ledger, 2, "v1", "p1"), an_attempt("s2"), budgets), Escalation
+    )
 
 
 def test_who_was_moved_since(ledger: Ledger) -> None:

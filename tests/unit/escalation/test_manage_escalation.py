@@ -21,7 +21,7 @@ from vp_scheduler.escalation.select import AcceptanceLimits, Candidate, choose
 
 NOON = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 ID = "99999999-9999-5999-8999-999999999999"
-AMPLE = Budgets(9, 9, 9, 9, timedelta(0))
+AMPLE = Budgets(9, 9, 9, 9, 9, 9, timedelta(0))
 Run = Callable[..., tuple[int, str]]
 
 
