@@ -67,7 +67,7 @@ class Client:
         return self._ask("vp", "GET", self._vp_path(server))
 
     def change_vp(self, server: str, **orders: Any) -> Told:
-        """`mode`, `opt_out`, `priority`; what is absent stays."""
+        """`mode`, `opt_out`, `priority`, `exempt`; what is absent stays."""
         return self._ask("vp", "PATCH", self._vp_path(server), json=orders)
 
     def vp_history(self, server: str, limit: int | None = None, **filters: Any) -> list[Told]:

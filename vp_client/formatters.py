@@ -92,7 +92,8 @@ def ordered(told: Told) -> str:
     """The overrides, and for operators who set them and when; empty: none."""
     parts = [
         *([f"mode {told['mode']} at most"] if told["mode"] else []),
-        *(["opted out: it is measured, but not changed"] if told["opt_out"] else []),
+        *(["opted out: nothing is done for its sake"] if told["opt_out"] else []),
+        *(["exempt: it is measured, but not changed"] if told["exempt"] else []),
         *([f"priority {told['priority']}"] if told["priority"] is not None else []),
     ]
     by = f" (by {told['by']} at {told['at']})" if told.get("by") else ""

@@ -189,7 +189,7 @@ def _where(row: dict[str, Any]) -> Cell:
 
 
 class SetVp(command.Command):
-    """Override the mode, opt-out or priority of a server"""
+    """Override the mode, opt-out, priority or exemption of a server"""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -200,7 +200,16 @@ class SetVp(command.Command):
             help="Mode of this server; the stricter of this and the mode of its host applies",
         )
         parser.add_argument(
-            "--opt-out", action="store_true", help="Measure the server, but do not change it"
+            "--opt-out",
+            action="store_true",
+            help="Do nothing for the sake of the server. It is still restrained if it degrades "
+            "others",
+        )
+        parser.add_argument(
+            "--exempt",
+            action=argparse.BooleanOptionalAction,
+            help="Measure the server, but do not change it, even if it degrades others; "
+            "--no-exempt removes the exemption (operators)",
         )
         parser.add_argument(
             "--priority",
@@ -218,6 +227,7 @@ class SetVp(command.Command):
                 ("mode", parsed_args.mode),
                 ("opt_out", parsed_args.opt_out or None),
                 ("priority", parsed_args.priority),
+                ("exempt", parsed_args.exempt),
             )
             if value is not None
         }
@@ -231,21 +241,22 @@ class UnsetVp(command.Command):
         parser = super().get_parser(prog_name)
         add_server(parser)
         parser.add_argument("--mode", action="store_true", help="Use the mode of its host again")
-        parser.add_argument("--opt-out", action="store_true", help="Manage the server again")
+        parser.add_argument("--opt-out", action="store_true", help="Help the server again")
+        parser.add_argument("--exempt", action="store_true", help="Manage the server again")
         parser.add_argument(
             "--priority", action="store_true", help="Use the priority of its flavor again"
         )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        free = {"mode": None, "opt_out": False, "priority": None}
+        free = {"mode": None, "opt_out": False, "priority": None, "exempt": False}
         orders = {name: value for name, value in free.items() if getattr(parsed_args, name)}
         _order(self, parsed_args.server, orders)
 
 
 def _order(command: command.Command, server: str, orders: dict[str, Any]) -> None:
     if not orders:
-        raise VpError("Give at least one of --mode, --opt-out and --priority.")
+        raise VpError("Give at least one of --mode, --opt-out, --priority and --exempt.")
     told = client_of(command).change_vp(server, **orders)
     heard = (
         "its host received this"

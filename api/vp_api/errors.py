@@ -45,6 +45,7 @@ class Code(enum.Enum):
     CHANGED_MEANWHILE = ("nova-vp.changed-meanwhile", 409, "Another request changed the resource")
     NOT_PROPOSED = ("nova-vp.not-proposed", 409, "The escalation does not wait for acceptance")
     TOO_LARGE = ("nova-vp.too-large", 413, "The request is too large")
+    TOO_MANY_CHANGES = ("nova-vp.too-many-changes", 429, "The server was changed too often")
     INTERNAL = ("nova-vp.internal", 500, "vp-api failed")
     STORE_UNAVAILABLE = ("nova-vp.store-unavailable", 503, "The database does not answer")
     IDENTITY_UNAVAILABLE = ("nova-vp.identity-unavailable", 503, "Keystone does not answer")

@@ -112,13 +112,13 @@ ROUTES: Routes = {
         ),
         "PATCH": Operation(
             vps.change_vp,
-            "Order its mode, that it be left alone, its priority",
+            "Order its mode, priority, opt-out and exemption",
             vp_schemas.CHANGE_ANSWER,
             **OWN,
             tenant_answer=vp_schemas.TENANT_CHANGE_ANSWER,
             body=vp_schemas.CHANGE,
             since=V1_1,
-            errors=(Code.VP_NOT_FOUND, Code.CHANGED_MEANWHILE),
+            errors=(Code.VP_NOT_FOUND, Code.CHANGED_MEANWHILE, Code.TOO_MANY_CHANGES),
         ),
     },
     "/v1/vps/{server_id}/history": {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`[vp_api]`: what vp-api serves beside its REST."""
+"""`[vp_api]`: what vp-api serves beside its REST, and what it allows tenants."""
 
 from oslo_config import cfg
 
@@ -7,7 +7,18 @@ from nova_vp.conf.common import metrics_opts
 
 GROUP = "vp_api"
 
-OPTS = metrics_opts()
+OPTS = [
+    *metrics_opts(),
+    cfg.IntOpt(
+        "override_changes_per_hour",
+        default=6,
+        min=1,
+        help="Changes that tenants may make to the overrides of one server within an hour, counted "
+        "over all vp-api processes. More are refused with HTTP status 429. Changes by operators "
+        "are not limited. The default lets a person correct a mistake, and keeps a script from "
+        "having its host change the server back and forth.",
+    ),
+]
 
 
 def register_opts(conf: cfg.ConfigOpts) -> None:

@@ -18,6 +18,7 @@ from sqlalchemy import (
     SmallInteger,
     String,
     Text,
+    false,
 )
 from sqlalchemy.dialects import mysql
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
@@ -296,6 +297,7 @@ class ServerOrdersRow(Base):
     mode: Mapped[str | None] = mapped_column(String(16))
     opt_out: Mapped[bool] = mapped_column(Boolean)
     priority: Mapped[int | None] = mapped_column(SmallInteger)
+    exempt: Mapped[bool] = mapped_column(Boolean, server_default=false())
     by: Mapped[str] = mapped_column(String(255))
     """Who ordered it, or took it back: the id of a keystone user."""
     at: Mapped[datetime] = mapped_column(DateTime)
@@ -303,6 +305,17 @@ class ServerOrdersRow(Base):
     version: Mapped[int] = mapped_column(BigInteger, index=True)
     """The number of the write that left it so. A row with no order in it tells those who have read
     an earlier one that it was taken back."""
+
+
+class OrdersChange(Base):
+    """One change of a tenant's in the last hour: older ones go with the next change."""
+
+    __tablename__ = "vp_orders_changes"
+
+    version: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    uuid: Mapped[str] = mapped_column(String(36), index=True)
+    at: Mapped[datetime] = mapped_column(DateTime, index=True)
+    """UTC, by the clock of the process that wrote it."""
 
 
 class OrdersGate(Base):

@@ -7,18 +7,19 @@ that is more than the last one, so that a database which was lost does not begin
 have obeyed.
 """
 
+import math
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from oslo_config import cfg
-from sqlalchemy import case, select, update
+from sqlalchemy import case, delete, select, update
 from sqlalchemy.orm import Session
 
 from nova_vp.core.types.policy import Mode
 from nova_vp.db.column_types import aware_utc, naive_utc
 from nova_vp.db.facade import Context, open_facade
-from nova_vp.db.models import OrdersGate, ServerOrdersRow
+from nova_vp.db.models import OrdersChange, OrdersGate, ServerOrdersRow
 from nova_vp.db.records import StoredOverride
 from nova_vp.db.retry import after_conflict
 from nova_vp.db.upsert import upsert
@@ -29,8 +30,9 @@ NEVER_WRITTEN = 0
 """The version of a server of which nothing is ordered."""
 
 IN_A_QUERY = 500
+HOUR = timedelta(hours=1)
 
-_COLUMNS = ("project_id", "mode", "opt_out", "priority", "by", "at", "version")
+_COLUMNS = ("project_id", "mode", "opt_out", "priority", "exempt", "by", "at", "version")
 
 
 class Changed(NamedTuple):
@@ -44,6 +46,14 @@ class Changed(NamedTuple):
 
 class ChangedMeanwhile(Exception):
     """Somebody else has written this server's orders. Read them again, and decide again."""
+
+
+class ChangedTooOften(Exception):
+    """The server's tenant has used up its changes of this hour."""
+
+    def __init__(self, wait_s: int) -> None:
+        super().__init__(f"the next change may be made in {wait_s} s")
+        self.wait_s = wait_s
 
 
 class OverrideStore:
@@ -70,24 +80,30 @@ class OverrideStore:
         mode: Mode | None,
         opt_out: bool,
         priority: int | None,
+        exempt: bool,
         by: str,
         now: datetime,
         expected: int | None = None,
+        changes_per_hour: int | None = None,
     ) -> StoredOverride:
         """All that is ordered of the server from now on. `expected`: the version that it was
-        decided from, NEVER_WRITTEN for none; None: whatever stands there.
+        decided from, NEVER_WRITTEN for none; None: whatever stands there. `changes_per_hour`: so
+        many are made of this server, whichever process makes them; None: it does not count.
 
-        Raises ChangedMeanwhile.
+        Raises ChangedMeanwhile and ChangedTooOften.
         """
         with self._facade.writer.using(Context()) as session:
             version = _next_version(session, now)
             _check(session, uuid.lower(), expected)
+            if changes_per_hour is not None:
+                _count(session, uuid.lower(), version, now, changes_per_hour)
             orders = StoredOverride(
                 uuid=uuid.lower(),
                 project_id=project_id,
                 mode=mode,
                 opt_out=opt_out,
                 priority=priority,
+                exempt=exempt,
                 by=by,
                 at=now.replace(microsecond=0),
                 version=version,
@@ -108,6 +124,7 @@ class OverrideStore:
             mode=None,
             opt_out=False,
             priority=None,
+            exempt=False,
             by=by,
             now=now,
             expected=expected,
@@ -177,6 +194,16 @@ def _check(session: Session, uuid: str, expected: int | None) -> None:
         raise ChangedMeanwhile(uuid)
 
 
+def _count(session: Session, uuid: str, version: int, now: datetime, at_most: int) -> None:
+    row = OrdersChange
+    session.execute(delete(row).where(row.at <= naive_utc(now - HOUR)))
+    made = session.scalars(select(row.at).where(row.uuid == uuid).order_by(row.at)).all()
+    if len(made) >= at_most:
+        free_at = aware_utc(made[-at_most]) + HOUR
+        raise ChangedTooOften(math.ceil((free_at - now).total_seconds()))
+    session.add(OrdersChange(version=version, uuid=uuid, at=naive_utc(now)))
+
+
 def _list(session: Session, uuids: Iterable[str]) -> list[StoredOverride]:
     asked = sorted({uuid.lower() for uuid in uuids})
     row = ServerOrdersRow
@@ -196,6 +223,7 @@ def _orders(row: ServerOrdersRow) -> StoredOverride:
         mode=Mode(row.mode) if row.mode else None,
         opt_out=row.opt_out,
         priority=row.priority,
+        exempt=row.exempt,
         by=row.by,
         at=aware_utc(row.at),
         version=row.version,

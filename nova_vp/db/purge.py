@@ -128,7 +128,13 @@ def _hosts(connection: Connection, before: datetime, rows: int) -> int | None:
 def _taken_back(connection: Connection, before: datetime, rows: int) -> int | None:
     """What stands stays: a server may come back after years."""
     row = ServerOrdersRow
-    old = and_(row.at < before, row.mode.is_(None), row.opt_out == false(), row.priority.is_(None))
+    old = and_(
+        row.at < before,
+        row.mode.is_(None),
+        row.opt_out == false(),
+        row.priority.is_(None),
+        row.exempt == false(),
+    )
     if not (uuids := connection.scalars(select(row.uuid).where(old).limit(rows)).all()):
         return None
     # Somebody may have ordered anew in between.

@@ -168,9 +168,11 @@ class StoredOverride:
     mode: Mode | None
     """At most this, whatever its host may do; None: as its host."""
     opt_out: bool
-    """It is measured and never touched."""
+    """Nothing is done for its sake; what keeps it from harming others is."""
     priority: int | None
     """0 to 9, in place of the flavor's; None: the flavor's."""
+    exempt: bool
+    """It is measured and never touched, whomever it harms."""
     by: str
     """Id of the keystone user who ordered it, or took it back."""
     at: datetime
@@ -179,7 +181,7 @@ class StoredOverride:
 
     @property
     def ordered(self) -> ServerOverride:
-        return ServerOverride(self.mode, self.opt_out, self.priority)
+        return ServerOverride(self.mode, self.opt_out, self.priority, self.exempt)
 
     @property
     def is_empty(self) -> bool:

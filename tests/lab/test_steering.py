@@ -260,7 +260,7 @@ def test_servers_go_by_name_and_by_id(cast):
         ("history {nobody}", "`openstack vp list` lists the known servers"),
         ("set {nobody} --opt-out", "`openstack vp list` lists the known servers"),
         ("unset {nobody} --opt-out", "`openstack vp list` lists the known servers"),
-        ("set {victim}", "Give at least one of --mode, --opt-out and --priority."),
+        ("set {victim}", "Give at least one of --mode, --opt-out, --priority and --exempt."),
         ("action show {nobody}", "`openstack vp action list` lists the stored actions"),
         ("action undo {nobody}", "`openstack vp action list` lists the stored actions"),
         ("action apply {nobody}", "`openstack vp action list` lists the stored actions"),
@@ -327,16 +327,17 @@ def test_lists_are_for_programs_and_for_narrow_terminals(cast):
             assert len({frozenset(rows[0]) for rows in read}) == 1, asked
 
 
-def test_who_is_opted_out_is_let_go_of_at_once(cast):
+def test_who_is_exempt_is_let_go_of_at_once(cast):
     assert not cast.is_free(HOST)
-    told = cast.run(f"vp set {cast.noisy.name} --opt-out", "tenant-b").words
-    assert "opted out: it is measured, but not changed; its host received this" in told
+    assert "HTTP 403" in cast.run(f"vp set {cast.noisy.name} --exempt", "tenant-b").err
+    told = cast.run(f"vp set {cast.noisy.id} --exempt").words
+    assert "exempt: it is measured, but not changed" in told
     wait(lambda: cast.is_free(HOST), "its pin to go", deadline_s=60)
     stays(HOST, lambda: cast.is_free(HOST))
     for user in ("admin", "tenant-b"):
         shown = cast.run(f"vp show {cast.noisy.name} -f json", user).json
-        assert shown["orders"]["opt_out"] is True
-        assert shown["unmanaged"]["reason"] == "opted-out"
+        assert shown["orders"]["exempt"] is True
+        assert shown["unmanaged"]["reason"] == "exempt"
 
 
 def test_and_is_left_alone_wherever_it_goes(cast):
@@ -345,19 +346,19 @@ def test_and_is_left_alone_wherever_it_goes(cast):
     for host in HOSTS:
         wait_until_usable(cast.admin, host)  # Nova may still be waiting for the broker of before.
     assert cloud.live_migrate(cast.admin, cast.noisy, OTHER) == OTHER
-    wait_for_vp(OTHER, cast.noisy.id, "it to be known", lambda seen: is_opted_out(cast, seen))
-    stays(OTHER, lambda: is_opted_out(cast, vp(OTHER, cast.noisy.id)))
+    wait_for_vp(OTHER, cast.noisy.id, "it to be known", lambda seen: is_exempt(cast, seen))
+    stays(OTHER, lambda: is_exempt(cast, vp(OTHER, cast.noisy.id)))
 
 
-def is_opted_out(cast, seen):
+def is_exempt(cast, seen):
     """Nothing was ever done to it on this host."""
     assert cast.is_free(OTHER)
     assert seen["actions"] == []
-    return seen["unmanaged"] == "opted-out"
+    return seen["unmanaged"] == "exempt"
 
 
-def test_who_is_opted_in_again_is_placed_again(cast):
-    told = cast.run(f"vp unset {cast.noisy.name} --opt-out", "tenant-b").words
+def test_who_is_exempt_no_longer_is_placed_again(cast):
+    told = cast.run(f"vp unset {cast.noisy.id} --exempt").words
     assert "no override; its host received this" in told
     wait_until_homed(OTHER, cast.noisy.id)
     assert len(placement(cast.noisy.id)) == 1
@@ -366,10 +367,10 @@ def test_who_is_opted_in_again_is_placed_again(cast):
 def test_an_order_outlives_the_silence_of_the_host(cast):
     cloud.stop(f"vp-agent@{OTHER}")
     try:
-        told = cast.run(f"vp set {cast.noisy.id} --opt-out", "tenant-b")
+        told = cast.run(f"vp set {cast.noisy.id} --exempt")
         assert "applied when its host next reports" in told.out
     finally:
         cloud.start(f"vp-agent@{OTHER}")
-    wait_for_vp(OTHER, cast.noisy.id, "the order", lambda seen: seen["unmanaged"] == "opted-out")
+    wait_for_vp(OTHER, cast.noisy.id, "the order", lambda seen: seen["unmanaged"] == "exempt")
     assert cast.is_free(OTHER)
     stays(OTHER, lambda: cast.is_free(OTHER))

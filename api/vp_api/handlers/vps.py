@@ -2,8 +2,8 @@
 """Virtual platforms: operators see all of all, tenants the tenant's view of their own.
 
 A server of somebody else and one that does not exist are answered alike. An override (mode,
-opt-out, priority) is stored first and then sent to the agent of the server's host. An agent that
-does not answer asks for what it missed; the answer says whether it has remembered them.
+opt-out, priority, exemption) is stored first and then sent to the agent of the server's host. An
+agent that does not answer asks for what it missed; the answer says whether it has remembered them.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from oslo_log import log as logging
 
 from nova_vp.core.types.policy import Mode
 from nova_vp.db.filters import VpFilter
-from nova_vp.db.overrides import NEVER_WRITTEN, ChangedMeanwhile
+from nova_vp.db.overrides import NEVER_WRITTEN, ChangedMeanwhile, ChangedTooOften
 from nova_vp.db.paging import Listed, Page
 from nova_vp.db.records import StoredOverride, VpHead
 from vp_api import paging
@@ -25,6 +25,7 @@ from vp_api.versions import V1_1
 from vp_api.views import history, operator, tenant
 from vp_api.vp_report import VpReport, age_of, fresh_since, vp_reports_of
 
+PER_HOUR = "override_changes_per_hour"
 LOG = logging.getLogger(__name__)
 
 
@@ -175,6 +176,7 @@ def _put(call: Call, report: VpReport) -> StoredOverride:
         "mode": stands and stands.mode,
         "opt_out": stands is not None and stands.opt_out,
         "priority": stands and stands.priority,
+        "exempt": stands is not None and stands.exempt,
     }
     asked = dict(call.body)
     if asked.get("mode") is not None:
@@ -189,12 +191,25 @@ def _put(call: Call, report: VpReport) -> StoredOverride:
             by=call.user_id,
             now=call.services.clock(),
             expected=stands.version if stands else NEVER_WRITTEN,
+            changes_per_hour=None if call.sees_all else call.services.conf.vp_api[PER_HOUR],
         )
+    except ChangedTooOften as exc:
+        raise _too_often(exc.wait_s) from exc
     except ChangedMeanwhile as exc:
         raise ApiError(
             Code.CHANGED_MEANWHILE,
             "Read the overrides of the server again, then repeat the request if it still applies.",
         ) from exc
+
+
+def _too_often(wait_s: int) -> ApiError:
+    error = ApiError(
+        Code.TOO_MANY_CHANGES,
+        f"Repeat the request in {wait_s} s. What was ordered before holds. Operators can change it "
+        "now.",
+    )
+    error.headers["Retry-After"] = str(wait_s)
+    return error
 
 
 def _tell(call: Call, report: VpReport) -> bool:

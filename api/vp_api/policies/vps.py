@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who may see a virtual platform, who sees all of it instead of the tenant's view, who orders what.
 
-Tenants may only ask for less to be done to their own servers, never for more or at others' cost.
+Tenants may only refuse what is done for their own servers' sake: nothing that they order is at
+others' cost.
 """
 
 from oslo_policy import policy
@@ -11,9 +12,10 @@ from vp_api.policies import base
 SHOW = "nova_vp:vps:show"
 SHOW_ALL = "nova_vp:vps:show_all"
 OPT_OUT = "nova_vp:vps:opt_out"
+EXEMPT = "nova_vp:vps:exempt"
 SET_MODE = "nova_vp:vps:set_mode"
 SET_PRIORITY = "nova_vp:vps:set_priority"
-CHANGES = {"mode": SET_MODE, "opt_out": OPT_OUT, "priority": SET_PRIORITY}
+CHANGES = {"mode": SET_MODE, "opt_out": OPT_OUT, "priority": SET_PRIORITY, "exempt": EXEMPT}
 """Which rule each property of a change is asked of."""
 
 _CHANGE: policy.Operation = {"method": "PATCH", "path": "/v1/vps/{server_id}"}
@@ -55,16 +57,22 @@ RULES = [
     _order(
         OPT_OUT,
         base.PROJECT_MEMBER_OR_ADMIN,
-        "Opt a server out: it is measured, but not changed.",
+        "Opt a server out: nothing is done for its sake. It is still restrained if it degrades "
+        "others.",
     ),
     _order(
         SET_MODE,
-        base.PROJECT_MANAGER_OR_ADMIN,
+        base.ADMIN,
         "Set the mode of a server: observe, advise or enforce.",
     ),
     _order(
         SET_PRIORITY,
         base.ADMIN,
         "Override the priority that the flavor gives to a server.",
+    ),
+    _order(
+        EXEMPT,
+        base.ADMIN,
+        "Exempt a server: it is measured, and never changed, even if it degrades others.",
     ),
 ]

@@ -81,7 +81,12 @@ ASKED = obj(
 )
 UNDER_WAY = {"memory_moves": list_of(MEMORY_MOVE), "escalations": list_of(ASKED)}
 PRIORITY = {"type": "integer", "minimum": 0, "maximum": 9}
-_ORDERED = {"mode": nullable(MODE), "opt_out": YES_NO, "priority": nullable(PRIORITY)}
+_ORDERED = {
+    "mode": nullable(MODE),
+    "opt_out": YES_NO,
+    "priority": nullable(PRIORITY),
+    "exempt": YES_NO,
+}
 ORDERS = obj({**_ORDERED, "by": nullable(TEXT), "at": nullable(TIME)}, title="Orders")
 TENANT_ORDERS = obj(_ORDERED, title="TenantOrders")
 

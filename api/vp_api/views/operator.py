@@ -19,7 +19,7 @@ from nova_vp.db.records import (
     VpHead,
     concerned,
 )
-from vp_api.views import values
+from vp_api.views import tenant, values
 from vp_api.vp_report import Age, VpReport
 
 Names = Mapping[str, str]
@@ -147,11 +147,9 @@ def _under_way(record: HostRecord, uuid: str | None = None) -> dict[str, Any]:
 def orders(found: StoredOverride | None) -> dict[str, Any]:
     """None: nothing is ordered."""
     if found is None:
-        return {"mode": None, "opt_out": False, "priority": None, "by": None, "at": None}
+        return {**tenant.orders(None), "by": None, "at": None}
     return {
-        "mode": found.mode and found.mode.value,
-        "opt_out": found.opt_out,
-        "priority": found.priority,
+        **tenant.orders(found),
         "by": found.by,
         "at": values.iso_datetime(found.at),
     }

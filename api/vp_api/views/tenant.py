@@ -67,9 +67,13 @@ def show(sighting: VpReport) -> dict[str, Any]:
 def orders(found: StoredOverride | None) -> dict[str, Any]:
     """None: nothing is ordered. Not who ordered it: that may have been an operator."""
     if found is None:
-        return {"mode": None, "opt_out": False, "priority": None}
-    mode = found.mode and found.mode.value
-    return {"mode": mode, "opt_out": found.opt_out, "priority": found.priority}
+        return {"mode": None, "opt_out": False, "priority": None, "exempt": False}
+    return {
+        "mode": found.mode and found.mode.value,
+        "opt_out": found.opt_out,
+        "priority": found.priority,
+        "exempt": found.exempt,
+    }
 
 
 def history(one: VpAt) -> dict[str, Any]:

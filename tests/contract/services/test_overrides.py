@@ -13,9 +13,10 @@ from nova_vp import wire
 from nova_vp.core.types.policy import Mode
 from nova_vp.db import schema
 from nova_vp.db.models import ServerOrdersRow
-from nova_vp.db.overrides import NEVER_WRITTEN, ChangedMeanwhile, OverrideStore
+from nova_vp.db.overrides import NEVER_WRITTEN, ChangedMeanwhile, ChangedTooOften, OverrideStore
 from nova_vp.db.purge import Before, Step, purge
 from nova_vp.db.records import StoredOverride
+from nova_vp.server_override import ServerOverride
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 NOW_MS = int(NOW.timestamp() * 1000)
@@ -30,14 +31,14 @@ def book(database_conf: cfg.ConfigOpts) -> OverrideStore:
 
 
 def put(book: OverrideStore, uuid: str = WEB, now: datetime = NOW, **asked: Any) -> StoredOverride:
-    orders = {"mode": None, "opt_out": False, "priority": None, **asked}
+    orders = {"mode": None, "opt_out": False, "priority": None, "exempt": False, **asked}
     return book.put(uuid, PROJECT, by=USER, now=now, **orders)
 
 
 def test_what_is_ordered_is_read_back(book: OverrideStore) -> None:
     assert book.get(WEB) is None
     put(book, WEB.upper(), mode=Mode.ADVISE, opt_out=True, priority=0)
-    expected = StoredOverride(WEB, PROJECT, Mode.ADVISE, True, 0, USER, NOW, NOW_MS)
+    expected = StoredOverride(WEB, PROJECT, Mode.ADVISE, True, 0, False, USER, NOW, NOW_MS)
     assert book.get(WEB.upper()) == expected
     assert book.list_of([DB, WEB.upper()]) == {WEB: expected}
     assert book.version() == NOW_MS
@@ -49,6 +50,37 @@ def test_an_order_replaces_the_one_before(book: OverrideStore) -> None:
     stands = book.get(WEB)
     assert stands is not None
     assert (stands.mode, stands.opt_out, stands.priority) == (None, True, None)
+
+
+def test_so_many_changes_are_made_in_any_hour_and_the_others_do_not_count(
+    book: OverrideStore,
+) -> None:
+    def change(minute: int, uuid: str = WEB) -> None:
+        put(book, uuid, NOW + timedelta(minutes=minute), changes_per_hour=2, opt_out=True)
+
+    change(0)
+    change(30)
+    with pytest.raises(ChangedTooOften) as refused:
+        change(40)
+    assert refused.value.wait_s == 20 * 60
+    put(book, now=NOW + timedelta(minutes=41), priority=1)
+    change(42, DB)
+    change(60)
+    with pytest.raises(ChangedTooOften) as refused:
+        change(61)
+    assert refused.value.wait_s == 29 * 60
+    stands = book.get(WEB)
+    assert stands is not None
+    assert stands.at == NOW + timedelta(minutes=60), "what is refused changes nothing"
+
+
+def test_an_exemption_is_stored_and_told(book: OverrideStore) -> None:
+    put(book, exempt=True)
+    stands = book.get(WEB)
+    assert stands is not None
+    assert stands.ordered == ServerOverride(exempt=True)
+    [told] = wire.decode(wire.ORDERS, book.message([WEB]))["servers"]
+    assert told == {"uuid": WEB, "exempt": True}
 
 
 def test_what_is_taken_back_is_gone_and_told(book: OverrideStore) -> None:

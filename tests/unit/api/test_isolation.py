@@ -141,7 +141,7 @@ def test_a_token_that_is_not_project_scoped(api, method, path, persona, status):
     assert_untouched(api)
 
 
-ORDERS = {"opt_out": True, "mode": "observe", "priority": 9}
+ORDERS = {"opt_out": True, "mode": "observe", "priority": 9, "exempt": True}
 
 
 @pytest.mark.parametrize("name", ORDERS)
@@ -150,7 +150,7 @@ ORDERS = {"opt_out": True, "mode": "observe", "priority": 9}
     [
         ("reader", set()),
         ("member", {"opt_out"}),
-        ("manager", {"opt_out", "mode"}),
+        ("manager", {"opt_out"}),
         ("admin", set(ORDERS)),
         ("service", set()),
     ],
@@ -204,7 +204,7 @@ def test_a_tenant_is_told_these_keys_and_no_more():
     assert [set(action) for action in victim["actions"]] == [{"at", "what", "result"}]
     new = Api().latest(reader, f"/v1/vps/{cloud.VICTIM}").json["vp"]
     assert set(new) == SHOWN | {"orders"}
-    assert set(new["orders"]) == {"mode", "opt_out", "priority"}
+    assert set(new["orders"]) == {"mode", "opt_out", "priority", "exempt"}
     (minute,) = Api().latest(reader, f"/v1/vps/{cloud.VICTIM}/history").json["history"][-1:]
     assert set(minute) == {"at", "state", "hurt_by_neighbour", "metrics"}
     assert set(minute["metrics"]) == {"mpki", "memory_factor", "cpi", "cpu_cores"}
@@ -386,7 +386,7 @@ def test_no_canary_stands_in_an_error(failing):
         answer = api.latest(Persona("member"), path, method, body)
         assert answer.status >= 400, path
         assert [one for one in canaries.in_(told(answer)) if one not in path] == []
-    answer = api.latest(Persona("manager"), f"/v1/vps/{cloud.VICTIM}", "PATCH", {"mode": "observe"})
+    answer = api.latest(Persona("manager"), f"/v1/vps/{cloud.VICTIM}", "PATCH", {"opt_out": True})
     assert answer.json["vp"]["is_told"] is (failing is None)
     assert canaries.in_(told(answer)) == []
 

@@ -311,6 +311,7 @@ def test_orders_are_kept_changed_and_taken_back():
         "mode": "observe",
         "opt_out": True,
         "priority": 7,
+        "exempt": False,
         "by": "user-admin",
         "at": "2026-01-02T03:04:05Z",
     }
@@ -324,8 +325,35 @@ def test_orders_are_kept_changed_and_taken_back():
     assert told[cloud.NOISY] == {"uuid": cloud.NOISY}
 
 
+def test_the_seventh_change_of_a_tenant_within_an_hour_is_refused_whoever_is_asked():
+    """Of two processes on one database. Operators are not limited."""
+    one = Api()
+    other = Api(stored=one.stored)
+    member = Persona("member")
+    for number in range(6):
+        api, asked = (one, other)[number % 2], {"opt_out": number % 2 == 0}
+        assert api.latest(member, V, "PATCH", asked).status == 200
+    for api in (one, other):
+        refused = api.latest(member, V, "PATCH", {"opt_out": True})
+        assert refused.status == 429
+        assert refused.json["errors"][0]["code"] == "nova-vp.too-many-changes"
+        assert refused.headers["Retry-After"] == "3600"
+    assert one.stored.orders.get(cloud.VICTIM) is None, "what was ordered before holds"
+    assert one.latest(ADMIN, V, "PATCH", {"exempt": True}).status == 200
+    assert other.latest(ADMIN, V, "PATCH", {"exempt": False}).status == 200
+
+
+def test_how_often_a_tenant_may_change_its_orders_is_the_operators(tmp_path):
+    path = tmp_path / "vp.conf"
+    path.write_text("[vp_api]\noverride_changes_per_hour = 1\n")
+    api = Api(files=[str(path)])
+    asked = (Persona("member"), V, "PATCH", {"opt_out": True})
+    assert [api.latest(*asked).status for _ in range(2)] == [200, 429]
+
+
 @pytest.mark.parametrize(
-    "body", [{}, {"priority": 10}, {"opt_out": None}, {"mode": "x"}, {"x": 1}, [], "x"]
+    "body",
+    [{}, {"priority": 10}, {"opt_out": None}, {"exempt": None}, {"mode": "x"}, {"x": 1}, [], "x"],
 )
 def test_orders_that_are_none(api, body):
     assert api.latest(ADMIN, V, "PATCH", body).status == 400

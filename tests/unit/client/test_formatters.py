@@ -89,7 +89,7 @@ def test_for_whom_it_was_done(whom, expected):
 
 
 def ordered(**changes):
-    return {"mode": None, "opt_out": False, "priority": None, **changes}
+    return {"mode": None, "opt_out": False, "priority": None, "exempt": False, **changes}
 
 
 @pytest.mark.parametrize(
