@@ -304,6 +304,10 @@ def contention(told: Iterable[Told]) -> str:
     )
 
 
+def unmanaged_suspects(told: Iterable[Told]) -> str:
+    return lines(f"{name(one)}: {one['reason']}: {one['detail']}" for one in told)
+
+
 def nodes(told: Iterable[Told]) -> str:
     return lines(
         f"node {node['node']}: {number(node['misses_per_s'])} misses/s, {_limit(node)}"

@@ -23,6 +23,7 @@ FIELDS: list[columns.Field] = [
     ("cells", formatters.cells),
     ("nodes", formatters.nodes),
     ("contention", formatters.contention),
+    ("unmanaged_suspects", formatters.unmanaged_suspects),
     ("vps_count", str),
     ("hurt_count", formatters.or_unknown),
     ("vps", formatters.vps_of_host),

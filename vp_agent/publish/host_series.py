@@ -159,6 +159,14 @@ def _counts_of_servers(decision: Decision) -> Iterator[Metric]:
         "reason",
         {why.value: unmanaged[why] for why in Unmanaged},
     )
+    suspects = {one.guest_uuid for found in decision.detections for one in found.suspects}
+    left = Counter(view.guest.unmanaged for view in views if view.guest.uuid in suspects)
+    yield _by(
+        "aggressors_unmanaged",
+        "Unmanaged servers that degrade others, by reason",
+        "reason",
+        {why.value: left[why] for why in Unmanaged},
+    )
 
 
 def _places(decision: Decision) -> Iterator[Metric]:

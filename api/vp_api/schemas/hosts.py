@@ -43,6 +43,9 @@ NODE = obj(
     title="Node",
 )
 CONTENTION = obj({"kind": KIND, "meaning": TEXT, "servers": list_of(SERVER)}, title="Contention")
+LEFT_ALONE = obj(
+    {"server_id": TEXT, "name": TEXT, "reason": TEXT, "detail": TEXT}, title="UnmanagedSuspect"
+)
 
 LIST_QUERY_1_0 = query()
 LIST_QUERY = pages(mode=MODE, is_stale=YES_NO, sort=sort("name", "hurt_count", "vps_count"))
@@ -59,7 +62,12 @@ SHOW_ANSWER = obj(
                 "proposals": list_of(actions.REPORTED),
                 **vps.UNDER_WAY,
             },
-            {"hypervisor": TEXT, "knobs": list_of(TEXT), "contention": list_of(CONTENTION)},
+            {
+                "hypervisor": TEXT,
+                "knobs": list_of(TEXT),
+                "contention": list_of(CONTENTION),
+                "unmanaged_suspects": list_of(LEFT_ALONE),
+            },
             "FullHost",
         )
     },

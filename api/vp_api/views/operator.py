@@ -59,6 +59,7 @@ def host(record: HostRecord, age: Age, *, is_full: bool) -> dict[str, Any]:
         "hypervisor": report.get("hypervisor", ""),
         "knobs": report.get("knobs", []),
         "contention": [] if age.is_stale else _contention(sightings),
+        "unmanaged_suspects": [] if age.is_stale else _left_alone(sightings),
     }
 
 
@@ -82,6 +83,22 @@ def _contention(sightings: Iterable[VpReport]) -> list[dict[str, Any]]:
             hurt.setdefault(found["kind"], []).append(who)
     return [
         {"kind": kind, "meaning": labels.kind(kind), "servers": hurt[kind]} for kind in sorted(hurt)
+    ]
+
+
+def _left_alone(sightings: Iterable[VpReport]) -> list[dict[str, Any]]:
+    """Who degrades others and is never changed, and why."""
+    vps = [sighting.vp for sighting in sightings]
+    suspects = {
+        suspect["uuid"]
+        for vp in vps
+        if vp["interference"]
+        for suspect in vp["interference"]["suspects"]
+    }
+    return [
+        {"server_id": vp["uuid"], "name": vp["name"], **told}
+        for vp in vps
+        if vp["uuid"] in suspects and (told := _unmanaged(vp))
     ]
 
 

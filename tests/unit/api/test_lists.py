@@ -296,6 +296,21 @@ def test_who_runs_where_and_who_suffers(api):
     assert api.latest(ADMIN, "/v1/hosts/lab-2").json["host"]["contention"] == []
 
 
+def test_an_aggressor_that_is_never_changed_is_named_with_why():
+    records = cloud.records()
+    noisy = next(vp for one in records for vp in one.report["vps"] if vp["uuid"] == cloud.NOISY)
+    noisy |= {"unmanaged": "numa-topology", "unmanaged_detail": "Nova gave it a NUMA topology"}
+    host = Api(records).latest(ADMIN, "/v1/hosts/lab-1").json["host"]
+    assert host["unmanaged_suspects"] == [
+        {
+            "server_id": cloud.NOISY,
+            "name": "noisy",
+            "reason": "numa-topology",
+            "detail": "Nova gave it a NUMA topology",
+        }
+    ]
+
+
 def test_orders_are_kept_changed_and_taken_back():
     api = Api()
 

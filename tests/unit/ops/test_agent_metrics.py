@@ -10,6 +10,7 @@ from prometheus_client.metrics_core import Metric
 
 from nova_vp.core.types.action import Result
 from nova_vp.core.types.detection import Kind
+from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.reason import Rejection
 from tests.decisions import (
@@ -41,7 +42,7 @@ PLAIN = {
     "nova_vp_node_hot", "nova_vp_proposals", "nova_vp_server_hurt", "nova_vp_server_managed",
     "nova_vp_server_state", "nova_vp_servers", "nova_vp_servers_hurt",
     "nova_vp_servers_incomplete", "nova_vp_servers_unmanaged",
-    "nova_vp_victims_over_budget",
+    "nova_vp_victims_over_budget", "nova_vp_aggressors_unmanaged",
 }  # fmt: skip
 """Counts of things, numbers of states, and truths: they have no unit."""
 
@@ -125,6 +126,15 @@ def test_victims_over_budget_are_counted_by_why():
     assert value(told, name, reason="victim-budget-spent") == 1
     assert value(told, name, reason="project-budget-spent") == 0
     assert value(told, name, reason="victim-gained-nothing") == 1
+
+
+def test_aggressors_that_are_left_alone_are_counted_by_why():
+    guests = [a_view(n).guest._replace(unmanaged=Unmanaged.NUMA_TOPOLOGY) for n in (2, 3)]
+    views = [a_view(guest=guest) for guest in guests]
+    told = shown(a_decision(*views, detections=(a_detection(), a_detection())))
+    name = "nova_vp_aggressors_unmanaged"
+    assert value(told, name, reason="numa-topology") == 1, "the other one degrades nobody"
+    assert value(told, name, reason="exempt") == 0
 
 
 def test_before_the_first_tick_there_is_something_to_see():

@@ -6,6 +6,7 @@ import pytest
 from nova_vp.core.controllers.vp.declaration import CAP, MOVE_AGGRESSOR, PARTITION
 from nova_vp.core.types.decision import Role
 from nova_vp.core.types.detection import Kind
+from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.knob import NO_QUOTA
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.reason import Rejection
@@ -56,6 +57,14 @@ def test_an_aggressor_that_refuses_help_is_named_to_the_cluster():
     [told] = host.ticks(60)[-1].escalations
     roles = {one.guest_uuid: one.role for one in told.candidates}
     assert roles[uuid_of("storm")] is Role.AGGRESSOR
+
+
+def test_an_aggressor_that_is_novas_is_named_to_the_cluster():
+    host = trapped(POLICY, unmanaged=Unmanaged.NUMA_TOPOLOGY)
+    [told] = host.ticks(60)[-1].escalations
+    [storm] = [one for one in told.candidates if one.guest_uuid == uuid_of("storm")]
+    assert storm.role is Role.AGGRESSOR
+    assert storm.relief_ratio > 0.0
 
 
 def test_a_cap_ends_once_its_victim_refuses_help():
