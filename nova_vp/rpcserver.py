@@ -1,22 +1,85 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a process listens on the message bus: from before its broker is there until nothing is lost.
 
-Endpoints live where they serve, what is sent in `rpcapi.py`.
+Endpoints live where they serve, what is sent in `rpcapi.py`. A call gets to an endpoint only if
+its signature proves that its sender may make it: see `nova_vp.signing`.
 """
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import oslo_messaging
 from oslo_config import cfg
 
-from nova_vp.rpcapi import open_transport
+from nova_vp.message_filter import MessageFilter
+from nova_vp.rpcapi import VERSION, AnswerAPI, Bus, recipient
+from nova_vp.signing.envelope import Call, Refused, Verifier
+from nova_vp.signing.identity import Identity
 
 LOG = logging.getLogger(__name__)
 
 STOP_TIMEOUT_S = 5.0
+KEYS_EVERY_S = 10.0
+"""While there are no keys to sign or check with."""
+MOST_TEXT = 4096
+"""Of why a call failed, as its answer tells it."""
+
+
+class _Delivery:
+    """The one method that is called over the bus: opens what was signed, has it done, answers."""
+
+    target = oslo_messaging.Target(version=VERSION)
+
+    def __init__(
+        self,
+        verifier: Verifier,
+        recipients: Collection[str],
+        endpoints: Sequence[object],
+        answers: AnswerAPI,
+    ) -> None:
+        self._verifier = verifier
+        self._recipients = recipients
+        self._endpoints = endpoints
+        self._answers = answers
+        self._refusals = MessageFilter()
+
+    def deliver(self, context: Any, text: Any = None, signature: Any = None) -> None:
+        try:
+            call = self._verifier.open(text, signature, self._recipients)
+            answer = self._do(call)
+        except Refused as exc:
+            self._refusals.note("unproven", "calls", exc)
+            return
+        if call.answer_to:
+            self._send(call, answer)
+
+    def _do(self, call: Call) -> Mapping[str, Any]:
+        """What is answered. Raises Refused for a method that nobody has here."""
+        method = next(
+            (found for one in self._endpoints if (found := getattr(one, call.method, None))), None
+        )
+        if method is None:
+            raise Refused(f"{call.sender}: nothing here has a method {call.method}")
+        try:
+            return {"of": call.id, "result": method(call, **call.arguments)}
+        except oslo_messaging.ExpectedException as exc:
+            return {"of": call.id, **_told(exc.exc_info[1])}
+        except Exception as exc:
+            LOG.exception("%s of %s failed", call.method, call.sender)
+            return {"of": call.id, **_told(exc)}
+
+    def _send(self, call: Call, answer: Mapping[str, Any]) -> None:
+        try:
+            self._answers.answer(call.answer_to, answer)
+        except oslo_messaging.MessagingException as exc:
+            LOG.warning("%s gets no answer to %s: %s", call.sender, call.method, exc)
+
+
+def _told(exc: BaseException) -> Mapping[str, Any]:
+    kind = type(exc)
+    return {"error": f"{kind.__module__}.{kind.__qualname__}", "why": str(exc)[:MOST_TEXT]}
 
 
 class BackgroundServer:
@@ -24,45 +87,65 @@ class BackgroundServer:
 
     def __init__(
         self,
-        conf: cfg.ConfigOpts,
+        identity: Identity,
         where: oslo_messaging.Target,
         endpoints: Sequence[object],
         *,
         threads: int = 1,
-        on_ready: Callable[[oslo_messaging.Transport], None] | None = None,
+        on_ready: Callable[[Bus], None] | None = None,
     ) -> None:
-        self._conf = conf
+        """`endpoints`: their methods are given the Call that asks for them, then its arguments."""
+        self._identity = identity
         self._where = where
         self._endpoints = endpoints
         self._threads = threads
         self._on_ready = on_ready
         self._ready: tuple[Any, oslo_messaging.Transport] | None = None
-        self._is_stopped = False
+        self._stopped = threading.Event()
         self._lock = threading.Lock()
         self._has_asked = threading.Event()
         self._ending: threading.Thread | None = None
 
     def start(self) -> None:
-        threading.Thread(target=self._run, name=f"listen-{self._where.topic}", daemon=True).start()
+        threading.Thread(target=self._run, name=f"open-{self._where.topic}", daemon=True).start()
 
     def _run(self) -> None:
-        try:
-            transport = open_transport(self._conf)
-        except cfg.Error as exc:
-            LOG.error("nothing will be heard on %s: %s", self._where.topic, exc)
+        bus = self._open()
+        if bus is None:
             return
-        server = oslo_messaging.get_rpc_server(transport, self._where, self._endpoints)
+        transport = bus.transport
+        server = oslo_messaging.get_rpc_server(transport, self._where, [self._delivery(bus)])
         server.start(override_pool_size=self._threads)
         with self._lock:
-            if self._is_stopped:
+            if self._stopped.is_set():
                 _end(server, transport)
                 return
             self._ready = (server, transport)
         try:
             if self._on_ready:
-                self._on_ready(transport)
+                self._on_ready(bus)
         finally:
             self._has_asked.set()
+
+    def _open(self) -> Bus | None:
+        """When the keys are there; None: stopped before."""
+        is_told = False
+        while not self._stopped.is_set():
+            try:
+                self._identity.check()
+                return Bus(self._identity)
+            except cfg.Error as exc:
+                if not is_told:
+                    LOG.error("nothing is heard on %s: %s", self._where.topic, exc)
+                is_told = True
+            self._stopped.wait(KEYS_EVERY_S)
+        return None
+
+    def _delivery(self, bus: Bus) -> _Delivery:
+        topic = self._where.topic
+        names = {recipient(topic), recipient(topic, self._where.server)}
+        verifier = Verifier(self._identity.keys)
+        return _Delivery(verifier, names, self._endpoints, AnswerAPI(bus))
 
     @property
     def is_ready(self) -> bool:
@@ -75,7 +158,7 @@ class BackgroundServer:
         With the broker away oslo.messaging goes on waiting for it; nobody shall wait for that.
         """
         with self._lock:
-            self._is_stopped = True
+            self._stopped.set()
             ready, self._ready = self._ready, None
         if ready is not None:
             ending = threading.Thread(target=self._end_asked, args=ready, name="end", daemon=True)

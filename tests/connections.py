@@ -51,7 +51,7 @@ def _all(kind: type[Any]) -> list[Any]:
 def end_listeners() -> None:
     """One of oslo.messaging's that was told to stop takes some time to notice; until then it takes
     what is meant for the next one of its topic."""
-    wait_until(lambda: not _threads("end", "listen-"), "listeners to end")
+    wait_until(lambda: not _threads("end"), "listeners to end")
 
 
 def _threads(*prefixes: str) -> list[str]:

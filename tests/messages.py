@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builders of valid digests, reports and escalations, for tests to bend."""
 
+import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from nova_vp import wire
 
@@ -147,3 +148,12 @@ class NothingToSay:
     def republish(self, within_s: float) -> None: ...
 
     def republish_digest(self, within_s: float) -> None: ...
+
+
+class Accepting(Protocol):
+    def accept(self, text: object, sender_host: str) -> None: ...
+
+
+def hear(view: Accepting, text: str) -> None:
+    """As signed by the host that it is of."""
+    view.accept(text, json.loads(text)["host"])

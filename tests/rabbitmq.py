@@ -23,6 +23,7 @@ USER, PASSWORD = "test", "secret"
 START_DEADLINE_S = 60.0
 SCALE = 100
 SERVER = "/usr/lib/rabbitmq/bin/rabbitmq-server"
+CONTROL = "/usr/lib/rabbitmq/bin/rabbitmqctl"
 
 
 def free_port() -> int:
@@ -70,6 +71,14 @@ class RabbitMQ:
     def pid(self) -> int:
         """Of the process whose children do the work."""
         return self._server.pid
+
+    def import_definitions(self, path: Path) -> None:
+        """As an operator does."""
+        argv = [CONTROL, "import_definitions", str(path)]
+        subprocess.run(argv, env=self._environment(), check=True, capture_output=True)
+
+    def url_of(self, user_and_password: str) -> str:
+        return f"rabbit://{user_and_password}@127.0.0.1:{self.port}/"
 
     def bind(self, queue: str, exchange: str) -> None:
         """A queue that nobody consumes."""

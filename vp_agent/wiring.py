@@ -20,6 +20,8 @@ from nova_vp.core.types.knob import Knob
 from nova_vp.core.types.policy import Mode, Policy
 from nova_vp.core.types.state import CoreState
 from nova_vp.core.types.topology import Limits
+from nova_vp.signing.identity import Identity, trusted_keys
+from nova_vp.signing.senders import Process
 from vp_agent.drivers.base import Actuator, CountersDriver, GuestsDriver, MemoryMover
 from vp_agent.drivers.cache_partition import NONE as NO_PARTITION
 from vp_agent.drivers.cache_partition import PartitionActuator, PartitionedGuests, open_partition
@@ -222,6 +224,11 @@ class Built:
         self.publisher.apply_config(intervals(conf))
 
 
+def bus_identity(conf: cfg.ConfigOpts) -> Identity:
+    """Whose word an agent takes is in a file: it has no database."""
+    return Identity(conf, Process.AGENT, lambda: trusted_keys(conf), host_name(conf))
+
+
 def intervals(conf: cfg.ConfigOpts) -> Intervals:
     return Intervals(conf.bus.refresh_interval_s, conf.bus.min_publish_interval_s)
 
@@ -237,10 +244,11 @@ def build(
     last_epoch, epoch = state.last_epoch(), state.next_epoch()
     control = CommandHandler(state, Mode(conf.agent.mode))
     host_info = HostInfoSource(conf, side, source, control, policy)
-    publisher = BusPublisher(BusSender(conf), host_info, intervals(conf), epoch)
+    identity = bus_identity(conf)
+    publisher = BusPublisher(BusSender(identity), host_info, intervals(conf), epoch)
     outbox = Outbox(state.escalations, state.set_escalations, time.monotonic())
     rates = LibvirtDirtyRates(conf.agent.libvirt_uri)
-    escalator = Escalator(outbox, BusEscalations(conf), rates, host_info, epoch)
+    escalator = Escalator(outbox, BusEscalations(identity), rates, host_info, epoch)
     migrations = MigrationHolds(escalator.stands, escalator.ended)
     host = OwnHost(
         guests=side.guests,

@@ -14,9 +14,12 @@ from oslo_service import backend
 backend.init_backend(backend.BackendType.THREADING)
 
 from nova_vp import conf as options  # noqa: E402
+from nova_vp.db.bus_keys import BusKeyStore, StoredKeys  # noqa: E402
 from nova_vp.db.report_store import ReportStore  # noqa: E402
 from nova_vp.service import lifecycle  # noqa: E402
 from nova_vp.service.lifecycle import Reloader  # noqa: E402
+from nova_vp.signing.identity import Identity  # noqa: E402
+from nova_vp.signing.senders import Process  # noqa: E402
 from vp_scheduler.escalation.service import EscalationService  # noqa: E402
 from vp_scheduler.ingest.service import Service  # noqa: E402
 from vp_scheduler.ingest.trait_sync import TraitSync, open_traits  # noqa: E402
@@ -41,14 +44,16 @@ def main(argv: list[str] | None = None) -> int:
         options.read(conf, sys.argv[1:] if argv is None else argv, "vp-scheduler")
         options.check(conf)
         lifecycle.listen(calls)
-        escalations = EscalationService(conf)
+        identity = Identity(conf, Process.SCHEDULER, lambda: StoredKeys(BusKeyStore(conf)))
+        escalations = EscalationService(identity)
         store = ReportStore(conf, keeps_history=conf.vp_scheduler.history_days > 0)
         traits = open_traits(conf, store)
+        identity.check()
     except cfg.Error as exc:
         print(f"vp-scheduler: configuration: {exc}", file=sys.stderr)
         return 1
     log.setup(conf, "nova-vp")
-    service, serving = _build(conf, store, escalations)
+    service, serving = _build(identity, store, escalations)
 
     def take() -> None:
         escalations.apply_config(conf)
@@ -69,15 +74,16 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _build(
-    conf: cfg.ConfigOpts, store: ReportStore, escalations: EscalationService
+    identity: Identity, store: ReportStore, escalations: EscalationService
 ) -> "tuple[Service, Serving | None]":
+    conf = identity.conf
     if not conf.vp_scheduler.metrics_port:
-        return Service(conf, store), None
+        return Service(identity, store), None
     from vp_scheduler import serving
     from vp_scheduler.ingest import meters
 
     counted = meters.Meters()
-    service = Service(conf, meters.MeteredStore(store, counted), counted.heard)
+    service = Service(identity, meters.MeteredStore(store, counted), counted.heard)
     return service, serving.serve(conf, service, escalations, counted)
 
 

@@ -41,14 +41,8 @@ def telling(host: str) -> Iterator[None]:
 
 
 def _said_by_agent(exc: Exception) -> str | None:
-    """What an agent raised arrives as that class; None for what went wrong on this side.
-
-    oslo.messaging marks our own classes, but built-in ones only by the traceback in their text.
-    """
-    if type(exc).__module__.endswith("_Remote"):
-        return str(exc)
-    said = str(exc.args[0]) if exc.args else ""
-    return said if "Traceback (most recent call last)" in said else None
+    """What an agent raised arrives as that class; None for what went wrong on this side."""
+    return str(exc) if isinstance(exc.__cause__, oslo_messaging.RemoteError) else None
 
 
 def _refused(host: str, said: str) -> ApiError:

@@ -15,8 +15,12 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from nova_vp import conf as options
-from nova_vp.rpcapi import AgentAPI, open_transport
+from nova_vp.answers import open_asking_bus
+from nova_vp.db.bus_keys import BusKeyStore, StoredKeys
+from nova_vp.rpcapi import AgentAPI
 from nova_vp.service.broker_probe import BrokerProbe, brokers
+from nova_vp.signing.identity import Identity
+from nova_vp.signing.senders import Process
 from vp_api import deploy
 from vp_api.reachable_agents import ReachableAgents
 from vp_api.services import Stored
@@ -43,10 +47,13 @@ def _build() -> Any:
     looked = os.environ.get(FOLDER) or f"{options.LOOKED_IN}; {FOLDER} names another folder"
     LOG.info("starting; %s", options.origin(conf, looked))
     probe = BrokerProbe(brokers(conf))
+    stored = Stored.open(conf)
+    identity = Identity(conf, Process.API, lambda: StoredKeys(BusKeyStore(conf)))
+    identity.check()
     application = deploy.loadapp(
         conf,
-        Stored.open(conf),
-        ReachableAgents(AgentAPI(open_transport(conf)), probe.greet),
+        stored,
+        ReachableAgents(AgentAPI(open_asking_bus(identity)), probe.greet),
         is_bus_reachable=probe.is_reachable,
     )
     if not conf.vp_api.metrics_port:

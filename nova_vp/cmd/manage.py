@@ -11,11 +11,13 @@ from oslo_config import cfg
 
 from nova_vp import conf as options
 from nova_vp.cli.exit_status import quietly
-from nova_vp.cmd import manage_escalation
+from nova_vp.cmd import manage_credentials, manage_escalation
 from nova_vp.conf import database, scheduler
 from nova_vp.db import schema
+from nova_vp.db.bus_keys import BusKeyStore
 from nova_vp.db.purge import Before
 from nova_vp.db.report_store import ERRORS, ReportStore
+from nova_vp.signing.senders import Process, Sender
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -57,6 +59,8 @@ def _add_commands(subparsers: Any) -> None:
     _add_host(subparsers.add_parser("host", help="Manage the known hosts"))
     escalation = subparsers.add_parser("escalation", help="List, show and accept escalations")
     manage_escalation.add_commands(escalation)
+    credentials = subparsers.add_parser("credentials", help="Manage who may speak on the bus")
+    manage_credentials.add_commands(credentials)
 
 
 def _add_db(db: argparse.ArgumentParser) -> None:
@@ -135,5 +139,9 @@ def _forget(conf: cfg.ConfigOpts) -> int:
     if not ReportStore(conf).forget_host(name):
         print(f"{name} is not a known host; `openstack vp host list` lists the known hosts")
         return 1
-    print(f"{name} is removed; if its vp-agent still runs, its next report adds the host again")
+    retired = BusKeyStore(conf).retire(Sender(Process.AGENT, name), datetime.now(UTC))
+    print(
+        f"{name} is removed, and {retired} keys of it are retired: it is not heard again; to use "
+        f"it once more run `vp-manage credentials create --host {name} …`"
+    )
     return 0

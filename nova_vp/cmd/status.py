@@ -21,8 +21,12 @@ from nova_vp import rpcapi, wire  # noqa: E402
 from nova_vp.cli.exit_status import quietly  # noqa: E402
 from nova_vp.conf import database  # noqa: E402
 from nova_vp.db import schema  # noqa: E402
+from nova_vp.db.bus_keys import BusKeyStore  # noqa: E402
 from nova_vp.db.records import HostHead  # noqa: E402
 from nova_vp.db.report_store import ERRORS, ReportStore  # noqa: E402
+from nova_vp.signing.identity import Identity  # noqa: E402
+from nova_vp.signing.keyring import ToldKeys  # noqa: E402
+from nova_vp.signing.senders import Process  # noqa: E402
 
 UNHEARD_FOR = timedelta(seconds=wire.EXPIRE_S)
 NAMED = 5
@@ -69,10 +73,29 @@ class Checks(UpgradeCommands):
 
     def _message_bus(self) -> Result:
         try:
-            rpcapi.reach(rpcapi.open_transport(self._conf))
+            rpcapi.reach(self._conf)
         except (cfg.Error, oslo_messaging.MessagingException) as exc:
             return Result(Code.FAILURE, f"[bus] transport_url: no answer: {exc}")
         return Result(Code.SUCCESS)
+
+    def _keys(self) -> Result:
+        """Ours, and those of the hosts that have reported: without, nobody believes them."""
+        try:
+            _ = Identity(self._conf, Process.SCHEDULER, ToldKeys).signer
+            known = {sender.host for sender, _ in BusKeyStore(self._conf).in_use(Process.AGENT)}
+            hosts = {head.host for head in ReportStore(self._conf).list_heads()}
+        except cfg.Error as exc:
+            return Result(Code.FAILURE, str(exc))
+        except (*ERRORS, ValueError, ModuleNotFoundError):
+            return Result(Code.WARNING, "unknown, because the database cannot be read")
+        if not (without := sorted(hosts - known)):
+            return Result(Code.SUCCESS, f"{len(known)} hosts have keys")
+        named = ", ".join(without[:NAMED]) + (" ..." if len(without) > NAMED else "")
+        return Result(
+            Code.FAILURE,
+            f"{len(without)} of {len(hosts)} hosts have no key and would not be believed: {named}; "
+            "`vp-manage credentials create --host NAME` makes them",
+        )
 
     def _hosts(self) -> Result:
         """Those whose agents are silent; agents are upgraded after this."""
@@ -94,6 +117,7 @@ class Checks(UpgradeCommands):
         ("Options", _options),
         ("Database schema", _database),
         ("Message bus", _message_bus),
+        ("Keys", _keys),
         ("Hosts", _hosts),
     )
 

@@ -14,6 +14,13 @@ OPTS = [
         help="RabbitMQ for digests, reports and commands. Unset: [DEFAULT] transport_url. In a "
         "file that is shared with Nova, that is Nova's broker.",
     ),
+    cfg.StrOpt(
+        "keys_directory",
+        default="/etc/nova-vp/keys",
+        help="Directory of the keys with which this machine's programs sign what they send: "
+        "PROGRAM.pem, and `trusted` with the public keys of the controllers. `vp-manage "
+        "credentials create` makes it.",
+    ),
     cfg.FloatOpt(
         "refresh_interval_s",
         default=60.0,

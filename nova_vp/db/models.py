@@ -35,6 +35,9 @@ those of all hosts waiting."""
 PROJECT = String(64).with_variant(mysql.VARCHAR(64, collation="utf8mb4_bin"), "mysql", "mariadb")
 """Who owns a row: no two projects are alike."""
 
+KEY = String(64).with_variant(mysql.VARCHAR(64, collation="utf8mb4_bin"), "mysql", "mariadb")
+"""Base64 tells capital letters from small ones."""
+
 TABLE = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4"}
 
 
@@ -326,3 +329,17 @@ class OrdersGate(Base):
     id: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
     version: Mapped[int] = mapped_column(BigInteger)
     """Of the latest write: larger than any before, also than those that a lost database gave."""
+
+
+class BusKeyRow(Base):
+    """A public key that somebody on the bus signs with, or has signed with."""
+
+    __tablename__ = "bus_keys"
+
+    sender: Mapped[str] = mapped_column(NAME, primary_key=True)
+    """As `vp-agent/HOST`: `nova_vp.signing.senders`."""
+    public_key: Mapped[str] = mapped_column(KEY, primary_key=True)
+    """32 bytes of Ed25519, Base64."""
+    created_at: Mapped[datetime] = mapped_column(DateTime)
+    retired_at: Mapped[datetime | None] = mapped_column(DateTime)
+    """UTC; None: in use."""

@@ -35,6 +35,7 @@ from nova_vp.wire.fingerprints import (
     unpack_known,
     unpack_seats,
 )
+from nova_vp.wire.host_keys import HOST_KEYS, HOST_KEYS_SCHEMA, MAX_HOST_KEYS
 from nova_vp.wire.overrides import MAX_ORDERS_BYTES, ORDERS, ORDERS_SCHEMA
 from nova_vp.wire.profiles import MAX_LEARNED, MAX_PROFILES_BYTES, PROFILES, PROFILES_SCHEMA
 from nova_vp.wire.report import MAX_REPORT_BYTES, REPORT_SCHEMA, REPORT_TOPIC
@@ -50,21 +51,28 @@ from nova_vp.wire.schema_types import (
 )
 from nova_vp.wire.version import MessageVersion, version_of
 
+EXCHANGE = "nova_vp"
 AGENT_TOPIC = "vp_agent"
+ANSWER_TOPIC = "vp_answer"
 
 __all__ = [
     "AGENT_BUSY",
     "AGENT_TOPIC",
+    "ANSWER_TOPIC",
     "DIGEST_BYTES",
     "DIGEST_SCHEMA",
     "DIGEST_TOPIC",
     "ESCALATION_SCHEMA",
     "ESCALATION_TOPIC",
+    "EXCHANGE",
     "EXPIRE_S",
+    "HOST_KEYS",
+    "HOST_KEYS_SCHEMA",
     "MARK_BYTES",
     "MAX_CANDIDATES",
     "MAX_DIGEST_BYTES",
     "MAX_ESCALATION_BYTES",
+    "MAX_HOST_KEYS",
     "MAX_LEARNED",
     "MAX_ORDERS_BYTES",
     "MAX_PRIORITY",

@@ -42,9 +42,11 @@ def list_of(schema: Mapping[str, Any], at_most: int) -> dict[str, Any]:
 
 _HOST_NAME = r"\A[A-Za-z0-9_.:@-]{1,255}\Z"
 
+HOST_NAME = {"type": "string", "pattern": _HOST_NAME}
+
 HEAD = {
     "v": {"const": VERSION},
-    "host": {"type": "string", "pattern": _HOST_NAME},
+    "host": HOST_NAME,
     "epoch": COUNT,
     "seq": COUNT,
     "mode": MODE,

@@ -5,6 +5,8 @@ A row for a new service of the product goes into `product()`; it runs once its c
 """
 
 import importlib.util
+import shutil
+import socket
 
 from testbed.lab import processes, settings
 from testbed.lab.config import Values, render_to
@@ -12,6 +14,8 @@ from testbed.lab.supervise import Service
 
 CONFIGS = ("keystone.conf", "placement.conf", "glance-api.conf", "nova.conf", "nova-vp.conf")
 PASTE_FILES = ("nova/api-paste.ini", "glance/glance-api-paste.ini")
+CREDENTIALS = settings.RUN / "credentials" / socket.gethostname()
+"""Of this machine, made by `credentials.py`."""
 ERLANG = {
     "HOME": str(settings.RUN / "rabbitmq"),
     "ERL_EPMD_PORT": str(settings.EPMD_PORT),
@@ -30,6 +34,7 @@ def controller_values(common: Values) -> Values:
         "vp_weight_classes": ",vp_scheduler.weighers.VPInterferenceWeigher",
     }
     own = {"lock_path": str(settings.RUN / "nova" / "lock")}
+    own["credentials"] = str(CREDENTIALS)
     own["rabbit_port"] = str(settings.RABBIT_PORT)
     return common | own | (ours if provided else dict.fromkeys(ours, ""))
 
@@ -79,7 +84,7 @@ def compute() -> list[Service]:
     etc = str(settings.ETC)
     nova = ("--config-file", f"{etc}/nova.conf")
     # The later file wins: nova's own database and transport stay nova's.
-    both = ("--config-file", f"{etc}/nova-vp.conf", *nova)
+    both = (*_ours("nova-scheduler"), *nova)
     glance = {"OS_GLANCE_CONFIG_DIR": etc, "OS_GLANCE_CONFIG_FILES": "glance-api.conf"}
     nova_api = {"OS_NOVA_CONFIG_DIR": etc}
     placement = {"OS_PLACEMENT_CONFIG_DIR": etc}
@@ -95,14 +100,22 @@ def compute() -> list[Service]:
 
 def product() -> list[Service]:
     """Ours, as far as it is installed."""
-    conf = ("--config-file", f"{settings.ETC}/nova-vp.conf")
     rows = []
     if is_installed("vp-scheduler"):
-        rows.append(service("vp-scheduler", ("vp-scheduler", *conf), config="nova-vp.conf"))
+        rows.append(
+            service("vp-scheduler", ("vp-scheduler", *_ours("vp-scheduler")), config="nova-vp.conf")
+        )
     if _is_importable("vp_api.wsgi"):
+        shutil.copy(CREDENTIALS / "vp-api.conf", settings.ETC)
         environment = {"OS_NOVA_VP_CONFIG_DIR": str(settings.ETC)}
         rows.append(wsgi("vp-api", "vp_api.wsgi", settings.VP_API_PORT, environment))
     return rows
+
+
+def _ours(program: str) -> tuple[str, ...]:
+    """All our programs' options, and the account of this one."""
+    files = (settings.ETC / "nova-vp.conf", CREDENTIALS / f"{program}.conf")
+    return tuple(word for file in files for word in ("--config-file", str(file)))
 
 
 def is_installed(script: str) -> bool:

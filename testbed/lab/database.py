@@ -123,34 +123,34 @@ def migrate_all() -> None:
 def ensure_ours() -> None:
     """Our own schema, once per lab: it is young and changes more often than the cached dump."""
     if controller.is_installed("vp-manage") and not IS_OURS_FILLED.exists():
-        _manage("vp-manage", "nova-vp.conf", "db", "sync")
+        manage("vp-manage", "nova-vp.conf", "db", "sync")
         IS_OURS_FILLED.touch()
 
 
 def _keystone() -> None:
     url = settings.KEYSTONE_URL
-    _manage("keystone-manage", "keystone.conf", "db_sync")
+    manage("keystone-manage", "keystone.conf", "db_sync")
     interfaces = [f"--bootstrap-{kind}-url={url}" for kind in ("admin", "internal", "public")]
     bootstrap = ("bootstrap", f"--bootstrap-password={settings.PASSWORD}", *interfaces)
-    _manage(
+    manage(
         "keystone-manage", "keystone.conf", *bootstrap, f"--bootstrap-region-id={settings.REGION}"
     )
 
 
 def _nova() -> None:
-    _manage("nova-manage", "nova.conf", "api_db", "sync")
+    manage("nova-manage", "nova.conf", "api_db", "sync")
     cell0 = settings.database_url("nova_cell0")
-    _manage("nova-manage", "nova.conf", "cell_v2", "map_cell0", f"--database_connection={cell0}")
-    _manage("nova-manage", "nova.conf", "cell_v2", "create_cell", "--name=cell1")
-    _manage("nova-manage", "nova.conf", "db", "sync")
+    manage("nova-manage", "nova.conf", "cell_v2", "map_cell0", f"--database_connection={cell0}")
+    manage("nova-manage", "nova.conf", "cell_v2", "create_cell", "--name=cell1")
+    manage("nova-manage", "nova.conf", "db", "sync")
 
 
 def _placement_and_glance() -> None:
-    _manage("placement-manage", "placement.conf", "db", "sync")
-    _manage("glance-manage", "glance-api.conf", "db_sync")
+    manage("placement-manage", "placement.conf", "db", "sync")
+    manage("glance-manage", "glance-api.conf", "db_sync")
 
 
-def _manage(program: str, config: str, *argv: str) -> None:
+def manage(program: str, config: str, *argv: str) -> None:
     log = log_path(CONTROLLER, program)
     try:
         run(program, "--config-file", str(settings.ETC / config), *argv, log=log)

@@ -143,6 +143,7 @@ def _render_config(host: Host, values: Values) -> None:
     etc = host.folder / "etc"
     own = values | {
         "host": host.name,
+        "bus": (_credentials(host) / "vp-agent.conf").read_text(),
         "address": host.address,
         "host_folder": str(host.folder),
         "uuid": str(uuid.uuid5(uuid.NAMESPACE_DNS, host.name)),
@@ -153,9 +154,15 @@ def _render_config(host: Host, values: Values) -> None:
     }
     render_to(etc / "nova" / "nova.conf", "nova-compute.conf", own)
     render_to(etc / "nova-vp" / "nova-vp.conf", "nova-vp-host.conf", own)
+    shutil.copytree(_credentials(host) / "keys", etc / "nova-vp" / "keys", dirs_exist_ok=True)
     render_to(etc / "nova-vp" / "vpmu.conf", "vpmu.conf", own)
     render_to(etc / "libvirt" / "libvirtd.conf", "libvirtd.conf", own)
     render_to(etc / "libvirt" / "qemu.conf", "qemu.conf", own)
+
+
+def _credentials(host: Host) -> Path:
+    """Made by `credentials.py`."""
+    return settings.RUN / "credentials" / host.name
 
 
 def vpmu_maps(topology: Topology) -> str:

@@ -22,6 +22,7 @@ from testbed.lab import (
     cloud,
     cloud_resources,
     controller,
+    credentials,
     database,
     host,
     processes,
@@ -68,6 +69,9 @@ def up(wanted: list[Host], progress: Progress) -> None:
     database.ensure_running()
     progress("database up")
     _ensure_schemas(progress)
+    _wait_for_broker()
+    credentials.ensure(wanted)
+    progress("accounts and keys in place")
     _ensure(controller.identity())
     _ensure(controller.compute())
     for one in wanted:
@@ -110,7 +114,9 @@ def remove(name: str, progress: Progress) -> None:
     host.power_off(name)
     for service in admin.compute.services(host=name):
         admin.compute.delete_service(service)
-    shutil.rmtree(settings.RUN / name, ignore_errors=True)
+    database.manage("vp-manage", "nova-vp.conf", "credentials", "retire", f"vp-agent/{name}")
+    for folder in (settings.RUN / name, credentials.of_host(name)):
+        shutil.rmtree(folder, ignore_errors=True)
     _write_hosts([one for one in read_hosts() if one.name != name])
     progress(f"{name} is removed")
 
@@ -234,13 +240,16 @@ def _ensure_schemas(progress: Progress) -> None:
     database.mark_filled()
 
 
-def _wait_for_apis() -> None:
+def _wait_for_broker() -> None:
     broker = Address("rabbitmq", CONTROLLER)
     processes.wait_until_ready(
         broker,
         lambda: database.accepts(settings.CONTROLLER_IP, settings.RABBIT_PORT),
         deadline_s=SERVICE_DEADLINE_S,
     )
+
+
+def _wait_for_apis() -> None:
     for name, port in (
         ("keystone", settings.KEYSTONE_PORT),
         ("placement", settings.PLACEMENT_PORT),
@@ -255,7 +264,6 @@ def _ensure_product() -> None:
     """Last: a mistake in our own code leaves the rest of the cloud to look at it with."""
     services = controller.product()
     if services:
-        database.ensure_ours()
         _ensure_broker_policies()
     _ensure(services)
     if any(service.name == "vp-api" for service in services):

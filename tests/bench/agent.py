@@ -36,6 +36,7 @@ from tests.bench.harness import (
 from tests.bench.live_counters import LiveCounters, LiveGuest, Work
 from tests.bench.usage import children, cpu_s, peak_mib
 from tests.domain_xml import a_domain, write_halting
+from tests.identities import keys_directory, scheduler
 from tests.libvirt_host import LibvirtHost, missing_for_libvirt
 from tests.rabbitmq import RabbitMQ
 from vp_agent.drivers.vcpu_threads import read_tids
@@ -58,6 +59,7 @@ run_directory = {folder}/agent-run
 vpmu_directory = {folder}/vpmu
 [bus]
 transport_url = {broker}
+keys_directory = {keys}
 """
 
 
@@ -167,7 +169,7 @@ def start_service(folder: Path, broker: RabbitMQ) -> Service:
     conf.set_override("transport_url", broker.url, group="bus")
     conf.set_override("connection", f"sqlite:///{folder}/store.sqlite", group="database")
     schema.upgrade(schema.open_engine(conf))
-    service = Service(conf, ReportStore(conf))
+    service = Service(scheduler(conf), ReportStore(conf))
     service.start()
     return service
 
@@ -188,7 +190,9 @@ def boot_guests(scene: Scene) -> None:
 def start_agent(scene: Scene) -> "subprocess.Popen[bytes]":
     """Where it sees what libvirtd sees. nsenter executes it: the pid is the agent's."""
     config = scene.folder / "nova-vp.conf"
-    config.write_text(CONFIG.format(folder=scene.folder, broker=scene.broker.url))
+    config.write_text(
+        CONFIG.format(folder=scene.folder, broker=scene.broker.url, keys=keys_directory())
+    )
     timed = [sys.executable, "-m", "tests.bench.timed_agent", str(scene.folder / "times")]
     with (scene.folder / AGENT_LOG).open("w") as log:
         return subprocess.Popen(

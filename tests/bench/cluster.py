@@ -9,6 +9,7 @@ whichever is later. The simulated agents share this machine: their cost is among
 import argparse
 import bisect
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -16,6 +17,7 @@ import time
 from collections import defaultdict
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
@@ -26,9 +28,13 @@ from sqlalchemy.engine import Engine
 from nova_vp import wire
 from nova_vp.cmd import manage
 from nova_vp.db import schema
+from nova_vp.db.bus_keys import BusKeyStore
 from nova_vp.db.models import History, Host, Profile, StoredAction
+from nova_vp.signing.keyring import public_text, read_private_key
+from nova_vp.signing.senders import Process, Sender
 from tests.bench.harness import Benchmark, Numbers, fixed, progress, run, scaled
 from tests.bench.usage import cpu_s, peak_mib
+from tests.identities import write_keys
 from tests.mariadb import MariaDB
 from tests.rabbitmq import RabbitMQ
 from tests.waiting import wait_until
@@ -51,6 +57,7 @@ CONFIG = """
 use_stderr = true
 [bus]
 transport_url = {broker}
+keys_directory = {keys}
 [database]
 connection = {database}
 """
@@ -121,8 +128,10 @@ def a_scene(stack: ExitStack, hosts: int, churn: float) -> Scene:
     database.start()
     config = folder / "nova-vp.conf"
     url = database.make_database("cluster")
-    config.write_text(CONFIG.format(broker=broker.url, database=url.replace("$", "$$")))
+    keys = write_keys(folder / "keys", [Sender(Process.SCHEDULER, socket.gethostname())])
+    config.write_text(CONFIG.format(broker=broker.url, database=url.replace("$", "$$"), keys=keys))
     manage.main(["--config-file", str(config), "db", "sync"])
+    register(config, hosts)
 
     def start(name: str, *argv: str) -> "subprocess.Popen[bytes]":
         with (folder / f"{name}.err").open("w") as err:
@@ -134,10 +143,29 @@ def a_scene(stack: ExitStack, hosts: int, churn: float) -> Scene:
     service = start("service", side, "service", str(config), str(folder / "service.log"))
     view = start("view", side, "view", str(config), str(folder / "view.log"))
     wait_until(lambda: has_queue(broker) or service.poll(), "the service to listen", 60)
-    generator = ["--url", broker.url, "--hosts", str(hosts), "--churn", str(churn)]
+    generator = [
+        "--url",
+        broker.url,
+        "--keys",
+        str(keys),
+        "--hosts",
+        str(hosts),
+        "--churn",
+        str(churn),
+    ]
     log = ["--log", str(folder / "agents.log")]
     agents = start("agents", "tests.bench.simulated_hosts", *generator, *log)
     return Scene(folder, broker, database, config, service, view, agents)
+
+
+def register(config: Path, hosts: int) -> None:
+    """All hosts have one key: signatures cost as much as with keys of their own."""
+    conf = cfg.ConfigOpts()
+    conf(["--config-file", str(config)], project="nova-vp")
+    key = read_private_key(config.parent / "keys" / f"{Process.AGENT}.pem")
+    text = public_text(key.public_key())
+    senders = [Sender(Process.AGENT, f"compute-{number:05d}") for number in range(hosts)]
+    BusKeyStore(conf).add([(sender, text) for sender in senders], datetime.now(UTC))
 
 
 def has_queue(broker: RabbitMQ) -> bool:

@@ -22,6 +22,9 @@ from oslo_config import cfg  # noqa: E402
 
 from nova_vp import conf as options  # noqa: E402
 from nova_vp.db.report_store import NewReport, ReportStore  # noqa: E402
+from nova_vp.signing.identity import Identity, trusted_keys  # noqa: E402
+from nova_vp.signing.keyring import FirstKnown, ToldKeys  # noqa: E402
+from nova_vp.signing.senders import Process  # noqa: E402
 from vp_scheduler import main as vp_scheduler  # noqa: E402
 from vp_scheduler.placement.host_view import HostView  # noqa: E402
 from vp_scheduler.placement.listener import DigestListener  # noqa: E402
@@ -40,8 +43,8 @@ class WatchedStore(ReportStore):
 class WatchedView(HostView):
     log: IO[str]
 
-    def accept(self, text: object) -> Any:
-        super().accept(text)
+    def accept(self, text: object, sender_host: str) -> Any:
+        super().accept(text, sender_host)
         message = json.loads(str(text))
         self.log.write(f"{time.monotonic():.4f} {message['host']} {message['seq']}\n")
 
@@ -57,7 +60,9 @@ def listen(config: str) -> int:
     conf(["--config-file", config])
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    listener = DigestListener(conf, WatchedView(180.0))
+    told = ToldKeys()
+    identity = Identity(conf, Process.NOVA_SCHEDULER, lambda: FirstKnown(trusted_keys(conf), told))
+    listener = DigestListener(identity, WatchedView(180.0), told)
     listener.start()
     stop.wait()
     listener.stop()

@@ -32,6 +32,9 @@ with warnings.catch_warnings():
     objects.register_all()
 
 from nova_vp import wire
+from nova_vp.signing.envelope import Signer, Verifier
+from nova_vp.signing.keyring import ToldKeys, new_private_key
+from nova_vp.signing.senders import Process, Sender
 from tests.bench.harness import Benchmark, Budget, Numbers, progress, run, scaled
 from vp_scheduler.filters import VPIsolationFilter
 from vp_scheduler.placement.host_scorer import HostScorer
@@ -60,6 +63,7 @@ class Fleet:
         ]
         self.states = [self._state(number) for number in range(count)]
         self._texts = [self._text(number) for number in range(count)]
+        self._key = new_private_key()
 
     def digests(self, sequence: int) -> list[str]:
         """Those of one round: all new, and not one of them as it was in the round before."""
@@ -68,6 +72,16 @@ class Fleet:
                 '"free_mcores":0', f'"free_mcores":{sequence}'
             )
             for text in self._texts
+        ]
+
+    def seal(self, digests: list[str]) -> tuple[Verifier, list[tuple[str, str]]]:
+        """As their hosts sign them, all with one key; and who believes them."""
+        senders = [Sender(Process.AGENT, name) for name in self.names]
+        ring = ToldKeys()
+        ring.accept(dict.fromkeys(senders, (self._key.public_key(),)))
+        return Verifier(ring), [
+            Signer(sender, self._key).seal(wire.DIGEST_TOPIC, "digest", {"text": text})
+            for sender, text in zip(senders, digests, strict=True)
         ]
 
     def _state(self, number: int) -> HostState:
@@ -165,7 +179,15 @@ class Round:
         digests = fleet.digests(sequence)
         filters, weights, spec = HostFilterHandler(), HostWeightHandler(), a_request()
         ours = VPIsolationFilter(placement), VPInterferenceWeigher(placement)
-        accept_s, _ = cpu_s(lambda: [placement.view.accept(text) for text in digests])
+        verifier, sealed = fleet.seal(digests)
+        verify_s, calls = cpu_s(
+            lambda: [verifier.open(*one, {wire.DIGEST_TOPIC}) for one in sealed]
+        )
+        accept_s, _ = cpu_s(
+            lambda: [
+                placement.view.accept(call.arguments["text"], call.sender.host) for call in calls
+            ]
+        )
         filter_s, self.passed = cpu_s(
             lambda: filters.get_filtered_objects([ours[0]], fleet.states, spec)
         )
@@ -187,6 +209,7 @@ class Round:
             "ours, weigher": weigh_s,
             "ours, same digests again": again_s,
             "accept": accept_s,
+            "verify": verify_s,
         }
 
 
@@ -211,6 +234,7 @@ def measure_hosts(count: int) -> dict[str, Any]:
         "passed": len(found[0].passed),
         "rounds": rounds,
         "accept_us_per_digest": median.pop("accept"),
+        "verify_us_per_digest": median.pop("verify"),
         "us_per_host": median,
         "us_per_host_least": least,
     }

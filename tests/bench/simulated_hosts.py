@@ -7,6 +7,7 @@ latest action filled in: making them anew would cost this machine more than the 
 """
 
 import argparse
+import copy
 import heapq
 import random
 import signal
@@ -14,6 +15,7 @@ import sys
 import threading
 import time
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,10 +28,14 @@ from oslo_config import cfg  # noqa: E402
 from nova_vp import conf as options  # noqa: E402
 from nova_vp import wire  # noqa: E402
 from nova_vp.core.types.action import Outcome, Result  # noqa: E402
+from nova_vp.rpcapi import Bus, DigestAPI, ReportAPI  # noqa: E402
 from nova_vp.server_override import NO_OVERRIDE  # noqa: E402
+from nova_vp.signing.identity import Identity  # noqa: E402
+from nova_vp.signing.keyring import ToldKeys  # noqa: E402
+from nova_vp.signing.senders import Process  # noqa: E402
 from tests.decisions import a_decision, a_view, an_action, facts, uuid_of  # noqa: E402
 from vp_agent.loop.overrides import CloudOverrides  # noqa: E402
-from vp_agent.publish.bus import BusSender, Sender  # noqa: E402
+from vp_agent.publish.bus import Sender  # noqa: E402
 from vp_agent.publish.digest import digest  # noqa: E402
 from vp_agent.publish.report import report  # noqa: E402
 from vp_agent.publish.schedule import JITTER_RATIO  # noqa: E402
@@ -136,11 +142,11 @@ class Due(NamedTuple):
 class Agents:
     """Of some hosts, on one thread; `sent` says what was, and when."""
 
-    def __init__(self, hosts: list[Host], churn: float, sender: Sender) -> None:
-        """`churn`: material changes of a host per minute."""
+    def __init__(self, hosts: list[Host], churn: float, sender_of: Callable[[str], Sender]) -> None:
+        """`churn`: material changes of a host per minute. `sender_of`: a host, by its name."""
         self._dice = random.Random(hosts[0].number)
         self._churn_per_s = churn / 60
-        self._sender = sender
+        self._senders = {host.name: sender_of(host.name) for host in hosts}
         self.sent: list[str] = []
         self._texts = Texts(self._dice)
         now_s = time.monotonic()
@@ -165,7 +171,7 @@ class Agents:
         small, full = self._texts.digest(host), self._texts.report(host)
         now_s = time.monotonic()
         try:
-            self._sender.send(small, full)
+            self._senders[host.name].send(small, full)
         finally:
             refresh_s = REFRESH_S * self._dice.uniform(1 - JITTER_RATIO, 1 + JITTER_RATIO)
             heapq.heappush(self._due, Due(now_s + refresh_s, host, host.sequence))
@@ -177,9 +183,36 @@ class Agents:
             heapq.heappush(self._due, Due(next_s, host, -1))
 
 
+def one_connection(conf: cfg.ConfigOpts) -> Callable[[str], Sender]:
+    """Each signs in its own name; a connection each would be more than this machine has."""
+    bus = Bus(Identity(conf, Process.AGENT, ToldKeys, "everybody"))
+
+    def sender_of(host: str) -> Sender:
+        own = copy.copy(bus)
+        own.identity = Identity(conf, Process.AGENT, ToldKeys, host)
+        return Signed(DigestAPI(own), ReportAPI(own))
+
+    return sender_of
+
+
+class Signed:
+    """`vp_agent.publish.bus.BusSender`, over a bus that is there."""
+
+    def __init__(self, digests: DigestAPI, reports: ReportAPI) -> None:
+        self._digests, self._reports = digests, reports
+
+    def send(self, digest_text: str, report_text: str) -> None:
+        self._digests.digest(digest_text)
+        self._reports.report(report_text)
+
+    def send_digest(self, text: str) -> None:
+        self._digests.digest(text)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--url", required=True)
+    parser.add_argument("--keys", required=True)
     parser.add_argument("--hosts", type=int, required=True)
     parser.add_argument("--churn", type=float, required=True)
     parser.add_argument("--log", type=Path, required=True)
@@ -188,11 +221,12 @@ def main() -> int:
     options.register_all(conf)
     conf([], default_config_files=[])
     conf.set_override("transport_url", given.url, group="bus")
+    conf.set_override("keys_directory", given.keys, group="bus")
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     dice = random.Random(1)
     hosts = [Host(number, dice) for number in range(given.hosts)]
-    agents = [Agents(hosts[n::THREADS], given.churn, BusSender(conf)) for n in range(THREADS)]
+    agents = [Agents(hosts[n::THREADS], given.churn, one_connection(conf)) for n in range(THREADS)]
     threads = [threading.Thread(target=each.run, args=(stop,)) for each in agents]
     for thread in threads:
         thread.start()

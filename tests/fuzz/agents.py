@@ -15,11 +15,13 @@ from nova_vp import wire
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.policy import Mode
 from nova_vp.server_override import NO_OVERRIDE, REMEMBERED_AHEAD_MS, ServerOverride
+from nova_vp.signing.senders import Process
 from tests.decisions import a_decision, a_guest, an_action, an_eventful_view
 from tests.fuzz import seeds
 from tests.fuzz.dice import UUIDS, Dice
 from tests.fuzz.oracle import expect, is_finite
-from tests.fuzz.subject import ACCEPTED, REFUSED, Bus, Incoming
+from tests.fuzz.subject import ACCEPTED, REFUSED, Bus
+from tests.identities import call_of
 from tests.override_service import OverrideService
 from vp_agent.commands import NotAdvising, NotInForce, UnknownAction
 from vp_agent.loop.command_handler import CommandHandler
@@ -106,18 +108,19 @@ class AgentBus:
             arguments = {"text": dice.json_text(dice.bent(seeds.orders(dice)))}
         if not arguments.get("text") or dice.is_so(0.05):
             arguments = dice.bent(arguments)
-        context = dice.bent({"request_id": REQUEST}, dice.pick((0, 0, 0, 1)))
-        return [method, arguments if isinstance(arguments, dict) else {}, context]
+        request = dice.pick((REQUEST, REQUEST, "", "\x00 x" * 100))
+        return [method, arguments if isinstance(arguments, dict) else {}, request]
 
     def take(self, payload: Any) -> str:
-        method, arguments, context = payload
+        method, arguments, request = payload
         if method == SERVICE_ORDERS:
             self._order()
             return ACCEPTED
         before = self._control.commanded(), self._control.servers.told
         with self._ticks(method):
-            incoming = Incoming({"method": method, "args": arguments}, context)
-            outcome = self._bus.hear(incoming, REFUSALS.get(method, (wire.BadMessage,)))
+            call = call_of(Process.API)._replace(request_id=request)
+            refusals = REFUSALS.get(method, (wire.BadMessage,))
+            outcome = self._bus.send(method, arguments, refusals, call)
         after = self._control.commanded(), self._control.servers.told
         if outcome == REFUSED:
             expect(before == after, f"a refused {method} changed {before} to {after}")

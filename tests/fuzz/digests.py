@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 from nova_vp import wire
+from nova_vp.signing.keyring import ToldKeys
 from tests.fuzz import seeds
 from tests.fuzz.dice import HOSTS, UUIDS, Dice
 from tests.fuzz.oracle import expect, is_finite
@@ -33,7 +34,7 @@ class Digests:
     def __init__(self) -> None:
         self._now_s = 1000.0
         self.view = HostView(STALE_S, clock=lambda: self._now_s)
-        self._endpoint = DigestEndpoint(self.view)
+        self._endpoint = DigestEndpoint(self.view, ToldKeys())
         self._bus = Bus([self._endpoint])
 
     def make(self, dice: Dice) -> Any:

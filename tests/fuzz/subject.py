@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is fuzzed, as the run sees it: it makes input, takes it, and says what became of it."""
 
+import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import oslo_messaging
-from oslo_messaging.rpc.dispatcher import RPCDispatcher
 
+from nova_vp.signing.envelope import Call
+from nova_vp.signing.senders import MAY_CALL
 from tests.fuzz.dice import Dice
 from tests.fuzz.oracle import Wrong
+from tests.identities import call_of
 
 _ARGUMENTS = re.compile(r"\(\) (missing|got an unexpected|got multiple|takes)|not callable")
-"""A method that is not there, or not with these arguments, is oslo.messaging's to refuse."""
+"""With arguments that the method does not take."""
 ACCEPTED, REFUSED = "accepted", "refused"
 
 
@@ -32,39 +34,40 @@ class Subject(Protocol):
         """Looks at what the inputs since the last time have left. Raises as `take`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Incoming:
-    """One message as oslo.messaging's dispatcher has it."""
-
-    message: dict[str, Any]
-    ctxt: Any = field(default_factory=dict)
-    client_timeout: None = None
-
-
 class Bus:
-    """Endpoints behind the real dispatcher, without a broker."""
+    """Endpoints as `nova_vp.rpcserver` calls them, once it has checked who signed."""
 
     def __init__(self, endpoints: Sequence[object]) -> None:
-        self._dispatcher = RPCDispatcher(list(endpoints), None)
+        self._endpoints = endpoints
 
     def send(
-        self, method: str, arguments: dict[str, Any], refusals: tuple[type[Exception], ...] = ()
+        self,
+        method: str,
+        arguments: dict[str, Any],
+        refusals: tuple[type[Exception], ...] = (),
+        call: Call | None = None,
     ) -> str:
-        """`refusals`: what it may raise at its caller."""
-        return self.hear(Incoming({"method": method, "args": arguments}), refusals)
-
-    def hear(self, incoming: Incoming, refusals: tuple[type[Exception], ...] = ()) -> str:
+        """`refusals`: what it may raise at its caller. `call`: without, from the host that the
+        message in it names."""
+        found = next((one for one in self._endpoints if hasattr(one, method)), None)
+        if found is None or method not in MAY_CALL:
+            return REFUSED
         try:
-            self._dispatcher.dispatch(incoming)
+            getattr(found, method)(call or call_of(host=_host_in(arguments)), **arguments)
         except oslo_messaging.ExpectedException as exc:
             raised = exc.exc_info[1]
             if not isinstance(raised, refusals):
                 raise Wrong(f"{type(raised).__name__} at the caller: {raised}") from raised
-            return REFUSED
-        except (oslo_messaging.NoSuchMethod, oslo_messaging.UnsupportedVersion):
             return REFUSED
         except TypeError as exc:
             if not _ARGUMENTS.search(str(exc)):
                 raise
             return REFUSED
         return ACCEPTED
+
+
+def _host_in(arguments: dict[str, Any]) -> str:
+    try:
+        return str(json.loads(arguments["text"])["host"])
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return "vp1"

@@ -21,6 +21,7 @@ FILE = Path(__file__).parents[2] / "etc" / "nova-vp" / "rabbitmq-policies.json"
         f"{wire.AGENT_TOPIC}.vp1",
         f"{wire.AGENT_TOPIC}_fanout_0123",
         wire.ESCALATION_TOPIC,
+        f"{wire.ANSWER_TOPIC}.vp-api.ctl1.0123",
         f"{wire.ESCALATION_TOPIC}.vp-scheduler",
     ],
 )

@@ -7,6 +7,7 @@ import pytest
 
 from nova_vp import wire
 from tests.bench.simulated_hosts import VPS, Host, Texts
+from tests.messages import hear
 from vp_scheduler.placement.host_view import HostView
 
 
@@ -19,7 +20,7 @@ def host() -> Host:
 
 def test_their_digests_are_placed_by(host: Host) -> None:
     view = HostView(180.0)
-    view.accept(Texts(random.Random(1)).digest(host))
+    hear(view, Texts(random.Random(1)).digest(host))
     digest = view.get("compute-00007")
     assert digest is not None
     assert len(digest.classes) == VPS

@@ -172,6 +172,20 @@ def running_agent(folder: RunFolder) -> Iterator[Finding]:
         yield failure("agent", told, "see its log, then `systemctl restart vp-agent`")
 
 
+def keys(conf: cfg.ConfigOpts) -> Iterator[Finding]:
+    """Only a warning, as of the bus."""
+    from vp_agent import wiring
+
+    identity = wiring.bus_identity(conf)
+    try:
+        identity.check()
+    except cfg.Error as exc:
+        told, _, mend = str(exc).partition("): ")
+        yield warning("keys", told, f"{mend or told}; without keys this host works alone")
+    else:
+        yield ok("keys", f"signs as {identity.sender}")
+
+
 def bus(conf: cfg.ConfigOpts) -> Iterator[Finding]:
     """Only a warning: a host looks after itself without."""
     # Late: it brings oslo.messaging.
@@ -179,14 +193,11 @@ def bus(conf: cfg.ConfigOpts) -> Iterator[Finding]:
 
     from nova_vp import rpcapi
 
-    transport = rpcapi.open_transport(conf)
     try:
-        rpcapi.reach(transport)
+        rpcapi.reach(conf)
     except oslo_messaging.MessagingException as exc:
         told = f"RabbitMQ does not answer or refuses the connection: {str(exc).splitlines()[0]}"
         mend = "check [bus] transport_url (or [DEFAULT] transport_url) and the broker"
         yield warning("bus", told, f"{mend}; without the bus this host works alone")
     else:
         yield ok("bus", "RabbitMQ accepts messages")
-    finally:
-        transport.cleanup()

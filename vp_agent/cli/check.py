@@ -80,6 +80,7 @@ def _of_files(conf: cfg.ConfigOpts) -> dict[str, Looks]:
         "release timer": host.release_timer,
         "clock": host.clock,
         "cgroups": prerequisites.cgroup,
+        "keys": lambda: prerequisites.keys(conf),
         "bus": lambda: prerequisites.bus(conf),
     }
 

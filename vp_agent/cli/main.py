@@ -167,11 +167,7 @@ def run(conf: cfg.ConfigOpts) -> int:
         built = wiring.build(conf, side, source, state, tally)
         server = Server(folder, built.control, lambda: _status(built), built.recorder.order)
         bus = CommandServer(
-            conf,
-            wiring.host_name(conf),
-            built.control,
-            built.publisher,
-            built.migrations,
+            wiring.bus_identity(conf), built.control, built.publisher, built.migrations
         )
         bus.start()
         served = _serve(conf, built, tally, bus)

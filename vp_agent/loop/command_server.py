@@ -9,10 +9,11 @@ import math
 from typing import Any, Protocol
 
 import oslo_messaging
-from oslo_config import cfg
 
 from nova_vp import rpcapi, rpcserver, wire
 from nova_vp.core.types.policy import Mode
+from nova_vp.signing.envelope import Call
+from nova_vp.signing.identity import Identity
 from vp_agent.commands import Commands, MigrationCommands, NotAdvising, NotInForce, UnknownAction
 from vp_agent.loop import request_log
 
@@ -38,38 +39,36 @@ class Republishing(Protocol):
 class Endpoint:
     """`rpcapi.AgentAPI`, served."""
 
-    target = oslo_messaging.Target(version="1.3")
-
     def __init__(self, commands: Commands, publisher: Republishing) -> None:
         self._commands = commands
         self._publisher = publisher
 
     @oslo_messaging.expected_exceptions(ValueError, OSError)  # type: ignore[untyped-decorator]
-    def set_mode(self, context: Any, mode: str) -> None:
-        request_log.note(request_log.request_of(context), "set-mode", mode=mode)
+    def set_mode(self, call: Call, mode: str) -> None:
+        request_log.note(request_log.request_of(call), "set-mode", mode=mode)
         self._commands.set_mode(Mode(mode))
 
     @oslo_messaging.expected_exceptions(UnknownAction, NotAdvising)  # type: ignore[untyped-decorator]
-    def accept(self, context: Any, action_id: str) -> None:
-        request_log.note(request_log.request_of(context), "accept", action=action_id)
+    def accept(self, call: Call, action_id: str) -> None:
+        request_log.note(request_log.request_of(call), "accept", action=action_id)
         self._commands.accept(str(action_id))
 
     @oslo_messaging.expected_exceptions(UnknownAction, NotInForce)  # type: ignore[untyped-decorator]
-    def undo(self, context: Any, action_id: str) -> None:
-        request_log.note(request_log.request_of(context), "undo", action=action_id)
+    def undo(self, call: Call, action_id: str) -> None:
+        request_log.note(request_log.request_of(call), "undo", action=action_id)
         self._commands.undo(str(action_id))
 
     @oslo_messaging.expected_exceptions(wire.BadMessage, OSError)  # type: ignore[untyped-decorator]
-    def set_orders(self, context: Any, text: Any) -> int | None:
-        request_log.note(request_log.request_of(context), "set-orders")
+    def set_orders(self, call: Call, text: Any) -> int | None:
+        request_log.note(request_log.request_of(call), "set-orders")
         return self._commands.take_orders(text)
 
     @oslo_messaging.expected_exceptions(wire.BadMessage)  # type: ignore[untyped-decorator]
-    def republish(self, context: Any, within_s: float) -> None:
+    def republish(self, call: Call, within_s: float) -> None:
         self._publisher.republish(_spread_s(within_s))
 
     @oslo_messaging.expected_exceptions(wire.BadMessage)  # type: ignore[untyped-decorator]
-    def republish_digest(self, context: Any, within_s: float) -> None:
+    def republish_digest(self, call: Call, within_s: float) -> None:
         self._publisher.republish_digest(_spread_s(within_s))
 
 
@@ -88,16 +87,14 @@ def _number(name: str, value: Any) -> float:
 
 
 class MigrationEndpoint:
-    """What came with `rpcapi.AgentAPI` 1.1, served."""
-
-    target = oslo_messaging.Target(version="1.1")
+    """What `rpcapi.AgentAPI` says of migrations, served."""
 
     def __init__(self, orders: MigrationCommands) -> None:
         self._orders = orders
 
     @oslo_messaging.expected_exceptions(wire.BadMessage)  # type: ignore[untyped-decorator]
     def prepare_migration(
-        self, context: Any, escalation_id: str, uuid: str, hold_s: float
+        self, call: Call, escalation_id: str, uuid: str, hold_s: float
     ) -> dict[str, Any]:
         given_s = _number("hold_s", hold_s)
         if not math.isfinite(given_s):
@@ -106,7 +103,7 @@ class MigrationEndpoint:
         return {"ready": prepared.ready, "why": prepared.why}
 
     def end_migration(
-        self, context: Any, escalation_id: str, uuid: str, outcome: str, detail: str
+        self, call: Call, escalation_id: str, uuid: str, outcome: str, detail: str
     ) -> None:
         known = outcome if outcome in rpcapi.MIGRATION_OUTCOMES else "failed"
         told = request_log.printable(str(detail), MOST_DETAIL)
@@ -121,25 +118,24 @@ def _id(value: Any) -> str:
 class CommandServer:
     def __init__(
         self,
-        conf: cfg.ConfigOpts,
-        host: str,
+        identity: Identity,
         commands: Commands,
         publisher: Republishing,
         migrations: MigrationCommands | None = None,
     ) -> None:
         """Raises cfg.Error for an URL of the bus that cannot be used."""
-        rpcapi.open_transport(conf)
-        where = rpcapi.target(wire.AGENT_TOPIC, server=host)
+        rpcapi.open_transport(identity.conf)
+        where = rpcapi.target(wire.AGENT_TOPIC, server=identity.sender.host)
         endpoints: list[object] = [Endpoint(commands, publisher)]
         if migrations is not None:
             endpoints.append(MigrationEndpoint(migrations))
         # A scheduler that asked before we listened is answered too.
         self._server = rpcserver.BackgroundServer(
-            conf,
+            identity,
             where,
             endpoints,
             threads=THREADS,
-            on_ready=lambda transport: publisher.republish_digest(FIRST_WITHIN_S),
+            on_ready=lambda bus: publisher.republish_digest(FIRST_WITHIN_S),
         )
 
     def start(self) -> None:

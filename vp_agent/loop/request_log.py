@@ -7,8 +7,8 @@ came from outside is cut and stripped of what a log must not hold.
 
 import logging
 import re
-from collections.abc import Mapping
-from typing import Any
+
+from nova_vp.signing.envelope import Call
 
 LOG = logging.getLogger(__name__)
 LOCAL = "local"
@@ -16,10 +16,9 @@ _REQUEST_ID = re.compile(r"req-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _LONGEST = 100
 
 
-def request_of(context: Any) -> str:
-    """Of what came with a message; `-` where nothing did that could be one."""
-    given = context.get("request_id") if isinstance(context, Mapping) else None
-    return given if isinstance(given, str) and _REQUEST_ID.fullmatch(given) else "-"
+def request_of(call: Call) -> str:
+    """Of a call that came over the bus; `-` where it has none that could be one."""
+    return call.request_id if _REQUEST_ID.fullmatch(call.request_id) else "-"
 
 
 def note(request: str, order: str, **about: object) -> None:

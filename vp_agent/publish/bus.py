@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
-from oslo_config import cfg
-
 from nova_vp import wire
 from nova_vp.core.types.action import Outcome
 from nova_vp.core.types.decision import Decision
+from nova_vp.signing.identity import Identity
 from vp_agent.publish.change_filter import is_material_change
 from vp_agent.publish.digest import digest
 from vp_agent.publish.host_info import HostInfo
@@ -42,8 +41,8 @@ class Sender(Protocol):
 class BusSender:
     """The real one. Connects when first used, on the thread that uses it."""
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
-        self._conf = conf
+    def __init__(self, identity: Identity) -> None:
+        self._identity = identity
 
     def send(self, digest_text: str, report_text: str) -> None:
         digests, reports = self._clients
@@ -58,8 +57,8 @@ class BusSender:
         # Late: memory that an agent which never publishes does not need.
         from nova_vp import rpcapi
 
-        transport = rpcapi.open_transport(self._conf)
-        return rpcapi.DigestAPI(transport), rpcapi.ReportAPI(transport)
+        bus = rpcapi.Bus(self._identity)
+        return rpcapi.DigestAPI(bus), rpcapi.ReportAPI(bus)
 
 
 @dataclass(frozen=True, slots=True)

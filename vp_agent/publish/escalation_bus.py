@@ -7,28 +7,26 @@ Connects when first used, on the thread that uses it: most agents never escalate
 from functools import cached_property
 from typing import Any
 
-from oslo_config import cfg
+from nova_vp.signing.identity import Identity
 
 
 class BusEscalations:
     """`vp_agent.publish.escalator.Sender`."""
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
-        self._conf = conf
+    def __init__(self, identity: Identity) -> None:
+        self._identity = identity
 
     def escalate(self, text: str) -> None:
-        _, api = self._client
-        api.escalate(text)
+        self._client[1].escalate(text)
 
     def close(self) -> None:
         if "_client" in self.__dict__:
-            transport, _ = self._client
-            transport.cleanup()
+            self._client[0].close()
 
     @cached_property
     def _client(self) -> tuple[Any, Any]:
         # Late: memory that an agent which never escalates does not need.
-        from nova_vp import rpcapi
+        from nova_vp import answers, rpcapi
 
-        transport = rpcapi.open_transport(self._conf)
-        return transport, rpcapi.EscalationAPI(transport)
+        bus = answers.open_asking_bus(self._identity)
+        return bus, rpcapi.EscalationAPI(bus)

@@ -9,9 +9,9 @@ import threading
 from typing import Protocol
 
 import oslo_messaging
-from oslo_config import cfg
 
-from nova_vp import rpcapi, wire
+from nova_vp import answers, rpcapi, wire
+from nova_vp.signing.identity import Identity
 
 
 class AgentAway(Exception):
@@ -32,10 +32,10 @@ class Agents(Protocol):
 class BusAgents:
     """Implements `Agents`."""
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
-        self._conf = conf
+    def __init__(self, identity: Identity) -> None:
+        self._identity = identity
         self._lock = threading.Lock()
-        self._transport: oslo_messaging.Transport | None = None
+        self._bus: rpcapi.Bus | None = None
 
     def prepare(self, host: str, escalation_id: str, server: str, hold_s: float) -> str:
         try:
@@ -57,15 +57,15 @@ class BusAgents:
 
     def close(self) -> None:
         with self._lock:
-            if self._transport is not None:
-                self._transport.cleanup()
-            self._transport = None
+            if self._bus is not None:
+                self._bus.close()
+            self._bus = None
 
     def _api(self) -> rpcapi.AgentAPI:
         with self._lock:
-            if self._transport is None:
-                self._transport = rpcapi.open_transport(self._conf)
-            return rpcapi.AgentAPI(self._transport)
+            if self._bus is None:
+                self._bus = answers.open_asking_bus(self._identity)
+            return rpcapi.AgentAPI(self._bus)
 
 
 MOST_DETAIL = 1000

@@ -17,7 +17,15 @@ from nova_vp import rpcapi, rpcserver, wire
 from nova_vp.core.types.policy import Mode
 from nova_vp.db.escalations import Ledger
 from nova_vp.db.report_store import ERRORS
+from nova_vp.message_filter import (
+    KnownHosts,
+    MessageFilter,
+    RejectedMessage,
+    check_speaks_for_itself,
+)
 from nova_vp.service import failpoints
+from nova_vp.signing.envelope import Call
+from nova_vp.signing.identity import Identity
 from vp_scheduler.escalation import session, settings
 from vp_scheduler.escalation.agents import BusAgents
 from vp_scheduler.escalation.clock import Clock
@@ -25,7 +33,6 @@ from vp_scheduler.escalation.context import Backends
 from vp_scheduler.escalation.nova_client import NoCloud, Nova, NovaClient
 from vp_scheduler.escalation.state_machine import StateMachine
 from vp_scheduler.escalation.worker import Worker
-from vp_scheduler.ingest.message_filter import KnownHosts, MessageFilter, RejectedMessage
 
 LOG = logging.getLogger(__name__)
 
@@ -38,8 +45,6 @@ class Adding(Protocol):
 
 class EscalationEndpoint:
     """`rpcapi.EscalationAPI`, served."""
-
-    target = oslo_messaging.Target(version="1.0")
 
     def __init__(
         self,
@@ -56,9 +61,10 @@ class EscalationEndpoint:
 
     # They go back to the agent, which keeps its escalation; a traceback here would tell no more.
     @oslo_messaging.expected_exceptions(wire.BadMessage, *ERRORS)  # type: ignore[untyped-decorator]
-    def escalate(self, context: Any, text: Any) -> None:
+    def escalate(self, call: Call, text: Any) -> None:
         try:
             message = wire.decode(wire.ESCALATION_TOPIC, text)
+            check_speaks_for_itself(call.sender.host, message["host"])
             self.known_hosts.check(message["host"])
         except wire.BadMessage as exc:
             self.refusals.note("malformed", "escalations", exc)
@@ -76,19 +82,20 @@ class EscalationEndpoint:
 
 
 class EscalationService:
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
+    def __init__(self, identity: Identity) -> None:
         """Raises cfg.Error where it may act and cannot. Calls nobody."""
+        conf = identity.conf
         chosen = self._settings = settings.read(conf)
         clock = Clock()
         ledger = Ledger(conf)
-        self._agents = BusAgents(conf)
+        self._agents = BusAgents(identity)
         nova = _open_nova(conf, chosen.mode)
         self._steps = StateMachine(Backends(ledger, self._agents, nova, clock), chosen)
         self._worker = Worker(ledger, self._steps, clock, chosen.lease_s, chosen.poll_s)
         known_hosts = conf.vp_scheduler.known_hosts
         self._endpoint = EscalationEndpoint(ledger, self._worker.wake, known_hosts, clock)
         where = rpcapi.target(wire.ESCALATION_TOPIC, server="vp-scheduler")
-        self._server = rpcserver.BackgroundServer(conf, where, [self._endpoint])
+        self._server = rpcserver.BackgroundServer(identity, where, [self._endpoint])
 
     def apply_config(self, conf: cfg.ConfigOpts) -> None:
         """What the mutable options say now. Raises cfg.Error, and changes nothing then."""

@@ -14,12 +14,12 @@ from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import oslo_messaging
-from oslo_config import cfg
 
 from nova_vp import rpcapi, wire
 from nova_vp.db.overrides import NEVER_WRITTEN, Changed, is_possible
 from nova_vp.db.report_store import ERRORS
 from nova_vp.server_override import NO_OVERRIDE, ServerOverride, overrides_text
+from nova_vp.signing.identity import Identity
 from vp_scheduler.ingest.report_queue import MAX_HOSTS
 
 LOG = logging.getLogger(__name__)
@@ -44,15 +44,15 @@ class Telling(Protocol):
 class BusAgents:
     """Those on the bus. Connects when first used, on the thread that uses it."""
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
-        self._conf = conf
+    def __init__(self, identity: Identity) -> None:
+        self._identity = identity
 
     def tell_orders(self, host: str, text: str) -> None:
         self._api.tell_orders(host, text)
 
     @cached_property
     def _api(self) -> rpcapi.AgentAPI:
-        return rpcapi.AgentAPI(rpcapi.open_transport(self._conf))
+        return rpcapi.AgentAPI(rpcapi.Bus(self._identity))
 
 
 class Held(NamedTuple):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from nova_vp import wire
-from vp_scheduler.ingest.message_filter import RejectedMessage
+from nova_vp.message_filter import RejectedMessage
 
 
 class _Lesson(NamedTuple):

@@ -15,12 +15,12 @@ from functools import cached_property
 from typing import Protocol
 
 import oslo_messaging
-from oslo_config import cfg
 
 from nova_vp import rpcapi, wire
 from nova_vp.db.records import ClassCount
 from nova_vp.db.report_store import ERRORS
 from nova_vp.newcomer_class import median_class
+from nova_vp.signing.identity import Identity
 from vp_scheduler.ingest.coalesce import Coalescer
 
 LOG = logging.getLogger(__name__)
@@ -51,10 +51,10 @@ def _ordered(kind: tuple[str, str | None]) -> tuple[str, bool, str]:
 
 
 class ProfilePublisher:
-    def __init__(self, conf: cfg.ConfigOpts, store: Counting) -> None:
-        self._conf = conf
+    def __init__(self, identity: Identity, store: Counting) -> None:
+        self._identity = identity
         self._store = store
-        self._least_projects = conf.vp_scheduler.learn_from_projects
+        self._least_projects = identity.conf.vp_scheduler.learn_from_projects
         self._is_failing = False
         self._sent: Lesson = []
         self._on_demand = Coalescer("teach", self._try_to_teach, EVERY_S)
@@ -86,11 +86,7 @@ class ProfilePublisher:
 
     @cached_property
     def _schedulers(self) -> rpcapi.DigestAPI:
-        return rpcapi.DigestAPI(self._transport)
-
-    @cached_property
-    def _transport(self) -> oslo_messaging.Transport:
-        return rpcapi.open_transport(self._conf)
+        return rpcapi.DigestAPI(rpcapi.Bus(self._identity))
 
     def _note_failure(self, exc: Exception) -> None:
         if not self._is_failing:

@@ -6,15 +6,16 @@ that how fast they may answer.
 """
 
 import logging
+from collections.abc import Callable
 from functools import cached_property
 from typing import Protocol
 
 import oslo_messaging
-from oslo_config import cfg
 
 from nova_vp import rpcapi
 from nova_vp.db.records import HostHead
 from nova_vp.db.report_store import ERRORS
+from nova_vp.signing.identity import Identity
 from vp_scheduler.ingest import jitter
 from vp_scheduler.ingest.coalesce import Coalescer
 
@@ -26,8 +27,10 @@ class Listing(Protocol):
 
 
 class RepublishRequester:
-    def __init__(self, conf: cfg.ConfigOpts, store: Listing) -> None:
-        self._conf = conf
+    def __init__(self, identity: Identity, store: Listing, tell_keys: Callable[[], None]) -> None:
+        """`tell_keys`: to those who will hear the digests that are asked for."""
+        self._identity = identity
+        self._tell_keys = tell_keys
         self._store = store
         self._on_demand = Coalescer("call", lambda is_asked: self._call_for_digests())
 
@@ -41,17 +44,19 @@ class RepublishRequester:
         """A scheduler process has just started. Returns at once."""
         self._on_demand.ask()
 
-    def call_for_reports(self, transport: oslo_messaging.Transport) -> None:
+    def call_for_reports(self, bus: rpcapi.Bus) -> None:
+        self._tell_keys()
         within_s = jitter.spread_s(self._count_hosts(), jitter.REPORTS_PER_S)
         try:
-            rpcapi.AgentAPI(transport).republish(within_s)
+            rpcapi.AgentAPI(bus).republish(within_s)
         except oslo_messaging.MessagingException as exc:
             LOG.warning("could not ask the hosts for their reports, they come by and by: %s", exc)
 
     def _call_for_digests(self) -> None:
+        self._tell_keys()
         within_s = jitter.spread_s(self._count_hosts(), jitter.DIGESTS_PER_S)
         try:
-            rpcapi.AgentAPI(self._transport).republish_digest(within_s)
+            rpcapi.AgentAPI(self._bus).republish_digest(within_s)
         except oslo_messaging.MessagingException as exc:
             LOG.warning("could not ask the hosts for their digests, they come by and by: %s", exc)
 
@@ -62,5 +67,5 @@ class RepublishRequester:
             return jitter.UNKNOWN_HOSTS  # the database is away
 
     @cached_property
-    def _transport(self) -> oslo_messaging.Transport:
-        return rpcapi.open_transport(self._conf)
+    def _bus(self) -> rpcapi.Bus:
+        return rpcapi.Bus(self._identity)

@@ -11,14 +11,21 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-import oslo_messaging
-from oslo_config import cfg
 from oslo_db import exception as db_exception
 
 from nova_vp import rpcapi, rpcserver, wire
+from nova_vp.db.bus_keys import BusKeyStore
 from nova_vp.db.overrides import OverrideStore
 from nova_vp.db.report_store import ERRORS, NewReport
-from vp_scheduler.ingest.message_filter import KnownHosts, MessageFilter, RejectedMessage
+from nova_vp.message_filter import (
+    KnownHosts,
+    MessageFilter,
+    RejectedMessage,
+    check_speaks_for_itself,
+)
+from nova_vp.signing.envelope import Call
+from nova_vp.signing.identity import Identity
+from vp_scheduler.ingest.key_publisher import HostKeyPublisher
 from vp_scheduler.ingest.override_sync import BusAgents, OverrideSync
 from vp_scheduler.ingest.profile_publisher import Counting, ProfilePublisher
 from vp_scheduler.ingest.purger import Purger, Purging
@@ -47,8 +54,6 @@ class Storing(Saving, Counting, Purging, Listing, Protocol):
 class ReportEndpoint:
     """`rpcapi.ReportAPI`, served."""
 
-    target = oslo_messaging.Target(version="1.2")
-
     def __init__(
         self,
         reports: ReportQueue,
@@ -72,10 +77,11 @@ class ReportEndpoint:
         self.taken = 0
         """Messages, good and bad."""
 
-    def report(self, context: Any, text: Any) -> None:
+    def report(self, call: Call, text: Any) -> None:
         self.taken += 1
         try:
             message = wire.decode(wire.REPORT_TOPIC, text)
+            check_speaks_for_itself(call.sender.host, message["host"])
             self.known_hosts.check(message["host"])
         except wire.BadMessage as exc:
             self.refusals.note("malformed", "reports", exc)
@@ -88,11 +94,7 @@ class ReportEndpoint:
         version = wire.version_of(message)
         self._reports.put(NewReport(message["host"], version, message["mode"], self._clock(), text))
 
-    def republish_profiles(self, context: Any) -> None:
-        """A scheduler process of an earlier release has just started; it asks the hosts itself."""
-        self._teach()
-
-    def scheduler_started(self, context: Any) -> None:
+    def scheduler_started(self, call: Call) -> None:
         self._teach()
         self._ask_for_digests()
 
@@ -172,15 +174,18 @@ class Writer:
 class Service:
     def __init__(
         self,
-        conf: cfg.ConfigOpts,
+        identity: Identity,
         store: Storing,
         heard: Callable[[float], None] = lambda made_at: None,
     ) -> None:
         """`heard` as of `ReportEndpoint`."""
+        conf = identity.conf
         settings = conf.vp_scheduler
         self.reports = reports = ReportQueue()
-        publisher, republish = ProfilePublisher(conf, store), RepublishRequester(conf, store)
-        orders = OverrideSync(OverrideStore(conf), BusAgents(conf))
+        publisher = ProfilePublisher(identity, store)
+        keys = HostKeyPublisher(identity, BusKeyStore(conf))
+        republish = RepublishRequester(identity, store, keys.tell)
+        orders = OverrideSync(OverrideStore(conf), BusAgents(identity))
         self.endpoint = ReportEndpoint(
             reports,
             settings.known_hosts,
@@ -190,11 +195,11 @@ class Service:
             compare_orders=orders.heard,
         )
         self._writer = Writer(reports, store, settings.batch_size)
-        self._threads = (publisher, republish, orders, Purger(conf, store))
+        self._threads = (publisher, keys, republish, orders, Purger(conf, store))
         # One queue for all vp-schedulers; a server name is needed, and it names one more.
         where = rpcapi.target(wire.REPORT_TOPIC, server="vp-scheduler")
         self._server = rpcserver.BackgroundServer(
-            conf, where, [self.endpoint], threads=THREADS, on_ready=republish.call_for_reports
+            identity, where, [self.endpoint], threads=THREADS, on_ready=republish.call_for_reports
         )
 
     @property

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from nova_vp import wire
 from nova_vp.core.types.policy import Policy
-from vp_scheduler.ingest.message_filter import KnownHosts, RejectedMessage
+from nova_vp.message_filter import KnownHosts, RejectedMessage, check_speaks_for_itself
 from vp_scheduler.ingest.profile_cache import ProfileCache
 from vp_scheduler.placement.host_digest import HostDigest, read_digest
 from vp_scheduler.placement.recency import Recency
@@ -43,9 +43,13 @@ class HostView:
         self.learned = ProfileCache(stale_after_s, clock)
         """Of servers' flavors and images; no host's, but it comes the same way."""
 
-    def accept(self, text: object) -> None:
-        """Take in a message. Raises wire.BadMessage or Unwelcome; the view is then unchanged."""
+    def accept(self, text: object, sender_host: str) -> None:
+        """Take in a message that `sender_host` has signed.
+
+        Raises wire.BadMessage or RejectedMessage; the view is then unchanged.
+        """
         message = wire.decode(wire.DIGEST_TOPIC, text)
+        check_speaks_for_itself(sender_host, message["host"])
         self._known_hosts.check(message["host"])
         digest = read_digest(message, self._clock(), self._good_enough_ratio)
         with self._lock:

@@ -13,11 +13,14 @@ from collections.abc import Callable
 from typing import Any
 
 import oslo_messaging
-from oslo_config import cfg
 
 from nova_vp import rpcapi, rpcserver, wire
+from nova_vp.message_filter import MessageFilter, RejectedMessage
+from nova_vp.signing.envelope import Call
+from nova_vp.signing.identity import Identity
+from nova_vp.signing.keyring import ToldKeys, by_sender
+from nova_vp.signing.senders import Process, Sender
 from vp_scheduler.ingest import jitter
-from vp_scheduler.ingest.message_filter import MessageFilter, RejectedMessage
 from vp_scheduler.placement.host_view import HostView
 
 LOG = logging.getLogger(__name__)
@@ -30,18 +33,29 @@ START_WITHIN_S = 0.3
 class DigestEndpoint:
     """`rpcapi.DigestAPI`, served."""
 
-    target = oslo_messaging.Target(version="1.1")
-
-    def __init__(self, view: HostView) -> None:
+    def __init__(self, view: HostView, host_keys: ToldKeys) -> None:
         self._view = view
+        self._host_keys = host_keys
+        self._keys_sent = 0.0
         self.refusals = MessageFilter()
         self.is_answered = threading.Event()
         """A vp-scheduler is there."""
 
-    def digest(self, context: Any, text: Any) -> None:
-        self._take("digests", self._view.accept, text)
+    def digest(self, call: Call, text: Any) -> None:
+        self._take("digests", lambda one: self._view.accept(one, call.sender.host), text)
 
-    def profiles(self, context: Any, text: Any) -> None:
+    def host_keys(self, call: Call, text: Any) -> None:
+        self._take("host keys", self._take_keys, text)
+
+    def _take_keys(self, text: Any) -> None:
+        message = wire.decode(wire.HOST_KEYS, text)
+        if message["sent"] < self._keys_sent:
+            raise RejectedMessage("a later message has come before")
+        self._keys_sent = message["sent"]
+        agents = ((Sender(Process.AGENT, host), key) for host, key in message["keys"])
+        self._host_keys.accept(by_sender(agents))
+
+    def profiles(self, call: Call, text: Any) -> None:
         self.is_answered.set()
         self._take("profiles", self._view.learned.accept, text)
 
@@ -55,13 +69,14 @@ class DigestEndpoint:
 
 
 class DigestListener:
-    def __init__(self, conf: cfg.ConfigOpts, view: HostView) -> None:
+    def __init__(self, identity: Identity, view: HostView, host_keys: ToldKeys) -> None:
+        """`host_keys`: among those whose word `identity` takes; a vp-scheduler tells them."""
         where = rpcapi.target(wire.DIGEST_TOPIC, server=socket.gethostname())
-        self._endpoint = DigestEndpoint(view)
+        self._endpoint = DigestEndpoint(view, host_keys)
         self._server = rpcserver.BackgroundServer(
-            conf, where, [self._endpoint], on_ready=self._ask_for_news
+            identity, where, [self._endpoint], on_ready=self._ask_for_news
         )
-        self._known_hosts = conf.vp_scheduler.known_hosts
+        self._known_hosts = identity.conf.vp_scheduler.known_hosts
 
     def start(self) -> None:
         """Returns at once; listens from a moment later, or from when the broker is there."""
@@ -74,25 +89,25 @@ class DigestListener:
         self._endpoint.is_answered.set()
         self._server.stop(timeout_s)
 
-    def _ask_for_news(self, transport: oslo_messaging.Transport) -> None:
+    def _ask_for_news(self, bus: rpcapi.Bus) -> None:
         try:
-            rpcapi.ReportAPI(transport).scheduler_started()
+            rpcapi.ReportAPI(bus).scheduler_started()
         except rpcapi.NobodyListens as exc:
             LOG.info("what was learned of others' servers is unused: %s", exc)
-            self._ask_hosts(transport)
+            self._ask_hosts(bus)
         except oslo_messaging.MessagingException as exc:
             LOG.warning("could not ask for the hosts' digests, they come by and by: %s", exc)
         else:
             # Its queue outlives a vp-scheduler, for a while.
             if not self._endpoint.is_answered.wait(ANSWER_WITHIN_S):
                 LOG.info("no vp-scheduler has answered, the hosts are asked from here")
-                self._ask_hosts(transport)
+                self._ask_hosts(bus)
 
-    def _ask_hosts(self, transport: oslo_messaging.Transport) -> None:
+    def _ask_hosts(self, bus: rpcapi.Bus) -> None:
         """Where no vp-scheduler can say how many they are."""
         hosts = len(self._known_hosts) or jitter.UNKNOWN_HOSTS
         within_s = jitter.spread_s(hosts, jitter.DIGESTS_PER_S)
         try:
-            rpcapi.AgentAPI(transport).republish_digest(within_s)
+            rpcapi.AgentAPI(bus).republish_digest(within_s)
         except oslo_messaging.MessagingException as exc:
             LOG.warning("could not ask the hosts for their digests, they come by and by: %s", exc)

@@ -12,6 +12,9 @@ import threading
 from oslo_config import cfg
 
 from nova_vp.conf import bus, policy, scheduler
+from nova_vp.signing.identity import Identity, trusted_keys
+from nova_vp.signing.keyring import FirstKnown, ToldKeys
+from nova_vp.signing.senders import Process
 from vp_scheduler.placement.host_scorer import HostScorer
 from vp_scheduler.placement.host_view import HostView
 from vp_scheduler.placement.listener import DigestListener
@@ -54,9 +57,15 @@ def _start() -> HostScorer:
                 settings.known_hosts,
                 good_enough_ratio=settings.good_enough_ratio,
             )
-            DigestListener(_conf, view).start()
+            told = ToldKeys()
+            DigestListener(_identity(_conf, told), view, told).start()
             _scorer = HostScorer(view)
         return _scorer
+
+
+def _identity(conf: cfg.ConfigOpts, told: ToldKeys) -> Identity:
+    """Controllers are trusted by file, agents as a vp-scheduler tells of them."""
+    return Identity(conf, Process.NOVA_SCHEDULER, lambda: FirstKnown(trusted_keys(conf), told))
 
 
 def _start_again() -> None:

@@ -15,6 +15,10 @@ from nova_vp import rpcapi, wire
 from nova_vp.conf import database
 from nova_vp.core.types.policy import Mode
 from nova_vp.db.report_store import ReportStore
+from nova_vp.signing.identity import Identity
+from nova_vp.signing.keyring import ToldKeys
+from nova_vp.signing.senders import Process
+from tests import identities
 from tests.decisions import a_decision, a_guest, a_view, facts
 from tests.messages import NothingToSay, digest_text, report_text
 from tests.rabbitmq import RabbitMQ, free_port
@@ -62,7 +66,7 @@ def store(conf: cfg.ConfigOpts, synced_sqlite_url: str) -> ReportStore:
 
 @pytest.fixture
 def service(conf: cfg.ConfigOpts, store: ReportStore) -> Iterator[Service]:
-    service = Service(conf, store)
+    service = Service(identities.scheduler(conf), store)
     service.start()
     wait_until(lambda: service.is_listening, "the service to listen")
     yield service
@@ -89,8 +93,10 @@ class AgentOnTheBus:
 
     def __init__(self, conf: cfg.ConfigOpts, host: str = "vp1", epoch: int = 1) -> None:
         self.orders = Orders()
-        self.publisher = BusPublisher(BusSender(conf), lambda: facts(host), QUICK, epoch)
-        self.server = CommandServer(conf, host, self.orders, self.publisher)
+        self.publisher = BusPublisher(
+            BusSender(identities.agent(conf, host)), lambda: facts(host), QUICK, epoch
+        )
+        self.server = CommandServer(identities.agent(conf, host), self.orders, self.publisher)
         self.server.start()
 
     def publish(self, state: int = 4) -> None:
@@ -114,10 +120,18 @@ def agent(conf: cfg.ConfigOpts) -> Iterator[AgentOnTheBus]:
         yield agent
 
 
+def nova_scheduler(conf: cfg.ConfigOpts) -> Identity:
+    return identities.identity_of(conf, Process.NOVA_SCHEDULER, "ctl1")
+
+
+def a_listener(conf: cfg.ConfigOpts, view: HostView) -> DigestListener:
+    return DigestListener(nova_scheduler(conf), view, ToldKeys())
+
+
 @pytest.fixture
 def view(conf: cfg.ConfigOpts) -> Iterator[HostView]:
     view = HostView(180.0)
-    listener = DigestListener(conf, view)
+    listener = a_listener(conf, view)
     listener.start()
     yield view
     listener.stop(timeout_s=0.1)
@@ -147,9 +161,9 @@ def test_what_was_learned_reaches_who_asks(
 ) -> None:
     agent.publish_of(3, state=7)
     wait_until(lambda: store.count_classes(), "the class to be stored")
-    late = Service(conf, store)
+    late = Service(identities.scheduler(conf), store)
     late.start()
-    asking = rpcapi.ReportAPI(rpcapi.open_transport(conf))
+    asking = rpcapi.ReportAPI(rpcapi.Bus(nova_scheduler(conf)))
 
     def is_told() -> bool:
         asking.scheduler_started()
@@ -168,8 +182,8 @@ def test_who_starts_later_asks_and_is_told(
     agent.publish()
     wait_until(lambda: view.get("vp1"), "the first scheduler to know the host")
     late_view = HostView(180.0)
-    listener = DigestListener(conf, late_view)
-    service = Service(conf, store)
+    listener = a_listener(conf, late_view)
+    service = Service(identities.scheduler(conf), store)
     listener.start()
     service.start()
     try:
@@ -192,10 +206,10 @@ def test_for_a_scheduler_that_starts_hosts_are_asked_for_their_digests_alone(
     conf: cfg.ConfigOpts, service: Service
 ) -> None:
     asked = Asked()
-    agent = CommandServer(conf, "vp7", Orders(), asked)
+    agent = CommandServer(identities.agent(conf, "vp7"), Orders(), asked)
     agent.start()
     wait_until(lambda: agent.is_listening, "the agent to listen")
-    listener = DigestListener(conf, HostView(180.0))
+    listener = a_listener(conf, HostView(180.0))
     listener.start()
     try:
         wait_until(lambda: jitter.LEAST_S in asked.digests, "the hosts to be asked")
@@ -205,7 +219,7 @@ def test_for_a_scheduler_that_starts_hosts_are_asked_for_their_digests_alone(
 
 
 def test_orders_reach_the_agent_and_refusals_come_back(conf: cfg.ConfigOpts) -> None:
-    api = rpcapi.AgentAPI(rpcapi.open_transport(conf))
+    api = rpcapi.AgentAPI(identities.api_bus(conf))
     with closing(AgentOnTheBus(conf, "vp5")) as agent:
         wait_until(lambda: agent.server.is_listening, "the agent to listen")
         api.set_mode("vp5", "enforce")
@@ -221,17 +235,17 @@ def test_orders_reach_the_agent_and_refusals_come_back(conf: cfg.ConfigOpts) -> 
 def test_an_agent_that_is_not_there(conf: cfg.ConfigOpts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rpcapi, "CALL_TIMEOUT_S", 1)
     with pytest.raises(oslo_messaging.MessagingTimeout):
-        rpcapi.AgentAPI(rpcapi.open_transport(conf)).set_mode("nowhere", "observe")
+        rpcapi.AgentAPI(identities.api_bus(conf)).set_mode("nowhere", "observe")
 
 
 def test_a_broker_that_is_away_is_said_in_one_way(conf: cfg.ConfigOpts) -> None:
     conf.set_override("transport_url", f"rabbit://a:b@127.0.0.1:{free_port()}/", group="bus")
-    transport = rpcapi.open_transport(conf)
+    bus = identities.agent_bus(conf)
     for send in (
-        lambda: rpcapi.reach(transport),
-        lambda: rpcapi.DigestAPI(transport).digest("{}"),
-        lambda: rpcapi.ReportAPI(transport).report("{}"),
-        lambda: rpcapi.AgentAPI(transport).republish(1.0),
+        lambda: rpcapi.reach(conf),
+        lambda: rpcapi.DigestAPI(bus).digest("{}"),
+        lambda: rpcapi.ReportAPI(bus).report("{}"),
+        lambda: rpcapi.AgentAPI(bus).republish(1.0),
     ):
         with pytest.raises(oslo_messaging.MessagingException):
             send()
@@ -240,8 +254,8 @@ def test_a_broker_that_is_away_is_said_in_one_way(conf: cfg.ConfigOpts) -> None:
 def test_hostile_messages_leave_view_and_store_right(
     conf: cfg.ConfigOpts, view: HostView, store: ReportStore, service: Service
 ) -> None:
-    transport = rpcapi.open_transport(conf)
-    digests, reports = rpcapi.DigestAPI(transport), rpcapi.ReportAPI(transport)
+    bus = identities.agent_bus(conf, "vp8")
+    digests, reports = rpcapi.DigestAPI(bus), rpcapi.ReportAPI(bus)
     hostile: list[Any] = [None, 7, {"a": [1]}, "{", "[" * 100_000, "\ud7ff", "x" * 2_000_000]
     later_orders = [(2, 1), (1, 9), (2, 1)]
     wait_until(lambda: sends(digests, view), "the view to listen")
@@ -264,8 +278,8 @@ def test_hostile_messages_leave_view_and_store_right(
 
 def sends(digests: rpcapi.DigestAPI, view: HostView) -> bool:
     """A fanned-out message is for those who listen already."""
-    digests.digest(digest_text("hello"))
-    return view.get("hello") is not None
+    digests.digest(digest_text("vp8", order=(1, 0)))
+    return view.get("vp8") is not None
 
 
 @pytest.mark.usefixtures("one_host")
@@ -291,7 +305,7 @@ def test_a_broker_restart_is_survived(
 def test_starting_without_a_broker_waits_for_it(rabbitmq: RabbitMQ, conf: cfg.ConfigOpts) -> None:
     rabbitmq.stop()
     view = HostView(180.0)
-    listener = DigestListener(conf, view)
+    listener = a_listener(conf, view)
     listener.start()
     with closing(AgentOnTheBus(conf, "vp4")) as agent:
         agent.publish()
@@ -304,7 +318,7 @@ def test_a_stopped_service_does_not_fill_the_broker(
     rabbitmq: RabbitMQ, conf: cfg.ConfigOpts, service: Service
 ) -> None:
     service.stop()
-    reports = rpcapi.ReportAPI(rpcapi.open_transport(conf))
+    reports = rpcapi.ReportAPI(identities.agent_bus(conf))
     text = report_text(actuator="x" * 200_000)
     for _ in range(40):
         reports.report(text)
@@ -316,11 +330,11 @@ def test_a_stopped_service_does_not_fill_the_broker(
 def test_a_dead_scheduler_does_not_fill_the_broker(
     rabbitmq: RabbitMQ, conf: cfg.ConfigOpts, view: HostView
 ) -> None:
-    digests = rpcapi.DigestAPI(rpcapi.open_transport(conf))
+    digests = rpcapi.DigestAPI(identities.agent_bus(conf, "vp8"))
     wait_until(lambda: sends(digests, view), "the exchange to be there")
     rabbitmq.bind("vp_digest_fanout_dead", "vp_digest_fanout")
     for _ in range(400):
-        digests.digest(digest_text("vp1"))
+        digests.digest(digest_text("vp8"))
     # 400 messages of more than 500 bytes were sent, the queue holds 168 kB of them at most.
     wait_until(lambda: rabbitmq.waiting("vp_digest_fanout_dead") < 335, "the oldest to be dropped")
     wait_until(lambda: rabbitmq.waiting("vp_digest_fanout_dead") == 0, "the others to expire")

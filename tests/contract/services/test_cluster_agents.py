@@ -13,6 +13,7 @@ from nova_vp import conf as options
 from nova_vp import rpcapi, wire
 from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.policy import Mode
+from tests import identities
 from tests.decisions import uuid_of
 from tests.escalations import FakeAgents
 from tests.messages import NothingToSay
@@ -51,10 +52,12 @@ class RealAgent:
         self._stop = threading.Event()
         self._ticking = threading.Thread(target=self._tick)
         self._ticking.start()
-        self._server = CommandServer(conf, HOST, Orders(), NothingToSay(), migrations)
+        self._server = CommandServer(
+            identities.agent(conf, HOST), Orders(), NothingToSay(), migrations
+        )
         self._server.start()
         wait_until(lambda: self._server.is_listening, "the agent to listen")
-        self.agents = BusAgents(conf)
+        self.agents = BusAgents(identities.scheduler(conf))
 
     def _ended(self, id: str, outcome: str) -> None:
         self._outbox.spend(id, time.monotonic(), is_helped=outcome == "completed")

@@ -17,6 +17,7 @@ from nova_vp import rpcapi, rpcserver, wire
 from nova_vp.core.types.decision import Decision, Migrant, Role
 from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.policy import Mode
+from tests import identities
 from tests.decisions import a_decision, a_detection, a_view, an_escalation, facts, uuid_of
 from tests.messages import NothingToSay
 from tests.rabbitmq import RabbitMQ
@@ -46,8 +47,6 @@ def conf(rabbitmq: RabbitMQ, nobody_listens_on: None) -> cfg.ConfigOpts:
 class Ledger:
     """What the cluster's end of the call keeps; it can lose its database."""
 
-    target = oslo_messaging.Target(version="1.0")
-
     def __init__(self) -> None:
         self.got: list[dict[str, Any]] = []
         self.is_broken = False
@@ -66,7 +65,7 @@ class Ledger:
 def ledger(conf: cfg.ConfigOpts) -> Iterator[Ledger]:
     ledger = Ledger()
     where = rpcapi.target(wire.ESCALATION_TOPIC, server="vp-scheduler")
-    server = rpcserver.BackgroundServer(conf, where, [ledger])
+    server = rpcserver.BackgroundServer(identities.scheduler(conf), where, [ledger])
     server.start()
     wait_until(lambda: server.is_ready, "the cluster to listen")
     yield ledger
@@ -77,7 +76,9 @@ def ledger(conf: cfg.ConfigOpts) -> Iterator[Ledger]:
 def escalator(conf: cfg.ConfigOpts, tmp_path: Path) -> Iterator[Escalator]:
     state = StateFolder(str(tmp_path / "state"))
     outbox = Outbox(state.escalations, state.set_escalations, time.monotonic())
-    with closing(Escalator(outbox, BusEscalations(conf), NoRates(), facts, 1)) as escalator:
+    with closing(
+        Escalator(outbox, BusEscalations(identities.agent(conf)), NoRates(), facts, 1)
+    ) as escalator:
         yield escalator
 
 
@@ -158,7 +159,7 @@ def migrations(conf: cfg.ConfigOpts) -> Iterator[MigrationHolds]:
 
     ticking = threading.Thread(target=tick)
     ticking.start()
-    server = CommandServer(conf, "vp1", Orders(), NothingToSay(), migrations)
+    server = CommandServer(identities.agent(conf), Orders(), NothingToSay(), migrations)
     server.start()
     wait_until(lambda: server.is_listening, "the agent to listen")
     yield migrations
@@ -171,7 +172,7 @@ def migrations(conf: cfg.ConfigOpts) -> Iterator[MigrationHolds]:
 def test_a_migration_is_prepared_and_ended(
     conf: cfg.ConfigOpts, migrations: MigrationHolds
 ) -> None:
-    api = rpcapi.AgentAPI(rpcapi.open_transport(conf))
+    api = rpcapi.AgentAPI(identities.scheduler_bus(conf))
     ready = {"ready": True, "why": ""}
     for _ in range(2):
         assert api.prepare_migration("vp1", ESCALATION, uuid_of(1), 60.0) == ready
@@ -187,5 +188,5 @@ def test_a_migration_is_prepared_and_ended(
 def test_an_outcome_of_a_newer_cluster_is_a_failure(
     conf: cfg.ConfigOpts, migrations: MigrationHolds
 ) -> None:
-    api = rpcapi.AgentAPI(rpcapi.open_transport(conf))
+    api = rpcapi.AgentAPI(identities.scheduler_bus(conf))
     api.end_migration("vp1", ESCALATION, uuid_of(1), "evaporated", "x" * 5000)

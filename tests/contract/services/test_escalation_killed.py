@@ -23,11 +23,13 @@ from oslo_config import cfg
 
 from nova_vp import conf as options
 from nova_vp import rpcapi, rpcserver, wire
+from nova_vp.answers import open_asking_bus
 from nova_vp.cmd import manage
 from nova_vp.db.escalations import Ledger
 from nova_vp.db.records import Escalation
 from nova_vp.escalation_status import Status
 from nova_vp.service import failpoints
+from tests import identities
 from tests.connections import collect_sockets
 from tests.escalations import FakeAgents, World, a_world
 from tests.messages import VICTIM, a_candidate, an_escalation
@@ -62,9 +64,7 @@ escalation_poll_s = 0.2
 
 
 class AgentEndpoint:
-    """`rpcapi.AgentAPI` 1.1 of host vp1."""
-
-    target = oslo_messaging.Target(version="1.1")
+    """`rpcapi.AgentAPI` of host vp1, as far as it concerns migrations."""
 
     def __init__(self) -> None:
         self.agents = FakeAgents()
@@ -92,7 +92,7 @@ class Cloud:
         self._file = folder / "nova-vp.conf"
         self._file.write_text(
             f"[database]\nconnection = {url}\n[bus]\ntransport_url = {rabbitmq.url}\n"
-            f"{world.configuration()}{OPTIONS}"
+            f"keys_directory = {identities.keys_directory()}\n{world.configuration()}{OPTIONS}"
         )
         manage.main(["--config-file", str(self._file), "db", "sync"])
         conf = cfg.ConfigOpts()
@@ -100,12 +100,14 @@ class Cloud:
         conf(["--config-file", str(self._file)])
         self.ledger = Ledger(conf)
         self._log = folder / "vp-scheduler.log"
-        self._transport = rpcapi.open_transport(conf)
+        agent = identities.agent(conf)
+        identities.register(conf, agent.sender)
+        self._bus = open_asking_bus(agent)
         self._processes: list[subprocess.Popen[bytes]] = []
         endpoint = AgentEndpoint()
         self.agent = endpoint.agents
         where = rpcapi.target(wire.AGENT_TOPIC, server="vp1")
-        self._server = rpcserver.BackgroundServer(conf, where, [endpoint], threads=2)
+        self._server = rpcserver.BackgroundServer(agent, where, [endpoint], threads=2)
         self._server.start()
 
     def start(self, fail_at: str = "") -> "subprocess.Popen[bytes]":
@@ -123,7 +125,7 @@ class Cloud:
         return process
 
     def escalate(self) -> "Sender":
-        return Sender(self._transport)
+        return Sender(self._bus)
 
     def found(self, id: str) -> Escalation | None:
         return self.ledger.get(id)
@@ -146,17 +148,17 @@ class Cloud:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         self._server.stop(1.0)
-        self._transport.cleanup()
+        self._bus.close()
 
 
 class Sender:
     """The agent's end of an escalation: again and again until it is acknowledged."""
 
-    def __init__(self, transport: oslo_messaging.Transport) -> None:
+    def __init__(self, bus: rpcapi.Bus) -> None:
         self.id = str(uuid.uuid4())
         message = an_escalation(self.id, "vp1", a_candidate())
         self._text = wire.encode(wire.ESCALATION_TOPIC, message)
-        self._api = rpcapi.EscalationAPI(transport)
+        self._api = rpcapi.EscalationAPI(bus)
         self.times = 0
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()

@@ -3,13 +3,13 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-import oslo_messaging
 import pytest
 import requests
 
 from nova_vp import conf as options
-from nova_vp import rpcapi, wire
+from nova_vp import rpcapi, rpcserver, wire
 from nova_vp.service.broker_probe import BrokerProbe, brokers
+from tests import identities
 from tests.freezing import frozen
 from tests.loopback import served
 from tests.unit.api import cloud
@@ -29,8 +29,6 @@ DEADLINE_S = 9
 class Agent:
     """The RPC endpoint of a host."""
 
-    target = oslo_messaging.Target(version="1.0")
-
     def set_mode(self, context, mode):
         """Obeys."""
 
@@ -40,21 +38,22 @@ def url(rabbitmq):
     conf = configuration()
     options.register_all(conf)
     conf.set_override("transport_url", rabbitmq.url, "bus")
-    transport = rpcapi.open_transport(conf)
     where = rpcapi.target(wire.AGENT_TOPIC, server="lab-1")
-    server = oslo_messaging.get_rpc_server(transport, where, [Agent()])
+    server = rpcserver.BackgroundServer(identities.agent(conf, "lab-1"), where, [Agent()])
     server.start()
+    wait_until(lambda: server.is_ready, "the agent to listen")
+    bus = identities.api_bus(conf)
     application = deploy.loadapp(
         conf,
         holding(),
-        ReachableAgents(rpcapi.AgentAPI(transport), BrokerProbe(brokers(conf)).greet),
+        ReachableAgents(rpcapi.AgentAPI(bus), BrokerProbe(brokers(conf)).greet),
         clock=lambda: cloud.NOW,
         authenticate=as_persona(Persona("admin")),
     )
     with served(application, THREADS) as url:
         yield url
+    bus.close()
     server.stop()
-    server.wait()
 
 
 @pytest.fixture

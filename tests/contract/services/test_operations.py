@@ -30,6 +30,8 @@ from nova_vp.conf import database
 from nova_vp.core.types.policy import Mode
 from nova_vp.db import schema
 from nova_vp.db.report_store import ReportStore
+from nova_vp.signing import senders
+from tests import identities
 from tests.connections import end_connections
 from tests.messages import report_text
 from tests.rabbitmq import RabbitMQ, free_port
@@ -117,6 +119,7 @@ class Scheduler(Process):
         self.port = free_port()
         self._text = (
             f"[DEFAULT]\nuse_stderr = true\ntransport_url = {broker.url}\n"
+            f"[bus]\nkeys_directory = {identities.keys_directory()}\n"
             f"[database]\nconnection = sqlite:///{folder}/store.sqlite\n{CLOUD}"
             f"[vp_scheduler]\nmetrics_port = {self.port}\n"
         )
@@ -136,6 +139,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> ReportStore:
     folder = tmp_path_factory.mktemp("service")
     conf.set_override("connection", f"sqlite:///{folder}/store.sqlite", group="database")
     schema.upgrade(schema.open_engine(conf))
+    hosts = ("before", "after", "probe", *(f"burst-{number}" for number in range(BURST)))
+    identities.register(conf, *(senders.Sender(senders.Process.AGENT, host) for host in hosts))
     return ReportStore(conf)
 
 
@@ -160,9 +165,19 @@ def a_conf(broker: RabbitMQ) -> cfg.ConfigOpts:
     return conf
 
 
+class AgentsEnd:
+    """Of any host."""
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self._bus = identities.agent_bus(conf)
+
+    def report(self, host: str) -> None:
+        rpcapi.ReportAPI(identities.on_behalf(self._bus, host)).report(report_text(host=host))
+
+
 @pytest.fixture(scope="module")
-def agents_end(rabbitmq: RabbitMQ) -> rpcapi.ReportAPI:
-    return rpcapi.ReportAPI(rpcapi.open_transport(a_conf(rabbitmq)))
+def agents_end(rabbitmq: RabbitMQ) -> AgentsEnd:
+    return AgentsEnd(a_conf(rabbitmq))
 
 
 def get(port: int, path: str) -> tuple[int, str]:
@@ -193,26 +208,26 @@ def metric(port: int, name: str) -> float:
     return sum(s.value for family in families for s in family.samples if s.name == name)
 
 
-def is_taken(host: str, agents_end: rpcapi.ReportAPI) -> bool:
+def is_taken(host: str, agents_end: AgentsEnd) -> bool:
     try:
-        agents_end.report(report_text(host=host))
+        agents_end.report(host)
     except (rpcapi.NobodyListens, oslo_messaging.MessagingException):
         return False
     return True
 
 
 def test_a_reload_changes_what_is_mutable(
-    scheduler: Scheduler, store: ReportStore, agents_end: rpcapi.ReportAPI
+    scheduler: Scheduler, store: ReportStore, agents_end: AgentsEnd
 ) -> None:
     """Hosts that are no longer known are refused from now on; nonsense changes nothing."""
     scheduler.change("known_hosts = other\nescalation_running = soup\n")
     scheduler.says("the former values hold")
-    agents_end.report(report_text(host="before"))
+    agents_end.report("before")
     scheduler.wait(lambda: store.get_host("before"), "the report to be stored")
     scheduler.change("known_hosts = other\nbatch_size = 7\n")
     scheduler.says("the configuration was read again; changed: [vp_scheduler] ")
     assert "Ignoring change to immutable option vp_scheduler.batch_size" in scheduler.log
-    agents_end.report(report_text(host="after"))
+    agents_end.report("after")
     refused = "nova_vp_scheduler_reports_refused_total"
     scheduler.wait(lambda: metric(scheduler.port, refused) == 1, "the report to be refused")
     assert store.get_host("after") is None
@@ -230,6 +245,7 @@ def test_an_agent_takes_its_numbers_over(rabbitmq: RabbitMQ, tmp_path: Path) -> 
     port = free_port()
     text = (
         f"[DEFAULT]\nuse_stderr = true\ntransport_url = {rabbitmq.url}\n"
+        f"[bus]\nkeys_directory = {identities.keys_directory()}\n"
         f"[agent]\nhost = vp1\nlibvirt_uri = qemu+unix:///system?socket={tmp_path}/none\n"
         f"state_directory = {tmp_path}/state\nrun_directory = {tmp_path}/run\n"
         f"metrics_port = {port}\ninterval_s = "
@@ -261,44 +277,42 @@ def test_an_order_is_found_by_its_request_in_the_logs_of_both_ends(
     rabbitmq: RabbitMQ, caplog: pytest.LogCaptureFixture
 ) -> None:
     conf = a_conf(rabbitmq)
-    server = CommandServer(conf, "vp1", Commands(), Commands())
+    server = CommandServer(identities.agent(conf), Commands(), Commands())
     server.start()
     wait_until(lambda: server.is_listening, "the agent to listen", DEADLINE_S)
     caplog.set_level("INFO", "vp_agent.loop.request_log")
     try:
         with ClearRequestContext():
             request = RequestContext()
-            rpcapi.AgentAPI(rpcapi.open_transport(conf)).set_mode("vp1", "observe")
+            rpcapi.AgentAPI(identities.api_bus(conf)).set_mode("vp1", "observe")
     finally:
         server.close()
     assert f"request={request.request_id} order=set-mode mode=observe" in caplog.messages
 
 
 class Notes:
-    target = oslo_messaging.Target(version="1.0")
-
     def __init__(self) -> None:
         self.seen: set[int] = set()
 
-    def note(self, context: Any, number: int) -> None:
-        self.seen.add(number)
+    def accept(self, context: Any, action_id: int) -> None:
+        self.seen.add(action_id)
 
 
 def test_what_arrives_while_a_listener_ends_is_not_lost(rabbitmq: RabbitMQ) -> None:
     """oslo.messaging acknowledges a whole prefetch while it closes, and forgets it."""
     conf, notes, topic = a_conf(rabbitmq), Notes(), "under_fire"
     where = rpcapi.target(topic, server="here")
-    client = rpcapi._client(rpcapi.open_transport(conf), topic)
+    client = rpcapi._Client(identities.api_bus(conf), topic)
 
     def listen() -> rpcserver.BackgroundServer:
-        server = rpcserver.BackgroundServer(conf, where, [notes], threads=2)
+        server = rpcserver.BackgroundServer(identities.agent(conf), where, [notes], threads=2)
         server.start()
         wait_until(lambda: server.is_ready, "it to listen", DEADLINE_S)
         return server
 
     def send() -> None:
         for number in range(2 * BURST):
-            client.cast({}, "note", number=number)
+            client.cast("accept", action_id=number)
 
     first = listen()
     sending = threading.Thread(target=send)
@@ -327,14 +341,14 @@ def test_health_warns_while_the_broker_is_away(scheduler: Scheduler, rabbitmq: R
 def test_a_stop_loses_no_report(
     scheduler: Scheduler,
     store: ReportStore,
-    agents_end: rpcapi.ReportAPI,
+    agents_end: AgentsEnd,
     rabbitmq: RabbitMQ,
     folder: Path,
 ) -> None:
     """Those taken in are stored, those that are not lie in the queue for the next one."""
     scheduler.wait(lambda: is_taken("probe", agents_end), "the queue to be there again")
     for number in range(BURST):
-        agents_end.report(report_text(host=f"burst-{number}"))
+        agents_end.report(f"burst-{number}")
         if number == BURST // 2:
             scheduler.tell(signal.SIGTERM)
     assert scheduler.ended() == 0

@@ -16,8 +16,8 @@ import oslo_messaging
 import pytest
 from oslo_config import cfg
 
+from nova_vp import answers, rpcapi, wire
 from nova_vp import conf as options
-from nova_vp import rpcapi, wire
 from nova_vp.conf import database
 from nova_vp.core.types.policy import Mode
 from nova_vp.db.overrides import OverrideStore
@@ -28,6 +28,7 @@ from nova_vp.server_override import (
     ServerOverride,
     overrides_text,
 )
+from tests import identities
 from tests.decisions import a_decision, a_view, facts, uuid_of
 from tests.rabbitmq import RabbitMQ
 from tests.waiting import wait_until
@@ -71,7 +72,7 @@ def book(conf: cfg.ConfigOpts) -> OverrideStore:
 
 @pytest.fixture
 def service(conf: cfg.ConfigOpts) -> Iterator[Service]:
-    service = Service(conf, ReportStore(conf))
+    service = Service(identities.scheduler(conf), ReportStore(conf))
     service.start()
     wait_until(lambda: service.is_listening, "the service to listen")
     yield service
@@ -80,7 +81,7 @@ def service(conf: cfg.ConfigOpts) -> Iterator[Service]:
 
 @pytest.fixture
 def agents(conf: cfg.ConfigOpts) -> rpcapi.AgentAPI:
-    return rpcapi.AgentAPI(rpcapi.open_transport(conf))
+    return rpcapi.AgentAPI(identities.api_bus(conf))
 
 
 class AgentOnTheBus:
@@ -91,11 +92,12 @@ class AgentOnTheBus:
     def __init__(self, conf: cfg.ConfigOpts, folder: Path, host: str = "") -> None:
         # A listener that ends takes some seconds, in which it still takes what is its host's.
         self.host = host = host or f"vp{next(self.hosts)}"
+        identity = identities.agent(conf, host)
         state = StateFolder(str(folder))
         self.control = CommandHandler(state, Mode.ENFORCE)
         self._facts = facts(host)
-        self.publisher = BusPublisher(BusSender(conf), self._told, QUICK, state.next_epoch())
-        self.server = CommandServer(conf, host, self.control, self.publisher)
+        self.publisher = BusPublisher(BusSender(identity), self._told, QUICK, state.next_epoch())
+        self.server = CommandServer(identity, self.control, self.publisher)
         self.server.start()
         wait_until(lambda: self.server.is_listening, f"the agent of {host} to listen")
 
@@ -213,7 +215,7 @@ def test_a_call_fails_while_the_broker_was_never_there_and_works_once_it_is(
 ) -> None:
     rabbitmq.stop()
     try:
-        agents = rpcapi.AgentAPI(rpcapi.open_transport(conf))
+        agents = rpcapi.AgentAPI(identities.api_bus(conf))
         for _ in range(2):
             with pytest.raises(oslo_messaging.MessageDeliveryFailure, match="the broker is away"):
                 agents.set_mode("vp1", "observe")
@@ -227,12 +229,12 @@ def test_a_call_fails_while_the_broker_was_never_there_and_works_once_it_is(
 def test_a_call_fails_within_its_timeout_where_a_broker_takes_no_notice(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(rpcapi, "OPEN_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(answers, "OPEN_TIMEOUT_S", 0.2)
     with socket.socket() as deaf, caplog.at_level(logging.CRITICAL):
         deaf.bind(("127.0.0.1", 0))
         deaf.listen()
         url = f"rabbit://u:p@127.0.0.1:{deaf.getsockname()[1]}/"
-        agents = rpcapi.AgentAPI(rpcapi.open_transport(a_conf(url)))
+        agents = rpcapi.AgentAPI(identities.api_bus(a_conf(url)))
         for _ in range(2):
             with pytest.raises(oslo_messaging.MessageDeliveryFailure, match="not let us in"):
                 agents.undo("vp1", "vp-1")

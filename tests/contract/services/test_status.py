@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from oslo_config import cfg
 
 from nova_vp.cmd import status
 from nova_vp.db import schema
 from nova_vp.db.report_store import ReportStore
+from nova_vp.signing.senders import Process, Sender
 from tests.contract.services.test_history import Clock
+from tests.identities import keys_directory, register
 from tests.rabbitmq import RabbitMQ, free_port
 
 OK, WARNING, FAILURE = 0, 1, 2
@@ -25,7 +28,10 @@ def check(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, dict[str
 
 def written(folder: Path, database: str, broker: str, more: str = "") -> str:
     file = folder / "checked.conf"
-    file.write_text(f"[database]\nconnection = {database}\n[bus]\ntransport_url = {broker}\n{more}")
+    file.write_text(
+        f"[database]\nconnection = {database}\n[bus]\ntransport_url = {broker}\n"
+        f"keys_directory = {keys_directory()}\n{more}"
+    )
     return f"--config-file={file}"
 
 
@@ -35,7 +41,7 @@ def test_ready(
     code, told = check(capsys, written(tmp_path, synced_url, rabbitmq.url))
     is_small = synced_url.startswith("sqlite")
     assert code == (WARNING if is_small else OK)
-    assert [result for result, _ in told.values()] == [OK, WARNING if is_small else OK, OK, OK]
+    assert [result for result, _ in told.values()] == [OK, WARNING if is_small else OK, OK, OK, OK]
 
 
 def test_a_database_without_our_tables(
@@ -63,6 +69,7 @@ def test_nothing_answers_and_an_option_is_no_number(
         "Options": FAILURE,
         "Database schema": FAILURE,
         "Message bus": FAILURE,
+        "Keys": WARNING,
         "Hosts": WARNING,
     }
     assert "stale_after_s" in told["Options"][1]
@@ -84,3 +91,19 @@ def test_silent_hosts_are_named(
     result, said = told["Hosts"]
     assert result == WARNING
     assert "1 of 2 hosts have not reported for 180 s: vp2;" in said
+
+
+def test_hosts_that_would_not_be_believed_are_named(
+    store: ReportStore,
+    database_conf: cfg.ConfigOpts,
+    synced_url: str,
+    rabbitmq: RabbitMQ,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for host in ("vp1", "vp2"):
+        Clock(store).save(host=host)
+    register(database_conf, Sender(Process.AGENT, "vp1"))
+    _, told = check(capsys, written(tmp_path, synced_url, rabbitmq.url))
+    assert told["Keys"][0] == FAILURE
+    assert "1 of 2 hosts have no key and would not be believed: vp2;" in told["Keys"][1]

@@ -17,6 +17,7 @@ import requests
 from nova_vp.db import schema
 from nova_vp.db.report_store import NewReport, ReportStore
 from nova_vp.wire import version_of
+from tests.identities import keys_directory
 from tests.keystone import Keystone
 from tests.loopback import served
 from tests.unit.api import cloud
@@ -31,6 +32,7 @@ OWN = """
 connection = sqlite:///{folder}/nova-vp.sqlite
 [bus]
 transport_url = fake:/
+keys_directory = {keys}
 """
 
 UNIT = Path(__file__).parents[3] / "etc/nova-vp/systemd/vp-api.service"
@@ -52,7 +54,9 @@ class Slow(Keystone):
 
 def prepare(folder, keystone_url):
     path = folder / "nova-vp.conf"
-    path.write_text(CONFIGURATION.format(url=keystone_url) + OWN.format(folder=folder))
+    path.write_text(
+        CONFIGURATION.format(url=keystone_url) + OWN.format(folder=folder, keys=keys_directory())
+    )
     conf = configuration(str(path))
     engine = schema.open_engine(conf)
     schema.upgrade(engine)

@@ -8,6 +8,7 @@ import oslo_messaging
 import pytest
 
 from nova_vp import wire
+from tests.identities import call_of
 from tests.messages import escalation_text
 from vp_scheduler.escalation.clock import Clock
 from vp_scheduler.escalation.service import EscalationEndpoint
@@ -24,7 +25,7 @@ class MemoryLedger:
 
 def refusal(endpoint: EscalationEndpoint, text: Any) -> str:
     with pytest.raises(oslo_messaging.ExpectedException) as caught:
-        endpoint.escalate({}, text)
+        endpoint.escalate(call_of(host="vp2" if "vp2" in text else "vp1"), text)
     kind, exc, _ = caught.value.exc_info
     assert kind is wire.BadMessage
     return str(exc)
@@ -37,6 +38,6 @@ def test_a_malformed_one_and_one_of_an_unknown_host_are_refused_and_counted() ->
     assert "not JSON" in refusal(endpoint, "{")
     assert "vp2: not among" in refusal(endpoint, escalation_text(host="vp2"))
     assert (ledger.added, poked) == ([], [])
-    endpoint.escalate({}, escalation_text(host="vp1"))
+    endpoint.escalate(call_of(), escalation_text(host="vp1"))
     assert (ledger.added, poked) == (["vp1"], [True])
     assert endpoint.refusals.counts == {"malformed": 1, "unwelcome": 1}

@@ -10,6 +10,7 @@ from testbed.lab.config import common_values, render
 from testbed.lab.host import Host, vpmu_maps
 
 HOST_VALUES = {
+    "bus": "[bus]\ntransport_url = rabbit://u:p@somewhere:5672/\n",
     "host": "vp1",
     "address": "10.77.0.11",
     "host_folder": "/somewhere/vp1",

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from nova_vp.core.types.policy import Mode
+from tests.identities import call_of
 from vp_agent.loop import request_log
 from vp_agent.loop.command_handler import CommandHandler
 from vp_agent.loop.command_server import Endpoint, MigrationEndpoint
@@ -88,22 +89,16 @@ def told(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 
 
 @pytest.mark.parametrize(
-    ("context", "request_told"),
-    [
-        ({"request_id": REQUEST}, REQUEST),
-        ({}, "-"),
-        (None, "-"),
-        ({"request_id": f"{REQUEST}\nvp=1"}, "-"),
-        ({"request_id": 7}, "-"),
-    ],
+    ("request_id", "request_told"),
+    [(REQUEST, REQUEST), ("", "-"), (f"{REQUEST}\nvp=1", "-")],
 )
-def test_an_order_from_the_bus_names_its_request(told, context, request_told) -> None:
-    Endpoint(Commands(), None).set_mode(context, "advise")
+def test_an_order_from_the_bus_names_its_request(told, request_id, request_told) -> None:
+    Endpoint(Commands(), None).set_mode(call_of()._replace(request_id=request_id), "advise")
     assert told.messages == [f"request={request_told} order=set-mode mode=advise"]
 
 
 def test_what_came_from_outside_makes_no_line_of_its_own(told) -> None:
-    Endpoint(Commands(), None).accept({}, "a1\n2026 ERROR vp=x" + "y" * 1000)
+    Endpoint(Commands(), None).accept(call_of(), "a1\n2026 ERROR vp=x" + "y" * 1000)
     [line] = told.messages
     assert line.startswith("request=- order=accept action=a1?2026?ERROR?vp=x")
     assert len(line) < 200
@@ -115,7 +110,7 @@ def test_a_migrations_end_makes_no_line_of_its_own(caplog, field) -> None:
     told = {"escalation_id": "e1", "uuid": "u1", "detail": "it is over"}
     migrations = MigrationHolds(lambda id: True, lambda id, outcome: None)
     told[field] += "\n2026 ERROR \ud800"
-    MigrationEndpoint(migrations).end_migration({}, outcome="completed", **told)
+    MigrationEndpoint(migrations).end_migration(call_of(), outcome="completed", **told)
     [line] = caplog.messages
     assert "?2026 ERROR ?" in line
 

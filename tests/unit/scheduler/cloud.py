@@ -9,7 +9,7 @@ from nova.scheduler.filters import HostFilterHandler
 from nova.scheduler.host_manager import HostState
 from nova.scheduler.weights import HostWeightHandler
 
-from tests.messages import a_domain, digest_text
+from tests.messages import a_domain, digest_text, hear
 from vp_scheduler.filters import VPIsolationFilter
 from vp_scheduler.placement.host_scorer import HostScorer
 from vp_scheduler.placement.host_view import HostView
@@ -31,7 +31,7 @@ class Cloud:
         self.filter = VPIsolationFilter(self.placement)
         self.weigher = VPInterferenceWeigher(self.placement)
         for host, domains in digests.items():
-            self.view.accept(digest_text(host, *domains))
+            hear(self.view, digest_text(host, *domains))
 
     def passing(self, spec: Any, hosts: list[HostState]) -> list[str]:
         found = HostFilterHandler().get_filtered_objects([self.filter], hosts, spec)

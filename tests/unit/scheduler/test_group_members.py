@@ -5,7 +5,7 @@ import pytest
 
 from nova_vp import wire
 from nova_vp.core.model.predict import FALLBACK_CLOCK_HZ, newcomers, predict
-from tests.messages import a_digest, a_domain, digest_text
+from tests.messages import a_digest, a_domain, digest_text, hear
 from tests.policies import a_policy
 from tests.unit.scheduler.cloud import UUID, Cloud, a_host, a_request
 from tests.unit.scheduler.test_request_profile import a_group
@@ -29,7 +29,7 @@ def passes(seats: dict[str, int], homing: bool = True, **asked: object) -> bool:
     domains = [hostile, a_domain(1, cpus=1, vcpus=9)] if homing else [hostile]
     cloud = Cloud()
     known = dict.fromkeys(seats, wire.UNKNOWN_CLASS)
-    cloud.view.accept(digest_text("vp1", *domains, homing=homing, known=known, seats=seats))
+    hear(cloud.view, digest_text("vp1", *domains, homing=homing, known=known, seats=seats))
     group = {"instance_group": a_group(["vp1"], SERVER, SIBLING)}
     spec = a_request(**{"server": SERVER, "fields": group, **asked})  # type: ignore[arg-type]
     return cloud.passing(spec, [a_host("vp1", servers=[*seats])]) == ["vp1"]

@@ -13,7 +13,7 @@ import nova.conf
 import pytest
 from nova import context, objects
 
-from tests.messages import a_domain, digest_text, profiles_text
+from tests.messages import a_domain, digest_text, hear, profiles_text
 from tests.unit.scheduler.cloud import CALM, HOSTILE, UUID, Cloud, a_host, a_request
 from vp_scheduler.placement.settings import SettingsReader
 
@@ -49,7 +49,7 @@ def test_neither_filter_nor_weigher_does_io_or_loads_fields() -> None:
     """Everything that Nova's objects would load is left unset here: loading it needs a database."""
     cloud = Cloud(vp1=HOSTILE, vp2=CALM)
     cloud.view.learned.accept(profiles_text(("f1", None, 1)))
-    cloud.view.accept(digest_text("left", a_domain(), known={UUID.format(5): 1}))
+    hear(cloud.view, digest_text("left", a_domain(), known={UUID.format(5): 1}))
     ctxt = context.get_admin_context()
     hosts = [a_host(name, servers=[UUID.format(7)], more=1) for name in ("vp1", "vp2", "vp3")]
     for host in hosts:
@@ -109,7 +109,7 @@ class Traffic:
         for host in self.hosts:
             order = (1, sequence)
             text = digest_text(host.host, *domains, known=dict.fromkeys(HERE, 1), order=order)
-            self.cloud.view.accept(text)
+            hear(self.cloud.view, text)
         self.cloud.view.learned.accept(profiles_text(("f2", None, sequence % 9), sent=sequence))
 
     def listen(self) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nova import objects
 
-from tests.messages import a_domain, digest_text, profiles_text
+from tests.messages import a_domain, digest_text, hear, profiles_text
 from tests.unit.scheduler.cloud import UUID, Cloud, a_host, a_request
 
 pytestmark = pytest.mark.nova
@@ -131,7 +131,7 @@ def test_no_profile_makes_any_host_worse(
     without, with_it = Cloud(), a_cloud(learned)
     for cloud in (without, with_it):
         for name, domains in hosts.items():
-            cloud.view.accept(digest_text(name, *domains, homing=homing))
+            hear(cloud.view, digest_text(name, *domains, homing=homing))
     more = 1 if is_beside_another else 0
     states = [a_host(name, more=more) for name in hosts]
     unknown, known = (c.placement.read(asks("strict", vcpus)) for c in (without, with_it))

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from vp_scheduler.ingest.message_filter import KnownHosts, MessageFilter, RejectedMessage
+from nova_vp.message_filter import KnownHosts, MessageFilter, RejectedMessage
 
 
 def test_a_flood_is_told_at_powers_of_ten(caplog: pytest.LogCaptureFixture) -> None:

@@ -9,7 +9,7 @@ import pytest
 from nova import objects
 from nova.scheduler.weights.ram import RAMWeigher
 
-from tests.messages import a_domain, digest_text
+from tests.messages import a_domain, digest_text, hear
 from tests.unit.scheduler.cloud import CALM, HOSTILE, UUID, Cloud, a_host, a_request
 
 pytestmark = pytest.mark.nova
@@ -42,7 +42,7 @@ def test_a_good_domain_that_is_full_does_not_help() -> None:
 
 def test_where_guests_float_the_worst_domain_counts() -> None:
     cloud = Cloud()
-    cloud.view.accept(digest_text("vp1", a_domain(0), a_domain(1, newcomer=0.3), homing=False))
+    hear(cloud.view, digest_text("vp1", a_domain(0), a_domain(1, newcomer=0.3), homing=False))
     assert cloud.passing(a_request(), [a_host("vp1")]) == []
 
 
@@ -75,7 +75,7 @@ def test_hosts_nothing_is_known_of(stale_hosts: str, expected: list[str]) -> Non
 
 def test_a_digest_without_domains_says_nothing() -> None:
     cloud = Cloud()
-    cloud.view.accept(digest_text("vp1", a_domain(), domains=[]))
+    hear(cloud.view, digest_text("vp1", a_domain(), domains=[]))
     assert list(cloud.ranked(a_request(), [a_host("vp1"), a_host("vp2")]).values()) == [100, 100]
 
 
@@ -98,7 +98,7 @@ def test_servers_of_the_same_multi_create_are_counted_too() -> None:
 def test_servers_that_the_digest_knows_are_no_newcomers() -> None:
     servers = [UUID.format(n) for n in range(10, 30)]
     cloud = Cloud()
-    cloud.view.accept(digest_text("vp1", a_domain(cpus=1), known=servers))
+    hear(cloud.view, digest_text("vp1", a_domain(cpus=1), known=servers))
     host = a_host("vp1", servers=servers)
     assert cloud.passing(a_request(), [host]) == ["vp1"]
     del host.instances[servers[0]]
@@ -110,7 +110,7 @@ def test_the_next_digest_makes_newcomers_residents() -> None:
     servers = [UUID.format(10)]
     cloud = Cloud(vp1=[a_domain(cpus=1)])
     assert cloud.passing(a_request(), [a_host("vp1", servers=servers)]) == []
-    cloud.view.accept(digest_text("vp1", a_domain(cpus=1, vcpus=1), order=(1, 2), known=servers))
+    hear(cloud.view, digest_text("vp1", a_domain(cpus=1, vcpus=1), order=(1, 2), known=servers))
     assert cloud.passing(a_request(), [a_host("vp1", servers=servers)]) == ["vp1"]
 
 

@@ -4,8 +4,11 @@
 import pytest
 
 from nova_vp import wire
+from nova_vp.message_filter import RejectedMessage
+from nova_vp.signing.keyring import ToldKeys
+from nova_vp.signing.senders import Process
+from tests.identities import call_of
 from tests.messages import profiles_text
-from vp_scheduler.ingest.message_filter import RejectedMessage
 from vp_scheduler.ingest.profile_cache import ProfileCache
 from vp_scheduler.placement.host_view import HostView
 from vp_scheduler.placement.listener import DigestEndpoint
@@ -60,9 +63,9 @@ def test_the_latest_sent_counts_while_it_is_news() -> None:
 )
 def test_hostile_messages_change_nothing(label: str, text: str) -> None:
     view = HostView(180.0)
-    endpoint = DigestEndpoint(view)
-    endpoint.profiles({}, profiles_text(("f1", None, 1)))
-    endpoint.profiles({}, text)
+    endpoint = DigestEndpoint(view, ToldKeys())
+    endpoint.profiles(call_of(Process.SCHEDULER), profiles_text(("f1", None, 1)))
+    endpoint.profiles(call_of(Process.SCHEDULER), text)
     assert endpoint.refusals.counts["malformed"] == 1, label
     assert view.learned.of_flavor("f1") == 1
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from nova import objects
 
-from tests.messages import a_domain, digest_text, profiles_text
+from tests.messages import a_domain, digest_text, hear, profiles_text
 from tests.unit.scheduler.cloud import UUID, Cloud, a_host, a_request
 
 pytestmark = pytest.mark.nova
@@ -26,7 +26,7 @@ class Classes(Cloud):
 
     def __init__(self) -> None:
         super().__init__(**{f"host-{number}": hurts(number) for number in range(9)})
-        self.view.accept(digest_text("host-9", a_domain(0, newcomer=0.31)))
+        hear(self.view, digest_text("host-9", a_domain(0, newcomer=0.31)))
 
     def taken_for(self, spec: Any) -> int:
         hosts = [a_host(f"host-{number}") for number in range(10)]
@@ -57,12 +57,12 @@ def test_the_best_that_is_known_of_it_counts(first: int) -> None:
     cloud.view.learned.accept(profiles_text(("f1", None, 7), ("f1", IMAGE, 2)))
     if first <= 2:
         known = {SIBLING: 5, OTHER: 5, STRANGER: 3}
-        cloud.view.accept(digest_text("elsewhere", a_domain(), known=known))
+        hear(cloud.view, digest_text("elsewhere", a_domain(), known=known))
         fields["instance_group"] = a_group(["elsewhere", "gone"], SERVER, SIBLING, OTHER)
     if first <= 1:
         specs["expects"] = "quiet"
     if first == 0:
-        cloud.view.accept(digest_text("left", a_domain(), known={SERVER: 8}))
+        hear(cloud.view, digest_text("left", a_domain(), known={SERVER: 8}))
     assert cloud.taken_for(a_request(fields=fields, **specs)) == ORDER[first][1]
 
 
@@ -77,7 +77,7 @@ def test_the_best_that_is_known_of_it_counts(first: int) -> None:
 )
 def test_what_the_left_host_does_not_say_is_not_known(label: str, text: str) -> None:
     cloud = Classes()
-    cloud.view.accept(text)
+    hear(cloud.view, text)
     assert cloud.taken_for(a_request(fields={"ignore_hosts": ["left"]})) == 9, label
 
 
@@ -89,7 +89,7 @@ def test_a_group_of_which_nothing_is_known_says_nothing(hosts: list[str] | None)
 
 def test_of_members_that_differ_the_most_demanding_counts() -> None:
     cloud = Classes()
-    cloud.view.accept(digest_text("elsewhere", a_domain(), known={SIBLING: 1, OTHER: 5}))
+    hear(cloud.view, digest_text("elsewhere", a_domain(), known={SIBLING: 1, OTHER: 5}))
     group = a_group(["elsewhere"], SERVER, SIBLING, OTHER)
     assert cloud.taken_for(a_request(fields={"instance_group": group})) == 5
 
@@ -133,7 +133,7 @@ def test_the_log_says_what_was_learned(caplog: pytest.LogCaptureFixture) -> None
 
 def test_a_server_that_moves_goes_where_its_kind_is_not_hurt() -> None:
     cloud = Cloud(hurts_streams=hurts(8), hurts_caches=hurts(1))
-    cloud.view.accept(digest_text("left", a_domain(), known={SERVER: 1}))
+    hear(cloud.view, digest_text("left", a_domain(), known={SERVER: 1}))
     hosts = [a_host("hurts_streams"), a_host("hurts_caches")]
     spec = a_request("soft", fields={"ignore_hosts": ["left"]})
     assert list(cloud.ranked(spec, hosts)) == ["hurts_streams", "hurts_caches"]
@@ -142,7 +142,7 @@ def test_a_server_that_moves_goes_where_its_kind_is_not_hurt() -> None:
 def test_the_log_says_from_where_it_is_known(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="vp_scheduler")
     cloud = Cloud(vp1=[a_domain()])
-    cloud.view.accept(digest_text("left", a_domain(), known={SERVER: 8}))
+    hear(cloud.view, digest_text("left", a_domain(), known={SERVER: 8}))
     cloud.passing(a_request(fields={"ignore_hosts": ["left"]}), [a_host("vp1")])
     assert f"server {SERVER} (strict; taken for state 8, measured on left): vp1: passed" in (
         caplog.text

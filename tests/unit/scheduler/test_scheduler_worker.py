@@ -12,13 +12,16 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-import oslo_messaging
 import pytest
 from oslo_config import cfg
 
 from nova_vp import conf as options
 from nova_vp import rpcapi
+from nova_vp.signing.identity import Identity
+from nova_vp.signing.keyring import ToldKeys
+from nova_vp.signing.senders import Process, Sender
 from tests.connections import end_connections
+from tests.identities import write_keys
 from tests.messages import digest_text
 from tests.rabbitmq import RabbitMQ
 from tests.waiting import wait_until
@@ -41,6 +44,7 @@ from vp_scheduler.filters import VPIsolationFilter
 from vp_scheduler.weighers import VPInterferenceWeigher
 plugins = VPIsolationFilter(), VPInterferenceWeigher()
 nova.conf.CONF.set_override("transport_url", sys.argv[1], group="bus")
+nova.conf.CONF.set_override("keys_directory", sys.argv[2], group="bus")
 assert threading.active_count() == 1, threading.enumerate()
 for _ in range(2):
     if os.fork() == 0:
@@ -70,10 +74,10 @@ def rabbitmq(tmp_path: Path) -> Iterator[RabbitMQ]:
 def test_each_forked_scheduler_worker_listens_and_their_parent_does_not(
     rabbitmq: RabbitMQ, tmp_path: Path
 ) -> None:
-    digests = rpcapi.DigestAPI(a_transport(rabbitmq.url))
+    digests = rpcapi.DigestAPI(a_bus(rabbitmq.url, tmp_path / "keys"))
     with (tmp_path / "scheduler.log").open("w+") as log:
         scheduler = subprocess.Popen(
-            [sys.executable, "-c", SCHEDULER, rabbitmq.url],
+            [sys.executable, "-c", SCHEDULER, rabbitmq.url, str(tmp_path / "keys")],
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             stdout=log,
             stderr=log,
@@ -92,11 +96,15 @@ def test_each_forked_scheduler_worker_listens_and_their_parent_does_not(
         assert scheduler.returncode == 0, log.read()
 
 
-def a_transport(url: str) -> oslo_messaging.Transport:
+def a_bus(url: str, keys: Path) -> rpcapi.Bus:
+    """Of vp1, whose key nova-scheduler trusts by file."""
+    sender = Sender(Process.AGENT, "vp1")
+    write_keys(keys, [sender])
     conf = cfg.ConfigOpts()
     options.register_all(conf)
     conf([], default_config_files=[])
     conf.set_override("transport_url", url, group="bus")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return rpcapi.open_transport(conf)
+        conf.set_override("keys_directory", str(keys), group="bus")
+        return rpcapi.Bus(Identity(conf, Process.AGENT, ToldKeys, "vp1"))

@@ -10,6 +10,8 @@ from oslo_db import exception as db_exception
 
 from nova_vp import wire
 from nova_vp.db.report_store import NewReport
+from nova_vp.signing.senders import Process
+from tests.identities import call_of
 from tests.messages import report_text
 from tests.waiting import wait_until
 from vp_scheduler.ingest import jitter, service
@@ -79,7 +81,7 @@ def test_reports_of_unknown_hosts_and_malformed_ones_are_counted_not_kept() -> N
     inbox = ReportQueue()
     endpoint = ReportEndpoint(inbox, ["vp1"], clock=lambda: NOW)
     for text in (report_text("vp2"), "{", None, report_text("vp1")):
-        endpoint.report({}, text)
+        endpoint.report(call_of(host="vp2" if text and "vp2" in text else "vp1"), text)
     assert endpoint.refusals.counts == {"unwelcome": 1, "malformed": 2}
     assert inbox.take(10) == [
         NewReport("vp1", wire.MessageVersion(1, 1), "observe", NOW, report_text("vp1"))
@@ -153,10 +155,8 @@ def test_a_scheduler_that_starts_is_taught_and_told_of_the_hosts() -> None:
         teach=lambda: asked.append("teach"),
         ask_for_digests=lambda: asked.append("ask"),
     )
-    endpoint.scheduler_started({})
+    endpoint.scheduler_started(call_of(Process.NOVA_SCHEDULER, "ctl1"))
     assert asked == ["teach", "ask"]
-    endpoint.republish_profiles({})
-    assert asked == ["teach", "ask", "teach"]
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,12 @@ class KnownHosts:
             raise RejectedMessage(f"{host}: not among [vp_scheduler] known_hosts")
 
 
+def check_speaks_for_itself(sender_host: str, host: str) -> None:
+    """A host says what is true of itself, and of no other. Raises RejectedMessage."""
+    if sender_host != host:
+        raise RejectedMessage(f"{sender_host} speaks of {host}: a host speaks for itself only")
+
+
 class MessageFilter:
     """Of one endpoint."""
 

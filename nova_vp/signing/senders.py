@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The processes on the bus, their names, and which calls each of them may make."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import NamedTuple
+
+from nova_vp import wire
+
+
+class Process(StrEnum):
+    """The programs that send or listen. A private key belongs to one of them on one machine."""
+
+    AGENT = "vp-agent"
+    SCHEDULER = "vp-scheduler"
+    API = "vp-api"
+    NOVA_SCHEDULER = "nova-scheduler"
+
+
+class Sender(NamedTuple):
+    """A program on a machine. `host`: of an agent, nova-compute's host name."""
+
+    process: Process
+    host: str
+
+    def __str__(self) -> str:
+        return f"{self.process}/{self.host}"
+
+    @property
+    def answer_prefix(self) -> str:
+        """What the addresses begin with at which it waits for answers."""
+        return f"{self.process}.{self.host}."
+
+
+def sender_of(name: str) -> Sender:
+    """Of `vp-agent/HOST`. Raises ValueError."""
+    process, slash, host = name.partition("/")
+    known = ", ".join(f"{one}/HOST" for one in Process)
+    # A folder is named after it, and a column has 255 characters.
+    is_name = wire.is_host_name(host) and host not in (".", "..") and len(name) <= 255
+    if not slash or process not in set(Process) or not is_name:
+        raise ValueError(f"{name!r} names no sender: give one of {known}")
+    return Sender(Process(process), host)
+
+
+_AGENT = frozenset({Process.AGENT})
+_SCHEDULER = frozenset({Process.SCHEDULER})
+_OPERATORS = frozenset({Process.API})
+
+MAY_CALL: Mapping[str, frozenset[Process]] = {
+    "digest": _AGENT,
+    "report": _AGENT,
+    "escalate": _AGENT,
+    "profiles": _SCHEDULER,
+    "host_keys": _SCHEDULER,
+    "scheduler_started": frozenset({Process.NOVA_SCHEDULER}),
+    "set_mode": _OPERATORS,
+    "accept": _OPERATORS,
+    "undo": _OPERATORS,
+    "set_orders": _OPERATORS | _SCHEDULER,
+    "prepare_migration": _SCHEDULER,
+    "end_migration": _SCHEDULER,
+    "republish": _SCHEDULER,
+    "republish_digest": frozenset({Process.SCHEDULER, Process.NOVA_SCHEDULER}),
+    "answer": frozenset({Process.AGENT, Process.SCHEDULER}),
+}
+"""A call that is not listed here is refused, whoever signed it."""
+
+ORDERED = frozenset({"digest", "report", "escalate", "scheduler_started"})
+"""Calls that may wait in a queue while their receiver starts, and whose repetition changes
+nothing: the first two carry (epoch, sequence), of which the newest wins, the third an id that the
+ledger knows, the last only asks."""

@@ -1,0 +1,369 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What somebody can do who has broken into one compute host: its account, its key, its queues.
+
+Everything over a real RabbitMQ, with accounts and keys as `vp-manage credentials` makes them.
+"""
+
+import contextlib
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import amqp
+import oslo_messaging
+import pytest
+from oslo_config import cfg
+
+from nova_vp import conf as options
+from nova_vp import rpcapi, rpcserver, wire
+from nova_vp.answers import open_asking_bus
+from nova_vp.cmd import manage
+from nova_vp.conf import database
+from nova_vp.core.types.policy import Mode
+from nova_vp.db.bus_keys import BusKeyStore, StoredKeys
+from nova_vp.db.report_store import ReportStore
+from nova_vp.signing.envelope import Signer
+from nova_vp.signing.identity import Identity, trusted_keys
+from nova_vp.signing.keyring import (
+    FirstKnown,
+    ToldKeys,
+    new_private_key,
+    public_text,
+    read_private_key,
+)
+from nova_vp.signing.senders import Process, Sender
+from tests.messages import NothingToSay, digest_text, escalation_text, report_text
+from tests.rabbitmq import RabbitMQ
+from tests.waiting import wait_until
+from vp_agent.commands import UnknownAction
+from vp_agent.loop.command_server import CommandServer
+from vp_scheduler.ingest.service import Service
+from vp_scheduler.placement.host_view import HostView
+from vp_scheduler.placement.listener import DigestListener
+
+# oslo.messaging leaves its sockets to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+ESCALATION = "99999999-9999-5999-8999-999999999999"
+
+
+class Site:
+    """Controller ctl1 and hosts vp1 to vp3, each with its files and nothing else."""
+
+    def __init__(self, folder: Path, rabbitmq: RabbitMQ, database_url: str) -> None:
+        self._rabbitmq = rabbitmq
+        self._made = folder / "made"
+        file = folder / "nova-vp.conf"
+        file.write_text(f"[database]\nconnection = {database_url}\n")
+        hosts = ("--host=vp1", "--host=vp2", "--host=vp3", "--controller=ctl1")
+        argv = (f"--broker={rabbitmq.url_of('')}".replace("@", ""), f"--directory={self._made}")
+        arguments = [f"--config-file={file}", "credentials", "create", *argv, *hosts]
+        assert manage.main(arguments) == 0
+        rabbitmq.import_definitions(self._made / "rabbitmq.json")
+        self.database_url = database_url
+
+    def conf(self, process: Process, host: str) -> cfg.ConfigOpts:
+        """What is in the files of that program."""
+        conf = cfg.ConfigOpts()
+        options.register_all(conf)
+        database.register_opts(conf)
+        conf(["--config-file", str(self._made / host / f"{process}.conf")])
+        conf.set_override("keys_directory", str(self._made / host / "keys"), group="bus")
+        if process in (Process.SCHEDULER, Process.API):
+            conf.set_override("connection", self.database_url, group="database")
+        return conf
+
+    def identity(self, process: Process, host: str = "ctl1") -> Identity:
+        conf = self.conf(process, host)
+        if process in (Process.SCHEDULER, Process.API):
+            return Identity(conf, process, lambda: StoredKeys(BusKeyStore(conf)), host)
+        return Identity(conf, process, lambda: trusted_keys(conf), host)
+
+    def account(self, process: Process, host: str) -> tuple[str, str]:
+        url = oslo_messaging.TransportURL.parse(
+            self.conf(process, host), self.conf(process, host).bus.transport_url
+        )
+        return url.hosts[0].username, url.hosts[0].password
+
+    def connect(self, process: Process, host: str) -> amqp.Connection:
+        user, password = self.account(process, host)
+        connection = amqp.Connection(
+            f"127.0.0.1:{self._rabbitmq.port}", userid=user, password=password
+        )
+        connection.connect()
+        return connection
+
+
+class Commands:
+    """An agent's; it remembers what it obeyed."""
+
+    def __init__(self) -> None:
+        self.modes: list[Mode] = []
+
+    def set_mode(self, mode: Mode) -> None:
+        self.modes.append(mode)
+
+    def accept(self, action_id: str) -> None:
+        raise UnknownAction(f"no proposal {action_id}")
+
+
+class Ledger:
+    """Implements `rpcapi.EscalationAPI`'s other end, with the check that the real one has."""
+
+    def __init__(self) -> None:
+        self.hosts: list[str] = []
+
+    def escalate(self, call: Any, text: str) -> None:
+        self.hosts.append(call.sender.host)
+
+
+@pytest.fixture(scope="module")
+def site(rabbitmq: RabbitMQ, tmp_path_factory: pytest.TempPathFactory, synced_file: Path) -> Site:
+    folder = tmp_path_factory.mktemp("site")
+    copy = folder / "store.sqlite"
+    copy.write_bytes(synced_file.read_bytes())
+    return Site(folder, rabbitmq, f"sqlite:///{copy}")
+
+
+@pytest.fixture(scope="module")
+def cloud(site: Site) -> Iterator[SimpleNamespace]:
+    """All that is there for an attacker to harm: everybody with their own account."""
+    scheduler = site.identity(Process.SCHEDULER)
+    store, ledger, commands = ReportStore(scheduler.conf), Ledger(), Commands()
+    service = Service(scheduler, store)
+    where = rpcapi.target(wire.ESCALATION_TOPIC, server="vp-scheduler")
+    escalations = rpcserver.BackgroundServer(scheduler, where, [ledger])
+    nova = site.identity(Process.NOVA_SCHEDULER)
+    told, view = ToldKeys(), HostView(180.0)
+    conf = nova.conf
+    keyring = Identity(
+        conf, Process.NOVA_SCHEDULER, lambda: FirstKnown(trusted_keys(conf), told), "ctl1"
+    )
+    listener = DigestListener(keyring, view, told)
+    agent = CommandServer(site.identity(Process.AGENT, "vp2"), commands, NothingToSay())
+    for one in (service, escalations, listener, agent):
+        one.start()
+    wait_until(
+        lambda: service.is_listening and escalations.is_ready and agent.is_listening, "all", 60
+    )
+    api = open_asking_bus(site.identity(Process.API))
+    yield SimpleNamespace(
+        store=store,
+        ledger=ledger,
+        modes=commands.modes,
+        view=view,
+        service=service,
+        api=rpcapi.AgentAPI(api),
+        refusals=lambda: listener._endpoint.refusals.counts.total(),
+    )
+    api.close()
+    agent.close()
+    listener.stop(0.1)
+    escalations.stop(0.1)
+    service.stop(0.1)
+
+
+def as_host(site: Site, host: str = "vp1") -> rpcapi.Bus:
+    return open_asking_bus(site.identity(Process.AGENT, host))
+
+
+def test_everybody_can_do_their_work_with_their_account(site: Site, cloud: SimpleNamespace) -> None:
+    """Otherwise what is refused below would show nothing."""
+    with closing(as_host(site)) as bus:
+
+        def is_known() -> bool:
+            rpcapi.DigestAPI(bus).digest(digest_text("vp1", order=(1, time.monotonic_ns())))
+            return cloud.view.get("vp1") is not None
+
+        wait_until(is_known, "the digest of vp1")
+        rpcapi.ReportAPI(bus).report(report_text("vp1"))
+        wait_until(lambda: cloud.store.get_host("vp1"), "the report of vp1")
+        rpcapi.EscalationAPI(bus).escalate(escalation_text(ESCALATION, "vp1"))
+        assert cloud.ledger.hosts == ["vp1"]
+    cloud.api.set_mode("vp2", "advise")
+    assert cloud.modes == [Mode.ADVISE]
+    with pytest.raises(UnknownAction, match="no proposal a9"):
+        cloud.api.accept("vp2", "a9")
+
+
+def publish(exchange: str, key: str) -> Callable[[amqp.Channel], object]:
+    return lambda channel: channel.basic_publish(amqp.Message("{}"), exchange, key)
+
+
+def consume(queue: str) -> Callable[[amqp.Channel], object]:
+    return lambda channel: channel.basic_get(queue)
+
+
+def bind(queue: str, exchange: str, key: str = "") -> Callable[[amqp.Channel], object]:
+    def bound(channel: amqp.Channel) -> None:
+        channel.queue_declare(queue, auto_delete=False)
+        channel.queue_bind(queue, exchange, key)
+
+    return bound
+
+
+OWN = f"vp_answer.vp-agent.vp1.{'0' * 32}"
+TRIED_AT_THE_BROKER = {
+    "order to another host": publish("nova_vp", "vp_agent.vp2"),
+    "order to all hosts": publish("vp_agent_fanout", ""),
+    "message past the exchanges": publish("", "vp_agent.vp2"),
+    "answer in the name of a host": publish("nova_vp", "vp_answer.vp-agent.vp2.x"),
+    "read another host's orders": consume("vp_agent.vp2"),
+    "read reports": consume("vp_report"),
+    "read escalations": consume("vp_escalation"),
+    "listen to reports": bind(OWN, "nova_vp", "vp_report"),
+    "listen to another host's orders": bind(OWN, "nova_vp", "vp_agent.vp2"),
+    "listen to digests": bind(OWN, "vp_digest_fanout"),
+    "a queue of no name of its own": bind("stolen", "nova_vp", "vp_agent.vp1"),
+    "delete another host's queue": lambda channel: channel.queue_delete("vp_agent.vp2"),
+    "delete the reports": lambda channel: channel.queue_purge("vp_report"),
+}
+
+
+def attempt(connection: amqp.Connection, what: Callable[[amqp.Channel], object]) -> None:
+    channel = connection.channel()
+    what(channel)
+    # A publish is answered with the next call.
+    channel.queue_declare(OWN, auto_delete=False)
+
+
+@pytest.mark.parametrize("what", TRIED_AT_THE_BROKER)
+def test_the_broker_refuses(site: Site, cloud: SimpleNamespace, what: str) -> None:
+    connection = site.connect(Process.AGENT, "vp1")
+    with contextlib.suppress(OSError, amqp.AMQPError):
+        connection.channel()  # So that the refusal is not of the first channel.
+    with pytest.raises(amqp.AccessRefused):
+        attempt(connection, TRIED_AT_THE_BROKER[what])
+    with contextlib.suppress(OSError, amqp.AMQPError):
+        connection.close()
+
+
+def test_an_account_of_nobody_is_not_let_in(site: Site, rabbitmq: RabbitMQ) -> None:
+    connection = amqp.Connection(f"127.0.0.1:{rabbitmq.port}", userid="nova-vp", password="x")
+    with pytest.raises(amqp.AMQPError):
+        connection.connect()
+
+
+def all_as_before(cloud: SimpleNamespace, send: Callable[[], None]) -> None:
+    """What is sent has no effect by the time at which what is sent after it has had its."""
+    before = cloud.modes[:], cloud.ledger.hosts[:], cloud.view.get("vp2"), cloud.store.list_heads()
+    send()
+    after = cloud.modes[:], cloud.ledger.hosts[:], cloud.view.get("vp2"), cloud.store.list_heads()
+    assert [head.host for head in after[3]] == [head.host for head in before[3]]
+    assert after[:3] == before[:3]
+
+
+def test_a_host_speaks_for_itself_only(site: Site, cloud: SimpleNamespace) -> None:
+    def lie() -> None:
+        with closing(as_host(site)) as bus:
+            refused, seen = cloud.service.endpoint.refusals.counts, cloud.refusals()
+            before = refused["unwelcome"]
+            rpcapi.DigestAPI(bus).digest(digest_text("vp2"))
+            rpcapi.ReportAPI(bus).report(report_text("vp2"))
+            wait_until(lambda: refused["unwelcome"] > before, "the report to be refused")
+            wait_until(lambda: cloud.refusals() > seen, "the digest to be refused")
+
+    all_as_before(cloud, lie)
+
+
+class Sent:
+    """What is put on the bus without oslo.messaging, with the account of that program."""
+
+    def __init__(self, site: Site, process: Process, host: str) -> None:
+        self._site, self._process, self._host = site, process, host
+
+    def __call__(self, topic: str, server: str, text: str, signature: str) -> None:
+        message = {
+            "method": "deliver",
+            "version": rpcapi.VERSION,
+            "args": {"text": text, "signature": signature},
+            "_unique_id": f"{time.monotonic_ns():032x}",
+            "_timeout": None,
+        }
+        body = json.dumps({"oslo.version": "2.0", "oslo.message": json.dumps(message)})
+        with closing(self._site.connect(self._process, self._host)) as connection:
+            connection.channel().basic_publish(
+                amqp.Message(body, content_type="application/json", content_encoding="utf-8"),
+                "nova_vp",
+                f"{topic}.{server}" if server else topic,
+            )
+
+
+def refused_as(caplog: pytest.LogCaptureFixture, words: str) -> None:
+    wait_until(lambda: words in caplog.text, words)
+
+
+@pytest.fixture
+def every_refusal(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """Also those between the first, the tenth and the hundredth are told."""
+    monkeypatch.setattr(
+        "nova_vp.message_filter.MessageFilter.note",
+        lambda self, kind, what, exc, level=0: logging.getLogger("refused").warning("%s", exc),
+    )
+
+
+@pytest.mark.usefixtures("every_refusal")
+def test_orders_with_stolen_broker_rights_are_not_believed(
+    site: Site, cloud: SimpleNamespace, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Even who has vp-api's account, but not its key, is not obeyed; nor is an order of vp-api to
+    another host, nor one that has come before, nor one under a key that is not in use."""
+    send = Sent(site, Process.API, "ctl1")
+    api = Signer(Sender(Process.API, "ctl1"), site.identity(Process.API).signer._key)
+    host = site.identity(Process.AGENT, "vp1").signer
+    order = ("set_mode", {"mode": "enforce"})
+
+    def try_it(words: str, text: str, signature: str) -> None:
+        all_as_before(
+            cloud, lambda: (send("vp_agent", "vp2", text, signature), refused_as(caplog, words))
+        )
+
+    thief = Signer(api.sender, host._key)
+    try_it("fits none of its keys", *thief.seal("vp_agent.vp2", *order))
+    try_it("may not call set_mode", *host.seal("vp_agent.vp2", *order))
+    try_it("is for vp_agent.vp1", *api.seal("vp_agent.vp1", *order))
+    unknown = Signer(Sender(Process.API, "ctl9"), new_private_key())
+    try_it("no key of vp-api/ctl9 is in use", *unknown.seal("vp_agent.vp2", *order))
+    late = Signer(api.sender, api._key, lambda: time.time() - 181)
+    try_it("is that clock right", *late.seal("vp_agent.vp2", *order))
+    good = api.seal("vp_agent.vp2", *order)
+    obeyed = len(cloud.modes)
+    send("vp_agent", "vp2", *good)
+    wait_until(lambda: len(cloud.modes) == obeyed + 1, "a true order to be obeyed")
+    try_it("has come before", *good)
+
+
+@pytest.mark.usefixtures("every_refusal")
+def test_a_removed_host_and_its_retired_key_change_nothing(
+    site: Site, cloud: SimpleNamespace, caplog: pytest.LogCaptureFixture
+) -> None:
+    keys = BusKeyStore(site.conf(Process.SCHEDULER, "ctl1"))
+    vp3 = Sender(Process.AGENT, "vp3")
+    with closing(as_host(site, "vp3")) as bus:
+        rpcapi.ReportAPI(bus).report(report_text("vp3"))
+        wait_until(lambda: cloud.store.get_host("vp3"), "its report, while it is one of ours")
+        assert keys.retire(vp3, datetime.now(UTC)) == 1
+
+        def is_refused() -> bool:
+            rpcapi.ReportAPI(bus).report(report_text("vp3", (1, 1)))
+            rpcapi.DigestAPI(bus).digest(digest_text("vp3", order=(1, time.monotonic_ns())))
+            return caplog.text.count("no key of vp-agent/vp3 is in use") >= 2
+
+        wait_until(is_refused, "its messages to be refused", 40)
+        cloud.store.forget_host("vp3")
+        refused = caplog.text.count("no key of vp-agent/vp3")
+        rpcapi.ReportAPI(bus).report(report_text("vp3", (9, 9)))
+        wait_until(lambda: caplog.text.count("no key of vp-agent/vp3") > refused, "one more")
+    stored = cloud.store.get_host("vp3")
+    assert stored is None or stored.epoch == 1, "what was believed may still have been on its way"
+
+
+def test_the_key_of_a_host_is_its_own(site: Site) -> None:
+    texts = {public_text(read_private_key(path).public_key()) for path in site._made.rglob("*.pem")}
+    assert len(texts) == 6

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`vp-manage credentials` on SQLite, MariaDB and PostgreSQL: made, listed, rotated, retired."""
+
+import json
+import os
+import stat
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from oslo_config import cfg
+
+from nova_vp.cmd import manage
+from nova_vp.db.bus_keys import READ_EVERY_S, RETRY_S, BusKeyStore, StoredKeys
+from nova_vp.db.report_store import ReportStore
+from nova_vp.signing.keyring import new_private_key, public_text, read_private_key, read_trusted
+from nova_vp.signing.senders import Process, Sender
+from tests.contract.services.test_history import Clock
+
+BROKER = "--broker=rabbit://controller:5672/nova-vp"
+VP1 = Sender(Process.AGENT, "vp1")
+CTL1 = tuple(
+    Sender(one, "ctl1") for one in (Process.SCHEDULER, Process.API, Process.NOVA_SCHEDULER)
+)
+
+
+def run(conf: cfg.ConfigOpts, *argv: str) -> int:
+    files = (f"--config-file={file}" for file in conf.config_file)
+    return manage.main([*files, "credentials", *argv])
+
+
+def create(conf: cfg.ConfigOpts, folder: Path, *argv: str) -> int:
+    return run(conf, "create", BROKER, f"--directory={folder}", *argv)
+
+
+@pytest.fixture
+def made(database_conf: cfg.ConfigOpts, tmp_path: Path) -> Path:
+    folder = tmp_path / "made"
+    assert create(database_conf, folder, "--host=vp1", "--host=vp2", "--controller=ctl1") == 0
+    return folder
+
+
+def test_every_machine_gets_its_files_and_no_other(
+    made: Path, database_conf: cfg.ConfigOpts
+) -> None:
+    files = {str(path.relative_to(made)) for path in made.rglob("*") if path.is_file()}
+    assert files == {
+        "rabbitmq.json",
+        *(f"{host}/vp-agent.conf" for host in ("vp1", "vp2")),
+        *(f"{host}/keys/{name}" for host in ("vp1", "vp2") for name in ("vp-agent.pem", "trusted")),
+        "ctl1/keys/trusted",
+        *(f"ctl1/{one.process}.conf" for one in CTL1),
+        *(f"ctl1/keys/{one.process}.pem" for one in CTL1),
+    }
+    for path in map(made.joinpath, files):
+        assert not stat.S_IMODE(path.stat().st_mode) & 0o007, path
+    trusted = read_trusted(made / "vp1" / "keys" / "trusted")
+    assert set(trusted) == set(CTL1)
+    for sender in CTL1:
+        [public] = trusted[sender]
+        private = read_private_key(made / "ctl1" / "keys" / f"{sender.process}.pem")
+        assert private.public_key() == public
+    in_use = dict(BusKeyStore(database_conf).in_use())
+    assert set(in_use) == {VP1, Sender(Process.AGENT, "vp2"), *CTL1}
+    private = read_private_key(made / "vp1" / "keys" / "vp-agent.pem")
+    assert in_use[VP1] == public_text(private.public_key())
+
+
+def test_the_account_of_a_file_is_in_the_definitions(made: Path) -> None:
+    told = json.loads((made / "rabbitmq.json").read_text())
+    users = {user["name"]: user["password"] for user in told["users"]}
+    assert set(users) == {
+        "nova-vp.vp-agent.vp1",
+        "nova-vp.vp-agent.vp2",
+        *(f"nova-vp.{one.process}.ctl1" for one in CTL1),
+    }
+    text = (made / "vp1" / "vp-agent.conf").read_text()
+    account = f"nova-vp.vp-agent.vp1:{users['nova-vp.vp-agent.vp1']}"
+    assert f"transport_url = rabbit://{account}@controller:5672/nova-vp\n" in text
+    assert {one["vhost"] for one in told["permissions"]} == {"nova-vp"}
+    assert len(set(users.values())) == len(users)
+
+
+def test_what_is_there_is_never_overwritten(
+    made: Path, database_conf: cfg.ConfigOpts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = BusKeyStore(database_conf).list_all()
+    assert create(database_conf, made, "--host=vp3") == 1
+    assert f"{made} is not empty" in capsys.readouterr().out
+    assert BusKeyStore(database_conf).list_all() == before
+
+
+@pytest.mark.parametrize(
+    ("argv", "because"),
+    [
+        ([], "give at least one --host or --controller"),
+        (["--host=a b"], "names no sender"),
+        (["--host=../../etc"], "names no sender"),
+        (["--host=."], "names no sender"),
+        (["--controller="], "names no sender"),
+    ],
+)
+def test_names_that_cannot_be(
+    database_conf: cfg.ConfigOpts,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    argv: list[str],
+    because: str,
+) -> None:
+    assert create(database_conf, tmp_path / "made", *argv) == 1
+    assert because in capsys.readouterr().out
+    assert BusKeyStore(database_conf).list_all() == []
+
+
+@pytest.mark.parametrize(
+    "broker", ["amqp://controller/", "rabbit://u:p@controller/", "controller", "rabbit:///x"]
+)
+def test_brokers_that_cannot_be(
+    database_conf: cfg.ConfigOpts, tmp_path: Path, capsys: pytest.CaptureFixture[str], broker: str
+) -> None:
+    with pytest.raises(SystemExit):
+        run(database_conf, "create", f"--broker={broker}", f"--directory={tmp_path}/x", "--host=a")
+    assert "give it as rabbit://HOST:5672/VHOST" in capsys.readouterr().err
+
+
+def test_a_key_is_rotated_and_the_former_one_retired(
+    made: Path, database_conf: cfg.ConfigOpts, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = BusKeyStore(database_conf)
+    [former] = [text for sender, text in store.in_use() if sender == VP1]
+    # Of two keys made in the same second neither is the newer.
+    store.add([(VP1, former)], datetime(2026, 1, 1, tzinfo=UTC))
+    assert create(database_conf, tmp_path / "again", "--host=vp1") == 0
+    assert f"import_definitions {tmp_path}/again/rabbitmq.json" in capsys.readouterr().out
+    in_use = [text for sender, text in store.in_use() if sender == VP1]
+    assert former in in_use
+    assert len(in_use) == 2
+    assert run(database_conf, "retire", "vp-agent/vp1", "--but-newest") == 0
+    private = read_private_key(tmp_path / "again" / "vp1" / "keys" / "vp-agent.pem")
+    in_use = [text for sender, text in store.in_use() if sender == VP1]
+    assert in_use == [public_text(private.public_key())]
+    assert run(database_conf, "retire", "vp-agent/vp1") == 0
+    assert "rabbitmqctl delete_user nova-vp.vp-agent.vp1" in capsys.readouterr().out
+    assert run(database_conf, "retire", "vp-agent/vp1") == 1
+    store.add([(VP1, former)], datetime.now(UTC))
+    assert VP1 not in dict(store.in_use()), "what was retired does not come back"
+
+
+def test_keys_are_listed(
+    made: Path, database_conf: cfg.ConfigOpts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(database_conf, "retire", "vp-agent/vp2")
+    capsys.readouterr()
+    run(database_conf, "list", "-f", "json")
+    told = json.loads(capsys.readouterr().out)
+    assert [one["sender"] for one in told if one["retired_at"]] == ["vp-agent/vp2"]
+    assert len(told) == 5
+    run(database_conf, "list")
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 5
+    assert max(map(len, lines)) <= 100
+    run(database_conf, "trusted")
+    assert "vp-agent" not in capsys.readouterr().out
+    run(database_conf, "trusted", "--all")
+    assert "vp-agent/vp1" in capsys.readouterr().out
+
+
+def test_a_host_that_is_forgotten_is_no_longer_believed(
+    made: Path, database_conf: cfg.ConfigOpts, store: ReportStore
+) -> None:
+    Clock(store).save(host="vp1")
+    files = (f"--config-file={file}" for file in database_conf.config_file)
+    assert manage.main([*files, "host", "forget", "vp1"]) == 0
+    assert VP1 not in dict(BusKeyStore(database_conf).in_use())
+
+
+class HandClock:
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def test_a_listener_follows_the_database(database_conf: cfg.ConfigOpts) -> None:
+    store, clock = BusKeyStore(database_conf), HandClock()
+    ring = StoredKeys(store, clock)
+    assert not ring.of(VP1)
+    store.add([(VP1, public_text(new_private_key().public_key()))], datetime.now(UTC))
+    clock.now_s += RETRY_S
+    assert len(ring.of(VP1)) == 1
+    store.retire(VP1, datetime.now(UTC))
+    clock.now_s += READ_EVERY_S
+    assert not ring.of(VP1)
+
+
+def test_without_its_database_a_listener_believes_whom_it_knew(tmp_path: Path) -> None:
+    from tests.synced import make_file
+
+    path = tmp_path / "store.sqlite"
+    make_file(path)
+    file = tmp_path / "nova-vp.conf"
+    file.write_text(f"[database]\nconnection = sqlite:///{path}\n")
+    conf = cfg.ConfigOpts()
+    conf(["--config-file", str(file)])
+    store, clock = BusKeyStore(conf), HandClock()
+    store.add([(VP1, public_text(new_private_key().public_key()))], datetime.now(UTC))
+    ring = StoredKeys(store, clock)
+    assert len(ring.of(VP1)) == 1
+    os.truncate(path, 0)
+    clock.now_s += READ_EVERY_S
+    assert len(ring.of(VP1)) == 1
