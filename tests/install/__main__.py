@@ -8,7 +8,7 @@ shows. What goes into Nova's own processes is the lab's to test.
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -35,11 +35,14 @@ Did = tuple[int, str]
 
 
 class Follower:
-    """Somebody who types what the guide says into one machine."""
+    """Somebody who types what the guide says into one machine, and reaches the others from it."""
 
-    def __init__(self, machine: Machine, systemd: Systemd) -> None:
+    def __init__(
+        self, machine: Machine, systemd: Systemd, others: "Mapping[str, Follower]"
+    ) -> None:
         self._machine = machine
         self._systemd = systemd
+        self._others = others
 
     def follow(self, step: Command | File) -> None:
         if isinstance(step, File):
@@ -59,6 +62,14 @@ class Follower:
             time.sleep(1)
 
     def _type(self, step: Command) -> Did:
+        program, *words = step.text.split()
+        if program == "ssh":
+            return self._others[words[0]]._type(Command(" ".join(words[1:]), step.is_root))
+        if program == "scp":
+            _, source, target = words
+            name, _, path = target.partition(":")
+            self._machine.copy(source, self._others[name]._machine, path)
+            return 0, ""
         if step.text.startswith("systemctl"):
             return self._systemd.ask(step.text)
         text = step.text
@@ -83,7 +94,7 @@ def main() -> int:
             machine = Machine(name, folder, network)
             systemd = Systemd(machine, log)
             stack.callback(machine.close)
-            followers[name] = Follower(machine, systemd)
+            followers[name] = Follower(machine, systemd, followers)
             if name == "controller":
                 cloud.give_services(machine, systemd)
             else:
