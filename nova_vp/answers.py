@@ -27,8 +27,10 @@ LOG = logging.getLogger(__name__)
 OPEN_TIMEOUT_S = 10
 """Before the first call of a process, to be let in by the broker."""
 CLOSE_TIMEOUT_S = 1.0
-REMOTE_EXCEPTIONS = ("builtins", "nova_vp.wire", "vp_agent.commands")
+REMOTE_EXCEPTIONS = ("nova_vp.wire", "vp_agent.commands")
 """Modules whose exceptions cross to their caller as what they are."""
+BUILT_IN = {f"builtins.{kind.__name__}": kind for kind in (ValueError, OSError)}
+"""As those do."""
 
 
 class _Waiting(NamedTuple):
@@ -121,11 +123,13 @@ def _exception(error: Any, why: str) -> Exception:
     that all others are."""
     remote: Exception = oslo_messaging.RemoteError(str(error), why)
     module, _, name = str(error).rpartition(".")
+    kind: object = BUILT_IN.get(str(error))
     if module in REMOTE_EXCEPTIONS:
         with contextlib.suppress(ImportError):
             kind = getattr(importlib.import_module(module), name, None)
-            if isinstance(kind, type) and issubclass(kind, Exception):
-                raised = kind(why)
-                raised.__cause__ = remote
-                return raised
+    if isinstance(kind, type) and issubclass(kind, Exception):
+        with contextlib.suppress(TypeError):  # One that is made of more than a text.
+            raised = kind(why)
+            raised.__cause__ = remote
+            return raised
     return remote

@@ -325,7 +325,7 @@ class _Client:
         )
 
     def _send(self, method: str, arguments: Mapping[str, Any], **about: str) -> None:
-        text, signature = self._bus.identity.signer.seal(
+        sealed = self._bus.identity.signer.seal(
             recipient(self._topic, self._where.get("server")),
             method,
             arguments,
@@ -333,7 +333,7 @@ class _Client:
             **about,
         )
         with _in_our_words():
-            self._client.cast({}, "deliver", text=text, signature=signature)
+            self._client.cast({}, "deliver", **sealed._asdict())
 
 
 def recipient(topic: str, server: str | None = None) -> str:

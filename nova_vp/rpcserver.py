@@ -5,13 +5,13 @@ Endpoints live where they serve, what is sent in `rpcapi.py`. A call gets to an 
 its signature proves that its sender may make it: see `nova_vp.signing`.
 """
 
+import inspect
 import logging
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import oslo_messaging
-from oslo_config import cfg
 
 from nova_vp.message_filter import MessageFilter
 from nova_vp.rpcapi import VERSION, AnswerAPI, Bus, recipient
@@ -21,8 +21,8 @@ from nova_vp.signing.identity import Identity
 LOG = logging.getLogger(__name__)
 
 STOP_TIMEOUT_S = 5.0
-KEYS_EVERY_S = 10.0
-"""While there are no keys to sign or check with."""
+AGAIN_S = 10.0
+"""While there are no keys to sign or check with, or the broker does not let us listen."""
 MOST_TEXT = 4096
 """Of why a call failed, as its answer tells it."""
 
@@ -45,9 +45,11 @@ class _Delivery:
         self._answers = answers
         self._refusals = MessageFilter()
 
-    def deliver(self, context: Any, text: Any = None, signature: Any = None) -> None:
+    def deliver(
+        self, context: Any, sender: Any = None, text: Any = None, signature: Any = None
+    ) -> None:
         try:
-            call = self._verifier.open(text, signature, self._recipients)
+            call = self._verifier.open(sender, text, signature, self._recipients)
             answer = self._do(call)
         except Refused as exc:
             self._refusals.note("unproven", "calls", exc)
@@ -62,6 +64,10 @@ class _Delivery:
         )
         if method is None:
             raise Refused(f"{call.sender}: nothing here has a method {call.method}")
+        try:
+            inspect.signature(method).bind(call, **call.arguments)
+        except TypeError as exc:
+            raise Refused(f"{call.sender}: {call.method}: {exc}") from exc
         try:
             return {"of": call.id, "result": method(call, **call.arguments)}
         except oslo_messaging.ExpectedException as exc:
@@ -110,12 +116,11 @@ class BackgroundServer:
         threading.Thread(target=self._run, name=f"open-{self._where.topic}", daemon=True).start()
 
     def _run(self) -> None:
-        bus = self._open()
-        if bus is None:
+        started = self._start()
+        if started is None:
             return
+        bus, server = started
         transport = bus.transport
-        server = oslo_messaging.get_rpc_server(transport, self._where, [self._delivery(bus)])
-        server.start(override_pool_size=self._threads)
         with self._lock:
             if self._stopped.is_set():
                 _end(server, transport)
@@ -127,18 +132,26 @@ class BackgroundServer:
         finally:
             self._has_asked.set()
 
-    def _open(self) -> Bus | None:
-        """When the keys are there; None: stopped before."""
+    def _start(self) -> tuple[Bus, oslo_messaging.MessageHandlingServer] | None:
+        """When the keys are there and the broker lets us listen; None: stopped before."""
         is_told = False
         while not self._stopped.is_set():
+            bus: Bus | None = None
             try:
                 self._identity.check()
-                return Bus(self._identity)
-            except cfg.Error as exc:
+                bus = Bus(self._identity)
+                delivery = self._delivery(bus)
+                server = oslo_messaging.get_rpc_server(bus.transport, self._where, [delivery])
+                server.start(override_pool_size=self._threads)
+                return bus, server
+            # Whatever oslo.messaging and kombu raise where the broker refuses to let us listen.
+            except Exception as exc:
                 if not is_told:
                     LOG.error("nothing is heard on %s: %s", self._where.topic, exc)
                 is_told = True
-            self._stopped.wait(KEYS_EVERY_S)
+                if bus is not None:
+                    bus.transport.cleanup()
+            self._stopped.wait(AGAIN_S)
         return None
 
     def _delivery(self, bus: Bus) -> _Delivery:

@@ -30,7 +30,9 @@ from nova_vp.signing.keyring import (
 from nova_vp.signing.senders import Process, Sender
 
 
-def write_keys(folder: Path, senders: Iterable[Sender] = ()) -> Path:
+def write_keys(
+    folder: Path, senders: Iterable[Sender] = (Sender(Process.SCHEDULER, "ctl1"),)
+) -> Path:
     """A folder as `[bus] keys_directory` names it, with one key for all programs. `senders`:
     those that are trusted with it."""
     folder.mkdir(exist_ok=True)

@@ -8,12 +8,13 @@ import argparse
 import json
 import os
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from oslo_config import cfg
 
 from nova_vp.db.bus_keys import BusKey, BusKeyStore
@@ -92,9 +93,13 @@ def add_commands(credentials: argparse.ArgumentParser) -> None:
 
 def _broker(text: str) -> str:
     url = urlsplit(text)
-    if url.scheme != "rabbit" or not url.hostname or url.username or url.query:
+    try:
+        is_address = bool(url.hostname) and url.port != 0 and "," not in url.netloc
+    except ValueError:
+        is_address = False
+    if url.scheme != "rabbit" or not is_address or url.username or url.query:
         raise argparse.ArgumentTypeError(
-            "give it as rabbit://HOST:5672/VHOST, without user and password"
+            "give it as rabbit://HOST:5672/VHOST, one host, without user and password"
         )
     return text
 
@@ -116,16 +121,13 @@ def _create(conf: cfg.ConfigOpts) -> int:
         return 1
     keys = {sender: new_private_key() for sender in senders}
     public = [(sender, public_text(key.public_key())) for sender, key in keys.items()]
-    passwords = {sender: secrets.token_urlsafe(24) for sender in senders}
     store = BusKeyStore(conf)
     in_use = store.in_use()
-    for sender, key in keys.items():
-        place = folder / sender.host
-        _write(private_key_file(place / "keys", sender.process), private_text(key))
-        _write(place / "keys" / TRUSTED, _trusted([*in_use, *public]).encode())
-        _write(place / f"{sender.process}.conf", _file(given.broker, sender, passwords[sender]))
-    accounts = definitions(passwords, urlsplit(given.broker).path.strip("/") or "/")
-    _write(folder / ACCOUNTS, json.dumps(accounts, indent=2).encode())
+    try:
+        _write_all(folder, keys, _trusted([*in_use, *public]), given.broker)
+    except OSError as exc:
+        print(f"vp-manage: {exc}; no key was registered: delete {folder}, and try again")
+        return 1
     # Last: a key whose file could not be written is known to nobody.
     store.add(public, datetime.now(UTC))
     print(
@@ -143,12 +145,28 @@ def _create(conf: cfg.ConfigOpts) -> int:
     return 0
 
 
+def _write_all(
+    folder: Path, keys: Mapping[Sender, Ed25519PrivateKey], trusted: str, broker: str
+) -> None:
+    """Raises OSError."""
+    passwords = {sender: secrets.token_urlsafe(24) for sender in keys}
+    for sender, key in keys.items():
+        place = folder / sender.host
+        _write(private_key_file(place / "keys", sender.process), private_text(key))
+        _write(place / "keys" / TRUSTED, trusted.encode())
+        _write(place / f"{sender.process}.conf", _file(broker, sender, passwords[sender]))
+    accounts = definitions(passwords, urlsplit(broker).path.strip("/") or "/")
+    _write(folder / ACCOUNTS, json.dumps(accounts, indent=2).encode())
+
+
 def _senders(hosts: Sequence[str], controllers: Sequence[str]) -> list[Sender]:
     """Raises ValueError."""
     names = [f"{Process.AGENT}/{host}" for host in hosts]
     names += [f"{process}/{host}" for host in controllers for process in CONTROLLER]
     if not names:
         raise ValueError("give at least one --host or --controller")
+    if ACCOUNTS in (*hosts, *controllers):
+        raise ValueError(f"{ACCOUNTS} is the name of a file here, and of no host")
     return sorted({sender_of(name) for name in names})
 
 

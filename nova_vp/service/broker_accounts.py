@@ -122,4 +122,5 @@ def _use(sender: Sender) -> _Use:
 
 
 def _one_of(names: Iterable[str]) -> str:
-    return f"^({'|'.join(dict.fromkeys(names))})$"
+    # `$` would let a line feed follow.
+    return rf"\A({'|'.join(dict.fromkeys(names))})\z"

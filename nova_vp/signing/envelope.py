@@ -30,6 +30,7 @@ MOST_BYTES = 6 << 20
 """More than the largest body needs as JSON within JSON."""
 MOST_IDS = 10_000
 """Of one sender, within the time in which a call is recent."""
+MOST_NAME = 300
 _SIGNATURE_BYTES = 64
 
 
@@ -49,6 +50,15 @@ class Call(NamedTuple):
     """Of the API request that caused it; empty: none did."""
     answer_to: str
     """Where its sender waits for the answer; empty: nowhere."""
+
+
+class Sealed(NamedTuple):
+    """A call as it is sent."""
+
+    sender: str
+    """Whose key to look for; what counts is the sender in the text."""
+    text: str
+    signature: str
 
 
 class Keys(Protocol):
@@ -75,8 +85,8 @@ class Signer:
         id: str = "",
         request_id: str = "",
         answer_to: str = "",
-    ) -> tuple[str, str]:
-        """The text of a call, and its signature. `to` is a topic, or topic.server for one only.
+    ) -> Sealed:
+        """`to` is a topic, or topic.server for one only.
 
         Raises wire.BadMessage for arguments that JSON does not have.
         """
@@ -94,45 +104,60 @@ class Signer:
             text = wire.compact(call)
         except (TypeError, ValueError, RecursionError) as exc:
             raise wire.BadMessage(f"{method}: {exc}") from exc
-        return text, base64.b64encode(self._key.sign(text.encode("ascii"))).decode("ascii")
+        signature = base64.b64encode(self._key.sign(text.encode("ascii"))).decode("ascii")
+        return Sealed(str(self.sender), text, signature)
 
 
 class Verifier:
     """What one listener believes. Thread-safe."""
 
-    def __init__(self, keys: Keys, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        keys: Keys,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`monotonic`: by which ids are forgotten, so that a clock that jumps lets nothing come
+        twice."""
         self._keys = keys
         self._clock = clock
+        self._monotonic = monotonic
         self._since = clock() - BEFORE_START_S
         self._lock = threading.Lock()
         self._ids: dict[Sender, OrderedDict[str, float]] = defaultdict(OrderedDict)
 
-    def open(self, text: object, signature: object, recipients: Collection[str]) -> Call:
+    def open(
+        self, sender: object, text: object, signature: object, recipients: Collection[str]
+    ) -> Call:
         """The call, if it is what it says. `recipients`: the names of this listener.
 
-        Raises Refused.
+        Nothing is parsed before the signature is checked: who only can write to a queue must not
+        buy more time of ours than that. Raises Refused.
         """
+        claimed = _sender(sender)
+        self._check_signed(claimed, _bytes(text), signature)
         call, at = _read(text)
+        if call.sender != claimed:
+            raise Refused(f"{claimed}: it has signed a call of {call.sender}")
         if call.to not in recipients:
             raise Refused(f"{call.sender}: {call.method} is for {call.to}")
         if call.sender.process not in MAY_CALL.get(call.method, ()):
             raise Refused(f"{call.sender}: a {call.sender.process} may not call {call.method}")
-        if call.answer_to and not call.answer_to.startswith(call.sender.answer_prefix):
+        if call.answer_to and not call.sender.waits_at(call.answer_to):
             raise Refused(f"{call.sender}: it does not wait for answers at {call.answer_to}")
-        self._check_signed(call.sender, str(text), signature)
         self._check_recent(call, at)
         if call.method not in ORDERED:
-            self._check_once(call, at)
+            self._check_once(call)
         return call
 
-    def _check_signed(self, sender: Sender, text: str, signature: object) -> None:
+    def _check_signed(self, sender: Sender, signed: bytes, signature: object) -> None:
         given = _signature(signature)
         keys = self._keys.of(sender)
         if not keys:
             raise Refused(f"no key of {sender} is in use: see `vp-manage credentials list`")
         for key in keys:
             try:
-                key.verify(given, text.encode("ascii"))
+                key.verify(given, signed)
             except InvalidSignature:
                 continue
             return
@@ -148,24 +173,38 @@ class Verifier:
         if at < self._since and call.method not in ORDERED:
             raise Refused(f"{call.sender}: {call.method} was sent before this process started")
 
-    def _check_once(self, call: Call, at: float) -> None:
+    def _check_once(self, call: Call) -> None:
         with self._lock:
             ids = self._ids[call.sender]
-            while ids and next(iter(ids.values())) < self._clock() - OLDEST_S - AHEAD_S:
+            now_s = self._monotonic()
+            while ids and next(iter(ids.values())) < now_s - OLDEST_S - AHEAD_S:
                 ids.popitem(last=False)
             if call.id in ids:
                 raise Refused(f"{call.sender}: {call.method} has come before")
             if len(ids) >= MOST_IDS:
                 raise Refused(f"{call.sender}: more than {MOST_IDS} calls in {OLDEST_S:.0f} s")
-            ids[call.id] = self._clock()
+            ids[call.id] = now_s
 
 
-def _read(text: object) -> tuple[Call, float]:
+def _sender(name: object) -> Sender:
+    """Raises Refused."""
+    try:
+        return sender_of(str(name)[:MOST_NAME])
+    except ValueError as exc:
+        raise Refused(f"not a call: {exc}") from exc
+
+
+def _bytes(text: object) -> bytes:
     """Raises Refused."""
     if not isinstance(text, str) or len(text) > MOST_BYTES or not text.isascii():
         raise Refused(f"not an ASCII text of at most {MOST_BYTES} bytes")
+    return text.encode("ascii")
+
+
+def _read(text: object) -> tuple[Call, float]:
+    """Of what its sender has signed. Raises Refused."""
     try:
-        said = json.loads(text)
+        said = json.loads(str(text))
         at = float(said["at"])
         arguments = said["arguments"]
         words = [said[key] for key in ("to", "method", "id", "request_id", "answer_to")]

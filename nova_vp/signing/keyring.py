@@ -103,6 +103,10 @@ def read_trusted(path: Path) -> PublicKeys:
             found[sender] = (*found.get(sender, ()), public_key(text.strip()))
         except (ValueError, BadKey) as exc:
             raise BadKey(f"{path} line {number}: {exc}") from exc
+    if not found:  # As while somebody writes it.
+        raise BadKey(
+            f"no public keys in {path}: put what `vp-manage credentials trusted` prints there"
+        )
     return found
 
 

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The processes on the bus, their names, and which calls each of them may make."""
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
 from nova_vp import wire
+
+MOST_NAME = 200
+_UNIQUE = re.compile("[0-9a-f]{32}")
 
 
 class Process(StrEnum):
@@ -28,16 +32,20 @@ class Sender(NamedTuple):
 
     @property
     def answer_prefix(self) -> str:
-        """What the addresses begin with at which it waits for answers."""
+        """Of the addresses at which it waits for answers; a UUID's 32 digits follow."""
         return f"{self.process}.{self.host}."
+
+    def waits_at(self, address: str) -> bool:
+        prefix = self.answer_prefix
+        return address.startswith(prefix) and _UNIQUE.fullmatch(address[len(prefix) :]) is not None
 
 
 def sender_of(name: str) -> Sender:
     """Of `vp-agent/HOST`. Raises ValueError."""
     process, slash, host = name.partition("/")
     known = ", ".join(f"{one}/HOST" for one in Process)
-    # A folder is named after it, and a column has 255 characters.
-    is_name = wire.is_host_name(host) and host not in (".", "..") and len(name) <= 255
+    # A folder is named after it, and queues, whose names have 255 characters at most.
+    is_name = wire.is_host_name(host) and host not in (".", "..") and len(name) <= MOST_NAME
     if not slash or process not in set(Process) or not is_name:
         raise ValueError(f"{name!r} names no sender: give one of {known}")
     return Sender(Process(process), host)

@@ -32,7 +32,7 @@ with warnings.catch_warnings():
     objects.register_all()
 
 from nova_vp import wire
-from nova_vp.signing.envelope import Signer, Verifier
+from nova_vp.signing.envelope import Sealed, Signer, Verifier
 from nova_vp.signing.keyring import ToldKeys, new_private_key
 from nova_vp.signing.senders import Process, Sender
 from tests.bench.harness import Benchmark, Budget, Numbers, progress, run, scaled
@@ -74,7 +74,7 @@ class Fleet:
             for text in self._texts
         ]
 
-    def seal(self, digests: list[str]) -> tuple[Verifier, list[tuple[str, str]]]:
+    def seal(self, digests: list[str]) -> tuple[Verifier, list[Sealed]]:
         """As their hosts sign them, all with one key; and who believes them."""
         senders = [Sender(Process.AGENT, name) for name in self.names]
         ring = ToldKeys()

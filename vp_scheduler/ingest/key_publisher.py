@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tells nova-scheduler's processes the agents' public keys: they have no database of ours.
 
-When keys have changed, looked at every few seconds, and before hosts are asked for digests, which
-nobody could believe otherwise. Any number of vp-schedulers tell; the latest message holds.
+When keys have changed, looked at every few seconds, once a minute anyway, and before hosts are
+asked for digests, which nobody could believe otherwise. Any number of vp-schedulers tell; the
+latest message holds.
 """
 
 import logging
+import math
 import threading
 import time
 from typing import Protocol
@@ -20,6 +22,8 @@ from vp_scheduler.ingest.coalesce import Coalescer
 
 LOG = logging.getLogger(__name__)
 EVERY_S = 10.0
+REPEAT_S = 60.0
+"""What is fanned out while a scheduler does not listen is lost."""
 FAULTS = (*ERRORS, oslo_messaging.MessagingException, wire.BadMessage)
 HostKeys = list[tuple[str, str]]
 
@@ -37,6 +41,7 @@ class HostKeyPublisher:
         self._lock = threading.Lock()
         self._bus: rpcapi.Bus | None = None
         self._told: HostKeys = []
+        self._told_at_s = -math.inf
         self._is_failing = False
         self._on_change = Coalescer("keys", lambda is_asked: self._try_to_tell(False), EVERY_S)
 
@@ -64,9 +69,10 @@ class HostKeyPublisher:
     def _tell(self, is_asked: bool) -> None:
         found = self._store.in_use(Process.AGENT)
         keys = [(sender.host, text) for sender, text in found][: wire.MAX_HOST_KEYS]
-        if is_asked or keys != self._told:
+        is_old = time.monotonic() - self._told_at_s >= REPEAT_S
+        if is_asked or is_old or keys != self._told:
             if self._bus is None:
                 self._bus = rpcapi.Bus(self._identity)
             message = {"v": wire.VERSION, "sent": time.time(), "keys": keys}
             rpcapi.DigestAPI(self._bus).host_keys(wire.encode(wire.HOST_KEYS, message))
-            self._told = keys
+            self._told, self._told_at_s = keys, time.monotonic()

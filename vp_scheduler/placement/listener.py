@@ -9,6 +9,7 @@ import logging
 import random
 import socket
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +17,7 @@ import oslo_messaging
 
 from nova_vp import rpcapi, rpcserver, wire
 from nova_vp.message_filter import MessageFilter, RejectedMessage
-from nova_vp.signing.envelope import Call
+from nova_vp.signing.envelope import AHEAD_S, Call
 from nova_vp.signing.identity import Identity
 from nova_vp.signing.keyring import ToldKeys, by_sender
 from nova_vp.signing.senders import Process, Sender
@@ -49,6 +50,8 @@ class DigestEndpoint:
 
     def _take_keys(self, text: Any) -> None:
         message = wire.decode(wire.HOST_KEYS, text)
+        if message["sent"] > time.time() + AHEAD_S:
+            raise RejectedMessage("sent in the future: all later ones would be refused")
         if message["sent"] < self._keys_sent:
             raise RejectedMessage("a later message has come before")
         self._keys_sent = message["sent"]

@@ -28,7 +28,7 @@ from nova_vp.conf import database
 from nova_vp.core.types.policy import Mode
 from nova_vp.db.bus_keys import BusKeyStore, StoredKeys
 from nova_vp.db.report_store import ReportStore
-from nova_vp.signing.envelope import Signer
+from nova_vp.signing.envelope import Sealed, Signer
 from nova_vp.signing.identity import Identity, trusted_keys
 from nova_vp.signing.keyring import (
     FirstKnown,
@@ -278,11 +278,11 @@ class Sent:
     def __init__(self, site: Site, process: Process, host: str) -> None:
         self._site, self._process, self._host = site, process, host
 
-    def __call__(self, topic: str, server: str, text: str, signature: str) -> None:
+    def __call__(self, topic: str, server: str, sealed: Sealed) -> None:
         message = {
             "method": "deliver",
             "version": rpcapi.VERSION,
-            "args": {"text": text, "signature": signature},
+            "args": sealed._asdict(),
             "_unique_id": f"{time.monotonic_ns():032x}",
             "_timeout": None,
         }
@@ -319,24 +319,24 @@ def test_orders_with_stolen_broker_rights_are_not_believed(
     host = site.identity(Process.AGENT, "vp1").signer
     order = ("set_mode", {"mode": "enforce"})
 
-    def try_it(words: str, text: str, signature: str) -> None:
-        all_as_before(
-            cloud, lambda: (send("vp_agent", "vp2", text, signature), refused_as(caplog, words))
-        )
+    def try_it(words: str, sealed: Sealed) -> None:
+        all_as_before(cloud, lambda: (send("vp_agent", "vp2", sealed), refused_as(caplog, words)))
 
     thief = Signer(api.sender, host._key)
-    try_it("fits none of its keys", *thief.seal("vp_agent.vp2", *order))
-    try_it("may not call set_mode", *host.seal("vp_agent.vp2", *order))
-    try_it("is for vp_agent.vp1", *api.seal("vp_agent.vp1", *order))
+    try_it("fits none of its keys", thief.seal("vp_agent.vp2", *order))
+    scheduler = site.identity(Process.SCHEDULER).signer
+    try_it("may not call set_mode", scheduler.seal("vp_agent.vp2", *order))
+    try_it("no key of vp-agent/vp1 is in use", host.seal("vp_agent.vp2", *order))
+    try_it("is for vp_agent.vp1", api.seal("vp_agent.vp1", *order))
     unknown = Signer(Sender(Process.API, "ctl9"), new_private_key())
-    try_it("no key of vp-api/ctl9 is in use", *unknown.seal("vp_agent.vp2", *order))
+    try_it("no key of vp-api/ctl9 is in use", unknown.seal("vp_agent.vp2", *order))
     late = Signer(api.sender, api._key, lambda: time.time() - 181)
-    try_it("is that clock right", *late.seal("vp_agent.vp2", *order))
+    try_it("is that clock right", late.seal("vp_agent.vp2", *order))
     good = api.seal("vp_agent.vp2", *order)
     obeyed = len(cloud.modes)
-    send("vp_agent", "vp2", *good)
+    send("vp_agent", "vp2", good)
     wait_until(lambda: len(cloud.modes) == obeyed + 1, "a true order to be obeyed")
-    try_it("has come before", *good)
+    try_it("has come before", good)
 
 
 @pytest.mark.usefixtures("every_refusal")

@@ -98,6 +98,8 @@ def test_what_is_there_is_never_overwritten(
         (["--host=../../etc"], "names no sender"),
         (["--host=."], "names no sender"),
         (["--controller="], "names no sender"),
+        (["--host=rabbitmq.json"], "the name of a file here"),
+        (["--host=" + "x" * 200], "names no sender"),
     ],
 )
 def test_names_that_cannot_be(
@@ -113,7 +115,15 @@ def test_names_that_cannot_be(
 
 
 @pytest.mark.parametrize(
-    "broker", ["amqp://controller/", "rabbit://u:p@controller/", "controller", "rabbit:///x"]
+    "broker",
+    [
+        "amqp://controller/",
+        "rabbit://b:notaport/v",
+        "rabbit://b1:5672,b2:5672/v",
+        "rabbit://u:p@controller/",
+        "controller",
+        "rabbit:///x",
+    ],
 )
 def test_brokers_that_cannot_be(
     database_conf: cfg.ConfigOpts, tmp_path: Path, capsys: pytest.CaptureFixture[str], broker: str

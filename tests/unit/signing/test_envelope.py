@@ -9,7 +9,15 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from nova_vp.signing import envelope
-from nova_vp.signing.envelope import AHEAD_S, BEFORE_START_S, OLDEST_S, Refused, Signer, Verifier
+from nova_vp.signing.envelope import (
+    AHEAD_S,
+    BEFORE_START_S,
+    OLDEST_S,
+    Refused,
+    Sealed,
+    Signer,
+    Verifier,
+)
 from nova_vp.signing.keyring import ToldKeys, public_text
 from nova_vp.signing.senders import MAY_CALL, ORDERED, Process, Sender, sender_of
 
@@ -36,7 +44,8 @@ class World:
         self.private = {one: Ed25519PrivateKey.generate() for one in (API, VP1, VP2)}
         self.ring = ToldKeys()
         self.trust(*self.private)
-        self.agent = Verifier(self.ring, self.clock)
+        self.monotonic = Clock()
+        self.agent = Verifier(self.ring, self.clock, self.monotonic)
 
     def trust(self, *senders: Sender) -> None:
         self.ring.accept({one: (self.private[one].public_key(),) for one in senders})
@@ -44,7 +53,7 @@ class World:
     def signer(self, sender: Sender = API) -> Signer:
         return Signer(sender, self.private[sender], self.clock)
 
-    def call(self, sender: Sender = API, to: str = "vp_agent.vp1") -> tuple[str, str]:
+    def call(self, sender: Sender = API, to: str = "vp_agent.vp1") -> Sealed:
         return self.signer(sender).seal(to, "set_mode", MODE)
 
 
@@ -53,43 +62,48 @@ def world() -> World:
     return World()
 
 
-def refused(world: World, text: object, signature: object, because: str) -> None:
+def refused(world: World, sender: object, text: object, signature: object, because: str) -> None:
     with pytest.raises(Refused, match=because):
-        world.agent.open(text, signature, AGENT)
+        world.agent.open(sender, text, signature, AGENT)
+
+
+ADDRESS = f"vp-api.ctl1.{'0' * 32}"
 
 
 def test_what_was_signed_arrives(world: World) -> None:
     sealed = world.signer().seal(
-        "vp_agent.vp1", "set_mode", MODE, request_id="req-1", answer_to="vp-api.ctl1.abc"
+        "vp_agent.vp1", "set_mode", MODE, request_id="req-1", answer_to=ADDRESS
     )
     call = world.agent.open(*sealed, AGENT)
     assert (call.sender, call.method, call.arguments) == (API, "set_mode", MODE)
-    assert (call.request_id, call.answer_to) == ("req-1", "vp-api.ctl1.abc")
+    assert (call.request_id, call.answer_to) == ("req-1", ADDRESS)
 
 
 def test_somebody_else_signs_in_its_name(world: World) -> None:
-    text, _ = world.call()
+    sealed = world.call()
     for thief in (VP1, VP2):
-        forged = base64.b64encode(world.private[thief].sign(text.encode())).decode()
-        refused(world, text, forged, "vp-api/ctl1: the signature fits none of its keys")
+        forged = base64.b64encode(world.private[thief].sign(sealed.text.encode())).decode()
+        for claimed in (str(API), str(thief)):
+            because = "fits none of its keys" if claimed == str(API) else "a call of vp-api/ctl1"
+            refused(world, claimed, sealed.text, forged, because)
 
 
 @pytest.mark.parametrize("signature", [None, "", "x", 7, "A" * 88, "é"])
 def test_what_is_no_signature(world: World, signature: object) -> None:
-    refused(world, world.call()[0], signature, "signature")
+    refused(world, str(API), world.call().text, signature, "signature")
 
 
 def test_every_word_of_it_is_signed(world: World) -> None:
-    text, signature = world.call()
+    _, text, signature = world.call()
     for before, after in (
         ("enforce", "observe"),
         ('"set_mode"', '"set_orders"'),
         (str(NOW), str(NOW + 1)),
         ("vp_agent.vp1", "vp_agent"),
-        ('"answer_to":""', '"answer_to":"vp-api.ctl1.x"'),
+        ('"answer_to":""', f'"answer_to":"{ADDRESS}"'),
     ):
         assert before in text
-        refused(world, text.replace(before, after), signature, "fits none of its keys")
+        refused(world, str(API), text.replace(before, after), signature, "fits none of its keys")
 
 
 def test_for_another_recipient(world: World) -> None:
@@ -133,7 +147,7 @@ def test_a_second_time(world: World) -> None:
 def test_after_a_restart(world: World) -> None:
     sealed = world.call()
     world.clock.now += BEFORE_START_S + 1
-    world.agent = Verifier(world.ring, world.clock)
+    world.agent = Verifier(world.ring, world.clock, world.monotonic)
     refused(world, *sealed, "before this process started")
 
 
@@ -168,12 +182,16 @@ def test_a_clock_that_jumps_back_lets_nothing_come_twice(world: World) -> None:
     world.agent.open(*sealed, AGENT)
     world.clock.now -= 20
     refused(world, *sealed, "has come before")
+    world.clock.now += OLDEST_S + AHEAD_S + 40
+    world.agent.open(*world.call(), AGENT)
+    world.clock.now -= OLDEST_S + AHEAD_S + 20
+    refused(world, *sealed, "has come before")
 
 
 def test_ids_are_forgotten_once_their_calls_are_old(world: World) -> None:
     for _ in range(3):
         world.agent.open(*world.call(), AGENT)
-        world.clock.now += OLDEST_S + AHEAD_S + 1
+        world.monotonic.now += OLDEST_S + AHEAD_S + 1
     assert len(world.agent._ids[API]) == 1
 
 
@@ -192,8 +210,9 @@ def test_a_flood_of_one_sender_keeps_no_other_out(
 
 def test_answers_go_to_their_own_addresses_alone(world: World) -> None:
     """Else somebody could have an agent write where it likes."""
-    sealed = world.signer().seal("vp_agent", "set_mode", MODE, answer_to="vp-api.ctl2.abc")
-    refused(world, *sealed, "does not wait for answers at vp-api.ctl2.abc")
+    for address in (ADDRESS.replace("ctl1", "ctl2"), ADDRESS[:-1], f"vp-api.ctl1.x.{'0' * 32}"):
+        sealed = world.signer().seal("vp_agent", "set_mode", MODE, answer_to=address)
+        refused(world, *sealed, f"does not wait for answers at {address}")
 
 
 def without(key: str) -> Callable[[dict[str, object]], object]:
@@ -218,15 +237,22 @@ def without(key: str) -> Callable[[dict[str, object]], object]:
     ],
 )
 def test_what_is_no_call(world: World, bend: Callable[[dict[str, object]], object]) -> None:
-    text, signature = world.call()
-    refused(world, json.dumps(bend(json.loads(text))), signature, "not a call")
+    text = json.dumps(bend(json.loads(world.call().text)))
+    signature = base64.b64encode(world.private[API].sign(text.encode())).decode()
+    refused(world, str(API), text, signature, "not a call")
 
 
 @pytest.mark.parametrize(
     "text", [None, 7, b"{}", "é", "x" * (envelope.MOST_BYTES + 1), "{", "[" * 9999]
 )
 def test_what_is_no_text(world: World, text: object) -> None:
-    refused(world, text, "", "not a")
+    refused(world, str(API), text, "A" * 88, "not a|signature")
+
+
+@pytest.mark.parametrize("sender", [None, 7, "", "root/vp1", "vp-api/" + "x" * 999])
+def test_a_sender_that_is_none(world: World, sender: object) -> None:
+    _, text, signature = world.call()
+    refused(world, sender, text, signature, "not a call")
 
 
 @pytest.mark.parametrize("name", ["", "vp1", "vp-agent", "vp-agent/", "root/vp1", "vp-agent/a b"])
