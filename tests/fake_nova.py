@@ -37,6 +37,8 @@ class FakeServer:
     task_state: str | None = None
     locked: bool = False
     host_status: str = "UP"
+    extra_specs: dict[str, str] = field(default_factory=dict)
+    """Of its flavor."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,10 @@ class FakeNova:
         self.is_instant = True
         """Migrations complete as soon as they are looked at."""
         self.shows_hosts = True
-        """Whether its rules let our role see extended attributes."""
+        """Whether its rules let our role see extended attributes and flavor extra specs."""
+        self.groups: list[dict[str, Any]] = []
+        """As Nova answers, with `project_id`."""
+        self.aggregates: list[dict[str, Any]] = []
         self.begins = True
         """The conductor takes on what the API has accepted."""
         self.faults: list[int] = []
@@ -185,6 +190,33 @@ class FakeNova:
         }
         return webob.Response(json={"server": shown})
 
+    def list_servers(self, request: Any, who: tuple[str, str]) -> webob.Response:
+        """In pages, until one is empty."""
+        mine = [one for one in self.servers.values() if one.project_id == who[1]]
+        ids = [one.id for one in mine]
+        if marker := request.params.get("marker"):
+            mine = mine[ids.index(marker) + 1 :]
+        shown = [
+            {
+                "id": one.id,
+                "status": one.status,
+                "flavor": {
+                    "original_name": "m1.small",
+                    **({"extra_specs": one.extra_specs} if self.shows_hosts else {}),
+                },
+                **({"OS-EXT-SRV-ATTR:host": one.host} if self.shows_hosts else {}),
+            }
+            for one in mine[:2]
+        ]
+        return webob.Response(json={"servers": shown})
+
+    def list_groups(self, request: Any, who: tuple[str, str]) -> webob.Response:
+        mine = [one for one in self.groups if one["project_id"] == who[1]]
+        return webob.Response(json={"server_groups": mine})
+
+    def list_aggregates(self, request: Any, who: tuple[str, str]) -> webob.Response:
+        return webob.Response(json={"aggregates": self.aggregates})
+
     def act(self, request: Any, who: tuple[str, str], id: str) -> webob.Response:
         server = self._visible(who[1], id)
         asked = json.loads(request.body)
@@ -229,6 +261,9 @@ class FakeNova:
 
 
 ROUTES: list[tuple[str, str, Any]] = [
+    ("GET", r"/servers/detail", FakeNova.list_servers),
+    ("GET", r"/os-server-groups", FakeNova.list_groups),
+    ("GET", r"/os-aggregates", FakeNova.list_aggregates),
     ("GET", r"/servers/([^/]+)", FakeNova.show),
     ("POST", r"/servers/([^/]+)/action", FakeNova.act),
     ("GET", r"/os-migrations", FakeNova.list_all),

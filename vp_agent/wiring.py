@@ -28,7 +28,7 @@ from vp_agent.drivers.cache_partition import PartitionActuator, PartitionedGuest
 from vp_agent.drivers.connection import Connection
 from vp_agent.drivers.counters import CounterSettings, OpenedCounters, open_counters
 from vp_agent.drivers.dirty_rates import LibvirtDirtyRates
-from vp_agent.drivers.domains import Domains
+from vp_agent.drivers.domains import Domains, nothing_told
 from vp_agent.drivers.journal import LibvirtJournal
 from vp_agent.drivers.libvirt_guests import LibvirtGuests
 from vp_agent.format import limits_line
@@ -40,6 +40,7 @@ from vp_agent.loop.recorder import Recorder
 from vp_agent.loop.standalone import ReadOnlyHost, Standalone
 from vp_agent.loop.state import ProfileKeeper, StateFolder
 from vp_agent.loop.tick import Agent, Cluster
+from vp_agent.loop.told_facts import ToldFacts
 from vp_agent.publish.bus import BusPublisher, BusSender
 from vp_agent.publish.escalation_bus import BusEscalations
 from vp_agent.publish.escalator import Escalator
@@ -90,10 +91,13 @@ class LibvirtSide:
         self.connection.close()
 
 
-def libvirt_side(conf: cfg.ConfigOpts, *, undoes_only: bool = False) -> LibvirtSide:
-    """Raises UnknownActuator, PartitionUnavailable. Connects when first used."""
+def libvirt_side(
+    conf: cfg.ConfigOpts, *, undoes_only: bool = False, facts: ToldFacts | None = None
+) -> LibvirtSide:
+    """`facts`: what the agent was told of the flavors of its servers. Raises UnknownActuator,
+    PartitionUnavailable. Connects when first used."""
     connection = Connection(conf.agent.libvirt_uri)
-    domains = Domains(connection)
+    domains = Domains(connection, told_specs=facts.specs_of if facts else nothing_told)
     partition = open_partition(NO_PARTITION if undoes_only else conf.agent.partition, domains)
     if partition.why_not and not undoes_only:
         LOG.info("caches are not partitioned: %s", partition.why_not)
@@ -213,6 +217,7 @@ class Built:
     recorder: Recorder
     escalator: Escalator
     migrations: MigrationHolds
+    facts: ToldFacts
 
     def apply_config(self, conf: cfg.ConfigOpts, state: StateFolder) -> None:
         """What the mutable options say now. Raises cfg.Error, and changes nothing then."""
@@ -238,12 +243,13 @@ def build(
     side: LibvirtSide,
     source: CountersDriver,
     state: StateFolder,
+    facts: ToldFacts,
     tally: "Tally | None" = None,
 ) -> Built:
     policy = policy_from(conf)
     last_epoch, epoch = state.last_epoch(), state.next_epoch()
     control = CommandHandler(state, Mode(conf.agent.mode))
-    host_info = HostInfoSource(conf, side, source, control, policy)
+    host_info = HostInfoSource(conf, side, source, control, facts, policy)
     identity = bus_identity(conf)
     publisher = BusPublisher(BusSender(identity), host_info, intervals(conf), epoch)
     outbox = Outbox(state.escalations, state.set_escalations, time.monotonic())
@@ -273,7 +279,7 @@ def build(
         Cluster(escalator, migrations),
         tally,
     )
-    return Built(agent, control, publisher, host_info, recorder, escalator, migrations)
+    return Built(agent, control, publisher, host_info, recorder, escalator, migrations, facts)
 
 
 class HostInfoSource:
@@ -285,12 +291,14 @@ class HostInfoSource:
         side: LibvirtSide,
         source: CountersDriver,
         control: CommandHandler,
+        facts: ToldFacts,
         policy: Policy,
     ) -> None:
         self._host = host_name(conf)
         self._side = side
         self._source = source
         self._control = control
+        self._facts = facts
         self.policy = policy
 
     def __call__(self) -> HostInfo:
@@ -305,6 +313,7 @@ class HostInfoSource:
             hypervisor=self._side.guests.host_name(),
             knobs=self._side.knobs,
             told=self._control.servers.told,
+            facts=self._facts.told,
         )
 
     def _is_homing(self) -> bool:

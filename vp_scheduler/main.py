@@ -21,6 +21,7 @@ from nova_vp.service.lifecycle import Reloader  # noqa: E402
 from nova_vp.signing.identity import Identity  # noqa: E402
 from nova_vp.signing.senders import Process  # noqa: E402
 from vp_scheduler.escalation.service import EscalationService  # noqa: E402
+from vp_scheduler.ingest.nova_facts import FactsSync, open_facts  # noqa: E402
 from vp_scheduler.ingest.service import Service  # noqa: E402
 from vp_scheduler.ingest.trait_sync import TraitSync, open_traits  # noqa: E402
 
@@ -48,12 +49,13 @@ def main(argv: list[str] | None = None) -> int:
         escalations = EscalationService(identity)
         store = ReportStore(conf, keeps_history=conf.vp_scheduler.history_days > 0)
         traits = open_traits(conf, store)
+        facts = open_facts(identity)
         identity.check()
     except cfg.Error as exc:
         print(f"vp-scheduler: configuration: {exc}", file=sys.stderr)
         return 1
     log.setup(conf, "nova-vp")
-    service, serving = _build(identity, store, escalations)
+    service, serving = _build(identity, store, escalations, facts)
 
     def take() -> None:
         escalations.apply_config(conf)
@@ -74,16 +76,19 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _build(
-    identity: Identity, store: ReportStore, escalations: EscalationService
+    identity: Identity,
+    store: ReportStore,
+    escalations: EscalationService,
+    facts: FactsSync | None,
 ) -> "tuple[Service, Serving | None]":
     conf = identity.conf
     if not conf.vp_scheduler.metrics_port:
-        return Service(identity, store), None
+        return Service(identity, store, facts=facts), None
     from vp_scheduler import serving
     from vp_scheduler.ingest import meters
 
     counted = meters.Meters()
-    service = Service(identity, meters.MeteredStore(store, counted), counted.heard)
+    service = Service(identity, meters.MeteredStore(store, counted), counted.heard, facts)
     return service, serving.serve(conf, service, escalations, counted)
 
 

@@ -65,6 +65,16 @@ OPTS = [
         "in Placement; a random tenth is added or subtracted. Needs [cloud]. 0 disables the "
         "comparison, and the traits stay as they are.",
     ),
+    cfg.FloatOpt(
+        "facts_interval_s",
+        default=60.0,
+        min=0.0,
+        max=LONGEST_S,
+        help="Seconds between two readings of Nova's host aggregates, server groups and flavor "
+        "extra specs, of which agents are told what concerns their hosts; a random tenth is added "
+        "or subtracted. Needs [cloud]. 0 disables the readings, and agents keep what they were "
+        "told for a day.",
+    ),
     cfg.IntOpt(
         "batch_size",
         default=100,

@@ -66,6 +66,7 @@ MAY_CALL: Mapping[str, frozenset[Process]] = {
     "accept": _OPERATORS,
     "undo": _OPERATORS,
     "set_orders": _OPERATORS | _SCHEDULER,
+    "set_facts": _SCHEDULER,
     "prepare_migration": _SCHEDULER,
     "end_migration": _SCHEDULER,
     "republish": _SCHEDULER,

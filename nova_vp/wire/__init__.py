@@ -19,6 +19,7 @@ from nova_vp.wire.escalation import (
     MAX_ESCALATION_BYTES,
     NO_LONGER_HURT,
 )
+from nova_vp.wire.facts import FACTS, FACTS_SCHEMA, MAX_FACTS_BYTES
 from nova_vp.wire.fingerprints import (
     MARK_BYTES,
     NOWHERE,
@@ -66,12 +67,15 @@ __all__ = [
     "ESCALATION_TOPIC",
     "EXCHANGE",
     "EXPIRE_S",
+    "FACTS",
+    "FACTS_SCHEMA",
     "HOST_KEYS",
     "HOST_KEYS_SCHEMA",
     "MARK_BYTES",
     "MAX_CANDIDATES",
     "MAX_DIGEST_BYTES",
     "MAX_ESCALATION_BYTES",
+    "MAX_FACTS_BYTES",
     "MAX_HOST_KEYS",
     "MAX_LEARNED",
     "MAX_ORDERS_BYTES",

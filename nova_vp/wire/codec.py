@@ -9,6 +9,7 @@ from typing import Any
 from nova_vp.wire.digest import DIGEST_SCHEMA, DIGEST_TOPIC, MAX_DIGEST_BYTES
 from nova_vp.wire.errors import BadMessage
 from nova_vp.wire.escalation import ESCALATION_SCHEMA, ESCALATION_TOPIC, MAX_ESCALATION_BYTES
+from nova_vp.wire.facts import FACTS, FACTS_SCHEMA, MAX_FACTS_BYTES
 from nova_vp.wire.host_keys import HOST_KEYS, HOST_KEYS_SCHEMA, MAX_HOST_KEYS_BYTES
 from nova_vp.wire.overrides import MAX_ORDERS_BYTES, ORDERS, ORDERS_SCHEMA
 from nova_vp.wire.profiles import MAX_PROFILES_BYTES, PROFILES, PROFILES_SCHEMA
@@ -26,6 +27,7 @@ _SHAPES = {
     ESCALATION_TOPIC: (Schema(ESCALATION_SCHEMA), MAX_ESCALATION_BYTES),
     HOST_KEYS: (Schema(HOST_KEYS_SCHEMA), MAX_HOST_KEYS_BYTES),
     ORDERS: (Schema(ORDERS_SCHEMA), MAX_ORDERS_BYTES),
+    FACTS: (Schema(FACTS_SCHEMA), MAX_FACTS_BYTES),
 }
 
 

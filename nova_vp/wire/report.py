@@ -170,6 +170,7 @@ REPORT_SCHEMA = object_of(
         "hypervisor": TEXT,
         "knobs": list_of(TEXT, 16),
         "orders_version": COUNT,
+        "facts": object_of({"read_at": NUMBER, "checksum": TEXT}),
     },
 )
 """`at`, `since` and `until` are seconds since the Unix epoch by the host's clock, for people to
@@ -177,4 +178,6 @@ read; freshness is judged by the receiver's own clock. What a reader may miss is
 before there was anything to say of it: receivers are upgraded before agents. `hypervisor`:
 libvirt's name of the host, under which Placement knows it. `knobs`: what its agent can turn.
 `vps[].ordered`: what the agent was told to be ordered of it; absent: it was not told of it yet.
-`orders_version`: of the latest such message; absent: the agent takes none."""
+`orders_version`: of the latest such message; absent: the agent takes none.
+`facts`: those of Nova that the agent was told last, and when Nova was asked for them (0: it was
+told none); absent: the agent takes none."""

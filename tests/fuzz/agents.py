@@ -25,12 +25,18 @@ from tests.identities import call_of
 from tests.override_service import OverrideService
 from vp_agent.commands import NotAdvising, NotInForce, UnknownAction
 from vp_agent.loop.command_handler import CommandHandler
-from vp_agent.loop.command_server import MAX_SPREAD_S, Endpoint, MigrationEndpoint
+from vp_agent.loop.command_server import (
+    MAX_SPREAD_S,
+    Endpoint,
+    FactsEndpoint,
+    MigrationEndpoint,
+)
 from vp_agent.loop.control_socket import RunFolder, Server
 from vp_agent.loop.migration_holds import MOST_HOLD_S, MigrationHolds
 from vp_agent.loop.overrides import ServerOverrides
 from vp_agent.loop.recorder import CannotRecord, Recorder
 from vp_agent.loop.state import StateFolder
+from vp_agent.loop.told_facts import STALE_AFTER_S, ToldFacts
 
 STANDING = "99999999-9999-5999-8999-999999999999"
 REQUEST = "req-11111111-1111-4111-8111-111111111111"
@@ -41,6 +47,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "accept": {"action_id": "p1"},
     "undo": {"action_id": "a1"},
     "set_orders": {},
+    "set_facts": {},
     SERVICE_ORDERS: {},
     "republish": {"within_s": 5.0},
     "republish_digest": {"within_s": 5},
@@ -95,8 +102,14 @@ class AgentBus:
         self._folder = folder / "state"
         self._control = a_control(self._folder)
         self._migrations = MigrationHolds(lambda id: id == STANDING, lambda id, outcome: None)
-        endpoints = [Endpoint(self._control, Publisher()), MigrationEndpoint(self._migrations)]
-        self._bus = Bus(endpoints)
+        self._facts = ToldFacts(StateFolder(str(self._folder)), wall_clock)
+        self._bus = Bus(
+            [
+                Endpoint(self._control, Publisher()),
+                MigrationEndpoint(self._migrations),
+                FactsEndpoint(self._facts),
+            ]
+        )
         self._service = OverrideService(wall_clock)
 
     def make(self, dice: Dice) -> Any:
@@ -106,6 +119,8 @@ class AgentBus:
             return [method, arguments, {}]
         if method == "set_orders":
             arguments = {"text": dice.json_text(dice.bent(seeds.orders(dice)))}
+        if method == "set_facts":
+            arguments = {"text": dice.json_text(dice.bent(seeds.nova_facts(dice)))}
         if not arguments.get("text") or dice.is_so(0.05):
             arguments = dice.bent(arguments)
         request = dice.pick((REQUEST, REQUEST, "", "\x00 x" * 100))
@@ -116,17 +131,20 @@ class AgentBus:
         if method == SERVICE_ORDERS:
             self._order()
             return ACCEPTED
-        before = self._control.commanded(), self._control.servers.told
+        before = self._state()
         with self._ticks(method):
             call = call_of(Process.API)._replace(request_id=request)
             refusals = REFUSALS.get(method, (wire.BadMessage,))
             outcome = self._bus.send(method, arguments, refusals, call)
-        after = self._control.commanded(), self._control.servers.told
+        after = self._state()
         if outcome == REFUSED:
             expect(before == after, f"a refused {method} changed {before} to {after}")
         else:
             self._check(method)
         return outcome
+
+    def _state(self) -> tuple[Any, ...]:
+        return self._control.commanded(), self._control.servers.told, self._facts.told
 
     def _check(self, method: str) -> None:
         book = self._control.servers
@@ -138,6 +156,11 @@ class AgentBus:
             ahead_ms = version - seeds.NOW_MS
             expect(ahead_ms <= REMEMBERED_AHEAD_MS, f"version {version} is remembered")
             json.dumps(book.rows())
+        if method == "set_facts":
+            again = ToldFacts(StateFolder(str(self._folder)), wall_clock).told
+            is_stale = seeds.NOW_MS / 1000 - self._facts.told.read_at > STALE_AFTER_S
+            expect(is_stale or again == self._facts.told, "other facts are kept")
+            json.dumps(self._facts.as_status())
         if method == "set_mode":
             kept = StateFolder(str(self._folder)).mode(Mode.OBSERVE)
             expect(kept is self._control.commanded().mode, "another mode is kept")

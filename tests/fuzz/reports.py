@@ -72,7 +72,7 @@ class Reports:
             self._inbox,
             clock=lambda: self._now,
             heard=Meters().heard,
-            compare_orders=self._heard,
+            compare=self._heard,
         )
         self._bus = Bus([self._endpoint])
         self._taken = 0

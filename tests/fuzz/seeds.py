@@ -91,6 +91,20 @@ def an_asking(dice: Dice) -> Json:
     )
 
 
+def nova_facts(dice: Dice) -> Json:
+    read_at = NOW_MS / 1000 - dice.randint(-300, 7200)
+    group = {"id": UUIDS[3], "policy": "anti-affinity", "members": list(UUIDS[:2])}
+    specs = {"vp:isolation": "strict", "vp:priority": "2", "hw:mem_page_size": "large"}
+    servers = [{"uuid": uuid, "specs": specs} for uuid in UUIDS[: dice.randint(0, 3)]]
+    return {
+        "v": wire.VERSION,
+        "read_at": read_at,
+        "aggregates": ["ssd"],
+        "groups": [group],
+        "servers": servers,
+    }
+
+
 def orders(dice: Dice) -> Json:
     servers = [{"uuid": uuid} for uuid in UUIDS[: dice.randint(0, 4)]]
     if servers:

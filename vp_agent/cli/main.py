@@ -35,6 +35,7 @@ from vp_agent.loop.executor import Executor
 from vp_agent.loop.parent_watch import stop_with_parent
 from vp_agent.loop.recorder import CannotRecord, Recorder
 from vp_agent.loop.state import StateFolder
+from vp_agent.loop.told_facts import ToldFacts
 from vp_agent.publish.membw_file import MembwFile
 from vp_agent.publish.report import report
 
@@ -161,13 +162,14 @@ def run(conf: cfg.ConfigOpts) -> int:
     stop = threading.Event()
     calls = _listen(conf, stop)
     with folder.locked():
-        side = wiring.libvirt_side(conf)
-        source = _counters(conf, side.connection)
         state, tally = StateFolder(conf.agent.state_directory), _tally(conf)
-        built = wiring.build(conf, side, source, state, tally)
+        facts = ToldFacts(state)
+        side = wiring.libvirt_side(conf, facts=facts)
+        source = _counters(conf, side.connection)
+        built = wiring.build(conf, side, source, state, facts, tally)
         server = Server(folder, built.control, lambda: _status(built), built.recorder.order)
         bus = CommandServer(
-            wiring.bus_identity(conf), built.control, built.publisher, built.migrations
+            wiring.bus_identity(conf), built.control, built.publisher, built.migrations, facts
         )
         bus.start()
         served = _serve(conf, built, tally, bus)
@@ -266,6 +268,7 @@ def _status(built: wiring.Built) -> dict[str, Any]:
     told = report(decision, built.host_info(), wire.MessageVersion(0, 0))
     return {
         **told,
+        "facts": built.facts.as_status(),
         "limits": asdict(built.agent.limits),
         "recording": asdict(built.recorder.state()),
     }

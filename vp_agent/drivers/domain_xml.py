@@ -64,8 +64,12 @@ class DomainDescription:
     """Our journal entry."""
 
 
-def parse_description(domain_xml: str, host_cpus: frozenset[int]) -> DomainDescription:
-    """`host_cpus`: those online. Raises ValueError for what is no domain XML."""
+def parse_description(
+    domain_xml: str, host_cpus: frozenset[int], told_specs: Mapping[str, str] | None = None
+) -> DomainDescription:
+    """`host_cpus`: those online. `told_specs`: `vp:` extra specs of its flavor, for a domain that
+    has no extra specs: Nova 31 and older do not write them. Raises ValueError for what is no domain
+    XML."""
     domain = _root(domain_xml)
     vcpu = domain.find("vcpu")
     if vcpu is None:
@@ -79,7 +83,7 @@ def parse_description(domain_xml: str, host_cpus: frozenset[int]) -> DomainDescr
     entry = domain.find(f"metadata/{journal_entry.TAG}")
     given = journal_entry.Given(allowed, flavor_quota)
     applied = None if entry is None else journal_entry.parse_entry(entry, uuid, given)
-    spec, fault = _flavor_spec(nova)
+    spec, fault = _flavor_spec(specs if _has_specs(nova) else told_specs or {})
     pins = tuple(parse_cpus(pin.get("cpuset", "")) for pin in domain.iterfind("cputune/vcpupin"))
     emulator = domain.find("cputune/emulatorpin")
     return DomainDescription(
@@ -164,12 +168,17 @@ def _memory_kib(domain: ET.Element) -> int:
     return int(domain.findtext("memory", "0"))
 
 
-def _flavor_spec(nova: ET.Element | None) -> tuple[FlavorSpec, Obstacle | None]:
+def _flavor_spec(specs: Mapping[str, str]) -> tuple[FlavorSpec, Obstacle | None]:
     try:
-        return parse(_extra_specs(nova)), None
+        return parse(specs), None
     except InvalidFlavorSpec as exc:
         detail = f"{exc}; correct the flavor and resize or rebuild the server"
         return FlavorSpec(), Obstacle(Unmanaged.INVALID_SPEC, detail)
+
+
+def _has_specs(nova: ET.Element | None) -> bool:
+    """Where the flavor has none, newer Nova writes an empty element."""
+    return nova is not None and nova.find(f"{_NOVA}flavor/{_NOVA}extraSpecs") is not None
 
 
 def _extra_specs(nova: ET.Element | None) -> dict[str, str]:

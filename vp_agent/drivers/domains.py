@@ -8,7 +8,7 @@ Guests driver, journal and actuators share this one cache; it decides nothing.
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -61,6 +61,8 @@ class Domain:
     leftover: DomainDescription | None
     """The persistent XML, if it holds a journal entry: a migration copied it there."""
     read_at_s: float
+    told_specs: Mapping[str, str]
+    """Of its flavor, as this host was told when it was read."""
 
     @property
     def tids(self) -> tuple[int, ...]:
@@ -87,17 +89,25 @@ class Running(NamedTuple):
     is_migrating: bool
 
 
+def nothing_told(uuid: str) -> Mapping[str, str]:
+    """Of the flavor of that server."""
+    return {}
+
+
 class Domains:
     def __init__(
         self,
         connection: Connection,
         run_directory: Path = RUN_DIRECTORY,
         clock: Callable[[], float] = time.monotonic,
+        told_specs: Callable[[str], Mapping[str, str]] = nothing_told,
     ) -> None:
-        """`run_directory`: where libvirt's QEMU driver keeps its pid files."""
+        """`run_directory`: where libvirt's QEMU driver keeps its pid files. `told_specs`: by
+        server, for `parse_description`; thread-safe."""
         self.connection = connection
         self._run_directory = run_directory
         self._clock = clock
+        self._told_specs = told_specs
         self._known: dict[str, Domain] = {}
         self._changed: set[str] = set()
         self._topology: Topology | None = None
@@ -191,7 +201,7 @@ class Domains:
         uuid = handle.UUIDString()
         try:
             domain = self._known.get(uuid)
-            if domain is None or domain.domain_id != handle.ID():
+            if domain is None or not self._is_current(domain, handle):
                 domain = self._known[uuid] = self._read(handle)
             state = stats["state.state"], stats["state.reason"]
             return Running(
@@ -206,6 +216,10 @@ class Domains:
             self._known.pop(uuid, None)
             self._note_unreadable(uuid, exc)
         return None
+
+    def _is_current(self, domain: Domain, handle: Any) -> bool:
+        told_specs = self._told_specs(domain.description.uuid)
+        return domain.domain_id == handle.ID() and domain.told_specs == told_specs
 
     def _note_unreadable(self, uuid: str, exc: ValueError) -> None:
         """Once for each: nothing is known of it, and the others go on."""
@@ -222,7 +236,8 @@ class Domains:
         """Raises GuestGone, ProcessLookupError, HostUnavailable, ValueError."""
         cpus = self.topology().cpus
         read = self.connection.call
-        description = parse_description(read(lambda _: handle.XMLDesc(0)), cpus)
+        told_specs = self._told_specs(handle.UUIDString())
+        description = parse_description(read(lambda _: handle.XMLDesc(0)), cpus, told_specs)
         process = read_process(self._pid_of(description.domain_name))
         tids = read_tids(process.pid)
         if not tids:
@@ -243,6 +258,7 @@ class Domains:
             description=description,
             leftover=read(lambda _: _leftover(handle, cpus)),
             read_at_s=self._clock(),
+            told_specs=told_specs,
         )
 
     def _pid_of(self, domain_name: str) -> int:

@@ -16,6 +16,7 @@ from nova_vp.signing.envelope import Call
 from nova_vp.signing.identity import Identity
 from vp_agent.commands import Commands, MigrationCommands, NotAdvising, NotInForce, UnknownAction
 from vp_agent.loop import request_log
+from vp_agent.loop.told_facts import ToldFacts
 
 MAX_SPREAD_S = 60.0
 FIRST_WITHIN_S = 2.0
@@ -72,6 +73,17 @@ class Endpoint:
         self._publisher.republish_digest(_spread_s(within_s))
 
 
+class FactsEndpoint:
+    """What `rpcapi.AgentAPI` says of Nova's facts, served."""
+
+    def __init__(self, facts: ToldFacts) -> None:
+        self._facts = facts
+
+    @oslo_messaging.expected_exceptions(wire.BadMessage, OSError)  # type: ignore[untyped-decorator]
+    def set_facts(self, call: Call, text: Any) -> None:
+        self._facts.take(text)
+
+
 def _spread_s(within_s: Any) -> float:
     """What nobody can mean is answered as late as any: it may be meant for all hosts."""
     given_s = _number("within_s", within_s)
@@ -122,6 +134,7 @@ class CommandServer:
         commands: Commands,
         publisher: Republishing,
         migrations: MigrationCommands | None = None,
+        facts: ToldFacts | None = None,
     ) -> None:
         """Raises cfg.Error for an URL of the bus that cannot be used."""
         rpcapi.open_transport(identity.conf)
@@ -129,6 +142,8 @@ class CommandServer:
         endpoints: list[object] = [Endpoint(commands, publisher)]
         if migrations is not None:
             endpoints.append(MigrationEndpoint(migrations))
+        if facts is not None:
+            endpoints.append(FactsEndpoint(facts))
         # A scheduler that asked before we listened is answered too.
         self._server = rpcserver.BackgroundServer(
             identity,

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What outlives one run of the agent: epoch, mode, limits, profiles, escalations, orders.
+"""What outlives one run of the agent: epoch, mode, limits, profiles, escalations, orders,
+facts of Nova.
 
 Small files in the state folder, each replaced whole (write, fsync, rename), so that a full disk, a
 kill or a loss of power leaves the old one or the new one. What cannot be read is treated as absent,
@@ -119,6 +120,14 @@ class StateFolder:
     def set_orders(self, name: str, text: str) -> None:
         """Raises OSError."""
         self._write(name, text)
+
+    def facts(self) -> str | None:
+        """The text of `set_facts`; what it means is for `told_facts`."""
+        return self._read("facts.json")
+
+    def set_facts(self, text: str) -> None:
+        """Raises OSError."""
+        self._write("facts.json", text)
 
     def _read(self, name: str) -> str | None:
         try:

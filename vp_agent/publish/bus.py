@@ -182,6 +182,7 @@ class BusPublisher:
             or sent.host_info.counters != latest.host_info.counters
             or sent.host_info.problems != latest.host_info.problems
             or sent.host_info.told is not latest.host_info.told
+            or sent.host_info.facts is not latest.host_info.facts
             or is_material_change(sent.decision, latest.decision)
         )
 

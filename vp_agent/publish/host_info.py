@@ -8,6 +8,7 @@ from nova_vp import wire
 from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.knob import Knob
 from vp_agent.loop.overrides import NO_CLOUD_OVERRIDES, CloudOverrides
+from vp_agent.loop.told_facts import NOTHING_TOLD, Told
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,8 @@ class HostInfo:
     """libvirt's name of the host, under which Placement knows it; empty: not asked yet."""
     told: CloudOverrides = NO_CLOUD_OVERRIDES
     """What is ordered of servers, as far as this host was told."""
+    facts: Told = NOTHING_TOLD
+    """What Nova knows of the host, as far as it was told."""
 
 
 def head(decision: Decision, host_info: HostInfo, version: wire.MessageVersion) -> dict[str, Any]:

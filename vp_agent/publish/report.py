@@ -54,6 +54,7 @@ def report(
         "hypervisor": host_info.hypervisor[:255],
         "knobs": sorted(knob.value for knob in host_info.knobs),
         "orders_version": host_info.told.version,
+        "facts": {"read_at": host_info.facts.read_at, "checksum": host_info.facts.checksum},
     }
 
 

@@ -7,7 +7,7 @@ whether Nova may have heard the request: `NovaAway` says that nobody knows.
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
@@ -15,6 +15,7 @@ from keystoneauth1 import exceptions as auth_errors
 from novaclient import client as novaclient
 from novaclient import exceptions as nova_errors
 
+from nova_vp.host_facts import ServerGroup
 from vp_scheduler.escalation.session import Cloud
 
 MICROVERSION = "2.80"
@@ -23,6 +24,7 @@ NO_CLOUD = "[cloud] is not configured: Nova cannot be asked"
 MIGRATING = "migrating"
 BEGIN, ABORT = "live-migration", "live_migration_cancel"
 """Nova's names of what was done with a server."""
+HOST = "OS-EXT-SRV-ATTR:host"
 DOWN = frozenset({"UNKNOWN", "DOWN"})
 """What Nova says of the host of a server: nobody has heard of it lately, or an operator says so."""
 MOST_PROJECTS = 500
@@ -55,6 +57,19 @@ class Migration(NamedTuple):
     @property
     def is_over(self) -> bool:
         return self.status in ENDED
+
+
+class FlavoredServer(NamedTuple):
+    uuid: str
+    host: str | None
+    """None: it is on none."""
+    extra_specs: Mapping[str, str]
+    """Of its flavor, as it was when the server was built or last resized."""
+
+
+class Aggregate(NamedTuple):
+    name: str
+    hosts: tuple[str, ...]
 
 
 class NovaAway(Exception):
@@ -117,7 +132,7 @@ class NovaClient:
             status=found.status,
             task_state=getattr(found, "OS-EXT-STS:task_state", None),
             is_locked=bool(getattr(found, "locked", False)),
-            host=getattr(found, "OS-EXT-SRV-ATTR:host", None),
+            host=getattr(found, HOST, None),
             is_host_down=getattr(found, "host_status", "") in DOWN,
         )
 
@@ -154,6 +169,24 @@ class NovaClient:
         # The newest comes first.
         latest = next((one.action for one in actions if one.action in (BEGIN, ABORT)), BEGIN)
         return bool(latest == ABORT)
+
+    def servers_of(self, project_id: str) -> list[FlavoredServer]:
+        """All of that project. Raises as `Nova` does."""
+        with _translated(project_id):
+            found = self._client(project_id).servers.list(limit=-1)
+        return [_flavored(one, project_id) for one in found]
+
+    def groups_of(self, project_id: str) -> list[ServerGroup]:
+        """Server groups of that project. Raises as `Nova` does."""
+        with _translated(project_id):
+            found = self._client(project_id).server_groups.list()
+        return [ServerGroup(one.id, one.policy, tuple(one.members)) for one in found]
+
+    def aggregates(self, project_id: str) -> list[Aggregate]:
+        """All host aggregates, asked for as a member of that project. Raises as `Nova` does."""
+        with _translated(project_id):
+            found = self._client(project_id).aggregates.list()
+        return [Aggregate(one.name, tuple(one.hosts)) for one in found]
 
     def _client(self, project_id: str) -> Any:
         with self._lock:
@@ -206,6 +239,19 @@ def _migration(found: Any, user_id: str | None) -> Migration:
         dest=found.dest_compute,
         is_ours=found.user_id == user_id,
     )
+
+
+def _flavored(found: Any, project_id: str) -> FlavoredServer:
+    """Raises NotAllowed, NovaAway."""
+    flavor = getattr(found, "flavor", None)
+    if flavor is None:
+        raise NovaAway(f"a cell of Nova does not answer: nothing is known of server {found.id}")
+    if "extra_specs" not in flavor or not hasattr(found, HOST):
+        raise NotAllowed(
+            "Nova does not show hosts and flavor extra specs of servers: give nova-api "
+            f"etc/nova-vp/nova-policy.yaml and the user of [cloud] its role in project {project_id}"
+        )
+    return FlavoredServer(found.id, getattr(found, HOST), flavor["extra_specs"])
 
 
 @contextmanager

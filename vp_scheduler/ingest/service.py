@@ -26,6 +26,7 @@ from nova_vp.message_filter import (
 from nova_vp.signing.envelope import Call
 from nova_vp.signing.identity import Identity
 from vp_scheduler.ingest.key_publisher import HostKeyPublisher
+from vp_scheduler.ingest.nova_facts import FactsSync
 from vp_scheduler.ingest.override_sync import BusAgents, OverrideSync
 from vp_scheduler.ingest.profile_publisher import Counting, ProfilePublisher
 from vp_scheduler.ingest.purger import Purger, Purging
@@ -41,6 +42,18 @@ STORE_WITHIN_S = 60.0
 GATHER_S = 0.2
 """A transaction costs what ten reports do: some are let come together before the next."""
 UNSTORABLE = (db_exception.DBDataError, db_exception.DBInvalidUnicodeParameter, ValueError)
+
+
+Hearer = Callable[[Mapping[str, Any]], None]
+"""Of a valid report."""
+
+
+class Part(Protocol):
+    """Of the service, with a thread of its own."""
+
+    def start(self) -> None: ...
+
+    def close(self, timeout_s: float) -> None: ...
 
 
 class Saving(Protocol):
@@ -62,15 +75,15 @@ class ReportEndpoint:
         teach: Callable[[], None] = lambda: None,
         ask_for_digests: Callable[[], None] = lambda: None,
         heard: Callable[[float], None] = lambda made_at: None,
-        compare_orders: Callable[[Mapping[str, Any]], None] = lambda report: None,
+        compare: Hearer = lambda report: None,
     ) -> None:
-        """`heard`: of a report that its host made at that moment. `compare_orders`: what the host
-        was told with what is ordered."""
+        """`heard`: of a report that its host made at that moment. `compare`: what the host was told
+        with what is ordered of its servers, and known of them."""
         self._reports = reports
         self._teach = teach
         self._ask_for_digests = ask_for_digests
         self._heard = heard
-        self._compare_orders = compare_orders
+        self._compare = compare
         self.known_hosts = KnownHosts(known_hosts)
         self._clock = clock
         self.refusals = MessageFilter()
@@ -90,13 +103,21 @@ class ReportEndpoint:
             self.refusals.note("unwelcome", "reports", exc)
             return
         self._heard(message["at"])
-        self._compare_orders(message)
+        self._compare(message)
         version = wire.version_of(message)
         self._reports.put(NewReport(message["host"], version, message["mode"], self._clock(), text))
 
     def scheduler_started(self, call: Call) -> None:
         self._teach()
         self._ask_for_digests()
+
+
+def _all_of(*hearers: Hearer) -> Hearer:
+    def hear(report: Mapping[str, Any]) -> None:
+        for heard in hearers:
+            heard(report)
+
+    return hear
 
 
 class Writer:
@@ -177,8 +198,9 @@ class Service:
         identity: Identity,
         store: Storing,
         heard: Callable[[float], None] = lambda made_at: None,
+        facts: FactsSync | None = None,
     ) -> None:
-        """`heard` as of `ReportEndpoint`."""
+        """`heard` as of `ReportEndpoint`. `facts`: None where Nova cannot be asked for them."""
         conf = identity.conf
         settings = conf.vp_scheduler
         self.reports = reports = ReportQueue()
@@ -192,10 +214,12 @@ class Service:
             teach=publisher.ask,
             ask_for_digests=republish.ask_for_digests,
             heard=heard,
-            compare_orders=orders.heard,
+            compare=_all_of(orders.heard, *([facts.heard] if facts else [])),
         )
         self._writer = Writer(reports, store, settings.batch_size)
-        self._threads = (publisher, keys, republish, orders, Purger(conf, store))
+        self._threads: list[Part] = [publisher, keys, republish, orders, Purger(conf, store)]
+        if facts:
+            self._threads.append(facts)
         # One queue for all vp-schedulers; a server name is needed, and it names one more.
         where = rpcapi.target(wire.REPORT_TOPIC, server="vp-scheduler")
         self._server = rpcserver.BackgroundServer(

@@ -27,6 +27,7 @@ def a_guest(generation: str = "start-1", applied: Applied | None = None) -> Doma
         description=about,
         leftover=None,
         read_at_s=0.0,
+        told_specs={},
     )
 
 
