@@ -7,6 +7,7 @@ nova-scheduler, which has no database of ours, is told of the agents' keys by vp
 """
 
 import base64
+import functools
 import os
 import threading
 import time
@@ -22,6 +23,8 @@ from nova_vp.signing.senders import Process, Sender, sender_of
 
 TRUSTED = "trusted"
 LOOK_EVERY_S = 1.0
+MOST_KEYS = 50_000
+"""Of the largest cloud, two of each host while they are rotated."""
 PublicKeys = Mapping[Sender, tuple[Ed25519PublicKey, ...]]
 
 
@@ -51,8 +54,9 @@ def public_text(key: Ed25519PublicKey) -> str:
     return base64.b64encode(key.public_bytes_raw()).decode("ascii")
 
 
+@functools.lru_cache(MOST_KEYS)
 def public_key(text: str) -> Ed25519PublicKey:
-    """Raises BadKey."""
+    """Raises BadKey. Remembered, since those of all hosts are read again every few seconds."""
     try:
         return Ed25519PublicKey.from_public_bytes(base64.b64decode(text, validate=True))
     except (ValueError, UnsupportedAlgorithm) as exc:

@@ -43,10 +43,10 @@ class Sender(NamedTuple):
 def sender_of(name: str) -> Sender:
     """Of `vp-agent/HOST`. Raises ValueError."""
     process, slash, host = name.partition("/")
-    known = ", ".join(f"{one}/HOST" for one in Process)
     # A folder is named after it, and queues, whose names have 255 characters at most.
     is_name = wire.is_host_name(host) and host not in (".", "..") and len(name) <= MOST_NAME
     if not slash or process not in set(Process) or not is_name:
+        known = ", ".join(f"{one}/HOST" for one in Process)
         raise ValueError(f"{name!r} names no sender: give one of {known}")
     return Sender(Process(process), host)
 
