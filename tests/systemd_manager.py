@@ -8,6 +8,7 @@ properties, drop-ins on disk, polkit, jobs, other units than scopes, and the pro
 cgroup version (systemd converts it).
 """
 
+import contextlib
 import subprocess
 import threading
 from pathlib import Path
@@ -62,8 +63,7 @@ class SystemdManager:
         config = self._folder / "bus.conf"
         config.write_text(BUS.format(listen=self.address))
         self._bus = subprocess.Popen(["dbus-daemon", "--nofork", f"--config-file={config}"])
-        wait_until((self._folder / "bus").exists, "the bus is there")
-        connection = open_dbus_connection(self.address)
+        connection = wait_until(self._connected, "the bus to answer")
         Proxy(message_bus, connection).RequestName(NAME)
         self._thread = threading.Thread(target=self._serve, args=(connection,))
         self._thread.start()
@@ -90,6 +90,12 @@ class SystemdManager:
 
     def stop_scope(self, unit: str) -> None:
         self._asked = {key: number for key, number in self._asked.items() if key[0] != unit}
+
+    def _connected(self) -> DBusConnection | None:
+        """Its socket has a name some time before it takes connections."""
+        with contextlib.suppress(FileNotFoundError, ConnectionRefusedError):
+            return open_dbus_connection(self.address)
+        return None
 
     def _serve(self, connection: DBusConnection) -> None:
         with connection:
