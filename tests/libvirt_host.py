@@ -63,7 +63,8 @@ class LibvirtHost:
     """One private host. `emulator_directory` goes first on libvirtd's PATH: what stands there as
     `qemu-system-x86_64` becomes the emulator. `env` is added to libvirtd's (and QEMU's). `cells`
     (`0/1`, or `0+1` for one with two LLCs): the NUMA cells that it shows instead of the machine's;
-    only CPUs that the machine has can be pinned to."""
+    only CPUs that the machine has can be pinned to. `preload`: the lab's shim, for libvirtd and
+    QEMU alone."""
 
     def __init__(
         self,
@@ -72,6 +73,7 @@ class LibvirtHost:
         emulator_directory: Path | None = None,
         migration_port: int = 49152,
         cells: str | None = None,
+        preload: Path | None = None,
     ) -> None:
         self.folder = folder
         self._cells = cells
@@ -80,6 +82,8 @@ class LibvirtHost:
         self.run_directory = folder / "run/libvirt/qemu"
         self.migration_uri = f"tcp:127.0.0.1:{migration_port}"
         self._env = {**os.environ, **(env or {})}
+        if preload is not None:
+            self._env["LIBVIRTD_PRELOAD"] = str(preload)
         if emulator_directory is not None:
             self._env["PATH"] = f"{emulator_directory}:{self._env['PATH']}"
         self._port = migration_port

@@ -111,6 +111,7 @@ def shell(arguments: argparse.Namespace) -> None:
 
     argv = shell_argv(arguments.name, *(arguments.command or ["bash"]))
     environment = settings.base_environment() | {"HOME": "/root"}
+    environment |= processes.read_shell_environment(arguments.name)
     environment["TERM"] = os.environ.get("TERM", "dumb")
     environment["PATH"] += f":{settings.ROOT / 'testbed' / 'vpmu'}"
     os.execvpe(argv[0], argv, environment)
@@ -175,6 +176,7 @@ def parse() -> argparse.Namespace:
     bring_up.add_argument("--hosts", type=int, help="number of standard hosts (default 2)")
     text = (
         "a host with cells of CPUs, e.g. vp3=0-3/4-7 (CPUs that are not real: see README), "
+        "vp3=modelled:0-3/4-7 (guests share them in modelled time), "
         "or vp1=0+1 for one cell with two last-level caches"
     )
     bring_up.add_argument("--host", action="append", default=[], metavar="NAME=CELLS", help=text)

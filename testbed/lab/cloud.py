@@ -211,7 +211,9 @@ def shell(
         text=True,
         capture_output=True,
         timeout=timeout_s,
-        env=settings.base_environment() | {"HOME": "/root"},
+        env=settings.base_environment()
+        | {"HOME": "/root"}
+        | processes.read_shell_environment(host),
     )
 
 

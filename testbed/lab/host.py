@@ -29,6 +29,9 @@ RELEASE_LOOP = (
     "if find /run/nova-vp/agent.alive ! -newermt '15 seconds ago' 2>/dev/null | grep -q .; "
     "then vp-agent --config-file /etc/nova-vp/nova-vp.conf release --expired; fi; done",
 )
+MODELLED = "modelled:"
+VPMU_FOLDER = "/run/vpmu"
+"""As a host sees it; made by host-init."""
 DEFAULT_CELLS = "/".join(str(cpu) for cpu in range(min(2, settings.REAL_CPUS)))
 
 
@@ -36,16 +39,23 @@ DEFAULT_CELLS = "/".join(str(cpu) for cpu in range(min(2, settings.REAL_CPUS)))
 class Host:
     name: str
     cells: str = DEFAULT_CELLS
+    models_cpus: bool = False
+    """Its guests share the CPUs that it shows in modelled time, whatever the machine has."""
 
     @classmethod
     def parse(cls, text: str) -> "Host":
-        """`vp3`, `vp3=0-3/4-7` or `vp3=0+1`."""
+        """`vp3`, `vp3=0-3/4-7`, `vp3=0+1` or `vp3=modelled:0-3/4-7`."""
         name, _, cells = text.partition("=")
+        models_cpus, cells = cells.startswith(MODELLED), cells.removeprefix(MODELLED)
         if not name.startswith("vp") or not name[2:].isdigit() or not 1 <= int(name[2:]) <= 200:
             raise ValueError(f"{name!r} is not a host name: vp1, vp2, ... vp200")
-        host = cls(name, cells or DEFAULT_CELLS)
+        host = cls(name, cells or DEFAULT_CELLS, models_cpus)
         Topology.parse(host.cells, settings.HOST_MEMORY_MIB)
         return host
+
+    @property
+    def layout(self) -> str:
+        return (MODELLED if self.models_cpus else "") + self.cells
 
     @property
     def address(self) -> str:
@@ -65,13 +75,24 @@ class Host:
 
     @property
     def shared_cpus(self) -> tuple[int, ...]:
-        """Guests float over real CPUs only; a vCPU on a fake one would never be placed."""
-        return tuple(cpu for cpu in self.topology.cpus if cpu < settings.REAL_CPUS)
+        """Guests float over real CPUs only, a vCPU on a fake one would never be placed; or over
+        all that are modelled."""
+        cpus = self.topology.cpus
+        return cpus if self.models_cpus else tuple(c for c in cpus if c < settings.REAL_CPUS)
 
     @property
     def dedicated_cpus(self) -> tuple[int, ...]:
         """Fake CPUs: pins to them are recorded, not enforced."""
-        return tuple(cpu for cpu in self.topology.cpus if cpu >= settings.REAL_CPUS)
+        return tuple(cpu for cpu in self.topology.cpus if cpu not in self.shared_cpus)
+
+    @property
+    def shim(self) -> dict[str, str]:
+        """The environment of whoever must see this host's CPUs in place of the machine's."""
+        if not self.models_cpus:
+            return {}
+        cpus = str(len(self.topology.cpus))
+        folder = {"NUMA_SHIM_VPMU": VPMU_FOLDER, "NUMA_SHIM_MODELLED_CPUS": cpus}
+        return {"LD_PRELOAD": str(SHIM), **folder}
 
 
 def ensure(host: Host, values: Values) -> None:
@@ -151,11 +172,13 @@ def _render_config(host: Host, values: Values) -> None:
         "dedicated_cpus": format_cpus(host.dedicated_cpus),
         "lock_path": "/run/nova/lock",
         "vpmu_maps": vpmu_maps(host.topology),
+        "vpmu_cpus": str(len(host.topology.cpus) if host.models_cpus else 0),
     }
     render_to(etc / "nova" / "nova.conf", "nova-compute.conf", own)
     render_to(etc / "nova-vp" / "nova-vp.conf", "nova-vp-host.conf", own)
     shutil.copytree(_credentials(host) / "keys", etc / "nova-vp" / "keys", dirs_exist_ok=True)
     render_to(etc / "nova-vp" / "vpmu.conf", "vpmu.conf", own)
+    processes.write_shell_environment(host.name, host.shim)
     render_to(etc / "libvirt" / "libvirtd.conf", "libvirtd.conf", own)
     render_to(etc / "libvirt" / "qemu.conf", "qemu.conf", own)
 
@@ -208,7 +231,7 @@ def _unshared_pid(host: Host) -> int | None:
 def services(host: Host) -> list[Service]:
     """What runs on every host. A row for a new process of the product goes here."""
     emulator_first = f"{settings.LAB / 'bin'}:{settings.base_environment()['PATH']}"
-    shim = {"PATH": emulator_first, "LD_PRELOAD": str(SHIM)}
+    shim = {"PATH": emulator_first, "LD_PRELOAD": str(SHIM), **host.shim}
     if host.has_fake_cpus:
         shim["NUMA_SHIM_CPUS"] = "1"
     nova = ("nova-compute", "--config-file", "/etc/nova/nova.conf")
@@ -220,8 +243,8 @@ def services(host: Host) -> list[Service]:
         _service(host, "nova-compute", nova, ssh_first, "nova/nova.conf"),
     ]
     if (settings.VENV / "bin" / "vp-agent").exists():
-        rows.append(_service(host, "vp-agent", agent, {}, "nova-vp/nova-vp.conf"))
-        rows.append(_service(host, "vp-agent-release", RELEASE_LOOP, {}))
+        rows.append(_service(host, "vp-agent", agent, host.shim, "nova-vp/nova-vp.conf"))
+        rows.append(_service(host, "vp-agent-release", RELEASE_LOOP, host.shim))
     return rows
 
 
@@ -240,10 +263,4 @@ def _service(
 
 
 def _build_shim() -> None:
-    source = settings.LAB / "shim" / "numa_shim.c"
-    if SHIM.exists() and SHIM.stat().st_mtime >= source.stat().st_mtime:
-        return
-    settings.CACHE.mkdir(exist_ok=True)
-    fresh = SHIM.with_suffix(".new")
-    processes.run("gcc", "-O1", "-Wall", "-shared", "-fPIC", "-o", str(fresh), str(source), "-ldl")
-    fresh.replace(SHIM)
+    processes.run("make", "-s", "-C", str(settings.LAB / "shim"), f"OUT={SHIM}")

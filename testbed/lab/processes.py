@@ -5,6 +5,7 @@ Whatever starts here first enters its cgroup and writes its pid file, then becom
 `lab` command killed in between leaves no process that the next one cannot find.
 """
 
+import json
 import math
 import os
 import signal
@@ -81,6 +82,21 @@ def control_folder(where: str) -> Path:
 
 def pid_file(where: str) -> Path:
     return settings.RUN / where / "pid"
+
+
+def write_shell_environment(where: str, environment: dict[str, str]) -> None:
+    """What commands of `lab shell` get besides the usual."""
+    _shell_environment(where).write_text(json.dumps(environment))
+
+
+def read_shell_environment(where: str) -> dict[str, str]:
+    with suppress(OSError):
+        return dict(json.loads(_shell_environment(where).read_text()))
+    return {}
+
+
+def _shell_environment(where: str) -> Path:
+    return settings.RUN / where / "shell.json"
 
 
 def log_path(where: str, name: str) -> Path:

@@ -8,6 +8,7 @@ import os
 import shutil
 import time
 from contextlib import suppress
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -144,7 +145,7 @@ def _merge_hosts(wanted: list[Host]) -> list[Host]:
     for one in wanted:
         if one.name in present and present[one.name] != one and processes.root_pid(one.name):
             raise LabError(
-                f"{one.name} is up with cells {present[one.name].cells}, not {one.cells}; "
+                f"{one.name} is up with cells {present[one.name].layout}, not {one.layout}; "
                 "a host keeps its topology: run `lab down` first"
             )
     merged = list((present | {one.name: one for one in wanted}).values())
@@ -154,7 +155,7 @@ def _merge_hosts(wanted: list[Host]) -> list[Host]:
 
 def _write_hosts(hosts: list[Host]) -> None:
     fresh = HOSTS_FILE.with_suffix(".new")
-    fresh.write_text(json.dumps([{"name": one.name, "cells": one.cells} for one in hosts]))
+    fresh.write_text(json.dumps([asdict(one) for one in hosts]))
     fresh.replace(HOSTS_FILE)
 
 

@@ -81,7 +81,7 @@ static void print_cell(int width, int decimals, double value)
 
 static void print_row(const struct vm_snapshot *vm, uint32_t index, const struct rates *rates)
 {
-    printf("%-24.24s %4u %3d %4d", vm->name, index, vm->slots[index].cpu, vm->slots[index].socket);
+    printf("%-18.18s %4u %3d %4d", vm->name, index, vm->slots[index].cpu, vm->slots[index].socket);
     print_cell(7, 1, rates->mips);
     print_cell(7, 2, rates->l2_mpki);
     print_cell(8, 2, rates->llc_mpki);
@@ -89,6 +89,8 @@ static void print_row(const struct vm_snapshot *vm, uint32_t index, const struct
     print_cell(6, 2, vm->has_shadow ? rates->shadow_memory_factor : NAN);
     print_cell(6, 0, 100 * rates->local_ratio);
     print_cell(5, 2, rates->ipc);
+    print_cell(5, 0, 100 * rates->run_delay_ratio);
+    print_cell(5, 0, 100 * rates->throttled_ratio);
     print_cell(5, 1, 100 * rates->debt_ratio);
     printf("\n");
 }
@@ -106,7 +108,11 @@ static void print_json(const struct vm_snapshot *vm, uint32_t index, const struc
         {"shadow_memory_factor", vm->has_shadow ? rates->shadow_memory_factor : NAN},
         {"local_ratio", rates->local_ratio},
         {"ipc", rates->ipc},
+        {"write_mpki", rates->write_mpki},
         {"paced_ratio", rates->paced_ratio},
+        {"granted_ratio", rates->granted_ratio},
+        {"run_delay_ratio", rates->run_delay_ratio},
+        {"throttled_ratio", rates->throttled_ratio},
         {"debt_ratio", rates->debt_ratio},
     };
     printf("{\"monotonic_ns\":%llu,\"vm\":", (unsigned long long)vm->taken_ns);
@@ -123,8 +129,8 @@ static void print_json(const struct vm_snapshot *vm, uint32_t index, const struc
 static void print_interval(const struct picture *before, const struct picture *after, bool is_json)
 {
     if (!is_json)
-        printf("%-24s %4s %3s %4s %7s %7s %8s %5s %6s %6s %5s %5s\n", "VM", "VCPU", "CPU", "SOCK", "MIPS", "L2MPKI",
-               "LLCMPKI", "MF", "SHADOW", "LOCAL%", "IPC", "DEBT%");
+        printf("%-18s %4s %3s %4s %7s %7s %8s %5s %6s %6s %5s %5s %5s %5s\n", "VM", "VCPU", "CPU", "SOCK", "MIPS", "L2MPKI",
+               "LLCMPKI", "MF", "SHADOW", "LOCAL%", "IPC", "WAIT%", "THR%", "DEBT%");
     for (int i = 0; i < after->count; i++) {
         const struct vm_snapshot *vm = after->vms[i], *earlier = find(before, vm);
         for (uint32_t v = 0; earlier && v < vm->vcpu_count; v++) {

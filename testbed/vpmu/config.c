@@ -33,8 +33,11 @@ static const struct number_key NUMBERS[] = {
     NUMBER("overlap", model.overlap, 8, 1, 64, false, "misses on consecutive lines in flight at once"),
     NUMBER("shadow", model.shadow, 1, 0, 1, false, "model the LLC that the VM would have alone"),
     NUMBER("bandwidth", bandwidth, 80, 0, 100000, false, "lines per 1000 cycles of a memory controller, 0 = unlimited"),
+    NUMBER("write_bandwidth", write_bandwidth, 40, 0, 100000, false,
+           "of these, lines written back, 0 = no limit of their own"),
     NUMBER("mhz", mhz, 60, 0, 10000, false, "modelled clock that guests are paced to, 0 = unpaced"),
     NUMBER("busy", busy, 0, 0, 1, false, "1: stalls use CPU time, so that a CPU quota takes modelled time"),
+    NUMBER("cpus", cpus, 0, 0, VPMU_MAX_MODELLED_CPUS, false, "modelled CPUs that the VMs share, 0 = not modelled"),
     NUMBER("cpi_x100", cpi_x100, 60, 1, 100000, false, "cycles per 100 instructions without stalls"),
     NUMBER("pace_after_s", pace_after_s, 30, 0, 86400, false, "the boot is over after so long at the latest"),
     NUMBER("pace_after_user_minstr", pace_after_user_minstr, 10, 0, 1000000, false,
@@ -219,6 +222,9 @@ bool config_check(const struct config *config, struct problem *problem)
     if (model->latency_remote < model->latency_local)
         return problem_set(problem, "latency_remote=%u: must be at least latency_local=%u", model->latency_remote,
                            model->latency_local);
+    if (config->cpus && config->busy)
+        return problem_set(problem, "busy=1 with cpus=%u: modelled CPUs share out modelled time already; remove busy",
+                           config->cpus);
     return true;
 }
 

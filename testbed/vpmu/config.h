@@ -16,7 +16,9 @@ struct config {
     uint32_t mhz;
     uint32_t cpi_x100;
     uint32_t busy; /* 1: stalls keep the CPU busy, and modelled time is CPU time */
+    uint32_t cpus; /* modelled CPUs whose time the vCPUs share, 0 = each vCPU has one to itself */
     uint32_t bandwidth; /* lines per 1000 cycles that one memory controller can move, 0 = no contention */
+    uint32_t write_bandwidth; /* of these, lines that it can write, 0 = no limit of their own */
     uint32_t pace_after_s;
     uint32_t pace_after_user_minstr;
     char dir[CONFIG_TEXT_BYTES];

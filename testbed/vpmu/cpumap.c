@@ -92,3 +92,12 @@ bool cpumap_check_affinity(const struct cpumap *map, struct problem *problem)
                                cpu);
     return true;
 }
+
+bool cpumap_check_modelled(const struct cpumap *map, uint32_t cpu_count, struct problem *problem)
+{
+    for (uint32_t cpu = 0; cpu < cpu_count; cpu++)
+        if (map->socket_of_cpu[cpu] == CPUMAP_NONE)
+            return problem_set(problem, "cpus=%u: CPU %u is not in the cpumap; add %u:SOCKET, or lower cpus", cpu_count,
+                               cpu, cpu);
+    return true;
+}

@@ -27,4 +27,7 @@ bool cpumap_read(struct cpumap *map, const char *root, struct problem *problem);
 /* Every CPU that this process may run on must be in the map. */
 bool cpumap_check_affinity(const struct cpumap *map, struct problem *problem);
 
+/* Every modelled CPU must be in the map. */
+bool cpumap_check_modelled(const struct cpumap *map, uint32_t cpu_count, struct problem *problem);
+
 #endif

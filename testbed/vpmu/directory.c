@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #define REGISTRY ".registry"
-#define MAX_VM_ID 255
 #define LOCK_ATTEMPTS 200
 #define LOCK_PAUSE_NS 10000000
 
@@ -94,20 +93,26 @@ static bool lock_vm_id(int registry_fd, uint32_t vm_id)
     return !fcntl(registry_fd, F_OFD_SETLK, &range);
 }
 
+bool directory_has_vm_id(const struct directory *directory, uint32_t vm_id)
+{
+    struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = vm_id, .l_len = 1};
+    return fcntl(directory->registry_fd, F_OFD_GETLK, &range) || range.l_type != F_UNLCK;
+}
+
 bool directory_claim_vm_id(struct directory *directory, uint32_t *vm_id, struct problem *problem)
 {
     uint8_t last = 0; /* ids go round, so that a dead VM's tags are long gone when its id comes back */
     if (pread(directory->registry_fd, &last, 1, 0) < 0)
         return problem_set(problem, "dir=%s: %s: %s", directory->path, REGISTRY, strerror(errno));
-    for (uint32_t step = 0; step < MAX_VM_ID; step++) {
-        uint8_t candidate = (uint8_t)((last + step) % MAX_VM_ID + 1);
+    for (uint32_t step = 0; step < VPMU_MAX_VM_ID; step++) {
+        uint8_t candidate = (uint8_t)((last + step) % VPMU_MAX_VM_ID + 1);
         if (!lock_vm_id(directory->registry_fd, candidate))
             continue;
         *vm_id = candidate;
         return pwrite(directory->registry_fd, &candidate, 1, 0) == 1 ||
                problem_set(problem, "dir=%s: %s: %s", directory->path, REGISTRY, strerror(errno));
     }
-    return problem_set(problem, "dir=%s: already has %d VMs; use another dir=", directory->path, MAX_VM_ID);
+    return problem_set(problem, "dir=%s: already has %u VMs; use another dir=", directory->path, VPMU_MAX_VM_ID);
 }
 
 static void error_name(char path[NAME_MAX + 1], const char *name)

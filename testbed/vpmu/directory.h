@@ -13,7 +13,7 @@
 #include "problem.h"
 #include "vpmu_layout.h"
 
-#define DIRECTORY_MAX_HELD (2 + 2 * (int)VPMU_MAX_SOCKETS)
+#define DIRECTORY_MAX_HELD (3 + 2 * (int)VPMU_MAX_SOCKETS)
 
 struct directory {
     const char *path;
@@ -39,6 +39,9 @@ void directory_abandon(struct directory *directory);
 /* A vm_id that no living VM of the directory has. */
 bool directory_claim_vm_id(struct directory *directory, uint32_t *vm_id, struct problem *problem);
 
+/* Whether a VM has that id. */
+bool directory_has_vm_id(const struct directory *directory, uint32_t vm_id);
+
 /* Replaces whatever had that name; the magic is not set yet, see vm_file_complete. */
 bool vm_file_create(struct directory *directory, const char *name, uint32_t vcpu_count, struct vm_file *file,
                     struct problem *problem);
@@ -49,9 +52,13 @@ void vm_file_close(struct directory *directory, const char *name, struct vm_file
 
 /* Maps the shared file, made afresh when no living VM uses it; refuses another shape or version. */
 bool llc_file_attach(struct directory *directory, uint32_t socket, const struct vpmu_llc_header *shape,
-                     uint32_t **tags, struct problem *problem);
+                     uint64_t **lines, struct problem *problem);
 bool mc_file_attach(struct directory *directory, uint32_t node, uint64_t capacity_lines_per_s,
-                    struct vpmu_mc **controller, struct problem *problem);
+                    uint64_t write_capacity_lines_per_s, struct vpmu_mc **controller, struct problem *problem);
+
+/* The table of modelled CPUs, with the VMs in it that live. */
+bool cpus_file_attach(struct directory *directory, uint32_t cpu_count, struct vpmu_cpus **table,
+                      struct problem *problem);
 
 /* `error.<name>`: why that VM runs without vpmu; best effort, the log has it too. */
 void error_file_write(const char *directory, const char *name, const char *text);

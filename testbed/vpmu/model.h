@@ -47,6 +47,7 @@ struct model {
     uint8_t socket_of_cpu[VPMU_MAX_CPUS];
     uint8_t node_of_socket[VPMU_MAX_SOCKETS];
     uint32_t node_count;
+    uint32_t write_line_cycles; /* that a controller's write buffers take for a line at their limit */
     int (*current_cpu)(void);
     uint32_t vm_id;
 };
@@ -55,7 +56,7 @@ struct model {
 struct model_vcpu {
     uint64_t l1_mask;
     uint64_t sample_mask;
-    uint64_t *l1_lines; /* line held by each entry of the direct-mapped filter, by virtual address */
+    uint64_t *l1_lines; /* of the direct-mapped filter, by virtual address: line held << 1 | written */
     struct cache l2;
     uint64_t last_missed_line;
     uint64_t instructions;
@@ -65,7 +66,9 @@ struct model_vcpu {
     uint64_t llc_misses_remote;
     uint64_t shadow_llc_misses;
     uint64_t stall_cycles;
-    uint64_t transferred_lines[VPMU_MAX_SOCKETS]; /* by node; the caller zeroes them when the controllers know */
+    uint64_t write_backs;
+    uint64_t read_lines[VPMU_MAX_SOCKETS]; /* by node; the caller zeroes both when the controllers know */
+    uint64_t written_lines[VPMU_MAX_SOCKETS];
     int32_t cpu;
     int32_t socket;
 };
@@ -77,26 +80,40 @@ bool model_init_shadow(struct model *model);
 uint32_t model_l2_sets(const struct model_config *config);
 uint32_t model_llc_sets(const struct model_config *config);
 
-/* The L1 filter, inlined because it runs on every guest access: true if the caller must go on to model_l1_miss. */
-static inline bool model_misses_l1(struct model_vcpu *vcpu, uint64_t vaddr)
+enum model_l1 {
+    MODEL_L1_HIT,         /* nothing more to do */
+    MODEL_L1_MISS,        /* on to model_l1_miss */
+    MODEL_L1_FIRST_WRITE, /* on to model_first_write: L1 writes through once, so that only L2 and LLC have dirty lines */
+};
+
+/* The L1 filter, inlined because it runs on every guest access. */
+static inline enum model_l1 model_l1(struct model_vcpu *vcpu, uint64_t vaddr, bool is_write)
 {
     uint64_t line = vaddr >> LINE_SHIFT;
     if (line & vcpu->sample_mask)
-        return false;
+        return MODEL_L1_HIT;
     uint64_t *entry = &vcpu->l1_lines[line & vcpu->l1_mask];
-    if (*entry == line)
-        return false;
-    *entry = line;
-    return true;
+    uint64_t held = *entry;
+    if (held >> 1 != line) {
+        *entry = line << 1 | is_write;
+        return MODEL_L1_MISS;
+    }
+    if (held & 1 || !is_write)
+        return MODEL_L1_HIT;
+    *entry = held | 1;
+    return MODEL_L1_FIRST_WRITE;
 }
 
 /* An access that missed L1; returns the cycles it stalls, already scaled by `sample`. */
-uint64_t model_l1_miss(struct model *model, struct model_vcpu *vcpu, uint64_t vaddr, uint64_t paddr);
+uint64_t model_l1_miss(struct model *model, struct model_vcpu *vcpu, uint64_t vaddr, uint64_t paddr, bool is_write);
+
+/* The first write to a line that L1 holds: no miss, but the line is dirty from now on. Returns the stall cycles. */
+uint64_t model_first_write(struct model *model, struct model_vcpu *vcpu, uint64_t paddr);
 
 /* Empties the L1 filter: it is indexed by virtual address and must not outlive a context switch to idle. */
 void model_flush_l1(struct model_vcpu *vcpu);
 
-/* Tells the controllers of the transferred lines and closes their windows if they are over. */
+/* Tells the controllers of the lines read and written and closes their windows if they are over. */
 void model_report_bandwidth(struct model *model, struct model_vcpu *vcpu, uint64_t now_ns);
 
 /* Copies the counters to where readers see them. */

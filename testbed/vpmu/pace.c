@@ -41,6 +41,12 @@ struct pace_step pace_step(struct pace *pace, uint32_t mhz, uint64_t now_ns, uin
     return step;
 }
 
+uint64_t pace_owed_ns(const struct pace *pace, uint64_t now_ns, uint64_t cycles)
+{
+    uint64_t due = pace->is_anchored ? due_ns(pace, cycles) : 0;
+    return due >= now_ns + PACE_MIN_SLEEP_NS ? due - now_ns : 0;
+}
+
 void pace_resume(struct pace *pace, uint64_t now_ns, uint64_t cycles)
 {
     if (pace->is_anchored && due_ns(pace, cycles) < now_ns)

@@ -28,6 +28,9 @@ struct pace_step {
 /* After having run: what to do now. `mhz` 0 means unpaced; a changed `mhz` starts anew without credit or debt. */
 struct pace_step pace_step(struct pace *pace, uint32_t mhz, uint64_t now_ns, uint64_t cycles);
 
+/* Without having run on: for how long it must still sleep. */
+uint64_t pace_owed_ns(const struct pace *pace, uint64_t now_ns, uint64_t cycles);
+
 /* After having been halted: time that passed idle is neither credit nor debt, time still owed stays owed. */
 void pace_resume(struct pace *pace, uint64_t now_ns, uint64_t cycles);
 

@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cgroup.h"
+#include "claim.h"
 #include "guest_name.h"
 #include "qemu_plugin_v1.h"
 #include "setup.h"
@@ -24,6 +26,11 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_
 
 static struct setup the_setup;
 static struct vm *const the_vm = &the_setup.vm;
+
+/* Of this vCPU thread, on modelled CPUs. */
+static __thread struct claim_thread the_claims;
+static __thread uint64_t claimed_ns;
+static __thread int the_cpu;
 
 static uint64_t read_ns(clockid_t clock)
 {
@@ -50,17 +57,53 @@ static void stall_for(uint64_t ns)
     clock_nanosleep(CLOCK_MONOTONIC, 0, &span, NULL);
 }
 
+static int modelled_cpu(void)
+{
+    return the_cpu;
+}
+
+/* On modelled CPUs: tells them what the kernel, and the records that stand for it, think of this thread. */
+static void claim(struct vcpu *vcpu, uint64_t now)
+{
+    const struct claim_source source = {"/proc/self", CGROUP_MOUNT, the_setup.config.dir, the_setup.config.cpus};
+    struct cpus_claim wanted;
+    if (!vcpu->seat.table || (claimed_ns && now < claimed_ns + CLAIM_EVERY_NS))
+        return;
+    if (the_claims.tid != vcpu->slot->tid)
+        claim_begin(&the_claims, &source, getpid(), vcpu->slot->tid);
+    claimed_ns = now;
+    claim_read(&the_claims, &source, &wanted);
+    cpus_claim(&vcpu->seat, &wanted);
+    vcpu->seat.entry->tid = the_claims.tid;
+    vcpu->seat.entry->thread_started_ticks = the_claims.tid_started_ticks;
+}
+
+/* What a vCPU gets of its CPU changes while it sleeps, so it looks again and again; QEMU must be able to stop it. */
+static void sleep_on_modelled_cpu(struct vcpu *vcpu, uint64_t owed_ns)
+{
+    uint64_t until_ns = now_ns() + PACE_MAX_SLEEP_NS;
+    while (owed_ns && now_ns() < until_ns) {
+        uint64_t ns = cpus_patience_ns(&vcpu->seat, owed_ns);
+        stall_for(ns < PACE_MAX_SLEEP_NS ? ns : PACE_MAX_SLEEP_NS);
+        owed_ns = vcpu_still_owes(vcpu, now_ns());
+    }
+}
+
 static void on_memory(unsigned int index, qemu_plugin_meminfo_t info, uint64_t vaddr, void *unused)
 {
     (void)unused;
     if (index >= the_vm->vcpu_count)
         return;
     struct vcpu *vcpu = &the_vm->vcpus[index];
-    if (!vcpu->is_measured || !model_misses_l1(&vcpu->model, vaddr))
+    if (!vcpu->is_measured)
+        return;
+    bool is_write = qemu_plugin_mem_is_store(info);
+    enum model_l1 l1 = model_l1(&vcpu->model, vaddr, is_write);
+    if (l1 == MODEL_L1_HIT)
         return;
     const struct qemu_plugin_hwaddr *address = qemu_plugin_get_hwaddr(info, vaddr);
     if (address && !qemu_plugin_hwaddr_is_io(address))
-        vcpu_misses(the_vm, vcpu, vaddr, qemu_plugin_hwaddr_phys_addr(address));
+        vcpu_accesses(the_vm, vcpu, l1, vaddr, qemu_plugin_hwaddr_phys_addr(address), is_write);
 }
 
 /* The wall clock; what it shows beyond the CPU time of a busy vCPU, whose thread this is, the vCPU was away. */
@@ -93,9 +136,15 @@ static void on_block(unsigned int index, void *packed)
         return;
     if (!vcpu->slot->tid)
         note_thread(vcpu);
-    uint64_t owed_ns = vcpu_tick(the_vm, vcpu, (uintptr_t)packed & 1, tell_time(vcpu));
-    if (owed_ns)
+    uint64_t now = tell_time(vcpu);
+    claim(vcpu, now);
+    uint64_t owed_ns = vcpu_tick(the_vm, vcpu, (uintptr_t)packed & 1, now);
+    if (owed_ns && vcpu->seat.table)
+        sleep_on_modelled_cpu(vcpu, owed_ns);
+    else if (owed_ns)
         stall_for(owed_ns);
+    if (vcpu->seat.table)
+        the_cpu = cpus_current(&vcpu->seat);
 }
 
 static void on_reset_vector(unsigned int index, void *unused)
@@ -177,7 +226,7 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, 
     bool is_good = read_arguments(config, argc, argv, &problem);
     bool is_named = take_name(config, is_good ? &problem : &unnamed);
     uint32_t vcpu_count = info->system_emulation ? (uint32_t)info->system.max_vcpus : 0;
-    if (!is_good || !is_named || !setup_vm(&the_setup, vcpu_count, sched_getcpu, now_ns(), &problem)) {
+    if (!is_good || !is_named || !setup_vm(&the_setup, vcpu_count, config->cpus ? modelled_cpu : sched_getcpu, now_ns(), &problem)) {
         run_without(config, &problem);
         return 0;
     }

@@ -23,6 +23,10 @@ struct rates rates_between(const struct vpmu_slot *before, const struct vpmu_slo
         .local_ratio = ratio(local, misses),
         .ipc = ratio(instructions, after->cycles - before->cycles),
         .paced_ratio = ratio(after->paced_ns - before->paced_ns, span_ns),
+        .write_mpki = 1000 * ratio(after->write_backs - before->write_backs, instructions),
+        .granted_ratio = ratio(after->granted_ns - before->granted_ns, span_ns),
+        .run_delay_ratio = ratio(after->run_delay_ns - before->run_delay_ns, span_ns),
+        .throttled_ratio = ratio(after->throttled_ns - before->throttled_ns, span_ns),
         .debt_ratio = ratio(after->debt_ns - before->debt_ns, span_ns),
     };
 }

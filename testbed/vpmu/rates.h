@@ -14,6 +14,10 @@ struct rates {
     double local_ratio;
     double ipc;
     double paced_ratio;
+    double write_mpki; /* write-backs */
+    double granted_ratio; /* these three on modelled CPUs, of the time that passed */
+    double run_delay_ratio;
+    double throttled_ratio;
     double debt_ratio; /* of wall time */
 };
 

@@ -20,7 +20,9 @@ static bool read_topology(const struct config *config, struct topology *topology
     struct cpumap *map = &topology->cpus;
     bool is_read = !strcmp(config->cpumap, "auto") ? cpumap_read(map, CPUMAP_SYSFS, problem)
                                                    : cpumap_parse(map, config->cpumap, problem);
-    return is_read && cpumap_check_affinity(map, problem) &&
+    bool is_whole = is_read && (config->cpus ? cpumap_check_modelled(map, config->cpus, problem)
+                                             : cpumap_check_affinity(map, problem));
+    return is_whole &&
            nodemap_parse(&topology->nodes, config->nodemap, map->socket_count, problem);
 }
 
@@ -48,19 +50,33 @@ static bool attach_llcs(struct setup *setup, uint32_t socket_count, struct probl
     for (uint32_t socket = 0; socket < socket_count; socket++) {
         struct cache *llc = &setup->vm.model.llc[socket];
         *llc = (struct cache){.sets = shape.sets, .ways = shape.ways};
-        if (!llc_file_attach(&setup->directory, socket, &shape, &llc->tags, problem))
+        if (!llc_file_attach(&setup->directory, socket, &shape, &llc->lines, problem))
             return false;
     }
     return true;
 }
 
-/* `bandwidth` is told in modelled cycles, and mhz of them pass in a microsecond of every paced guest. */
+/* Bandwidths are told in modelled cycles, and mhz of them pass in a microsecond of every paced guest. */
 static bool attach_controllers(struct setup *setup, uint32_t node_count, struct problem *problem)
 {
-    uint64_t lines_per_s = (uint64_t)setup->config.bandwidth * setup->config.mhz * 1000;
+    const struct config *config = &setup->config;
+    uint64_t lines_per_s = (uint64_t)config->bandwidth * config->mhz * 1000;
+    uint64_t written_per_s = (uint64_t)config->write_bandwidth * config->mhz * 1000;
+    struct model *model = &setup->vm.model;
+    model->write_line_cycles = config->write_bandwidth ? 1 + 999 / config->write_bandwidth : 0;
     for (uint32_t node = 0; lines_per_s && node < node_count; node++)
-        if (!mc_file_attach(&setup->directory, node, lines_per_s, &setup->vm.model.controller[node], problem))
+        if (!mc_file_attach(&setup->directory, node, lines_per_s, written_per_s, &model->controller[node], problem))
             return false;
+    return true;
+}
+
+static bool attach_cpus(struct setup *setup, uint32_t vcpu_count, struct problem *problem)
+{
+    if (!setup->config.cpus)
+        return true;
+    if (!cpus_file_attach(&setup->directory, setup->config.cpus, &setup->cpus, problem))
+        return false;
+    cpus_join(setup->cpus, setup->vm.model.vm_id, vcpu_count);
     return true;
 }
 
@@ -93,6 +109,8 @@ static bool init_vm(struct setup *setup, uint32_t vcpu_count, uint64_t now_ns, s
     bool is_ready = model_init_shadow(&vm->model);
     for (uint32_t i = 0; is_ready && i < vcpu_count; i++)
         is_ready = vm_init_vcpu(vm, i, &setup->file.slots[i], now_ns);
+    for (uint32_t i = 0; is_ready && setup->cpus && i < vcpu_count; i++)
+        vm->vcpus[i].seat = cpus_seat(setup->cpus, vm->model.vm_id, i, now_ns);
     if (!is_ready) {
         vm_file_close(&setup->directory, setup->config.name, &setup->file);
         return problem_set(problem, "out of memory for the caches of %u vCPUs", vcpu_count);
@@ -109,6 +127,7 @@ static bool use_directory(struct setup *setup, uint32_t vcpu_count, uint32_t soc
                    directory_claim_vm_id(&setup->directory, &setup->vm.model.vm_id, problem) &&
                    attach_llcs(setup, socket_count, problem) &&
                    attach_controllers(setup, setup->vm.model.node_count, problem) &&
+                   attach_cpus(setup, vcpu_count, problem) &&
                    make_vm_file(setup, vcpu_count, socket_count, problem) &&
                    init_vm(setup, vcpu_count, now_ns, problem);
     if (is_done)
@@ -137,5 +156,7 @@ bool setup_vm(struct setup *setup, uint32_t vcpu_count, int (*current_cpu)(void)
 
 void setup_close(struct setup *setup)
 {
+    if (setup->cpus)
+        cpus_leave(setup->cpus, setup->vm.model.vm_id);
     vm_file_close(&setup->directory, setup->config.name, &setup->file);
 }

@@ -12,6 +12,7 @@ struct setup {
     struct directory directory;
     struct vm_file file;
     struct vm vm;
+    struct vpmu_cpus *cpus; /* NULL: not modelled */
 };
 
 /* `config` and its `name` stand already. On refusal nothing is left behind in the directory but what others use. */

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "controller.h"
+#include "cpus.h"
 #include "directory.h"
 
 /* How every mapped file begins. */
@@ -31,6 +32,7 @@ struct shared_file {
 };
 
 _Static_assert(sizeof(struct vpmu_llc_header) == sizeof(struct vpmu_mc), "create_shared copies either");
+_Static_assert(offsetof(struct vpmu_cpus, cpu) == sizeof(struct vpmu_mc), "and the head of this one");
 
 static void *map(int fd, size_t bytes)
 {
@@ -190,15 +192,20 @@ static void *map_alike(const struct shared_file *wanted, int fd)
     return NULL;
 }
 
+static bool refuse_settings(const struct directory *directory, const char *name, struct problem *problem)
+{
+    return problem_set(problem,
+                       "dir=%s: %s: running VMs share it with other settings; give all VMs of a directory the same "
+                       "llc_kib, llc_ways, sample, bandwidth, write_bandwidth, mhz and cpus, or use another dir=",
+                       directory->path, name);
+}
+
 static void *join_shared(struct directory *directory, const struct shared_file *wanted, int fd,
                          struct problem *problem)
 {
     void *memory = map_alike(wanted, fd);
     if (!memory)
-        problem_set(problem,
-                    "dir=%s: %s: running VMs share it with other settings; give all VMs of a directory the same "
-                    "llc_kib, llc_ways, sample, bandwidth and mhz, or use another dir=",
-                    directory->path, wanted->name);
+        refuse_settings(directory, wanted->name, problem);
     else if (hold(directory, fd, LOCK_SH))
         return memory;
     else
@@ -224,21 +231,21 @@ static void *attach_shared(struct directory *directory, const struct shared_file
 }
 
 bool llc_file_attach(struct directory *directory, uint32_t socket, const struct vpmu_llc_header *shape,
-                     uint32_t **tags, struct problem *problem)
+                     uint64_t **lines, struct problem *problem)
 {
     struct shared_file wanted = {
         .header = shape,
         .identity_bytes = offsetof(struct vpmu_llc_header, reserved),
-        .file_bytes = sizeof *shape + (size_t)shape->sets * shape->ways * sizeof(uint32_t),
+        .file_bytes = sizeof *shape + (size_t)shape->sets * shape->ways * sizeof(uint64_t),
     };
     snprintf(wanted.name, sizeof wanted.name, "llc.%u", socket);
     struct vpmu_llc_header *file = attach_shared(directory, &wanted, problem);
-    *tags = file ? file->tags : NULL;
+    *lines = file ? file->lines : NULL;
     return file != NULL;
 }
 
 bool mc_file_attach(struct directory *directory, uint32_t node, uint64_t capacity_lines_per_s,
-                    struct vpmu_mc **controller, struct problem *problem)
+                    uint64_t write_capacity_lines_per_s, struct vpmu_mc **controller, struct problem *problem)
 {
     const struct vpmu_mc fresh = {
         .magic = VPMU_MC_MAGIC,
@@ -246,6 +253,7 @@ bool mc_file_attach(struct directory *directory, uint32_t node, uint64_t capacit
         .header_bytes = sizeof(struct vpmu_mc),
         .capacity_lines_per_s = capacity_lines_per_s,
         .latency_x256 = CONTROLLER_LATENCY_ONE,
+        .write_capacity_lines_per_s = write_capacity_lines_per_s,
     };
     struct shared_file wanted = {
         .header = &fresh,
@@ -254,5 +262,29 @@ bool mc_file_attach(struct directory *directory, uint32_t node, uint64_t capacit
     };
     snprintf(wanted.name, sizeof wanted.name, "mc.%u", node);
     *controller = attach_shared(directory, &wanted, problem);
+    if (*controller && (*controller)->write_capacity_lines_per_s != write_capacity_lines_per_s)
+        return refuse_settings(directory, wanted.name, problem);
     return *controller != NULL;
+}
+
+bool cpus_file_attach(struct directory *directory, uint32_t cpu_count, struct vpmu_cpus **table,
+                      struct problem *problem)
+{
+    static struct vpmu_cpus fresh; /* all but its head stays zero */
+    fresh.magic = VPMU_CPUS_MAGIC;
+    fresh.version = VPMU_VERSION;
+    fresh.header_bytes = offsetof(struct vpmu_cpus, cpu);
+    fresh.cpu_count = cpu_count;
+    fresh.ticks_per_s = (uint32_t)sysconf(_SC_CLK_TCK);
+    struct shared_file wanted = {
+        .name = "cpus",
+        .header = &fresh,
+        .identity_bytes = offsetof(struct vpmu_cpus, lock_ns),
+        .file_bytes = sizeof fresh,
+    };
+    *table = attach_shared(directory, &wanted, problem);
+    for (uint32_t vm_id = 1; *table && vm_id <= VPMU_MAX_VM_ID; vm_id++)
+        if ((*table)->vcpus_of_vm[vm_id] && !directory_has_vm_id(directory, vm_id))
+            cpus_leave(*table, vm_id);
+    return *table != NULL;
 }

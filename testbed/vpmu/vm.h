@@ -7,6 +7,7 @@
 #define VPMU_VM_H
 
 #include "boot.h"
+#include "cpus.h"
 #include "model.h"
 #include "pace.h"
 
@@ -22,6 +23,8 @@ struct vcpu {
     uint64_t counted_stall_cycles;
     uint64_t paced_ns;
     uint64_t debt_ns;
+    struct cpus_seat seat; /* on modelled CPUs, what it is granted there is the time that paces it */
+    bool is_behind; /* still owes after the longest sleep: only a little may run before the next one */
     uint64_t away_ns; /* wall time that does not count, since the vCPU had no CPU: kept by the caller, 0 if it counts */
 } __attribute__((aligned(128)));
 
@@ -45,11 +48,14 @@ static inline bool vcpu_runs(struct vcpu *vcpu, uint64_t instructions)
     return vcpu->budget_x100 < 0;
 }
 
-/* An access that missed L1. */
-void vcpu_misses(struct vm *vm, struct vcpu *vcpu, uint64_t vaddr, uint64_t paddr);
+/* An access that L1 did not answer alone. */
+void vcpu_accesses(struct vm *vm, struct vcpu *vcpu, enum model_l1 l1, uint64_t vaddr, uint64_t paddr, bool is_write);
 
 /* Accounts and publishes; returns for how many ns the vCPU thread must sleep now. */
 uint64_t vcpu_tick(struct vm *vm, struct vcpu *vcpu, bool in_kernel, uint64_t now_ns);
+
+/* After a sleep, on modelled CPUs: for how many ns the vCPU thread must sleep again, 0 = it may run. */
+uint64_t vcpu_still_owes(struct vcpu *vcpu, uint64_t now_ns);
 
 /* The guest begins anew at the reset vector, in the same QEMU: it may boot at full speed again. Counters stand still. */
 void vm_reset(struct vm *vm, uint64_t now_ns);

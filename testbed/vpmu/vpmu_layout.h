@@ -6,8 +6,10 @@
  *
  * One directory per modelled host holds:
  *   vm.<name>      one per VM, <name> is the libvirt domain name: vpmu_vm_header, then one vpmu_slot per vCPU
- *   llc.<socket>   tags of the last-level cache that all VMs of the directory share on that socket
+ *   llc.<socket>   lines of the last-level cache that all VMs of the directory share on that socket
  *   mc.<node>      load of the modelled memory controller of that node, which may serve several sockets
+ *   cpus           where CPUs are modelled: what each vCPU wants of them and gets
+ *   affinity/<tid> where CPUs are modelled: "STARTED LIST", the CPUs that thread was given; see numa_shim.c
  *   error.<name>   text: why the VM of that name runs without vpmu
  *
  * Rules for readers of vm.<name>
@@ -31,14 +33,19 @@
 #include <stdint.h>
 
 #define VPMU_VM_MAGIC 0x00314d56554d5056ull  /* "VPMUVM1\0" in the file's byte order */
-#define VPMU_LLC_MAGIC 0x31434c4c554d5056ull /* "VPMULLC1" */
+#define VPMU_LLC_MAGIC 0x32434c4c554d5056ull /* "VPMULLC2" */
 #define VPMU_MC_MAGIC 0x3130434d554d5056ull  /* "VPMUMC01" */
+#define VPMU_CPUS_MAGIC 0x31555043554d5056ull /* "VPMUCPU1" */
 #define VPMU_VERSION 1u
 
 #define VPMU_DEFAULT_DIR "/run/vpmu"
 #define VPMU_NAME_BYTES 256
 #define VPMU_MAX_VCPUS 64u
 #define VPMU_MAX_SOCKETS 8u
+#define VPMU_MAX_VM_ID 255u
+#define VPMU_MAX_MODELLED_CPUS 256u
+#define VPMU_CPU_WORDS (VPMU_MAX_MODELLED_CPUS / 64)
+#define VPMU_GROUP_BYTES 256
 
 /* Guest-physical memory is given to nodes in chunks of 2 MiB; 8192 of them cover 16 GiB, more wraps around. */
 #define VPMU_CHUNK_SHIFT 21u
@@ -93,10 +100,15 @@ struct vpmu_slot {
     int32_t tid; /* of the vCPU thread, in QEMU's own pid namespace; 0 before it runs */
     int32_t cpu; /* host CPU seen at the last L2 miss, -1 before */
     int32_t socket; /* modelled socket of that CPU, -1 before */
-    uint8_t reserved[156];
+    uint32_t reserved0;
+    uint64_t write_backs; /* written lines, of whatever VM, that this vCPU's misses made leave for memory */
+    uint64_t granted_ns; /* these three on modelled CPUs only: time on its CPU, */
+    uint64_t run_delay_ns; /* runnable while another had it, */
+    uint64_t throttled_ns; /* and runnable while its quota, or its VM's, was used up; unlike in schedstat no part of delay */
+    uint8_t reserved[120];
 };
 
-/* llc.<socket>: sets * ways tags from header_bytes on, most recent first in each set. */
+/* llc.<socket>: sets * ways lines from header_bytes on, most recent first in each set. */
 struct vpmu_llc_header {
     uint64_t magic;
     uint32_t version;
@@ -105,23 +117,104 @@ struct vpmu_llc_header {
     uint32_t ways;
     uint32_t sample;
     uint8_t reserved[4096 - 28];
-    uint32_t tags[]; /* vm_id << 24 | guest page number; 0 = empty */
+    uint64_t lines[]; /* see cache.h; the tag is vm_id << 40 | guest page number; 0 = empty */
 };
 
-/* mc.<node>: all VMs of the directory add the lines they transfer; one of them closes each window. */
+/* mc.<node>: all VMs of the directory add the lines they read and write back; one of them closes each window. */
 struct vpmu_mc {
     uint64_t magic;
     uint32_t version;
     uint32_t header_bytes;
     uint64_t capacity_lines_per_s;
     uint64_t window_start_ns; /* CLOCK_MONOTONIC */
-    uint64_t window_lines; /* in the open window */
+    uint64_t window_lines; /* read and written in the open window */
     uint64_t total_lines; /* cumulative, closed windows only */
-    uint32_t utilisation_permille; /* of the last closed window, may exceed 1000 */
+    uint32_t utilisation_permille; /* of the last closed windows, may exceed 1000 */
     uint32_t latency_x256; /* factor on every miss that this node serves, times 256 */
-    uint8_t reserved[4096 - 56];
+    uint64_t write_capacity_lines_per_s; /* 0: writes have no limit of their own */
+    uint64_t window_written_lines; /* of window_lines, those written back */
+    uint64_t total_written_lines; /* of total_lines */
+    uint32_t write_utilisation_permille; /* of the write capacity */
+    uint32_t price_x65536; /* part of latency_x256 that keeps the capacity; 0 or 65536: it was not exceeded */
+    uint32_t write_price_x65536; /* that of write-backs */
+    uint8_t reserved[4096 - 92];
 };
 
+/* cpus: the modelled CPUs, and what each vCPU wants and gets of them; see cpus.h. */
+struct vpmu_cpumask {
+    uint64_t word[VPMU_CPU_WORDS];
+};
+
+/* A quota, and what the kernel's cpu.stat would say of it. */
+struct vpmu_quota {
+    uint32_t quota_us; /* 0: none */
+    uint32_t period_us;
+    uint64_t period_start_ns;
+    int64_t left_ns;
+    uint64_t periods;
+    uint64_t throttled_periods;
+    uint64_t throttled_ns;
+    uint32_t is_throttled;
+    uint32_t reserved;
+};
+
+enum vpmu_vcpu_state { VPMU_VCPU_ABSENT = 0, VPMU_VCPU_RUNNABLE = 1, VPMU_VCPU_HALTED = 2 };
+
+struct vpmu_cpus_entry {
+    int32_t tid; /* of the vCPU thread, in QEMU's own pid namespace */
+    uint32_t state; /* enum vpmu_vcpu_state */
+    uint64_t thread_started_ticks; /* as in /proc/T/stat: tells this thread from a later one with its tid */
+    uint64_t updated_ns; /* CLOCK_MONOTONIC: when it last said that it wants to run */
+    struct vpmu_cpumask allowed;
+    uint32_t weight;
+    uint32_t effective_weight; /* as of the last step: its part of its VM's */
+    int32_t cpu; /* -1: on none yet */
+    uint32_t has_woken;
+    int64_t vruntime_ns;
+    uint64_t granted_ns;
+    uint64_t delay_ns;
+    uint64_t delay_at_move_ns;
+    uint64_t vm_throttled_ns; /* throttled by its VM's quota; by its own: quota.throttled_ns */
+    uint64_t slices;
+    struct vpmu_quota quota;
+    uint32_t may_run; /* as of the last step: it wants to, and no quota forbids it */
+    uint8_t reserved[256 - 180];
+};
+
+struct vpmu_cpus_vm {
+    uint32_t weight;
+    uint32_t reserved0;
+    struct vpmu_quota quota; /* of all of its vCPUs together */
+    char group[VPMU_GROUP_BYTES]; /* path of the cgroup that has it, as QEMU sees it */
+    uint8_t reserved[512 - 320];
+};
+
+struct vpmu_modelled_cpu {
+    uint32_t current; /* entry that runs, vm_id * VPMU_MAX_VCPUS + vCPU; 0 = idle */
+    uint32_t reserved;
+    int64_t vruntime_ns;
+    uint64_t busy_ns;
+};
+
+struct vpmu_cpus {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t header_bytes;
+    uint32_t cpu_count;
+    uint32_t ticks_per_s; /* unit of thread_started_ticks */
+    uint64_t lock_ns; /* since when somebody advances the simulation, 0 = nobody */
+    uint64_t advanced_ns; /* CLOCK_MONOTONIC: up to here */
+    uint64_t balanced_ns;
+    uint8_t vcpus_of_vm[VPMU_MAX_VM_ID + 1]; /* 0: no such VM */
+    uint8_t reserved[4096 - 48 - 256];
+    struct vpmu_modelled_cpu cpu[VPMU_MAX_MODELLED_CPUS];
+    struct vpmu_cpus_vm vm[VPMU_MAX_VM_ID + 1];
+    struct vpmu_cpus_entry entry[VPMU_MAX_VM_ID + 1][VPMU_MAX_VCPUS];
+};
+
+_Static_assert(sizeof(struct vpmu_cpus_entry) == 256, "layout version 1");
+_Static_assert(sizeof(struct vpmu_cpus_vm) == 512, "layout version 1");
+_Static_assert(offsetof(struct vpmu_cpus, cpu) == 4096, "layout version 1");
 _Static_assert(offsetof(struct vpmu_vm_header, name) == 128, "layout version 1");
 _Static_assert(offsetof(struct vpmu_vm_header, chunk_node) == 4096, "layout version 1");
 _Static_assert(sizeof(struct vpmu_vm_header) == 4096 + VPMU_CHUNKS, "layout version 1");

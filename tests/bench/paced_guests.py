@@ -29,6 +29,7 @@ from tests.libvirt_host import LibvirtHost
 
 VPMU = settings.ROOT / "testbed" / "vpmu"
 GUEST_BUILD = settings.LAB / "guest" / "build"
+SHIM = settings.CACHE / "numa_shim.so"
 KERNEL, INITRD = settings.CACHE / "guest-vmlinuz", settings.CACHE / "guest-initrd"
 COMMAND_LINE = "console=ttyS0 quiet panic=1 tsc=reliable mitigations=off nokaslr ipv6.disable=1"
 MEMORY_MIB = 96
@@ -44,6 +45,8 @@ PLUGIN_XML = """\
 <qemu:commandline xmlns:qemu="http://libvirt.org/schemas/domain/qemu/1.0">
   <qemu:arg value="-plugin"/><qemu:arg value="{plugin},{options}"/>
 </qemu:commandline>"""
+SEVERAL_VCPUS_XML = "<features><acpi/><apic/></features>"
+"""Without ACPI a guest finds one."""
 BOOT_XML = "<kernel>{kernel}</kernel><initrd>{initrd}</initrd><cmdline>{command_line}</cmdline>"
 CONSOLE_XML = '<serial type="file"><source path="{path}"/><target port="0"/></serial>'
 
@@ -59,6 +62,16 @@ class Measured:
     l2_mpki: float
     cpi: float
     debt_ratio: float
+    write_mpki: float
+    """Lines written back."""
+
+    @property
+    def read_lines_per_s(self) -> float:
+        return self.mips * self.mpki * 1000
+
+    @property
+    def written_lines_per_s(self) -> float:
+        return self.mips * self.write_mpki * 1000
 
 
 class PacedGuest:
@@ -68,6 +81,8 @@ class PacedGuest:
         self.domain = domain
         self.console = Console(console)
         self.tids: tuple[int, ...] = ()
+        self.vcpus = 1 + work.count("+")
+        """Each prints rates of its own."""
 
     def lines(self) -> int:
         """How many rates it has printed."""
@@ -85,11 +100,11 @@ class PacedGuest:
         wait_for(self.lines, f"{self.name} to print rates", deadline_s=BOOT_DEADLINE_S)
         first, began_s = self.lines(), time.monotonic()
         wait_for(
-            lambda: self.lines() >= first + CLOCK_LINES,
+            lambda: self.lines() >= first + CLOCK_LINES * self.vcpus,
             f"{self.name} to print rates",
             deadline_s=BOOT_DEADLINE_S,
         )
-        return (self.lines() - first) / (time.monotonic() - began_s)
+        return (self.lines() - first) / self.vcpus / (time.monotonic() - began_s)
 
     def place(self, cpus: Iterable[int]) -> None:
         for tid in self.tids:
@@ -99,7 +114,9 @@ class PacedGuest:
 class PacedHost:
     """One modelled host with its guests; `cells` as the lab has them (`0+1`: one, two caches).
     `extra_specs`: of the flavor of each guest, by its name. `busy`: those whose stalls use CPU
-    time, so that a cap is felt; a paced guest otherwise sleeps less and does as much."""
+    time, so that a cap is felt; a paced guest otherwise sleeps less and does as much.
+    `modelled_cpus`: so many are shared out by the software PMU in place of the machine's; who asks
+    for CPUs or sets them runs under `shimmed`."""
 
     def __init__(
         self,
@@ -108,14 +125,27 @@ class PacedHost:
         pmu_options: Mapping[str, str],
         extra_specs: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
         busy: Collection[str] = (),
+        modelled_cpus: int = 0,
     ) -> None:
         self.folder = folder
         self._extra_specs = extra_specs
         self._busy = busy
         self.counters = folder / "vpmu"
-        self._options = ",".join(f"{k}={v}" for k, v in pmu_options.items())
+        options = {**pmu_options, "cpus": str(modelled_cpus)}
+        self._options = ",".join(f"{k}={v}" for k, v in options.items())
+        self._cpuset = f"0-{modelled_cpus - 1}" if modelled_cpus else "0-1"
         (folder / "libvirt").mkdir()
-        self.libvirt = LibvirtHost(folder / "libvirt", cells=cells)
+        self._modelled_env = (
+            {"NUMA_SHIM_VPMU": str(self.counters), "NUMA_SHIM_MODELLED_CPUS": str(modelled_cpus)}
+            if modelled_cpus
+            else {}
+        )
+        self.libvirt = LibvirtHost(
+            folder / "libvirt",
+            env=self._modelled_env,
+            cells=cells,
+            preload=SHIM if modelled_cpus else None,
+        )
         self.guests: dict[str, PacedGuest] = {}
 
     def start(self, works: Mapping[str, str]) -> None:
@@ -123,6 +153,10 @@ class PacedHost:
         may take its clock for many times faster than it is."""
         subprocess.run(["make", "-s", "-C", str(VPMU)], check=True, stdout=subprocess.DEVNULL)
         subprocess.run([GUEST_BUILD], check=True, stdout=subprocess.DEVNULL)
+        build_shim = ["make", "-s", "-C", str(settings.LAB / "shim"), f"OUT={SHIM}"]
+        subprocess.run(build_shim, check=True)
+        if self._modelled_env:
+            self.counters.mkdir(mode=0o1777)
         self.libvirt.start()
         # Before whatever else this machine does: a guest that waits for a CPU falls into debt.
         shares = Path("/sys/fs/cgroup/cpu") / self.libvirt.name / "cpu.shares"
@@ -153,19 +187,31 @@ class PacedHost:
         xml = a_domain(
             f"instance-{number:08x}",
             uuid=str(uuids.uuid5(uuids.NAMESPACE_DNS, name)),
-            vcpus=1,
+            vcpus=work.count("+") + 1,
+            cpuset=self._cpuset,
             metadata=nova_metadata(name, extra_specs=self._extra_specs.get(name)),
             memory_mib=MEMORY_MIB,
             boot=BOOT_XML.format(
                 kernel=KERNEL, initrd=INITRD, command_line=f"{COMMAND_LINE} work={work}"
             ),
             devices=CONSOLE_XML.format(path=console),
-            body=PLUGIN_XML.format(
+            body=(SEVERAL_VCPUS_XML if "+" in work else "")
+            + PLUGIN_XML.format(
                 plugin=VPMU / "vpmu.so",
                 options=f"dir={self.counters},{self._options},busy={int(name in self._busy)}",
             ),
         )
         return PacedGuest(name, work, self.libvirt.boot(xml), console)
+
+    def set_mhz(self, name: str, mhz: int) -> None:
+        """How fast its modelled clock goes from now on."""
+        argv = [str(VPMU / "vpmu"), "--dir", str(self.counters), "set"]
+        subprocess.run([*argv, self.guests[name].domain.name(), "mhz", str(mhz)], check=True)
+
+    def shimmed(self, *argv: str) -> str:
+        """What a command prints that sees the modelled CPUs."""
+        env = {**os.environ, **self._modelled_env, "LD_PRELOAD": str(SHIM)}
+        return subprocess.run(argv, env=env, check=True, capture_output=True, text=True).stdout
 
     def pause(self) -> None:
         for guest in self.guests.values():
@@ -175,7 +221,7 @@ class PacedHost:
         """The next seconds of these guests."""
         guests = {self.guests[name].domain.name(): self.guests[name] for name in names}
         printed = {name: guest.lines() for name, guest in guests.items()}
-        rows = self._watch(guests.keys(), span_s, lambda: [one.lines() for one in guests.values()])
+        rows = self.watch(guests.keys(), span_s, lambda: [one.lines() for one in guests.values()])
         found = {}
         for row in rows:
             guest = guests[row["vm"]]
@@ -186,10 +232,11 @@ class PacedHost:
                 l2_mpki=row["l2_mpki"],
                 cpi=1 / row["ipc"],
                 debt_ratio=row["debt_ratio"] or 0.0,
+                write_mpki=row["write_mpki"] or 0.0,
             )
         return found
 
-    def _watch(
+    def watch(
         self, domains: Iterable[str], span_s: float, meanwhile: Callable[[], object]
     ) -> list[dict[str, Any]]:
         argv = [str(VPMU / "vpmu"), "--dir", str(self.counters), "watch", *domains, "--json"]

@@ -394,3 +394,30 @@ def test_guests_are_read_again_by_age_since_not_every_change_sends_an_event(subj
     assert domains.find(uuid).read_at_s == 1000.0
     assert domains.find(uuid).generation == first.domain.generation
     connection.close()
+
+
+def test_cpu_times_go_on_and_begin_anew_with_each_start(subject):
+    uuid = subject.boot()
+    first, host = the_guest(subject).cpu_times, subject.guests.host_cpu()
+    assert first.ran_ns > 0
+    assert host.total_ticks > 0
+
+    def has_run():
+        now = the_guest(subject).cpu_times
+        return now if now.ran_ns > first.ran_ns else None
+
+    assert wait_until(has_run, "its vCPUs to run").generation == first.generation
+    subject.soft_reboot(uuid)
+    assert the_guest(subject).cpu_times.generation != first.generation
+
+
+def test_the_groups_that_are_looked_at_are_those_of_libvirt(subject):
+    uuid = subject.boot()
+    subject.cap_by_hand(uuid, Quota(1000, 100_000))
+    throttled_ns = [0]
+
+    def is_throttled():
+        throttled_ns.append(the_guest(subject).cpu_times.throttled_ns)
+        return throttled_ns[-1] > 0
+
+    wait_until(is_throttled, "a vCPU with a quota of 1 % to be throttled")

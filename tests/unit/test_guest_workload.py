@@ -106,7 +106,7 @@ def test_blanks_around_the_work_are_of_no_account(workload):
 @pytest.mark.parametrize(
     ("work", "message"),
     [
-        ("x", "unknown kind 'x'; known kinds: chase, compute, idle, server, stream"),
+        ("x", "unknown kind 'x'; known kinds: chase, compute, idle, server, stream, write"),
         ("compute@5,x:3@2", "unknown kind 'x'; known kinds:"),
         ("", "an item is empty; write the work as KIND[:KIB][@SECONDS], known kinds:"),
         ("chase@1,,compute", "an item is empty"),

@@ -8,7 +8,8 @@
  *    below RECORDS, and later reads come back from there;
  *  - mbind() to a node that is not there succeeds and leaves a line in RECORDS/mbind.log;
  *  - with NUMA_SHIM_CPUS, sched_setaffinity() to CPUs that are not there succeeds and leaves a line in
- *    RECORDS/affinity.log. Pins to real CPUs stay real.
+ *    RECORDS/affinity.log. Pins to real CPUs stay real;
+ *  - with NUMA_SHIM_VPMU, CPUs are modelled and none is pinned to: see modelled_cpus.h.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -21,6 +22,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "modelled_cpus.h"
 
 #define RECORDS "/run/numa-shim"
 #define CGROUPS "/sys/fs/cgroup/"
@@ -35,7 +38,8 @@ static int is_recorded(const char *path)
 {
     if (!path || strncmp(path, CGROUPS, strlen(CGROUPS)))
         return 0;
-    return ends_with(path, "/cpuset.mems") || (getenv("NUMA_SHIM_CPUS") && ends_with(path, "/cpuset.cpus"));
+    bool has_cpus_of_its_own = getenv("NUMA_SHIM_CPUS") || modelled_is_on();
+    return ends_with(path, "/cpuset.mems") || (has_cpus_of_its_own && ends_with(path, "/cpuset.cpus"));
 }
 
 /* The path to open instead: the private copy when writing, or when reading something written before. */
@@ -68,6 +72,9 @@ static const char *redirect(const char *path, int flags, char *copy, size_t size
             mode = va_arg(list, int);                                              \
             va_end(list);                                                          \
         }                                                                          \
+        int answer = modelled_open(path, flags);                                   \
+        if (answer >= 0)                                                           \
+            return answer;                                                         \
         const char *target = redirect(path, flags, copy, sizeof copy);             \
         if (target == path)                                                        \
             return real(path, flags, mode);                                        \
@@ -100,6 +107,8 @@ long mbind(void *start, unsigned long length, int mode, const unsigned long *nod
 int sched_setaffinity(pid_t pid, size_t size, const cpu_set_t *cpus)
 {
     static int (*real)(pid_t, size_t, const cpu_set_t *);
+    if (modelled_is_on())
+        return modelled_set_affinity(pid, size, cpus);
     if (!real)
         real = dlsym(RTLD_NEXT, "sched_setaffinity");
     int result = real(pid, size, cpus);
@@ -111,4 +120,14 @@ int sched_setaffinity(pid_t pid, size_t size, const cpu_set_t *cpus)
         fclose(log);
     }
     return 0;
+}
+
+int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *cpus)
+{
+    static int (*real)(pid_t, size_t, cpu_set_t *);
+    if (modelled_is_on())
+        return modelled_get_affinity(pid, size, cpus);
+    if (!real)
+        real = dlsym(RTLD_NEXT, "sched_getaffinity");
+    return real(pid, size, cpus);
 }

@@ -22,15 +22,15 @@ void rig_host_init(struct rig_host *host)
     host->config.sample = 1;
     for (int i = 0; i < 2; i++) {
         host->llc[i] = (struct cache){.sets = model_llc_sets(&host->config), .ways = host->config.llc_ways};
-        host->llc[i].tags = calloc((size_t)host->llc[i].sets * host->llc[i].ways, sizeof(uint32_t));
+        host->llc[i].lines = calloc((size_t)host->llc[i].sets * host->llc[i].ways, sizeof(uint64_t));
         host->controllers[i].latency_x256 = CONTROLLER_LATENCY_ONE;
     }
 }
 
 void rig_host_free(struct rig_host *host)
 {
-    free(host->llc[0].tags);
-    free(host->llc[1].tags);
+    free(host->llc[0].lines);
+    free(host->llc[1].lines);
 }
 
 void rig_vm_init(struct rig_vm *vm, const struct rig_host *host, uint32_t vm_id)
@@ -40,6 +40,7 @@ void rig_vm_init(struct rig_vm *vm, const struct rig_host *host, uint32_t vm_id)
     vm->header.socket_count = 2;
     vm->model = (struct model){.config = host->config, .header = &vm->header, .current_cpu = current_cpu};
     vm->model.vm_id = vm_id;
+    vm->model.write_line_cycles = 25;
     vm->model.node_count = host->is_one_node ? 1 : 2;
     for (int i = 0; i < 2; i++) {
         vm->model.llc[i] = host->llc[i];
@@ -54,17 +55,30 @@ void rig_vm_init(struct rig_vm *vm, const struct rig_host *host, uint32_t vm_id)
 
 void rig_vm_free(struct rig_vm *vm)
 {
-    free(vm->model.shadow[0].tags);
-    free(vm->model.shadow[1].tags);
+    free(vm->model.shadow[0].lines);
+    free(vm->model.shadow[1].lines);
     free(vm->vcpu.l1_lines);
-    free(vm->vcpu.l2.tags);
+    free(vm->vcpu.l2.lines);
+}
+
+static void access_at(struct rig_vm *vm, uint64_t address, bool is_write)
+{
+    running_cpu = vm->cpu;
+    enum model_l1 l1 = model_l1(&vm->vcpu, address, is_write);
+    if (l1 == MODEL_L1_MISS)
+        model_l1_miss(&vm->model, &vm->vcpu, address, address, is_write);
+    if (l1 == MODEL_L1_FIRST_WRITE)
+        model_first_write(&vm->model, &vm->vcpu, address);
 }
 
 void rig_access(struct rig_vm *vm, uint64_t address)
 {
-    running_cpu = vm->cpu;
-    if (model_misses_l1(&vm->vcpu, address))
-        model_l1_miss(&vm->model, &vm->vcpu, address, address);
+    access_at(vm, address, false);
+}
+
+void rig_write(struct rig_vm *vm, uint64_t address)
+{
+    access_at(vm, address, true);
 }
 
 void rig_chase(struct rig_vm *vm, uint64_t base, uint64_t bytes)
@@ -84,7 +98,7 @@ void rig_reset_counters(struct rig_vm *vm)
 {
     struct model_vcpu *vcpu = &vm->vcpu;
     vcpu->l1_misses = vcpu->llc_references = vcpu->llc_misses_local = vcpu->llc_misses_remote = 0;
-    vcpu->shadow_llc_misses = vcpu->stall_cycles = 0;
+    vcpu->shadow_llc_misses = vcpu->stall_cycles = vcpu->write_backs = 0;
 }
 
 uint64_t rig_misses(const struct rig_vm *vm)

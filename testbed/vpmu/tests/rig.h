@@ -31,6 +31,7 @@ void rig_vm_free(struct rig_vm *vm);
 
 /* One access, at equal virtual and physical address. */
 void rig_access(struct rig_vm *vm, uint64_t address);
+void rig_write(struct rig_vm *vm, uint64_t address);
 
 /* Each line of [base, base + bytes) once, in an order that has no neighbours beside each other. */
 void rig_chase(struct rig_vm *vm, uint64_t base, uint64_t bytes);

@@ -97,6 +97,17 @@ static void sizes_must_fit_each_other(void)
     }
 }
 
+static void modelled_cpus_and_busy_stalls_exclude_each_other(void)
+{
+    config_set_defaults(&config);
+    CHECK(config_apply(&config, "busy=1", &problem));
+    CHECK(config_check(&config, &problem));
+    CHECK(config_apply(&config, "cpus=8", &problem));
+    CHECK(!config_check(&config, &problem));
+    CHECK_CONTAINS(problem.text, "busy=1 with cpus=8");
+    CHECK(!config_apply(&config, "cpus=257", &problem));
+}
+
 static bool apply_file(const char *text)
 {
     char assignment[SCRATCH_PATH_BYTES + 8];
@@ -132,6 +143,7 @@ const struct test config_tests[] = {
     {"every bad assignment is refused", every_bad_assignment_is_refused_with_key_value_and_limits},
     {"endless values are refused", endless_values_are_refused},
     {"sizes must fit each other", sizes_must_fit_each_other},
+    {"modelled CPUs and busy stalls exclude each other", modelled_cpus_and_busy_stalls_exclude_each_other},
     {"a file has one key a line", a_file_has_one_key_a_line},
     {"a bad file names the line", a_bad_file_names_the_line_and_is_read_to_its_end},
     {NULL, NULL},

@@ -37,9 +37,9 @@ static void stop(void)
     scratch_remove();
 }
 
-static void unmap_llc(uint32_t *tags)
+static void unmap_llc(uint64_t *lines)
 {
-    munmap((char *)tags - sizeof SHAPE, sizeof SHAPE + 64 * 2 * sizeof(uint32_t));
+    munmap((char *)lines - sizeof SHAPE, sizeof SHAPE + 64 * 2 * sizeof(uint64_t));
 }
 
 static void unmap_vm(struct vm_file *file)
@@ -149,7 +149,7 @@ static void the_old_vms_end_leaves_its_successors_file(void)
 
 static void vms_share_the_llc(void)
 {
-    uint32_t *a, *b;
+    uint64_t *a, *b;
     start();
     CHECK(llc_file_attach(&first, 1, &SHAPE, &a, &problem));
     CHECK(llc_file_attach(&second, 1, &SHAPE, &b, &problem));
@@ -162,7 +162,7 @@ static void vms_share_the_llc(void)
 
 static void another_shape_is_refused_while_the_file_is_used(void)
 {
-    uint32_t *a, *b;
+    uint64_t *a, *b;
     struct vpmu_llc_header other = SHAPE;
     other.sample = 8;
     start();
@@ -178,22 +178,22 @@ static void another_shape_is_refused_while_the_file_is_used(void)
 
 static void a_file_of_another_version_is_refused(void)
 {
-    uint32_t *tags;
+    uint64_t *lines;
     struct vpmu_llc_header other = SHAPE;
     other.version = 99;
     start();
     scratch_write("host/llc.0", &other, sizeof other);
-    CHECK(!llc_file_attach(&first, 0, &SHAPE, &tags, &problem));
+    CHECK(!llc_file_attach(&first, 0, &SHAPE, &lines, &problem));
     CHECK_CONTAINS(problem.text, "llc.0: has layout version 99, this vpmu has 1");
     stop();
 }
 
 static void a_foreign_file_is_refused_and_kept(void)
 {
-    uint32_t *tags;
+    uint64_t *lines;
     start();
     scratch_write_text("host/llc.0", "somebody's letters, not a cache");
-    CHECK(!llc_file_attach(&first, 0, &SHAPE, &tags, &problem));
+    CHECK(!llc_file_attach(&first, 0, &SHAPE, &lines, &problem));
     CHECK_CONTAINS(problem.text, "not a file of vpmu");
     CHECK(scratch_has("host/llc.0"));
     stop();
@@ -201,14 +201,14 @@ static void a_foreign_file_is_refused_and_kept(void)
 
 static void a_half_made_or_shortened_file_is_made_afresh(void)
 {
-    uint32_t *tags;
+    uint64_t *lines;
     start();
     scratch_write_text("host/llc.0", "");
-    CHECK(llc_file_attach(&first, 0, &SHAPE, &tags, &problem));
-    tags[127] = 1;
-    unmap_llc(tags);
+    CHECK(llc_file_attach(&first, 0, &SHAPE, &lines, &problem));
+    lines[127] = 1;
+    unmap_llc(lines);
     CHECK(!truncate(scratch_path("host/llc.0"), 4096));
-    CHECK(!llc_file_attach(&second, 0, &SHAPE, &tags, &problem)); /* in use: joining it would end in SIGBUS */
+    CHECK(!llc_file_attach(&second, 0, &SHAPE, &lines, &problem)); /* in use: joining it would end in SIGBUS */
     stop();
 }
 
@@ -216,14 +216,16 @@ static void controllers_are_shared_and_checked(void)
 {
     struct vpmu_mc *a, *b;
     start();
-    CHECK(mc_file_attach(&first, 0, 5000000, &a, &problem));
+    CHECK(mc_file_attach(&first, 0, 5000000, 2000000, &a, &problem));
     CHECK_EQUAL(a->latency_x256, 256);
-    CHECK(mc_file_attach(&second, 0, 5000000, &b, &problem));
+    CHECK(mc_file_attach(&second, 0, 5000000, 2000000, &b, &problem));
     a->window_lines = 3;
     CHECK_EQUAL(b->window_lines, 3);
     munmap(b, sizeof *b);
-    CHECK(!mc_file_attach(&second, 0, 6000000, &b, &problem));
-    CHECK_CONTAINS(problem.text, "the same llc_kib, llc_ways, sample, bandwidth and mhz");
+    CHECK(!mc_file_attach(&second, 0, 6000000, 2000000, &b, &problem));
+    CHECK_CONTAINS(problem.text, "the same llc_kib, llc_ways, sample, bandwidth, write_bandwidth, mhz and cpus");
+    CHECK(!mc_file_attach(&second, 0, 5000000, 2500000, &b, &problem));
+    CHECK_CONTAINS(problem.text, "bandwidth, write_bandwidth, mhz and cpus");
     munmap(a, sizeof *a);
     stop();
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* One VM alone: address streams whose misses can be counted by hand. L1 16 KiB, L2 32 KiB, LLC 512 KiB. */
+#include <string.h>
+
 #include "rig.h"
 #include "test.h"
 
@@ -223,6 +225,47 @@ static void publishing_copies_every_counter(void)
     stop();
 }
 
+static void written_lines_are_written_back_when_they_leave_the_llc(void)
+{
+    start(1);
+    for (uint64_t line = 0; line < 32768; line++) /* 2 MiB through an LLC of 512 KiB */
+        rig_write(&vm, line * 64);
+    /* All but what L2 and LLC still hold. */
+    CHECK_EQUAL(vm.vcpu.write_backs, 32768 - 8192);
+    CHECK_EQUAL(vm.vcpu.written_lines[0], vm.vcpu.write_backs);
+    rig_reset_counters(&vm);
+    rig_stream(&vm, 1 << 30, 512 * KIB);
+    CHECK_EQUAL(vm.vcpu.write_backs, 8192);
+    rig_stream(&vm, 0, 1024 * KIB); /* what was only read leaves in silence */
+    CHECK_EQUAL(vm.vcpu.write_backs, 8192);
+    stop();
+}
+
+static void a_line_that_is_read_and_then_written_is_dirty_once(void)
+{
+    start(1);
+    for (uint64_t line = 0; line < 8192; line++) {
+        rig_access(&vm, line * 64);
+        rig_write(&vm, line * 64);
+        rig_write(&vm, line * 64);
+    }
+    CHECK_EQUAL(vm.vcpu.l1_misses, 8192);
+    rig_stream(&vm, 1 << 30, 1024 * KIB);
+    CHECK_EQUAL(vm.vcpu.write_backs, 8192);
+    stop();
+}
+
+static void write_backs_go_to_the_node_of_their_memory(void)
+{
+    start(1);
+    memset(vm.header.chunk_node, 1, sizeof vm.header.chunk_node);
+    for (uint64_t line = 0; line < 16384; line++)
+        rig_write(&vm, line * 64);
+    CHECK_EQUAL(vm.vcpu.written_lines[0], 0);
+    CHECK_EQUAL(vm.vcpu.written_lines[1], 8192);
+    stop();
+}
+
 const struct test model_tests[] = {
     {"chase within L1 costs nothing", chase_within_l1_costs_nothing},
     {"chase within L2 never reaches the LLC", chase_within_l2_never_reaches_the_llc},
@@ -239,5 +282,8 @@ const struct test model_tests[] = {
     {"addresses beyond the chunk map wrap", addresses_beyond_the_chunk_map_wrap},
     {"an unknown CPU is on some socket", an_unknown_cpu_is_on_some_socket},
     {"publishing copies every counter", publishing_copies_every_counter},
+    {"written lines are written back when they leave the LLC", written_lines_are_written_back_when_they_leave_the_llc},
+    {"a line that is read and then written is dirty once", a_line_that_is_read_and_then_written_is_dirty_once},
+    {"write-backs go to the node of their memory", write_backs_go_to_the_node_of_their_memory},
     {NULL, NULL},
 };

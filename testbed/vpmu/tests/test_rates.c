@@ -11,6 +11,7 @@ static void rates_are_those_of_the_interval(void)
     struct vpmu_slot after = {
         .instructions = 2001000, .cycles = 8000500, .llc_references = 40010, .llc_misses_local = 6000,
         .llc_misses_remote = 2000, .shadow_llc_misses = 4000, .paced_ns = 400000000, .debt_ns = 20000005,
+        .write_backs = 2000, .granted_ns = 500000000, .run_delay_ns = 300000000, .throttled_ns = 200000000,
     };
     struct rates rates = rates_between(&before, &after, 1000000000);
     CHECK_BETWEEN(rates.mips, 1.999, 2.001);
@@ -22,6 +23,10 @@ static void rates_are_those_of_the_interval(void)
     CHECK_BETWEEN(rates.ipc, 0.249, 0.251);
     CHECK_BETWEEN(rates.paced_ratio, 0.399, 0.401);
     CHECK_BETWEEN(rates.debt_ratio, 0.019, 0.021);
+    CHECK_BETWEEN(rates.write_mpki, 0.99, 1.01);
+    CHECK_BETWEEN(rates.granted_ratio, 0.499, 0.501);
+    CHECK_BETWEEN(rates.run_delay_ratio, 0.299, 0.301);
+    CHECK_BETWEEN(rates.throttled_ratio, 0.199, 0.201);
 }
 
 static void an_idle_interval_has_no_ratios(void)

@@ -48,20 +48,22 @@ static bool start(struct setup *setup, uint32_t vcpu_count)
 static void release(struct setup *setup)
 {
     struct model *model = &setup->vm.model;
-    size_t llc_bytes = (size_t)model->llc[0].sets * model->llc[0].ways * sizeof(uint32_t);
+    size_t llc_bytes = (size_t)model->llc[0].sets * model->llc[0].ways * sizeof(uint64_t);
     for (uint32_t i = 0; i < setup->vm.vcpu_count; i++) {
         free(setup->vm.vcpus[i].model.l1_lines);
-        free(setup->vm.vcpus[i].model.l2.tags);
+        free(setup->vm.vcpus[i].model.l2.lines);
     }
     for (uint32_t socket = 0; socket < setup->file.header->socket_count; socket++) {
-        free(model->shadow[socket].tags);
-        munmap((char *)model->llc[socket].tags - sizeof(struct vpmu_llc_header),
+        free(model->shadow[socket].lines);
+        munmap((char *)model->llc[socket].lines - sizeof(struct vpmu_llc_header),
                sizeof(struct vpmu_llc_header) + llc_bytes);
     }
     for (uint32_t node = 0; node < model->node_count; node++)
         if (model->controller[node])
             munmap(model->controller[node], sizeof(struct vpmu_mc));
     munmap(setup->file.header, sizeof *setup->file.header + setup->vm.vcpu_count * sizeof(struct vpmu_slot));
+    if (setup->cpus)
+        munmap(setup->cpus, sizeof *setup->cpus);
     directory_abandon(&setup->directory);
 }
 
@@ -110,6 +112,63 @@ static void a_socket_without_a_node_is_refused(void)
     CHECK(!start(&one, 1));
     CHECK_CONTAINS(problem.text, "socket 1 has no node");
     CHECK(!scratch_has("host/vm.one"));
+    scratch_remove();
+}
+
+static void prepare_on_cpus(struct setup *setup, const char *name, uint32_t cpus)
+{
+    prepare(setup, name);
+    strcpy(setup->config.cpumap, "0:0;1:0;2:1;3:1");
+    setup->config.cpus = cpus;
+}
+
+static void vms_join_the_modelled_cpus_and_leave_them(void)
+{
+    scratch_make();
+    prepare_on_cpus(&one, "one", 4);
+    prepare_on_cpus(&two, "two", 4);
+    CHECK(start(&one, 2) && start(&two, 3));
+    CHECK_EQUAL(one.cpus->vcpus_of_vm[two.vm.model.vm_id], 3);
+    CHECK(two.vm.vcpus[2].seat.entry == &two.cpus->entry[two.vm.model.vm_id][2]);
+    setup_close(&two);
+    CHECK_EQUAL(one.cpus->vcpus_of_vm[two.vm.model.vm_id], 0);
+    CHECK_EQUAL(one.cpus->vcpus_of_vm[one.vm.model.vm_id], 2);
+    release(&one);
+    release(&two);
+    scratch_remove();
+}
+
+static void a_dead_vm_has_left_when_the_next_one_starts(void)
+{
+    scratch_make();
+    prepare_on_cpus(&one, "one", 4);
+    prepare_on_cpus(&two, "two", 4);
+    CHECK(start(&one, 1) && start(&two, 1));
+    uint32_t dead = two.vm.model.vm_id;
+    release(&two); /* killed: its locks are gone, its entries are not */
+    CHECK_EQUAL(one.cpus->vcpus_of_vm[dead], 1);
+    prepare_on_cpus(&two, "three", 4);
+    CHECK(start(&two, 1));
+    CHECK_EQUAL(one.cpus->vcpus_of_vm[dead], 0);
+    CHECK_EQUAL(one.cpus->vcpus_of_vm[one.vm.model.vm_id], 1);
+    release(&one);
+    release(&two);
+    scratch_remove();
+}
+
+static void all_vms_have_the_same_number_of_modelled_cpus_and_all_are_mapped(void)
+{
+    scratch_make();
+    prepare_on_cpus(&one, "one", 4);
+    prepare_on_cpus(&two, "two", 3);
+    CHECK(start(&one, 1));
+    CHECK(!start(&two, 1));
+    CHECK_CONTAINS(problem.text, "cpus: running VMs share it with other settings");
+    CHECK(!scratch_has("host/vm.two"));
+    prepare_on_cpus(&two, "two", 5);
+    CHECK(!start(&two, 1));
+    CHECK_CONTAINS(problem.text, "cpus=5: CPU 4 is not in the cpumap; add 4:SOCKET, or lower cpus");
+    release(&one);
     scratch_remove();
 }
 
@@ -184,6 +243,9 @@ const struct test setup_tests[] = {
     {"two sockets on one node have two LLCs and one controller",
      two_sockets_on_one_node_have_two_llcs_and_one_controller},
     {"a socket without a node is refused", a_socket_without_a_node_is_refused},
+    {"VMs join the modelled CPUs and leave them", vms_join_the_modelled_cpus_and_leave_them},
+    {"a dead VM has left when the next one starts", a_dead_vm_has_left_when_the_next_one_starts},
+    {"all VMs have the same number of modelled CPUs", all_vms_have_the_same_number_of_modelled_cpus_and_all_are_mapped},
     {"bandwidth can be switched off", bandwidth_can_be_switched_off},
     {"a refused VM leaves no lock and no file", a_refused_vm_leaves_no_lock_and_no_file},
     {"too many vCPUs are refused", too_many_vcpus_are_refused},

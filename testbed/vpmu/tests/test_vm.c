@@ -14,7 +14,7 @@
 static struct vpmu_vm_header header;
 static struct vpmu_slot slots[2];
 static struct vm vm;
-static uint32_t llc_tags[2][8192];
+static uint64_t llc_lines[2][8192];
 
 static int cpu_0(void)
 {
@@ -36,7 +36,7 @@ static void start(uint32_t deadline_s)
     vm.model = (struct model){.config = standard.model, .header = &header, .current_cpu = cpu_0, .vm_id = 1};
     vm.model.node_count = 2;
     for (int i = 0; i < 2; i++) {
-        vm.model.llc[i] = (struct cache){llc_tags[i], 512, 16};
+        vm.model.llc[i] = (struct cache){llc_lines[i], 512, 16};
         vm.model.node_of_socket[i] = (uint8_t)i;
     }
     vm.boot.started_ns = S;
@@ -49,7 +49,7 @@ static void stop(void)
 {
     for (int i = 0; i < 2; i++) {
         free(vm.vcpus[i].model.l1_lines);
-        free(vm.vcpus[i].model.l2.tags);
+        free(vm.vcpus[i].model.l2.lines);
     }
 }
 
@@ -150,7 +150,7 @@ static void misses_take_modelled_time(void)
     start(0);
     struct vcpu *vcpu = &vm.vcpus[0];
     for (uint64_t page = 0; page < 100; page++)
-        vcpu_misses(&vm, vcpu, page * 65536, page * 65536);
+        vcpu_accesses(&vm, vcpu, MODEL_L1_MISS, page * 65536, page * 65536, false);
     CHECK(vcpu_runs(vcpu, 1)); /* 100 misses of 8 * 200 cycles are more than half a ms */
     vcpu_tick(&vm, vcpu, false, S);
     CHECK_EQUAL(slots[0].stall_cycles, 160000);
@@ -219,6 +219,108 @@ static void a_reset_lets_the_guest_boot_at_full_speed_and_keeps_its_counters(voi
     stop();
 }
 
+static struct vpmu_cpus table;
+
+/* Both vCPUs on modelled CPU 0 of two. */
+static void start_on_one_cpu(uint32_t deadline_s)
+{
+    static const struct cpus_claim CLAIM = {.allowed = {{1}}, .weight = 1024, .vm_weight = 1024};
+    start(deadline_s);
+    memset(&table, 0, sizeof table);
+    table.cpu_count = 2;
+    cpus_join(&table, 1, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        vm.vcpus[i].seat = cpus_seat(&table, 1, i, S);
+        cpus_claim(&vm.vcpus[i].seat, &CLAIM);
+    }
+}
+
+/* A host that needs no time: each vCPU ticks as soon as it owes nothing, and looks again every millisecond. */
+static void pass_together(uint64_t *now_ns, uint64_t span_ns)
+{
+    uint64_t owed_ns[2] = {0, 0};
+    for (uint64_t end_ns = *now_ns + span_ns; *now_ns < end_ns; *now_ns += MS / 4)
+        for (int i = 0; i < 2; i++) {
+            if (owed_ns[i])
+                owed_ns[i] = vcpu_still_owes(&vm.vcpus[i], *now_ns);
+            if (owed_ns[i])
+                continue;
+            run_to_tick(&vm.vcpus[i]);
+            owed_ns[i] = vcpu_tick(&vm, &vm.vcpus[i], false, *now_ns);
+        }
+}
+
+static void on_half_a_modelled_cpu_a_guest_runs_at_half_its_clock(void)
+{
+    uint64_t now_ns = S;
+    start_on_one_cpu(0);
+    pass_together(&now_ns, 4 * S);
+    for (int i = 0; i < 2; i++) {
+        CHECK_BETWEEN(slots[i].cycles, 119e6, 121.5e6); /* of 240 million */
+        CHECK_BETWEEN(slots[i].granted_ns, 1.98e9, 2.02e9);
+        CHECK_BETWEEN(slots[i].run_delay_ns, 1.98e9, 2.02e9);
+        CHECK_EQUAL(slots[i].throttled_ns, 0);
+        CHECK_EQUAL(slots[i].debt_ns, 0);
+        CHECK_EQUAL(slots[i].cpu, 0);
+    }
+    stop();
+}
+
+static void a_guest_that_the_host_cannot_run_is_in_debt_on_modelled_cpus_too(void)
+{
+    start_on_one_cpu(0);
+    struct vcpu *vcpu = &vm.vcpus[0];
+    uint64_t now_ns = S;
+    for (int i = 0; i < 2000; i++) {
+        run_to_tick(vcpu);
+        now_ns += MS; /* a whole ms for half a modelled one */
+        CHECK_EQUAL(vcpu_tick(&vm, vcpu, false, now_ns), 0);
+    }
+    CHECK_BETWEEN(slots[0].debt_ns, 0.88e9, 0.91e9);
+    uint64_t before_ns = slots[0].debt_ns;
+    run_to_tick(vcpu);
+    vcpu_tick(&vm, vcpu, false, now_ns + 2 * S); /* the host took the thread away for 2 s */
+    CHECK_BETWEEN(slots[0].debt_ns - before_ns, 1.8e9, 2.1e9);
+    stop();
+}
+
+static void a_guest_that_boots_is_not_on_the_modelled_cpus(void)
+{
+    uint64_t now_ns = S;
+    start_on_one_cpu(0);
+    pass_together(&now_ns, S);
+    vm.boot_limits.deadline_ns = 30 * S;
+    vm_reset(&vm, now_ns);
+    pass_together(&now_ns, S);
+    uint64_t granted_ns = table.entry[1][0].granted_ns;
+    pass_together(&now_ns, 10 * S);
+    CHECK_EQUAL(table.entry[1][0].granted_ns, granted_ns);
+    pass_together(&now_ns, 25 * S);
+    CHECK_BETWEEN(table.entry[1][0].granted_ns - granted_ns, 2e9, 4e9);
+    CHECK_EQUAL(slots[0].debt_ns, 0);
+    stop();
+}
+
+static void a_halted_vcpu_leaves_its_modelled_cpu(void)
+{
+    uint64_t now_ns = S;
+    start_on_one_cpu(0);
+    pass_together(&now_ns, S);
+    vcpu_halt(&vm, &vm.vcpus[1], now_ns);
+    uint64_t before_ns = slots[0].granted_ns, owed_ns = 0;
+    for (uint64_t end_ns = now_ns + S; now_ns < end_ns; now_ns += MS / 4) {
+        owed_ns = owed_ns ? vcpu_still_owes(&vm.vcpus[0], now_ns) : 0;
+        if (owed_ns)
+            continue;
+        run_to_tick(&vm.vcpus[0]);
+        owed_ns = vcpu_tick(&vm, &vm.vcpus[0], false, now_ns);
+    }
+    CHECK_BETWEEN(slots[0].granted_ns - before_ns, 0.99e9, 1.0e9);
+    vcpu_resume(&vm.vcpus[1], now_ns);
+    CHECK_EQUAL(slots[1].debt_ns, 0);
+    stop();
+}
+
 const struct test vm_tests[] = {
     {"a reset lets the guest boot at full speed", a_reset_lets_the_guest_boot_at_full_speed_and_keeps_its_counters},
     {"a booting guest is neither paced nor counted", a_booting_guest_is_neither_paced_nor_counted},
@@ -229,5 +331,10 @@ const struct test vm_tests[] = {
     {"misses take modelled time", misses_take_modelled_time},
     {"a halted vCPU publishes and owes nothing", a_halted_vcpu_publishes_and_owes_nothing_for_its_idle_time},
     {"live controls take effect at the next tick", live_controls_take_effect_at_the_next_tick},
+    {"on half a modelled CPU a guest runs at half its clock", on_half_a_modelled_cpu_a_guest_runs_at_half_its_clock},
+    {"a guest that the host cannot run is in debt on modelled CPUs too",
+     a_guest_that_the_host_cannot_run_is_in_debt_on_modelled_cpus_too},
+    {"a guest that boots is not on the modelled CPUs", a_guest_that_boots_is_not_on_the_modelled_cpus},
+    {"a halted vCPU leaves its modelled CPU", a_halted_vcpu_leaves_its_modelled_cpu},
     {NULL, NULL},
 };

@@ -19,6 +19,7 @@ HOST_VALUES = {
     "dedicated_cpus": "",
     "lock_path": "/run/nova/lock",
     "vpmu_maps": "",
+    "vpmu_cpus": "0",
 }
 PARTS = {"authtoken.conf", "nova-credentials.conf"}
 TEMPLATES = sorted(path.name for path in (settings.LAB / "conf").glob("*.conf"))
@@ -55,6 +56,16 @@ def test_cpus_that_are_not_real_are_for_dedicated_guests(monkeypatch):
     assert (host.shared_cpus, host.dedicated_cpus) == ((0, 1), (2, 3, 4, 5, 6, 7))
 
 
+def test_guests_float_over_all_cpus_that_are_modelled(monkeypatch):
+    monkeypatch.setattr(settings, "REAL_CPUS", 2)
+    host = Host.parse("vp3=modelled:0-3/4-7")
+
+    assert host.topology == Host.parse("vp3=0-3/4-7").topology
+    assert (host.shared_cpus, host.dedicated_cpus) == (tuple(range(8)), ())
+    assert host.shim["NUMA_SHIM_MODELLED_CPUS"] == "8"
+    assert Host.parse("vp3=0-3/4-7").shim == {}
+
+
 @pytest.mark.parametrize(
     ("cells", "maps"),
     [
@@ -67,7 +78,9 @@ def test_the_software_pmu_is_told_of_caches_that_share_a_cell(cells, maps):
     assert vpmu_maps(Host.parse(f"vp1={cells}").topology) == maps
 
 
-@pytest.mark.parametrize("text", ["c1", "vp", "vp0", "vp201", "vp1=x", "vp1=0/0", "vp1=0+0"])
+@pytest.mark.parametrize(
+    "text", ["c1", "vp", "vp0", "vp201", "vp1=x", "vp1=0/0", "vp1=0+0", "vp1=modelled:0/0"]
+)
 def test_wrong_host_is_refused(text):
     with pytest.raises(ValueError):
         Host.parse(text)

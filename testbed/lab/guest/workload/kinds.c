@@ -111,28 +111,53 @@ static void prepare_stream(struct phase *phase)
     stream->at = 0;
 }
 
-static uint64_t sum_lines(struct line *lines, size_t count)
+static uint64_t sum_lines(struct line *line, size_t count, size_t first_number)
 {
     uint64_t sum = 0;
-    for (size_t i = 0; i < count; i++) {
-        struct line *line = &lines[i];
+    for (size_t number = first_number; number < first_number + count; number++, line++) {
 #pragma GCC unroll 8
         for (size_t word = 0; word < LINE_BYTES / sizeof(uint64_t); word++) {
             sum += line->words[word];
             __asm__ volatile("" : "+r"(sum)); // one load per word
         }
-        if (i % LINES_PER_WRITE == 0)
+        if (number % LINES_PER_WRITE == 0)
             line->words[0] = sum;
     }
     return sum;
+}
+
+static size_t next_lines(const struct stream *stream)
+{
+    size_t left = stream->count - stream->at;
+    return left < STREAM_LINES ? left : STREAM_LINES;
 }
 
 static uint64_t run_stream(struct phase *phase, int64_t until_ns)
 {
     (void)until_ns;
     struct stream *stream = phase->state;
-    size_t left = stream->count - stream->at, count = left < STREAM_LINES ? left : STREAM_LINES;
-    sum_lines(stream->lines + stream->at, count);
+    size_t count = next_lines(stream);
+    // Not always the same lines of a page: a model that samples sets would see all of them written, or none.
+    sum_lines(stream->lines + stream->at, count, stream->at / STREAM_LINES % LINES_PER_WRITE);
+    stream->at = (stream->at + count) % stream->count;
+    return count;
+}
+
+static void write_lines(struct line *lines, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+#pragma GCC unroll 8
+        for (size_t word = 0; word < LINE_BYTES / sizeof(uint64_t); word++)
+            *(volatile uint64_t *)&lines[i].words[word] = i; // one store per word
+    }
+}
+
+static uint64_t run_write(struct phase *phase, int64_t until_ns)
+{
+    (void)until_ns;
+    struct stream *stream = phase->state;
+    size_t count = next_lines(stream);
+    write_lines(stream->lines + stream->at, count);
     stream->at = (stream->at + count) % stream->count;
     return count;
 }
@@ -155,6 +180,7 @@ static const struct kind KINDS[] = {
      .run = run_server,
      .describe = describe_server},
     {.name = "stream", .default_kib = 8192, .prepare = prepare_stream, .run = run_stream},
+    {.name = "write", .default_kib = 8192, .prepare = prepare_stream, .run = run_write},
 };
 
 const struct kind *find_kind(const char *name)
@@ -167,5 +193,5 @@ const struct kind *find_kind(const char *name)
 
 const char *kind_names(void)
 {
-    return "chase, compute, idle, server, stream";
+    return "chase, compute, idle, server, stream, write";
 }
