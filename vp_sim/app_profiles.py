@@ -11,6 +11,7 @@ from vp_sim.parameters import estimated, printed, public
 
 _HIT = estimated(0.35, 0.25, 0.45, "out-of-order cores hide most of an L3 hit")
 _STATE = "the thesis's class of it"
+_MCF_ALONE = "figure 7: with its memory remote it loses less than a move of the memory costs"
 
 STREAM = Row(
     name="stream",
@@ -26,7 +27,7 @@ STREAM = Row(
     half_mib=estimated(12, 8, 16, "without effect: no reuse"),
     steepness=estimated(1, 1, 1, "without effect: no reuse"),
     hit_exposure=_HIT,
-    parallel_misses=estimated(6, 5, 8, "of the ten line fill buffers of a core"),
+    parallel_misses=estimated(8, 6, 10, "128 instructions under way, one line in 16"),
     writeback_ratio=public(0.4, "STREAM's definition: four lines written per ten read"),
     busy_ratio=estimated(0.99, 0.98, 1.0, "Table 1: 2376 of 2400"),
 )
@@ -37,15 +38,17 @@ MCF = Row(
     guests=1,
     memory_mib=estimated(4096, 2048, 4096, "two copies of 1.7 GB each"),
     footprint_mib=public(3400, "SPEC CPU2006: 1.7 GB a copy"),
-    base_cpi=estimated(1.1, 0.9, 1.4, "pointer chasing, branches"),
+    base_cpi=estimated(1.9, 1.5, 2.2, "branches, and TLB misses under nested paging"),
     l1_mpki=estimated(75, 60, 90, "public characterisations give 70 to 100"),
-    l2_mpki=estimated(42, 36, 48, "public characterisations, and state 1 of figure 6"),
-    full_ratio=estimated(0.75, 0.65, 0.85, "public miss curves"),
-    least_ratio=estimated(0.08, 0.04, 0.1, f"{_STATE}: MF < 0.25 with the whole LLC"),
-    half_mib=estimated(4.0, 3.0, 5.0, "public miss curves fall over the whole range"),
-    steepness=estimated(1.1, 1.0, 1.3, "public miss curves fall over the whole range"),
-    hit_exposure=estimated(0.5, 0.4, 0.6, "dependent loads hide less"),
-    parallel_misses=estimated(3.6, 3.2, 4.0, "figure 6a: 15 to 18 % slower when it shares"),
+    l2_mpki=estimated(38, 34, 42, "public characterisations, and state 1 of figure 6"),
+    full_ratio=estimated(0.7, 0.6, 0.8, "public miss curves"),
+    least_ratio=estimated(0.045, 0.03, 0.06, _MCF_ALONE),
+    half_mib=estimated(4.2, 3.7, 4.7, "figure 6: state 1 alone, 4 beside three others"),
+    steepness=estimated(1.8, 1.6, 2.0, "figure 6: state 1 alone, 4 beside three others"),
+    hit_exposure=estimated(0.33, 0.25, 0.4, "dependent loads hide less, branches more"),
+    parallel_misses=estimated(
+        5.5, 4.8, 6.2, "figure 6a: 15 to 18 % where it shares, remote or not"
+    ),
     writeback_ratio=estimated(0.25, 0.15, 0.35, "public characterisations"),
     busy_ratio=estimated(0.99, 0.98, 1.0, "Table 1: 2376 of 2400"),
 )
@@ -56,7 +59,7 @@ MILC = Row(
     guests=1,
     memory_mib=estimated(4096, 2048, 4096, "2.3.1 gives the size of the Stream VMs only"),
     footprint_mib=public(1360, "SPEC CPU2006: 680 MB a copy"),
-    base_cpi=estimated(0.6, 0.5, 0.8, "floating point kernels"),
+    base_cpi=estimated(0.9, 0.7, 1.1, "floating point kernels; 2.1.3: about 35 %"),
     l1_mpki=estimated(38, 34, 42, "misses of L1 mostly go on to memory"),
     l2_mpki=estimated(33, 30, 36, "public characterisations: 20 to 35"),
     full_ratio=printed(1.0, "2.1.1: MF almost equal to one"),
@@ -109,7 +112,7 @@ VOLDEMORT = Row(
 
 _MAP_REDUCE = (Phase(0.85, 1.0), Phase(0.15, 0.5, 1.1))
 _MAP_REDUCE_SOURCE = "estimated: threads of a job end at different times (figure 15)"
-_UNEVEN = (Phase(0.12, 1.0), Phase(0.16, 0.75), Phase(0.42, 0.5), Phase(0.30, 0.25))
+_UNEVEN = (Phase(0.17, 1.0), Phase(0.18, 0.75), Phase(0.40, 0.5), Phase(0.25, 0.25))
 _UNEVEN_SOURCE = "seed: figures 13 and 15: demand above 200 at times, 25 % slower with two cores"
 
 MATRIX_MULT = Row(

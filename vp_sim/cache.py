@@ -55,12 +55,19 @@ def _filled(filling: Filling, accesses: float) -> float:
     return sizes[at - 1] + part * (sizes[at] - sizes[at - 1])
 
 
-def shares_mib(sharers: Sequence[Sharer], cache_mib: float) -> tuple[float, ...]:
-    """How much of the cache each of them holds, in the order given."""
+def shares_mib(
+    sharers: Sequence[Sharer], cache_mib: float, intensity_weight: float = 1.0
+) -> tuple[float, ...]:
+    """How much of the cache each of them holds, in the order given. `intensity_weight` is the
+    exponent of an application's accesses: 1 is LRU, below it the intense hold less than that."""
     if len(sharers) == 1:
         return (min(sharers[0].app.footprint_mib, cache_mib),)
 
-    fillings = [(_filling(s.app, cache_mib), s.accesses_per_s) for s in sharers]
+    mean = sum(s.accesses_per_s for s in sharers) / len(sharers) or 1.0
+    fillings = [
+        (_filling(s.app, cache_mib), mean * (s.accesses_per_s / mean) ** intensity_weight)
+        for s in sharers
+    ]
 
     def held(span_s: float) -> list[float]:
         return [_filled(filling, rate * span_s) for filling, rate in fillings]

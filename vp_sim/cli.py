@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`vp-sim`: compare policies on a mix, watch one run, replay a recording, list the model's figures.
+"""`vp-sim`: compare policies on a mix, score a placement, watch one run, replay a recording, list
+the model's figures.
 
 Results go to stdout and nothing else does: progress and errors are on stderr.
 """
@@ -10,28 +11,33 @@ import json
 import sys
 from collections.abc import Sequence
 from concurrent.futures.process import BrokenProcessPool
-from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress
 
-from vp_sim import replay
+from nova_vp.cli.new_file import new_file
+from nova_vp.cli.whole_file import whole_file
+from vp_sim import evaluate, replay
 from vp_sim.app_profiles import ROWS
 from vp_sim.compare import compare
 from vp_sim.machine import WESTMERE
-from vp_sim.mixes import MIXES, Mix
+from vp_sim.mixes import Mix
 from vp_sim.mixfile import BadMix, find_mix
-from vp_sim.output import applications, as_json, provenance, show_comparison, show_timeline
+from vp_sim.options import RUNS, add_mix, add_perturb, add_plot, count
+from vp_sim.output import (
+    applications,
+    as_json,
+    provenance,
+    show_comparison,
+    show_perturbation,
+    show_timeline,
+)
+from vp_sim.placementfile import BadPlacement, as_text
 from vp_sim.policies import BASELINE, UnknownPolicy, find
-from vp_sim.random_mix import PREFIX
 from vp_sim.run import world_of
 from vp_sim.timeline import record
 
-RUNS = 40
-"""Start orders, as many as the published figures are held against."""
-MOST = 100_000
-PICTURES = (".png", ".svg", ".pdf")
 INTERRUPTED = 130
 
 
@@ -43,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = int(arguments.run(arguments))
         sys.stdout.flush()
         return code
-    except (BadMix, UnknownPolicy) as exc:
+    except (BadMix, BadPlacement, UnknownPolicy) as exc:
         return _ended(str(exc), 2)
     except BrokenProcessPool:
         return _ended(
@@ -69,6 +75,11 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_compare(commands)
     _add_run(commands)
+    evaluated = commands.add_parser(
+        "evaluate", help="Score a placement of a mix: CPUs, memory by node and CPU caps"
+    )
+    evaluate.add_arguments(evaluated)
+    evaluated.set_defaults(run=evaluate.run)
     replayed = commands.add_parser(
         "replay", help="Replay a recording of a real host and compare the decisions"
     )
@@ -83,7 +94,9 @@ def _add_compare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser = commands.add_parser(
         "compare", help="Compare policies on a mix, over many start orders"
     )
-    _add_mix(parser)
+    add_mix(parser)
+    add_plot(parser)
+    add_perturb(parser)
     parser.add_argument(
         "--policies",
         default="baseline,llc,vp",
@@ -91,11 +104,11 @@ def _add_compare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "are compared with it",
     )
     parser.add_argument(
-        "--runs", type=_count, default=RUNS, help="Number of start orders (%(default)s)"
+        "--runs", type=count, default=RUNS, help="Number of start orders (%(default)s)"
     )
     parser.add_argument(
         "--draws",
-        type=_count,
+        type=count,
         default=0,
         help="Repeat this often with the estimated parameters drawn from their ranges",
     )
@@ -105,41 +118,18 @@ def _add_compare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def _add_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser("run", help="Run a mix once and list all changes")
-    _add_mix(parser)
+    add_mix(parser)
+    add_plot(parser)
+    add_perturb(parser)
     parser.add_argument("--policy", default="vp", help="Policy (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="Seed of the start order (%(default)s)")
+    parser.add_argument(
+        "--save-placement",
+        type=new_file,
+        metavar="FILE",
+        help="Save where every VM is at the end, for `evaluate`",
+    )
     parser.set_defaults(run=_run)
-
-
-def _add_mix(parser: argparse.ArgumentParser) -> None:
-    known = ", ".join(MIXES)
-    parser.add_argument(
-        "--mix", required=True, help=f"Mix: {known}, {PREFIX}SEED, or a YAML or JSON file"
-    )
-    parser.add_argument(
-        "--plot", type=_picture, metavar="FILE", help="Save a picture: .png, .svg or .pdf"
-    )
-
-
-def _count(text: str) -> int:
-    with contextlib.suppress(ValueError):
-        if 1 <= int(text) <= MOST:
-            return int(text)
-    raise argparse.ArgumentTypeError(f"give a whole number from 1 to {MOST}")
-
-
-def _picture(text: str) -> Path:
-    """Told before the runs rather than after them."""
-    path = Path(text)
-    if path.suffix not in PICTURES:
-        raise argparse.ArgumentTypeError(
-            f"{text}: use a name that ends in one of {', '.join(PICTURES)}"
-        )
-    if not path.parent.is_dir():
-        raise argparse.ArgumentTypeError(f"{path.parent} is not a directory; create it first")
-    if path.is_dir():
-        raise argparse.ArgumentTypeError(f"{path} is a directory; give a file name")
-    return path
 
 
 def _compare(arguments: argparse.Namespace) -> int:
@@ -156,6 +146,7 @@ def _compare(arguments: argparse.Namespace) -> int:
             arguments.runs,
             arguments.draws,
             lambda done: progress.advance(task, done),
+            arguments.perturb,
         )
     if arguments.json:
         print(json.dumps(as_json(mix.name, comparison), indent=2))
@@ -171,9 +162,14 @@ def _compare(arguments: argparse.Namespace) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     mix: Mix = find_mix(arguments.mix)
     create = find((arguments.policy,))[arguments.policy]
-    timeline = record(world_of(mix), create, arguments.seed)
+    world = world_of(mix, perturb_seed=arguments.perturb)
+    timeline = record(world, create, arguments.seed)
     title = f"{mix.name} under {arguments.policy}, start order {arguments.seed}"
     show_timeline(_screen(), title, timeline)
+    show_perturbation(_screen(), world.perturbation)
+    if arguments.save_placement:
+        with whole_file(arguments.save_placement) as unfinished:
+            unfinished.write_text(as_text(timeline.run.final))
     if arguments.plot:
         from vp_sim.plot import plot_timeline
 

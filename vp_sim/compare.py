@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
+from nova_vp.core.types.topology import Topology
 from vp_sim.measure import OfPolicy, best_of, judge
 from vp_sim.mixes import Mix
+from vp_sim.perturb import Perturbation
 from vp_sim.policies import BASELINE, find
 from vp_sim.run import Run, World, simulate, world_of
 
@@ -33,6 +35,10 @@ Progress = Callable[[int], None]
 class Comparison:
     nominal: Results
     draws: tuple[Results, ...]
+    best_s: Mapping[str, float]
+    """By application: its best baseline run of the nominal ones."""
+    perturbation: Perturbation | None = None
+    """Of the nominal ones and of every draw."""
 
 
 class _Batch(NamedTuple):
@@ -42,6 +48,7 @@ class _Batch(NamedTuple):
 
 
 _mix: Mix
+_perturb_seed: int | None
 """Of this worker process, set once when it starts."""
 
 
@@ -51,15 +58,17 @@ def compare(
     runs: int,
     draws: int = 0,
     progress: Progress = lambda _: None,
+    perturb_seed: int | None = None,
 ) -> Comparison:
     """Raises UnknownPolicy, and BrokenProcessPool if a worker was killed."""
     names = tuple(dict.fromkeys((BASELINE, *policies)))
     find(names)
+    topology = mix.shape.topology()
     done: dict[_Batch, list[Run]] = {}
     wanted = list(_batches(names, runs, draws))
     # Not forked: who calls this may have threads.
     fresh = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(os.cpu_count(), fresh, _begin, (mix,)) as pool:
+    with ProcessPoolExecutor(os.cpu_count(), fresh, _begin, (mix, perturb_seed)) as pool:
         try:
             with _uninterrupted():
                 futures = {pool.submit(_run, batch): batch for batch in wanted}
@@ -69,10 +78,11 @@ def compare(
         except BaseException:
             _abandon()
             raise
-    cores = len(mix.shape.topology().cpus)
     return Comparison(
-        nominal=_judged(done, names, None, cores),
-        draws=tuple(_judged(done, names, draw, cores) for draw in range(draws)),
+        nominal=_judged(done, names, None, topology),
+        draws=tuple(_judged(done, names, draw, topology) for draw in range(draws)),
+        best_s=best_of(_runs_of(done, BASELINE, None)),
+        perturbation=world_of(mix, perturb_seed=perturb_seed).perturbation,
     )
 
 
@@ -108,9 +118,9 @@ def _batches(names: Sequence[str], runs: int, draws: int) -> Iterator[_Batch]:
                 yield _Batch(draw, name, tuple(range(first, min(first + BATCH, runs))))
 
 
-def _begin(mix: Mix) -> None:
-    global _mix
-    _mix = mix
+def _begin(mix: Mix, perturb_seed: int | None) -> None:
+    global _mix, _perturb_seed
+    _mix, _perturb_seed = mix, perturb_seed
     threading.Thread(target=_die_with_parent, daemon=True).start()
 
 
@@ -124,7 +134,7 @@ def _die_with_parent() -> None:
 
 @lru_cache(maxsize=2)
 def _world(draw: int | None) -> World:
-    return world_of(_mix, draw)
+    return world_of(_mix, draw, _perturb_seed)
 
 
 def _run(batch: _Batch) -> list[Run]:
@@ -134,11 +144,12 @@ def _run(batch: _Batch) -> list[Run]:
 
 
 def _judged(
-    done: Mapping[_Batch, list[Run]], names: Sequence[str], draw: int | None, cores: int
+    done: Mapping[_Batch, list[Run]], names: Sequence[str], draw: int | None, topology: Topology
 ) -> Results:
-    def runs_of(name: str) -> list[Run]:
-        batches = sorted(b for b in done if b.draw == draw and b.policy == name)
-        return [run for batch in batches for run in done[batch]]
+    best_s = best_of(_runs_of(done, BASELINE, draw))
+    return {name: judge(_runs_of(done, name, draw), best_s, topology) for name in names}
 
-    best_s = best_of(runs_of(BASELINE))
-    return {name: judge(runs_of(name), best_s, cores) for name in names}
+
+def _runs_of(done: Mapping[_Batch, list[Run]], name: str, draw: int | None) -> list[Run]:
+    batches = sorted(b for b in done if b.draw == draw and b.policy == name)
+    return [run for batch in batches for run in done[batch]]

@@ -2,9 +2,13 @@
 """The truth: who runs where, with its memory where, and what that costs everybody.
 
 Three parts that depend on one another, solved together by iteration: shares of each LLC
-(`cache`), the queue at every memory controller and link (M/D/1: its wait grows with its load),
-and the speed of each guest, which makes the accesses. A busy queue slows those who fill it, so that
-nothing ever moves more than it can. Groups that share nothing are solved apart and remembered.
+(`cache`), the queue at every memory controller and link (`queues`), and the speed of each guest,
+which makes the accesses. A busy queue slows those who fill it, so that nothing ever moves more than
+it can. Groups that share nothing are solved apart and remembered.
+
+A memory controller serves a guest that is alone out of the rows that it keeps open. Guests that
+are served in turn close one another's rows, and a line whose row must be opened again takes longer:
+of n guests with as much traffic each, 1 - 1/n of the lines come after another guest's.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,6 +19,7 @@ from vp_sim.apps import App
 from vp_sim.cache import Sharer, shares_mib
 from vp_sim.loads import Copy, Load, alike, groups
 from vp_sim.machine import LINE_BYTES, Machine, Private
+from vp_sim.queues import scaled_wait_ns
 from vp_sim.solver import root
 
 ROUNDS = 200
@@ -72,6 +77,7 @@ class _Actor:
     fetched_pki: float
     """Misses of the last private cache on the scale of the miss-rate curve (L2)."""
     memory: tuple[tuple[int, float], ...]
+    core_share: float
     miss_ratio: float = FIRST_RATIO
     cpi: float = FIRST_CPI
     held_mib: float = 0.0
@@ -96,7 +102,13 @@ class _Use:
 @dataclass(slots=True)
 class _Queue:
     gbps: float
-    service_ns: float
+    """Of one guest alone, which finds its rows open."""
+    channels: float
+    idle_ns: float
+    conflict_ratio: float
+    """How much longer a line occupies it whose row another guest has closed."""
+    conflict_ns: float
+    """What such a line waits for its row."""
     constant_gbps: float = 0.0
     wait_ns: float = 0.0
     uses: list[_Use] = field(default_factory=list)
@@ -150,6 +162,7 @@ class Contention:
                 references_pki=seen * load.traffic_factor,
                 fetched_pki=app.l2_mpki * load.traffic_factor,
                 memory=load.memory,
+                core_share=load.core_share,
             )
 
     def _queues(self, actors: Iterable[_Actor], copies: Iterable[Copy]) -> list[_Queue]:
@@ -187,36 +200,59 @@ class Contention:
     def _queue(self, queues: dict[Resource, _Queue], resource: Resource) -> _Queue:
         if resource not in queues:
             costs = self._machine.costs
-            gbps, lanes = costs.link_gbps, 1.0
             if resource[0] == "node":
-                gbps, lanes = costs.node_gbps, costs.node_channels
-            queues[resource] = _Queue(gbps, service_ns=lanes * LINE_BYTES / gbps)
+                queues[resource] = _Queue(
+                    gbps=costs.node_gbps,
+                    channels=costs.node_channels,
+                    idle_ns=costs.local_ns,
+                    conflict_ratio=costs.row_conflict_ratio,
+                    conflict_ns=costs.row_conflict_ns,
+                )
+            else:
+                queues[resource] = _Queue(costs.link_gbps, 1.0, costs.remote_ns, 0.0, 0.0)
         return queues[resource]
 
     def _share(self, sharers: Sequence[_Actor]) -> None:
         clock = self._machine.costs.clock_ghz * NS_PER_S
         rates = [Sharer(a.app, a.cores * clock / a.cpi * a.fetched_pki / KILO) for a in sharers]
-        held = shares_mib(rates, self._machine.costs.llc_mib)
+        held = shares_mib(rates, self._machine.costs.llc_mib, self._machine.costs.intensity_weight)
         for actor, mib in zip(sharers, held, strict=True):
             actor.held_mib = mib
             actor.miss_ratio += DAMPING * (actor.app.miss_ratio(mib) - actor.miss_ratio)
 
     def _fill(self, queue: _Queue) -> None:
         """The wait at which the load it lets through makes just that wait."""
-        clock = self._machine.costs.clock_ghz
+        form = self._machine.queue_form
+        in_turn = self._taken_in_turn(queue)
+        opening_ns = queue.conflict_ns * in_turn
+        line_ns = LINE_BYTES / queue.gbps * (1 + queue.conflict_ratio * in_turn)
         flows = []
         for use in queue.uses:
-            cycles_per_ns = self._cycles_per_ns(use.actor)
-            without = self._cpi(use.actor) - cycles_per_ns * use.waits * queue.wait_ns
-            moved = use.actor.cores * clock * use.actor.misses_pki / KILO * use.lines * LINE_BYTES
-            flows.append((moved, without, cycles_per_ns * use.waits))
+            cycles_per_ns = self._cycles_per_ns(use.actor) * use.waits
+            without = self._cpi(use.actor) - cycles_per_ns * (queue.wait_ns - opening_ns)
+            flows.append((self._moved(use), without, cycles_per_ns))
 
-        def excess(wait_ns: float) -> float:
-            gbps = queue.constant_gbps + sum(m / (w + c * wait_ns) for m, w, c in flows)
-            load = gbps / queue.gbps
-            return wait_ns * 2 * (1 - load) - queue.service_ns * load
+        def excess(queued_ns: float) -> float:
+            gbps = queue.constant_gbps + sum(m / (w + c * queued_ns) for m, w, c in flows)
+            load = gbps * line_ns / LINE_BYTES
+            scaled = scaled_wait_ns(form, load, line_ns, queue.channels, queue.idle_ns)
+            return queued_ns * (1 - load) - scaled
 
-        queue.wait_ns = _wait(excess, queue.wait_ns)
+        queue.wait_ns = opening_ns + _wait(excess, max(queue.wait_ns - opening_ns, 0.0))
+
+    def _taken_in_turn(self, queue: _Queue) -> float:
+        """Share of the lines that come after one of another guest, or of memory on its way."""
+        flows: dict[int | None, float] = {None: queue.constant_gbps}
+        for use in queue.uses:
+            load = use.actor.load
+            flows[load] = flows.get(load, 0.0) + self._moved(use) / use.actor.cpi
+        whole = sum(flows.values())
+        return 1 - sum(flow * flow for flow in flows.values()) / whole**2 if whole else 0.0
+
+    def _moved(self, use: _Use) -> float:
+        """GB/s times the cycles per instruction."""
+        cycles = use.actor.cores * self._machine.costs.clock_ghz
+        return cycles * use.actor.misses_pki / KILO * use.lines * LINE_BYTES
 
     def _settle(self, actors: Iterable[_Actor]) -> float:
         """New CPIs; how far the farthest went, or how far a miss ratio is from its curve."""
@@ -238,7 +274,8 @@ class Contention:
         # What misses L2 has missed L1 first, whatever figures were given or drawn for the two.
         hits_pki = max(0.0, actor.references_pki - actor.misses_pki)
         hits = hits_pki / KILO * costs.llc_cycles * actor.app.hit_exposure
-        return actor.app.base_cpi + hits + self._cycles_per_ns(actor) * (idle_ns + waits_ns)
+        core = (actor.app.base_cpi + hits) / actor.core_share
+        return core + self._cycles_per_ns(actor) * (idle_ns + waits_ns)
 
     def _cycles_per_ns(self, actor: _Actor) -> float:
         """Cycles per instruction that a nanosecond of memory latency costs."""

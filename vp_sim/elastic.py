@@ -30,6 +30,9 @@ class Ladder(Protocol):
     def has_grown(self, drivers: SimDrivers, guest: Rates, cpus: frozenset[int]) -> None:
         """What else moves."""
 
+    def has_shrunk(self, drivers: SimDrivers, guest: Rates, cpus: frozenset[int]) -> None:
+        """The same, once it has given a core back."""
+
 
 class Free:
     """CPUs that no guest has for itself, by LLC domain."""
@@ -84,7 +87,8 @@ class Elastic:
         cpus = guest.guest.placement
         home = Free(self._topology, ()).home(cpus)
         given = max(cpus, key=lambda cpu: (cpu not in home.cpus, cpu))
-        turn(self._drivers, guest.guest.uuid, Knob.PLACEMENT, (cpus - {given},))
+        if turn(self._drivers, guest.guest.uuid, Knob.PLACEMENT, (cpus - {given},)):
+            self._ladder.has_shrunk(self._drivers, guest, cpus - {given})
 
 
 def _wish(seen: Rates) -> int:

@@ -70,6 +70,8 @@ class SimGuest:
     true_counts: tuple[float, ...] = NOTHING
     """What it did since, without."""
     noise: tuple[float, ...] = NOTHING
+    moved_ratio: float = 0.0
+    """Share of its memory that was moved page by page since it started: no large pages there."""
     uncounted_s: float = 0.0
     """At the speed of now, since its counters were last read."""
     busy_vcpus: float = 0.0
@@ -122,7 +124,7 @@ class SimHost:
         self.speeds: dict[str, Speed] = {}
         self.cores: dict[str, float] = {}
         self._contention = contention
-        self._scheduler = Scheduler(machine.topology)
+        self._scheduler = Scheduler(machine.topology, machine.core_of, machine.costs.sibling_ratio)
         self._random = random
         self._is_settled = False
         self._moving: list[SimGuest] = []
@@ -149,9 +151,10 @@ class SimHost:
         guests = list(self.guests.values())
         wishes = [Wish(guest.placement, guest.wanted_cores()) for guest in guests]
         granted = self._scheduler.grant(wishes)
+        core_shares = self._scheduler.core_shares(wishes)
         loads = [
-            Load(guest.app, guest.job.now.traffic_factor, cores, guest.shares)
-            for guest, cores in zip(guests, granted, strict=True)
+            Load(guest.app, guest.job.now.traffic_factor, cores, guest.shares, core_share)
+            for guest, cores, core_share in zip(guests, granted, core_shares, strict=True)
         ]
         speeds = self._contention.speeds(loads, self._copies())
         for guest, cores, speed in zip(guests, granted, speeds, strict=True):
@@ -187,8 +190,10 @@ class SimHost:
         waiting = self.machine.costs.moving_stall_ratio * self._copying_ratio(guest)
         running_s = span_s * (1 - waiting) - min(guest.stall_s, span_s / 2)
         guest.stall_s = 0.0
+        running_s *= 1 - self.machine.costs.small_pages_ratio * guest.moved_ratio
         guest.uncounted_s += running_s
-        used = self.cores[guest.uuid] * running_s
+        # While it waits for pages the host works on its CPUs: faults, TLBs to be flushed.
+        used = self.cores[guest.uuid] * span_s
         guest.cpu_time_s += used
         self.tally.guest_core_s += used
         if guest.job.advance(speed.instructions_per_s * running_s, self.now_s, span_s):
@@ -228,12 +233,14 @@ class SimHost:
         assert move is not None
         speed = self._copied_kib_per_s(move)
         budget_kib = speed * span_s
+        whole_kib = guest.app.memory_mib * KIB
         while move.legs and budget_kib > 0:
             source, target, left = move.legs[0]
             moved = min(left, budget_kib)
             guest.memory_kib[source] -= moved
             guest.memory_kib[target] = guest.memory_kib.get(target, 0.0) + moved
             move.left_kib -= moved
+            guest.moved_ratio = min(guest.moved_ratio + moved / whole_kib, 1.0)
             budget_kib -= moved
             move.legs[0] = (source, target, left - moved)
             if left <= moved:

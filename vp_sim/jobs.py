@@ -13,6 +13,7 @@ from itertools import accumulate
 from nova_vp.core.types.topology import LlcDomain
 from vp_sim.apps import App, Phase
 from vp_sim.contention import Contention
+from vp_sim.cpu import alone_share
 from vp_sim.loads import Load
 from vp_sim.machine import Machine
 
@@ -26,9 +27,16 @@ def solo_rates(app: App, machine: Machine) -> tuple[float, ...]:
     rates = []
     for phase in app.phases:
         busy = app.vcpus * phase.busy_ratio * app.busy_ratio
+        placed = _fewest(domains, busy, app.guests)
         loads = [
-            Load(app, phase.traffic_factor, cores, ((domains[0].node, 1.0),))
-            for cores in _fewest(domains, busy, app.guests)
+            Load(
+                app=app,
+                traffic_factor=phase.traffic_factor,
+                cores=cores,
+                memory=((domains[0].node, 1.0),),
+                core_share=_core_share(machine, domains, placed, cores),
+            )
+            for cores in placed
         ]
         rates.append(contention.speeds(loads)[0].instructions_per_s)
     return tuple(rates)
@@ -48,6 +56,23 @@ def _fewest(
             free[number] -= taken
         placed.append(tuple((number, taken) for number, taken in cores if taken > 0))
     return placed
+
+
+def _core_share(
+    machine: Machine,
+    domains: Sequence[LlcDomain],
+    placed: Sequence[Sequence[tuple[int, float]]],
+    of: Sequence[tuple[int, float]],
+) -> float:
+    """Beside the siblings that guests of the same application keep busy."""
+    if not machine.threads_per_core > 1:
+        return 1.0
+    busy = {d.id: sum(taken for one in placed for n, taken in one if n == d.id) for d in domains}
+    cores = {d.id: len(d.cpus) // machine.threads_per_core for d in domains}
+    shares = [
+        taken * alone_share(busy[n], cores[n], machine.costs.sibling_ratio) for n, taken in of
+    ]
+    return sum(shares) / sum(taken for _, taken in of)
 
 
 @dataclass(slots=True)

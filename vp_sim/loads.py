@@ -20,6 +20,8 @@ class Load(NamedTuple):
     """Busy cores by LLC domain."""
     memory: tuple[tuple[int, float], ...]
     """Share of its memory by node."""
+    core_share: float = 1.0
+    """Of what a core does for one thread alone, that its threads get beside busy siblings."""
 
 
 class Copy(NamedTuple):
@@ -70,7 +72,7 @@ def _order(load: Load) -> tuple[float, ...]:
     """Neither by name nor by place: both may change without changing anything."""
     app = load.app
     busy = sum(cores for _, cores in load.cores)
-    return (app.l2_mpki, app.base_cpi, load.traffic_factor, busy)
+    return (app.l2_mpki, app.base_cpi, load.traffic_factor, busy, load.core_share)
 
 
 def alike(
@@ -93,6 +95,7 @@ def alike(
                 load.traffic_factor,
                 tuple((domain(d), cores) for d, cores in load.cores),
                 tuple((node(n), share) for n, share in load.memory),
+                load.core_share,
             )
             for load in loads
         ),

@@ -13,6 +13,9 @@ from vp_sim.app_profiles import ROWS
 from vp_sim.apps import Row
 from vp_sim.machine import THESIS_SHAPE, WESTMERE, Hardware, Shape
 
+LEAST_MIB = 1e-3
+"""Less is a rounding of what was given."""
+
 
 class Fill(enum.Enum):
     """How guests that start one after the other find their place."""
@@ -27,8 +30,9 @@ class Memory(enum.Enum):
     """Where the memory of a guest that starts comes from."""
 
     AVAILABLE = "available"
-    """The node with the most left, wherever its CPUs are: the default manager that the thesis
-    describes (1.1), which works apart from the CPUs' and by availability."""
+    """Extent by extent from a random node, the more likely the more it has left, wherever the
+    guest's CPUs are: the default manager that the thesis describes (1.1) works apart from that of
+    the CPUs, and allocates randomly by availability."""
     LOCAL = "local"
     """The node of its CPUs."""
 
@@ -90,6 +94,8 @@ MIXES: Mapping[str, Mix] = {
                     "word-count-uneven": 2,
                 },
             ),
+            # A guest beside Voldemort finds free cores at home to grow (3.1, 3.3.2).
+            fill=Fill.BALANCED,
             memory=Memory.LOCAL,
         ),
     )
@@ -98,18 +104,18 @@ MIXES: Mapping[str, Mix] = {
 
 @dataclass(frozen=True, slots=True)
 class StartPlace:
-    """Where a VM starts: its CPUs, and the node of its memory."""
+    """Where a VM starts: its CPUs, and the share of its memory by node."""
 
     cpus: frozenset[int]
-    node: int
+    memory: Mapping[int, float]
 
 
-def seats(mix: Mix, order: Sequence[Member]) -> tuple[StartPlace, ...]:
+def seats(mix: Mix, order: Sequence[Member], random: Random) -> tuple[StartPlace, ...]:
     """A place for each VM, in the start order."""
     topology = mix.shape.topology()
     free = {d.id: sorted(d.cpus) for d in topology.domains}
     by_id = {d.id: d for d in topology.domains}
-    lying = dict.fromkeys(topology.nodes, 0.0)
+    free_mib = dict.fromkeys(topology.nodes, mix.hardware.node_mib.value)
     taken: list[StartPlace] = []
     for member in order:
         wanted = member.initial_cores or member.row.vcpus
@@ -117,12 +123,30 @@ def seats(mix: Mix, order: Sequence[Member]) -> tuple[StartPlace, ...]:
         own = frozenset(free[chosen.id][:wanted])
         free[chosen.id] = free[chosen.id][wanted:]
         is_pinned = member.initial_cores is not None and len(own) == wanted
-        node = chosen.node
+        mib = member.row.memory_mib.value
+        lying = {chosen.node: mib}
         if mix.memory is Memory.AVAILABLE:
-            node = min(lying, key=lambda n: (lying[n], n))
-        lying[node] += member.row.memory_mib.value
-        taken.append(StartPlace(own if is_pinned else chosen.cpus, node))
+            lying = _available(mib, free_mib, mix.hardware.memory_extent_mib.value, random)
+        for node, part in lying.items():
+            free_mib[node] -= part
+        memory = {node: part / mib for node, part in lying.items()}
+        taken.append(StartPlace(own if is_pinned else chosen.cpus, memory))
     return tuple(taken)
+
+
+def _available(
+    mib: float, free_mib: Mapping[int, float], extent_mib: float, random: Random
+) -> dict[int, float]:
+    """MiB by node. A node that has less than an extent left gives what it has."""
+    left = {node: max(room, 0.0) for node, room in free_mib.items()}
+    lying: dict[int, float] = {}
+    while mib > LEAST_MIB and sum(left.values()) > LEAST_MIB:
+        [node] = random.choices(list(left), list(left.values()))
+        part = min(mib, extent_mib, left[node])
+        lying[node] = lying.get(node, 0.0) + part
+        left[node] -= part
+        mib -= part
+    return lying
 
 
 def _choose(free: Mapping[int, Sequence[int]], wanted: int, fill: Fill) -> int:

@@ -7,22 +7,23 @@ model cannot compute with are refused.
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-import jsonschema
 
 from nova_vp import controllers, flavor_specs
 from vp_sim.app_profiles import ROWS
 from vp_sim.apps import Row
+from vp_sim.filecheck import OF_A_NAME, fault
 from vp_sim.machine import THESIS_SHAPE, WESTMERE, Hardware, Private, Shape
 from vp_sim.mixes import MIXES, Fill, Member, Memory, Mix
-from vp_sim.mixschema import APPLICATION, JUDGE, MOST_CPUS, MOST_VMS, OF_A_NAME
+from vp_sim.mixschema import APPLICATION, MOST_CPUS, MOST_VMS, SCHEMA, SHAPE
 from vp_sim.mixtext import Unreadable, read_plain
 from vp_sim.parameters import Parameter
+from vp_sim.queues import QueueForm
 from vp_sim.random_mix import PREFIX, any_mix
 
-_LONGEST_TOLD = 400
+NO_MIX = "not a mix: start with `applications: [{app: NAME}]`; `vp-sim apps` lists the names"
 
 
 class BadMix(Exception):
@@ -51,23 +52,10 @@ def read_mix(path: Path) -> Mix:
         ) from None
     except Unreadable as exc:
         raise BadMix(f"{path}: {exc}") from None
-    error = jsonschema.exceptions.best_match(JUDGE.iter_errors(content))
-    if error:
-        where = "/".join(str(part) for part in error.absolute_path) or "at the top"
-        raise BadMix(f"{path}: {where}: {_told(error)}")
+    wrong = fault(SCHEMA, content, NO_MIX)
+    if wrong:
+        raise BadMix(f"{path}: {wrong}")
     return _mix(content, path)
-
-
-def _told(error: jsonschema.ValidationError) -> str:
-    """With what would do; what stands there is cut where it is long."""
-    told = error.message
-    if error.validator == "additionalProperties":
-        told += f"; use one of {', '.join(error.schema['properties'])}"
-    elif error.validator == "pattern":
-        told = f"{error.instance!r:.80}: use up to 64 letters, digits, blanks and . _ + -"
-    elif not error.absolute_path and error.validator == "type":
-        told = "not a mix: start with `applications: [{app: NAME}]`; `vp-sim apps` lists the names"
-    return told if len(told) <= _LONGEST_TOLD else f"{told[:_LONGEST_TOLD]} …"
 
 
 def _mix(content: Mapping[str, Any], path: Path) -> Mix:
@@ -139,27 +127,29 @@ def _given(value: float) -> Parameter:
 
 
 def _shape(machine: Mapping[str, Any]) -> Shape:
-    if not machine.keys() & {"nodes", "domains_per_node", "cores_per_domain", "private"}:
+    if not machine.keys() & SHAPE.keys():
         return THESIS_SHAPE
     return Shape(
         nodes=machine.get("nodes", 1),
         domains_per_node=machine.get("domains_per_node", 1),
         cores_per_domain=machine.get("cores_per_domain", 8),
         private=Private(machine.get("private", Private.L2.value)),
+        threads_per_core=machine.get("threads_per_core", 1),
     )
 
 
 def _hardware(machine: Mapping[str, Any]) -> Hardware:
     figures = WESTMERE.figures()
     given = {name: _given(value) for name, value in machine.items() if name in figures}
-    return Hardware(**{**figures, **given})
+    form = QueueForm(machine.get("queue_form", WESTMERE.queue_form.value))
+    return replace(WESTMERE, queue_form=form, **given)
 
 
 def _check_size(mix: Mix, path: Path) -> None:
     """Before anything is made of it: a topology of so many CPUs would take the memory of this
     machine."""
     shape = mix.shape
-    cpus = shape.nodes * shape.domains_per_node * shape.cores_per_domain
+    cpus = shape.nodes * shape.domains_per_node * shape.cores_per_domain * shape.threads_per_core
     if cpus > MOST_CPUS:
         raise BadMix(f"{path}: the machine has {cpus} CPUs: use at most {MOST_CPUS}")
     vms = sum(member.row.guests for member in mix.members)

@@ -4,11 +4,11 @@
 Beyond these a machine would need more memory than this one has, or a figure would divide by zero.
 """
 
-import jsonschema
-
 from vp_sim.app_profiles import ROWS
+from vp_sim.filecheck import NAME
 from vp_sim.machine import Private
 from vp_sim.mixes import Fill, Memory
+from vp_sim.queues import QueueForm
 
 
 def _number(low: float, high: float) -> dict[str, object]:
@@ -19,8 +19,6 @@ def _count(most: int) -> dict[str, object]:
     return {"type": "integer", "minimum": 1, "maximum": most}
 
 
-OF_A_NAME = r"\w.+ -"
-_NAME = {"type": "string", "pattern": rf"^[{OF_A_NAME}]{{1,64}}\Z"}
 _RATIO = _number(0, 1)
 APPLICATION = {
     "memory_mib": _number(1, 1e8),
@@ -51,26 +49,39 @@ _MACHINE = {
     "page_copy_ns": _number(1, 1e6),
     "page_handling_ns": _number(0, 1e6),
     "moving_stall_ratio": _RATIO,
+    "row_conflict_ratio": _number(0, 10),
+    "row_conflict_ns": _number(0, 1e5),
+    "small_pages_ratio": _number(0, 0.9),
+    "memory_extent_mib": _number(1, 1e9),
+    "intensity_weight": _number(0.1, 3),
+    "sibling_ratio": _number(0.1, 1),
 }
 MOST_CPUS = 1024
 MOST_VMS = 200
+MOST_THREADS = 2
+"""Of a core: the model knows one sibling."""
+SHAPE = {
+    "nodes": _count(MOST_CPUS),
+    "domains_per_node": _count(MOST_CPUS),
+    "cores_per_domain": _count(MOST_CPUS),
+    "threads_per_core": _count(MOST_THREADS),
+    "private": {"enum": [private.value for private in Private]},
+}
 
 SCHEMA = {
     "type": "object",
     "additionalProperties": False,
     "required": ["applications"],
     "properties": {
-        "name": _NAME,
+        "name": NAME,
         "fill": {"enum": [fill.value for fill in Fill]},
         "memory": {"enum": [memory.value for memory in Memory]},
         "machine": {
             "type": "object",
             "additionalProperties": False,
             "properties": {
-                "nodes": _count(MOST_CPUS),
-                "domains_per_node": _count(MOST_CPUS),
-                "cores_per_domain": _count(MOST_CPUS),
-                "private": {"enum": [private.value for private in Private]},
+                **SHAPE,
+                "queue_form": {"enum": [form.value for form in QueueForm]},
                 **_MACHINE,
             },
         },
@@ -84,7 +95,7 @@ SCHEMA = {
                 "required": ["app"],
                 "properties": {
                     "app": {"enum": sorted(ROWS)},
-                    "name": _NAME,
+                    "name": NAME,
                     "count": _count(MOST_VMS),
                     "priority": _number(0.1, 10),
                     "extra_specs": {"type": "object", "additionalProperties": {"type": "string"}},
@@ -97,10 +108,3 @@ SCHEMA = {
         },
     },
 }
-JUDGE = jsonschema.validators.extend(
-    jsonschema.Draft202012Validator,
-    # 2.0 is no count: what computes with it wants a whole number.
-    type_checker=jsonschema.Draft202012Validator.TYPE_CHECKER.redefine(
-        "integer", lambda _, value: type(value) is int
-    ),
-)(SCHEMA)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A mix's file as plain values, whatever is in it: YAML without its dangerous parts.
+"""A file as plain values, whatever is in it: YAML without its dangerous parts.
 
-What a file may hold is judged in `mixfile`. Here a few kilobytes must not become gigabytes
-(aliases), nor a number something that nobody can compare (NaN).
+What it may hold is judged in `mixfile` and `placementfile`. Here a few kilobytes must not become
+gigabytes (aliases), nor a number something that nobody can compare (NaN).
 """
 
 import math
@@ -54,9 +54,7 @@ def read_plain(path: Path) -> Any:
     with open(path, "rb") as file:
         data = file.read(LARGEST_BYTES + 1)
     if len(data) > LARGEST_BYTES:
-        raise Unreadable(
-            f"larger than {LARGEST_BYTES >> 20} MiB, the maximum size of a mix; remove entries"
-        )
+        raise Unreadable(f"larger than {LARGEST_BYTES >> 20} MiB, the maximum size; remove entries")
     try:
         return yaml.load(data.decode(), _Loader)
     except yaml.MarkedYAMLError as exc:

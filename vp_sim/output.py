@@ -10,13 +10,17 @@ from rich.table import Table
 from vp_sim.apps import Row
 from vp_sim.compare import Comparison, Results
 from vp_sim.measure import OfApplication, OfPolicy
+from vp_sim.perturb import Perturbation, as_text
 from vp_sim.timeline import Timeline
 
 DIGITS = 4
 
 
 def as_json(mix_name: str, comparison: Comparison) -> dict[str, Any]:
-    shown: dict[str, Any] = {"mix": mix_name, "policies": _policies(comparison.nominal)}
+    shown: dict[str, Any] = {"mix": mix_name}
+    if comparison.perturbation:
+        shown["perturbation"] = comparison.perturbation.as_json()
+    shown["policies"] = _policies(comparison.nominal)
     if comparison.draws:
         shown["draws"] = [_policies(results) for results in comparison.draws]
     return shown
@@ -29,6 +33,7 @@ def _policies(results: Results) -> dict[str, Any]:
 def _policy(result: OfPolicy) -> dict[str, Any]:
     return {
         "worst_degradation": round(result.worst_degradation, DIGITS),
+        "p95_worst": round(result.p95_worst, DIGITS),
         "spread": round(result.spread, DIGITS),
         "memory_moves": round(result.memory_moves, DIGITS),
         "vcpu_moves": round(result.vcpu_moves, DIGITS),
@@ -39,6 +44,7 @@ def _policy(result: OfPolicy) -> dict[str, Any]:
                 "median": round(app.median, DIGITS),
                 "worst": round(app.worst, DIGITS),
                 "vs_solo": round(app.vs_solo, DIGITS),
+                "final_nodes": [list(nodes) for nodes in app.final_nodes],
             }
             for name, app in result.applications.items()
         },
@@ -48,14 +54,18 @@ def _policy(result: OfPolicy) -> dict[str, Any]:
 def show_comparison(screen: Console, mix_name: str, comparison: Comparison) -> None:
     table = Table(
         title=f"{mix_name}: by policy",
-        caption="worst, spread: maximum over applications; others: mean of a run",
+        caption="worst, spread: maximum over applications; p95: 95th percentile of the worst over "
+        "start orders; others: mean of a run",
     )
-    for heading in ("policy", "worst", "spread", "memory moves", "vCPU moves", "CPU %", "PE"):
+    for heading in (
+        *("policy", "worst", "p95", "spread", "memory moves", "vCPU moves", "CPU %", "PE"),
+    ):
         table.add_column(heading, justify="left" if heading == "policy" else "right")
     for name, result in comparison.nominal.items():
         table.add_row(
             name,
             f"{result.worst_degradation:.1%}",
+            f"{result.p95_worst:.1%}",
             f"{result.spread:.1%}",
             f"{result.memory_moves:.1f}",
             f"{result.vcpu_moves:.1f}",
@@ -77,8 +87,45 @@ def show_comparison(screen: Console, mix_name: str, comparison: Comparison) -> N
             lambda app: f"{app.vs_solo:.1%}",
         )
     )
+    kinds = _kinds(next(iter(comparison.nominal.values())).applications)
+    if kinds:
+        screen.print(_separate(kinds, comparison.nominal))
     if comparison.draws:
         screen.print(_draws(comparison.draws))
+    show_perturbation(screen, comparison.perturbation)
+
+
+def show_perturbation(screen: Console, perturbation: Perturbation | None) -> None:
+    if perturbation:
+        screen.print(as_text(perturbation))
+
+
+def _kinds(labels: Iterable[str]) -> dict[str, list[str]]:
+    """Applications that are there several times: `stream-1` and `stream-2` by `stream`."""
+    kinds: dict[str, list[str]] = {}
+    for label in labels:
+        kinds.setdefault(label.rpartition("-")[0], []).append(label)
+    return {kind: of_it for kind, of_it in kinds.items() if len(of_it) > 1}
+
+
+def _separate(kinds: Mapping[str, Sequence[str]], results: Results) -> Table:
+    table = Table(title="Start orders in which they are all on separate nodes at the end")
+    table.add_column("applications", no_wrap=True)
+    for name in results:
+        table.add_column(name, justify="right", overflow="fold")
+    for kind, labels in kinds.items():
+        cells = []
+        for result in results.values():
+            ends = zip(*(result.applications[label].final_nodes for label in labels), strict=True)
+            apart = sum(_are_disjoint(nodes) for nodes in ends)
+            cells.append(f"{apart} of {len(result.orders)}")
+        table.add_row(f"{len(labels)} {kind}", *cells)
+    return table
+
+
+def _are_disjoint(nodes: Iterable[Sequence[int]]) -> bool:
+    taken = [node for some in nodes for node in some]
+    return len(taken) == len(set(taken))
 
 
 def _by_application(title: str, results: Results, text: Callable[[OfApplication], str]) -> Table:

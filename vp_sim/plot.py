@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pictures of results, in the layout of the thesis's figure 10. Imported only when one is asked."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,6 +11,7 @@ matplotlib.use("Agg")
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 
+from nova_vp.cli.whole_file import whole_file
 from vp_sim.measure import OfPolicy
 from vp_sim.timeline import Timeline
 
@@ -57,14 +57,9 @@ def plot_timeline(path: Path, title: str, timeline: Timeline) -> None:
 
 
 def _save(figure: "matplotlib.figure.Figure", path: Path) -> None:
-    """Whole or not at all: beside what stands there, until it is finished."""
     figure.tight_layout()
-    unfinished = path.resolve().with_name(f".vp-sim-{os.getpid()}{path.suffix}")
     try:
-        figure.savefig(unfinished)
-        os.replace(unfinished, path.resolve())
-    except OSError as exc:
-        raise OSError(exc.errno, exc.strerror, str(path)) from exc
+        with whole_file(path) as unfinished:
+            figure.savefig(unfinished)
     finally:
-        unfinished.unlink(missing_ok=True)
         pyplot.close(figure)

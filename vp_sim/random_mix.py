@@ -7,18 +7,22 @@ serving), and are none of the table's rows. They are half of the CPUs to all of 
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from random import Random
 
 from vp_sim.apps import Phase, Row
 from vp_sim.machine import WESTMERE, Hardware, Private, Shape
 from vp_sim.mixes import Fill, Member, Memory, Mix
 from vp_sim.parameters import Parameter
+from vp_sim.queues import QueueForm
 
 PREFIX = "random:"
 SOURCE = "random: drawn by the mix's seed"
 MOST_CPUS = 48
 ELASTIC_RATIO = 0.2
 """Of the mixes: their VMs start with CPUs of their own, some with fewer than vCPUs."""
+SIBLINGS_RATIO = 0.2
+"""Of the mixes whose machine can have as many CPUs on half of the cores."""
 ATTEMPTS = 12
 """Applications drawn in a row that find no room, until the mix is as full as it gets."""
 
@@ -80,7 +84,7 @@ def any_mix(seed: int) -> Mix:
     shape = _shape(random)
     memory = random.choice(tuple(Memory))
     members = _members(random, shape, is_elastic=random.random() < ELASTIC_RATIO)
-    return Mix(
+    mix = Mix(
         name=f"{PREFIX}{seed}",
         members=members,
         shape=shape,
@@ -88,6 +92,20 @@ def any_mix(seed: int) -> Mix:
         fill=random.choice(tuple(Fill)),
         memory=memory,
     )
+    form = random.choice(tuple(QueueForm))
+    return replace(
+        mix,
+        shape=_with_siblings(random, shape),
+        hardware=replace(mix.hardware, queue_form=form),
+    )
+
+
+def _with_siblings(random: Random, shape: Shape) -> Shape:
+    """Now and then as many CPUs on half of the cores."""
+    cores, odd = divmod(shape.cores_per_domain, 2)
+    if odd or random.random() >= SIBLINGS_RATIO:
+        return shape
+    return replace(shape, cores_per_domain=cores, threads_per_core=2)
 
 
 def _shape(random: Random) -> Shape:
@@ -128,7 +146,8 @@ def _hardware(random: Random, shape: Shape, members: Sequence[Member], memory: M
         "node_channels": float(random.choice((2, 3, 4, 6))),
         "link_gbps": node_gbps * _between(random, (0.3, 0.8)),
     }
-    return Hardware(**{**WESTMERE.figures(), **{n: _drawn(v) for n, v in values.items()}})
+    figures = {**WESTMERE.figures(), **{name: _drawn(value) for name, value in values.items()}}
+    return Hardware(queue_form=WESTMERE.queue_form, **figures)
 
 
 def _node_mib(random: Random, shape: Shape, members: Sequence[Member], memory: Memory) -> float:

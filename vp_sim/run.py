@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One run: a mix started in one order under one policy, until every job is done once.
 
-All that is random in a run comes from its seed: the start order, the UUIDs, the counters' noise
-and the policy's own draws. Runs of different policies with one seed start alike.
+All that is random in a run comes from its seed: the start order, the UUIDs, the counters' noise,
+the host's calibration and the policy's own draws. Runs of different policies with one seed start
+alike.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,12 +11,15 @@ from dataclasses import dataclass
 from random import Random
 
 from vp_sim.apps import App, app_of
+from vp_sim.calibration import Calibrator
 from vp_sim.contention import Contention
 from vp_sim.host import KIB, SimGuest, SimHost, Tally, new_uuid
 from vp_sim.jobs import JOB_S, Job, solo_rates
 from vp_sim.machine import Machine, machine_of
 from vp_sim.mixes import Member, Mix, StartPlace, seats
 from vp_sim.parameters import Draw, Drawn, nominal
+from vp_sim.perturb import Perturbation, perturb
+from vp_sim.placement import Placement, placement_of
 from vp_sim.policies import Create
 from vp_sim.sim_drivers import sim_drivers_of
 
@@ -36,16 +40,22 @@ class World:
     contention: Contention
     apps: Mapping[str, App]
     rates: Mapping[str, tuple[float, ...]]
+    calibrator: Calibrator
+    perturbation: Perturbation | None = None
 
 
-def world_of(mix: Mix, draw: int | None = None) -> World:
-    """The figures as they stand, or one of the draws from their ranges."""
+def world_of(mix: Mix, draw: int | None = None, perturb_seed: int | None = None) -> World:
+    """The figures as they stand, or one of the draws from their ranges; then off by a perturbation
+    if there is a seed for one."""
     take: Draw = nominal if draw is None else Drawn(Random(f"draw-{draw}"))
     machine = machine_of(mix.shape, mix.hardware, take)
     rows = {member.row.name: member.row for member in mix.members}
     apps = {name: app_of(row, take) for name, row in rows.items()}
+    perturbation = None
+    if perturb_seed is not None:
+        machine, apps, perturbation = perturb(machine, apps, perturb_seed)
     rates = {name: solo_rates(app, machine) for name, app in apps.items()}
-    return World(mix, machine, Contention(machine), apps, rates)
+    return World(mix, machine, Contention(machine), apps, rates, Calibrator(machine), perturbation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +66,8 @@ class Run:
     """By application: how long its job took; alone it takes 300."""
     tally: Tally
     took_s: float
+    final: Placement
+    """As it ended."""
 
     @property
     def cpu_used(self) -> float:
@@ -69,9 +81,10 @@ def start(world: World, seed: int) -> SimHost:
     random = Random(f"start-{seed}")
     order = world.mix.order(random)
     groups = {m.label: new_uuid(random) if m.row.guests > 1 else "" for m in world.mix.members}
+    places = seats(world.mix, order, Random(f"memory-{seed}"))
     guests = [
         _guest(world, member, seat, groups[member.label], random)
-        for member, seat in zip(order, seats(world.mix, order), strict=True)
+        for member, seat in zip(order, places, strict=True)
     ]
     return SimHost(world.machine, world.contention, guests, random)
 
@@ -85,7 +98,7 @@ def _guest(world: World, member: Member, seat: StartPlace, group: str, random: R
         uuid=new_uuid(random),
         group=group,
         cpus=(seat.cpus,),
-        memory_kib={seat.node: app.memory_mib * KIB},
+        memory_kib={node: share * app.memory_mib * KIB for node, share in seat.memory.items()},
         priority=member.priority,
         controller_keys=member.controller_keys,
     )
@@ -93,14 +106,21 @@ def _guest(world: World, member: Member, seat: StartPlace, group: str, random: R
 
 def simulate(world: World, create: Create, seed: int, watch: Watch | None = None) -> Run:
     host = start(world, seed)
-    policy = create(sim_drivers_of(host), Random(f"policy-{seed}"))
+    drivers = sim_drivers_of(host, world.calibrator.limits(seed))
+    policy = create(drivers, Random(f"policy-{seed}"))
     guests = tuple(host.guests.values())
     while host.now_s < LONGEST_S and any(g.job.finished_at_s is None for g in guests):
         host.advance(TICK_S)
         if watch:
             watch(host)
         policy.tick(host.now_s)
-    return Run(_seconds(guests), host.tally, host.now_s)
+    return run_of(host)
+
+
+def run_of(host: SimHost) -> Run:
+    """As far as it came."""
+    seconds = _seconds(tuple(host.guests.values()))
+    return Run(seconds, host.tally, host.now_s, placement_of(host))
 
 
 def _seconds(guests: Sequence[SimGuest]) -> dict[str, float]:

@@ -13,11 +13,9 @@ from typing import NamedTuple, cast
 from nova_vp.core.types.guest import Guest, Isolation, MemoryMove
 from nova_vp.core.types.knob import Applied, Cpus, Held, Knob, Quota, Shares, Value, all_cpus
 from nova_vp.core.types.sample import Reading
-from nova_vp.core.types.topology import Limits, Topology
-from vp_agent.calibration.capacity import Capacity
+from nova_vp.core.types.topology import NO_LIMITS, Limits, Topology
 from vp_agent.drivers.base import Actuator, ApplyFailed, GuestGone, VcpuThreads
 from vp_sim.host import KIB, NS_PER_S, Move, SimGuest, SimHost
-from vp_sim.machine import LINE_BYTES
 
 GENERATION = "start-1"
 """Nobody reboots here."""
@@ -207,15 +205,11 @@ class SimDrivers(NamedTuple):
     counters: SimCounters
     journal: SimJournal
     actuator: SimActuator
+    calibrated: Limits
+    """What a calibration of this host found (`calibration`), never what the model computes with."""
 
     def limits(self) -> Limits:
-        """What a calibration of this host would find."""
-        costs = self.guests.host.machine.costs
-        return Capacity(
-            node_lines_per_s=costs.node_gbps * NS_PER_S / LINE_BYTES,
-            link_lines_per_s=costs.link_gbps * NS_PER_S / LINE_BYTES,
-            remote_penalty_ratio=costs.remote_ns / costs.local_ns,
-        ).limits
+        return self.calibrated
 
     def actuators(self) -> Mapping[Knob, Actuator]:
         return dict.fromkeys(self.actuator.knobs, self.actuator)
@@ -230,5 +224,7 @@ def turn(drivers: SimDrivers, guest_uuid: str, knob: Knob, value: Value) -> bool
     return True
 
 
-def sim_drivers_of(host: SimHost) -> SimDrivers:
-    return SimDrivers(SimGuests(host), SimCounters(host), SimJournal(host), SimActuator(host))
+def sim_drivers_of(host: SimHost, calibrated: Limits = NO_LIMITS) -> SimDrivers:
+    return SimDrivers(
+        SimGuests(host), SimCounters(host), SimJournal(host), SimActuator(host), calibrated
+    )

@@ -21,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from nova_vp.cli.live_view import NoTerminal, Row, View
+from nova_vp.printable import printable
 
 WIDTH = 100
 """Every view fits into it."""
@@ -113,8 +114,3 @@ def _drawn(view: View, rows: Iterable[Row]) -> RenderableType:
     if not view.rows:
         parts.append(Text(view.empty, style="dim"))
     return Group(*parts)
-
-
-def printable(text: str) -> str:
-    """A server's name may hold what a terminal takes for a command."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text)

@@ -1,25 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m tests.bench` (`make bench`): all benchmarks, each beside its budget."""
+"""`python -m tests.bench [NAME ...]` (`make bench`): all benchmarks, or those of these names, each
+beside its budget."""
 
+import argparse
 import sys
 
-from tests.bench import agent, anymix, ceiling, mix, onset, scheduler, step, whatif
+from tests.bench import (
+    agent,
+    anymix,
+    calibration,
+    ceiling,
+    guest_calibration,
+    mix,
+    onset,
+    scheduler,
+    step,
+    validation,
+    whatif,
+)
 from tests.bench.harness import run
 
 BENCHMARKS = (
     agent.BENCHMARK,
     anymix.BENCHMARK,
+    calibration.BENCHMARK,
     ceiling.BENCHMARK,
+    guest_calibration.BENCHMARK,
     mix.BENCHMARK,
     onset.BENCHMARK,
     step.BENCHMARK,
     scheduler.BENCHMARK,
+    validation.BENCHMARK,
     whatif.BENCHMARK,
 )
 
 
 def main() -> int:
-    return max([run(benchmark) for benchmark in BENCHMARKS])
+    by_name = {benchmark.name: benchmark for benchmark in BENCHMARKS}
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(by_name))
+    names = parser.parse_args().names
+    if unknown := [name for name in names if name not in by_name]:
+        parser.error(f"no benchmark {', '.join(unknown)}: give some of {', '.join(by_name)}")
+    return max(run(by_name[name]) for name in names or by_name)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from cryptography.fernet import Fernet
 from oslo_config import cfg
 
 from nova_vp.cmd import manage
+from tests import identities
 from tests.bench.harness import progress
 from tests.mariadb import MariaDB
 from tests.waiting import wait_until
@@ -57,6 +58,7 @@ OURS = """
 connection = {database}
 [bus]
 transport_url = fake:/
+keys_directory = {keys}
 """
 PLACEMENT = """
 [api]
@@ -106,7 +108,10 @@ def running(folder: Path, apis: int) -> Iterator[Services]:
 def _our_conf(folder: Path, mariadb: MariaDB, keystone: str) -> cfg.ConfigOpts:
     file = folder / "nova-vp.conf"
     database = mariadb.make_database("nova_vp")
-    file.write_text(OURS.format(database=database) + AUTHTOKEN.format(keystone=keystone))
+    file.write_text(
+        OURS.format(database=database, keys=identities.keys_directory())
+        + AUTHTOKEN.format(keystone=keystone)
+    )
     manage.main(["--config-file", str(file), "db", "sync"])
     conf = cfg.ConfigOpts()
     conf(["--config-file", str(file)])

@@ -1,112 +1,187 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What any policy could reach on the published mixes: every way to fill the nodes at the first
-second, all memory local, nobody ever moved, run to the end.
+"""What any policy could reach on the published mixes, judged as `vp-sim compare` judges policies.
 
-Judged as `compare` judges policies: degradation against the application's best run without
-management over the same start orders, and PE, beside that of `llc`. Equal applications and equal
-nodes are interchangeable: placements that differ by no more are run once.
+`python -m tests.bench.ceiling --json [--mix MIX]… [--perturb SEED] [--policies NAMES] [--runs N]
+[--evaluations N] [--seed N] [--save DIR]`. The policies run first; the search (`ceiling_search`)
+starts from where they ended, too. A policy that reaches more in any start order than the search
+found is a fault of the search: it is told, and the exit status is 1. `--save` writes the placements
+that were found, for `vp-sim evaluate`.
 """
 
+import argparse
+import multiprocessing
+import os
 import sys
-from collections.abc import Iterator, Mapping
-from random import Random
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
+from typing import Any
 
-from tests.bench.harness import Benchmark, Numbers, command_line, progress
-from tests.bench.placements import all_spots
-from vp_sim.measure import best_of, efficiency
-from vp_sim.mixes import MIXES
-from vp_sim.policies import find
-from vp_sim.run import Run, World, simulate, start, world_of
-from vp_sim.sim_drivers import SimDrivers
+from tests.bench.arrangements import Arrangement, arrangement_of, vms_of
+from tests.bench.ceiling_search import MARGIN, Ceiling, search
+from tests.bench.harness import Benchmark, Numbers, fixed, progress, run
+from vp_sim.compare import Comparison, Results, compare
+from vp_sim.mixes import MIXES, Mix
+from vp_sim.mixfile import find_mix
+from vp_sim.options import RUNS, add_perturb, count, seed
+from vp_sim.placementfile import as_text
+from vp_sim.run import world_of
 
-MIX_NAMES = ("stream-spec", "voldemort-mapreduce", "streaming-mapreduce")
-RUNS = 40
-SEED = 0
-"""Of the one start order whose guests are placed anew."""
-
-Placement = tuple[int, ...]
-"""An LLC domain for each guest, in the start order."""
-
-
-class Fixed:
-    """Places everybody before the first second, with memory there at no cost, and rests."""
-
-    def __init__(self, placement: Placement) -> None:
-        self._placement = placement
-
-    def __call__(self, drivers: SimDrivers, random: Random) -> "Fixed":
-        host = drivers.guests.host
-        domains = {d.id: d for d in host.machine.topology.domains}
-        for guest, domain_id in zip(host.guests.values(), self._placement, strict=True):
-            domain = domains[domain_id]
-            host.place(guest, (domain.cpus,))
-            kib = sum(guest.memory_kib.values())
-            guest.memory_kib.clear()
-            guest.memory_kib[domain.node] = kib
-        return self
-
-    def tick(self, now_s: float) -> None:
-        pass
+POLICIES = ("llc", "vp", "merlin", "local", "cheap", "random")
+LLC = "llc"
+EVALUATIONS = 1000
+TOLERANCE = 1e-3
+"""As a ratio: twice what the model's solution is precise to."""
+DIGITS = 4
+BEATEN = "beaten"
 
 
-def placements(world: World) -> Iterator[Placement]:
-    host = start(world, SEED)
-    names = [guest.app.name for guest in host.guests.values()]
-    seen = set()
-    for spots in all_spots(host):
-        if not all(spot.is_local for spot in spots):
-            continue
-        there: dict[int, list[str]] = {d.id: [] for d in host.machine.topology.domains}
-        for name, spot in zip(names, spots, strict=True):
-            there[spot.domain].append(name)
-        key = tuple(sorted(tuple(sorted(found)) for found in there.values()))
-        if key not in seen:
-            seen.add(key)
-            yield tuple(spot.domain for spot in spots)
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    mixes: tuple[str, ...] = tuple(MIXES)
+    policies: tuple[str, ...] = POLICIES
+    runs: int = RUNS
+    evaluations: int = EVALUATIONS
+    seed: int = 0
+    perturb_seed: int | None = None
+    save: Path | None = None
 
 
-def worst_of(run: Run, best_s: Mapping[str, float]) -> float:
-    return max(took / best_s[name] for name, took in run.seconds.items()) - 1
+def measure(wanted: Wanted) -> dict[str, dict[str, Any]]:
+    compared = {name: _compared(find_mix(name), wanted) for name in wanted.mixes}
+    fresh = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(os.cpu_count(), fresh) as pool:
+        searches = {
+            name: pool.submit(_search, name, comparison, wanted)
+            for name, comparison in compared.items()
+        }
+        found = {}
+        for name, one in searches.items():
+            found[name] = _told(one.result(), compared[name])
+            progress(f"{name}: {found[name]['searched']} arrangements")
+            for line in beaten_by(one.result(), compared[name].nominal):
+                progress(f"{name}: {line}")
+            if wanted.save:
+                _save(wanted.save, name, one.result())
+    return found
 
 
-def ceiling(name: str) -> dict[str, float]:
-    world = world_of(MIXES[name])
-    cores = len(world.machine.topology.cpus)
-    create = find(("baseline", "llc"))
-    best_s = best_of([simulate(world, create["baseline"], seed) for seed in range(RUNS)])
-    llc = fmean(
-        efficiency(simulate(world, create["llc"], seed), best_s, cores) for seed in range(RUNS)
+def _compared(mix: Mix, wanted: Wanted) -> Comparison:
+    policies = dict.fromkeys((LLC, *wanted.policies))
+    done = compare(mix, tuple(policies), wanted.runs, perturb_seed=wanted.perturb_seed)
+    progress(f"{mix.name}: {len(done.nominal)} policies, {wanted.runs} start orders")
+    return done
+
+
+def _search(name: str, comparison: Comparison, wanted: Wanted) -> Ceiling:
+    world = world_of(find_mix(name), perturb_seed=wanted.perturb_seed)
+    ends = best_ends(world.mix, comparison.nominal)
+    return search(world, comparison.best_s, ends, wanted.evaluations, wanted.seed)
+
+
+def best_ends(mix: Mix, results: Results) -> list[Arrangement]:
+    """Where every policy ended in the start order that lost least, and in the one of most PE."""
+    vms = vms_of(mix)
+    ends = []
+    for result in results.values():
+        for order in (
+            min(result.orders, key=lambda one: one.worst_degradation),
+            max(result.orders, key=lambda one: one.pe),
+        ):
+            ends.append(arrangement_of(vms, order.final))
+    return ends
+
+
+def beaten_by(ceiling: Ceiling, results: Results) -> Iterator[str]:
+    """Where a run reached more than the search."""
+    for name, result in results.items():
+        for number, order in enumerate(result.orders):
+            if order.worst_degradation < ceiling.least_worst - TOLERANCE:
+                yield (
+                    f"{name} in start order {number} has a worst degradation of "
+                    f"{order.worst_degradation:.4f}, below the ceiling's {ceiling.least_worst:.4f}"
+                )
+            is_fair = order.worst_degradation <= ceiling.least_worst + MARGIN
+            if is_fair and order.pe > ceiling.most_pe * (1 + TOLERANCE):
+                yield (
+                    f"{name} in start order {number} has PE {order.pe:.4f}, above the ceiling's "
+                    f"{ceiling.most_pe:.4f}"
+                )
+
+
+def _told(ceiling: Ceiling, comparison: Comparison) -> dict[str, Any]:
+    llc = fmean(order.pe for order in comparison.nominal[LLC].orders)
+    told: dict[str, Any] = {
+        "least_worst": round(ceiling.least_worst, DIGITS),
+        "pe_of_least_worst": round(ceiling.pe_of_least_worst, DIGITS),
+        "most_pe": round(ceiling.most_pe, DIGITS),
+        "worst_of_most_pe": round(ceiling.worst_of_most_pe, DIGITS),
+        "most_pe_over_llc": round(ceiling.most_pe / llc, DIGITS),
+        "searched": ceiling.searched,
+        BEATEN: len(list(beaten_by(ceiling, comparison.nominal))),
+    }
+    if comparison.perturbation:
+        told["perturbation"] = comparison.perturbation.as_json()
+    return told
+
+
+def _save(folder: Path, name: str, ceiling: Ceiling) -> None:
+    stem = Path(name).stem.replace(":", "-")
+    (folder / f"{stem}.least-worst.json").write_text(as_text(ceiling.fairest))
+    (folder / f"{stem}.most-pe.json").write_text(as_text(ceiling.fullest))
+
+
+def numbers_of(found: Mapping[str, Any]) -> Numbers:
+    return {
+        f"{name}.{key}": value
+        for name, told in found.items()
+        for key, value in told.items()
+        if not isinstance(value, dict)
+    }
+
+
+def benchmark_of(wanted: Wanted) -> Benchmark:
+    return Benchmark(
+        name="ceiling",
+        about=f"the best arrangements of mixes, {wanted.runs} start orders to judge by",
+        budgets={f"{name}.{BEATEN}": fixed(0) for name in wanted.mixes},
+        measure=lambda: measure(wanted),
+        numbers_of=numbers_of,
     )
-    runs = [simulate(world, Fixed(placement), SEED) for placement in placements(world)]
-    judged = [(worst_of(run, best_s), efficiency(run, best_s, cores)) for run in runs]
-    fairest = min(judged)
-    fullest = max(judged, key=lambda one: one[1])
-    progress(f"{name}: {len(judged)} placements")
-    return {
-        "placements": len(judged),
-        "least_worst_degradation": fairest[0],
-        "pe_of_that": fairest[1],
-        "most_pe": fullest[1],
-        "worst_degradation_of_that": fullest[0],
-        "most_pe_over_llc": fullest[1] / llc,
-    }
 
 
-def measure() -> Numbers:
-    return {
-        f"{name}.{key}": round(value, 4)
-        for name in MIX_NAMES
-        for key, value in ceiling(name).items()
-    }
+BENCHMARK = benchmark_of(Wanted())
 
 
-BENCHMARK = Benchmark(
-    name="ceiling",
-    about=f"the best static placements of the published mixes, {RUNS} start orders to judge by",
-    budgets={},
-    measure=measure,
-)
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=BENCHMARK.about)
+    parser.add_argument("--json", action="store_true", help="the numbers alone, as JSON")
+    parser.add_argument("--mix", action="append", help="may be given several times; all")
+    parser.add_argument("--policies", default=",".join(POLICIES), help="by commas (%(default)s)")
+    parser.add_argument("--runs", type=count, default=RUNS, help="start orders (%(default)s)")
+    parser.add_argument(
+        "--evaluations",
+        type=count,
+        default=EVALUATIONS,
+        help="arrangements scored beyond the enumerated ones, by mix (%(default)s)",
+    )
+    parser.add_argument("--seed", type=seed, default=0, help="of the search (%(default)s)")
+    parser.add_argument("--save", type=Path, metavar="DIR", help="write the placements found there")
+    add_perturb(parser)
+    asked = parser.parse_args(argv)
+    wanted = Wanted(
+        mixes=tuple(asked.mix or MIXES),
+        policies=tuple(name for name in asked.policies.split(",") if name),
+        runs=asked.runs,
+        evaluations=asked.evaluations,
+        seed=asked.seed,
+        perturb_seed=asked.perturb,
+        save=asked.save,
+    )
+    return run(benchmark_of(wanted), as_json=asked.json)
+
 
 if __name__ == "__main__":
-    sys.exit(command_line(BENCHMARK))
+    sys.exit(main())

@@ -27,7 +27,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-import oslo_messaging
 import requests
 from oslo_config import cfg
 
@@ -36,7 +35,10 @@ from nova_vp import conf as options
 from nova_vp import rpcapi, wire
 from nova_vp.cmd import manage
 from nova_vp.db.report_store import NewReport, ReportStore
+from nova_vp.rpcserver import BackgroundServer
+from nova_vp.signing.senders import Process, Sender
 from nova_vp.wire import version_of
+from tests import identities
 from tests.bench.harness import Benchmark, Numbers, command_line, fixed, progress
 from tests.freezing import frozen
 from tests.keystone import keystone_process
@@ -64,6 +66,7 @@ CONFIGURATION = """
 connection = {database}
 [bus]
 transport_url = {bus}
+keys_directory = {keys}
 [keystone_authtoken]
 auth_type = password
 auth_url = {keystone}
@@ -121,9 +124,7 @@ def _new_token() -> str:
 class Agent:
     """The RPC endpoint of the host."""
 
-    target = oslo_messaging.Target(version="1.0")
-
-    def set_mode(self, context: object, mode: str) -> None:
+    def set_mode(self, call: object, mode: str) -> None:
         """Obeys."""
 
 
@@ -199,6 +200,7 @@ def _running(folder: Path) -> Iterator[Services]:
             written = CONFIGURATION.format(
                 database=server.make_database("nova_vp"),
                 bus=rabbitmq.url,
+                keys=identities.keys_directory(),
                 keystone=keystone.url,
                 memcached=cache.address,
             )
@@ -237,6 +239,7 @@ def _store_host(file: Path) -> None:
     report = cloud.a_report(HOST, vps=[cloud.a_vp()])
     new = NewReport(HOST, version_of(report), report["mode"], utc_now(), json.dumps(report))
     ReportStore(conf).save_reports([new])
+    identities.register(conf, Sender(Process.AGENT, HOST))
 
 
 @contextlib.contextmanager
@@ -246,13 +249,13 @@ def _agent(bus_url: str) -> Iterator[None]:
     conf([], default_config_files=[], default_config_dirs=[])
     conf.set_override("transport_url", bus_url, group="bus")
     where = rpcapi.target(wire.AGENT_TOPIC, server=HOST)
-    server = oslo_messaging.get_rpc_server(rpcapi.open_transport(conf), where, [Agent()])
+    server = BackgroundServer(identities.agent(conf, HOST), where, [Agent()])
     server.start()
+    wait_until(lambda: server.is_ready, "the agent to listen")
     try:
         yield
     finally:
         server.stop()
-        server.wait()
 
 
 BENCHMARK = Benchmark(

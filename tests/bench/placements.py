@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from vp_sim.apps import App
 from vp_sim.contention import Contention, Speed
-from vp_sim.cpu import Scheduler, Wish
+from vp_sim.cpu import Scheduler, Wish, alone_share
 from vp_sim.host import SimHost
 from vp_sim.loads import Load
 from vp_sim.run import World
@@ -51,6 +51,7 @@ class Measure:
 
     def __init__(self, world: World) -> None:
         self._contention = Contention(world.machine)
+        self._machine = world.machine
         self._scheduler = Scheduler(world.machine.topology)
         self._home = world.machine.topology.domains[0]
         self._alone: dict[App, float] = {}
@@ -71,10 +72,32 @@ class Measure:
 
     def of(self, works: Sequence[Work], loads: Sequence[Load]) -> float:
         slowest: dict[str, float] = {}
-        for work, speed in zip(works, self._contention.speeds(loads), strict=True):
+        found = self._contention.speeds(self._beside_siblings(loads))
+        for work, speed in zip(works, found, strict=True):
             part = speed.instructions_per_s / self._rate_alone(work)
             slowest[work.label] = min(part, slowest.get(work.label, part))
         return sum(slowest.values())
+
+    def _beside_siblings(self, loads: Sequence[Load]) -> Sequence[Load]:
+        """Everybody of a domain may use all of its CPUs."""
+        machine = self._machine
+        if machine.threads_per_core == 1:
+            return loads
+        busy = dict.fromkeys((d.id for d in machine.topology.domains), 0.0)
+        for load in loads:
+            for domain, cores in load.cores:
+                busy[domain] += cores
+        shares = {
+            d.id: alone_share(busy[d.id], len(d.cpus) // 2, machine.costs.sibling_ratio)
+            for d in machine.topology.domains
+        }
+        return [
+            load._replace(
+                core_share=sum(shares[d] * cores for d, cores in load.cores)
+                / sum(cores for _, cores in load.cores)
+            )
+            for load in loads
+        ]
 
     def _rate_alone(self, work: Work) -> float:
         if work.app not in self._alone:

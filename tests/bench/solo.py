@@ -79,8 +79,8 @@ def row(name: str, runs: Sequence[Alone], lines_per_s: float) -> dict[str, Any]:
 
 
 def machine(lines_per_s: float, llc_mib: float) -> dict[str, float]:
-    """The modelled host. Its controller queues by a miss's whole latency, as if it had as many
-    channels as lines fit into that."""
+    """The modelled host. The software PMU's controller has no rows, and as many lines under way as
+    fit into a miss's latency."""
     mhz, lines_per_s = MHZ * SPEEDUP, lines_per_s * SPEEDUP
     local_ns = 1000 * LOCAL_CYCLES / mhz
     return {
@@ -95,6 +95,8 @@ def machine(lines_per_s: float, llc_mib: float) -> dict[str, float]:
         "remote_ns": 1000 * REMOTE_CYCLES / mhz,
         "node_gbps": lines_per_s * LINE_BYTES / 1e9,
         "node_channels": local_ns * lines_per_s / 1e9,
+        "row_conflict_ratio": 0,
+        "row_conflict_ns": 0,
     }
 
 
@@ -120,14 +122,15 @@ def _odds(lost: float) -> float:
 def cycles_of(runs: Sequence[Alone], lines_per_s: float) -> tuple[float, float]:
     """(cycles per instruction without the LLC and memory, misses under way at a time): a line
     through what is left of each run's cycles once LLC hits are taken out. Of who misses even with
-    all of the LLC, with all of it: what else it misses in less may overlap otherwise."""
+    all of the LLC, with all of it: what else it misses in less may overlap otherwise. The software
+    PMU's latency grows with the load by as much again, up to its controller's limit."""
     whole = [run for run in runs if run.llc_mib == max(one.llc_mib for one in runs)]
     always_misses = min(run.found.mpki for run in whole) >= LEAST_MPKI
     points = []
     for run in whole if always_misses else runs:
         found = run.found
         load = found.mips * found.mpki * 1000 / lines_per_s
-        latency = run.memory_cycles * (1 + load / (2 * (1 - load)))
+        latency = run.memory_cycles * (1 + min(load, 1.0))
         hits = (found.l2_mpki - found.mpki) / 1000 * LLC_CYCLES
         points.append((found.mpki / 1000 * latency, found.cpi - hits))
     mean_x, mean_y = _mean(x for x, _ in points), _mean(y for _, y in points)

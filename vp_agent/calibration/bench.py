@@ -6,14 +6,15 @@ of caches and free memory. What the numbers mean is for `capacity`.
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Protocol
 
 from nova_vp.cpuset import parse_cpus
 from vp_agent.calibration import bench_worker
-from vp_agent.drivers.base import DriverError
+from vp_agent.calibration.bench_worker import LOAD, TIME
+from vp_agent.calibration.load import BenchFailed, Load, Response
+from vp_agent.calibration.writebacks import NoCounter, WritebackCounter
 from vp_agent.drivers.numa_nodes import Nodes
 
 SYSFS = Path("/sys/devices/system")
@@ -22,51 +23,39 @@ _UNKNOWN_LLC_BYTES = 64 << 20
 _LEAST_BUFFER_BYTES = 32 << 20
 _MOST_CHAIN_BYTES = 256 << 20
 _BEYOND_THE_CACHE = 4
-
-
-class BenchFailed(DriverError):
-    """The host's memory could not be measured. The message says why."""
-
-
-class Bench(Protocol):
-    """What `capacity` measures with; the tests' second implementation models a host."""
-
-    def read_bytes_per_s(self, cpus: Sequence[int], node: int, span_s: float) -> float:
-        """All CPUs at once read memory of that node that no cache holds. Raises BenchFailed."""
-
-    def latency_s(self, cpu: int, node: int, span_s: float) -> float:
-        """Of one access to that memory. Raises BenchFailed."""
+_LEAST_SEEN_RATIO = 0.2
+"""A counter that saw less than this of what was written does not count write-backs."""
 
 
 class HostBench:
     """This host. `binds`: whether memory is bound to nodes; where there is one it need not be."""
 
-    def __init__(self, binds: bool, sysfs: Path = SYSFS) -> None:
+    def __init__(
+        self, binds: bool, sysfs: Path = SYSFS, counter: WritebackCounter | None = None
+    ) -> None:
         self._binds = binds
         self._sysfs = sysfs
+        self._counter = counter or NoCounter()
 
-    def read_bytes_per_s(self, cpus: Sequence[int], node: int, span_s: float) -> float:
+    @contextmanager
+    def route(self, cpus: Sequence[int], timer: int, node: int) -> Iterator["_HostRoute"]:
+        where = node if self._binds else ANY_NODE
         sizes = self._buffer_bytes(cpus, node)
-        return sum(self._run([("read", c, node, sizes[c], span_s) for c in cpus]))
-
-    def latency_s(self, cpu: int, node: int, span_s: float) -> float:
-        wanted = min(_BEYOND_THE_CACHE * self._llc(cpu)[0], _MOST_CHAIN_BYTES)
-        size = 1 << min(wanted - 1, self._spare_bytes(node) >> 1).bit_length()
-        return sum(self._run([("hop", cpu, node, size, span_s)]))
-
-    def _run(self, commands: Iterable[tuple[str, int, int, int, float]]) -> list[float]:
-        """All at once, and none before all are ready. Raises BenchFailed."""
+        wanted = min(_BEYOND_THE_CACHE * self._llc(timer)[0], _MOST_CHAIN_BYTES)
+        chain = 1 << min(wanted - 1, self._spare_bytes(node) >> 1).bit_length()
         with ExitStack() as stack:
-            workers = []
-            for what, cpu, node, size_bytes, span_s in commands:
-                where = node if self._binds else ANY_NODE
-                words = [what, str(cpu), str(where), str(size_bytes), str(span_s)]
-                workers.append(stack.enter_context(_Worker(words)))
-            for worker in workers:
+            loaders = {c: stack.enter_context(_Worker(LOAD, c, where, sizes[c])) for c in cpus}
+            timing = stack.enter_context(_Worker(TIME, timer, where, chain))
+            for worker in (*loaders.values(), timing):
                 worker.wait_until_ready()
-            for worker in workers:
-                worker.go()
-            return [worker.answer() for worker in workers]
+            yield _HostRoute(loaders, timing, node, self._counter)
+
+    def siblings(self, cpu: int) -> frozenset[int]:
+        try:
+            text = (self._sysfs / f"cpu/cpu{cpu}/topology/thread_siblings_list").read_text()
+        except OSError:
+            return frozenset({cpu})
+        return parse_cpus(text)
 
     def _buffer_bytes(self, cpus: Sequence[int], node: int) -> Mapping[int, int]:
         """By CPU: together far more than the caches hold, and no more than the node can spare."""
@@ -105,12 +94,57 @@ class HostBench:
         return max(0, free) // 4
 
 
+class _HostRoute:
+    """Processes that wait for loads. Nothing is written where no counter sees it."""
+
+    def __init__(
+        self,
+        loaders: Mapping[int, "_Worker"],
+        timing: "_Worker",
+        node: int,
+        counter: WritebackCounter,
+    ) -> None:
+        self._loaders = loaders
+        self._timing = timing
+        self._node = node
+        self._counter = counter
+
+    def measure(self, load: Load, span_s: float) -> Response:
+        loaders = [self._loaders[cpu] for cpu in load.cpus]
+        each = (load.lines_per_s or 0.0) / max(len(loaders), 1)
+        before = self._count()
+        for loader in loaders:
+            loader.ask(load.writeback_ratio, each, span_s)
+        self._timing.ask(span_s)
+        [latency_s] = self._timing.answer()
+        rates = [loader.answer() for loader in loaders]
+        counted = (self._count() - before) / span_s
+        read, written = (sum(column) for column in zip((0.0, 0.0), *rates, strict=True))
+        return self._judged(Response(read, written, max(latency_s, 0.0)), counted)
+
+    def _count(self) -> float:
+        try:
+            return self._counter.lines(self._node)
+        except OSError as exc:
+            raise BenchFailed(f"the counter {self._counter.name} failed: {exc}") from exc
+
+    def _judged(self, response: Response, counted: float) -> Response:
+        """With the lines that were counted, if the counter sees those that are written back."""
+        if self._counter.counts_reads:
+            counted -= response.read_lines_per_s
+        estimate = response.written_lines_per_s
+        if not self._counter.name or counted < _LEAST_SEEN_RATIO * estimate:
+            return response
+        return response._replace(written_lines_per_s=counted, counted_by=self._counter.name)
+
+
 class _Worker:
     """One process of `bench_worker.py`, gone when it is left."""
 
-    def __init__(self, words: Sequence[str]) -> None:
+    def __init__(self, what: str, cpu: int, node: int, size_bytes: int) -> None:
+        words = (what, os.getpid(), cpu, node, size_bytes)
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", bench_worker.__file__, *words],
+            [sys.executable, "-I", "-S", bench_worker.__file__, *map(str, words)],
             text=True,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -132,17 +166,20 @@ class _Worker:
             last = (said.strip().splitlines() or ["out of memory?"])[-1]
             raise BenchFailed(f"memory cannot be measured on this host: {last}")
 
-    def go(self) -> None:
+    def ask(self, *numbers: float) -> None:
         assert self._process.stdin
-        self._process.stdin.write("go\n")
-        self._process.stdin.flush()
+        try:
+            print(*numbers, file=self._process.stdin, flush=True)
+        except BrokenPipeError as exc:
+            raise BenchFailed(_ENDED_EARLY) from exc
 
-    def answer(self) -> float:
+    def answer(self) -> tuple[float, ...]:
         """Raises BenchFailed."""
         assert self._process.stdout
-        try:
-            return float(self._process.stdout.readline())
-        except ValueError as exc:
-            raise BenchFailed(
-                "a process that loads memory ended early (out of memory?): calibrate again"
-            ) from exc
+        numbers = tuple(map(float, self._process.stdout.readline().split()))
+        if not numbers:
+            raise BenchFailed(_ENDED_EARLY)
+        return numbers
+
+
+_ENDED_EARLY = "a process that loads memory ended early (out of memory?): calibrate again"

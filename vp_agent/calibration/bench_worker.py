@@ -3,7 +3,8 @@
 own, run by `bench`, so that neither an interpreter's lock nor a memory policy is shared.
 
 Standard library only, and run as a file (`python -I bench_worker.py ...`): on a host with a hundred
-CPUs as many of these start at once. It says `ready`, waits for a line, and answers with one line.
+CPUs as many of these start at once. It says `ready`, then answers each line with one line. It ends
+with its parent, however that ends.
 """
 
 import contextlib
@@ -12,20 +13,49 @@ import itertools
 import mmap
 import os
 import platform
+import signal
 import sys
 import time
 
 LINE_BYTES = 64
+LOAD, TIME = "load", "time"
 _WORDS_PER_LINE = LINE_BYTES // 8
 _SET_MEMPOLICY = {"x86_64": 238, "aarch64": 237, "riscv64": 237, "ppc64le": 261, "s390x": 270}
 _BIND = 2
 _MAX_NODE = 1024
-_HOPS_AT_A_TIME = 50_000
+_SET_PARENT_DEATH_SIGNAL = 1
+_CHUNK_BYTES = 64 << 10
+"""Loaded in one go: far more than a call costs, and short against the span, so that a load that is
+held to a rate comes evenly."""
+_HOPS_AT_A_TIME = 5_000
 _IN_CACHE_BYTES = 4096
+_WARM_UP, _FAR, _NEAR = 0.1, 0.6, 0.2
+"""Shares of the span: what loads memory has begun by then, and has not ended yet."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
-_libc.memchr.restype = ctypes.c_void_p
+_libc.memchr.restype = _libc.memmove.restype = ctypes.c_void_p
 _libc.memchr.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t)
+_libc.memmove.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+
+
+def end_with_parent(parent: int) -> None:
+    """Nobody else would end what loads all memory of a host."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The parent hears it too, and ends us.
+    _libc.prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+    if os.getppid() != parent:
+        sys.exit(1)
+
+
+def bind_to(cpu: int) -> None:
+    """Raises OSError."""
+    try:
+        os.sched_setaffinity(0, {cpu})
+    except OSError as exc:
+        raise OSError(
+            exc.errno,
+            f"CPU {cpu}: {exc.strerror}; run this command where all CPUs of the host may be used, "
+            "outside of a container and of a cgroup that restricts them (AllowedCPUs=, cpuset)",
+        ) from exc
 
 
 def bind_memory(node: int) -> None:
@@ -42,7 +72,12 @@ def bind_memory(node: int) -> None:
     call = map(ctypes.c_long, (number, _BIND))
     if _libc.syscall(*call, mask, ctypes.c_ulong(_MAX_NODE + 1)):
         code = ctypes.get_errno()
-        raise OSError(code, f"memory of node {node}: {os.strerror(code)}")
+        raise OSError(
+            code,
+            f"memory of node {node}: {os.strerror(code)}; run this command where memory of all "
+            "nodes may be used, outside of a container and of a cgroup that restricts it "
+            "(AllowedMemoryNodes=, cpuset)",
+        )
 
 
 def a_buffer(size_bytes: int) -> mmap.mmap:
@@ -56,16 +91,48 @@ def a_buffer(size_bytes: int) -> mmap.mmap:
     return buffer
 
 
-def read_through(buffer: mmap.mmap, span_s: float) -> tuple[int, float]:
-    """Bytes read, and seconds: a byte is looked for that is not there."""
-    start = ctypes.addressof(ctypes.c_char.from_buffer(buffer))
-    began_s = time.monotonic()
-    for passes in itertools.count(1):
-        _libc.memchr(start, 0, len(buffer))
-        elapsed_s = time.monotonic() - began_s
-        if elapsed_s >= span_s:
-            return passes * len(buffer), elapsed_s
-    raise AssertionError("counted to the end")
+class Loader:
+    """Goes through a buffer that no cache holds, again and again."""
+
+    def __init__(self, buffer: mmap.mmap) -> None:
+        self._start = ctypes.addressof(ctypes.c_char.from_buffer(buffer))
+        self._chunks = len(buffer) // _CHUNK_BYTES
+        self._at = 0
+
+    def load(self, writeback_ratio: float, lines_per_s: float, span_s: float) -> tuple[float, ...]:
+        """Lines read and lines written per second. `lines_per_s`: that both together are held to;
+        0: flat out."""
+        lines, owed = _CHUNK_BYTES // LINE_BYTES, 0.0
+        read = written = 0
+        began_s = time.monotonic()
+        while True:
+            owed += writeback_ratio
+            if owed >= 1:
+                owed -= 1
+                self._change_chunk()
+                written += lines
+            else:
+                self._read_chunk()
+            read += lines
+            due_s = min((read + written) / lines_per_s, span_s) if lines_per_s else 0.0
+            while (passed_s := time.monotonic() - began_s) < due_s:
+                pass
+            if passed_s >= span_s:
+                return read / passed_s, written / passed_s
+
+    def _next(self) -> int:
+        self._at = (self._at + 1) % self._chunks
+        return self._start + self._at * _CHUNK_BYTES
+
+    def _read_chunk(self) -> None:
+        """A byte is looked for that is not there."""
+        _libc.memchr(self._next(), 0, _CHUNK_BYTES)
+
+    def _change_chunk(self) -> None:
+        """Each line is read, then written by its neighbour's bytes: the caches hold it by then, so
+        that no write goes past them."""
+        start = self._next()
+        _libc.memmove(start, start + LINE_BYTES, _CHUNK_BYTES - LINE_BYTES)
 
 
 def thread_chain(buffer: mmap.mmap, size_bytes: int) -> memoryview:
@@ -95,23 +162,35 @@ def hop(words: memoryview, span_s: float) -> float:
             return elapsed_s / hops
 
 
+def _answer_loads(buffer: mmap.mmap) -> None:
+    loader = Loader(buffer)
+    print("ready", flush=True)
+    for line in sys.stdin:
+        writeback_ratio, lines_per_s, span_s = map(float, line.split())
+        print(*loader.load(writeback_ratio, lines_per_s, span_s), flush=True)
+
+
+def _answer_times(buffer: mmap.mmap, size_bytes: int) -> None:
+    far = thread_chain(buffer, size_bytes)
+    near = thread_chain(a_buffer(_IN_CACHE_BYTES), _IN_CACHE_BYTES)
+    print("ready", flush=True)
+    for line in sys.stdin:
+        span_s = float(line)
+        time.sleep(_WARM_UP * span_s)
+        print(hop(far, _FAR * span_s) - hop(near, _NEAR * span_s), flush=True)
+
+
 def main() -> None:
-    what, cpu, node, size_bytes, span_s = sys.argv[1:6]
-    os.sched_setaffinity(0, {int(cpu)})
+    what, parent, cpu, node, size_bytes = sys.argv[1:6]
+    end_with_parent(int(parent))
+    bind_to(int(cpu))
     if int(node) >= 0:
         bind_memory(int(node))
     buffer = a_buffer(int(size_bytes))
-    if what == "read":
-        print("ready", flush=True)
-        sys.stdin.readline()
-        done_bytes, elapsed_s = read_through(buffer, float(span_s))
-        print(done_bytes / elapsed_s, flush=True)
+    if what == LOAD:
+        _answer_loads(buffer)
     else:
-        far = thread_chain(buffer, int(size_bytes))
-        near = thread_chain(a_buffer(_IN_CACHE_BYTES), _IN_CACHE_BYTES)
-        print("ready", flush=True)
-        sys.stdin.readline()
-        print(hop(far, float(span_s)) - hop(near, float(span_s)), flush=True)
+        _answer_times(buffer, int(size_bytes))
 
 
 if __name__ == "__main__":

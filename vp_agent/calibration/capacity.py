@@ -1,20 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """What one node's memory controller and one link bear, as the limits that the core decides by.
 
-Measured by reading memory from more and more CPUs of a node until the rate grows no more, its own
-memory first, then another node's. Where the counter source models the host (vpmu), what it models
-is asked for instead: its misses are no traffic of this machine.
+Where the counter source models the host (vpmu), what it models is asked for instead of measured:
+its misses are no traffic of this machine.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import islice, pairwise
-from typing import Protocol, runtime_checkable
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import fmean
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from nova_vp.core.model.predict import LIMIT_LOAD
-from nova_vp.core.types.topology import Limits, Topology
-from vp_agent.calibration.bench import Bench
-from vp_agent.calibration.bench_worker import LINE_BYTES
+from nova_vp.core.types.topology import Limits, LoadCurve
 
 KNEE_RATIO = LIMIT_LOAD
 """Share of the highest rate that counts as the limit. Requests queue long before a controller is
@@ -24,13 +22,35 @@ on, and measured curves of loaded latency turn up between 60 and 80 %."""
 FLAT_RATIO = 1.05
 """Twice the CPUs that bring less than this have reached the plateau."""
 
-SPAN_S = 0.4
-BUDGET_S = 20.0
-"""After that nothing new is begun; with what starting takes, all is over in 30 s."""
+ESTIMATED = "estimated"
 
 
 class CannotCalibrate(Exception):
     """The message says why, and what to do."""
+
+
+class Measured(NamedTuple):
+    """One memory controller or link."""
+
+    curves: tuple[LoadCurve, ...]
+    """With reads alone first."""
+    rates: Mapping[int, float]
+    """Lines read per second flat out, by number of CPUs."""
+    counted_by: str
+    """As in a Response."""
+
+    @property
+    def nodes(self) -> tuple[int, int]:
+        """Of the CPUs and of the memory."""
+        return self.curves[0].cpu_node, self.curves[0].memory_node
+
+    @property
+    def is_local(self) -> bool:
+        return self.nodes[0] == self.nodes[1]
+
+    @property
+    def idle_ns(self) -> float:
+        return self.curves[0].points[0].latency_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +58,12 @@ class Capacity:
     """What the memory moves flat out."""
 
     node_lines_per_s: float
-    """Cache lines, that is LLC misses; of the weakest node."""
+    """Cache lines read, that is LLC misses; of the weakest node."""
     link_lines_per_s: float | None = None
     remote_penalty_ratio: float | None = None
+    curves: tuple[LoadCurve, ...] = ()
+    writebacks: str = ESTIMATED
+    """Which counter saw lines written back, or that none did."""
     notes: tuple[str, ...] = ()
     """What an operator should know of these numbers."""
 
@@ -51,6 +74,7 @@ class Capacity:
             node_misses_per_s=self.node_lines_per_s * KNEE_RATIO,
             link_misses_per_s=None if link is None else link * KNEE_RATIO,
             remote_penalty_ratio=self.remote_penalty_ratio or Limits().remote_penalty_ratio,
+            curves=self.curves,
         )
 
 
@@ -75,136 +99,54 @@ def modelled(source: KnowsCapacity) -> Capacity:
     )
 
 
-@dataclass(slots=True)
-class _Seen:
-    """Rates so far, in bytes per second."""
-
-    local: dict[int, dict[int, float]] = field(default_factory=dict)
-    """By node and number of CPUs."""
-    remote: dict[tuple[int, int], float] = field(default_factory=dict)
-    """By node of the CPUs and of the memory."""
-    latency_s: dict[tuple[int, int], float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class _Step:
-    title: str
-    run: Callable[[], None]
-
-
-def measured(
-    bench: Bench, topology: Topology, clock: Callable[[], float], tell: Callable[[str], None]
+def capacity_of(
+    found: Sequence[Measured],
+    distances: Sequence[tuple[int, int, int]] = (),
+    skipped: Sequence[tuple[int, int]] = (),
 ) -> Capacity:
-    """Raises BenchFailed."""
-    seen = _Seen()
-    began_s = clock()
-    steps = list(_steps(bench, topology, seen))
-    for number, step in enumerate(steps):
-        if clock() - began_s > BUDGET_S:
-            tell(f"time limit reached: {len(steps) - number} of {len(steps)} measurements skipped")
-            break
-        tell(f"{number + 1}/{len(steps)} {step.title}")
-        step.run()
-    return _capacity(seen)
-
-
-def _steps(bench: Bench, topology: Topology, seen: _Seen) -> Iterator[_Step]:
-    """What tells most comes first: time may run out."""
-    cpus = {node: _cpus_of(topology, node) for node in topology.nodes}
-    pairs = _pairs(topology)
-    for node in topology.nodes:
-        yield _local(bench, seen, node, cpus[node])
-    timed = set()
-    for here, there in pairs:
-        yield _remote(bench, seen, here, there, cpus[here])
-        for memory in (here, there):
-            if (here, memory) not in timed:
-                timed.add((here, memory))
-                yield _latency(bench, seen, here, memory, cpus[here][0])
-    for node in topology.nodes:
-        for count in _counts(len(cpus[node])):
-            yield _local(bench, seen, node, cpus[node][:count])
-
-
-def _local(bench: Bench, seen: _Seen, node: int, cpus: Sequence[int]) -> _Step:
-    def run() -> None:
-        rate = bench.read_bytes_per_s(cpus, node, SPAN_S)
-        seen.local.setdefault(node, {})[len(cpus)] = rate
-
-    return _Step(f"node {node}: local memory, read by {len(cpus)} CPUs", run)
-
-
-def _remote(bench: Bench, seen: _Seen, here: int, there: int, cpus: Sequence[int]) -> _Step:
-    def run() -> None:
-        seen.remote[here, there] = bench.read_bytes_per_s(cpus, there, SPAN_S)
-
-    return _Step(f"node {there}: memory, read by {len(cpus)} CPUs of node {here}", run)
-
-
-def _latency(bench: Bench, seen: _Seen, here: int, there: int, cpu: int) -> _Step:
-    def run() -> None:
-        seen.latency_s[here, there] = bench.latency_s(cpu, there, SPAN_S)
-
-    return _Step(f"node {there}: memory latency from node {here}", run)
-
-
-def _cpus_of(topology: Topology, node: int) -> tuple[int, ...]:
-    """One LLC after the other in turn, so that few CPUs already use all of the node's ways out."""
-    domains = [sorted(d.cpus) for d in topology.domains if d.node == node]
-    longest = max(map(len, domains))
-    return tuple(cpus[i] for i in range(longest) for cpus in domains if i < len(cpus))
-
-
-def _counts(most: int) -> tuple[int, ...]:
-    """Half as many again and again, without the first, which is measured already."""
-    return tuple(sorted({max(1, most >> halvings) for halvings in (1, 2, 3)} - {most}))
-
-
-def _pairs(topology: Topology) -> tuple[tuple[int, int], ...]:
-    """For each node the next one, and the farthest: all pairs of eight nodes would take minutes."""
-    nodes = topology.nodes
-    distance: Mapping[tuple[int, int], int] = {(a, b): far for a, b, far in topology.distances}
-    pairs: dict[tuple[int, int], None] = {}
-    for at, here in enumerate(nodes):
-        others = [*nodes[at + 1 :], *nodes[:at]]
-        farthest = max(others, key=lambda there: distance.get((here, there), 0), default=None)
-        for there in (*islice(others, 1), farthest):
-            if there is not None:
-                pairs[here, there] = None
-    return tuple(pairs)
-
-
-def _capacity(seen: _Seen) -> Capacity:
-    plateau = {node: max(rates.values()) for node, rates in seen.local.items()}
-    link = min(seen.remote.values(), default=None)
+    """`distances`: as in a Topology. `skipped`: nodes of CPUs and memory for which there was no
+    time."""
+    local = [one for one in found if one.is_local]
+    links = [max(one.rates.values()) for one in found if not one.is_local]
     return Capacity(
-        node_lines_per_s=min(plateau.values()) / LINE_BYTES,
-        link_lines_per_s=None if link is None else link / LINE_BYTES,
-        remote_penalty_ratio=_penalty(seen.latency_s),
-        notes=tuple(_notes(seen)),
+        node_lines_per_s=min(max(one.rates.values()) for one in local),
+        link_lines_per_s=min(links, default=None),
+        remote_penalty_ratio=_penalty({one.nodes: one.idle_ns for one in found}, distances),
+        curves=tuple(curve for one in found for curve in one.curves),
+        writebacks=_counter_of(found),
+        notes=(*_saturation(local), *_gaps(skipped)),
     )
 
 
-def _penalty(latency_s: Mapping[tuple[int, int], float]) -> float | None:
-    """Of the farthest; never below 1, which noise can make of two equal ones."""
-    ratios = [
-        latency / latency_s[here, here]
-        for (here, there), latency in latency_s.items()
-        if here != there and latency_s.get((here, here), 0.0) > 0
-    ]
-    return max(1.0, *ratios) if ratios else None
+def _penalty(
+    idle_ns: Mapping[tuple[int, int], float], distances: Sequence[tuple[int, int, int]]
+) -> float | None:
+    """Of the farthest, as the mean of all pairs that are as far apart: the highest of many ratios
+    is high by chance. Never below 1, which noise can make of two equal ones."""
+    far = {(here, there): distance for here, there, distance in distances}
+    ratios: dict[int, list[float]] = {}
+    for (here, there), latency in idle_ns.items():
+        if here != there and idle_ns[here, here] > 0:
+            ratios.setdefault(far.get((here, there), 0), []).append(latency / idle_ns[here, here])
+    return max(1.0, *map(fmean, ratios.values())) if ratios else None
 
 
-def _notes(seen: _Seen) -> Iterator[str]:
-    for node, rates in seen.local.items():
-        knee = _knee(rates)
+def _counter_of(found: Sequence[Measured]) -> str:
+    """Only where it saw all of them."""
+    names = {one.counted_by for one in found}
+    return names.pop() or ESTIMATED if len(names) == 1 else ESTIMATED
+
+
+def _saturation(local: Sequence[Measured]) -> Iterator[str]:
+    for one in local:
+        node, knee = one.nodes[0], _knee(one.rates)
         if knee is None:
             yield (
                 f"node {node}: its CPUs cannot saturate its memory controller; the real limit is "
                 "higher"
             )
         else:
-            yield f"node {node}: {knee} of {max(rates)} CPUs saturate its memory controller"
+            yield f"node {node}: {knee} of {max(one.rates)} CPUs saturate its memory controller"
 
 
 def _knee(rates: Mapping[int, float]) -> int | None:
@@ -217,3 +159,9 @@ def _knee(rates: Mapping[int, float]) -> int | None:
         elif knee is None:
             knee = fewer
     return knee
+
+
+def _gaps(skipped: Sequence[tuple[int, int]]) -> Iterator[str]:
+    if skipped:
+        named = ", ".join(f"{here}-{there}" for here, there in skipped)
+        yield f"no time was left for the nodes of CPUs and memory {named}"

@@ -129,18 +129,13 @@ def _add_commands(commands: Any) -> None:
     taped = command("record", record, "Record samples and decisions to a file for `vp-sim replay`")
     taped.add_argument("switch", choices=["on", "off"], help="Start or stop the recording")
     taped.add_argument("file", nargs="?", help="Absolute path of the file to append to (with `on`)")
-    found = command(
-        "calibrate",
-        calibrate_host,
-        "Measure the limits of memory controllers and links, in half a minute",
-    )
-    found.add_argument(
-        "--json", action="store_true", help="Print the limits as JSON on standard output"
-    )
-    found.add_argument(
-        "--force",
-        action="store_true",
-        help="Calibrate although servers run: it slows these servers, and they distort the result",
+    calibrate.add_arguments(
+        command(
+            "calibrate",
+            calibrate.command,
+            "Measure how latency grows with load, for memory controllers and links, and their "
+            "limits, in up to three minutes",
+        )
     )
     undo = command(
         "release", release_all, "Restore the values that Nova set, on all servers of this host"
@@ -316,33 +311,6 @@ def record(conf: cfg.ConfigOpts) -> int:
     else:
         print(f"recording stopped; the file is {ended}" if ended else "no recording was running")
     return 0
-
-
-def calibrate_host(conf: cfg.ConfigOpts) -> int:
-    side = wiring.libvirt_side(conf, undoes_only=True)
-    try:
-        source = wiring.counters(conf, side.connection).driver
-    except CountersUnavailable:
-        source = NoCounters("")
-    try:
-        done = calibrate.run(source, side.guests, tell=_progress, is_forced=conf.command.force)
-    finally:
-        source.close()
-        side.close()
-    StateFolder(conf.agent.state_directory).set_calibration(done.record)
-    if conf.command.json:
-        print(json.dumps(asdict(done.record.limits)))
-    else:
-        print("\n".join(done.lines))
-    _progress(
-        f"saved in {conf.agent.state_directory}. A running agent uses it after a reload (SIGHUP: "
-        "`systemctl reload vp-agent`). A reload reverts nothing"
-    )
-    return 0
-
-
-def _progress(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 def release_all(conf: cfg.ConfigOpts) -> int:

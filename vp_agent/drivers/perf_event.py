@@ -23,6 +23,8 @@ _TIME_ENABLED, _TIME_RUNNING, _GROUP = 1 << 0, 1 << 1, 1 << 3
 _FD_CLOEXEC = 8
 _IOC_ENABLE = 0x2400
 
+_ANY_THREAD = _ANY_CPU = _NO_GROUP = -1
+
 _ROOMY_FDS = 8192
 
 NO_PMU_ERRNOS = frozenset({errno.ENOENT, errno.EOPNOTSUPP, errno.ENODEV, errno.ENXIO})
@@ -53,7 +55,7 @@ class ThreadGroup:
         self._enabled_ns = self._running_ns = 0
         try:
             for event in events:
-                self._fds.append(_open(event, tid, self._fds[0] if self._fds else -1))
+                self._fds.append(_open(event, tid, self._fds[0] if self._fds else _NO_GROUP))
             fcntl.ioctl(self._fds[0], _IOC_ENABLE)
         except BaseException:
             self.close()
@@ -134,8 +136,16 @@ def explain(error: OSError, fds_needed: int) -> str:
     return f"perf_event_open failed: {os.strerror(error.errno or 0)}"
 
 
+def open_on_cpu(event: Event, cpu: int) -> int:
+    """Counts from now on whatever runs, for PMUs that belong to no thread; the file reads as one
+    64-bit count. Raises OSError."""
+    attr = bytearray(_ATTR_BYTES)
+    struct.pack_into("=2IQ", attr, 0, event.type, _ATTR_BYTES, event.config)
+    return _system_call(event, attr, _ANY_THREAD, cpu, _NO_GROUP)
+
+
 def _open(event: Event, tid: int, group_fd: int) -> int:
-    leads = group_fd == -1
+    leads = group_fd == _NO_GROUP
     attr = bytearray(_ATTR_BYTES)
     read_format = _GROUP | _TIME_ENABLED | _TIME_RUNNING
     # type, size, config, sample_period, sample_type, read_format, flags. Only the leader starts
@@ -144,6 +154,10 @@ def _open(event: Event, tid: int, group_fd: int) -> int:
     struct.pack_into(
         "=2I5Q", attr, 0, event.type, _ATTR_BYTES, event.config, 0, 0, read_format, flags
     )
+    return _system_call(event, attr, tid, _ANY_CPU, group_fd)
+
+
+def _system_call(event: Event, attr: bytearray, tid: int, cpu: int, group_fd: int) -> int:
     number = _SYSCALL_NUMBERS.get(platform.machine())
     if number is None:
         raise OSError(errno.ENOSYS, f"perf_event_open is not known for {platform.machine()}")
@@ -151,7 +165,7 @@ def _open(event: Event, tid: int, group_fd: int) -> int:
         ctypes.c_long(number),
         (ctypes.c_char * _ATTR_BYTES).from_buffer(attr),
         ctypes.c_long(tid),
-        ctypes.c_long(-1),
+        ctypes.c_long(cpu),
         ctypes.c_long(group_fd),
         ctypes.c_long(_FD_CLOEXEC),
     )

@@ -10,11 +10,9 @@ and said.
 import contextlib
 import json
 import logging
-import math
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +20,8 @@ from nova_vp import wire
 from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.sample import Profile, Sensitivity, State
 from nova_vp.core.types.state import CoreState
-from nova_vp.core.types.topology import Limits
+from vp_agent.calibration.record import Calibration, as_json, from_json
+from vp_agent.checked_numbers import finite, measured
 from vp_agent.loop.request_log import printable
 
 LOG = logging.getLogger(__name__)
@@ -32,15 +31,6 @@ _DIVISORS = frozenset({"cpi", "memory_ratio"})
 """Of a profile: what the core divides by."""
 _MOST_TOLD = 200
 _NO_PROFILES = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
-
-
-@dataclass(frozen=True, slots=True)
-class Calibration:
-    limits: Limits
-    at: float
-    """Seconds since 1970."""
-    how: str
-    """`measured`, or the counter source that models the host."""
 
 
 class StateFolder:
@@ -93,17 +83,28 @@ class StateFolder:
         if text is None:
             return None
         try:
-            return _calibration(json.loads(text))
+            found = from_json(json.loads(text))
         except _NO_PROFILES as exc:
             LOG.warning(
                 "limits.json is not readable (%s): run `vp-agent calibrate` again", _why(exc)
             )
             return None
+        if found.is_of_earlier_release:
+            LOG.warning(
+                "%s was measured by an earlier release, without latency curves. It is used as it "
+                "is; run `vp-agent calibrate` again, since the next release does not read it",
+                self._folder / "limits.json",
+            )
+        return found
 
     def set_calibration(self, calibration: Calibration) -> None:
         """Raises OSError."""
-        row = {**asdict(calibration.limits), "at": calibration.at, "how": calibration.how}
-        self._write("limits.json", json.dumps(row))
+        self._write("limits.json", json.dumps(as_json(calibration)))
+
+    def check_writable(self) -> None:
+        """Raises OSError, for who works long before there is something to write."""
+        self._write("writable", "")
+        (self._folder / "writable").unlink()
 
     def escalations(self) -> str | None:
         """The text of `set_escalations`; what it means is `outbox`'s."""
@@ -182,12 +183,12 @@ def _profile(row: Mapping[str, Any]) -> Profile:
     """Raises one of _NO_PROFILES."""
     values = dict(row)
     return Profile(
-        state=State.from_number(int(_finite(values.pop("state")))),
+        state=State.from_number(int(finite(values.pop("state")))),
         sensitivity=_sensitivity(values.pop("sensitivity")),
-        pressures={uuid: _measured(per_s) for uuid, per_s in values.pop("pressures").items()},
-        samples=int(_measured(values.pop("samples", 1))),
+        pressures={uuid: measured(per_s) for uuid, per_s in values.pop("pressures").items()},
+        samples=int(measured(values.pop("samples", 1))),
         **{name: _divisor(values.pop(name)) for name in _DIVISORS & values.keys()},
-        **{name: _measured(value) for name, value in values.items()},
+        **{name: measured(value) for name, value in values.items()},
     )
 
 
@@ -198,42 +199,10 @@ def _sensitivity(row: Mapping[str, Any]) -> Sensitivity:
     return Sensitivity(**row)
 
 
-def _calibration(row: Mapping[str, Any]) -> Calibration:
-    """Raises one of _NO_PROFILES."""
-    node, link = row["node_misses_per_s"], row["link_misses_per_s"]
-    limits = Limits(
-        node_misses_per_s=None if node is None else _positive(node),
-        link_misses_per_s=None if link is None else _positive(link),
-        remote_penalty_ratio=_positive(row["remote_penalty_ratio"]),
-    )
-    return Calibration(limits, _finite(row["at"]), str(row["how"]))
-
-
-def _positive(value: Any) -> float:
-    number = _finite(value)
-    if number <= 0:
-        raise ValueError(f"{number} is no limit")
-    return number
-
-
-def _measured(value: Any) -> float:
-    number = _finite(value)
-    if not 0 <= number <= wire.MOST_NUMBER:
-        raise ValueError(f"{number} is no measurement")
-    return number
-
-
 def _divisor(value: Any) -> float:
-    number = _measured(value)
+    number = measured(value)
     if not 1 / MOST_RATIO <= number <= MOST_RATIO:
         raise ValueError(f"{number} is no ratio")
-    return number
-
-
-def _finite(value: Any) -> float:
-    number = float(value)
-    if not math.isfinite(number):
-        raise ValueError(f"{number} is no measurement")
     return number
 
 

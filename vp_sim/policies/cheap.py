@@ -20,6 +20,9 @@ class Cheap:
     def has_grown(self, drivers: SimDrivers, guest: Rates, cpus: frozenset[int]) -> None:
         """Nothing else moves."""
 
+    def has_shrunk(self, drivers: SimDrivers, guest: Rates, cpus: frozenset[int]) -> None:
+        """Nothing else moves."""
+
 
 def create(drivers: SimDrivers, random: Random) -> Elastic:
     return Elastic(drivers, Cheap())

@@ -18,7 +18,7 @@ from vp_sim.sim_drivers import SimDrivers, turn
 
 PERIOD_S = 30
 """Between two looks at the order of the guests: samples averaged, one a second."""
-LEAST_GAIN = 0.05
+LEAST_GAIN = 0.2
 """Of the mean misses of a domain: what an exchange must win to be worth its moves."""
 
 Plan = Mapping[str, int]
@@ -105,11 +105,12 @@ def _some(guests: list[str]) -> list[tuple[str, ...]]:
 
 
 def _unevenness(plan: Plan, heat: Mapping[str, float], domains: Iterable[int]) -> float:
-    """Root of the summed squares of the domains' heat: lower is more even."""
+    """Root of the summed squares of how far each domain's heat is from their mean."""
     gathered = dict.fromkeys(domains, 0.0)
     for uuid, domain in plan.items():
         gathered[domain] += heat[uuid]
-    return sqrt(sum(h * h for h in gathered.values()))
+    mean = fmean(gathered.values())
+    return sqrt(sum((h - mean) ** 2 for h in gathered.values()))
 
 
 def create(drivers: SimDrivers, random: Random) -> DistributedIntensity:

@@ -19,6 +19,9 @@ class RandomCpu:
     def has_grown(self, drivers: SimDrivers, guest: Rates, cpus: frozenset[int]) -> None:
         """Nothing else moves."""
 
+    def has_shrunk(self, drivers: SimDrivers, guest: Rates, cpus: frozenset[int]) -> None:
+        """Nothing else moves."""
+
 
 def create(drivers: SimDrivers, random: Random) -> Elastic:
     return Elastic(drivers, RandomCpu(random))

@@ -2,6 +2,7 @@
 """The hardware of a host: LLC domains, NUMA nodes, and what its memory bears."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,27 @@ class Topology:
         return tuple(sorted({d.node for d in self.domains}))
 
 
+class LoadPoint(NamedTuple):
+    """What a miss costs under one load."""
+
+    lines_per_s: float
+    """Cache lines read and written back together; 0: nobody but who timed it."""
+    latency_ns: float
+
+
+@dataclass(frozen=True, slots=True)
+class LoadCurve:
+    """Latency of memory against its load: of a memory controller where both nodes are the same,
+    else of the link between them and the controller behind it."""
+
+    cpu_node: int
+    memory_node: int
+    writeback_ratio: float
+    """Lines written back per line read while it was measured."""
+    points: tuple[LoadPoint, ...]
+    """By rising load."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What this host's memory system bears, from `vp-agent calibrate`; None: nobody measured."""
@@ -38,6 +60,8 @@ class Limits:
     """The same for misses that one node's CPUs have served by another node."""
     remote_penalty_ratio: float = 1.4
     """Latency of remote memory over that of local memory."""
+    curves: tuple[LoadCurve, ...] = ()
+    """What was measured on the way to these figures."""
 
 
 NO_LIMITS = Limits()

@@ -45,12 +45,12 @@ def test_compare_prints_json_alone_on_stdout(mix_file, capsys):
     assert shown["mix"] == "small"
     assert list(shown["policies"]) == ["baseline", "llc"]
     assert set(shown["policies"]["llc"]) == {
-        "worst_degradation", "spread", "memory_moves", "vcpu_moves", "cpu_used", "pe",
+        "worst_degradation", "p95_worst", "spread", "memory_moves", "vcpu_moves", "cpu_used", "pe",
         "applications",
     }  # fmt: skip
     assert set(shown["policies"]["llc"]["applications"]) == {"mcf-1", "mcf-2", "mine-1"}
     assert set(shown["policies"]["llc"]["applications"]["mine-1"]) == {
-        "median", "worst", "vs_solo",
+        "median", "worst", "vs_solo", "final_nodes",
     }  # fmt: skip
     assert len(shown["draws"]) == 2
 

@@ -5,15 +5,16 @@ import pytest
 from matplotlib import pyplot
 from matplotlib.patches import Rectangle
 
-from vp_sim.measure import OfApplication, OfPolicy
+from vp_sim.measure import OfApplication, OfOrder, OfPolicy
 from vp_sim.plot import draw_comparison
 
 
 def policy(**median: float) -> OfPolicy:
     applications = {
-        name: OfApplication(value, value, (value, value), value) for name, value in median.items()
+        name: OfApplication(value, value, (value, value), value, ((0,),))
+        for name, value in median.items()
     }
-    return OfPolicy(max(median.values()), 0.0, 0.0, 0.0, 100.0, 1.0, applications)
+    return OfPolicy((OfOrder(max(median.values()), 1.0, {}),), 0.0, 0.0, 0.0, 100.0, applications)
 
 
 def test_bars_below_zero_are_seen_whole():

@@ -20,6 +20,7 @@ from vp_sim.app_profiles import ROWS
 from vp_sim.cli import main
 from vp_sim.machine import Private
 from vp_sim.mixes import Memory
+from vp_sim.queues import QueueForm
 from vp_sim.random_mix import any_mix
 from vp_sim.run import start, world_of
 
@@ -37,6 +38,8 @@ def test_mixes_span_the_machines_and_loads_that_matter():
     assert {s.nodes for s in shapes} == {1, 2, 3, 4}
     assert any(s.private is Private.L1 and s.nodes == 1 < s.domains_per_node for s in shapes)
     assert any(s.nodes > 1 and s.domains_per_node > 1 for s in shapes)
+    assert {s.threads_per_core for s in shapes} == {1, 2}
+    assert {mix.hardware.queue_form for mix in MANY} == set(QueueForm)
     assert {m.row.guests for mix in MANY for m in mix.members} == {1, 2, 3}
     loads = []
     for mix in MANY:

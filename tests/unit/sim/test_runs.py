@@ -9,8 +9,10 @@ from nova_vp.core.types.knob import Knob, Quota
 from vp_sim.apps import Phase
 from vp_sim.host import moved_vcpus
 from vp_sim.jobs import JOB_S
+from vp_sim.machine import WESTMERE
 from vp_sim.measure import best_of, judge
 from vp_sim.mixes import MIXES, Memory, Mix, members
+from vp_sim.parameters import printed
 from vp_sim.policies import UnknownPolicy, find
 from vp_sim.run import Run, simulate, start, world_of
 from vp_sim.sim_drivers import sim_drivers_of
@@ -124,6 +126,20 @@ def test_memory_on_its_way_arrives_and_is_counted_once():
     assert not actuator.moves()
     assert host.tally.memory_moves == 1
     assert 3 < host.tally.management_core_s < 10
+    assert host.guests[uuid].moved_ratio == pytest.approx(1.0)
+
+
+def test_who_was_moved_page_by_page_has_lost_its_large_pages():
+    done = []
+    for moved_ratio in (0.0, 0.5, 1.0):
+        host = start(world_of(ALONE), seed=0)
+        guest = next(iter(host.guests.values()))
+        guest.moved_ratio = moved_ratio
+        host.advance(1.0)
+        done.append(guest.job.at_s)
+    lost = [1 - one / done[0] for one in done]
+    ratio = WESTMERE.small_pages_ratio.value
+    assert lost == pytest.approx([0.0, ratio / 2, ratio])
 
 
 def test_a_cap_takes_its_share():
@@ -157,10 +173,10 @@ def test_degradation_is_against_the_best_run_without_management():
     world = world_of(MIX)
     runs = [simulate(world, POLICIES["baseline"], seed) for seed in range(4)]
     best_s = best_of(runs)
-    judged = judge(runs, best_s, cores=24)
+    judged = judge(runs, best_s, world.machine.topology)
     assert all(app.worst >= app.median >= 0 for app in judged.applications.values())
     assert judged.worst_degradation == max(a.worst for a in judged.applications.values())
-    alone = judge(runs, dict.fromkeys(best_s, JOB_S), cores=24)
+    alone = judge(runs, dict.fromkeys(best_s, JOB_S), world.machine.topology)
     assert alone.applications["mcf-1"].median == pytest.approx(judged.applications["mcf-1"].vs_solo)
 
 
@@ -187,7 +203,10 @@ def test_the_allocation_policies_grow_guests_that_need_it():
     ],
 )
 def test_nobody_is_left_far_from_its_memory(mix, seed, label):
-    host_of, create = world_of(MIXES[mix]), find(("vp",))["vp"]
+    """Each VM starts with all of its memory on one node, mostly not that of its CPUs."""
+    hardware = replace(WESTMERE, memory_extent_mib=printed(4096, "a whole VM"))
+    host_of = world_of(replace(MIXES[mix], hardware=hardware))
+    create = find(("vp",))["vp"]
     far: dict[str, dict[int, float]] = {}
 
     def look(host):

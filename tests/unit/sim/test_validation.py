@@ -8,7 +8,12 @@ within five points. Of P and Q, four copies ran of mcf and of milc (three copies
 
 import pytest
 
-from tests.unit.sim.solo import alone, guests, slower, speeds
+from tests.bench.validation import MOST_UNMET_RATIO, summed_up
+from tests.bench.validation_placements import placement_rows, state
+from tests.bench.validation_rows import directed, sized
+from tests.unit.sim.solo import FOUR_SOCKETS, alone, guests, slower, speeds
+from vp_sim.contention import Contention
+from vp_sim.queues import QueueForm
 
 POINTS = 0.05
 MAP_REDUCE = "matrix-mult-uneven"
@@ -19,12 +24,6 @@ def near(low: float, high: float | None = None):
     """What is printed, as a range widened by five points each way."""
     middle = (low + (high or low)) / 2
     return pytest.approx(middle, abs=((high or low) - low) / 2 + POINTS)
-
-
-def state(speed) -> int:
-    factor = (speed.memory_factor >= 0.25) + (speed.memory_factor >= 0.6)
-    intensity = (speed.mpki >= 2) + (speed.mpki >= 15)
-    return 3 * factor + intensity
 
 
 def test_mcf_sharing_the_cache_goes_from_state_1_to_4():
@@ -85,3 +84,50 @@ def test_matrix_mult_of_two_cores_hurts_voldemort_less_than_of_four():
     few = speeds(guests("voldemort", 0), guests(MAP_REDUCE, 0, cores=2))[0]  # figure 13
     many = speeds(guests("voldemort", 0), guests(MAP_REDUCE, 0, cores=4))[0]
     assert slower("voldemort", few) < 0.7 * slower("voldemort", many)
+
+
+def test_the_rows_of_placements_are_met_or_say_why_not():
+    """`tests.bench.validation` adds the whole mixes, which take minutes."""
+    found = summed_up(list(placement_rows()))
+    assert found["unexplained"] == 0
+    assert found["unmet_ratio"] <= MOST_UNMET_RATIO
+
+
+@pytest.mark.parametrize("form", QueueForm)
+def test_either_queue_form_gives_the_printed_sizes(form):
+    contention = Contention(FOUR_SOCKETS._replace(queue_form=form))
+
+    def lost(name, *loads):
+        first = contention.speeds([load for some in loads for load in some])[0]
+        return first.cpi / contention.speeds(guests(name, 0))[0].cpi - 1
+
+    rows = [
+        sized("figure 6a", "mcf", (0.15, 0.18), lost("mcf", *[guests("mcf", 0)] * 4)),
+        sized("figure 8", "milc", 0.12, lost("milc", *[guests("milc", 0)] * 4)),
+        sized("figure 6a", "milc", 0.35, lost("milc", guests("milc", 1, node=0))),
+    ]
+    assert [row.verdict for row in rows] == ["met"] * 3
+
+
+@pytest.mark.parametrize(
+    ("modelled", "verdict"),
+    [(0.11, "met"), (0.0999, "unmet"), (0.24, "met"), (0.2401, "unmet"), (-0.15, "unmet")],
+)
+def test_a_size_is_met_within_a_third_of_its_range(modelled, verdict):
+    assert sized("figure", "what", (0.15, 0.18), modelled).verdict == verdict
+
+
+def test_rows_tell_numbers_and_a_reason_only_where_they_are_unmet():
+    met = sized("figure 1", "some", 0.15, 0.16, reason="unused")
+    unmet = directed("figure 2", "other", "less", [1.0, 2.0], False, reason="known")
+    assert met.as_json() == {
+        "source": "figure 1",
+        "what": "some",
+        "published": 0.15,
+        "modelled": 0.16,
+        "tolerance": "a third",
+        "verdict": "met",
+    }
+    assert unmet.as_json()["reason"] == "known"
+    found = summed_up([met, unmet, unmet._replace(reason="")])
+    assert (found["count"], found["unmet"], found["unexplained"]) == (3, 2, 1)
