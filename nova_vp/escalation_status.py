@@ -35,8 +35,6 @@ class Status(enum.Enum):
     """There is nothing to mend any more: the victim is well, or a server is gone or elsewhere."""
 
 
-_ENDS = frozenset({Status.COMPLETED, Status.FAILED, Status.ABORTED, Status.TIMED_OUT})
-
 NEXT: Mapping[Status, frozenset[Status]] = {
     Status.RECEIVED: frozenset(
         {Status.OBSERVED, Status.PROPOSED, Status.REFUSED, Status.PREPARING, Status.FAILED}
@@ -48,9 +46,25 @@ NEXT: Mapping[Status, frozenset[Status]] = {
     ),
     # Back to preparing: Nova has not heard of it, so it is asked again.
     Status.REQUESTING: frozenset(
-        {Status.MIGRATING, Status.PREPARING, Status.RECEIVED, Status.WITHDRAWN, *_ENDS}
+        {
+            Status.MIGRATING,
+            Status.PREPARING,
+            Status.RECEIVED,
+            Status.FAILED,
+            Status.WITHDRAWN,
+        }
     ),
-    Status.MIGRATING: frozenset({Status.PREPARING, Status.RECEIVED, Status.WITHDRAWN, *_ENDS}),
+    Status.MIGRATING: frozenset(
+        {
+            Status.PREPARING,
+            Status.RECEIVED,
+            Status.COMPLETED,
+            Status.FAILED,
+            Status.ABORTED,
+            Status.TIMED_OUT,
+            Status.WITHDRAWN,
+        }
+    ),
 }
 
 FINAL = frozenset(Status) - NEXT.keys()

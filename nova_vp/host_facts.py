@@ -54,18 +54,20 @@ def facts_text(read_at: float, facts: HostFacts) -> str:
 
 
 def read_facts(text: object) -> tuple[float, HostFacts]:
-    """Raises wire.BadMessage."""
+    """In one order, so that what is kept of them is read as the same. Raises wire.BadMessage."""
     message = wire.decode(wire.FACTS, text)
     groups = (
         ServerGroup(
             group["id"].lower(),
             group["policy"],
-            tuple(uuid.lower() for uuid in group["members"]),
+            tuple(sorted(uuid.lower() for uuid in group["members"])),
         )
         for group in message["groups"]
     )
     specs = {server["uuid"].lower(): ours(server["specs"]) for server in message["servers"]}
-    return message["read_at"], HostFacts(tuple(message["aggregates"]), tuple(groups), specs)
+    return message["read_at"], HostFacts(
+        tuple(sorted(message["aggregates"])), tuple(sorted(groups)), specs
+    )
 
 
 def ours(extra_specs: Mapping[str, str]) -> dict[str, str]:

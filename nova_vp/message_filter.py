@@ -5,11 +5,33 @@ Who has credentials for the bus can send anything, as fast as the broker bears: 
 messages must not become a flood of log lines.
 """
 
+import functools
 import logging
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import ParamSpec, TypeVar
+
+import oslo_messaging
+
+from nova_vp.printable import printable
 
 LOG = logging.getLogger(__name__)
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def may_refuse(*kinds: type[Exception]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """These of an endpoint's method go back to its caller, and no traceback into the log.
+
+    As `oslo_messaging.expected_exceptions`, which hides what arguments the method takes: whoever
+    calls it must see that before.
+    """
+
+    def decorate(method: Callable[P, R]) -> Callable[P, R]:
+        expecting: Callable[P, R] = oslo_messaging.expected_exceptions(*kinds)(method)
+        return functools.wraps(method)(expecting)
+
+    return decorate
 
 
 class RejectedMessage(Exception):
@@ -54,4 +76,6 @@ class MessageFilter:
         self.counts[kind] += 1
         count = self.counts[kind]
         if str(count).rstrip("0") == "1":  # At 1, 10, 100 ...
-            LOG.log(level, "refused %d %s %s, the latest: %s", count, kind, what, exc)
+            LOG.log(
+                level, "refused %d %s %s, the latest: %s", count, kind, what, printable(str(exc))
+            )

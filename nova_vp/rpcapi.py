@@ -5,8 +5,9 @@ Every call is a cast of one signed text (`nova_vp.signing`); who waits for an an
 cast too, so that no account needs the broker's default exchange. 1.x were unsigned calls, which
 are refused; the methods below are those of 2.0.
 
-Everything goes through an exchange of our own: the default one is named by `control_exchange`,
-which Nova sets otherwise than we would, and messages would silently miss each other.
+Exchanges are named with every message (`nova_vp.queues`): the default one is what
+`control_exchange` says, which Nova sets otherwise than we would, and messages would silently miss
+each other.
 """
 
 import importlib
@@ -15,11 +16,12 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 import oslo_messaging
+from amqp import AMQPError
 from kombu import exceptions as kombu_exceptions
 from oslo_config import cfg
 from oslo_context import context as request_context
 
-from nova_vp import wire
+from nova_vp import queues, wire
 from nova_vp.signing.identity import Identity
 from nova_vp.signing.senders import Process, Sender
 
@@ -33,23 +35,32 @@ NO_LONGER_HURT = wire.NO_LONGER_HURT
 MIGRATION_OUTCOMES = ("completed", "failed", "aborted", "timed-out", "refused", "withdrawn")
 
 TRANSPORT_DEFAULTS = {
-    # The queue of a scheduler process that is gone is deleted when its last message is void.
-    "rabbit_transient_queues_ttl": str(wire.EXPIRE_S),
     # What a consumer has not begun with stays in the broker, where it expires.
     "rabbit_qos_prefetch_count": "100",
 }
+FLEETING_QUEUES = {
+    # Deleted with the connection of who listens; quorum queues cannot be.
+    "amqp_auto_delete": "true",
+    "rabbit_quorum_queue": "false",
+    # Somebody waits at the other end: a broker that is back is found within seconds, not 30.
+    "rabbit_interval_max": "5",
+}
 
 
-def open_transport(conf: cfg.ConfigOpts) -> oslo_messaging.Transport:
+def open_transport(
+    conf: cfg.ConfigOpts, *, has_fleeting_queues: bool = False
+) -> oslo_messaging.Transport:
     """Reads options only; connects when used. Never open one before a fork.
 
-    Raises cfg.Error for an URL that no driver understands.
+    `has_fleeting_queues`: those that are declared over it go with their listener. Raises cfg.Error
+    for an URL that no driver understands.
     """
     _register_unlisted(conf)
     try:
         url = oslo_messaging.TransportURL.parse(conf, conf.bus.transport_url)
         if url.transport == "rabbit":
-            url.query = {**TRANSPORT_DEFAULTS, **url.query}
+            fleeting = FLEETING_QUEUES if has_fleeting_queues else {}
+            url.query = {**TRANSPORT_DEFAULTS, **url.query, **fleeting}
         return oslo_messaging.get_rpc_transport(conf, url=url)
     except (oslo_messaging.InvalidTransportURL, oslo_messaging.DriverLoadFailure) as exc:
         raise cfg.Error(
@@ -69,17 +80,19 @@ def _register_unlisted(conf: cfg.ConfigOpts) -> None:
         conf.register_opts(getattr(module, group), group=group)
 
 
-def target(topic: str, **where: Any) -> oslo_messaging.Target:
-    return oslo_messaging.Target(exchange=wire.EXCHANGE, topic=topic, version=VERSION, **where)
+def target(topic: str, server: str | None = None) -> oslo_messaging.Target:
+    """All who listen to a topic, or the one that does as that server."""
+    exchange = queues.exchange_of(topic, server)
+    return oslo_messaging.Target(exchange=exchange, topic=topic, server=server, version=VERSION)
 
 
 def reach(conf: cfg.ConfigOpts) -> None:
-    """Says something that nobody listens to, and signs nothing. Raises oslo.messaging's exceptions
-    if the broker does not take it, cfg.Error as `open_transport`."""
+    """Says something that nobody listens to, and signs nothing; for agents. Raises oslo.messaging's
+    exceptions if the broker does not take it, cfg.Error as `open_transport`."""
     transport = open_transport(conf)
     try:
         with _in_our_words():
-            _oslo_client(transport, "vp_status").prepare(fanout=True).cast({}, "reach")
+            _oslo_client(transport, target(queues.STATUS_TOPIC)).cast({}, "reach")
     finally:
         transport.cleanup()
 
@@ -108,12 +121,18 @@ class Bus:
     """What one process sends with: its connections and its signature. Connects when first used;
     never use one before a fork."""
 
-    def __init__(self, identity: Identity, answers: Waiting | None = None) -> None:
-        """`answers`: of one that calls; others only cast. Raises cfg.Error for an URL of the bus
-        that cannot be used."""
+    def __init__(
+        self,
+        identity: Identity,
+        answers: Waiting | None = None,
+        *,
+        has_fleeting_queues: bool = False,
+    ) -> None:
+        """`answers`: of one that calls; others only cast. `has_fleeting_queues` as of
+        `open_transport`. Raises cfg.Error for an URL of the bus that cannot be used."""
         self.identity = identity
         self.answers = answers
-        self.transport = open_transport(identity.conf)
+        self.transport = open_transport(identity.conf, has_fleeting_queues=has_fleeting_queues)
 
     def close(self) -> None:
         if self.answers:
@@ -124,13 +143,13 @@ class Bus:
 class DigestAPI:
     """To every scheduler process.
 
-    digest(text), a fanned-out cast of a `wire.DIGEST_TOPIC` message, from each agent.
-    profiles(text), a fanned-out cast of a `wire.PROFILES` message, from any vp-scheduler.
-    host_keys(text), a fanned-out cast of a `wire.HOST_KEYS` message, from any vp-scheduler.
+    digest(text), a cast of a `wire.DIGEST_TOPIC` message, from each agent.
+    profiles(text), a cast of a `wire.PROFILES` message, from any vp-scheduler.
+    host_keys(text), a cast of a `wire.HOST_KEYS` message, from any vp-scheduler.
     """
 
     def __init__(self, bus: Bus) -> None:
-        self._all = _Client(bus, wire.DIGEST_TOPIC).prepare(fanout=True)
+        self._all = _Client(bus, wire.DIGEST_TOPIC)
 
     def digest(self, text: str) -> None:
         """Raises oslo.messaging's exceptions where the broker is away."""
@@ -207,7 +226,7 @@ class AgentAPI:
     `wire.ORDERS` message: all that is ordered of the servers it names.
     set_facts(text): a cast from vp-scheduler to one host with a `wire.FACTS` message.
     prepare_migration and end_migration: calls to one host that may be repeated, from vp-scheduler.
-    republish(within_s), fanned out: every agent sends its digest and report again at a random
+    republish(within_s), a cast to all: every agent sends its digest and report again at a random
     moment within that time. republish_digest(within_s): nobody needs the reports.
     """
 
@@ -267,10 +286,10 @@ class AgentAPI:
         self._call(host, "undo", action_id=action_id)
 
     def republish(self, within_s: float) -> None:
-        self._client.prepare(fanout=True).cast("republish", within_s=within_s)
+        self._client.cast("republish", within_s=within_s)
 
     def republish_digest(self, within_s: float) -> None:
-        self._client.prepare(fanout=True).cast("republish_digest", within_s=within_s)
+        self._client.cast("republish_digest", within_s=within_s)
 
     def _call(self, host: str, method: str, **arguments: Any) -> Any:
         agent = Sender(Process.AGENT, host)
@@ -290,32 +309,32 @@ class AnswerAPI:
 
 def _oslo_client(
     transport: oslo_messaging.Transport,
-    topic: str,
+    where: oslo_messaging.Target,
     options: oslo_messaging.TransportOptions | None = None,
 ) -> Any:
     return oslo_messaging.get_rpc_client(
-        transport, target(topic), retry=SEND_RETRIES, transport_options=options
+        transport, where, retry=SEND_RETRIES, transport_options=options
     )
 
 
 class _Client:
-    """Signs and sends. `where`: `server` or `fanout`, as of oslo.messaging's Target."""
+    """Signs and sends, to all who listen to a topic or to the one `server`."""
 
     def __init__(
         self,
         bus: Bus,
         topic: str,
         options: oslo_messaging.TransportOptions | None = None,
-        **where: Any,
+        server: str | None = None,
     ) -> None:
         self._bus = bus
         self._topic = topic
         self._options = options
-        self._where = where
-        self._client = _oslo_client(bus.transport, topic, options).prepare(**where)
+        self._server = server
+        self._client = _oslo_client(bus.transport, target(topic, server), options)
 
-    def prepare(self, **where: Any) -> "_Client":
-        return _Client(self._bus, self._topic, self._options, **where)
+    def prepare(self, server: str) -> "_Client":
+        return _Client(self._bus, self._topic, self._options, server)
 
     def cast(self, method: str, **arguments: Any) -> None:
         self._send(method, arguments)
@@ -331,14 +350,16 @@ class _Client:
 
     def _send(self, method: str, arguments: Mapping[str, Any], **about: str) -> None:
         sealed = self._bus.identity.signer.seal(
-            recipient(self._topic, self._where.get("server")),
+            recipient(self._topic, self._server),
             method,
             arguments,
             request_id=_on_whose_request(),
             **about,
         )
         with _in_our_words():
-            self._client.cast({}, "deliver", **sealed._asdict())
+            self._bus.identity.sends.do(
+                lambda: self._client.cast({}, "deliver", **sealed._asdict())
+            )
 
 
 def recipient(topic: str, server: str | None = None) -> str:
@@ -354,8 +375,10 @@ def _on_whose_request() -> str:
 
 @contextmanager
 def _in_our_words() -> Iterator[None]:
-    """oslo.messaging lets an error of kombu's through where it was never connected."""
+    """oslo.messaging lets errors of kombu's and amqp's through where it was never connected."""
     try:
         yield
+    except AMQPError as exc:
+        raise oslo_messaging.MessageDeliveryFailure(f"the broker refuses: {exc}") from exc
     except kombu_exceptions.OperationalError as exc:
         raise oslo_messaging.MessageDeliveryFailure(f"the broker is away: {exc}") from exc

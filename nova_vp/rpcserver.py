@@ -12,7 +12,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import oslo_messaging
+from oslo_messaging._drivers.amqpdriver import AMQPDriverBase, RpcAMQPListener
+from oslo_messaging._drivers.base import PollStyleListenerAdapter
+from oslo_messaging._drivers.common import PURPOSE_LISTEN
+from oslo_messaging.rpc.server import RPCServer
 
+from nova_vp import queues
 from nova_vp.message_filter import MessageFilter
 from nova_vp.rpcapi import VERSION, AnswerAPI, Bus, recipient
 from nova_vp.signing.envelope import Call, Refused, Verifier
@@ -46,10 +51,10 @@ class _Delivery:
         self._refusals = MessageFilter()
 
     def deliver(
-        self, context: Any, sender: Any = None, text: Any = None, signature: Any = None
+        self, context: Any, sender: Any = None, packed: Any = None, signature: Any = None
     ) -> None:
         try:
-            call = self._verifier.open(sender, text, signature, self._recipients)
+            call = self._verifier.open(sender, packed, signature, self._recipients)
             answer = self._do(call)
         except Refused as exc:
             self._refusals.note("unproven", "calls", exc)
@@ -86,6 +91,25 @@ class _Delivery:
 def _told(exc: BaseException) -> Mapping[str, Any]:
     kind = type(exc)
     return {"error": f"{kind.__module__}.{kind.__qualname__}", "why": str(exc)[:MOST_TEXT]}
+
+
+class _QueueServer(RPCServer):  # type: ignore[misc]
+    """Listens to one queue, whose name and bindings are ours.
+
+    oslo.messaging (14.9 to 18.3) would declare three, of which one is named after the topic: any
+    account that may listen to the topic could delete it, or declare it so that nobody else can.
+    """
+
+    def _create_listener(self) -> Any:
+        driver = self.transport._driver
+        if not isinstance(driver, AMQPDriverBase):  # Queues in memory, for tests.
+            return super()._create_listener()
+        inbox = queues.inbox(self._target.topic, self._target.server)
+        connection = driver._get_connection(PURPOSE_LISTEN)
+        listener = RpcAMQPListener(driver, connection)
+        for key in inbox.keys:
+            connection.declare_topic_consumer(inbox.exchange, key, listener, inbox.queue)
+        return PollStyleListenerAdapter(listener, 1, None)
 
 
 class BackgroundServer:
@@ -139,9 +163,11 @@ class BackgroundServer:
             bus: Bus | None = None
             try:
                 self._identity.check()
-                bus = Bus(self._identity)
-                delivery = self._delivery(bus)
-                server = oslo_messaging.get_rpc_server(bus.transport, self._where, [delivery])
+                inbox = queues.inbox(self._where.topic, self._where.server)
+                bus = Bus(self._identity, has_fleeting_queues=not inbox.outlives_listener)
+                server = oslo_messaging.get_rpc_server(
+                    bus.transport, self._where, [self._delivery(bus)], server_cls=_QueueServer
+                )
                 server.start(override_pool_size=self._threads)
                 return bus, server
             # Whatever oslo.messaging and kombu raise where the broker refuses to let us listen.

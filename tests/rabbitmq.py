@@ -80,11 +80,16 @@ class RabbitMQ:
     def url_of(self, user_and_password: str) -> str:
         return f"rabbit://{user_and_password}@127.0.0.1:{self.port}/"
 
-    def bind(self, queue: str, exchange: str) -> None:
+    def bind(self, queue: str, exchange: str, key: str) -> None:
         """A queue that nobody consumes."""
         with closing(self._connect()) as connection, connection.channel() as channel:
             channel.queue_declare(queue, auto_delete=False)
-            channel.queue_bind(queue, exchange)
+            channel.queue_bind(queue, exchange, key)
+
+    def delete(self, queue: str) -> None:
+        """As an administrator does."""
+        with closing(self._connect()) as connection, connection.channel() as channel:
+            channel.queue_delete(queue)
 
     def waiting(self, queue: str) -> int:
         """Messages that nobody has taken yet."""

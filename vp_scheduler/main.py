@@ -89,7 +89,7 @@ def _build(
 
     counted = meters.Meters()
     service = Service(identity, meters.MeteredStore(store, counted), counted.heard, facts)
-    return service, serving.serve(conf, service, escalations, counted)
+    return service, serving.serve(identity, service, escalations, counted)
 
 
 def _start(service: Service, escalations: EscalationService, traits: TraitSync | None) -> None:

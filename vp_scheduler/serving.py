@@ -5,12 +5,11 @@ a service that serves neither does without.
 
 from dataclasses import dataclass
 
-from oslo_config import cfg
-
 from nova_vp import wire
 from nova_vp.db.stats import StatsReader
 from nova_vp.service.broker_probe import BrokerProbe, brokers
 from nova_vp.service.metrics_server import MetricsServer, expose
+from nova_vp.signing.identity import Identity
 from vp_scheduler import metrics
 from vp_scheduler.escalation.service import EscalationService
 from vp_scheduler.ingest.meters import Meters
@@ -31,9 +30,10 @@ class Serving:
 
 
 def serve(
-    conf: cfg.ConfigOpts, service: Service, escalations: EscalationService, meters: Meters
+    identity: Identity, service: Service, escalations: EscalationService, meters: Meters
 ) -> Serving:
     """Without a port that can be had it goes on without; the log says why."""
+    conf, probe = identity.conf, BrokerProbe(brokers(identity.conf))
     poller = StatsPoller(StatsReader(conf))
     sources = metrics.Sources(
         waiting=lambda: len(service.reports),
@@ -45,7 +45,7 @@ def serve(
             wire.ESCALATION_TOPIC: escalations.is_listening,
         },
         escalation_mode=lambda: escalations.mode.value,
-        is_broker_reachable=BrokerProbe(brokers(conf)).is_reachable,
+        is_broker_reachable=lambda: not identity.sends.is_hanging and probe.is_reachable(),
     )
     poller.start()
     exposition = expose(

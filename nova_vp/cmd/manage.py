@@ -17,6 +17,7 @@ from nova_vp.db import schema
 from nova_vp.db.bus_keys import BusKeyStore
 from nova_vp.db.purge import Before
 from nova_vp.db.report_store import ERRORS, ReportStore
+from nova_vp.service.broker_accounts import user_of
 from nova_vp.signing.senders import Process, Sender
 
 
@@ -136,12 +137,18 @@ def _purge(conf: cfg.ConfigOpts) -> None:
 
 def _forget(conf: cfg.ConfigOpts) -> int:
     name = conf.category.host
-    if not ReportStore(conf).forget_host(name):
-        print(f"{name} is not a known host; `openstack vp host list` lists the known hosts")
+    agent = Sender(Process.AGENT, name)
+    was_known = ReportStore(conf).forget_host(name)
+    retired = BusKeyStore(conf).retire(agent, datetime.now(UTC))
+    if not (was_known or retired):
+        print(
+            f"{name} is not a known host; `openstack vp host list` lists the known hosts, "
+            "`vp-manage credentials list` those that have keys"
+        )
         return 1
-    retired = BusKeyStore(conf).retire(Sender(Process.AGENT, name), datetime.now(UTC))
     print(
-        f"{name} is removed, and {retired} keys of it are retired: it is not heard again; to use "
-        f"it once more run `vp-manage credentials create --host {name} …`"
+        f"{name} is removed, and {retired} keys of it are retired: it is not heard again\n"
+        f"so that it cannot connect either: rabbitmqctl delete_user {user_of(agent)}\n"
+        f"to use it once more: vp-manage credentials create --host {name} …"
     )
     return 0

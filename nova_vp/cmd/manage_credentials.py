@@ -5,19 +5,22 @@ Private keys and passwords are written to files only, never into the database.
 """
 
 import argparse
+import fcntl
 import json
 import os
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from oslo_config import cfg
 
 from nova_vp.db.bus_keys import BusKey, BusKeyStore
+from nova_vp.service import failpoints
 from nova_vp.service.broker_accounts import definitions, user_of
 from nova_vp.signing.keyring import (
     TRUSTED,
@@ -30,6 +33,8 @@ from nova_vp.signing.keyring import (
 from nova_vp.signing.senders import Process, Sender, sender_of
 
 ACCOUNTS = "rabbitmq.json"
+UNFINISHED = "unfinished"
+"""In a directory that `create` has not completed."""
 CONTROLLER = (Process.SCHEDULER, Process.API, Process.NOVA_SCHEDULER)
 """The programs of a controller."""
 
@@ -115,29 +120,28 @@ def _create(conf: cfg.ConfigOpts) -> int:
     given = conf.category
     try:
         senders = _senders(given.host, given.controller)
-        folder = _new_folder(given.directory)
-    except (ValueError, CannotWrite, OSError) as exc:
+        with _new_folder(given.directory) as folder:
+            others = _make(BusKeyStore(conf), folder, senders, given.broker)
+    except (ValueError, CannotWrite) as exc:
         print(f"vp-manage: {exc}")
         return 1
-    keys = {sender: new_private_key() for sender in senders}
-    public = [(sender, public_text(key.public_key())) for sender, key in keys.items()]
-    store = BusKeyStore(conf)
-    in_use = store.in_use()
-    try:
-        _write_all(folder, keys, _trusted([*in_use, *public]), given.broker)
     except OSError as exc:
-        print(f"vp-manage: {exc}; no key was registered: delete {folder}, and try again")
+        print(
+            f"vp-manage: {given.directory} cannot be written: {exc}; make room or give rights "
+            "there and give the same command again, or give another directory"
+        )
         return 1
-    # Last: a key whose file could not be written is known to nobody.
-    store.add(public, datetime.now(UTC))
     print(
         f"{len(senders)} keys are registered.\n"
-        f"1. On RabbitMQ's host: rabbitmqctl import_definitions {folder / ACCOUNTS}\n"
-        f"2. To each host: its directory under {folder}, to /etc/nova-vp; the files of keys/ "
-        "readable by the programs' users alone\n"
+        f"1. On RabbitMQ's host, with this file: rabbitmqctl import_definitions "
+        f"{folder / ACCOUNTS}\n"
+        f"   From then on these accounts of virtual host {_virtual_host(given.broker)} have new "
+        "passwords\n"
+        f"2. To each host: what is in its directory under {folder}, to /etc/nova-vp. There: "
+        "chgrp -R nova-vp /etc/nova-vp, and restart its programs\n"
         f"3. Delete {folder}: it has private keys and passwords"
     )
-    if any(sender.process is not Process.AGENT for sender in senders) and in_use:
+    if any(sender.process is not Process.AGENT for sender in senders) and others:
         print(
             "Hosts that are not in it need the new keys/trusted before these controllers start: "
             "`vp-manage credentials trusted`"
@@ -145,18 +149,32 @@ def _create(conf: cfg.ConfigOpts) -> int:
     return 0
 
 
-def _write_all(
-    folder: Path, keys: Mapping[Sender, Ed25519PrivateKey], trusted: str, broker: str
-) -> None:
-    """Raises OSError."""
-    passwords = {sender: secrets.token_urlsafe(24) for sender in keys}
+def _make(store: BusKeyStore, folder: Path, senders: Sequence[Sender], broker: str) -> bool:
+    """Whether other keys are in use. Raises OSError.
+
+    A key is registered once its file is written: one that nobody has is of no use. What names all
+    keys in use comes after that, so that of two who make keys at once one names those of both.
+    """
+    keys = {sender: new_private_key() for sender in senders}
+    passwords = {sender: secrets.token_urlsafe(24) for sender in senders}
     for sender, key in keys.items():
         place = folder / sender.host
         _write(private_key_file(place / "keys", sender.process), private_text(key))
-        _write(place / "keys" / TRUSTED, trusted.encode())
         _write(place / f"{sender.process}.conf", _file(broker, sender, passwords[sender]))
-    accounts = definitions(passwords, urlsplit(broker).path.strip("/") or "/")
+    public = [(sender, public_text(key.public_key())) for sender, key in keys.items()]
+    failpoints.reach("before-keys-registered")
+    store.add(public, datetime.now(UTC))
+    failpoints.reach("after-keys-registered")
+    in_use = store.in_use()
+    for sender in senders:
+        _write(folder / sender.host / "keys" / TRUSTED, _trusted(in_use).encode())
+    accounts = definitions(passwords, _virtual_host(broker))
     _write(folder / ACCOUNTS, json.dumps(accounts, indent=2).encode())
+    return not set(in_use) <= set(public)
+
+
+def _virtual_host(broker: str) -> str:
+    return urlsplit(broker).path.strip("/") or "/"
 
 
 def _senders(hosts: Sequence[str], controllers: Sequence[str]) -> list[Sender]:
@@ -165,17 +183,50 @@ def _senders(hosts: Sequence[str], controllers: Sequence[str]) -> list[Sender]:
     names += [f"{process}/{host}" for host in controllers for process in CONTROLLER]
     if not names:
         raise ValueError("give at least one --host or --controller")
-    if ACCOUNTS in (*hosts, *controllers):
-        raise ValueError(f"{ACCOUNTS} is the name of a file here, and of no host")
+    for name in (ACCOUNTS, UNFINISHED):
+        if name in (*hosts, *controllers):
+            raise ValueError(f"{name} is the name of a file here, and of no host")
     return sorted({sender_of(name) for name in names})
 
 
-def _new_folder(folder: Path) -> Path:
-    """Raises CannotWrite, OSError."""
-    if folder.exists() and any(folder.iterdir()):
-        raise CannotWrite(f"{folder} is not empty: give a new directory, so that no key is lost")
+@contextmanager
+def _new_folder(folder: Path) -> Iterator[Path]:
+    """For one process at a time. What a process has left there that did not finish is deleted: its
+    accounts are in no file. Raises CannotWrite, OSError."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return folder
+    held = os.open(folder, os.O_RDONLY)
+    try:
+        _lock(held, folder)
+        if (folder / UNFINISHED).exists():
+            _empty(folder)
+        elif any(folder.iterdir()):
+            raise CannotWrite(
+                f"{folder} is not empty: give a new directory, or delete this one once its files "
+                "are where they belong"
+            )
+        (folder / UNFINISHED).touch()
+        yield folder
+        (folder / UNFINISHED).unlink()
+    finally:
+        os.close(held)
+
+
+def _lock(held: int, folder: Path) -> None:
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as exc:
+        raise CannotWrite(
+            f"another `vp-manage credentials create` writes to {folder}: give another directory"
+        ) from exc
+
+
+def _empty(folder: Path) -> None:
+    """The mark goes last: who is killed here is followed by one who begins here."""
+    for path in folder.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name != UNFINISHED:
+            path.unlink()
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -226,13 +277,27 @@ def _retire(conf: cfg.ConfigOpts) -> int:
     sender, store = conf.category.sender, BusKeyStore(conf)
     in_use = [one for one in store.list_all() if one.sender == sender and not one.retired_at]
     keep = [in_use[-1].text] if in_use and conf.category.but_newest else []
+    if keep and len(in_use) > 1 and in_use[-2].created_at == in_use[-1].created_at:
+        print(
+            f"two keys of {sender} were made in the same second, and either may be in use: make"
+            " one more with `vp-manage credentials create`, bring it to the machine, and retire"
+            " then"
+        )
+        return 1
     retired = store.retire(sender, datetime.now(UTC), keep=keep)
+    if keep and not retired:
+        print(f"{sender} has one key in use, and it stays; without --but-newest it is retired")
+        return 1
     if not retired:
         print(f"{sender} has no key to retire; `vp-manage credentials list` lists them")
         return 1
     print(f"{retired} of {sender} retired; they are refused within some seconds")
     if not keep:
-        print(f"so that it cannot connect either: rabbitmqctl delete_user {user_of(sender)}")
+        user = user_of(sender)
+        print(
+            f"so that it cannot connect either: rabbitmqctl delete_user {user}\n"
+            f"to end what is connected: rabbitmqctl close_all_user_connections {user} retired"
+        )
     if sender.process is not Process.AGENT:
         print(
             "hosts believe it until they have the new keys/trusted: `vp-manage credentials trusted`"

@@ -18,6 +18,7 @@ from oslo_config import cfg
 from nova_vp.db.escalations import Ledger, NotProposed
 from nova_vp.db.records import Attempt, Escalation
 from nova_vp.escalation_status import Status
+from nova_vp.printable import printable
 
 COLUMNS = 100
 LISTED = 50
@@ -77,10 +78,10 @@ def _show(conf: cfg.ConfigOpts) -> int:
         print(json.dumps(_as_json(found) | _event_log(found), indent=2))
         return 0
     print(f"{found.id} on {found.host}: {found.status.value}")
-    print(textwrap.fill(_printable(found.reason) or "not processed yet", COLUMNS))
+    print(textwrap.fill(printable(found.reason) or "not processed yet", COLUMNS))
     if found.accepted_by:
         told = f"accepted by {found.accepted_by} at {found.accepted_at:%m-%d %H:%M:%S}"
-        print(textwrap.fill(_printable(told), COLUMNS))
+        print(textwrap.fill(printable(told), COLUMNS))
     for title, rows in (("migrations", _attempt_rows(found)), ("candidates", _choice_rows(found))):
         if len(rows) > 1:
             print(f"\n{title}\n{_table(rows[0], rows[1:])}")
@@ -167,13 +168,8 @@ def _choice_rows(found: Escalation) -> list[tuple[str, ...]]:
 
 
 def _short(text: str, columns: int) -> str:
-    text = _printable(text)
+    text = printable(text)
     return text if len(text) <= columns else text[: columns - 1] + "…"
-
-
-def _printable(text: str) -> str:
-    """Names come from tenants: none shall draw on an operator's terminal."""
-    return "".join(char if char.isprintable() else "?" for char in text)
 
 
 def _share(ratio: float) -> str:

@@ -6,6 +6,7 @@ Reads and asks only: nothing is changed, in the database or on the bus.
 
 import sys
 import warnings
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 # oslo.messaging imports eventlet where it is installed, and it warns whoever typed the command.
@@ -30,6 +31,11 @@ from nova_vp.signing.senders import Process  # noqa: E402
 
 UNHEARD_FOR = timedelta(seconds=wire.EXPIRE_S)
 NAMED = 5
+MEND_BUS = (
+    f"check that {Process.SCHEDULER}.conf, as `vp-manage credentials create` made it, lies beside "
+    f"{options.PROJECT}.conf, that RabbitMQ runs there, and import rabbitmq.json of the same "
+    "directory"
+)
 CANNOT_CHECK = 255
 """As oslo.upgradecheck says it: none of the checks' own results."""
 
@@ -75,7 +81,7 @@ class Checks(UpgradeCommands):
         try:
             rpcapi.reach(self._conf)
         except (cfg.Error, oslo_messaging.MessagingException) as exc:
-            return Result(Code.FAILURE, f"[bus] transport_url: no answer: {exc}")
+            return Result(Code.FAILURE, f"[bus] transport_url: {exc}: {MEND_BUS}")
         return Result(Code.SUCCESS)
 
     def _keys(self) -> Result:
@@ -90,10 +96,10 @@ class Checks(UpgradeCommands):
             return Result(Code.WARNING, "unknown, because the database cannot be read")
         if not (without := sorted(hosts - known)):
             return Result(Code.SUCCESS, f"{len(known)} hosts have keys")
-        named = ", ".join(without[:NAMED]) + (" ..." if len(without) > NAMED else "")
         return Result(
             Code.FAILURE,
-            f"{len(without)} of {len(hosts)} hosts have no key and would not be believed: {named}; "
+            f"{len(without)} of {len(hosts)} hosts have no key and would not be believed: "
+            f"{_some_of(without)}; "
             "`vp-manage credentials create --host NAME` makes them",
         )
 
@@ -106,10 +112,10 @@ class Checks(UpgradeCommands):
         late = sorted(head.host for head in heads if _is_late(head))
         if not late:
             return Result(Code.SUCCESS, f"{len(heads)} hosts report")
-        named = ", ".join(late[:NAMED]) + (" ..." if len(late) > NAMED else "")
         return Result(
             Code.WARNING,
-            f"{len(late)} of {len(heads)} hosts have not reported for {wire.EXPIRE_S} s: {named}; "
+            f"{len(late)} of {len(heads)} hosts have not reported for {wire.EXPIRE_S} s: "
+            f"{_some_of(late)}; "
             "start vp-agent there, or remove decommissioned hosts: `vp-manage host forget NAME`",
         )
 
@@ -122,8 +128,22 @@ class Checks(UpgradeCommands):
     )
 
 
+def _some_of(hosts: Sequence[str]) -> str:
+    return ", ".join(hosts[:NAMED]) + (" ..." if len(hosts) > NAMED else "")
+
+
 def _is_late(head: HostHead) -> bool:
     return datetime.now(UTC) - head.received_at > UNHEARD_FOR
+
+
+def _files() -> list[str]:
+    """Those of vp-scheduler, whose account and key are tried, and one of our own."""
+    found = [
+        file
+        for program in (Process.SCHEDULER, "vp-status")
+        for file in cfg.find_config_files(options.PROJECT, program)
+    ]
+    return list(dict.fromkeys(found))
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -132,7 +152,9 @@ def main(argv: list[str] | None = None) -> int:
     database.register_opts(conf)
     given = sys.argv[1:] if argv is None else argv
     try:
-        return quietly(lambda: int(run_checks(conf, "nova-vp", Checks(conf), argv=given)))
+        return quietly(
+            lambda: int(run_checks(conf, options.PROJECT, Checks(conf), given, _files()))
+        )
     except (cfg.Error, UnicodeError) as exc:
         print(f"vp-status: configuration: {exc}", file=sys.stderr)
         return CANNOT_CHECK

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The public keys of everybody on the bus, as registered, rotated and retired by an operator."""
 
+import math
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from oslo_config import cfg
-from sqlalchemy import select, update
+from sqlalchemy import func, select, update
+from sqlalchemy.orm import Session
 
 from nova_vp.db.column_types import aware_utc, naive_utc
 from nova_vp.db.facade import Context, open_facade
@@ -23,6 +25,11 @@ READ_EVERY_S = 5.0
 """So long a key that was retired may still be believed."""
 RETRY_S = 1.0
 """After a sender that is not known: its key may just have been registered."""
+MOST_WAIT_S = 1.0
+"""For what is read again: several times what a database needs that answers."""
+
+
+LONG_AGO, SECOND = datetime(1970, 1, 1), timedelta(seconds=1)
 
 
 class BusKey(NamedTuple):
@@ -44,11 +51,18 @@ class BusKeyStore:
         """In use from now on, beside those that their senders have. One that was retired stays
         so."""
         created = naive_utc(now.replace(microsecond=0))
-        rows = [
-            {"sender": str(sender), "public_key": text, "created_at": created, "retired_at": None}
-            for sender, text in keys
-        ]
         with self._facade.writer.using(Context()) as session:
+            newest = _newest(session)
+            rows = [
+                {
+                    "sender": str(sender),
+                    "public_key": text,
+                    # Later than all others of its sender, also of the same second.
+                    "created_at": max(created, newest.get(str(sender), LONG_AGO) + SECOND),
+                    "retired_at": None,
+                }
+                for sender, text in keys
+            ]
             upsert(session, BusKeyRow, rows, ("created_at",))
 
     def retire(self, sender: Sender, now: datetime, *, keep: Collection[str] = ()) -> int:
@@ -89,6 +103,13 @@ class BusKeyStore:
             return [(sender_of(name), text) for name, text in found]
 
 
+def _newest(session: Session) -> dict[str, datetime]:
+    """When the last key of each sender was made."""
+    row = BusKeyRow
+    found = session.execute(select(row.sender, func.max(row.created_at)).group_by(row.sender))
+    return {sender: at for sender, at in found}
+
+
 class StoredKeys:
     """`nova_vp.signing.envelope.Keys` out of the database, read again every few seconds.
 
@@ -99,25 +120,35 @@ class StoredKeys:
         self._store = store
         self._clock = clock
         self._lock = threading.Lock()
-        self._keys: PublicKeys | None = None
-        self._read_at_s = 0.0
+        self._reading: threading.Thread | None = None
+        self._keys: PublicKeys = {}
+        self._read_at_s = -math.inf
 
     def of(self, sender: Sender) -> Collection[Ed25519PublicKey]:
-        keys = self._keys
-        limit_s = READ_EVERY_S if keys and sender in keys else RETRY_S
-        if keys is None or self._clock() - self._read_at_s >= limit_s:
-            keys = self._read(must_wait=keys is None)
-        return keys.get(sender, ())
+        """Waits for the database MOST_WAIT_S at most, and of those whose sender is known only one
+        for each time that it is read."""
+        is_known = sender in self._keys
+        if self._clock() - self._read_at_s >= (READ_EVERY_S if is_known else RETRY_S):
+            reading, is_new = self._reading_thread()
+            if is_new or not is_known:
+                reading.join(MOST_WAIT_S)
+        return self._keys.get(sender, ())
 
-    def _read(self, must_wait: bool) -> PublicKeys:
-        """One thread reads; the others need not wait for it, once anything is known."""
-        if not self._lock.acquire(blocking=must_wait):
-            return self._keys or {}
+    def _reading_thread(self) -> tuple[threading.Thread, bool]:
+        """And whether it has just been started."""
+        with self._lock:
+            if self._reading is not None:
+                return self._reading, False
+            self._reading = threading.Thread(target=self._read, name="keys", daemon=True)
+            self._reading.start()
+            return self._reading, True
+
+    def _read(self) -> None:
+        asked_at_s = self._clock()
         try:
-            self._read_at_s = self._clock()
             self._keys = by_sender(self._store.in_use())
         except ERRORS:
             pass
         finally:
-            self._lock.release()
-        return self._keys or {}
+            with self._lock:
+                self._read_at_s, self._reading = asked_at_s, None

@@ -1,33 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
 """RabbitMQ accounts that may do what their sender does, and no more: names, rights, definitions.
 
-oslo.messaging names things as follows. Who listens to a topic T as server S has the queues `T` and
-`T.S` at the topic exchange `nova_vp`, and a queue `T_fanout_…` at the exchange `T_fanout`; who
-sends declares the exchange. Nothing of ours uses the default exchange.
+An account declares, deletes and reads the queues that are its own by their names, or its program's
+where these share one. It declares no exchange, and nothing of ours uses the default exchange, by
+which one reaches any queue. What goes where: `nova_vp.queues`.
 """
 
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from nova_vp import wire
+from nova_vp import queues, wire
 from nova_vp.signing.senders import Process, Sender
 
 ANY = r"[A-Za-z0-9_.:@-]+"
 UNIQUE = "[0-9a-f]{32}"
-STATUS_FANOUT = "vp_status_fanout"
-"""Where `vp-agent check` and `vp-status` say something that nobody hears."""
+HOST_LIMITS = {"max-connections": 50, "max-channels": 200}
+"""Several times what an agent needs. Controllers have any number of processes."""
 
 
 class _Use(NamedTuple):
-    """Regular expressions of topics, servers at them, and exchanges."""
+    """Regular expressions."""
 
-    listens: tuple[tuple[str, str], ...]
-    """(topic, server)."""
-    sends: tuple[str, ...]
-    """Routing keys at the topic exchange."""
-    fans_out: tuple[str, ...]
-    """Topics of which everybody is told."""
+    queues: tuple[str, ...]
+    """It listens to these."""
+    reads: str
+    """The exchange of what it listens to."""
+    writes: tuple[str, ...]
+    """Exchanges."""
+    keys_read: tuple[str, ...] = ()
+    """Routing keys at `queues.TO_HOSTS`."""
+    keys_written: tuple[str, ...] = ()
 
 
 def user_of(sender: Sender) -> str:
@@ -35,23 +38,16 @@ def user_of(sender: Sender) -> str:
 
 
 def rights(sender: Sender) -> Mapping[str, str]:
-    """`configure`, `write` and `read` of an account, and `topic_write` and `topic_read` at our
-    exchange: regular expressions as RabbitMQ takes them."""
+    """`configure`, `write` and `read` of an account, and `topic_write` and `topic_read` at the
+    exchange towards hosts: regular expressions as RabbitMQ takes them."""
     use = _use(sender)
-    queues = [
-        name
-        for topic, server in use.listens
-        for name in (topic, rf"{topic}\.{server}", f"{topic}_fanout_{UNIQUE}")
-    ]
-    heard = [f"{topic}_fanout" for topic, _ in use.listens]
-    told = [*(f"{topic}_fanout" for topic in use.fans_out), STATUS_FANOUT]
-    bound = [key for topic, server in use.listens for key in (topic, rf"{topic}\.{server}")]
     return {
-        "configure": _one_of([wire.EXCHANGE, *queues, *heard, *told]),
-        "write": _one_of([wire.EXCHANGE, *queues, *told]),
-        "read": _one_of([wire.EXCHANGE, *queues, *heard]),
-        "topic_write": _one_of(use.sends),
-        "topic_read": _one_of(bound),
+        "configure": _one_of(use.queues),
+        # Who binds a queue writes to it.
+        "write": _one_of([*map(re.escape, use.writes), *use.queues]),
+        "read": _one_of([re.escape(use.reads), *use.queues]),
+        "topic_write": _one_of(use.keys_written),
+        "topic_read": _one_of(use.keys_read),
     }
 
 
@@ -60,7 +56,12 @@ def definitions(passwords: Mapping[Sender, str], virtual_host: str) -> dict[str,
     accounts = [(user_of(sender), rights(sender)) for sender in passwords]
     return {
         "users": [
-            {"name": user_of(sender), "password": password, "tags": ""}
+            {
+                "name": user_of(sender),
+                "password": password,
+                "tags": "",
+                "limits": HOST_LIMITS if sender.process is Process.AGENT else {},
+            }
             for sender, password in passwords.items()
         ],
         "permissions": [
@@ -75,7 +76,7 @@ def definitions(passwords: Mapping[Sender, str], virtual_host: str) -> dict[str,
             {
                 "user": user,
                 "vhost": virtual_host,
-                "exchange": wire.EXCHANGE,
+                "exchange": queues.TO_HOSTS,
                 "write": granted["topic_write"],
                 "read": granted["topic_read"],
             }
@@ -86,41 +87,42 @@ def definitions(passwords: Mapping[Sender, str], virtual_host: str) -> dict[str,
 
 def _use(sender: Sender) -> _Use:
     own = re.escape(sender.host)
-    answers = (wire.ANSWER_TOPIC, rf"{sender.process}\.{own}\.{UNIQUE}")
+    answers = rf"{wire.ANSWER_TOPIC}\.{sender.process}\.{own}\.{UNIQUE}"
     match sender.process:
         case Process.AGENT:
+            orders = rf"{wire.AGENT_TOPIC}\.{own}"
             return _Use(
-                listens=((wire.AGENT_TOPIC, own), answers),
-                sends=(
-                    wire.REPORT_TOPIC,
-                    wire.ESCALATION_TOPIC,
-                    rf"{wire.ANSWER_TOPIC}\.({Process.API}|{Process.SCHEDULER})\.{ANY}",
-                ),
-                fans_out=(wire.DIGEST_TOPIC,),
+                (orders, answers),
+                queues.TO_HOSTS,
+                (queues.TO_SERVICES,),
+                keys_read=(wire.AGENT_TOPIC, orders, answers),
             )
         case Process.SCHEDULER:
             return _Use(
-                listens=(
-                    (wire.REPORT_TOPIC, "vp-scheduler"),
-                    (wire.ESCALATION_TOPIC, "vp-scheduler"),
-                    answers,
-                ),
-                sends=(
-                    rf"{wire.AGENT_TOPIC}\.{ANY}",
+                (*queues.SHARED, answers),
+                queues.TO_SERVICES,
+                (queues.TO_SERVICES, queues.TO_HOSTS),
+                keys_written=(
+                    rf"{wire.AGENT_TOPIC}(\.{ANY})?",
                     rf"{wire.ANSWER_TOPIC}\.{Process.AGENT}\.{ANY}",
                 ),
-                fans_out=(wire.DIGEST_TOPIC, wire.AGENT_TOPIC),
             )
         case Process.API:
-            return _Use(listens=(answers,), sends=(rf"{wire.AGENT_TOPIC}\.{ANY}",), fans_out=())
+            return _Use(
+                (answers,),
+                queues.TO_SERVICES,
+                (queues.TO_HOSTS,),
+                keys_written=(rf"{wire.AGENT_TOPIC}\.{ANY}",),
+            )
         case Process.NOVA_SCHEDULER:
             return _Use(
-                listens=((wire.DIGEST_TOPIC, ANY),),
-                sends=(wire.REPORT_TOPIC,),
-                fans_out=(wire.AGENT_TOPIC,),
+                (rf"{wire.DIGEST_TOPIC}\.{own}\.{UNIQUE}",),
+                queues.TO_SERVICES,
+                (queues.TO_SERVICES, queues.TO_HOSTS),
+                keys_written=(wire.AGENT_TOPIC,),
             )
 
 
 def _one_of(names: Iterable[str]) -> str:
     # `$` would let a line feed follow.
-    return rf"\A({'|'.join(dict.fromkeys(names))})\z"
+    return rf"\A({'|'.join(names)})\z"

@@ -21,6 +21,7 @@ POINTS: Final = frozenset(
         "prepared",
         "nova-call",
         "completion",
+        "keys-registered",
     )
 )
 

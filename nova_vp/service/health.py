@@ -96,9 +96,7 @@ def _told(check: Check, moment: str) -> dict[str, Any]:
 def bus_check(is_reachable: bool | None, is_listening: bool = True) -> Check:
     """`is_reachable`: None where nobody can tell. A process without its bus goes on by itself."""
     if is_reachable is False:
-        told = (
-            "no broker of [bus] transport_url accepts connections: check RabbitMQ and the network"
-        )
+        told = "no broker of [bus] transport_url answers: check RabbitMQ and the network"
     elif not is_listening:
         told = "no message has arrived yet: check user, password and vhost in [bus] transport_url"
     else:

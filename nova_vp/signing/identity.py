@@ -6,12 +6,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from oslo_config import cfg
 
 from nova_vp.signing.envelope import Keys, Signer
 from nova_vp.signing.keyring import TRUSTED, BadKey, FileKeys, private_key_file, read_private_key
 from nova_vp.signing.senders import Process, Sender
+
+if TYPE_CHECKING:
+    from nova_vp.bounded_sends import BoundedSends
 
 
 class Identity:
@@ -43,6 +47,16 @@ class Identity:
     def keys(self) -> Keys:
         """Raises cfg.Error."""
         return self._keyring()
+
+    @cached_property
+    def sends(self) -> "BoundedSends":
+        """By which all that this process sends goes. Raises oslo.messaging's exceptions for an URL
+        of the bus that cannot be used."""
+        # Late: it brings oslo.messaging, and who neither sends nor listens does without.
+        from nova_vp.bounded_sends import BoundedSends
+        from nova_vp.service.broker_probe import BrokerProbe, brokers
+
+        return BoundedSends(BrokerProbe(brokers(self.conf)).greet)
 
 
 def trusted_keys(conf: cfg.ConfigOpts) -> FileKeys:

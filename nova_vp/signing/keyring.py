@@ -8,6 +8,7 @@ nova-scheduler, which has no database of ours, is told of the agents' keys by vp
 
 import base64
 import functools
+import logging
 import os
 import threading
 import time
@@ -21,8 +22,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from nova_vp.signing.envelope import Keys
 from nova_vp.signing.senders import Process, Sender, sender_of
 
+LOG = logging.getLogger(__name__)
 TRUSTED = "trusted"
 LOOK_EVERY_S = 1.0
+MEND_TRUSTED = "write what `vp-manage credentials trusted` prints there"
 MOST_KEYS = 50_000
 """Of the largest cloud, two of each host while they are rotated."""
 PublicKeys = Mapping[Sender, tuple[Ed25519PublicKey, ...]]
@@ -30,6 +33,10 @@ PublicKeys = Mapping[Sender, tuple[Ed25519PublicKey, ...]]
 
 class BadKey(Exception):
     """A key or a file of keys cannot be used. The text says which, and what to do."""
+
+    def __init__(self, fault: str, mend: str = "") -> None:
+        super().__init__(f"{fault}: {mend}" if mend else fault)
+        self.fault, self.mend = fault, mend
 
 
 def private_key_file(folder: str | Path, process: Process) -> Path:
@@ -71,13 +78,18 @@ def read_private_key(path: Path) -> Ed25519PrivateKey:
     )
     try:
         key = serialization.load_pem_private_key(path.read_bytes(), None)
+    except PermissionError as exc:
+        raise BadKey(
+            f"the private key in {path} may not be read ({exc})",
+            "give the file to this program's user or group: chgrp, then chmod 0640",
+        ) from exc
     except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as exc:
-        raise BadKey(f"no private key in {path} ({exc}): {mend}") from exc
+        raise BadKey(f"no private key in {path} ({exc})", mend) from exc
     if not isinstance(key, Ed25519PrivateKey):
-        raise BadKey(f"the private key in {path} is not an Ed25519 key: {mend}")
+        raise BadKey(f"the private key in {path} is not an Ed25519 key", mend)
     if path.stat().st_mode & 0o007:
         raise BadKey(
-            f"anybody can read {path}: make a new key, and give the file mode 0640 or less"
+            f"anybody can read {path}", "make a new key, and give the file mode 0640 or less"
         )
     return key
 
@@ -93,10 +105,7 @@ def read_trusted(path: Path) -> PublicKeys:
     try:
         lines = path.read_text().splitlines()
     except (OSError, ValueError) as exc:
-        raise BadKey(
-            f"no public keys in {path} ({exc}): write what `vp-manage credentials trusted` prints "
-            "there"
-        ) from exc
+        raise BadKey(f"no public keys in {path} ({exc})", MEND_TRUSTED) from exc
     found: dict[Sender, tuple[Ed25519PublicKey, ...]] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.startswith("#"):
@@ -106,11 +115,9 @@ def read_trusted(path: Path) -> PublicKeys:
             sender = sender_of(name)
             found[sender] = (*found.get(sender, ()), public_key(text.strip()))
         except (ValueError, BadKey) as exc:
-            raise BadKey(f"{path} line {number}: {exc}") from exc
+            raise BadKey(f"{path} line {number}: {exc}", MEND_TRUSTED) from exc
     if not found:  # As while somebody writes it.
-        raise BadKey(
-            f"no public keys in {path}: put what `vp-manage credentials trusted` prints there"
-        )
+        raise BadKey(f"no public keys in {path}", MEND_TRUSTED)
     return found
 
 
@@ -128,7 +135,8 @@ def by_sender(keys: Iterable[tuple[Sender, str]]) -> PublicKeys:
 class FileKeys:
     """The public keys in a `trusted` file, read again when it changes.
 
-    A file that has become unreadable changes nothing: what was read last holds.
+    A file that has become unreadable changes nothing: what was read last holds, and the log says
+    so.
     """
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
@@ -138,6 +146,7 @@ class FileKeys:
         self._lock = threading.Lock()
         self._stamp = _stamp(path)
         self._keys = read_trusted(path)
+        self._told_of = self._stamp
         self._looked_at_s = clock()
 
     def of(self, sender: Sender) -> Collection[Ed25519PublicKey]:
@@ -153,7 +162,10 @@ class FileKeys:
                 return
             try:
                 self._keys = read_trusted(self._path)
-            except BadKey:
+            except BadKey as exc:
+                if stamp != self._told_of:
+                    self._told_of = stamp
+                    LOG.warning("%s; the keys that were read before hold", exc)
                 return
             self._stamp = stamp
 

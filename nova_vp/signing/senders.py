@@ -45,9 +45,14 @@ def sender_of(name: str) -> Sender:
     process, slash, host = name.partition("/")
     # A folder is named after it, and queues, whose names have 255 characters at most.
     is_name = wire.is_host_name(host) and host not in (".", "..") and len(name) <= MOST_NAME
-    if not slash or process not in set(Process) or not is_name:
+    if not slash or process not in set(Process):
         known = ", ".join(f"{one}/HOST" for one in Process)
         raise ValueError(f"{name!r} names no sender: give one of {known}")
+    if not is_name:
+        raise ValueError(
+            f"{host!r} is no host name: give letters, digits and _ . : @ - alone, "
+            f"{MOST_NAME} characters at most with {process}/"
+        )
     return Sender(Process(process), host)
 
 

@@ -34,10 +34,10 @@ class Database:
         self._engine = schema.open_engine(self.conf)
         schema.upgrade(self._engine)
 
-    def clear(self) -> None:
+    def clear(self, tables: Collection[str] = _TABLES) -> None:
         with self._engine.begin() as connection:
-            for table in _TABLES.values():
-                connection.execute(table.delete())
+            for name in tables:
+                connection.execute(_TABLES[name].delete())
 
     def rows(self, tables: Collection[str] = _TABLES) -> Rows:
         """As SQLite has them: it stores anything in any column."""

@@ -33,9 +33,10 @@ from tests.fuzz.dice import ODD_TEXTS, UUIDS, Dice
 from tests.fuzz.oracle import expect, is_finite
 from tests.fuzz.subject import ACCEPTED, REFUSED
 from tests.unit.core.build import Host
+from vp_agent.calibration.record import Calibration
 from vp_agent.loop.control_socket import RunFolder
 from vp_agent.loop.overrides import CLOUD, LOCAL, ServerOverrides
-from vp_agent.loop.state import Calibration, StateFolder
+from vp_agent.loop.state import StateFolder
 from vp_agent.publish.outbox import Outbox
 from vp_scheduler.escalation import settings as escalation_settings
 

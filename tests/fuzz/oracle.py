@@ -8,6 +8,8 @@ any column, so what the other databases would refuse is looked for here.
 import logging
 import math
 import re
+import resource
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import date, datetime
@@ -19,6 +21,10 @@ from sqlalchemy import BigInteger, Boolean, Date, DateTime, LargeBinary, SmallIn
 LEAST_DATETIME = datetime(1000, 1, 1)
 """That MariaDB has."""
 MOST_TOLD = 20_000
+MOST_CPU_S = 5.0
+"""For one input."""
+MOST_MORE_KIB = 160 << 10
+"""By which the most memory of this process may grow at one input."""
 _BREAKS = re.compile(r"[\x00-\x1f\x7f\x80-\x9f\ud800-\udfff]")
 
 
@@ -29,6 +35,17 @@ class Wrong(AssertionError):
 def expect(is_so: object, what: str) -> None:
     if not is_so:
         raise Wrong(what)
+
+
+@contextmanager
+def bounded() -> Iterator[None]:
+    """No input takes long, or much memory. The time is that of this thread alone."""
+    begun_s, most_kib = time.thread_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    yield
+    took_s = time.thread_time() - begun_s
+    more_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - most_kib
+    expect(took_s <= MOST_CPU_S, f"it takes {took_s:.1f} s")
+    expect(more_kib <= MOST_MORE_KIB, f"it takes {more_kib >> 10} MiB")
 
 
 class LogCheck(logging.Handler):

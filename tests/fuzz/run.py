@@ -24,13 +24,15 @@ from typing import Any
 import vp_api  # noqa: F401  (first: it chooses threads before oslo.messaging is imported)
 from tests.bench.harness import progress
 from tests.fuzz.agents import AgentBus, AgentSocket
+from tests.fuzz.calls import Calls
 from tests.fuzz.database import Database
 from tests.fuzz.dice import Dice
 from tests.fuzz.digests import Digests
 from tests.fuzz.escalations import Escalations
 from tests.fuzz.files import Configuration, Recordings, StateFiles
 from tests.fuzz.guests import DomainXml, KernelFiles, Metadata, Specs, VpmuFiles
-from tests.fuzz.oracle import LogCheck, logs_checked
+from tests.fuzz.lives import Transition, transitions
+from tests.fuzz.oracle import LogCheck, bounded, logs_checked
 from tests.fuzz.placements import Placements
 from tests.fuzz.readers import Readers
 from tests.fuzz.reports import Reports
@@ -66,7 +68,9 @@ def fault_of(subject: str, exc: BaseException) -> Fault:
 class World:
     """Of one round. What nobody sends anything to is not made."""
 
-    def __init__(self, folder: Path, database: Database, readers: Readers) -> None:
+    def __init__(
+        self, folder: Path, database: Database, readers: Readers, reached: Counter[Transition]
+    ) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         self._database, self._readers = database, readers
@@ -75,8 +79,9 @@ class World:
         self._makers: dict[type[Subject], Callable[[], Subject]] = {
             Reports: lambda: Reports(self._cleared(), readers),
             Digests: Digests,
-            Escalations: lambda: Escalations(self._cleared()),
+            Escalations: lambda: Escalations(self._cleared(), reached),
             AgentBus: lambda: AgentBus(folder),
+            Calls: lambda: Calls(folder),
             AgentSocket: lambda: AgentSocket(folder),
             StateFiles: lambda: StateFiles(folder),
             Recordings: Recordings,
@@ -144,6 +149,8 @@ class Run:
     """Name of the one subject that is fuzzed; None: all."""
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
     findings: dict[Fault, Finding] = field(default_factory=dict)
+    reached: Counter[Transition] = field(default_factory=Counter)
+    """Of escalations, from which state to which."""
     _database: Any = None
     _readers: Any = None
 
@@ -154,9 +161,14 @@ class Run:
     def payloads(self) -> int:
         return sum(self.outcomes.values())
 
+    def not_reached(self) -> list[str]:
+        """Changes of an escalation's state that are possible, and have not come about."""
+        missing = transitions() - self.reached.keys()
+        return sorted(f"{before.value} -> {after.value}" for before, after in missing)
+
     @contextlib.contextmanager
     def world(self) -> Iterator[World]:
-        world = World(self.folder / "world", self._database, self._readers)
+        world = World(self.folder / "world", self._database, self._readers, self.reached)
         try:
             yield world
         finally:
@@ -182,8 +194,10 @@ class Run:
 
     def _take(self, world: World, payload: Payload) -> Fault | None:
         name = payload.kind.name
+        subject = world.subject(payload.kind)
         try:
-            outcome = world.subject(payload.kind).take(payload.content)
+            with bounded():
+                outcome = subject.take(payload.content)
             self.log.check()
         except Exception as exc:
             self.outcomes[name, "wrong"] += 1

@@ -16,13 +16,10 @@ FILE = Path(__file__).parents[2] / "etc" / "nova-vp" / "rabbitmq-policies.json"
     "queue",
     [
         wire.REPORT_TOPIC,
-        f"{wire.REPORT_TOPIC}.vp-scheduler",
-        f"{wire.DIGEST_TOPIC}_fanout_0123",
+        f"{wire.DIGEST_TOPIC}.ctl1.0123",
         f"{wire.AGENT_TOPIC}.vp1",
-        f"{wire.AGENT_TOPIC}_fanout_0123",
         wire.ESCALATION_TOPIC,
         f"{wire.ANSWER_TOPIC}.vp-api.ctl1.0123",
-        f"{wire.ESCALATION_TOPIC}.vp-scheduler",
     ],
 )
 def test_every_queue_is_bounded_in_time_and_size(queue: str) -> None:

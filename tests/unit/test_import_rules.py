@@ -111,6 +111,19 @@ def test_the_core_imports_downwards_only(room):
         assert not wrong, f"{path.relative_to(ROOT)} imports {wrong}"
 
 
+REPLAYS_THE_CORE = {"recorded", "replay", "replay_log", "policies", "sim_drivers"}
+"""Of the simulator: what stands where a host does, or runs the core again."""
+
+
+def test_the_model_of_a_host_knows_nothing_of_the_core_but_its_types():
+    """Else a policy would be judged by its own formulas."""
+    for path in modules("vp_sim"):
+        if path.relative_to(ROOT / "vp_sim").parts[0].removesuffix(".py") in REPLAYS_THE_CORE:
+            continue
+        wrong = {name for name in core_imports(path) if name.split(".")[0] != "types"}
+        assert not wrong, f"{path.relative_to(ROOT)} imports {wrong}"
+
+
 def test_every_room_of_the_core_has_its_rule():
     rooms = {path.relative_to(ROOT / "nova_vp/core").parts[0] for path in modules("nova_vp/core")}
     assert {room.removesuffix(".py") for room in rooms} - {"__init__"} == CORE_MAY_IMPORT.keys()

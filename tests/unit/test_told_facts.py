@@ -76,6 +76,13 @@ def test_a_restart_keeps_them_and_older_ones_are_ignored(tmp_path: Path) -> None
     assert (again.specs_of(WEB), told_in(tmp_path).specs_of(WEB)) == ({}, {})
 
 
+def test_a_restart_reads_the_same_whatever_the_order_of_the_message(tmp_path: Path) -> None:
+    told = told_in(tmp_path)
+    group = {"id": "f" * 32, "policy": "affinity", "members": ["b" * 32, "a" * 32]}
+    told.take(a_message(aggregates=["v", "s"], groups=[group, {**group, "id": "e" * 32}]))
+    assert told_in(tmp_path).told == told.told
+
+
 @pytest.mark.parametrize(
     ("spoil", "now_s", "words"),
     [

@@ -148,10 +148,12 @@ def _folder(option: str, folder: Path) -> Finding:
 
 def calibration(conf: cfg.ConfigOpts) -> Iterator[Finding]:
     folder = Path(conf.agent.state_directory)
-    is_known = conf.agent.node_limit_misses_per_s or (
-        folder.is_dir() and StateFolder(str(folder)).calibration()
-    )
-    if is_known:
+    found = StateFolder(str(folder)).calibration() if folder.is_dir() else None
+    if found and found.is_of_earlier_release:
+        told = "the memory limits were measured by an earlier release, without latency curves"
+        mend = "run `vp-agent calibrate` again: the next release does not read this file"
+        yield warning("calibration", told, mend)
+    elif found or conf.agent.node_limit_misses_per_s:
         yield ok("calibration", "the memory limits are known")
     else:
         told = "memory limits are unknown: overloaded memory controllers are not detected"
@@ -174,14 +176,16 @@ def running_agent(folder: RunFolder) -> Iterator[Finding]:
 
 def keys(conf: cfg.ConfigOpts) -> Iterator[Finding]:
     """Only a warning, as of the bus."""
+    from nova_vp.signing.keyring import BadKey
     from vp_agent import wiring
 
     identity = wiring.bus_identity(conf)
     try:
         identity.check()
     except cfg.Error as exc:
-        told, _, mend = str(exc).partition("): ")
-        yield warning("keys", told, f"{mend or told}; without keys this host works alone")
+        bad = exc.__cause__ if isinstance(exc.__cause__, BadKey) else BadKey(str(exc))
+        mend = bad.mend or "correct the option"
+        yield warning("keys", bad.fault, f"{mend}; without keys this host works alone")
     else:
         yield ok("keys", f"signs as {identity.sender}")
 
@@ -197,7 +201,10 @@ def bus(conf: cfg.ConfigOpts) -> Iterator[Finding]:
         rpcapi.reach(conf)
     except oslo_messaging.MessagingException as exc:
         told = f"RabbitMQ does not answer or refuses the connection: {str(exc).splitlines()[0]}"
-        mend = "check [bus] transport_url (or [DEFAULT] transport_url) and the broker"
+        mend = (
+            "check [bus] transport_url (or [DEFAULT] transport_url) and the broker, and that "
+            "rabbitmq.json was imported which came with this host's vp-agent.conf"
+        )
         yield warning("bus", told, f"{mend}; without the bus this host works alone")
     else:
         yield ok("bus", "RabbitMQ accepts messages")

@@ -8,10 +8,9 @@ to be there; it listens as soon as there is one. Import late: it brings oslo.mes
 import math
 from typing import Any, Protocol
 
-import oslo_messaging
-
 from nova_vp import rpcapi, rpcserver, wire
 from nova_vp.core.types.policy import Mode
+from nova_vp.message_filter import may_refuse
 from nova_vp.signing.envelope import Call
 from nova_vp.signing.identity import Identity
 from vp_agent.commands import Commands, MigrationCommands, NotAdvising, NotInForce, UnknownAction
@@ -44,31 +43,31 @@ class Endpoint:
         self._commands = commands
         self._publisher = publisher
 
-    @oslo_messaging.expected_exceptions(ValueError, OSError)  # type: ignore[untyped-decorator]
+    @may_refuse(ValueError, OSError)
     def set_mode(self, call: Call, mode: str) -> None:
         request_log.note(request_log.request_of(call), "set-mode", mode=mode)
         self._commands.set_mode(Mode(mode))
 
-    @oslo_messaging.expected_exceptions(UnknownAction, NotAdvising)  # type: ignore[untyped-decorator]
+    @may_refuse(UnknownAction, NotAdvising)
     def accept(self, call: Call, action_id: str) -> None:
         request_log.note(request_log.request_of(call), "accept", action=action_id)
         self._commands.accept(str(action_id))
 
-    @oslo_messaging.expected_exceptions(UnknownAction, NotInForce)  # type: ignore[untyped-decorator]
+    @may_refuse(UnknownAction, NotInForce)
     def undo(self, call: Call, action_id: str) -> None:
         request_log.note(request_log.request_of(call), "undo", action=action_id)
         self._commands.undo(str(action_id))
 
-    @oslo_messaging.expected_exceptions(wire.BadMessage, OSError)  # type: ignore[untyped-decorator]
+    @may_refuse(wire.BadMessage, OSError)
     def set_orders(self, call: Call, text: Any) -> int | None:
         request_log.note(request_log.request_of(call), "set-orders")
         return self._commands.take_orders(text)
 
-    @oslo_messaging.expected_exceptions(wire.BadMessage)  # type: ignore[untyped-decorator]
+    @may_refuse(wire.BadMessage)
     def republish(self, call: Call, within_s: float) -> None:
         self._publisher.republish(_spread_s(within_s))
 
-    @oslo_messaging.expected_exceptions(wire.BadMessage)  # type: ignore[untyped-decorator]
+    @may_refuse(wire.BadMessage)
     def republish_digest(self, call: Call, within_s: float) -> None:
         self._publisher.republish_digest(_spread_s(within_s))
 
@@ -79,7 +78,7 @@ class FactsEndpoint:
     def __init__(self, facts: ToldFacts) -> None:
         self._facts = facts
 
-    @oslo_messaging.expected_exceptions(wire.BadMessage, OSError)  # type: ignore[untyped-decorator]
+    @may_refuse(wire.BadMessage, OSError)
     def set_facts(self, call: Call, text: Any) -> None:
         self._facts.take(text)
 
@@ -104,7 +103,7 @@ class MigrationEndpoint:
     def __init__(self, orders: MigrationCommands) -> None:
         self._orders = orders
 
-    @oslo_messaging.expected_exceptions(wire.BadMessage)  # type: ignore[untyped-decorator]
+    @may_refuse(wire.BadMessage)
     def prepare_migration(
         self, call: Call, escalation_id: str, uuid: str, hold_s: float
     ) -> dict[str, Any]:

@@ -8,9 +8,8 @@ takes: an agent that does not answer and a broker that is away are the same here
 import threading
 from typing import Protocol
 
-import oslo_messaging
-
 from nova_vp import answers, rpcapi, wire
+from nova_vp.printable import printable
 from nova_vp.signing.identity import Identity
 
 
@@ -40,19 +39,20 @@ class BusAgents:
     def prepare(self, host: str, escalation_id: str, server: str, hold_s: float) -> str:
         try:
             answer = self._api().prepare_migration(host, escalation_id, server, hold_s)
-        except _NO_ANSWER as exc:
+        # Whatever else the other end has answered, it has not said that the guest may go.
+        except Exception as exc:
             raise AgentAway(f"the agent of {host} does not answer: {_first_line(exc)}") from exc
         if answer.get("ready"):
             return ""
         why = str(answer.get("why") or "the agent does not say")
         if why == wire.AGENT_BUSY:
             raise AgentAway(f"the agent of {host} has had no time for it")
-        return why
+        return printable(why[:MOST_DETAIL])
 
     def end(self, host: str, escalation_id: str, server: str, outcome: str, detail: str) -> None:
         try:
             self._api().end_migration(host, escalation_id, server, outcome, detail[:MOST_DETAIL])
-        except _NO_ANSWER as exc:
+        except Exception as exc:  # As above.
             raise AgentAway(f"the agent of {host} does not answer: {_first_line(exc)}") from exc
 
     def close(self) -> None:
@@ -69,9 +69,7 @@ class BusAgents:
 
 
 MOST_DETAIL = 1000
-# An agent's own exception arrives as RemoteError: it failed, and may be asked again.
-_NO_ANSWER = (oslo_messaging.MessagingException, OSError)
 
 
 def _first_line(exc: Exception) -> str:
-    return f"{type(exc).__name__} {exc}".partition("\n")[0][:200]
+    return printable(f"{type(exc).__name__} {exc}".partition("\n")[0][:200])

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from nova_vp.db.escalations import Ledger
 from nova_vp.db.records import Attempt, Escalation
 from nova_vp.escalation_status import Status
+from nova_vp.printable import printable
 from nova_vp.service import failpoints
 from vp_scheduler.escalation.agents import Agents
 from vp_scheduler.escalation.clock import Clock, Since
@@ -154,5 +155,5 @@ class StepContext:
 
 def log_status(found: Escalation, why: str) -> None:
     """One line for each thing that becomes of it."""
-    status = found.status.value
-    LOG.info("escalation=%s host=%s %s%s", found.id, found.host, status, why and f": {why}")
+    status, told = found.status.value, printable(why)
+    LOG.info("escalation=%s host=%s %s%s", found.id, found.host, status, told and f": {told}")

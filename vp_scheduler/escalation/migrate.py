@@ -35,6 +35,9 @@ MOST_ASKED = 5
 ABORT_AGAIN_S = 30.0
 PREPARE_FOR_S = 300.0
 """An agent, or Nova, that is away for longer before anything was begun: the attempt has failed."""
+ASKED_FOR_S = 3600.0
+"""The same of an agent after Nova was asked, and shows nothing: what it still has in its queues is
+over by then (its long_rpc_timeout is half an hour)."""
 
 
 class RequestMigration:
@@ -60,22 +63,41 @@ class RequestMigration:
                 )
             return self._check(found)
         except (AgentAway, NovaAway) as exc:
+            if attempt.asked:
+                return self._look_while_away(found, exc)
             waited_s = self._context.since.elapsed_s((found.id, "prepare"), attempt.started_at)
-            if waited_s > PREPARE_FOR_S and not attempt.asked:
+            if waited_s > PREPARE_FOR_S:
                 return self._context.end(found, Status.FAILED, str(exc))
             return self._context.wait(found, backoff_s(waited_s))
         except NotAllowed as exc:
             return self._context.end(found, Status.FAILED, str(exc))
+
+    def _look_while_away(self, found: Escalation, away: Exception) -> Escalation:
+        """Nova was asked, shows nothing of it, and cannot be asked again now. What it shows late is
+        followed; but who does not answer must not keep this among those that run for ever."""
+        attempt = found.latest
+        asked_at = attempt.requested_at or attempt.started_at
+        try:
+            state = self._context.look(attempt)
+        except (NovaAway, NotAllowed) as exc:
+            return self._context.wait_for_nova(found, exc)
+        if state.ours or is_migrating(state):
+            return self._found_late(found)
+        waited_s = self._context.since.elapsed_s((found.id, "asked"), asked_at)
+        if waited_s > ASKED_FOR_S:
+            return self._context.end(found, Status.FAILED, str(away))
+        return self._context.wait(found, backoff_s(waited_s))
+
+    def _found_late(self, found: Escalation) -> Escalation:
+        """The request that nobody could find a moment ago has arrived after all."""
+        return self._context.save(found, {"status": Status.REQUESTING}, status=Status.REQUESTING)
 
     def _check(self, found: Escalation) -> Escalation:
         """Whether Nova will take it; an operator's hand comes first."""
         attempt = found.latest
         state = self._context.look(attempt)
         if attempt.asked and (state.ours or is_migrating(state)):
-            # The request that nobody could find a moment ago has arrived after all.
-            return self._context.save(
-                found, {"status": Status.REQUESTING}, status=Status.REQUESTING
-            )
+            return self._found_late(found)
         if state.server is None:
             return self._context.end(found, Status.WITHDRAWN, "the server is gone")
         if state.others or is_migrating(state):

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any, Protocol
 
-import oslo_messaging
 from oslo_config import cfg
 
 from nova_vp import rpcapi, rpcserver, wire
@@ -22,6 +21,7 @@ from nova_vp.message_filter import (
     MessageFilter,
     RejectedMessage,
     check_speaks_for_itself,
+    may_refuse,
 )
 from nova_vp.service import failpoints
 from nova_vp.signing.envelope import Call
@@ -60,7 +60,7 @@ class EscalationEndpoint:
         self._clock = clock
 
     # They go back to the agent, which keeps its escalation; a traceback here would tell no more.
-    @oslo_messaging.expected_exceptions(wire.BadMessage, *ERRORS)  # type: ignore[untyped-decorator]
+    @may_refuse(wire.BadMessage, *ERRORS)
     def escalate(self, call: Call, text: Any) -> None:
         try:
             message = wire.decode(wire.ESCALATION_TOPIC, text)

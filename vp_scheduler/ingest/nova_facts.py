@@ -12,12 +12,11 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import oslo_messaging
 
-from nova_vp import rpcapi, wire
+from nova_vp import wire
 from nova_vp.host_facts import NO_FACTS, HostFacts, ServerGroup, facts_text, ours
 from nova_vp.signing.identity import Identity
 from vp_scheduler.escalation import session
@@ -31,6 +30,7 @@ from vp_scheduler.escalation.nova_client import (
     NovaRefused,
     ServerGone,
 )
+from vp_scheduler.ingest.bus_agents import BusAgents
 from vp_scheduler.ingest.report_queue import MAX_HOSTS
 
 LOG = logging.getLogger(__name__)
@@ -59,20 +59,6 @@ class Knowing(Protocol):
 class Telling(Protocol):
     def tell_facts(self, host: str, text: str) -> None:
         """Raises oslo.messaging's exceptions."""
-
-
-class BusAgents:
-    """Those on the bus. Connects when first used, on the thread that uses it."""
-
-    def __init__(self, identity: Identity) -> None:
-        self._identity = identity
-
-    def tell_facts(self, host: str, text: str) -> None:
-        self._api.tell_facts(host, text)
-
-    @cached_property
-    def _api(self) -> rpcapi.AgentAPI:
-        return rpcapi.AgentAPI(rpcapi.Bus(self._identity))
 
 
 class Held(NamedTuple):

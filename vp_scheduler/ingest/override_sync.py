@@ -10,16 +10,14 @@ import logging
 import threading
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import oslo_messaging
 
-from nova_vp import rpcapi, wire
+from nova_vp import wire
 from nova_vp.db.overrides import NEVER_WRITTEN, Changed, is_possible
 from nova_vp.db.report_store import ERRORS
 from nova_vp.server_override import NO_OVERRIDE, ServerOverride, overrides_text
-from nova_vp.signing.identity import Identity
 from vp_scheduler.ingest.report_queue import MAX_HOSTS
 
 LOG = logging.getLogger(__name__)
@@ -39,20 +37,6 @@ class Ordering(Protocol):
 class Telling(Protocol):
     def tell_orders(self, host: str, text: str) -> None:
         """May raise any of FAULTS."""
-
-
-class BusAgents:
-    """Those on the bus. Connects when first used, on the thread that uses it."""
-
-    def __init__(self, identity: Identity) -> None:
-        self._identity = identity
-
-    def tell_orders(self, host: str, text: str) -> None:
-        self._api.tell_orders(host, text)
-
-    @cached_property
-    def _api(self) -> rpcapi.AgentAPI:
-        return rpcapi.AgentAPI(rpcapi.Bus(self._identity))
 
 
 class Held(NamedTuple):

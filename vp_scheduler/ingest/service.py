@@ -25,9 +25,10 @@ from nova_vp.message_filter import (
 )
 from nova_vp.signing.envelope import Call
 from nova_vp.signing.identity import Identity
+from vp_scheduler.ingest.bus_agents import BusAgents
 from vp_scheduler.ingest.key_publisher import HostKeyPublisher
 from vp_scheduler.ingest.nova_facts import FactsSync
-from vp_scheduler.ingest.override_sync import BusAgents, OverrideSync
+from vp_scheduler.ingest.override_sync import OverrideSync
 from vp_scheduler.ingest.profile_publisher import Counting, ProfilePublisher
 from vp_scheduler.ingest.purger import Purger, Purging
 from vp_scheduler.ingest.report_queue import ReportQueue
@@ -220,7 +221,7 @@ class Service:
         self._threads: list[Part] = [publisher, keys, republish, orders, Purger(conf, store)]
         if facts:
             self._threads.append(facts)
-        # One queue for all vp-schedulers; a server name is needed, and it names one more.
+        # One queue for all vp-schedulers; oslo.messaging wants a server's name nevertheless.
         where = rpcapi.target(wire.REPORT_TOPIC, server="vp-scheduler")
         self._server = rpcserver.BackgroundServer(
             identity, where, [self.endpoint], threads=THREADS, on_ready=republish.call_for_reports

@@ -17,7 +17,8 @@ from nova_vp.db.stats import Stats
 
 LOG = logging.getLogger(__name__)
 EVERY_S = 10.0
-PATIENCE_S = 60.0
+HANGS_AFTER_S = 5.0
+"""Several times what a look takes in the largest cloud."""
 
 
 class Surveying(Protocol):
@@ -44,7 +45,7 @@ class StatsPoller:
         self._surveyor = surveyor
         self._every_s = every_s
         self._clock = clock
-        self._begun_s = clock()
+        self._looking_since_s: float | None = None
         self._seen = Snapshot(None, None, has_failed=False)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lookout", daemon=True)
@@ -61,11 +62,18 @@ class StatsPoller:
 
     def is_database_well(self) -> bool:
         """Not if the last look failed, nor if it hangs."""
-        seen = self._seen
-        since_s = self._begun_s if seen.at_s is None else seen.at_s
-        return not seen.has_failed and self._clock() - since_s < PATIENCE_S
+        since_s = self._looking_since_s
+        hangs = since_s is not None and self._clock() - since_s >= HANGS_AFTER_S
+        return not hangs and not self._seen.has_failed
 
     def look(self) -> None:
+        self._looking_since_s = self._clock()
+        try:
+            self._survey()
+        finally:
+            self._looking_since_s = None
+
+    def _survey(self) -> None:
         try:
             survey = self._surveyor.survey(datetime.now(UTC))
         except ERRORS as exc:

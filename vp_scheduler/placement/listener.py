@@ -7,9 +7,9 @@ and has every host repeat its digest, so that a scheduler that was just started 
 
 import logging
 import random
-import socket
 import threading
 import time
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -74,7 +74,9 @@ class DigestEndpoint:
 class DigestListener:
     def __init__(self, identity: Identity, view: HostView, host_keys: ToldKeys) -> None:
         """`host_keys`: among those whose word `identity` takes; a vp-scheduler tells them."""
-        where = rpcapi.target(wire.DIGEST_TOPIC, server=socket.gethostname())
+        # A host has several such processes, and each hears everything.
+        server = f"{identity.sender.host}.{uuid.uuid4().hex}"
+        where = rpcapi.target(wire.DIGEST_TOPIC, server)
         self._endpoint = DigestEndpoint(view, host_keys)
         self._server = rpcserver.BackgroundServer(
             identity, where, [self._endpoint], on_ready=self._ask_for_news

@@ -28,6 +28,8 @@ from nova_vp.conf import database
 from nova_vp.core.types.policy import Mode
 from nova_vp.db.bus_keys import BusKeyStore, StoredKeys
 from nova_vp.db.report_store import ReportStore
+from nova_vp.queues import TO_HOSTS, TO_SERVICES, exchange_of
+from nova_vp.service.broker_accounts import HOST_LIMITS
 from nova_vp.signing.envelope import Sealed, Signer
 from nova_vp.signing.identity import Identity, trusted_keys
 from nova_vp.signing.keyring import (
@@ -200,6 +202,10 @@ def consume(queue: str) -> Callable[[amqp.Channel], object]:
     return lambda channel: channel.basic_get(queue)
 
 
+def declare(queue: str, **arguments: object) -> Callable[[amqp.Channel], object]:
+    return lambda channel: channel.queue_declare(queue, auto_delete=False, arguments=arguments)
+
+
 def bind(queue: str, exchange: str, key: str = "") -> Callable[[amqp.Channel], object]:
     def bound(channel: amqp.Channel) -> None:
         channel.queue_declare(queue, auto_delete=False)
@@ -209,20 +215,58 @@ def bind(queue: str, exchange: str, key: str = "") -> Callable[[amqp.Channel], o
 
 
 OWN = f"vp_answer.vp-agent.vp1.{'0' * 32}"
-TRIED_AT_THE_BROKER = {
-    "order to another host": publish("nova_vp", "vp_agent.vp2"),
-    "order to all hosts": publish("vp_agent_fanout", ""),
-    "message past the exchanges": publish("", "vp_agent.vp2"),
-    "answer in the name of a host": publish("nova_vp", "vp_answer.vp-agent.vp2.x"),
-    "read another host's orders": consume("vp_agent.vp2"),
+UNUSED = f"vp_answer.vp-agent.vp1.{'1' * 32}"
+ORDERS = "vp_agent.vp2"
+"""The queue of another host."""
+TRIED_AT_THE_BROKER: dict[str, Callable[[amqp.Channel], object]] = {
+    "order to another host": publish(TO_HOSTS, ORDERS),
+    "order to all hosts": publish(TO_HOSTS, "vp_agent"),
+    "message past the exchanges": publish("", ORDERS),
+    "answer in the name of a host": publish(TO_HOSTS, "vp_answer.vp-agent.vp2.x"),
+    "read another host's orders": consume(ORDERS),
     "read reports": consume("vp_report"),
     "read escalations": consume("vp_escalation"),
-    "listen to reports": bind(OWN, "nova_vp", "vp_report"),
-    "listen to another host's orders": bind(OWN, "nova_vp", "vp_agent.vp2"),
-    "listen to digests": bind(OWN, "vp_digest_fanout"),
-    "a queue of no name of its own": bind("stolen", "nova_vp", "vp_agent.vp1"),
-    "delete another host's queue": lambda channel: channel.queue_delete("vp_agent.vp2"),
-    "delete the reports": lambda channel: channel.queue_purge("vp_report"),
+    "listen to reports": bind(OWN, TO_SERVICES, "vp_report"),
+    "listen to digests": bind(OWN, TO_SERVICES, "vp_digest"),
+    "listen to another host's orders": bind(OWN, TO_HOSTS, ORDERS),
+    "listen to all orders": bind(OWN, TO_HOSTS, "vp_agent.*"),
+    "listen to everything": bind(OWN, TO_HOSTS, "#"),
+    "listen to the broker's events": bind(OWN, "amq.rabbitmq.event", "#"),
+    "listen to what the broker traces": bind(OWN, "amq.rabbitmq.trace", "#"),
+    "a queue of no name of its own": bind("stolen", TO_HOSTS, "vp_agent.vp1"),
+    "a queue that the broker names": declare(""),
+    "the queue of a host to come": declare("vp_agent.vp9"),
+    "the queue of a host whose name goes on": declare("vp_agent.vp1.example.org"),
+    "another host's queue as it pleases": declare(ORDERS, **{"x-max-length": 0}),
+    "the queue of all hosts": declare("vp_agent"),
+    "the reports' queue as it pleases": declare("vp_report", **{"x-max-length": 0}),
+    "a queue of a nova-scheduler": declare(f"vp_digest.ctl1.{'0' * 32}"),
+    "delete another host's queue": lambda channel: channel.queue_delete(ORDERS),
+    "empty another host's queue": lambda channel: channel.queue_purge(ORDERS),
+    "cut another host off": lambda channel: channel.queue_unbind(ORDERS, TO_HOSTS, ORDERS),
+    "delete the reports": lambda channel: channel.queue_delete("vp_report"),
+    "empty the reports": lambda channel: channel.queue_purge("vp_report"),
+    "cut the reports off": lambda channel: channel.queue_unbind(
+        "vp_report", TO_SERVICES, "vp_report"
+    ),
+    "delete the exchange of orders": lambda channel: channel.exchange_delete(TO_HOSTS),
+    "delete the exchange of reports": lambda channel: channel.exchange_delete(TO_SERVICES),
+    "make an exchange anew": lambda channel: channel.exchange_declare(
+        TO_HOSTS, "fanout", durable=True, auto_delete=False
+    ),
+    "an exchange of its own": lambda channel: channel.exchange_declare("vp_agent_fanout", "fanout"),
+    "lead orders elsewhere": lambda channel: channel.exchange_bind(
+        TO_SERVICES, TO_HOSTS, "vp_agent.vp2"
+    ),
+    "lead reports to hosts": lambda channel: channel.exchange_bind(
+        TO_HOSTS, TO_SERVICES, "vp_report"
+    ),
+    "have its dead messages sent to any queue": declare(
+        UNUSED, **{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": ORDERS}
+    ),
+    "have its dead messages sent to hosts": declare(
+        UNUSED, **{"x-dead-letter-exchange": TO_HOSTS, "x-dead-letter-routing-key": ORDERS}
+    ),
 }
 
 
@@ -230,7 +274,7 @@ def attempt(connection: amqp.Connection, what: Callable[[amqp.Channel], object])
     channel = connection.channel()
     what(channel)
     # A publish is answered with the next call.
-    channel.queue_declare(OWN, auto_delete=False)
+    channel.queue_declare(OWN, passive=True)
 
 
 @pytest.mark.parametrize("what", TRIED_AT_THE_BROKER)
@@ -242,6 +286,100 @@ def test_the_broker_refuses(site: Site, cloud: SimpleNamespace, what: str) -> No
         attempt(connection, TRIED_AT_THE_BROKER[what])
     with contextlib.suppress(OSError, amqp.AMQPError):
         connection.close()
+
+
+@pytest.mark.parametrize("process", [Process.API, Process.NOVA_SCHEDULER])
+@pytest.mark.parametrize(
+    "what",
+    [
+        "delete another host's queue",
+        "read another host's orders",
+        "read reports",
+        "delete the reports",
+        "read escalations",
+        "an exchange of its own",
+        "message past the exchanges",
+        "listen to another host's orders",
+        "answer in the name of a host",
+    ],
+)
+def test_the_broker_refuses_a_service(
+    site: Site, cloud: SimpleNamespace, process: Process, what: str
+) -> None:
+    connection = site.connect(process, "ctl1")
+    with pytest.raises(amqp.AccessRefused):
+        attempt(connection, TRIED_AT_THE_BROKER[what])
+    with contextlib.suppress(OSError, amqp.AMQPError):
+        connection.close()
+
+
+def send_with_copy(connection: amqp.Connection, exchange: str, key: str, copy: str) -> None:
+    with closing(connection):
+        channel = connection.channel()
+        message = amqp.Message("{}", application_headers={"CC": [copy]})
+        channel.basic_publish(message, exchange, key)
+        channel.close()
+
+
+def test_a_host_cannot_copy_to_hosts_what_it_may_send_to_services(
+    site: Site, rabbitmq: RabbitMQ
+) -> None:
+    """RabbitMQ compares no right with a copy's key: what a service may not send, it can copy."""
+    agent, api = site.connect(Process.AGENT, "vp1"), site.connect(Process.API, "ctl1")
+    rabbitmq.bind("from-host", TO_HOSTS, "vp_agent.copied")
+    rabbitmq.bind("from-service", TO_HOSTS, "vp_answer.vp-agent.copied")
+    send_with_copy(agent, TO_SERVICES, "vp_report", "vp_agent.copied")
+    send_with_copy(api, TO_HOSTS, "vp_agent.vp9", "vp_answer.vp-agent.copied")
+    assert (rabbitmq.waiting("from-host"), rabbitmq.waiting("from-service")) == (0, 1)
+
+
+MALFORMED = {
+    "no JSON": amqp.Message("{", content_type="application/json", content_encoding="utf-8"),
+    "no type": amqp.Message("{}"),
+    "not UTF-8": amqp.Message(
+        b"\xff\xfe", content_type="application/json", content_encoding="utf-8"
+    ),
+    "a type that Python executes": amqp.Message(
+        b"cos\nsystem\n.", content_type="application/x-python-serialize", content_encoding="binary"
+    ),
+    "no envelope": amqp.Message("[]", content_type="application/json", content_encoding="utf-8"),
+    "an encoding of no name": amqp.Message(
+        b"{}", content_type="application/json", content_encoding="x"
+    ),
+    "compressed badly": amqp.Message(
+        b"{}", application_headers={"compression": "application/x-gzip"}
+    ),
+    "compressed in no known way": amqp.Message(b"{}", application_headers={"compression": "x"}),
+    "headers of no meaning": amqp.Message("{}", application_headers={"a": {"b": [1, {}]}}),
+}
+
+
+@pytest.mark.parametrize("what", MALFORMED)
+def test_no_message_stops_a_listener(
+    site: Site, cloud: SimpleNamespace, rabbitmq: RabbitMQ, what: str
+) -> None:
+    """As many as a listener takes before it has acknowledged one, and more."""
+    with closing(site.connect(Process.AGENT, "vp1")) as connection:
+        channel = connection.channel()
+        for _ in range(150):
+            channel.basic_publish(MALFORMED[what], TO_SERVICES, "vp_report")
+    with closing(as_host(site, "vp2")) as bus:
+        moment = time.monotonic_ns()
+        rpcapi.ReportAPI(bus).report(report_text("vp2", (5, moment)))
+
+        def is_stored() -> bool:
+            stored = cloud.store.get_host("vp2")
+            return stored is not None and stored.sequence == moment
+
+        wait_until(is_stored, "a report after them", 30)
+
+
+def test_a_host_has_a_limited_number_of_connections(site: Site) -> None:
+    with contextlib.ExitStack() as opened:
+        for _ in range(HOST_LIMITS["max-connections"]):
+            opened.enter_context(closing(site.connect(Process.AGENT, "vp3")))
+        with pytest.raises(amqp.AMQPError, match="connection limit"):
+            site.connect(Process.AGENT, "vp3")
 
 
 def test_an_account_of_nobody_is_not_let_in(site: Site, rabbitmq: RabbitMQ) -> None:
@@ -290,7 +428,7 @@ class Sent:
         with closing(self._site.connect(self._process, self._host)) as connection:
             connection.channel().basic_publish(
                 amqp.Message(body, content_type="application/json", content_encoding="utf-8"),
-                "nova_vp",
+                exchange_of(topic, server),
                 f"{topic}.{server}" if server else topic,
             )
 

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The real bus: from an agent's decision to the scheduler's view and the store, and what breaks."""
 
+import json
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
+from pathlib import Path
 from typing import Any
 
 import oslo_messaging
@@ -11,13 +13,13 @@ import pytest
 from oslo_config import cfg
 
 from nova_vp import conf as options
-from nova_vp import rpcapi, wire
+from nova_vp import queues, rpcapi, rpcserver, wire
 from nova_vp.conf import database
 from nova_vp.core.types.policy import Mode
 from nova_vp.db.report_store import ReportStore
 from nova_vp.signing.identity import Identity
 from nova_vp.signing.keyring import ToldKeys
-from nova_vp.signing.senders import Process
+from nova_vp.signing.senders import Process, Sender
 from tests import identities
 from tests.decisions import a_decision, a_guest, a_view, facts
 from tests.messages import NothingToSay, digest_text, report_text
@@ -27,7 +29,7 @@ from vp_agent.commands import NotAdvising, UnknownAction
 from vp_agent.loop.command_server import CommandServer
 from vp_agent.publish.bus import BusPublisher, BusSender
 from vp_agent.publish.schedule import Intervals
-from vp_scheduler.ingest import jitter
+from vp_scheduler.ingest import coalesce, jitter, key_publisher
 from vp_scheduler.ingest.service import Service
 from vp_scheduler.placement.host_view import HostView
 from vp_scheduler.placement.listener import DigestListener
@@ -232,6 +234,69 @@ def test_orders_reach_the_agent_and_refusals_come_back(conf: cfg.ConfigOpts) -> 
             api.accept("vp5", "not-now")
 
 
+def test_a_queue_that_an_administrator_deletes_is_declared_again(
+    rabbitmq: RabbitMQ, conf: cfg.ConfigOpts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rpcapi, "CALL_TIMEOUT_S", 1)
+    api = rpcapi.AgentAPI(identities.api_bus(conf))
+    with closing(AgentOnTheBus(conf, "vp4")) as agent:
+        wait_until(lambda: agent.server.is_listening, "the agent to listen")
+        rabbitmq.delete("vp_agent.vp4")
+        wait_until(lambda: is_obeyed(api, "vp4"), "an order to be obeyed", 30)
+
+
+def is_obeyed(api: rpcapi.AgentAPI, host: str) -> bool:
+    with suppress(oslo_messaging.MessagingTimeout):
+        api.set_mode(host, "observe")
+        return True
+    return False
+
+
+def definitions(folder: Path, user: str, configure: str) -> Path:
+    """Of an account that may declare what `configure` matches."""
+    file = folder / "definitions.json"
+    rights = {"user": user, "vhost": "/", "configure": configure, "write": ".*", "read": ".*"}
+    account = {"name": user, "password": "x", "tags": ""}
+    file.write_text(json.dumps({"users": [account], "permissions": [rights]}))
+    return file
+
+
+def test_a_listener_that_the_broker_refuses_tries_again(
+    rabbitmq: RabbitMQ,
+    conf: cfg.ConfigOpts,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(rpcserver, "AGAIN_S", 0.1)
+    rabbitmq.import_definitions(definitions(tmp_path, "late", ""))
+    conf.set_override("transport_url", rabbitmq.url_of("late:x"), group="bus")
+    with closing(AgentOnTheBus(conf, "vp3")) as agent:
+        wait_until(lambda: "nothing is heard on vp_agent" in caplog.text, "it to be refused", 30)
+        assert not agent.server.is_listening
+        rabbitmq.import_definitions(definitions(tmp_path, "late", ".*"))
+        wait_until(lambda: agent.server.is_listening, "it to be let in", 30)
+
+
+def test_the_hosts_keys_are_told_again_and_again(
+    rabbitmq: RabbitMQ, conf: cfg.ConfigOpts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A scheduler process that was away for a moment has missed them."""
+    monkeypatch.setattr(coalesce, "GATHER_S", 0.01)
+    monkeypatch.setattr(key_publisher, "EVERY_S", 0.05)
+    monkeypatch.setattr(key_publisher, "REPEAT_S", 0.1)
+    rabbitmq.bind("keys-told", queues.TO_SERVICES, wire.DIGEST_TOPIC)
+
+    class Keys:
+        def in_use(self, process: Process | None = None) -> list[tuple[Sender, str]]:
+            return [(Sender(Process.AGENT, "vp1"), "x")]
+
+    publisher = key_publisher.HostKeyPublisher(identities.scheduler(conf), Keys())
+    publisher.start()
+    wait_until(lambda: rabbitmq.waiting("keys-told") >= 3, "the same keys three times")
+    publisher.close(1.0)
+
+
 def test_an_agent_that_is_not_there(conf: cfg.ConfigOpts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rpcapi, "CALL_TIMEOUT_S", 1)
     with pytest.raises(oslo_messaging.MessagingTimeout):
@@ -249,6 +314,18 @@ def test_a_broker_that_is_away_is_said_in_one_way(conf: cfg.ConfigOpts) -> None:
     ):
         with pytest.raises(oslo_messaging.MessagingException):
             send()
+
+
+@pytest.mark.parametrize(
+    ("account", "virtual_host", "said"),
+    [("test:wrong", "", "ACCESS_REFUSED"), ("test:secret", "none", "vhost none not found")],
+)
+def test_a_broker_that_refuses_the_account_is_said_in_the_same_way(
+    conf: cfg.ConfigOpts, rabbitmq: RabbitMQ, account: str, virtual_host: str, said: str
+) -> None:
+    conf.set_override("transport_url", rabbitmq.url_of(account) + virtual_host, group="bus")
+    with pytest.raises(oslo_messaging.MessageDeliveryFailure, match=f"the broker refuses.*{said}"):
+        rpcapi.reach(conf)
 
 
 def test_hostile_messages_leave_view_and_store_right(
@@ -331,10 +408,9 @@ def test_a_dead_scheduler_does_not_fill_the_broker(
     rabbitmq: RabbitMQ, conf: cfg.ConfigOpts, view: HostView
 ) -> None:
     digests = rpcapi.DigestAPI(identities.agent_bus(conf, "vp8"))
-    wait_until(lambda: sends(digests, view), "the exchange to be there")
-    rabbitmq.bind("vp_digest_fanout_dead", "vp_digest_fanout")
+    rabbitmq.bind("vp_digest.dead", queues.TO_SERVICES, wire.DIGEST_TOPIC)
     for _ in range(400):
         digests.digest(digest_text("vp8"))
     # 400 messages of more than 500 bytes were sent, the queue holds 168 kB of them at most.
-    wait_until(lambda: rabbitmq.waiting("vp_digest_fanout_dead") < 335, "the oldest to be dropped")
-    wait_until(lambda: rabbitmq.waiting("vp_digest_fanout_dead") == 0, "the others to expire")
+    wait_until(lambda: rabbitmq.waiting("vp_digest.dead") < 335, "the oldest to be dropped")
+    wait_until(lambda: rabbitmq.waiting("vp_digest.dead") == 0, "the others to expire")

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """`vp-manage credentials` on SQLite, MariaDB and PostgreSQL: made, listed, rotated, retired."""
 
+import fcntl
 import json
 import os
 import stat
+import subprocess
+import sys
+import threading
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,9 +17,11 @@ from oslo_config import cfg
 from nova_vp.cmd import manage
 from nova_vp.db.bus_keys import READ_EVERY_S, RETRY_S, BusKeyStore, StoredKeys
 from nova_vp.db.report_store import ReportStore
+from nova_vp.service import failpoints
 from nova_vp.signing.keyring import new_private_key, public_text, read_private_key, read_trusted
 from nova_vp.signing.senders import Process, Sender
 from tests.contract.services.test_history import Clock
+from tests.waiting import wait_until
 
 BROKER = "--broker=rabbit://controller:5672/nova-vp"
 VP1 = Sender(Process.AGENT, "vp1")
@@ -94,12 +100,13 @@ def test_what_is_there_is_never_overwritten(
     ("argv", "because"),
     [
         ([], "give at least one --host or --controller"),
-        (["--host=a b"], "names no sender"),
-        (["--host=../../etc"], "names no sender"),
-        (["--host=."], "names no sender"),
-        (["--controller="], "names no sender"),
+        (["--host=a b"], "is no host name"),
+        (["--host=../../etc"], "is no host name"),
+        (["--host=."], "is no host name"),
+        (["--controller="], "is no host name"),
         (["--host=rabbitmq.json"], "the name of a file here"),
-        (["--host=" + "x" * 200], "names no sender"),
+        (["--host=unfinished"], "the name of a file here"),
+        (["--host=" + "x" * 200], "is no host name"),
     ],
 )
 def test_names_that_cannot_be(
@@ -138,8 +145,6 @@ def test_a_key_is_rotated_and_the_former_one_retired(
 ) -> None:
     store = BusKeyStore(database_conf)
     [former] = [text for sender, text in store.in_use() if sender == VP1]
-    # Of two keys made in the same second neither is the newer.
-    store.add([(VP1, former)], datetime(2026, 1, 1, tzinfo=UTC))
     assert create(database_conf, tmp_path / "again", "--host=vp1") == 0
     assert f"import_definitions {tmp_path}/again/rabbitmq.json" in capsys.readouterr().out
     in_use = [text for sender, text in store.in_use() if sender == VP1]
@@ -154,6 +159,91 @@ def test_a_key_is_rotated_and_the_former_one_retired(
     assert run(database_conf, "retire", "vp-agent/vp1") == 1
     store.add([(VP1, former)], datetime.now(UTC))
     assert VP1 not in dict(store.in_use()), "what was retired does not come back"
+
+
+def test_of_keys_made_in_the_same_second_the_later_is_the_newer(
+    database_conf: cfg.ConfigOpts,
+) -> None:
+    store, now = BusKeyStore(database_conf), datetime.now(UTC)
+    # In the order in which none is the newest by its text.
+    texts = sorted((public_text(new_private_key().public_key()) for _ in range(3)), reverse=True)
+    for text in texts:
+        store.add([(VP1, text)], now)
+    assert run(database_conf, "retire", "vp-agent/vp1", "--but-newest") == 0
+    assert store.in_use() == [(VP1, texts[-1])]
+
+
+def test_of_keys_made_by_two_at_once_neither_is_retired(
+    database_conf: cfg.ConfigOpts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, now = BusKeyStore(database_conf), datetime.now(UTC)
+    keys = [(VP1, public_text(new_private_key().public_key())) for _ in range(2)]
+    store.add(keys, now)
+    assert run(database_conf, "retire", "vp-agent/vp1", "--but-newest") == 1
+    assert "make one more with `vp-manage credentials create`" in capsys.readouterr().out
+    assert sorted(store.in_use()) == sorted(keys)
+
+
+def started(conf: cfg.ConfigOpts, fail_at: str, *argv: str) -> subprocess.Popen[bytes]:
+    """`vp-manage credentials create` in a process of its own."""
+    program = Path(sys.executable).with_name("vp-manage")
+    files = (f"--config-file={file}" for file in conf.config_file)
+    environment = os.environ | {"PYTHONWARNINGS": "ignore", failpoints.VARIABLE: fail_at}
+    return subprocess.Popen(
+        [program, *files, "credentials", "create", BROKER, *argv], env=environment
+    )
+
+
+@pytest.mark.parametrize("killed", ["before-keys-registered", "after-keys-registered"])
+def test_after_a_death_in_the_middle_the_same_command_heals(
+    database_conf: cfg.ConfigOpts, tmp_path: Path, killed: str
+) -> None:
+    folder, hosts = tmp_path / "made", ("--host=vp1", "--controller=ctl1")
+    dying = started(database_conf, killed, f"--directory={folder}", *hosts)
+    assert dying.wait(60) == failpoints.EXIT_STATUS
+    assert not (folder / "rabbitmq.json").exists(), "nobody shall import half of it"
+    assert create(database_conf, folder, *hosts) == 0
+    store = BusKeyStore(database_conf)
+    assert run(database_conf, "retire", "vp-agent/vp1", "--but-newest") in (0, 1)
+    [registered] = [text for sender, text in store.in_use() if sender == VP1]
+    private = read_private_key(folder / "vp1" / "keys" / "vp-agent.pem")
+    assert registered == public_text(private.public_key())
+    assert {path.name for path in folder.iterdir()} == {"vp1", "ctl1", "rabbitmq.json"}
+
+
+def test_of_two_at_once_in_one_directory_one_is_refused(
+    database_conf: cfg.ConfigOpts, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "made"
+    folder.mkdir()
+    held = os.open(folder, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    assert create(database_conf, folder, "--host=vp1") == 1
+    assert "another `vp-manage credentials create` writes to" in capsys.readouterr().out
+    os.close(held)
+    assert create(database_conf, folder, "--host=vp1") == 0
+
+
+def test_two_at_once_register_all_their_keys(database_conf: cfg.ConfigOpts, tmp_path: Path) -> None:
+    names = [f"ctl{number}" for number in range(2)]
+    running = [
+        started(database_conf, "", f"--directory={tmp_path / name}", f"--controller={name}")
+        for name in names
+    ]
+    assert [one.wait(60) for one in running] == [0, 0]
+    trusted = [read_trusted(tmp_path / name / name / "keys" / "trusted") for name in names]
+    assert max(map(len, trusted)) == 6, "who came last names the keys of both"
+    assert len(BusKeyStore(database_conf).in_use()) == 6
+
+
+def test_a_directory_of_others_is_not_emptied(
+    database_conf: cfg.ConfigOpts, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "file").touch()
+    assert create(database_conf, tmp_path / "theirs", "--host=vp1") == 1
+    assert "is not empty" in capsys.readouterr().out
+    assert (tmp_path / "theirs" / "file").exists()
 
 
 def test_keys_are_listed(
@@ -184,6 +274,35 @@ def test_a_host_that_is_forgotten_is_no_longer_believed(
     assert VP1 not in dict(BusKeyStore(database_conf).in_use())
 
 
+def test_a_host_that_never_reported_is_forgotten_too(
+    made: Path, database_conf: cfg.ConfigOpts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [f"--config-file={file}" for file in database_conf.config_file]
+    assert manage.main([*files, "host", "forget", "vp1"]) == 0
+    assert VP1 not in dict(BusKeyStore(database_conf).in_use())
+    assert "rabbitmqctl delete_user nova-vp.vp-agent.vp1" in capsys.readouterr().out
+    assert manage.main([*files, "host", "forget", "vp1"]) == 1
+    assert "vp1 is not a known host" in capsys.readouterr().out
+
+
+def test_the_only_key_is_not_retired_by_a_rotation(
+    made: Path, database_conf: cfg.ConfigOpts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(database_conf, "retire", "vp-agent/vp1", "--but-newest") == 1
+    assert "has one key in use" in capsys.readouterr().out
+    assert VP1 in dict(BusKeyStore(database_conf).in_use())
+
+
+def test_a_folder_that_cannot_be_written_is_named(
+    database_conf: cfg.ConfigOpts, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    assert create(database_conf, tmp_path / "file" / "made", "--host=vp1") == 1
+    told = capsys.readouterr().out
+    assert f"{tmp_path}/file/made cannot be written" in told
+    assert "give the same command again" in told
+
+
 class HandClock:
     now_s = 0.0
 
@@ -201,6 +320,31 @@ def test_a_listener_follows_the_database(database_conf: cfg.ConfigOpts) -> None:
     store.retire(VP1, datetime.now(UTC))
     clock.now_s += READ_EVERY_S
     assert not ring.of(VP1)
+
+
+class HangingStore:
+    """Answers once, then only when it is told to."""
+
+    def __init__(self) -> None:
+        self.goes_on = threading.Event()
+        self.goes_on.set()
+        self.keys = [(VP1, public_text(new_private_key().public_key()))]
+
+    def in_use(self) -> list[tuple[Sender, str]]:
+        assert self.goes_on.wait(30)
+        return self.keys
+
+
+def test_while_the_database_hangs_a_listener_believes_whom_it_knew() -> None:
+    store, clock = HangingStore(), HandClock()
+    ring = StoredKeys(store, clock)  # type: ignore[arg-type]
+    assert len(ring.of(VP1)) == 1
+    store.goes_on.clear()
+    store.keys = []
+    clock.now_s += READ_EVERY_S
+    assert len(ring.of(VP1)) == 1
+    store.goes_on.set()
+    wait_until(lambda: not ring.of(VP1), "the keys to be read again")
 
 
 def test_without_its_database_a_listener_believes_whom_it_knew(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import oslo_messaging
 import pytest
 from oslo_config import cfg
 
@@ -17,6 +16,7 @@ from nova_vp import rpcapi, rpcserver, wire
 from nova_vp.core.types.decision import Decision, Migrant, Role
 from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.policy import Mode
+from nova_vp.message_filter import may_refuse
 from tests import identities
 from tests.decisions import a_decision, a_detection, a_view, an_escalation, facts, uuid_of
 from tests.messages import NothingToSay
@@ -52,7 +52,7 @@ class Ledger:
         self.is_broken = False
         self.is_picky = False
 
-    @oslo_messaging.expected_exceptions(wire.BadMessage, OSError)  # type: ignore[untyped-decorator]
+    @may_refuse(wire.BadMessage, OSError)
     def escalate(self, context: Any, text: str) -> None:
         if self.is_broken:
             raise OSError("no database")

@@ -79,6 +79,8 @@ def run_to_end(
         {"status": Status.REQUESTING},
         {"status": Status.REQUESTING, "requested_at": asked_at},
     )
+    if status is not Status.REQUESTING:
+        found = ledger.save(found, {"status": Status.MIGRATING}, {"status": Status.MIGRATING})
     ledger.save(found, {"status": status}, {"status": status, "ended_at": asked_at})
 
 

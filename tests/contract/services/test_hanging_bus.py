@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""vp-api beside a RabbitMQ that is stopped in the middle of its work."""
+"""vp-api, and others that send, beside a RabbitMQ that is stopped in the middle of its work."""
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
+import oslo_messaging
 import pytest
 import requests
 
 from nova_vp import conf as options
 from nova_vp import rpcapi, rpcserver, wire
+from nova_vp.bounded_sends import SEND_TIMEOUT_S
 from nova_vp.service.broker_probe import BrokerProbe, brokers
 from tests import identities
 from tests.freezing import frozen
@@ -67,6 +70,13 @@ def tell(url):
     return requests.patch(f"{url}/v1/hosts/lab-1", json=order, timeout=DEADLINE_S)
 
 
+def is_sent(send):
+    with suppress(oslo_messaging.MessagingException):
+        send()
+        return True
+    return False
+
+
 def statuses(answers):
     return {answer.status_code for answer in answers}
 
@@ -84,3 +94,26 @@ def test_who_tells_a_host_something_is_refused_while_the_bus_hangs(url, clients,
         assert answers[0].json()["errors"][0]["code"] == "nova-vp.bus-unavailable"
         assert requests.get(f"{url}/v1/hosts", timeout=DEADLINE_S).status_code == 200
     wait_until(lambda: statuses(told(clients, url)) == {200}, "service as before")
+
+
+def test_who_sends_gives_up_soon_while_the_bus_hangs(rabbitmq, clients):
+    conf = configuration()
+    options.register_all(conf)
+    conf.set_override("transport_url", rabbitmq.url, "bus")
+    bus = identities.agent_bus(conf)
+
+    def send():
+        rpcapi.DigestAPI(bus).digest("{}")
+
+    wait_until(lambda: is_sent(send), "a first message to be sent")
+    with frozen(rabbitmq.pid):
+        for sending in [clients.submit(send) for _ in range(CLIENTS)]:
+            with pytest.raises(
+                oslo_messaging.MessageDeliveryFailure, match="the message bus hangs"
+            ):
+                sending.result(2 * SEND_TIMEOUT_S)
+        assert bus.identity.sends.is_hanging
+        with pytest.raises(oslo_messaging.MessageDeliveryFailure, match=r"hangs$"):
+            send()
+    wait_until(lambda: is_sent(send), "messages to be sent again")
+    assert not bus.identity.sends.is_hanging

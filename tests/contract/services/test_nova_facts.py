@@ -2,7 +2,7 @@
 """Nova's facts, from its API by the real novaclient over the real bus to an agent's folder."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,9 @@ from vp_agent.loop.state import StateFolder
 from vp_agent.loop.told_facts import ToldFacts
 from vp_scheduler.escalation import session
 from vp_scheduler.escalation.nova_client import NovaClient
-from vp_scheduler.ingest.nova_facts import REPEAT_S, BusAgents, FactsSync, open_facts
+from vp_scheduler.ingest.bus_agents import BusAgents
+from vp_scheduler.ingest.nova_facts import FORGET_S, REPEAT_S, FactsSync, open_facts
+from vp_scheduler.ingest.report_queue import MAX_HOSTS
 
 # oslo.messaging leaves its sockets to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -88,11 +90,14 @@ class Agents:
     def __init__(self) -> None:
         self.told: dict[str, tuple[float, HostFacts]] = {}
         self.fault: Exception | None = None
+        self.on_told: Callable[[], None] | None = None
 
     def tell_facts(self, host: str, text: str) -> None:
         if self.fault:
             raise self.fault
         self.told[host] = read_facts(text)
+        if self.on_told:
+            self.on_told()
 
 
 class Syncing:
@@ -106,11 +111,18 @@ class Syncing:
             nova, self.agents, 60.0, lambda: self.now_s, wall_clock=lambda: self.now_s
         )
 
-    def hear(self, read_at: float = 0.0, checksum: str = "", *projects: str) -> None:
-        report = a_report("vp1")
-        report["vps"] = [{"project_id": one} for one in projects or ("p1",)]
-        report["facts"] = {"read_at": read_at, "checksum": checksum}
-        self.sync.heard(report)
+    def hear(
+        self,
+        read_at: float = 0.0,
+        checksum: str = "",
+        *projects: str,
+        host: str = "vp1",
+        is_empty: bool = False,
+    ) -> None:
+        of_servers = () if is_empty else projects or ("p1",)
+        vps = [{"project_id": one} for one in of_servers]
+        facts = {"read_at": read_at, "checksum": checksum}
+        self.sync.heard({"host": host, "vps": vps, "facts": facts})
 
     def told(self) -> tuple[float, HostFacts] | None:
         self.sync.tell()
@@ -149,6 +161,45 @@ def test_changes_are_told_at_the_next_reading_and_the_same_again_in_an_hour(
     syncing.hear(NOW_S, told[1].checksum)
     syncing.sync.read()
     assert syncing.told() == (NOW_S + REPEAT_S, told[1])
+
+
+def test_a_host_without_servers_is_told_its_aggregates(syncing: Syncing, world: World) -> None:
+    world.nova.aggregates[0]["hosts"] = ["vp1", "vp3"]
+    syncing.hear()
+    syncing.hear(host="vp3", is_empty=True)
+    syncing.sync.read()
+    syncing.sync.tell()
+    assert syncing.agents.told["vp3"] == (NOW_S, HostFacts(("fast",)))
+
+
+def test_a_host_that_no_longer_reports_here_is_told_nothing(syncing: Syncing, world: World) -> None:
+    syncing.hear()
+    syncing.sync.read()
+    assert syncing.told() == (NOW_S, FACTS)
+    syncing.now_s += FORGET_S + 1
+    syncing.hear(host="vp2")
+    syncing.sync.read()
+    assert syncing.told() is None
+    assert "vp2" in syncing.agents.told
+
+
+def test_a_host_that_speaks_while_it_is_told_is_told_again(syncing: Syncing) -> None:
+    """What it says may be older than what it was told."""
+    syncing.hear()
+    syncing.sync.read()
+    syncing.agents.on_told = syncing.hear
+    assert syncing.told() == (NOW_S, FACTS)
+    syncing.agents.on_told = None
+    assert syncing.told() == (NOW_S, FACTS)
+    assert syncing.told() is None
+
+
+def test_of_more_hosts_than_a_cloud_has_the_first_ones_are_kept(syncing: Syncing) -> None:
+    for number in range(MAX_HOSTS):
+        syncing.hear(NOW_S, NO_FACTS.checksum, host=f"host-{number}")
+    syncing.hear()
+    syncing.sync.read()
+    assert syncing.told() is None
 
 
 def test_a_host_with_servers_of_a_project_that_cannot_be_read_keeps_what_it_has(

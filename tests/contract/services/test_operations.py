@@ -33,6 +33,7 @@ from nova_vp.db.report_store import ReportStore
 from nova_vp.signing import senders
 from tests import identities
 from tests.connections import end_connections
+from tests.freezing import frozen
 from tests.messages import report_text
 from tests.rabbitmq import RabbitMQ, free_port
 from tests.waiting import wait_until
@@ -338,6 +339,12 @@ def test_health_warns_while_the_broker_is_away(scheduler: Scheduler, rabbitmq: R
     scheduler.wait(lambda: health(port)["status"] == "pass", "it to be well again")
 
 
+def test_health_answers_while_the_broker_hangs(scheduler: Scheduler, rabbitmq: RabbitMQ) -> None:
+    with frozen(rabbitmq.pid):
+        assert [get(scheduler.port, "/health")[0] for _ in range(3)] == [200] * 3
+    scheduler.wait(lambda: health(scheduler.port)["status"] == "pass", "it to be well")
+
+
 def test_a_stop_loses_no_report(
     scheduler: Scheduler,
     store: ReportStore,
@@ -362,3 +369,15 @@ def test_a_stop_loses_no_report(
         after.wait(lambda: stored() == BURST, "all reports")
     finally:
         after.close()
+
+
+def test_a_stop_ends_while_the_broker_hangs(
+    store: ReportStore, folder: Path, rabbitmq: RabbitMQ
+) -> None:
+    running = Scheduler(folder, rabbitmq)
+    try:
+        with frozen(rabbitmq.pid):
+            running.tell(signal.SIGTERM)
+            assert running.ended() == 0
+    finally:
+        running.close()

@@ -44,6 +44,31 @@ def test_ready(
     assert [result for result, _ in told.values()] == [OK, WARNING if is_small else OK, OK, OK, OK]
 
 
+def test_the_account_is_the_one_of_vp_scheduler(
+    synced_url: str,
+    rabbitmq: RabbitMQ,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Its file lies beside nova-vp.conf, which names no broker."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    folder = tmp_path / ".nova-vp"
+    folder.mkdir()
+    (folder / "nova-vp.conf").write_text(
+        f"[database]\nconnection = {synced_url}\n[bus]\nkeys_directory = {keys_directory()}\n"
+    )
+    account = folder / "vp-scheduler.conf"
+    account.write_text(f"[bus]\ntransport_url = {rabbitmq.url}\n")
+    _, told = check(capsys)
+    assert told["Message bus"][0] == OK
+    account.write_text(f"[bus]\ntransport_url = {rabbitmq.url_of('test:wrong')}\n")
+    _, told = check(capsys)
+    assert told["Message bus"][0] == FAILURE
+    assert "ACCESS_REFUSED" in told["Message bus"][1]
+    assert "import rabbitmq.json" in told["Message bus"][1]
+
+
 def test_a_database_without_our_tables(
     database_url: str, rabbitmq: RabbitMQ, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,6 +14,7 @@ from oslo_config import cfg
 from nova_vp import conf as options
 from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.topology import LlcDomain, Topology
+from nova_vp.signing.keyring import new_private_key, private_text
 from vp_agent.checks import host, prerequisites, settings
 from vp_agent.checks.finding import Finding, Level, looked
 from vp_agent.cli import check
@@ -291,6 +292,24 @@ def test_folders_that_can_be_made_and_one_that_cannot(configured, tmp_path):
     found = list(prerequisites.folders(conf))
     assert levels(found) == [OK, FAILURE]
     assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize(
+    ("trusted", "told"),
+    [(None, "no public keys in"), ("", "no public keys in"), ("vp-api/ctl1 x\n", "line 1: 'x'")],
+)
+def test_keys_that_cannot_be_used_are_told_with_their_mend(configured, tmp_path, trusted, told):
+    conf = configured(f"[bus]\nkeys_directory = {tmp_path}\n")
+    key = tmp_path / "vp-agent.pem"
+    key.write_bytes(private_text(new_private_key()))
+    key.chmod(0o600)
+    if trusted is not None:
+        (tmp_path / "trusted").write_text(trusted)
+    [found] = prerequisites.keys(conf)
+    assert found.level is WARNING
+    assert told in found.told
+    assert found.told.count("(") == found.told.count(")")
+    assert found.mend.startswith("write what `vp-manage credentials trusted` prints there;")
 
 
 def test_an_agent_that_runs_hangs_or_does_not(tmp_path):

@@ -10,6 +10,7 @@ import promql_parser
 import pytest
 
 from nova_vp.core.types.action import Outcome, Result
+from nova_vp.core.types.cpu_time import CpuUse
 from tests.decisions import a_decision, a_detection, a_node, a_view, an_action, facts, uuid_of
 from tests.promql import DASHBOARD, alerts, parts, queries, selectors
 from tests.unit.ops import test_agent_metrics as agent
@@ -33,8 +34,8 @@ Exported = dict[str, dict[str, set[str]]]
 def exported() -> Exported:
     settled = Outcome(an_action("a1", guest_uuid=uuid_of(1)), Result.MENDED, 10.0)
     useless = Outcome(an_action("a2", guest_uuid=uuid_of(1)), Result.INEFFECTIVE, 10.0)
-    view = a_view(1, detection=a_detection(), history=(settled, useless))
-    decision = a_decision(view, nodes=(a_node(limit_misses_per_s=2e6),))
+    view = a_view(1, detection=a_detection(), history=(settled, useless), cpu_use=CpuUse(9.0, 1))
+    decision = a_decision(view, nodes=(a_node(limit_misses_per_s=2e6),), steal_ratio=0.0)
     tally, lookout = Tally(), StatsPoller(scheduler.Books())
     tally.decided(decision, ())
     tally.ticked(0.1, is_done=True)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a vp-scheduler's /metrics and /health say, of a service without bus and database."""
 
+import threading
 import time
 from datetime import UTC, datetime, timedelta
 
@@ -14,7 +15,7 @@ from tests.unit.scheduler.test_service import MemoryStore, a_new_report
 from tests.waiting import wait_until
 from vp_scheduler import metrics
 from vp_scheduler.ingest.meters import MeteredStore, Meters
-from vp_scheduler.ingest.stats_poller import StatsPoller
+from vp_scheduler.ingest.stats_poller import HANGS_AFTER_S, StatsPoller
 from vp_scheduler.metrics import Sources, registry_of
 
 SURVEY = Stats(
@@ -132,13 +133,26 @@ def test_a_database_that_goes_is_seen_and_what_it_said_last_stays(lookout, books
     assert shown(lookout).get_sample_value("nova_vp_scheduler_database_up") == 1
 
 
-def test_a_database_that_hangs_is_not_well(books):
-    now_s = [0.0]
-    lookout = StatsPoller(books, clock=lambda: now_s[0])
+def test_a_database_that_hangs_is_not_well_while_it_does():
+    now_s, is_asked, goes_on = [0.0], threading.Event(), threading.Event()
+
+    class Hanging:
+        def survey(self, now):
+            is_asked.set()
+            assert goes_on.wait(10)
+            return SURVEY
+
+    lookout = StatsPoller(Hanging(), clock=lambda: now_s[0])
     assert lookout.is_database_well()
-    lookout.look()
-    now_s[0] = 61.0
+    looking = threading.Thread(target=lookout.look)
+    looking.start()
+    assert is_asked.wait(10)
+    assert lookout.is_database_well()
+    now_s[0] = HANGS_AFTER_S
     assert not lookout.is_database_well()
+    goes_on.set()
+    looking.join()
+    assert lookout.is_database_well()
 
 
 def test_it_looks_again_and_again(books):

@@ -3,6 +3,8 @@
 
 import base64
 import json
+import tracemalloc
+import zlib
 from collections.abc import Callable
 
 import pytest
@@ -56,15 +58,24 @@ class World:
     def call(self, sender: Sender = API, to: str = "vp_agent.vp1") -> Sealed:
         return self.signer(sender).seal(to, "set_mode", MODE)
 
+    def sign(self, signed: bytes) -> tuple[str, str]:
+        """As `Sealed` has it, whatever it is."""
+        signature = self.private[API].sign(signed)
+        return base64.b64encode(signed).decode(), base64.b64encode(signature).decode()
+
 
 @pytest.fixture
 def world() -> World:
     return World()
 
 
-def refused(world: World, sender: object, text: object, signature: object, because: str) -> None:
+def refused(world: World, sender: object, packed: object, signature: object, because: str) -> None:
     with pytest.raises(Refused, match=because):
-        world.agent.open(sender, text, signature, AGENT)
+        world.agent.open(sender, packed, signature, AGENT)
+
+
+def unpacked(packed: str) -> str:
+    return zlib.decompress(base64.b64decode(packed)).decode()
 
 
 ADDRESS = f"vp-api.ctl1.{'0' * 32}"
@@ -82,19 +93,22 @@ def test_what_was_signed_arrives(world: World) -> None:
 def test_somebody_else_signs_in_its_name(world: World) -> None:
     sealed = world.call()
     for thief in (VP1, VP2):
-        forged = base64.b64encode(world.private[thief].sign(sealed.text.encode())).decode()
+        forged = base64.b64encode(
+            world.private[thief].sign(base64.b64decode(sealed.packed))
+        ).decode()
         for claimed in (str(API), str(thief)):
             because = "fits none of its keys" if claimed == str(API) else "a call of vp-api/ctl1"
-            refused(world, claimed, sealed.text, forged, because)
+            refused(world, claimed, sealed.packed, forged, because)
 
 
 @pytest.mark.parametrize("signature", [None, "", "x", 7, "A" * 88, "é"])
 def test_what_is_no_signature(world: World, signature: object) -> None:
-    refused(world, str(API), world.call().text, signature, "signature")
+    refused(world, str(API), world.call().packed, signature, "signature")
 
 
 def test_every_word_of_it_is_signed(world: World) -> None:
-    _, text, signature = world.call()
+    _, packed, signature = world.call()
+    text = unpacked(packed)
     for before, after in (
         ("enforce", "observe"),
         ('"set_mode"', '"set_orders"'),
@@ -103,7 +117,8 @@ def test_every_word_of_it_is_signed(world: World) -> None:
         ('"answer_to":""', f'"answer_to":"{ADDRESS}"'),
     ):
         assert before in text
-        refused(world, str(API), text.replace(before, after), signature, "fits none of its keys")
+        bent, _ = world.sign(zlib.compress(text.replace(before, after).encode()))
+        refused(world, str(API), bent, signature, "fits none of its keys")
 
 
 def test_for_another_recipient(world: World) -> None:
@@ -238,27 +253,58 @@ def without(key: str) -> Callable[[dict[str, object]], object]:
     ],
 )
 def test_what_is_no_call(world: World, bend: Callable[[dict[str, object]], object]) -> None:
-    text = json.dumps(bend(json.loads(world.call().text)))
-    signature = base64.b64encode(world.private[API].sign(text.encode())).decode()
-    refused(world, str(API), text, signature, "not a call")
+    text = json.dumps(bend(json.loads(unpacked(world.call().packed))))
+    refused(world, str(API), *world.sign(zlib.compress(text.encode())), "not a call")
 
 
 @pytest.mark.parametrize(
-    "text", [None, 7, b"{}", "é", "x" * (envelope.MOST_BYTES + 1), "{", "[" * 9999]
+    "packed", [None, 7, b"{}", "é", "x" * (envelope.MOST_BYTES + 1), "{", "[" * 9999]
 )
-def test_what_is_no_text(world: World, text: object) -> None:
-    refused(world, str(API), text, "A" * 88, "not a|signature")
+def test_what_is_not_packed(world: World, packed: object) -> None:
+    refused(world, str(API), packed, "A" * 88, "not a|not Base64|signature")
+
+
+@pytest.mark.parametrize(
+    "signed",
+    [
+        b"",
+        b"{}",
+        zlib.compress(b"{}")[:-1],
+        zlib.compress(b"{}") + b"{}",
+        zlib.compress("é".encode()),
+        zlib.compress(b"[" * 9999),
+        zlib.compress(b"x" * (envelope.MOST_BYTES + 1)),
+        zlib.compress(b"x" * (1 << 26), 9),
+    ],
+    ids=len,
+)
+def test_what_is_no_text_though_it_was_signed(world: World, signed: bytes) -> None:
+    packed, signature = world.sign(signed)
+    tracemalloc.start()
+    refused(world, str(API), packed, signature, "not a|not one")
+    _, most_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most_bytes < 4 * envelope.MOST_BYTES
 
 
 @pytest.mark.parametrize("sender", [None, 7, "", "root/vp1", "vp-api/" + "x" * 999])
 def test_a_sender_that_is_none(world: World, sender: object) -> None:
-    _, text, signature = world.call()
-    refused(world, sender, text, signature, "not a call")
+    _, packed, signature = world.call()
+    refused(world, sender, packed, signature, "not a call")
 
 
-@pytest.mark.parametrize("name", ["", "vp1", "vp-agent", "vp-agent/", "root/vp1", "vp-agent/a b"])
-def test_names_of_nobody(name: str) -> None:
-    with pytest.raises(ValueError, match="names no sender: give one of vp-agent/HOST"):
+@pytest.mark.parametrize(
+    ("name", "because"),
+    [
+        *(
+            (name, "names no sender: give one of vp-agent/HOST")
+            for name in ("", "vp1", "vp-agent", "root/vp1")
+        ),
+        *((name, "is no host name: give letters") for name in ("vp-agent/", "vp-agent/a b")),
+    ],
+)
+def test_names_of_nobody(name: str, because: str) -> None:
+    with pytest.raises(ValueError, match=because):
         sender_of(name)
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files of keys: what is read, what is refused with words, and what happens when they change."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ from nova_vp.signing.keyring import (
 )
 from nova_vp.signing.senders import Process, Sender
 
+NOBODY = 65534
 CTL, VP1 = Sender(Process.SCHEDULER, "ctl1"), Sender(Process.AGENT, "vp1")
 
 
@@ -67,6 +69,21 @@ def test_private_keys_that_cannot_be_used(tmp_path: Path) -> None:
         read_private_key(path)
 
 
+def test_a_private_key_of_somebody_else(tmp_path: Path) -> None:
+    path = tmp_path / "vp-agent.pem"
+    path.write_bytes(private_text(new_private_key()))
+    path.chmod(0)
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(NOBODY)  # To root no file is closed.
+    try:
+        with pytest.raises(BadKey, match="may not be read") as raised:
+            read_private_key(path)
+    finally:
+        os.seteuid(user)
+    assert raised.value.mend.startswith("give the file to this program's user")
+
+
 def test_trusted_keys_are_read_again_when_the_file_changes(tmp_path: Path) -> None:
     path = tmp_path / TRUSTED
     path.write_text(trusted_lines([(CTL, a_key())]))
@@ -83,12 +100,30 @@ def test_trusted_keys_are_read_again_when_the_file_changes(tmp_path: Path) -> No
     assert not ring.of(CTL)
 
 
+def test_a_file_that_became_bad_is_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / TRUSTED
+    path.write_text(trusted_lines([(CTL, a_key())]))
+    ring = FileKeys(path, Clock())
+    path.write_text("half a li")
+    for _ in range(3):
+        assert len(ring.of(CTL)) == 1
+    [told] = caplog.messages
+    assert "line 1" in told
+    assert "keys that were read before hold" in told
+    path.write_text("")
+    ring.of(CTL)
+    assert len(caplog.messages) == 2
+
+
 @pytest.mark.parametrize("line", ["vp-scheduler/ctl1", "vp-scheduler/ctl1 AAAA", "root/x AAAA"])
 def test_a_line_that_is_wrong_is_named(tmp_path: Path, line: str) -> None:
     path = tmp_path / TRUSTED
     path.write_text(f"# a remark\n\n{line}\n")
-    with pytest.raises(BadKey, match="line 3"):
+    with pytest.raises(BadKey, match="line 3") as raised:
         FileKeys(path)
+    assert "write what `vp-manage credentials trusted` prints there" in str(raised.value)
 
 
 def test_a_host_that_is_no_longer_told_of_has_no_key() -> None:

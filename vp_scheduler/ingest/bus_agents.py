@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Agents on the bus, as ingest tells them of orders and facts without waiting for them."""
+
+from functools import cached_property
+
+from nova_vp import rpcapi
+from nova_vp.signing.identity import Identity
+
+
+class BusAgents:
+    """Connects when first used, on the thread that uses it. One for each thread.
+
+    All raise oslo.messaging's exceptions."""
+
+    def __init__(self, identity: Identity) -> None:
+        self._identity = identity
+
+    def tell_orders(self, host: str, text: str) -> None:
+        self._api.tell_orders(host, text)
+
+    def tell_facts(self, host: str, text: str) -> None:
+        self._api.tell_facts(host, text)
+
+    @cached_property
+    def _api(self) -> rpcapi.AgentAPI:
+        return rpcapi.AgentAPI(rpcapi.Bus(self._identity))
