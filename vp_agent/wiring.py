@@ -175,6 +175,7 @@ def limits(conf: cfg.ConfigOpts, state: StateFolder | None) -> Limits:
         node_misses_per_s=agent.node_limit_misses_per_s or found.node_misses_per_s,
         link_misses_per_s=agent.link_limit_misses_per_s or found.link_misses_per_s,
         remote_penalty_ratio=agent.remote_penalty_ratio or found.remote_penalty_ratio,
+        curves=found.curves,
     )
 
 

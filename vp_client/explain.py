@@ -105,6 +105,7 @@ def _known(vp: Told) -> Told:
         "state": before["state"] and before["state"]["number"],
         "since": before["since"] or "",
         "sensitivity": tuple(vp["sensitivity"]),
+        "cpu_use": before.get("cpu_use") or {},
         "is_hurt": before["hurt_by_neighbour"],
         "unmanaged": unmanaged["detail"] or unmanaged["reason"],
     }

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from nova_vp.cli.labels import POINTS, small
+from nova_vp.cli.labels import cpu_use as wanted_cpu
 from nova_vp.core.types.sample import State
 
 Told = Mapping[str, Any]
@@ -122,6 +123,14 @@ def number(value: float) -> str:
 
 def numbers(values: Told | None) -> str:
     return wrap(_numbers(values)) if values else "none"
+
+
+def cpu_use(ratios: Told | None) -> str:
+    return wrap(wanted_cpu(ratios)) if ratios else UNKNOWN
+
+
+def steal(ratio: float | None) -> str:
+    return UNKNOWN if ratio is None else percent(ratio)
 
 
 def _numbers(values: Told) -> str:

@@ -22,6 +22,7 @@ FIELDS: list[columns.Field] = [
     ("is_stale", formatters.yes_no),
     ("cells", formatters.cells),
     ("nodes", formatters.nodes),
+    ("steal_ratio", formatters.steal),
     ("contention", formatters.contention),
     ("unmanaged_suspects", formatters.unmanaged_suspects),
     ("vps_count", str),

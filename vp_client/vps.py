@@ -41,6 +41,7 @@ FIELDS: list[columns.Field] = [
     ("hurt_by_neighbour", formatters.yes_no),
     ("interference", formatters.interference),
     ("metrics", formatters.numbers),
+    ("cpu_use", formatters.cpu_use),
     ("last_known", formatters.last_known),
     ("actions", formatters.actions),
     ("proposals", formatters.proposals),

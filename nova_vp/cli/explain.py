@@ -51,6 +51,8 @@ class Case:
     is_stale: bool = False
     """All else is what held when its host was last heard."""
     metrics: Mapping[str, float] = field(default_factory=dict)
+    cpu_use: Mapping[str, float] = field(default_factory=dict)
+    """By name, as a report has it; empty: unknown."""
     state: int | None = None
     since: str = ""
     incomplete: str = ""
@@ -111,7 +113,12 @@ def _section(label: str, sentences: Iterator[str]) -> str:
 
 
 def _measured(case: Case) -> Iterator[str]:
-    metrics = case.metrics
+    yield from _rates(case.metrics)
+    if case.cpu_use:
+        yield f"CPU time that it wants: {labels.cpu_use(case.cpu_use)}."
+
+
+def _rates(metrics: Mapping[str, float]) -> Iterator[str]:
     if not metrics:
         yield "There is no current measurement."
         return

@@ -124,6 +124,20 @@ def refusal(rung: str, why: str) -> str:
     return f"{RUNGS.get(rung, rung)}: {REJECTIONS.get(why, why)}"
 
 
+_CPU_USES = {
+    "waiting_ratio": "waiting for a CPU",
+    "throttled_ratio_ours": "throttled by a cap of nova-vp",
+    "throttled_ratio_nova": "throttled by the quota of its flavor",
+}
+
+
+def cpu_use(ratios: Mapping[str, float], at_least: float = 0.0) -> str:
+    """Shares of the CPU time that a server wants; smaller ones are left out."""
+    return ", ".join(
+        f"{ratios[name]:.0%} {text}" for name, text in _CPU_USES.items() if ratios[name] >= at_least
+    )
+
+
 def small(value: float) -> str:
     """Three digits, and no power of ten: what is next to nothing is 0."""
     if abs(value) >= 999.5:

@@ -39,7 +39,7 @@ from nova_vp.wire.fingerprints import (
 from nova_vp.wire.host_keys import HOST_KEYS, HOST_KEYS_SCHEMA, MAX_HOST_KEYS
 from nova_vp.wire.overrides import MAX_ORDERS_BYTES, ORDERS, ORDERS_SCHEMA
 from nova_vp.wire.profiles import MAX_LEARNED, MAX_PROFILES_BYTES, PROFILES, PROFILES_SCHEMA
-from nova_vp.wire.report import MAX_REPORT_BYTES, REPORT_SCHEMA, REPORT_TOPIC
+from nova_vp.wire.report import CPU_RATIOS, MAX_REPORT_BYTES, REPORT_SCHEMA, REPORT_TOPIC
 from nova_vp.wire.schema_types import (
     MAX_PRIORITY,
     MAX_SERVERS,
@@ -52,7 +52,6 @@ from nova_vp.wire.schema_types import (
 )
 from nova_vp.wire.version import MessageVersion, version_of
 
-EXCHANGE = "nova_vp"
 AGENT_TOPIC = "vp_agent"
 ANSWER_TOPIC = "vp_answer"
 
@@ -60,12 +59,12 @@ __all__ = [
     "AGENT_BUSY",
     "AGENT_TOPIC",
     "ANSWER_TOPIC",
+    "CPU_RATIOS",
     "DIGEST_BYTES",
     "DIGEST_SCHEMA",
     "DIGEST_TOPIC",
     "ESCALATION_SCHEMA",
     "ESCALATION_TOPIC",
-    "EXCHANGE",
     "EXPIRE_S",
     "FACTS",
     "FACTS_SCHEMA",

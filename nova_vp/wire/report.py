@@ -21,6 +21,8 @@ from nova_vp.wire.schema_types import (
 from nova_vp.wire.validation import nullable
 
 REPORT_TOPIC = "vp_report"
+CPU_RATIOS = ("waiting_ratio", "throttled_ratio_ours", "throttled_ratio_nova")
+"""What is told of a server's CPU time: see `nova_vp.core.types.cpu_time.CpuUse`."""
 MAX_REPORT_BYTES = 1024 * 1024
 
 _CHANGE = object_of(
@@ -51,6 +53,8 @@ _ACTION = object_of(
         "settled_at": nullable(NUMBER),
     },
 )
+
+_CPU_USE = object_of(dict.fromkeys(CPU_RATIOS, NUMBER))
 
 _VP = object_of(
     {
@@ -105,6 +109,7 @@ _VP = object_of(
         "image": IMAGE,
         "memory_kib": COUNT,
         "ordered": ORDERED,
+        "cpu_use": nullable(_CPU_USE),
     },
 )
 
@@ -171,6 +176,7 @@ REPORT_SCHEMA = object_of(
         "knobs": list_of(TEXT, 16),
         "orders_version": COUNT,
         "facts": object_of({"read_at": NUMBER, "checksum": TEXT}),
+        "steal_ratio": nullable(NUMBER),
     },
 )
 """`at`, `since` and `until` are seconds since the Unix epoch by the host's clock, for people to
@@ -180,4 +186,5 @@ libvirt's name of the host, under which Placement knows it. `knobs`: what its ag
 `vps[].ordered`: what the agent was told to be ordered of it; absent: it was not told of it yet.
 `orders_version`: of the latest such message; absent: the agent takes none.
 `facts`: those of Nova that the agent was told last, and when Nova was asked for them (0: it was
-told none); absent: the agent takes none."""
+told none); absent: the agent takes none.
+`vps[].cpu_use`, `steal_ratio`: null or absent: unknown."""

@@ -21,7 +21,15 @@ SUMMARY = {
     *("server_id", "name", "project_id", "isolation"),
     *("is_stale", "state", "since", "hurt_by_neighbour"),
 }
-SHOWN = SUMMARY | {"group", "sensitivity", "unmanaged", "last_known", "actions", "orders"}
+SHOWN = SUMMARY | {
+    "group",
+    "sensitivity",
+    "unmanaged",
+    "last_known",
+    "cpu_use",
+    "actions",
+    "orders",
+}
 ACTION = {"at", "what", "result"}
 OPERATORS_WORDS = re.compile(
     r"\b(cpus?|llc|cells?|nodes?|mpki|misses|memory_factor|rise_per_s|suspects?|evidence|rejected)\b",

@@ -11,10 +11,12 @@ from dataclasses import replace
 
 import pytest
 
+from nova_vp import wire
 from nova_vp.core.types.action import Result
+from nova_vp.core.types.cpu_time import CpuTimes, HostCpuTimes
 from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.policy import Mode
-from tests.decisions import PROFILE
+from tests.decisions import PROFILE, facts
 from tests.host_subjects import an_applied
 from tests.policies import a_policy
 from tests.unit.agent_host import World, a_hurt_pair
@@ -27,6 +29,7 @@ from vp_agent.drivers.fake import FakeActuator, FakeGuests, FakeJournal
 from vp_agent.loop.control_socket import AlreadyRunning, NoAgent, Refused, RunFolder, Server, ask
 from vp_agent.loop.executor import Executor
 from vp_agent.loop.state import StateFolder
+from vp_agent.publish.report import report
 from vp_agent.wiring import by_knob
 
 FLOATING = a_policy(home_on_arrival="never")
@@ -528,3 +531,16 @@ def test_profiles_survive_a_restart(world):
     kept = world.agent.state.profiles[uuid]
     assert kept.state == known.state
     assert kept.l2_mpki == pytest.approx(known.l2_mpki, rel=0.05)
+
+
+def test_cpu_times_and_steal_that_drivers_read_are_reported(world):
+    server = world.boot(COMPUTE, cpu_times=CpuTimes(0, 0, 0, "1"))
+    world.start_agent()
+    world.host.host_cpu = HostCpuTimes(total_ticks=1000, steal_ticks=0)
+    world.tick()
+    world.host.change(server, cpu_times=CpuTimes(6 * 10**8, 2 * 10**8, 0, "1"))
+    world.host.host_cpu = HostCpuTimes(total_ticks=1200, steal_ticks=50)
+    decision = world.tick()
+    told = report(decision, facts(), wire.MessageVersion(1, 1))
+    assert told["vps"][0]["cpu_use"]["waiting_ratio"] == 0.25
+    assert told["steal_ratio"] == 0.25

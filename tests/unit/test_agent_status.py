@@ -86,6 +86,26 @@ def test_what_happens_to_the_hosts_memory_is_told():
     assert text.endswith("256 of 1024 MiB moved, ended early: no room on node 1")
 
 
+def test_who_waits_for_a_cpu_or_is_throttled_is_told():
+    much = {"waiting_ratio": 0.12, "throttled_ratio_ours": 0.0, "throttled_ratio_nova": 0.3}
+    little = dict.fromkeys(much, 0.04)
+    [vp] = told()["vps"]
+    vps = [
+        {**vp, "name": "patient", "cpu_use": much},
+        {**vp, "name": "swift", "cpu_use": little},
+        {**vp, "name": "unknown", "cpu_use": None},
+    ]
+    text = render(told(vps=vps, steal_ratio=0.07))
+    assert (
+        "CPU time that patient wants: 12% waiting for a CPU, 30% throttled by the quota of its "
+        "flavor\n"
+    ) in text + "\n"
+    assert "swift wants" not in text
+    assert "unknown wants" not in text
+    assert "the host of this host takes 7% of its CPU time (steal)" in text
+    assert "steal" not in render(told(steal_ratio=None))
+
+
 def test_an_escalation_names_the_server_and_what_hurts_it():
     one = {"id": "e-1", "victim": SERVER, "kind": "interconnect"}
     text = render(told(escalations=[one]))

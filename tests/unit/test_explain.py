@@ -48,6 +48,14 @@ def a_case(**about):
         ({"metrics": {**METRICS, "mpki": 1.9e-05}}, "Measured", "instructions (MPKI): 0. Share"),
         ({"metrics": METRICS}, "Measured", "misses per 1000 instructions (MPKI): 20.5."),
         ({"metrics": {**METRICS, "remote_ratio": 0.4}}, "Measured", "another NUMA node: 40%."),
+        (
+            {
+                "cpu_use": {"waiting_ratio": 0.126, "throttled_ratio_ours": 0.3}
+                | {"throttled_ratio_nova": 0.0}
+            },
+            "Measured",
+            "CPU time that it wants: 13% waiting for a CPU, 30% throttled by a cap of nova-vp",
+        ),
         ({}, "State", "Unknown."),
         ({"incomplete": "idle"}, "State", "Unknown: it is idle."),
         ({"incomplete": "new-code"}, "State", "Unknown: new-code."),

@@ -45,6 +45,7 @@ def case_of(report: Report, server: str) -> Case:
         reader=READER,
         seen_at=_time(report["at"]),
         metrics=vp["metrics"] or {},
+        cpu_use=vp.get("cpu_use") or {},
         state=vp["state"],
         since=_time(vp["since"]),
         incomplete=vp["incomplete"] or "",

@@ -11,6 +11,8 @@ from vp_agent.format import limits_line
 
 _COLUMNS = ("SERVER", "CPUS", "STATE", "MF", "MPKI", "DEGRADED", "NOTE")
 _WIDTHS = (24, 9, 5, 5, 7, 8, 36)
+WORTH_TELLING_RATIO = 0.05
+"""Of the CPU time that a server wants, or a host has."""
 _KNOBS = {
     Knob.PLACEMENT.value: "CPUs",
     Knob.CPU_CAP.value: "cap",
@@ -38,7 +40,9 @@ def render(report: Mapping[str, Any]) -> str:
 
 def footers(report: Mapping[str, Any]) -> Iterable[str]:
     """What there is to say besides each server's row, proposals apart."""
+    yield from _steal(report)
     yield from _hot_nodes(report)
+    yield from _cpu_uses(report)
     yield from _memory_moves(report)
     yield from _escalations(report)
 
@@ -58,6 +62,20 @@ def _hot_nodes(report: Mapping[str, Any]) -> Iterable[str]:
                 f"node {node['node']} is hot: {node['misses_per_s'] / 1e6:.1f} M misses/s, limit "
                 + ("not calibrated" if limit is None else f"{limit / 1e6:.1f} M")
             )
+
+
+def _steal(report: Mapping[str, Any]) -> Iterable[str]:
+    ratio = report.get("steal_ratio") or 0.0
+    if ratio >= WORTH_TELLING_RATIO:
+        yield f"the host of this host takes {ratio:.0%} of its CPU time (steal)"
+
+
+def _cpu_uses(report: Mapping[str, Any]) -> Iterable[str]:
+    """Of the servers for which it is much."""
+    for vp in report["vps"]:
+        use = vp.get("cpu_use") or {}
+        if max(use.values(), default=0.0) >= WORTH_TELLING_RATIO:
+            yield f"CPU time that {vp['name']} wants: {labels.cpu_use(use, WORTH_TELLING_RATIO)}"
 
 
 def _memory_moves(report: Mapping[str, Any]) -> Iterable[str]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
 
 from nova_vp.core.types.action import Outcome
+from nova_vp.core.types.cpu_time import HostCpuTimes
 from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.guest import Guest, MemoryMove
 from nova_vp.core.types.knob import Applied, Held, Knob, Value
@@ -63,6 +64,9 @@ class GuestsDriver(Protocol):
 
     def threads(self) -> tuple[VcpuThreads, ...]:
         """vCPU threads of the guests of the last `read`."""
+
+    def host_cpu(self) -> HostCpuTimes | None:
+        """Of all CPUs of this host now; None where the kernel does not say."""
 
     def close(self) -> None: ...
 

@@ -14,6 +14,7 @@ from typing import Protocol, cast
 from stevedore import DriverManager, ExtensionManager
 from stevedore.exception import NoMatches
 
+from nova_vp.core.types.cpu_time import HostCpuTimes
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.knob import (
     NO_LLC_LIMIT,
@@ -161,6 +162,9 @@ class PartitionedGuests:
 
     def threads(self) -> tuple[VcpuThreads, ...]:
         return self._guests.threads()
+
+    def host_cpu(self) -> HostCpuTimes | None:
+        return self._guests.host_cpu()
 
     def close(self) -> None:
         self._guests.close()

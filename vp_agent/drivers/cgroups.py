@@ -43,16 +43,44 @@ class Mount(NamedTuple):
 
 def cpu_group(tid: int) -> CpuGroup:
     """Raises ProcessLookupError, NoCpuGroup."""
-    try:
-        text = (PROC / str(tid) / "cgroup").read_text()
-    except FileNotFoundError as exc:
-        raise ProcessLookupError(f"no thread {tid}") from exc
+    text = _cgroup_text(tid, PROC)
     where = mount()
     path = _path_in(text, is_unified=where.is_unified)
-    if not _MADE_BY_LIBVIRT.fullmatch(os.path.basename(path)):
+    group = CpuGroup(os.path.join(where.target, _inside(path, where)), where.is_unified)
+    if not is_vcpus_own(group):
         raise NoCpuGroup(f"thread {tid} is in {path or 'no cgroup'}, which is not a vCPU's own")
-    inside = path.removeprefix(where.root.rstrip("/")).lstrip("/")
-    return CpuGroup(os.path.join(where.target, inside), where.is_unified)
+    return group
+
+
+def is_vcpus_own(group: CpuGroup) -> bool:
+    """Made by libvirt for one vCPU alone."""
+    return _MADE_BY_LIBVIRT.fullmatch(os.path.basename(group.path)) is not None
+
+
+def groups_around(tid: int, proc: Path = PROC) -> tuple[CpuGroup, ...]:
+    """Whose quotas hold for the thread: its own, and those above; not the root, which has none.
+    Raises ProcessLookupError, NoCpuGroup."""
+    text = _cgroup_text(tid, proc)
+    where = mount(proc / "self/mountinfo")
+    names = _inside(_path_in(text, is_unified=where.is_unified), where).split("/")
+    lengths = range(len(names), 0, -1) if names != [""] else ()
+    return tuple(
+        CpuGroup(os.path.join(where.target, *names[:length]), where.is_unified)
+        for length in lengths
+    )
+
+
+def _cgroup_text(tid: int, proc: Path) -> str:
+    """Raises ProcessLookupError."""
+    try:
+        return (proc / str(tid) / "cgroup").read_text()
+    except FileNotFoundError as exc:
+        raise ProcessLookupError(f"no thread {tid}") from exc
+
+
+def _inside(path: str, where: Mount) -> str:
+    """Below what is mounted: a part of the hierarchy may be."""
+    return path.removeprefix(where.root.rstrip("/")).lstrip("/")
 
 
 def machine_group(vcpu: CpuGroup) -> CpuGroup:
@@ -84,10 +112,10 @@ def _path_in(text: str, *, is_unified: bool) -> str:
 
 
 @functools.cache
-def mount() -> Mount:
+def mount(mounts: Path | None = None) -> Mount:
     """Version 1 goes first: where both are mounted, its `cpu` is not in the unified hierarchy."""
     unified = None
-    for line in MOUNTS.read_text().splitlines():
+    for line in (mounts or MOUNTS).read_text().splitlines():
         before, after = line.split(" - ", 1)
         _, _, _, root, target, *_ = before.split()
         kind, _, options = after.split()

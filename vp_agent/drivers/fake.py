@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
+from nova_vp.core.types.cpu_time import HostCpuTimes
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.knob import (
     NO_CPU_WEIGHT,
@@ -62,6 +63,7 @@ class FakeHost:
     guests: dict[str, FakeGuest] = field(default_factory=dict)
     stopped: set[str] = field(default_factory=set)
     """UUIDs of servers that live here and do not run."""
+    host_cpu: HostCpuTimes | None = None
     _starts: int = 0
 
     def boot(self, guest: Guest | None = None, **about: object) -> str:
@@ -156,6 +158,9 @@ class FakeGuests:
             )
             for number, guest in enumerate((e.guest for e in self.host.guests.values()), 1000)
         )
+
+    def host_cpu(self) -> HostCpuTimes | None:
+        return self.host.host_cpu
 
     def close(self) -> None:
         """Nothing is held."""

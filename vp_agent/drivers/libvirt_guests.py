@@ -5,11 +5,13 @@ What libvirt says comes from `Domains`; where the vCPU threads may run is read b
 in every tick, since that is what truly holds, whoever set it.
 """
 
+from nova_vp.core.types.cpu_time import HostCpuTimes
 from nova_vp.core.types.guest import Guest, Unmanaged
 from nova_vp.core.types.knob import Cpus, Knob, all_cpus
 from nova_vp.core.types.topology import Topology
 from vp_agent.drivers.actuator_common import together
 from vp_agent.drivers.base import VcpuThreads
+from vp_agent.drivers.cpu_times import CpuTimesReader, HostCpuReader
 from vp_agent.drivers.domain_xml import Obstacle
 from vp_agent.drivers.domains import Domain, Domains, Running
 from vp_agent.drivers.scope_weight import weight_reading
@@ -31,6 +33,8 @@ class LibvirtGuests:
         self._seen: tuple[Domain, ...] = ()
         self._quotas = quota_reading()
         self._weights = weight_reading()
+        self._cpu_times = CpuTimesReader()
+        self._host_cpu = HostCpuReader()
 
     def topology(self) -> Topology:
         return self._domains.topology()
@@ -39,7 +43,7 @@ class LibvirtGuests:
         running = self._domains.refresh()
         guests = tuple(guest for seen in running if (guest := self._read_guest(seen)) is not None)
         self._seen = tuple(seen.domain for seen in running)
-        for reading in (self._quotas, self._weights):
+        for reading in (self._quotas, self._weights, self._cpu_times):
             reading.forget_others(guest.uuid for guest in guests)
         return guests
 
@@ -53,7 +57,12 @@ class LibvirtGuests:
     def threads(self) -> tuple[VcpuThreads, ...]:
         return tuple(domain.threads for domain in self._seen)
 
+    def host_cpu(self) -> HostCpuTimes | None:
+        return self._host_cpu.read()
+
     def close(self) -> None:
+        self._cpu_times.close()
+        self._host_cpu.close()
         self._domains.connection.close()
 
     def _read_guest(self, seen: Running) -> Guest | None:
@@ -80,6 +89,7 @@ class LibvirtGuests:
             quota=quota,
             cpu_weight=cpu_weight,
             cpu_time_ns=seen.cpu_time_ns,
+            cpu_times=self._cpu_times.of(domain.threads, is_limited=quota.quota_us >= 0),
             is_running=seen.is_running,
             unmanaged=obstacle.reason if obstacle else None,
             unmanaged_detail=obstacle.detail if obstacle else "",

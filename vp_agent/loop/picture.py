@@ -4,6 +4,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from nova_vp.core.types.cpu_time import HostCpuTimes
 from nova_vp.core.types.guest import Guest, MemoryMove
 from nova_vp.core.types.knob import Applied, Knob
 from nova_vp.core.types.picture import Picture
@@ -50,6 +51,7 @@ class HostReading:
     """Counters by guest UUID."""
     topology: Topology
     memory_moves: Mapping[str, MemoryMove] = field(default_factory=dict)
+    host_cpu: HostCpuTimes | None = None
 
 
 def read_host(
@@ -62,6 +64,7 @@ def read_host(
         readings=counters.read(guests.threads()),
         topology=guests.topology(),
         memory_moves=memory.moves() if memory else {},
+        host_cpu=guests.host_cpu(),
     )
 
 
@@ -87,4 +90,5 @@ def assemble(
         memory_moves=reading.memory_moves,
         limits=limits,
         epoch=epoch,
+        host_cpu=reading.host_cpu,
     )

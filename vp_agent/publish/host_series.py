@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.metrics_core import Metric
 
+from nova_vp.core.types.cpu_time import CpuUse
 from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.guest import Unmanaged
@@ -49,6 +50,21 @@ RATES: dict[str, tuple[str, Callable[[Sample], float]]] = {
     "counters_running_ratio": (
         "Share of the time in which the counters ran; below 1 they are multiplexed",
         lambda s: s.running_ratio,
+    ),
+}
+
+CPU_USES: dict[str, tuple[str, Callable[[CpuUse], float]]] = {
+    "cpu_waiting_ratio": (
+        "Share of the CPU time wanted in which its vCPUs waited for a CPU, throttling apart",
+        lambda use: use.waiting_ratio,
+    ),
+    "cpu_throttled_ours_ratio": (
+        "Share of the CPU time wanted that a CPU cap of nova-vp denied",
+        lambda use: use.throttled_ratio_ours,
+    ),
+    "cpu_throttled_nova_ratio": (
+        "Share of the CPU time wanted that the quota of its flavor, or another, denied",
+        lambda use: use.throttled_ratio_nova,
     ),
 }
 
@@ -105,6 +121,9 @@ def of_host(decision: Decision, epoch_offset_s: float) -> Iterator[Metric]:
         "mode",
         {mode.value: decision.mode is mode for mode in Mode},
     )
+    if decision.steal_ratio is not None:
+        text = "Share of the host's CPU time that its own host took, if it is a virtual machine"
+        yield _single("host_cpu_steal_ratio", text, decision.steal_ratio)
     yield from _counts_of_servers(decision)
     yield from _places(decision)
     yield _single(
@@ -196,7 +215,8 @@ def of_servers(decision: Decision) -> Iterator[Metric]:
     hurt = _gauge("server_hurt", "Whether a neighbour degrades the server", ["resource"])
     managed = _gauge("server_managed", "Whether the agent manages the server", ["resource"])
     rates = {
-        name: _gauge(f"server_{name}", text, ["resource"]) for name, (text, _) in RATES.items()
+        name: _gauge(f"server_{name}", text, ["resource"])
+        for name, (text, _) in [*RATES.items(), *CPU_USES.items()]
     }
     for view in decision.vps:
         resource = [view.guest.uuid]
@@ -208,4 +228,7 @@ def of_servers(decision: Decision) -> Iterator[Metric]:
         if view.sample is not None:
             for name, (_, rate_of) in RATES.items():
                 rates[name].add_metric(resource, rate_of(view.sample))
+        if view.cpu_use is not None:
+            for name, (_, ratio_of) in CPU_USES.items():
+                rates[name].add_metric(resource, ratio_of(view.cpu_use))
     yield from (state, hurt, managed, *rates.values())

@@ -13,6 +13,7 @@ from typing import Any
 from nova_vp import wire
 from nova_vp.core.types.action import Action, Change, Outcome
 from nova_vp.core.types.claim import Alternative, PredictedLoss
+from nova_vp.core.types.cpu_time import CpuUse
 from nova_vp.core.types.decision import Decision, DomainView, Escalation, NodeView, VpView
 from nova_vp.core.types.detection import Detection
 from nova_vp.core.types.guest import Guest, MemoryMove
@@ -54,6 +55,7 @@ def report(
         "hypervisor": host_info.hypervisor[:255],
         "knobs": sorted(knob.value for knob in host_info.knobs),
         "orders_version": host_info.told.version,
+        "steal_ratio": None if decision.steal_ratio is None else number(decision.steal_ratio),
         "facts": {"read_at": host_info.facts.read_at, "checksum": host_info.facts.checksum},
     }
 
@@ -138,6 +140,7 @@ def _vp(
         "incomplete": view.incomplete and view.incomplete.value,
         "sensitivity": sensitivity(view.sensitivity),
         "metrics": view.sample and _metrics(view.sample),
+        "cpu_use": view.cpu_use and _cpu_use(view.cpu_use),
         "interference": view.detection and _interference(view.detection, refused, offset_s),
         "actions": [_outcome(outcome, offset_s) for outcome in _last(view.history, actions)],
     }
@@ -183,6 +186,10 @@ def _metrics(sample: Sample) -> dict[str, float]:
         "remote_ratio": number(sample.remote_ratio),
         "running_ratio": number(sample.running_ratio),
     }
+
+
+def _cpu_use(use: CpuUse) -> dict[str, float]:
+    return {name: min(number(getattr(use, name)), 1.0) for name in wire.CPU_RATIOS}
 
 
 def _interference(

@@ -79,13 +79,12 @@ def _is_own(call: Call, project_id: str) -> bool:
 
 def show_vp(call: Call, server_id: str) -> Answer:
     report = find(call, server_id)
-    is_full = call.version >= V1_1
-    orders = call.services.stored.orders.get(report.server_id) if is_full else None
-    if call.sees_all:
-        told = operator.vp(report)
-        return {"vp": {**told, "orders": operator.orders(orders)} if is_full else told}
-    told = tenant.show(report)
-    return {"vp": {**told, "orders": tenant.orders(orders)} if is_full else told}
+    view: Any = operator if call.sees_all else tenant
+    told = operator.vp(report) if call.sees_all else tenant.show(report)
+    if call.version >= V1_1:
+        orders = view.orders(call.services.stored.orders.get(report.server_id))
+        told = {**view.with_cpu_use(told, report), "orders": orders}
+    return {"vp": told}
 
 
 def show_vp_history(call: Call, server_id: str) -> Answer:

@@ -65,6 +65,7 @@ SHOW_ANSWER = obj(
             {
                 "hypervisor": TEXT,
                 "knobs": list_of(TEXT),
+                "steal_ratio": nullable(NUMBER),
                 "contention": list_of(CONTENTION),
                 "unmanaged_suspects": list_of(LEFT_ALONE),
             },

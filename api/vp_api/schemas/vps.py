@@ -4,6 +4,7 @@
 from typing import Any
 
 from nova_vp.db.serialization import METRICS
+from nova_vp.wire import CPU_RATIOS
 from vp_api.schemas import actions
 from vp_api.schemas.base import (
     COUNT,
@@ -49,6 +50,8 @@ INTERFERENCE = obj(
     title="Interference",
 )
 UNMANAGED = obj({"reason": TEXT, "detail": TEXT}, title="Unmanaged")
+_CPU_USE = obj(dict.fromkeys(CPU_RATIOS, NUMBER), title="CpuUse")
+_SINCE_1_1 = {"cpu_use": nullable(_CPU_USE)}
 _LAST_KNOWN = {
     "at": TIME,
     **NOW,
@@ -120,12 +123,12 @@ _FULL: dict[str, Any] = {
     "sensitivity": list_of(TEXT),
     "metrics": nullable(METRICS_NOW),
     "interference": nullable(INTERFERENCE),
-    "last_known": nullable(obj(_LAST_KNOWN, title="LastKnown")),
+    "last_known": nullable(obj(_LAST_KNOWN, _SINCE_1_1, "LastKnown")),
     "actions": list_of(actions.REPORTED),
     "proposals": list_of(actions.REPORTED),
     **UNDER_WAY,
 }
-SHOW_ANSWER = obj({"vp": obj(_FULL, {"orders": ORDERS}, "FullVp")}, title="VpAnswer")
+SHOW_ANSWER = obj({"vp": obj(_FULL, {"orders": ORDERS, **_SINCE_1_1}, "FullVp")}, title="VpAnswer")
 
 _TENANT_SUMMARY = {**_WHO, "isolation": TEXT, "is_stale": YES_NO, **_REPORTED}
 TENANT_SUMMARY = obj(_TENANT_SUMMARY, title="TenantVp")
@@ -139,7 +142,8 @@ _TENANT_FULL = {
     "actions": list_of(actions.TENANTS),
 }
 TENANT_SHOW_ANSWER = obj(
-    {"vp": obj(_TENANT_FULL, {"orders": TENANT_ORDERS}, "FullTenantVp")}, title="TenantVpAnswer"
+    {"vp": obj(_TENANT_FULL, {"orders": TENANT_ORDERS, **_SINCE_1_1}, "FullTenantVp")},
+    title="TenantVpAnswer",
 )
 
 CHANGE = {

@@ -58,6 +58,7 @@ def host(record: HostRecord, age: Age, *, is_full: bool) -> dict[str, Any]:
         **told,
         "hypervisor": report.get("hypervisor", ""),
         "knobs": report.get("knobs", []),
+        "steal_ratio": None if age.is_stale else report.get("steal_ratio"),
         "contention": [] if age.is_stale else _contention(sightings),
         "unmanaged_suspects": [] if age.is_stale else _left_alone(sightings),
     }
@@ -142,6 +143,14 @@ def vp(sighting: VpReport) -> dict[str, Any]:
         ],
         **_under_way(sighting.record, vp["uuid"]),
     }
+
+
+def with_cpu_use(told: Mapping[str, Any], sighting: VpReport) -> dict[str, Any]:
+    """As since 1.1. None: unknown."""
+    use = sighting.vp.get("cpu_use")
+    if not sighting.age.is_stale:
+        return {**told, "cpu_use": use}
+    return {**told, "cpu_use": None, "last_known": {**told["last_known"], "cpu_use": use}}
 
 
 def _under_way(record: HostRecord, uuid: str | None = None) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from nova_vp.core.types.action import Result
 from nova_vp.core.types.guest import Isolation, Unmanaged
 from nova_vp.db.records import StoredOverride, VpAt, VpHead
 from nova_vp.interference import is_degraded
+from nova_vp.wire import CPU_RATIOS
 from vp_api.schemas.history import TENANT_METRICS
 from vp_api.views import values
 from vp_api.vp_report import Age, VpReport
@@ -62,6 +63,12 @@ def show(sighting: VpReport) -> dict[str, Any]:
             told for one in vp["actions"] if (told := action(one, sighting.server_id)) is not None
         ],
     }
+
+
+def with_cpu_use(told: Mapping[str, Any], sighting: VpReport) -> dict[str, Any]:
+    """As since 1.1: what its own vCPUs waited and were denied, in whole percent. None: unknown."""
+    use = None if sighting.age.is_stale else sighting.vp.get("cpu_use")
+    return {**told, "cpu_use": use and {name: round(use[name], 2) for name in CPU_RATIOS}}
 
 
 def orders(found: StoredOverride | None) -> dict[str, Any]:

@@ -40,6 +40,7 @@ def describe(
         detections=tuple(view.detection for view in views if view.detection),
         proposals=proposals,
         actions=actions,
+        steal_ratio=state.host_cpu.steal_ratio if state.host_cpu.samples else None,
     )
 
 
@@ -57,4 +58,5 @@ def _view(host: Host, vp: VpState) -> VpView:
         undisturbed=undisturbed,
         detection=vp.detection,
         history=vp.history,
+        cpu_use=vp.cpu_use,
     )

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from nova_vp.core.model.cost import measured_copy_kib_per_s
 from nova_vp.core.model.states import classify
+from nova_vp.core.signals.cpu_use import sample_cpu_use, sample_host_cpu
 from nova_vp.core.signals.sample import sample_vp
 from nova_vp.core.types.guest import LET_GO_OF
 from nova_vp.core.types.picture import Picture
@@ -25,12 +26,20 @@ def measure(state: CoreState, picture: Picture, policy: Policy) -> CoreState:
                 state=None,
                 detection=None,
                 samples_seen=0,
+                cpu_use=None,
             )
         if guest.unmanaged in LET_GO_OF and vp.moved_at_s is not None:
             # Opted in again, or still here after a failed migration, it arrives anew.
             vp = vp._replace(moved_at_s=None)
+        vp = sample_cpu_use(vp, guest, picture, policy)
         seen = sample_vp(vp, guest, picture, policy, state.placed_at_s)
         vps[guest.uuid] = classify(seen, policy)
     copied = measured_copy_kib_per_s(state.copy_kib_per_s, picture.memory_moves)
     loosened = {uuid: at_s for uuid, at_s in state.loosened_at_s.items() if uuid in vps}
-    return replace(state, vps=vps, copy_kib_per_s=copied, loosened_at_s=loosened)
+    return replace(
+        state,
+        vps=vps,
+        copy_kib_per_s=copied,
+        loosened_at_s=loosened,
+        host_cpu=sample_host_cpu(state.host_cpu, picture.host_cpu),
+    )

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from nova_vp.core.types.action import Action, Outcome, Renewal
 from nova_vp.core.types.claim import Alternative, PredictedLoss
+from nova_vp.core.types.cpu_time import CpuUse
 from nova_vp.core.types.detection import Detection, Kind
 from nova_vp.core.types.guest import Guest, MemoryMove
 from nova_vp.core.types.policy import Mode
@@ -65,6 +66,8 @@ class VpView(NamedTuple):
     detection: Detection | None
     history: tuple[Outcome, ...]
     """Latest last; concerns this guest as the one moved or as the victim."""
+    cpu_use: CpuUse | None = None
+    """None: unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,5 +116,7 @@ class Decision:
     """By degraded server: why no other server may be changed for it now."""
     renewals: tuple[Renewal, ...] = ()
     """Leases of limits that stand on."""
+    steal_ratio: float | None = None
+    """Of all CPU time of this host, the share that its own host took; None: unknown."""
     foreign: tuple[str, ...] = ()
     """Guests whose placement somebody else changed: ours no more, their journal is dropped."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
+from nova_vp.core.types.cpu_time import CpuTimes
 from nova_vp.core.types.knob import (
     NO_CPU_WEIGHT,
     NO_LLC_LIMIT,
@@ -114,6 +115,8 @@ class Guest(NamedTuple):
     """Ordered for it alone: the tighter one of this and the host's holds."""
     refuses_help: bool = False
     """Nothing is done for its sake. What keeps it from harming others is."""
+    cpu_times: CpuTimes | None = None
+    """Of its vCPUs, from the kernel; None: nobody can say."""
 
     @property
     def vp_id(self) -> str:

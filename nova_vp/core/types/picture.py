@@ -4,6 +4,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from nova_vp.core.types.cpu_time import HostCpuTimes
 from nova_vp.core.types.guest import Guest, MemoryMove
 from nova_vp.core.types.knob import (
     Applied,
@@ -38,3 +39,5 @@ class Picture:
     limits: Limits = NO_LIMITS
     epoch: int = 0
     """Of the run of the agent that sees it."""
+    host_cpu: HostCpuTimes | None = None
+    """None: the kernel does not say."""

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 from nova_vp.core.types.action import Action, Outcome
 from nova_vp.core.types.claim import Claim, ClaimKey
+from nova_vp.core.types.cpu_time import NOT_MEASURED, CpuTimes, CpuUse, HostCpuUse
 from nova_vp.core.types.decision import DomainView
 from nova_vp.core.types.detection import Detection
-from nova_vp.core.types.knob import Knob
+from nova_vp.core.types.knob import Knob, Quota
 from nova_vp.core.types.sample import Incomplete, Profile, Reading, Sample, State
 
 HISTORY = 8
@@ -73,6 +74,12 @@ class VpState(NamedTuple):
     """In a row, in which it looked hurt and nobody could be blamed."""
     actions_done: int = 0
     """On it so far: the like of one, done again, is another one."""
+    cpu_times: CpuTimes | None = None
+    """As they were last read; None: they were not."""
+    quota_under_cap: Quota | None = None
+    """What stood there before our cap; None: there was no cap of ours in the last tick."""
+    cpu_use: CpuUse | None = None
+    """None: not measured since it started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,3 +168,4 @@ class CoreState:
     domains_at_s: float = 0.0
     domains_key: int = 0
     """What the domain views were made from, so that an unchanged host reuses them."""
+    host_cpu: HostCpuUse = NOT_MEASURED

@@ -8,6 +8,7 @@ import uuid
 from datetime import UTC, datetime
 
 from nova_vp import wire
+from nova_vp.wire import CPU_RATIOS
 from tests.unit.api import cloud
 from vp_api.schemas.history import TENANT_METRICS
 
@@ -68,6 +69,7 @@ OWN = {
     *(("actions", 0, "victim"), ("actions", 1, "uuid"), ("actions", 3, "changes", 0, "uuid")),
     ("actions", 4, "on_behalf_of"),
     *(("metrics", name) for name in TENANT_METRICS),
+    *(("cpu_use", name) for name in CPU_RATIOS),
 }
 """Within the tenant's own VP: what the tenant is told, or what makes an action concern it."""
 

@@ -141,6 +141,11 @@ def asked(group="", vp_id=VICTIM, **changes):
         "cap": "none",
         "memory": "node 0 100 %",
         "memory_obstacle": "",
+        "cpu_use": {
+            "waiting_ratio": 0.1234,
+            "throttled_ratio_ours": 0.0,
+            "throttled_ratio_nova": 0.4,
+        },
         **changes,
     }
 

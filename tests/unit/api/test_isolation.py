@@ -199,7 +199,12 @@ def test_a_tenant_is_told_these_keys_and_no_more():
     assert set(victim) == SHOWN
     assert [set(action) for action in victim["actions"]] == [{"at", "what", "result"}]
     new = Api().latest(reader, f"/v1/vps/{cloud.VICTIM}").json["vp"]
-    assert set(new) == SHOWN | {"orders"}
+    assert set(new) == SHOWN | {"orders", "cpu_use"}
+    assert new["cpu_use"] == {
+        "waiting_ratio": 0.12,
+        "throttled_ratio_ours": 0.0,
+        "throttled_ratio_nova": 0.4,
+    }
     assert set(new["orders"]) == {"mode", "opt_out", "priority", "exempt"}
     (minute,) = Api().latest(reader, f"/v1/vps/{cloud.VICTIM}/history").json["history"][-1:]
     assert set(minute) == {"at", "state", "hurt_by_neighbour", "metrics"}

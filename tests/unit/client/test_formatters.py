@@ -167,3 +167,14 @@ def test_an_id_is_not_broken_at_its_hyphens():
 
 def test_a_word_longer_than_a_column_is_broken():
     assert max(map(len, formatters.wrap("x" * 40, 12).splitlines())) <= 12
+
+
+def test_cpu_time_and_steal():
+    ratios = {"waiting_ratio": 0.1, "throttled_ratio_ours": 0.0, "throttled_ratio_nova": 0.25}
+    assert " ".join(formatters.cpu_use(ratios).split()) == (
+        "10% waiting for a CPU, 0% throttled by a cap of nova-vp, 25% throttled by the quota of "
+        "its flavor"
+    )
+    assert formatters.cpu_use(None) == formatters.UNKNOWN
+    assert formatters.steal(None) == formatters.UNKNOWN
+    assert formatters.steal(0.05) == "5%"

@@ -14,6 +14,7 @@ from uuid import UUID
 from nova_vp.core.pipeline.confirm import confirm
 from nova_vp.core.step import step
 from nova_vp.core.types.action import Action, Change, Outcome, Renewal, Result
+from nova_vp.core.types.cpu_time import HostCpuTimes
 from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.guest import Guest, Isolation, MemoryMove, Unmanaged
 from nova_vp.core.types.knob import Applied, Held, Knob
@@ -102,6 +103,7 @@ class Host:
     """How fast memory moves at most; None: at once."""
     memory_moves: dict[str, MemoryMove] = field(default_factory=dict)
     pace_kib_per_s: dict[str, float] = field(default_factory=dict)
+    host_cpu: HostCpuTimes | None = None
 
     def add(
         self,
@@ -264,6 +266,7 @@ class Host:
             knobs=self.knobs,
             memory_moves=dict(self.memory_moves),
             limits=self.limits,
+            host_cpu=self.host_cpu,
         )
 
     def _apply(self, action) -> Outcome:

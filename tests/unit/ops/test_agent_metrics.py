@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 
 from nova_vp.core.types.action import Result
+from nova_vp.core.types.cpu_time import CpuUse
 from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.policy import Mode
@@ -183,3 +184,25 @@ def test_ticks_are_counted_by_whether_libvirt_answered(world):
     assert value(registry, "nova_vp_agent_ticks_total", result="done") == 2
     assert value(registry, "nova_vp_agent_ticks_total", result="libvirt-away") == 1
     assert value(registry, "nova_vp_agent_tick_seconds_count") == 2
+
+
+def test_waiting_throttling_and_steal_are_shown_where_they_are_known():
+    use = CpuUse(
+        at_s=9.0,
+        samples=3,
+        ran_cores=0.5,
+        run_delay_cores=0.5,
+        throttled_ours_cores=0.1,
+        throttled_nova_cores=0.275,
+    )
+    decision = a_decision(a_view(1, cpu_use=use, sample=None), a_view(2), steal_ratio=0.25)
+    registry = shown(decision)
+    names = ("waiting", "throttled_ours", "throttled_nova")
+    for number, expected in ((1, (0.2, 0.1, 0.275)), (2, (None, None, None))):
+        seen = [
+            value(registry, f"nova_vp_server_cpu_{name}_ratio", resource=uuid_of(number))
+            for name in names
+        ]
+        assert seen == [one if one is None else pytest.approx(one) for one in expected]
+    assert value(registry, "nova_vp_host_cpu_steal_ratio") == 0.25
+    assert value(shown(a_decision()), "nova_vp_host_cpu_steal_ratio") is None

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from nova_vp import wire
 from nova_vp.core.types.action import Change
 from nova_vp.core.types.claim import Alternative
+from nova_vp.core.types.cpu_time import CpuUse
 from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.guest import Isolation, MemoryMove, Unmanaged
 from nova_vp.core.types.knob import NO_QUOTA, Knob, Quota
@@ -224,6 +225,27 @@ def test_a_report_says_what_each_server_asks_and_holds() -> None:
     ]
 
 
+def test_a_report_says_how_long_servers_wait_and_by_whom_they_are_throttled() -> None:
+    use = CpuUse(
+        at_s=9.0,
+        samples=3,
+        ran_cores=0.5,
+        run_delay_cores=0.5,
+        throttled_ours_cores=0.1,
+        throttled_nova_cores=0.275,
+    )
+    message = sent_report(a_decision(a_view(1, cpu_use=use), a_view(2), steal_ratio=0.25))
+    waiting, unknown = message["vps"]
+    assert waiting["cpu_use"] == {
+        "waiting_ratio": 0.2,
+        "throttled_ratio_ours": 0.1,
+        "throttled_ratio_nova": 0.275,
+    }
+    assert unknown["cpu_use"] is None
+    assert message["steal_ratio"] == 0.25
+    assert sent_report(a_decision())["steal_ratio"] is None
+
+
 def test_a_report_says_who_the_host_is_for_placement_and_what_each_server_is_made_of() -> None:
     image = "0e1d6e3e-9f4b-4f4f-8c8e-3a8a5d3b1c11"
     views = (a_view(1, guest=a_guest(1, image=image)), a_view(2))
@@ -307,12 +329,12 @@ def test_every_kind_of_detection_can_be_sent(kind: Kind) -> None:
 
 def test_a_report_of_an_agent_that_says_no_more_than_the_first_is_heard() -> None:
     message = sent_report(a_decision(an_eventful_view(), proposals=(an_action(),)))
-    for name in ("nodes", "memory_moves", "escalations"):
+    for name in ("nodes", "memory_moves", "escalations", "steal_ratio"):
         del message[name]
     for vp in message["vps"]:
         for name in ("vp_id", "group", "priority", "cap_floor_ratio", "cap", "memory"):
             del vp[name]
-        del vp["memory_obstacle"]
+        del vp["memory_obstacle"], vp["cpu_use"]
     for action in [*message["proposals"], *message["vps"][0]["actions"]]:
         for name in ("changes", "rung", "on_behalf_of"):
             del action[name]

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CPU times of vCPUs against this kernel: threads that share a CPU wait, throttled ones do not.
+
+Other work on this machine makes threads wait too. It can only add to what is asked for here.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from nova_vp.core.types.cpu_time import CpuTimes
+from tests.waiting import wait_until
+from vp_agent.drivers.base import VcpuThreads
+from vp_agent.drivers.cgroups import mount
+from vp_agent.drivers.cpu_times import CpuTimesReader, HostCpuReader
+
+NS = 10**9
+PERIOD_US, QUOTA_US = 100_000, 2_000
+"""A small quota: whatever else runs here, a thread has it long before the period ends."""
+
+
+SPIN = """\
+import os, sys
+os.sched_setaffinity(0, {int(sys.argv[1])})
+print("spins", flush=True)
+while True:
+    pass
+"""
+
+
+@contextmanager
+def busy(guests: int):
+    """So many guests of one busy vCPU thread each, all on one CPU."""
+    command = [sys.executable, "-c", SPIN, str(min(os.sched_getaffinity(0)))]
+    with ExitStack() as stack:
+        found = []
+        for number in range(guests):
+            process = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE))
+            stack.callback(process.kill)
+            assert process.stdout.readline() == b"spins\n"
+            pid = process.pid
+            found.append(VcpuThreads(f"u{number}", f"i{number}", pid, (pid,), "1"))
+        yield found
+
+
+@contextmanager
+def a_vcpu_group(tid: int, quota_us: int | None):
+    """The thread in a cgroup as libvirt makes them. Skips where this machine does not allow it."""
+    where = mount()
+    name = "cgroup.threads" if where.is_unified else "tasks"
+    folder = Path(where.target) / f"nova-vp-test-{os.getpid()}" / "vcpu0"
+    try:
+        folder.mkdir(parents=True)
+        if quota_us is not None:
+            if where.is_unified:
+                (folder / "cpu.max").write_text(f"{quota_us} {PERIOD_US}")
+            else:
+                (folder / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+                (folder / "cpu.cfs_quota_us").write_text(str(quota_us))
+        (folder / name).write_text(str(tid))
+    except OSError as exc:
+        _remove(folder)
+        pytest.skip(f"no cgroup with a CPU quota can be made here: {exc}")
+    try:
+        yield
+    finally:
+        (Path(where.target) / name).write_text(str(tid))
+        _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    for path in (folder, folder.parent):
+        if path.exists():
+            path.rmdir()
+
+
+def over(reader: CpuTimesReader, threads: VcpuThreads, span_s: float, *, is_limited: bool):
+    """What was counted while that much time passed, and how much did, in seconds."""
+    end_s = time.monotonic() + span_s
+    first, began_s = reader.of(threads, is_limited=is_limited), time.monotonic()
+    seen = []
+
+    def has_passed() -> bool:
+        seen.append(reader.of(threads, is_limited=is_limited))
+        return time.monotonic() >= end_s
+
+    wait_until(has_passed, "a span of time", span_s + 30)
+    last, passed_s = seen[-1], time.monotonic() - began_s
+    assert isinstance(first, CpuTimes)
+    assert first.generation == last.generation
+    return [(b - a) / NS for a, b in zip(first[:3], last[:3], strict=True)], passed_s
+
+
+@pytest.fixture
+def reader():
+    reader = CpuTimesReader()
+    yield reader
+    reader.close()
+
+
+def test_two_busy_threads_on_one_cpu_wait_half_of_the_time(reader):
+    with busy(2) as (one, _):
+        (ran_s, delay_s, throttled_s), passed_s = over(reader, one, 2.0, is_limited=False)
+    assert throttled_s == 0
+    assert delay_s >= 0.4 * passed_s
+    assert ran_s + delay_s == pytest.approx(passed_s, rel=0.15)
+
+
+def test_a_throttled_thread_waits_for_its_quota_not_for_a_cpu(reader):
+    with busy(1) as [one], a_vcpu_group(one.tids[0], QUOTA_US):
+        (ran_s, delay_s, throttled_s), passed_s = over(reader, one, 3.0, is_limited=True)
+    assert ran_s <= 0.1 * passed_s
+    assert throttled_s >= 0.5 * passed_s
+    assert delay_s >= throttled_s * 0.9
+    assert delay_s - throttled_s <= 0.4 * passed_s
+
+
+def test_a_group_without_a_quota_throttles_nobody(reader):
+    with busy(2) as (one, _), a_vcpu_group(one.tids[0], None):
+        (_, delay_s, throttled_s), passed_s = over(reader, one, 1.0, is_limited=True)
+    assert throttled_s == 0
+    assert delay_s > 0.1 * passed_s
+
+
+def test_a_thread_that_ends_is_unknown(reader):
+    with busy(1) as [one]:
+        assert reader.of(one, is_limited=False) is not None
+    assert reader.of(one, is_limited=False) is None
+
+
+def test_the_hosts_own_cpus():
+    reader = HostCpuReader()
+    try:
+        first = reader.read()
+        wait_until(lambda: reader.read().total_ticks > first.total_ticks, "a clock tick")
+        assert 0 <= first.steal_ticks <= first.total_ticks
+    finally:
+        reader.close()
+
+
+def test_a_thread_of_nobody_is_unknown(reader):
+    assert reader.of(VcpuThreads("u", "i", 2**22, (2**22,), "1"), is_limited=False) is None
