@@ -50,7 +50,7 @@ class WatchedView(HostView):
 
 
 def serve(config: str) -> int:
-    vp_scheduler.Store = WatchedStore  # type: ignore[misc]
+    vp_scheduler.ReportStore = WatchedStore  # type: ignore[misc]
     return vp_scheduler.main(["--config-file", config])
 
 
