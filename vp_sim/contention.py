@@ -78,7 +78,15 @@ class _Actor:
     """Misses of the last private cache on the scale of the miss-rate curve (L2)."""
     memory: tuple[tuple[int, float], ...]
     core_share: float
+    idle_ns: float
+    """Of a miss that waits for nobody, on average over its memory."""
+    cycles_pki_per_ns: float
+    """Cycles per 1000 instructions that a nanosecond costs at one miss per 1000 of them."""
     miss_ratio: float = FIRST_RATIO
+    cycles_per_ns: float = 0.0
+    """Cycles per instruction that a nanosecond of memory latency costs."""
+    unqueued_cpi: float = 0.0
+    """As if it waited for nobody."""
     cpi: float = FIRST_CPI
     held_mib: float = 0.0
     uses: list["_Use"] = field(default_factory=list)
@@ -150,19 +158,25 @@ class Contention:
         return tuple(self._speed(i, actors) for i in range(len(loads)))
 
     def _actors(self, number: int, load: Load) -> Iterator[_Actor]:
-        app = load.app
+        app, costs = load.app, self._machine.costs
         seen = app.l1_mpki if self._machine.private is Private.L1 else app.l2_mpki
         for domain, cores in load.cores:
+            here = self._node_of[domain]
             yield _Actor(
                 load=number,
                 app=app,
                 domain=domain,
-                node=self._node_of[domain],
+                node=here,
                 cores=cores,
                 references_pki=seen * load.traffic_factor,
                 fetched_pki=app.l2_mpki * load.traffic_factor,
                 memory=load.memory,
                 core_share=load.core_share,
+                idle_ns=sum(
+                    share * (costs.local_ns if node == here else costs.remote_ns)
+                    for node, share in load.memory
+                ),
+                cycles_pki_per_ns=costs.clock_ghz / KILO / app.parallel_misses,
             )
 
     def _queues(self, actors: Iterable[_Actor], copies: Iterable[Copy]) -> list[_Queue]:
@@ -219,6 +233,16 @@ class Contention:
         for actor, mib in zip(sharers, held, strict=True):
             actor.held_mib = mib
             actor.miss_ratio += DAMPING * (actor.app.miss_ratio(mib) - actor.miss_ratio)
+            self._price(actor)
+
+    def _price(self, actor: _Actor) -> None:
+        """What follows from its miss ratio alone: asked for by every queue in every round."""
+        # What misses L2 has missed L1 first, whatever figures were given or drawn for the two.
+        hits_pki = max(0.0, actor.references_pki - actor.misses_pki)
+        hits = hits_pki / KILO * self._machine.costs.llc_cycles * actor.app.hit_exposure
+        core = (actor.app.base_cpi + hits) / actor.core_share
+        actor.cycles_per_ns = actor.misses_pki * actor.cycles_pki_per_ns
+        actor.unqueued_cpi = core + actor.cycles_per_ns * actor.idle_ns
 
     def _fill(self, queue: _Queue) -> None:
         """The wait at which the load it lets through makes just that wait."""
@@ -228,12 +252,14 @@ class Contention:
         line_ns = LINE_BYTES / queue.gbps * (1 + queue.conflict_ratio * in_turn)
         flows = []
         for use in queue.uses:
-            cycles_per_ns = self._cycles_per_ns(use.actor) * use.waits
-            without = self._cpi(use.actor) - cycles_per_ns * (queue.wait_ns - opening_ns)
+            cycles_per_ns = use.actor.cycles_per_ns * use.waits
+            without = _cpi(use.actor) - cycles_per_ns * (queue.wait_ns - opening_ns)
             flows.append((self._moved(use), without, cycles_per_ns))
 
         def excess(queued_ns: float) -> float:
-            gbps = queue.constant_gbps + sum(m / (w + c * queued_ns) for m, w, c in flows)
+            gbps = queue.constant_gbps
+            for moved, without, cycles_per_ns in flows:
+                gbps += moved / (without + cycles_per_ns * queued_ns)
             load = gbps * line_ns / LINE_BYTES
             scaled = scaled_wait_ns(form, load, line_ns, queue.channels, queue.idle_ns)
             return queued_ns * (1 - load) - scaled
@@ -258,29 +284,11 @@ class Contention:
         """New CPIs; how far the farthest went, or how far a miss ratio is from its curve."""
         farthest = 0.0
         for actor in actors:
-            cpi = self._cpi(actor)
+            cpi = _cpi(actor)
             curve = actor.app.miss_ratio(actor.held_mib)
             farthest = max(farthest, abs(cpi / actor.cpi - 1), abs(curve - actor.miss_ratio))
             actor.cpi = cpi
         return farthest
-
-    def _cpi(self, actor: _Actor) -> float:
-        costs = self._machine.costs
-        idle_ns = sum(
-            share * (costs.local_ns if node == actor.node else costs.remote_ns)
-            for node, share in actor.memory
-        )
-        waits_ns = sum(use.waits * use.queue.wait_ns for use in actor.uses)
-        # What misses L2 has missed L1 first, whatever figures were given or drawn for the two.
-        hits_pki = max(0.0, actor.references_pki - actor.misses_pki)
-        hits = hits_pki / KILO * costs.llc_cycles * actor.app.hit_exposure
-        core = (actor.app.base_cpi + hits) / actor.core_share
-        return core + self._cycles_per_ns(actor) * (idle_ns + waits_ns)
-
-    def _cycles_per_ns(self, actor: _Actor) -> float:
-        """Cycles per instruction that a nanosecond of memory latency costs."""
-        clock = self._machine.costs.clock_ghz
-        return clock * actor.misses_pki / KILO / actor.app.parallel_misses
 
     def _speed(self, number: int, actors: Iterable[_Actor]) -> Speed:
         total = IDLE
@@ -302,6 +310,13 @@ class Contention:
             remote_per_s=misses * remote,
             held_mib=actor.held_mib,
         )
+
+
+def _cpi(actor: _Actor) -> float:
+    waits_ns = 0.0
+    for use in actor.uses:
+        waits_ns += use.waits * use.queue.wait_ns
+    return actor.unqueued_cpi + actor.cycles_per_ns * waits_ns
 
 
 def _wait(excess: Callable[[float], float], guess: float) -> float:
