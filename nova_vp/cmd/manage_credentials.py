@@ -133,7 +133,8 @@ def _create(conf: cfg.ConfigOpts) -> int:
         return 1
     print(
         f"{len(senders)} keys are registered.\n"
-        f"1. On RabbitMQ's host, with this file: rabbitmqctl import_definitions "
+        # From stdin, since rabbitmqctl runs as a user that may not read this directory.
+        f"1. On RabbitMQ's host, with this file: rabbitmqctl import_definitions < "
         f"{folder / ACCOUNTS}\n"
         f"   From then on these accounts of virtual host {_virtual_host(given.broker)} have new "
         "passwords\n"

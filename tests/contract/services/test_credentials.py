@@ -146,7 +146,7 @@ def test_a_key_is_rotated_and_the_former_one_retired(
     store = BusKeyStore(database_conf)
     [former] = [text for sender, text in store.in_use() if sender == VP1]
     assert create(database_conf, tmp_path / "again", "--host=vp1") == 0
-    assert f"import_definitions {tmp_path}/again/rabbitmq.json" in capsys.readouterr().out
+    assert f"import_definitions < {tmp_path}/again/rabbitmq.json" in capsys.readouterr().out
     in_use = [text for sender, text in store.in_use() if sender == VP1]
     assert former in in_use
     assert len(in_use) == 2
