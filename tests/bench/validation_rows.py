@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One published figure beside the model's: how near is near enough, and why it is not."""
+"""One published figure beside the model's, and how near is near enough."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 THIRD = 1 / 3
@@ -18,7 +19,7 @@ class Row(NamedTuple):
     modelled: float | list[float]
     tolerance: str
     is_met: bool
-    reason: str
+    reason: str = ""
     """Why it is not met."""
 
     def as_json(self) -> dict[str, Any]:
@@ -47,26 +48,25 @@ def sized(
     source: str,
     what: str,
     published: float | Span,
-    modelled: float,
+    modelled: float | Sequence[float],
     tolerance: float = THIRD,
-    reason: str = "",
 ) -> Row:
-    """Met within that share of what is printed, on either side of a range."""
+    """Met within that share of what is printed, on either side of a range; what is printed of each
+    of several, by each of them."""
     low, high = published if isinstance(published, tuple) else (published, published)
+    numbers = [modelled] if isinstance(modelled, float | int) else list(modelled)
+    rounded = [round(number, DIGITS) for number in numbers]
     return Row(
         source=source,
         what=what,
         published=[low, high] if low < high else low,
-        modelled=round(modelled, DIGITS),
+        modelled=rounded if len(rounded) > 1 else rounded[0],
         tolerance="a third" if tolerance == THIRD else f"{tolerance:.0%}",
-        is_met=low * (1 - tolerance) <= modelled <= high * (1 + tolerance),
-        reason=reason,
+        is_met=all(low * (1 - tolerance) <= number <= high * (1 + tolerance) for number in numbers),
     )
 
 
-def directed(
-    source: str, what: str, published: str, modelled: list[float], holds: bool, reason: str = ""
-) -> Row:
+def directed(source: str, what: str, published: str, modelled: list[float], holds: bool) -> Row:
     """Printed as a relation without a size; `modelled` are the numbers that it compares."""
     numbers = [round(number, DIGITS) for number in modelled]
-    return Row(source, what, published, numbers, "direction", holds, reason)
+    return Row(source, what, published, numbers, "direction", holds)
