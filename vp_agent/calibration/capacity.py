@@ -11,13 +11,12 @@ from itertools import pairwise
 from statistics import fmean
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from nova_vp.core.model.predict import LIMIT_LOAD
+from nova_vp.core.model.latency import LIMIT_LOAD
 from nova_vp.core.types.topology import Limits, LoadCurve
 
 KNEE_RATIO = LIMIT_LOAD
 """Share of the highest rate that counts as the limit. Requests queue long before a controller is
-full: with random arrivals and one service time (M/D/1) a miss takes twice as long from two thirds
-on, and measured curves of loaded latency turn up between 60 and 80 %."""
+full: measured curves of loaded latency turn up between 60 and 80 %."""
 
 FLAT_RATIO = 1.05
 """Twice the CPUs that bring less than this have reached the plateau."""

@@ -207,8 +207,13 @@ class Host:
         if uuid not in self._residents:
             profile = self.undisturbed.get(uuid) or self._unknown(uuid, policy)
             isolation = self.guests[uuid].isolation
-            self._residents[uuid] = resident(uuid, profile, isolation, policy)
+            one = resident(uuid, profile, isolation, policy)
+            self._residents[uuid] = one._replace(mpki=one.mpki * self._activity(profile))
         return self._residents[uuid]
+
+    def _activity(self, profile: Profile) -> float:
+        """Part of the time that one of its vCPUs or more is busy: who seldom runs seldom misses."""
+        return min(profile.instructions_per_s * profile.cpi / self.clock_hz, 1.0)
 
     def _unknown(self, uuid: str, policy: Policy) -> Profile:
         """Who has never done anything is not taken for busy: it runs at most as much as an idle

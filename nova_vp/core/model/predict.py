@@ -4,7 +4,8 @@
 `predict(newcomer, residents)` is shared by initial placement, mitigation and, as a table in the
 digest, by Nova's scheduler. The model is deliberately small: a VP keeps of the cache the share in
 which it references it, against all lines that others bring in; each hit it loses costs an LLC
-miss (`miss_penalty_cycles`); its slowdown is what that adds to its cycles per instruction.
+miss (as learned of it, else `miss_penalty_cycles`); its slowdown is what that adds to its cycles
+per instruction.
 """
 
 from collections.abc import Iterable, Sequence
@@ -36,12 +37,6 @@ that overlap cost less than the penalty each."""
 _MAX_EVICTED = 0.7
 """Beyond that, what a VP would hit if it were alone cannot be told from what it still hits."""
 
-LIMIT_LOAD = 0.7
-"""Load of a memory controller at the calibrated limit, as a share of what it can serve at all. What
-calibrates goes by this number too: another one here would see queues that are not there."""
-
-_MAX_LOAD = 0.97
-
 _LIVES_OFF_CACHE = 0.4
 """Share of its references that a VP must be thought to hit alone, to be called sensitive although
 what it shows beside others is not: below the thesis's highest class of the memory factor."""
@@ -66,16 +61,29 @@ class Resident(NamedTuple):
     """LLC hits that would become misses if others evicted all of it."""
     miss_cpi: float = 0.0
     """Cycles per instruction that it waits for memory, local and unloaded."""
+    mpki: float = 0.0
+    """LLC misses per 1000 instructions, so far as it is busy."""
+    miss_cycles: float = 0.0
+    """What a hit that it loses costs it, each."""
 
 
-def resident(uuid: str, profile: Profile, isolation: Isolation, policy: Policy) -> Resident:
-    """`profile` was taken under the conditions that it names; what they cost is taken out."""
+def resident(
+    uuid: str,
+    profile: Profile,
+    isolation: Isolation,
+    policy: Policy,
+    miss_cycles: float | None = None,
+) -> Resident:
+    """`profile` was taken under the conditions that it names; what they cost is taken out.
+    `miss_cycles`: as learned of it; None: nothing was."""
+    if miss_cycles is None:
+        miss_cycles = policy.miss_penalty_cycles
     evicted = min(profile.evicted_ratio, _MAX_EVICTED)
     hits_pki = max(profile.l2_mpki - profile.mpki, 0.0)
     lost_pki = min(hits_pki * evicted / (1 - evicted), LOST_MISSES * profile.mpki)
     alone_pki = hits_pki + lost_pki
     mpki = max(profile.mpki - lost_pki, 0.0)
-    penalty = policy.miss_penalty_cycles / 1000
+    penalty = miss_cycles / 1000
     cpi = max(profile.cpi, 0.1)
     stall_cpi = min(profile.mpki * penalty * profile.memory_ratio, _MAX_STALL_SHARE * cpi)
     per_miss = stall_cpi / profile.mpki / profile.memory_ratio if profile.mpki else penalty
@@ -98,6 +106,8 @@ def resident(uuid: str, profile: Profile, isolation: Isolation, policy: Policy) 
         misses_per_s=mpki * per_pki,
         hits_per_s=hits_pki * per_pki,
         miss_cpi=miss_cpi,
+        mpki=mpki,
+        miss_cycles=miss_cycles,
     )
 
 
@@ -136,14 +146,6 @@ def evicted_ratio(references_per_s: float, others_per_s: float) -> float:
     if others_per_s <= 0:
         return 0.0
     return others_per_s / (others_per_s + references_per_s)
-
-
-def queueing_ratio(misses_per_s: float, limit_per_s: float | None) -> float:
-    """How much longer a miss takes at a memory controller or link under this load (M/D/1)."""
-    if not limit_per_s:
-        return 1.0
-    load = min(LIMIT_LOAD * misses_per_s / limit_per_s, _MAX_LOAD)
-    return 1 + load / (2 * (1 - load))
 
 
 def typical(state: State, clock_hz: float, policy: Policy) -> Profile:

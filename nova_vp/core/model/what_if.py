@@ -11,22 +11,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from nova_vp.core.model.host import Host
-from nova_vp.core.model.predict import (
-    LOST_MISSES,
-    Resident,
-    evicted_ratio,
-    loss_ratio,
-    queueing_ratio,
-)
+from nova_vp.core.model.latency import Flow, MemoryLatency, Route
+from nova_vp.core.model.predict import LOST_MISSES, Resident, evicted_ratio, loss_ratio
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.sample import Sample
 from nova_vp.core.types.topology import Limits, LlcDomain
 
-Route = tuple[int, int]
-"""(node of the CPU, node of the memory): a controller if they are the same, else a link."""
-
-PRECISION = 0.03
-"""Of a latency, as a share of it."""
 UNTOLD_RATIO = 0.02
 """Of its cycles per instruction that a VP must be foretold to lose to its neighbours, before what
 it misses tells whether that is true."""
@@ -75,20 +65,20 @@ class WhatIfModel:
 
     def __init__(self, host: Host, limits: Limits, policy: Policy) -> None:
         self._limits = limits
+        self._latency = MemoryLatency(limits, policy)
         self._node_of = {d.id: d.node for d in host.topology.domains}
         self._cpus = {d.id: len(d.cpus) for d in host.topology.domains}
         self._cores = {uuid: host.wanted_cores(uuid) for uuid in host.guests}
         self._weights = {uuid: guest.priority for uuid, guest in host.guests.items()}
         self._refusing = {uuid for uuid, guest in host.guests.items() if guest.refuses_help}
         self.residents = {uuid: host.resident(uuid, policy) for uuid in host.guests}
+        self.locations = {uuid: location_of(host, uuid) for uuid in host.guests}
         self._alone = {
-            uuid: queueing_ratio(one.misses_per_s, limits.node_misses_per_s)
+            uuid: self._alone_ratio(one, self.locations[uuid])
             for uuid, one in self.residents.items()
         }
         """Latency of memory that serves this guest alone, over one that is idle."""
         self._samples = {uuid: vp.sample for uuid, vp in host.vps.items() if not vp.incomplete}
-        self._penalty = policy.miss_penalty_cycles / 1000
-        self.locations = {uuid: location_of(host, uuid) for uuid in host.guests}
         self._members: dict[int, set[str]] = {d.id: set() for d in host.topology.domains}
         self._pressure = dict.fromkeys(self._node_of, 0.0)
         self._used = dict.fromkeys(self._node_of, 0.0)
@@ -127,7 +117,7 @@ class WhatIfModel:
         expected_cpi = one.hit_value_cpi * evicted
         if sample is None or expected_cpi <= UNTOLD_RATIO * one.cpi:
             return _Known(1.0, 0.0)
-        felt_cpi = LOST_MISSES * sample.mpki * self._penalty
+        felt_cpi = LOST_MISSES * sample.mpki * one.miss_cycles / 1000
         return _Known(min(1.0, felt_cpi / expected_cpi), TOLD_TIMES * evicted)
 
     def _others(self, one: Resident, domain: int, share: float) -> float:
@@ -177,9 +167,8 @@ class WhatIfModel:
         met: set[str] = set()
         for domain in location.domains:
             met |= self._members[domain]
-        if self._limits.node_misses_per_s:
-            for node in location.memory:
-                met |= self._memory_users.get(node, set())
+        for node in location.memory:
+            met |= self._memory_users.get(node, set())
         return met
 
     def _move(self, uuid: str, location: Location) -> None:
@@ -194,58 +183,47 @@ class WhatIfModel:
             self._used[domain] += sign * share * location.speed * self._cores[uuid]
             (self._members[domain].add if sign > 0 else self._members[domain].discard)(uuid)
 
-    def _routes(self) -> dict[Route, list[tuple[str, float]]]:
-        """Who uses which controller and link, by the share of its misses that go there."""
-        routes: dict[Route, list[tuple[str, float]]] = {}
-        if not self._limits.node_misses_per_s:
-            return routes
+    def _routes(self) -> dict[Route, list[Flow]]:
+        """What goes through each controller and link."""
+        routes: dict[Route, list[Flow]] = {}
+        latency = self._latency
         for uuid, location in self._at.items():
+            one = self.residents[uuid]
+            misses_per_s, cpi, stall_cpi = self._flow(one, location)
+            demand = misses_per_s if latency.is_calibrated else one.mpki * location.speed
             for node, share in location.memory.items():
-                routes.setdefault((node, node), []).append((uuid, share))
+                stall_share = share * stall_cpi / cpi
+                routes.setdefault((node, node), []).append(Flow(share * demand, stall_share))
+                if not latency.has_link_limit:
+                    continue
                 for domain, part in location.domains.items():
                     if self._node_of[domain] != node:
                         link = (self._node_of[domain], node)
-                        routes.setdefault(link, []).append((uuid, share * part))
+                        flow = Flow(share * part * misses_per_s, part * stall_share)
+                        routes.setdefault(link, []).append(flow)
         return routes
 
-    def _solve(self, routes: Mapping[Route, Sequence[tuple[str, float]]]) -> dict[Route, float]:
-        """The latency at which those who are slowed by it make just the load that causes it: a busy
-        controller slows those who fill it."""
-        return {route: self._latency(route, users) for route, users in routes.items()}
+    def _solve(self, routes: Mapping[Route, Sequence[Flow]]) -> dict[Route, float]:
+        return {route: self._latency.ratio(route, flows) for route, flows in routes.items()}
 
-    def _latency(self, route: Route, users: Sequence[tuple[str, float]]) -> float:
-        limits = self._limits
-        limit = limits.node_misses_per_s if route[0] == route[1] else limits.link_misses_per_s
-        if limit is None:
-            return 1.0
-        flows = [self._flow(uuid, share) for uuid, share in users]
-        low = 1.0
-        high = queueing_ratio(sum(misses for misses, _, _ in flows), limit)
-        while high - low > PRECISION * low:
-            middle = (low + high) / 2
-            load = 0.0
-            for misses, cpi, stall in flows:
-                load += misses * cpi / (cpi + stall * (middle - 1))
-            if queueing_ratio(load, limit) > middle:
-                low = middle
-            else:
-                high = middle
-        return (low + high) / 2
+    def _alone_ratio(self, one: Resident, location: Location) -> float:
+        node = min(location.memory, default=0)
+        demand = one.misses_per_s if self._latency.is_calibrated else one.mpki
+        return self._latency.open_ratio((node, node), demand)
 
-    def _flow(self, uuid: str, share: float) -> tuple[float, float, float]:
-        """(misses per second through here, cycles per instruction, those that wait for here), as
-        the caches leave it and were memory idle."""
-        one, location = self.residents[uuid], self._at[uuid]
+    def _flow(self, one: Resident, location: Location) -> tuple[float, float, float]:
+        """(misses per second, cycles per instruction, those that wait for memory), as the caches
+        leave it and were memory idle."""
         # Most have nothing in the cache to lose.
         lost = (
             self._calibrated_eviction(one, self._evicted(one, location))
             if one.hit_value_cpi
             else 0.0
         )
-        stall = one.miss_cpi / self._alone[uuid] + lost * one.hit_value_cpi
+        stall = one.miss_cpi / self._alone[one.guest_uuid] + lost * one.hit_value_cpi
         cpi = one.cpi - one.miss_cpi + stall
         misses = (one.misses_per_s + lost * one.hits_per_s) * one.cpi / cpi
-        return (misses * share * location.speed, cpi, stall * share)
+        return (misses * location.speed, cpi, stall)
 
     def _evicted(self, one: Resident, location: Location) -> float:
         evicted = 0.0

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from nova_vp.core.model.host import Host
-from nova_vp.core.model.predict import queueing_ratio
+from nova_vp.core.model.latency import queueing_ratio
 from nova_vp.core.signals.detect_cache import Conditions, Verdict, detect_cache
 from nova_vp.core.signals.detect_numa import detect_numa, memory_ratio
 from nova_vp.core.signals.sample import window_from_onset

@@ -9,7 +9,7 @@ sensitive at that point and the point itself is measured to be loaded, or its me
 from collections.abc import Callable, Mapping
 
 from nova_vp.core.model.host import Host
-from nova_vp.core.model.predict import queueing_ratio
+from nova_vp.core.model.latency import queueing_ratio
 from nova_vp.core.signals.detect_cache import Found, Verdict
 from nova_vp.core.types.decision import NodeView
 from nova_vp.core.types.detection import Detection, Kind, Suspect

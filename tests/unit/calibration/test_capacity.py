@@ -7,7 +7,7 @@ from itertools import chain, product
 
 import pytest
 
-from nova_vp.core.model.predict import queueing_ratio
+from nova_vp.core.model.latency import SERVICE_RATIO, queueing_ratio
 from nova_vp.core.types.topology import Limits, LlcDomain, LoadCurve, LoadPoint, Topology
 from tests.modelled_memory import GB, ModelledMemory
 from tests.vpmu_file import make_controller
@@ -58,11 +58,12 @@ def test_the_weakest_node_and_link_count_and_a_share_of_them_is_the_limit():
 
 
 def test_the_core_takes_the_limit_for_what_was_calibrated():
-    """Half of what the memory moves flat out is half a load: by M/D/1 half as long again."""
+    """Half of what the memory moves flat out is half a load: the wait is one service time."""
     topology = nodes(2)
     capacity = found(topology, ModelledMemory(topology, {0: 51.2 * GB, 1: 51.2 * GB}))
     limit = capacity.limits.node_misses_per_s
-    assert queueing_ratio(capacity.node_lines_per_s / 2, limit) == pytest.approx(1.5)
+    ratio = queueing_ratio(capacity.node_lines_per_s / 2, limit)
+    assert ratio == pytest.approx(1 + SERVICE_RATIO)
 
 
 def test_every_controller_and_every_link_has_a_curve_with_reads_and_one_with_writes():

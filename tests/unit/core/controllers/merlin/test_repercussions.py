@@ -60,7 +60,8 @@ def test_a_hurt_outside_the_repercussion_interval_is_not_its_doing():
 
 
 @pytest.mark.parametrize(
-    ("priority", "rung"), [(0.1, Rung.LOCAL_CPU), (1.0, Rung.LOCAL_CPU), (50.0, Rung.REMOTE_CPU)]
+    ("priority", "rung"),
+    [(0.1, Rung.LOCAL_CPU), (1.0, Rung.LOCAL_CPU), (50.0, Rung.MOVE_WITH_MEMORY)],
 )
 def test_priority_decides_who_pays(priority, rung):
     """A storm that grows at home costs the store some; how much that counts is its weight."""
