@@ -411,6 +411,7 @@ def test_on_a_full_disk_it_is_told_all_the_same(
             }
         ),
         "[" * 100_000,
+        json.dumps({"escalations": [{"id": str(uuid_of(1)), "victim": "", "kind": "a" * 10_000}]}),
     ],
 )
 def test_a_damaged_file_is_told_and_left_out(
@@ -419,6 +420,7 @@ def test_a_damaged_file_is_told_and_left_out(
     scene.disk.text = text
     agent = scene.start()
     assert "nothing need be done" in caplog.text
+    assert max(len(record.getMessage()) for record in caplog.records) < 1000
     agent.submit(hopeless())
     wait_until(lambda: scene.cluster.got, "the escalation")
 

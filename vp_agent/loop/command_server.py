@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from nova_vp import rpcapi, rpcserver, wire
 from nova_vp.core.types.policy import Mode
 from nova_vp.message_filter import may_refuse
+from nova_vp.printable import printable
 from nova_vp.signing.envelope import Call
 from nova_vp.signing.identity import Identity
 from vp_agent.commands import Commands, MigrationCommands, NotAdvising, NotInForce, UnknownAction
@@ -117,13 +118,13 @@ class MigrationEndpoint:
         self, call: Call, escalation_id: str, uuid: str, outcome: str, detail: str
     ) -> None:
         known = outcome if outcome in rpcapi.MIGRATION_OUTCOMES else "failed"
-        told = request_log.printable(str(detail), MOST_DETAIL)
+        told = printable(str(detail), MOST_DETAIL)
         self._orders.end(_id(escalation_id), _id(uuid), known, told)
 
 
 def _id(value: Any) -> str:
     """It is told in the log; of one that is none, nobody knows anything."""
-    return request_log.printable(str(value), MOST_ID)
+    return printable(str(value), MOST_ID)
 
 
 class CommandServer:

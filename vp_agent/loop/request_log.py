@@ -8,6 +8,7 @@ came from outside is cut and stripped of what a log must not hold.
 import logging
 import re
 
+from nova_vp.printable import printable
 from nova_vp.signing.envelope import Call
 
 LOG = logging.getLogger(__name__)
@@ -28,8 +29,3 @@ def note(request: str, order: str, **about: object) -> None:
 
 def _one_word(text: str) -> str:
     return printable(text, _LONGEST).replace(" ", "?") or "-"
-
-
-def printable(text: str, most: int) -> str:
-    """Of what came from outside, what may stand in a log."""
-    return re.sub(r"[^ -~]", "?", text[:most])

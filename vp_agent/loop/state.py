@@ -20,16 +20,16 @@ from nova_vp import wire
 from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.sample import Profile, Sensitivity, State
 from nova_vp.core.types.state import CoreState
+from nova_vp.printable import fault, printable
 from vp_agent.calibration.record import Calibration, as_json, from_json
 from vp_agent.checked_numbers import finite, measured
-from vp_agent.loop.request_log import printable
 
 LOG = logging.getLogger(__name__)
 
 MOST_RATIO = 1e6
+_MOST_TOLD = 20
 _DIVISORS = frozenset({"cpi", "memory_ratio"})
 """Of a profile: what the core divides by."""
-_MOST_TOLD = 200
 _NO_PROFILES = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
 
@@ -57,7 +57,8 @@ class StateFolder:
         try:
             return Mode(text)
         except ValueError:
-            LOG.warning("%s: unknown mode %r, using %s", self._folder / "mode", text, default.value)
+            told = printable(text, _MOST_TOLD)
+            LOG.warning("%s: unknown mode %s, using %s", self._folder / "mode", told, default.value)
             return default
 
     def set_mode(self, mode: Mode) -> None:
@@ -70,7 +71,7 @@ class StateFolder:
         try:
             return {uuid: _profile(row) for uuid, row in json.loads(text).items()}
         except _NO_PROFILES as exc:
-            LOG.warning("profiles.json is not readable (%s): starting without", _why(exc))
+            LOG.warning("profiles.json is not readable (%s): starting without", fault(exc))
             return {}
 
     def set_profiles(self, profiles: Mapping[str, Profile]) -> None:
@@ -86,7 +87,7 @@ class StateFolder:
             found = from_json(json.loads(text))
         except _NO_PROFILES as exc:
             LOG.warning(
-                "limits.json is not readable (%s): run `vp-agent calibrate` again", _why(exc)
+                "limits.json is not readable (%s): run `vp-agent calibrate` again", fault(exc)
             )
             return None
         if found.is_of_earlier_release:
@@ -172,11 +173,6 @@ def _row(profile: Profile) -> dict[str, object]:
         # Most of the file; digits behind the point would triple it.
         "pressures": {uuid: round(per_s) for uuid, per_s in profile.pressures.items()},
     }
-
-
-def _why(exc: Exception) -> str:
-    """In one line of the log: what is wrong in a file may be as long as the file."""
-    return printable(repr(exc), _MOST_TOLD)
 
 
 def _profile(row: Mapping[str, Any]) -> Profile:

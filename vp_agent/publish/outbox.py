@@ -17,6 +17,7 @@ from typing import Any
 
 from nova_vp import wire
 from nova_vp.core.types.detection import Kind
+from nova_vp.printable import fault
 
 LOG = logging.getLogger(__name__)
 NAMESPACE = uuids.UUID("5b7a9d4e-5a0c-5d0e-9a53-0f5e6c1d2b3a")
@@ -178,9 +179,9 @@ def _entries(text: str | None, now_s: float) -> list[Entry]:
         return [_entry(row, now_s) for row in json.loads(text)["escalations"]][:MOST]
     except _FAULTS as exc:
         LOG.warning(
-            "escalations.json is damaged (%r) and left out; nothing need be done: what still holds "
+            "escalations.json is damaged (%s) and left out; nothing need be done: what still holds "
             "is found and escalated again",
-            exc,
+            fault(exc),
         )
         return []
 
