@@ -105,7 +105,7 @@ POLICY_OPTS = [
         default=_DEFAULT.miss_penalty_cycles,
         min=1.0,
         help="Additional CPU cycles of an LLC miss compared with an LLC hit, for the prediction "
-        "of degradation.",
+        "of degradation. It holds for a server until its own samples show what a miss costs it.",
     ),
     cfg.FloatOpt(
         "strict_max_hurt_ratio",

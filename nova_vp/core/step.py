@@ -27,6 +27,7 @@ from nova_vp.core.pipeline.verify import verify
 from nova_vp.core.signals.detect import detect_all
 from nova_vp.core.signals.detect_numa import node_views
 from nova_vp.core.signals.measure import measure
+from nova_vp.core.signals.miss_costs import learn_miss_costs
 from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Policy
@@ -40,6 +41,7 @@ def step(state: CoreState, picture: Picture, policy: Policy) -> tuple[CoreState,
     host = build_host(picture, state.vps, state.undisturbed)
     nodes = node_views(host, picture.limits, policy)
     state, verdicts = detect_all(state, host, nodes, picture, policy)
+    state = learn_miss_costs(state, host, nodes, picture.limits, policy)
     host = replace(host, vps=state.vps, undisturbed=state.undisturbed)
     state, reverting = revert(note_left_alone(state, picture, policy), picture, policy)
     state, undoing = verify(state, verdicts, picture, policy)

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import cast
 
+from nova_vp.core.model.miss_cost import miss_cycles
 from nova_vp.core.model.predict import (
     FALLBACK_CLOCK_HZ,
     UNKNOWN_STATE,
@@ -207,7 +208,8 @@ class Host:
         if uuid not in self._residents:
             profile = self.undisturbed.get(uuid) or self._unknown(uuid, policy)
             isolation = self.guests[uuid].isolation
-            one = resident(uuid, profile, isolation, policy)
+            cycles = miss_cycles(self.vps[uuid].miss_cost, policy)
+            one = resident(uuid, profile, isolation, policy, cycles)
             self._residents[uuid] = one._replace(mpki=one.mpki * self._activity(profile))
         return self._residents[uuid]
 

@@ -106,6 +106,26 @@ class Sample(NamedTuple):
         return self.l2_mpki - self.mpki
 
 
+class MissCost(NamedTuple):
+    """Sums over a VP's samples while it did the same work, of which `model.miss_cost` reads what a
+    miss costs it; older samples fade."""
+
+    weight: float = 0.0
+    """So many samples count."""
+    l2_mpki: float = 0.0
+    """Mean, as the next two."""
+    mpki: float = 0.0
+    cpi: float = 0.0
+    mpki_squares: float = 0.0
+    """Sum of squared distances from the mean."""
+    products: float = 0.0
+    """Of the distances of `mpki` and `cpi`."""
+    cpi_squares: float = 0.0
+
+
+NO_MISS_COST = MissCost()
+
+
 class Profile(NamedTuple):
     """A VP in its last undisturbed state: what `predict` and sensitivity use."""
 

@@ -15,7 +15,15 @@ from nova_vp.core.types.cpu_time import NOT_MEASURED, CpuTimes, CpuUse, HostCpuU
 from nova_vp.core.types.decision import DomainView
 from nova_vp.core.types.detection import Detection
 from nova_vp.core.types.knob import Knob, Quota
-from nova_vp.core.types.sample import Incomplete, Profile, Reading, Sample, State
+from nova_vp.core.types.sample import (
+    NO_MISS_COST,
+    Incomplete,
+    MissCost,
+    Profile,
+    Reading,
+    Sample,
+    State,
+)
 
 HISTORY = 8
 """Outcomes kept per VP, for the report."""
@@ -80,6 +88,7 @@ class VpState(NamedTuple):
     """What stood there before our cap; None: there was no cap of ours in the last tick."""
     cpu_use: CpuUse | None = None
     """None: not measured since it started."""
+    miss_cost: MissCost = NO_MISS_COST
 
 
 @dataclass(frozen=True, slots=True)
