@@ -123,7 +123,8 @@ class FakeNova:
         with self.lock:
             for migration in self._accepted:
                 self.migrations.append(migration)
-                dest = self.destination(self.servers[migration.server])
+                server = self.servers.get(migration.server)  # None: deleted meanwhile.
+                dest = None if server is None else self.destination(server)
                 if dest is None:
                     self.finish(migration.id, "error")
                 else:
