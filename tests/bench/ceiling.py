@@ -31,7 +31,7 @@ from vp_sim.run import world_of
 
 POLICIES = ("llc", "vp", "merlin", "local", "cheap", "random")
 LLC = "llc"
-EVALUATIONS = 1000
+EVALUATIONS = 4000
 TOLERANCE = 1e-3
 """As a ratio: twice what the model's solution is precise to."""
 DIGITS = 4

@@ -32,6 +32,7 @@ from vp_sim.run import World
 MARGIN = 0.05
 """PE counts where the worst degradation is at most so far above the least. PE divides by the CPU
 used, so that caps alone would win it."""
+ROUNDS = 4
 STARTS = 4
 """Arrangements that are climbed from first, by each of the two aims."""
 KICKS = 3
@@ -109,10 +110,17 @@ def search(
     for arrangement in (*local_arrangements(scorer.vms), *more):
         scorer.score(arrangement)
     random = Random(f"ceiling-{seed}")
-    until = len(scorer.scores) + budget
-    _improve(scorer, _smooth_worst, random, until - budget // 2)
-    _improve(scorer, _by_pe(_limit(scorer)), random, until)
+    _improve_in_rounds(scorer, _smooth_worst, random, budget // 2)
+    _improve_in_rounds(scorer, _by_pe(_limit(scorer)), random, budget - budget // 2)
     return _ceiling(scorer)
+
+
+def _improve_in_rounds(scorer: Scorer, key: Key, random: Random, budget: int) -> None:
+    """Each from the same starts, whatever another has found: steps are taken in a random order, and
+    one round may get stuck where another does not."""
+    starts, begun_at = tuple(scorer.scores), len(scorer.scores)
+    for number in range(1, ROUNDS + 1):
+        _improve(scorer, key, random, starts, begun_at + budget * number // ROUNDS)
 
 
 def _smooth_worst(score: Score) -> float:
@@ -132,9 +140,11 @@ def _limit(scorer: Scorer) -> float:
     return min(score.worst for score in scorer.scores.values()) + MARGIN
 
 
-def _improve(scorer: Scorer, key: Key, random: Random, until: int) -> None:
+def _improve(
+    scorer: Scorer, key: Key, random: Random, starts: Iterable[Arrangement], until: int
+) -> None:
     """From the best few, each with an equal part of the budget at most; then from the best."""
-    starts = sorted(scorer.scores, key=lambda a: key(scorer.scores[a]))[:STARTS]
+    starts = sorted(starts, key=lambda a: key(scorer.scores[a]))[:STARTS]
     part = (until - len(scorer.scores)) // (2 * STARTS)
     best = min(
         (_climb(scorer, start, key, random, len(scorer.scores) + part) for start in starts),
