@@ -32,7 +32,8 @@ from vp_sim.run import World
 MARGIN = 0.05
 """PE counts where the worst degradation is at most so far above the least. PE divides by the CPU
 used, so that caps alone would win it."""
-ROUNDS = 4
+ROUND = 500
+"""Arrangements that a round scores: about as many as it takes to get stuck."""
 STARTS = 4
 """Arrangements that are climbed from first, by each of the two aims."""
 KICKS = 3
@@ -119,8 +120,9 @@ def _improve_in_rounds(scorer: Scorer, key: Key, random: Random, budget: int) ->
     """Each from the same starts, whatever another has found: steps are taken in a random order, and
     one round may get stuck where another does not."""
     starts, begun_at = tuple(scorer.scores), len(scorer.scores)
-    for number in range(1, ROUNDS + 1):
-        _improve(scorer, key, random, starts, begun_at + budget * number // ROUNDS)
+    rounds = max(1, budget // ROUND)
+    for number in range(1, rounds + 1):
+        _improve(scorer, key, random, starts, begun_at + budget * number // rounds)
 
 
 def _smooth_worst(score: Score) -> float:
