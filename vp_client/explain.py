@@ -13,7 +13,7 @@ from typing import Any
 from osc_lib.command import command
 
 from nova_vp.cli.explain import Case, Reader, explain, harming
-from nova_vp.cli.labels import is_judged, outcome, result
+from nova_vp.cli.labels import is_judged, outcome, result, rise
 from nova_vp.core.types.policy import Mode, tightest
 from vp_client import formatters
 from vp_client.client import Client
@@ -124,8 +124,8 @@ def _operator(host: str, *, can_follow: bool) -> Reader:
 def _harm(found: Told) -> Any:
     yield f"Yes, since {found['since']}: {found['meaning']}."
     for suspect in found["suspects"]:
-        rise = formatters.number(suspect["rise_per_s"])
-        yield f"Aggressor: {formatters.server(suspect)}, {rise} more misses/s than before."
+        what = rise(found["kind"], suspect["rise_per_s"])
+        yield f"Aggressor: {formatters.server(suspect)}, {what}."
 
 
 def _hurts(vp: Told, sufferers: Iterable[Told]) -> Iterator[str]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from nova_vp import controllers
 from nova_vp.core.types.action import Result
+from nova_vp.core.types.detection import Kind
 
 REJECTIONS = {
     "no-free-cpu": "no CPU is free there",
@@ -45,7 +46,7 @@ KINDS = {
     "memory-controller": "neighbours overload the memory controller that serves it",
     "interconnect": "neighbours overload the link between its CPUs and its memory",
     "remote-latency": "its memory is on another NUMA node than its CPUs",
-    "cpu": "it needs more CPU than it is allotted",
+    "cpu": "it waits for CPUs that others use, or needs more CPU than it is allotted",
 }
 
 POINTS = {
@@ -117,6 +118,13 @@ def is_judged(action: Mapping[str, Any]) -> bool:
 
 def kind(code: str) -> str:
     return KINDS.get(code, code)
+
+
+def rise(kind: str, rise_per_s: float) -> str:
+    """What a suspect does to a victim of that kind, by its number in the report."""
+    if kind == Kind.CPU.value:
+        return f"{small(rise_per_s)} of its CPUs in use"
+    return f"{rise_per_s / 1e6:.3g} M more misses/s than before"
 
 
 def refusal(rung: str, why: str) -> str:

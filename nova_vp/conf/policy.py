@@ -175,6 +175,15 @@ POLICY_OPTS = [
         "their undisturbed value, while memory factor and L2 misses are unchanged, before it "
         "counts as degraded.",
     ),
+    cfg.FloatOpt(
+        "cpu_waiting_ratio",
+        default=_DEFAULT.cpu_waiting_ratio,
+        min=0.01,
+        max=1.0,
+        help="Share of the CPU time a server wants that it waits for a CPU, from which it counts "
+        "as degraded if other servers use its CPUs. An action that makes a server wait by so much "
+        "more is reverted. Time in which a quota throttles the server is no waiting.",
+    ),
     cfg.BoolOpt(
         "hot_node_by_mpki",
         default=_DEFAULT.hot_node_by_mpki,

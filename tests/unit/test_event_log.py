@@ -16,7 +16,7 @@ from vp_agent.loop.event_log import EventLog
 
 QUIET = a_decision()
 A_MOVE = MemoryMove(uuid_of(2), ((1, 1.0),), moved_kib=10, left_kib=30)
-WANTING = replace(a_detection(), kind=Kind.CPU)
+WAITING = replace(a_detection(), kind=Kind.CPU, waiting_ratio=0.3)
 
 
 @pytest.fixture
@@ -43,9 +43,10 @@ def said(caplog: pytest.LogCaptureFixture):
             f"INFO vp={uuid_of(1)} no longer hurt",
         ),
         (
-            {"detections": (WANTING,)},
-            f"INFO vp={uuid_of(1)} short of CPU cpu_cores=2.50",
-            f"INFO vp={uuid_of(1)} no longer short of CPU",
+            {"detections": (WAITING,)},
+            f"WARNING vp={uuid_of(1)} hurt kind=cpu waiting_ratio=0.30 cpu_cores=2.50 "
+            f"suspects={uuid_of(2)}",
+            f"INFO vp={uuid_of(1)} no longer hurt",
         ),
         (
             {"nodes": (a_node(1, is_hot=True, limit_misses_per_s=5e5),)},
@@ -58,7 +59,7 @@ def said(caplog: pytest.LogCaptureFixture):
             f"INFO vp={uuid_of(2)} memory move over moved_kib=40 left_kib=0",
         ),
     ],
-    ids=["hurt", "short of CPU", "hot", "memory"],
+    ids=["hurt", "waiting for CPU", "hot", "memory"],
 )
 def test_what_lasts_is_told_when_it_begins_and_ends(said, there, begins, ends):
     quiet = a_decision(nodes=(a_node(0), a_node(1)))

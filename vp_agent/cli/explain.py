@@ -82,8 +82,8 @@ def _find(report: Report, server: str) -> Mapping[str, Any]:
 def _harm(found: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[str]:
     yield f"Yes, since {_time(found['since'])}: {labels.kind(found['kind'])}."
     for suspect in found["suspects"]:
-        who, rise = names.get(suspect["uuid"], suspect["uuid"]), suspect["rise_per_s"]
-        yield f"Aggressor: {who}, {rise / 1e6:.3g} M more misses/s than before."
+        who = names.get(suspect["uuid"], suspect["uuid"])
+        yield f"Aggressor: {who}, {labels.rise(found['kind'], suspect['rise_per_s'])}."
 
 
 def _hurts(report: Report, uuid: str) -> Iterator[str]:

@@ -46,8 +46,7 @@ class EventLog:
             if uuid not in self._hurt:
                 _tell_detection(detection)
         for uuid in self._hurt.keys() - hurt.keys():
-            wanted_cpu = self._hurt[uuid].kind is Kind.CPU
-            LOG.info("vp=%s no longer %s", uuid, "short of CPU" if wanted_cpu else "hurt")
+            LOG.info("vp=%s no longer hurt", uuid)
         self._hurt = hurt
 
     def _tell_unmanaged(self, decision: Decision) -> None:
@@ -124,9 +123,15 @@ class EventLog:
 
 
 def _tell_detection(detection: Detection) -> None:
+    suspects = ",".join(s.guest_uuid for s in detection.suspects)
     if detection.kind is Kind.CPU:
-        used = detection.now.cpu_cores
-        LOG.info("vp=%s short of CPU cpu_cores=%.2f", detection.victim_uuid, used)
+        LOG.warning(
+            "vp=%s hurt kind=cpu waiting_ratio=%.2f cpu_cores=%.2f suspects=%s",
+            detection.victim_uuid,
+            detection.waiting_ratio,
+            detection.now.cpu_cores,
+            suspects,
+        )
         return
     LOG.warning(
         "vp=%s hurt kind=%s mf=%.2f->%.2f l2_mpki=%.1f->%.1f suspects=%s",
@@ -136,7 +141,7 @@ def _tell_detection(detection: Detection) -> None:
         detection.now.memory_factor,
         detection.before.l2_mpki,
         detection.now.l2_mpki,
-        ",".join(s.guest_uuid for s in detection.suspects),
+        suspects,
     )
 
 

@@ -163,5 +163,7 @@ def _candidates(state: CoreState, host: Host, one: Escalation) -> tuple[Migrant,
     evaluation = state.evaluations.get(one.id)
     if evaluation is None:
         return ()
-    detection = None if one.kind is Kind.CPU else host.vps[one.victim_uuid].detection
+    detection = host.vps[one.victim_uuid].detection
+    if detection is not None and _id_of_detection(detection) != one.id:
+        detection = None  # It wants more CPU, whatever else it suffers from.
     return migrants(host, one.victim_uuid, detection, evaluation)

@@ -9,6 +9,7 @@ from nova_vp.core.model.budgets import counted
 from nova_vp.core.model.limits import PLACES
 from nova_vp.core.pipeline.controllers import note
 from nova_vp.core.pipeline.ledger import note_applied, owners
+from nova_vp.core.pipeline.waiting import cpu_before
 from nova_vp.core.types.action import Outcome, Result
 from nova_vp.core.types.knob import Cpus, Knob, all_cpus, nodes_of
 from nova_vp.core.types.policy import Policy
@@ -46,7 +47,7 @@ def _confirm(state: CoreState, outcome: Outcome, policy: Policy) -> CoreState:
     if not action.is_tried:
         return state
     before = {uuid: vp.window for uuid, vp in vps.items() if vp.window.samples}
-    pending = (*state.pending, Pending(action, at_s, before))
+    pending = (*state.pending, Pending(action, at_s, before, cpu_before(vps, policy)))
     if not action.reason.is_counted:
         return replace(state, pending=pending)
     moves = (*(moved_s for moved_s in state.moves_at_s if at_s - moved_s < BUDGET_S), at_s)

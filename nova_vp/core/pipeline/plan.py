@@ -27,6 +27,7 @@ from nova_vp.core.pipeline.ledger import beside, relaxed
 from nova_vp.core.pipeline.permit import is_permitted, modes_of
 from nova_vp.core.types.action import Action, Change, Renewal
 from nova_vp.core.types.claim import Claim, ClaimGroup, ClaimKey, PredictedLoss, Setting
+from nova_vp.core.types.detection import Detection, Kind
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.knob import Cpus, Held, Knob, Value, all_cpus, plain
 from nova_vp.core.types.picture import Picture
@@ -244,6 +245,8 @@ def _evidence(group: ClaimGroup) -> Mapping[str, float]:
     detection = group.detection
     if detection is None:
         return {}
+    if detection.kind is Kind.CPU:
+        return {"waiting_ratio": detection.waiting_ratio, **_suspects_cores(group, detection)}
     evidence = {
         "memory_factor_before": detection.before.memory_factor,
         "memory_factor_now": detection.now.memory_factor,
@@ -258,6 +261,14 @@ def _evidence(group: ClaimGroup) -> Mapping[str, float]:
             evidence["suspect_misses_per_s"] = suspect.pressure_per_s
             evidence["suspect_rise_per_s"] = suspect.rise_per_s
     return evidence
+
+
+def _suspects_cores(group: ClaimGroup, detection: Detection) -> Mapping[str, float]:
+    """What the one that is changed uses of the victim's CPUs."""
+    for suspect in detection.suspects:
+        if suspect.guest_uuid == group.guest_uuid:
+            return {"suspect_cpu_cores": suspect.pressure_per_s}
+    return {}
 
 
 def lost_places(picture: Picture) -> tuple[ClaimGroup, ...]:

@@ -2,9 +2,10 @@
 """Did it help? Each action must prove itself by what is measured afterwards, or it is undone.
 
 A victim that is well again ends the matter. Otherwise cycles per instruction of all whose work did
-not change are compared with those before: less on the whole is a success. Only what holds is
-judged, not what another claim has overtaken. What fails goes back, acquits the guest that was moved
-or those that were capped, and is not tried again for this victim.
+not change are compared with those before, and how long they wait for CPU: less on the whole is a
+success, unless somebody was made to wait (`waiting`). Only what holds is judged, not what another
+claim has overtaken. What fails goes back, acquits the guest that was moved or those that were
+capped, and is not tried again for this victim.
 """
 
 import math
@@ -16,6 +17,7 @@ from nova_vp.core.model.budgets import judged
 from nova_vp.core.model.holds import signature, unexpired
 from nova_vp.core.pipeline.confirm import note_outcome
 from nova_vp.core.pipeline.ledger import is_overtaken, rolled_back
+from nova_vp.core.pipeline.waiting import waiting_gain, with_waiting
 from nova_vp.core.signals.detect_cache import Verdict
 from nova_vp.core.types.action import Action, Change, Outcome, Result
 from nova_vp.core.types.claim import ClaimGroup, Setting
@@ -39,6 +41,7 @@ def verify(
     undo: list[ClaimGroup] = []
     for pending in state.pending:
         result = _result(state, pending, verdicts, picture, policy)
+        result = with_waiting(result, state, pending, picture, policy)
         if result is Result.APPLIED:
             still.append(pending)
         elif result is Result.MENDED:
@@ -89,6 +92,7 @@ def _on_victim(state: CoreState, pending: Pending, policy: Policy) -> Result | N
     gain = _gain(before, state.vps[victim].window, policy) if before else None
     if gain is None:
         return None
+    gain += waiting_gain(state, pending, victim)
     return Result.MENDED if gain > policy.noise_ratio else Result.INEFFECTIVE
 
 
@@ -97,7 +101,7 @@ def _measured_gain(state: CoreState, pending: Pending, policy: Policy) -> Result
     victim = pending.action.victim_uuid
     settled = policy.settle_samples
     gains = [
-        gain
+        gain + waiting_gain(state, pending, uuid)
         for uuid, before in pending.before.items()
         if uuid in state.vps
         # A victim is helped at once: there may be one sample of its hurt.

@@ -18,44 +18,74 @@ from nova_vp.core.types.state import VpState
 _NS_PER_S = 1e9
 
 
-def sample_cpu_use(vp: VpState, guest: Guest, picture: Picture, policy: Policy) -> VpState:
+RECENT_SAMPLES = 5
+"""Of so many the mean is made by which waiting is judged."""
+
+
+def sample_cpu_use(
+    vp: VpState, guest: Guest, picture: Picture, policy: Policy, placed_at_s: float
+) -> VpState:
     """With this tick's sample in its means. Before anything else of the tick is noted of it."""
     now = guest.cpu_times if guest.is_running else None
     applied = picture.applied.get(guest.uuid)
     cap = applied.of(Knob.CPU_CAP) if applied else None
     quota = cast(Quota, cap.original) if cap else None
-    use = _with_sample(vp, now, quota, picture.at_s, policy)
-    if use and picture.at_s - use.at_s > policy.max_sample_age_s:
-        use = None
-    return vp._replace(cpu_times=now, quota_under_cap=quota, cpu_use=use)
+    sample = _sample(vp, now, quota, picture.at_s, policy)
+    use, recent = vp.cpu_use, vp.recent_cpu_use
+    if vp.read_at_s <= placed_at_s:
+        recent = None  # Some of this sample, and all before it, is of other places or caps.
+    elif sample is not None:
+        recent = _with_sample(recent, sample, RECENT_SAMPLES)
+    if sample is not None:
+        use = _with_sample(use, sample, WINDOW_SAMPLES)
+    oldest_s = picture.at_s - policy.max_sample_age_s
+    return vp._replace(
+        cpu_times=now,
+        quota_under_cap=quota,
+        cpu_sample=sample,
+        cpu_use=use if use and use.at_s >= oldest_s else None,
+        recent_cpu_use=recent if recent and recent.at_s >= oldest_s else None,
+    )
 
 
-def _with_sample(
+def _sample(
     vp: VpState, now: CpuTimes | None, quota: Quota | None, at_s: float, policy: Policy
 ) -> CpuUse | None:
-    before, use = vp.cpu_times, vp.cpu_use
+    """Since the last tick; None: nobody can say."""
+    before = vp.cpu_times
     span_s = at_s - vp.read_at_s
     if before is None or now is None or not 0 < span_s <= policy.max_sample_age_s:
-        return use
+        return None
     if _is_restart(before, now):
-        return use
+        return None
     throttled_ns = now.throttled_ns - before.throttled_ns
     is_ours = _is_ours(vp.quota_under_cap, quota)
     if throttled_ns and is_ours is None:
-        return use
-    mean = use or CpuUse(at_s)
-    samples = min(mean.samples + 1, WINDOW_SAMPLES)
-
-    def with_one(old: float, nanoseconds: int) -> float:
-        return old + (nanoseconds / _NS_PER_S / span_s - old) / samples
-
+        return None
+    span_ns = span_s * _NS_PER_S
+    throttled_cores = throttled_ns / span_ns
     return CpuUse(
-        at_s=at_s,
-        samples=samples,
-        ran_cores=with_one(mean.ran_cores, now.ran_ns - before.ran_ns),
-        run_delay_cores=with_one(mean.run_delay_cores, now.run_delay_ns - before.run_delay_ns),
-        throttled_ours_cores=with_one(mean.throttled_ours_cores, throttled_ns if is_ours else 0),
-        throttled_nova_cores=with_one(mean.throttled_nova_cores, 0 if is_ours else throttled_ns),
+        at_s,
+        1,
+        (now.ran_ns - before.ran_ns) / span_ns,
+        (now.run_delay_ns - before.run_delay_ns) / span_ns,
+        throttled_cores if is_ours else 0.0,
+        0.0 if is_ours else throttled_cores,
+    )
+
+
+def _with_sample(mean: CpuUse | None, one: CpuUse, most_samples: int) -> CpuUse:
+    if mean is None:
+        return one
+    samples = min(mean.samples + 1, most_samples)
+    kept, new = 1 - 1 / samples, 1 / samples
+    return CpuUse(
+        one.at_s,
+        samples,
+        kept * mean.ran_cores + new * one.ran_cores,
+        kept * mean.run_delay_cores + new * one.run_delay_cores,
+        kept * mean.throttled_ours_cores + new * one.throttled_ours_cores,
+        kept * mean.throttled_nova_cores + new * one.throttled_nova_cores,
     )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every VP's detection of this tick: the cache first, then what lies beyond it."""
+"""Every VP's detection of this tick: the cache first, then memory, then waiting for CPU."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -7,9 +7,11 @@ from dataclasses import replace
 from nova_vp.core.model.host import Host
 from nova_vp.core.model.latency import queueing_ratio
 from nova_vp.core.signals.detect_cache import Conditions, Verdict, detect_cache
+from nova_vp.core.signals.detect_cpu import CpuUsers, detect_cpu
 from nova_vp.core.signals.detect_numa import detect_numa, memory_ratio
 from nova_vp.core.signals.sample import window_from_onset
 from nova_vp.core.types.decision import NodeView
+from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.state import CoreState
@@ -33,6 +35,7 @@ def detect_all(
     queues = {
         view.node: queueing_ratio(view.misses_per_s, limits.node_misses_per_s) for view in nodes
     }
+    users = CpuUsers(host)
     for uuid, vp in state.vps.items():
         domains = host.domains_of[uuid]
         domain_id = domains[0].id if domains else 0
@@ -41,8 +44,12 @@ def detect_all(
         conditions = Conditions(
             host.evicted_ratio(uuid), memory_ratio(host, uuid, queues, limits), on_probe
         )
-        found = detect_cache(vp, before, neighbours, domain_id, picture.at_s, policy, conditions)
-        found = detect_numa(found, vp, before, host, nodes, picture, policy, uuid in on_trial)
+        # Of waiting neither of these two knows.
+        is_cpu = vp.detection is not None and vp.detection.kind is Kind.CPU
+        seen = vp._replace(detection=None) if is_cpu else vp
+        found = detect_cache(seen, before, neighbours, domain_id, picture.at_s, policy, conditions)
+        found = detect_numa(found, seen, before, host, nodes, picture, policy, uuid in on_trial)
+        found = detect_cpu(found, vp, before, users, picture.at_s, policy, uuid in on_trial)
         vps[uuid], verdicts[uuid] = window_from_onset(found.vp, vp, picture.at_s), found.verdict
         if found.undisturbed:
             undisturbed[uuid] = found.undisturbed

@@ -27,11 +27,12 @@ def measure(state: CoreState, picture: Picture, policy: Policy) -> CoreState:
                 detection=None,
                 samples_seen=0,
                 cpu_use=None,
+                recent_cpu_use=None,
             )
         if guest.unmanaged in LET_GO_OF and vp.moved_at_s is not None:
             # Opted in again, or still here after a failed migration, it arrives anew.
             vp = vp._replace(moved_at_s=None)
-        vp = sample_cpu_use(vp, guest, picture, policy)
+        vp = sample_cpu_use(vp, guest, picture, policy, state.placed_at_s)
         seen = sample_vp(vp, guest, picture, policy, state.placed_at_s)
         vps[guest.uuid] = classify(seen, policy)
     copied = measured_copy_kib_per_s(state.copy_kib_per_s, picture.memory_moves)

@@ -38,9 +38,12 @@ class CpuUse(NamedTuple):
     """By the quota of Nova's flavor, or another that is not nova-vp's."""
 
     @property
+    def throttled_cores(self) -> float:
+        return self.throttled_ours_cores + self.throttled_nova_cores
+
+    @property
     def waited_cores(self) -> float:
-        throttled = self.throttled_ours_cores + self.throttled_nova_cores
-        return max(self.run_delay_cores - throttled, 0.0)
+        return max(self.run_delay_cores - self.throttled_cores, 0.0)
 
     @property
     def waiting_ratio(self) -> float:
@@ -59,8 +62,7 @@ class CpuUse(NamedTuple):
 
     @property
     def _wanted_cores(self) -> float:
-        throttled = self.throttled_ours_cores + self.throttled_nova_cores
-        return self.ran_cores + self.waited_cores + throttled
+        return self.ran_cores + self.waited_cores + self.throttled_cores
 
 
 class HostCpuTimes(NamedTuple):

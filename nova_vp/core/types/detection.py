@@ -15,16 +15,17 @@ class Kind(enum.Enum):
     LINK = "interconnect"
     REMOTE = "remote-latency"
     CPU = "cpu"
-    """No interference: it wants more CPU than it was allotted (Merlin)."""
+    """It waits for CPUs that others use. Of an escalation also: it wants more CPU than this host
+    has for it (Merlin)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
     guest_uuid: str
     pressure_per_s: float
-    """LLC misses per second now."""
+    """LLC misses per second now; for `Kind.CPU` the cores that it uses of the victim's CPUs."""
     rise_per_s: float
-    """Against the moment the victim was last undisturbed."""
+    """Against the moment the victim was last undisturbed; all of it where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +41,13 @@ class Detection:
     state_now: State
     suspects: tuple[Suspect, ...]
     """Guilty ones only, the worst first."""
+    waiting_ratio: float = 0.0
+    """For `Kind.CPU`: of the CPU time that its quota let it want, the share that it waited."""
 
     @property
     def measured_loss_ratio(self) -> float:
-        """What the victim loses now, from its cycles per instruction before and during."""
+        """What the victim loses now, from its cycles per instruction before and during; waiting for
+        CPU does not show in them."""
+        if self.kind is Kind.CPU:
+            return self.waiting_ratio
         return max(0.0, 1 - self.before.cpi / self.now.cpi) if self.now.cpi else 0.0

@@ -53,6 +53,7 @@ class Policy:
     actions_per_project_hour: int = 36
     actions_without_gain: int = 3
     cpi_rise_ratio: float = 0.1
+    cpu_waiting_ratio: float = 0.05
     hot_node_by_mpki: bool = False
     hot_node_mpki: float = 100.0
     least_gain_ratio: float = 0.03

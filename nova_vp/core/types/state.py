@@ -88,6 +88,12 @@ class VpState(NamedTuple):
     """What stood there before our cap; None: there was no cap of ours in the last tick."""
     cpu_use: CpuUse | None = None
     """None: not measured since it started."""
+    recent_cpu_use: CpuUse | None = None
+    """The same of the last seconds, and only since places or caps last changed: what is judged."""
+    cpu_sample: CpuUse | None = None
+    """The same of the last tick alone."""
+    waiting_samples: int = 0
+    """In a row, in which it waited for CPU too long."""
     miss_cost: MissCost = NO_MISS_COST
 
 
@@ -99,6 +105,8 @@ class Pending:
     since_s: float
     before: Mapping[str, PerfWindow]
     """By guest UUID, as it was when the action was decided."""
+    cpu_before: Mapping[str, CpuUse] = field(default_factory=dict)
+    """The same of CPU waiting, where it is measured."""
 
 
 class ActionOnOthers(NamedTuple):

@@ -2,13 +2,14 @@
 """The VP platform manager: what it would do about a detection is the thesis's ladder (2.1.3).
 
 (1) move a suspect's vCPUs, or the victim's, with memory where the moved one needs it local;
-(2) change places with somebody elsewhere; (3) where nothing can move, `restrain`. A group of claims
+(2) change places with somebody elsewhere; (3) where nothing can move, `restrain`. Who waits for CPU
+has a ladder of its own, `relieve_cpu`. A group of claims
 names what it chose by predicted loss and every alternative it rejected. Whether the host allows it
 now is for `arbitrate` and `rate_limit`.
 """
 
 import functools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from nova_vp.core.controllers.base import Answer, Controller, View
 from nova_vp.core.controllers.vp.context import DecisionContext, group_of
@@ -21,6 +22,12 @@ from nova_vp.core.controllers.vp.declaration import (
     SWAP,
     CapHistory,
     VpSettings,
+)
+from nova_vp.core.controllers.vp.relieve_cpu import (
+    cap_users,
+    change_places,
+    is_on_trial,
+    move_to_idle_cpu,
 )
 from nova_vp.core.controllers.vp.restrain import cap, partition
 from nova_vp.core.controllers.vp.standing_limits import (
@@ -68,6 +75,9 @@ AT_ONCE = 2
 """Victims for whom a ladder is climbed in one tick."""
 PARTNERS = 8
 """Guests elsewhere, the quietest first, with whom a change of places is weighed."""
+
+Step = Callable[[DecisionContext, Detection, Sequence[str], list[Alternative]], ClaimGroup | None]
+"""Of a ladder: what it would do with these suspects, or None with the reasons noted."""
 
 
 class Vp(Controller):
@@ -129,7 +139,8 @@ def mitigate(view: View, history: CapHistory, settings: VpSettings) -> Iterator[
     """One group for each detection whose last mitigation is not still being judged, nor a cap of
     one of its suspects for somebody else's sake: that changes what this victim feels, too. One
     whose memory is on its way is left out, except in the cache: its vCPUs would be sent after
-    memory that is coming to them. So is one that refuses help."""
+    memory that is coming to them. So is one that refuses help. Of VPs
+    that wait for each other one is helped at a time: the others may wait no more then."""
     host, state, now_s, policy = view.host, view.core, view.now_s, view.policy
     if not any(vp.detection for vp in host.vps.values()):
         return
@@ -158,25 +169,32 @@ def mitigate(view: View, history: CapHistory, settings: VpSettings) -> Iterator[
         and not host.refuses_help(detection.victim_uuid)
         and (detection.kind is Kind.CACHE or detection.victim_uuid not in host.memory_moves)
         and not any(suspect.guest_uuid in on_trial for suspect in detection.suspects)
+        and (detection.kind is not Kind.CPU or not is_on_trial(detection, state.pending))
     ]
     # Of many victims some in each tick: they suspect the same few, and moves are rationed.
     interval_s = max((detection.now.span_s for detection in found), default=0.0)
+    is_relieved = False
     for detection in round_robin(found, AT_ONCE, now_s, interval_s):
+        is_cpu = detection.kind is Kind.CPU
         if detection.kind is Kind.REMOTE:
             yield _come_together(context, detection)
-        elif detection.suspects:
-            yield _mitigate(context, detection)
+        elif detection.suspects and not (is_cpu and is_relieved):
+            group = _mitigate(context, detection)
+            is_relieved = is_relieved or (is_cpu and bool(group.settings))
+            yield group
 
 
 def _mitigate(context: DecisionContext, detection: Detection) -> ClaimGroup:
     rejected: list[Alternative] = []
     suspects = _tried_in_turn(context, detection, rejected)
-    ladder = (
+    ladder: tuple[Step, ...] = (
         _move_from_cache if detection.kind is Kind.CACHE else _move_from_node,
         _change_places,
         partition,
         cap,
     )
+    if detection.kind is Kind.CPU:
+        ladder = (move_to_idle_cpu, change_places, cap_users)
     why = why_nothing_of_others(detection.victim_uuid, context.state, context.now_s, context.policy)
     if why is not None:  # It may still move itself.
         rejected += [Alternative(uuid, detection.domain_id, why) for uuid in suspects]

@@ -37,7 +37,7 @@ def partition(
         setting = _smaller(context, guest, detection.kind)
         if setting is None or (is_cache and lives_off_cache):
             continue
-        candidate = _in_place(Rung.PARTITION, setting)
+        candidate = in_place(Rung.PARTITION, setting)
         predicted_loss = PredictedLoss(0.0, 0.0)
         return group_of(context.host, candidate, PARTITION, predicted_loss, detection, rejected)
     return None
@@ -65,7 +65,7 @@ def cap(
         return None
     if context.host.vps[detection.victim_uuid].window.samples < context.policy.settle_samples:
         return None
-    steps = _steps(context, detection, suspects, rejected)
+    steps = steps_down(context, detection, suspects, rejected)
     alone = [(step,) for step in steps]
     for settings in alone if detection.kind is Kind.CACHE or not steps else [steps]:
         locations = {
@@ -73,7 +73,7 @@ def cap(
             for one in settings
         }
         if context.what_if.evaluate(locations).total > 0:
-            candidate, predicted_loss = _in_place(Rung.CAP, *settings), PredictedLoss(CAP_STEP, 0.0)
+            candidate, predicted_loss = in_place(Rung.CAP, *settings), PredictedLoss(CAP_STEP, 0.0)
             return group_of(context.host, candidate, CAP, predicted_loss, detection, rejected)
         rejected += [
             Alternative(uuid, detection.domain_id, Rejection.UNFAIR, rung=Rung.CAP)
@@ -82,7 +82,7 @@ def cap(
     return None
 
 
-def _steps(
+def steps_down(
     context: DecisionContext,
     detection: Detection,
     suspects: Sequence[str],
@@ -119,6 +119,6 @@ def _may_pay(
     return loss_in_all <= most
 
 
-def _in_place(rung: Rung, *settings: Setting) -> Candidate:
+def in_place(rung: Rung, *settings: Setting) -> Candidate:
     """Settings that move nobody."""
     return Candidate(rung, settings[0].guest_uuid, domain_set=(), settings=settings, locations={})

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who waits for CPU, and who uses the CPUs meanwhile: what neither cache nor memory shows.
+
+Waiting is the run delay that no quota explains, as a share of the CPU time that a VP wants. It
+needs no counter and no calibration. Cycles per instruction do not rise by it, so that what a VP is
+when nobody hurts it is left as it was while it waits.
+"""
+
+import enum
+from dataclasses import dataclass, field
+
+from nova_vp.core.model.host import Host
+from nova_vp.core.signals.detect_cache import Found, Verdict
+from nova_vp.core.types.cpu_time import CpuUse
+from nova_vp.core.types.detection import Detection, Kind, Suspect
+from nova_vp.core.types.policy import Policy
+from nova_vp.core.types.sample import Profile
+from nova_vp.core.types.state import VpState
+
+IDLE_CORES = 0.05
+"""Who runs less is not judged: of next to nothing, a moment's delay is a large share."""
+LEAST_SHARE = 0.1
+"""Of what all others use of its CPUs: who uses less is no suspect."""
+
+
+class Unjudged(enum.Enum):
+    """Why nobody can say whether a VP waits for CPU too long."""
+
+    UNKNOWN = "cpu-times-unreadable"
+    FEW = "few-samples"
+    IDLE = "idle"
+    THROTTLED = "throttled-by-its-quota"
+    """For longer than it waited. The kernel counts both at different moments, so that their small
+    difference says nothing."""
+
+
+def why_unjudged(use: CpuUse | None, policy: Policy) -> Unjudged | None:
+    if use is None:
+        return Unjudged.UNKNOWN
+    if use.samples < policy.dwell_samples:
+        return Unjudged.FEW
+    if use.ran_cores < IDLE_CORES:
+        return Unjudged.IDLE
+    if use.throttled_cores > use.waited_cores:
+        return Unjudged.THROTTLED
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class CpuUsers:
+    """Who uses which CPUs, asked for by many victims of one tick."""
+
+    host: Host
+    _by_placement: dict[frozenset[int], dict[str, float]] = field(default_factory=dict)
+
+    def of(self, cpus: frozenset[int]) -> dict[str, float]:
+        """Cores that each guest uses of these CPUs, spread over its placement."""
+        if cpus not in self._by_placement:
+            self._by_placement[cpus] = {
+                uuid: self.host.used_cores(uuid) * shared / len(guest.placement)
+                for uuid, guest in self.host.guests.items()
+                if (shared := len(cpus & guest.placement))
+            }
+        return self._by_placement[cpus]
+
+
+def detect_cpu(
+    found: Found,
+    vp: VpState,
+    before: Profile | None,
+    users: CpuUsers,
+    now_s: float,
+    policy: Policy,
+    is_on_trial: bool = False,
+) -> Found:
+    """What cache and memory left: a VP that waits for CPU while others run, or truly well.
+
+    `found` is of this VP without its detection of waiting, `vp` still has it. With a mitigation of
+    something else on trial, none is opened: what that one made worse, verification tells.
+    """
+    known = vp.detection if vp.detection and vp.detection.kind is Kind.CPU else None
+    if found.verdict is Verdict.DEGRADED:
+        return found
+    use = vp.recent_cpu_use
+    least = policy.cpu_waiting_ratio * (1 - policy.hysteresis_ratio if known else 1)
+    if why_unjudged(use, policy) or use is None or not _has_profile(vp, before):
+        return _unknown(found, vp, known, now_s, policy)
+    if use.waiting_ratio <= least:
+        return _not_waiting(found, known, use, is_on_trial, policy)
+    samples = vp.waiting_samples + 1
+    waits = found.vp._replace(waiting_samples=samples)
+    if samples == 1:
+        # From now on its means are of waiting: a mitigation is measured by them.
+        waits = waits._replace(recent_cpu_use=vp.cpu_sample)
+    if known is None and (is_on_trial or samples < policy.dwell_samples):
+        return found._replace(vp=waits)
+    suspects = _suspects(vp, users)
+    if suspects:
+        detection = _detection(vp, before, known, users, suspects, use, now_s)
+        degraded = waits._replace(detection=detection, suspected_at_s=now_s)
+        return Found(degraded, before, Verdict.DEGRADED)
+    return _unknown(found._replace(vp=waits), vp, known, now_s, policy)
+
+
+def _has_profile(vp: VpState, before: Profile | None) -> bool:
+    """Whether its counters say what it does: without that, nobody can say what a change costs."""
+    return before is not None and vp.sample is not None and not vp.incomplete and bool(vp.state)
+
+
+def _unknown(
+    found: Found, vp: VpState, known: Detection | None, now_s: float, policy: Policy
+) -> Found:
+    """A detection stands for a moment: after each change the numbers begin anew."""
+    if known is None or now_s - vp.suspected_at_s > policy.effect_window_s:
+        return found
+    return Found(found.vp._replace(detection=known), found.undisturbed, Verdict.UNKNOWN)
+
+
+def _not_waiting(
+    found: Found, known: Detection | None, use: CpuUse, is_on_trial: bool, policy: Policy
+) -> Found:
+    well = found.vp._replace(waiting_samples=0) if found.vp.waiting_samples else found.vp
+    if known is None:
+        return found if well is found.vp else found._replace(vp=well)
+    if is_on_trial and use.samples < policy.settle_samples:
+        return Found(well._replace(detection=known), found.undisturbed, Verdict.UNKNOWN)
+    return Found(well, found.undisturbed, Verdict.RECOVERED)
+
+
+def _suspects(vp: VpState, users: CpuUsers) -> tuple[Suspect, ...]:
+    """Who else uses its CPUs, the heaviest first. Servers of its own VP are none."""
+    guests = users.host.guests
+    own = guests[vp.guest_uuid]
+    others = {
+        uuid: cores
+        for uuid, cores in users.of(own.placement).items()
+        if guests[uuid].vp_id != own.vp_id
+    }
+    least = LEAST_SHARE * sum(others.values())
+    found = (
+        Suspect(uuid, pressure_per_s=cores, rise_per_s=cores)
+        for uuid, cores in others.items()
+        if cores > 0 and cores >= least
+    )
+    return tuple(sorted(found, key=lambda one: (-one.pressure_per_s, one.guest_uuid)))
+
+
+def _detection(
+    vp: VpState,
+    before: Profile | None,
+    known: Detection | None,
+    users: CpuUsers,
+    suspects: tuple[Suspect, ...],
+    use: CpuUse,
+    now_s: float,
+) -> Detection:
+    assert vp.sample is not None
+    assert vp.state is not None
+    assert before is not None
+    domains = users.host.domains_of[vp.guest_uuid]
+    return Detection(
+        victim_uuid=vp.guest_uuid,
+        kind=Kind.CPU,
+        domain_id=domains[0].id if domains else 0,
+        since_s=known.since_s if known else now_s,
+        before=before,
+        now=vp.sample,
+        state_now=vp.state,
+        suspects=suspects,
+        waiting_ratio=use.waiting_ratio,
+    )

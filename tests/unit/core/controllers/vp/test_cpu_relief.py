@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A VP that waits for CPU is relieved by the cheapest rung while other CPUs are idle."""
+
+from dataclasses import replace
+
+from nova_vp.core.controllers.vp.declaration import CAP, MOVE_AGGRESSOR, MOVE_VICTIM, SWAP
+from nova_vp.core.types.action import Result
+from nova_vp.core.types.detection import Kind
+from nova_vp.core.types.guest import Unmanaged
+from nova_vp.core.types.reason import INEFFECTIVE, Rejection
+from nova_vp.core.types.topology import Topology
+from tests.unit.core.build import ALL_KNOBS, COMPUTE, Host, Rates, nodes_of, uuid_of
+from tests.unit.core.controllers.vp.hosts import POLICY
+from tests.unit.core.crowding import shared_cpus
+
+BUSY = replace(COMPUTE, cores=1.0)
+LIGHT = replace(COMPUTE, cores=0.1)
+
+
+def a_host(places: dict[str, set[int]], topology: Topology, **about) -> Host:
+    """Guests that use little; `about`: fields by guest."""
+    host = Host(topology, POLICY, knobs=ALL_KNOBS)
+    for name, cpus in places.items():
+        host.add(name, LIGHT, cpus=cpus, **about.get(name, {}))
+    work(host, **dict.fromkeys(places, LIGHT))
+    host.ticks(6)
+    return host
+
+
+def work(host: Host, **rates: Rates) -> None:
+    known = getattr(host.rule, "alone", {})
+    alone = {**known, **rates}
+    host.rule = shared_cpus(alone)
+    host.rule.alone = alone
+
+
+def both_busy(host: Host) -> None:
+    work(host, victim=BUSY, storm=BUSY)
+
+
+def waits(host: Host, name: str) -> float:
+    use = host.state.vps[uuid_of(name)].recent_cpu_use
+    return use.waiting_ratio
+
+
+def test_the_victim_moves_to_an_idle_cpu_of_its_own_cache():
+    host = a_host({"storm": {0}, "victim": {0}}, nodes_of(0, 0))
+    both_busy(host)
+    action = host.until(MOVE_VICTIM)
+    assert host.placement(action_name(action)) == {1}
+    host.ticks(20)
+    assert host.outcomes[-1].result is Result.APPLIED
+    assert waits(host, "victim") < 0.05 > waits(host, "storm")
+    assert results(host) == [Result.MENDED]
+
+
+def action_name(action) -> str:
+    return "storm" if action.guest_uuid == uuid_of("storm") else "victim"
+
+
+def results(host: Host) -> list[Result]:
+    """Of all that was done, as it was judged."""
+    judged = {o.action.id: o.result for vp in host.state.vps.values() for o in vp.history}
+    return list(judged.values())
+
+
+def test_where_its_cache_is_full_it_moves_to_another_of_its_node():
+    host = a_host({"storm": {0, 1}, "victim": {0, 1}, "third": {0, 1}}, nodes_of(1, 0, 0))
+    host.change("victim", placement=frozenset({2, 3}))
+    host.change("storm", placement=frozenset({2, 3}))
+    host.change("third", placement=frozenset({2, 3}))
+    host.ticks(6)
+    work(host, victim=BUSY, storm=BUSY, third=BUSY)
+    host.until(MOVE_VICTIM)
+    host.ticks(15)
+    places = [host.placement(name) for name in ("victim", "storm", "third")]
+    assert sorted(map(sorted, places)) == [[2, 3], [2, 3], [4, 5]]
+    assert max(waits(host, name) for name in ("victim", "storm", "third")) < 0.05
+
+
+def test_a_victim_that_is_not_ours_is_relieved_by_moving_the_heaviest_suspect():
+    host = a_host(
+        {"storm": {0}, "victim": {0}},
+        nodes_of(0, 0),
+        victim={"unmanaged": Unmanaged.OPTED_OUT},
+        storm={"refuses_help": True},
+    )
+    both_busy(host)
+    action = host.until(MOVE_AGGRESSOR)
+    assert action.guest_uuid == uuid_of("storm")
+    host.ticks(15)
+    assert waits(host, "victim") < 0.05
+
+
+def test_a_suspect_that_uses_less_than_the_victim_waits_stays():
+    host = a_host(
+        {"storm": {0}, "small": {0}, "victim": {0}},
+        nodes_of(0, 0),
+        victim={"unmanaged": Unmanaged.OPTED_OUT},
+        storm={"unmanaged": Unmanaged.OPTED_OUT},
+        small={"unmanaged": None},
+    )
+    work(host, victim=BUSY, storm=BUSY, small=LIGHT)
+    refused = [one for d in host.ticks(10) for one in d.refused]
+    assert host.placement("small") == {0}
+    assert (uuid_of("small"), Rejection.GAINS_TOO_LITTLE) in {
+        (one.guest_uuid, one.rejection) for one in refused
+    }
+
+
+def test_where_no_cpu_is_idle_it_changes_places_with_who_uses_less():
+    """Two domains of two CPUs: three busy ones here, one busy and one quiet there."""
+    host = a_host(
+        {"storm": {0, 1}, "other": {0, 1}, "victim": {0, 1}, "quiet": {2, 3}, "busy": {2, 3}},
+        nodes_of(0, 0),
+        storm={"unmanaged": Unmanaged.OPTED_OUT},
+        other={"unmanaged": Unmanaged.OPTED_OUT},
+        busy={"unmanaged": Unmanaged.OPTED_OUT},
+    )
+    nearly = replace(BUSY, cores=0.9)
+    work(host, storm=nearly, other=nearly, victim=BUSY, quiet=LIGHT, busy=BUSY)
+    action = host.until(SWAP)
+    assert {change.guest_uuid for change in action.changes} == {
+        uuid_of("victim"),
+        uuid_of("quiet"),
+    }
+    host.ticks(15)
+    assert host.placement("victim") == {2, 3}
+    assert max(waits(host, name) for name in ("victim", "quiet", "busy", "storm")) < 0.05
+
+
+def full(**about) -> Host:
+    """One domain, and nowhere to go: a wide aggressor beside a victim of one vCPU."""
+    host = Host(nodes_of(0, cpus=2), POLICY, knobs=ALL_KNOBS)
+    host.add("storm", LIGHT, cpus={0, 1}, vcpus=4, **about)
+    host.add("victim", LIGHT, cpus={0, 1})
+    host.add("small", LIGHT, cpus={0, 1})
+    work(host, storm=LIGHT, victim=LIGHT, small=LIGHT)
+    host.ticks(6)
+    return host
+
+
+def test_where_nothing_can_move_the_one_that_has_more_than_is_fair_is_capped():
+    host = full(cap_floor_ratio=0.1)
+    host.add("pinned", LIGHT, cpus={0})
+    host.rule = queued({"storm": 1.5, "victim": 0.3}, victim_wants=0.6)
+    action = host.until(CAP)
+    assert action.guest_uuid == uuid_of("storm")
+    assert action.evidence["waiting_ratio"] > 0.3
+
+
+def queued(ran: dict[str, float], victim_wants: float):
+    """A run queue that gives a wide server more than its neighbour: by vCPUs, not by servers. What
+    a cap takes from it, the victim gets."""
+
+    def run(host: Host) -> None:
+        limit = 4 * host.cap_ratio("storm")
+        storm = min(ran["storm"], limit)
+        victim = min(victim_wants, ran["victim"] + ran["storm"] - storm)
+        give(host, "storm", storm, waited=0.0, throttled=ran["storm"] - storm)
+        give(host, "victim", victim, waited=victim_wants - victim)
+
+    return run
+
+
+def give(host: Host, name: str, ran: float, waited: float, throttled: float = 0.0) -> None:
+    host.run(name, replace(COMPUTE, mips=100 * ran, cores=ran))
+    was = host.guest(name).cpu_times
+    host.change(
+        name,
+        cpu_times=was._replace(
+            ran_ns=was.ran_ns + round(ran * 1e9),
+            run_delay_ns=was.run_delay_ns + round((waited + throttled) * 1e9),
+            throttled_ns=was.throttled_ns + round(throttled * 1e9),
+        ),
+    )
+
+
+def test_the_throttling_of_the_one_that_is_capped_does_not_undo_the_cap_that_helps():
+    host = full(cap_floor_ratio=0.1)
+    host.rule = queued({"storm": 1.5, "victim": 0.3}, victim_wants=0.6)
+    host.until(CAP)
+    decisions = host.ticks(25)
+    assert not any(a.reason is INEFFECTIVE for d in decisions for a in d.actions)
+    assert host.state.vps[uuid_of("storm")].cpu_use.throttled_ours_cores > 0.1
+    assert host.cap_ratio("storm") < 1
+    assert Result.MENDED in results(host)
+
+
+def test_the_delay_of_the_one_that_is_capped_does_not_undo_the_cap_that_helps():
+    """The kernel tells some of its throttling as delay alone."""
+    host = full(cap_floor_ratio=0.1)
+    queue = queued({"storm": 1.5, "victim": 0.3}, victim_wants=0.6)
+
+    def unexplained(host: Host) -> None:
+        queue(host)
+        if host.cap_ratio("storm") < 1:
+            was = host.guest("storm").cpu_times
+            more = was._replace(run_delay_ns=was.run_delay_ns + 500_000_000)
+            host.change("storm", cpu_times=more)
+
+    host.rule = unexplained
+    host.until(CAP)
+    decisions = host.ticks(20)
+    assert not any(a.reason is INEFFECTIVE for d in decisions for a in d.actions)
+
+
+def throttled(host: Host, name: str, ran_s: float, delay_s: float, throttled_s: float) -> None:
+    rule = host.rule
+
+    def run(host: Host) -> None:
+        was = host.guest(name).cpu_times
+        rule(host)
+        host.change(
+            name,
+            cpu_times=was._replace(
+                ran_ns=was.ran_ns + round(ran_s * 1e9),
+                run_delay_ns=was.run_delay_ns + round(delay_s * 1e9),
+                throttled_ns=was.throttled_ns + round(throttled_s * 1e9),
+            ),
+        )
+
+    host.rule = run
+
+
+def test_a_server_that_its_quota_throttles_is_not_relieved():
+    host = a_host({"storm": {0}, "victim": {0}}, nodes_of(0, 0))
+    throttled(host, "victim", ran_s=0.5, delay_s=0.52, throttled_s=0.5)
+    host.ticks(20)
+    assert not host.outcomes
+
+
+def test_what_a_kernel_leaves_of_a_throttled_servers_delay_is_no_waiting():
+    """As measured of a 30 % quota on an idle host: 0.06 s of delay each second."""
+    host = a_host({"storm": {0}, "victim": {0}}, nodes_of(0, 0))
+    throttled(host, "victim", ran_s=0.30, delay_s=0.6967, throttled_s=0.6333)
+    host.ticks(20)
+    assert not host.outcomes
+
+
+def test_servers_of_one_vp_are_left_to_share_their_cpu():
+    host = a_host({"storm": {0}, "victim": {0}}, nodes_of(0, 0))
+    for name in ("storm", "victim"):
+        host.change(name, group="web")
+    both_busy(host)
+    host.ticks(20)
+    assert not host.outcomes
+
+
+def test_of_two_that_wait_alike_nobody_is_capped():
+    host = Host(nodes_of(0, cpus=1), POLICY, knobs=ALL_KNOBS)
+    for name in ("storm", "victim"):
+        host.add(name, LIGHT, cpus={0}, cap_floor_ratio=0.1)
+    work(host, storm=LIGHT, victim=LIGHT)
+    host.ticks(6)
+    both_busy(host)
+    decisions = host.ticks(30)
+    assert not host.outcomes
+    assert Rejection.UNFAIR in {one.rejection for d in decisions for one in d.refused}
+
+
+def test_where_every_rung_is_spent_it_says_so_and_escalates():
+    host = Host(nodes_of(0, cpus=1), POLICY, knobs=ALL_KNOBS)
+    for name in ("storm", "victim"):
+        host.add(name, LIGHT, cpus={0})
+    work(host, storm=LIGHT, victim=LIGHT)
+    host.ticks(6)
+    both_busy(host)
+    decisions = host.ticks(50)
+    [last, *_] = [one for one in decisions[-1].escalations if one.victim_uuid == uuid_of("victim")]
+    assert last.kind is Kind.CPU
+    assert last.rejected
+    assert not host.outcomes
+
+
+def test_a_host_whose_cpu_times_nobody_reads_does_nothing():
+    host = a_host({"storm": {0}, "victim": {0}}, nodes_of(0, 0))
+    both_busy(host)
+    rule = host.rule
+
+    def unreadable(host):
+        rule(host)
+        for name in ("victim", "storm"):
+            host.change(name, cpu_times=None)
+
+    host.rule = unreadable
+    host.ticks(30)
+    assert not host.outcomes
