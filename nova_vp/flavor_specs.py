@@ -7,7 +7,7 @@ controller alone goes by are declared in its folder (`FlavorKey`).
 """
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,12 +117,12 @@ SPECS = (
         default=None,
         description=(
             "The least share of each vCPU, in percent, that a CPU cap leaves to the server. The "
-            "default is 50; with 100 the server is never capped. Servers whose flavor has no `vp:` "
-            "key are never capped."
+            "default is 50, unless another key of the flavor sets another one; with 100 the server "
+            "is never capped. Servers whose flavor has no `vp:` key are never capped."
         ),
-        expected="a percentage from 10 to 100, without a sign",
+        expected="a percentage from 1 to 100, without a sign",
         read=lambda value: int(value) / 100,
-        pattern=r"[1-9][0-9]|100",
+        pattern=r"[1-9][0-9]?|100",
     ),
     Spec(
         key="vp:expects",
@@ -163,9 +163,14 @@ def parse(extra_specs: Mapping[str, str]) -> FlavorSpec:
         return FlavorSpec()
     asked = {spec.field: spec.read(ours[spec.key]) for spec in SPECS if spec.key in ours}
     others = sorted(ours.items() - {(spec.key, ours.get(spec.key)) for spec in SPECS})
-    floor = asked.pop("cap_floor_ratio", DEFAULT_CAP_FLOOR_RATIO)
+    floor = asked.pop("cap_floor_ratio", _default_floor(ours))
     floor = floor if asked.get("is_managed", True) else None
     return FlavorSpec(cap_floor_ratio=floor, controller_keys=tuple(others), **asked)
+
+
+def _default_floor(keys: Iterable[str]) -> float:
+    floors = (by_key()[key].cap_floor_ratio for key in keys)
+    return min((one for one in floors if one is not None), default=DEFAULT_CAP_FLOOR_RATIO)
 
 
 def fault(key: str, value: str) -> str | None:

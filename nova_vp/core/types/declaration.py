@@ -57,6 +57,9 @@ class FlavorKey(Generic[T]):
     allowed: tuple[str, ...] = ()
     """Every value there is; empty: `pattern` gives their form."""
     pattern: str = ""
+    cap_floor_ratio: float | None = None
+    """Least share of each vCPU that a cap leaves to a server with this key, where its flavor has no
+    `vp:cpu_floor`; None: that of all servers."""
 
     def has_form(self, text: str) -> bool:
         if self.allowed:

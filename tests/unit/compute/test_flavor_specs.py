@@ -33,6 +33,7 @@ GOOD = [
     ({"vp:priority": "0.1"}, replace(CAPPED, priority=0.1)),
     ({"vp:priority": "2"}, replace(CAPPED, priority=2.0)),
     ({"vp:priority": "10.000"}, replace(CAPPED, priority=10.0)),
+    ({"vp:cpu_floor": "1"}, FlavorSpec(cap_floor_ratio=0.01)),
     ({"vp:cpu_floor": "10"}, FlavorSpec(cap_floor_ratio=0.1)),
     ({"vp:cpu_floor": "100"}, FlavorSpec(cap_floor_ratio=1.0)),
     ({"vp:expects": "quiet"}, replace(CAPPED, expects=0)),
@@ -59,8 +60,8 @@ BAD = [
         for weight in ("0", "0.099", "10.001", "11", "-1", "1e0", "nan", "", " 1", "1.", "\u0661")
     ),
     *(
-        ({"vp:cpu_floor": floor}, [f"vp:cpu_floor={floor!r}", "from 10 to 100"])
-        for floor in ("9", "101", "0", "050", "50%", "50.5", "", "110", "\u0665\u0660")
+        ({"vp:cpu_floor": floor}, [f"vp:cpu_floor={floor!r}", "from 1 to 100"])
+        for floor in ("01", "101", "0", "050", "50%", "50.5", "", "110", "\u0665\u0660")
     ),
     *(
         ({"vp:expects": state}, [f"vp:expects={state!r}", "quiet, cache, mixed, streaming"])

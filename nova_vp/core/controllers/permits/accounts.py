@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pollution quota of each server (Kyoto, 2016, 3.2): debited by what it pollutes, credited by
+its permit.
+
+Equation 1 is a rate per ms of running, which a cap does not lower. So the debit is that rate times
+the ms run, and the credit the permit times the ms of wall time.
+"""
+
+from dataclasses import replace
+
+from nova_vp.core.controllers.permits.declaration import (
+    LLC_PERMIT,
+    Account,
+    Charge,
+    PermitsSettings,
+)
+from nova_vp.core.types.guest import Guest
+from nova_vp.core.types.sample import Incomplete
+
+_KILO = 1000.0
+_KIB_PER_GIB = 1024.0 * 1024.0
+
+
+def permit_of(guest: Guest, settings: PermitsSettings) -> float:
+    """LLC misses per ms of wall time, of all its vCPUs; 0: it has no permit."""
+    per_vcpu = LLC_PERMIT.of(guest)
+    if per_vcpu is None:
+        return settings.misses_per_ms_per_gib * guest.memory_kib / _KIB_PER_GIB
+    return float(per_vcpu * guest.vcpus)
+
+
+def opened(permit: float, now_s: float) -> Account:
+    """Of a server that is seen for the first time."""
+    return Account(at_s=now_s, permit=permit)
+
+
+def settled(
+    account: Account,
+    permit: float,
+    charge: Charge | None,
+    incomplete: Incomplete | None,
+    now_s: float,
+    settings: PermitsSettings,
+) -> Account:
+    """After the ms of wall time since the last tick. Nothing is debited, nor credited, for a time
+    in which nobody could see what the server did; a stopped server pollutes nothing."""
+    if charge is None and incomplete is not Incomplete.STOPPED:
+        return replace(account, at_s=now_s, permit=permit)
+    ms = _KILO * (charge.span_s if charge else now_s - account.at_s)
+    debit = charge.misses_per_ms * ms if charge else 0.0
+    balance = account.balance + permit * ms - debit
+    most = permit * _KILO * settings.burst_s
+    least = -permit * _KILO * settings.debt_s
+    return replace(
+        account,
+        balance=min(max(balance, least), most),
+        at_s=now_s,
+        permit=permit,
+        charge=charge or account.charge,
+    )

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Polluters pay (Kyoto, 2016): a server over its pollution permit loses CPU until it is under it.
+
+The source's scheduler takes the CPU for a time slice of 30 ms. A tick is longer, so a cap lets the
+server repay within some seconds instead; where the hardware can, its part of the cache is limited
+first. What a server pollutes is in `attribution.py`, its quota in `accounts.py`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import cast
+
+from nova_vp.core.controllers.base import Answer, Controller, View
+from nova_vp.core.controllers.permits.accounts import opened, permit_of, settled
+from nova_vp.core.controllers.permits.attribution import charges
+from nova_vp.core.controllers.permits.declaration import (
+    LLC_PERMIT,
+    NAME,
+    OVER,
+    PARTITION,
+    REASONS,
+    Account,
+    Accounts,
+    PermitsSettings,
+)
+from nova_vp.core.model.cpu_cap import quota_of
+from nova_vp.core.model.limits import value_from_nova
+from nova_vp.core.types.claim import Alternative, ClaimGroup, PredictedLoss, Setting
+from nova_vp.core.types.guest import Guest
+from nova_vp.core.types.knob import Knob, LlcShare, Quota
+from nova_vp.core.types.reason import Reason, Rejection, Rung
+
+SAME_CAP = 0.2
+"""A cap is left as it is if the one that would be right differs by less than this share of it: no
+two samples are alike."""
+
+
+class Permits(Controller):
+    name = NAME
+    summary = "limits servers that pollute the cache beyond their permit"
+    settings = PermitsSettings
+    state = Accounts
+    reasons = REASONS
+    flavor_keys = (LLC_PERMIT,)
+
+    def run(self, view: View, state: Accounts, settings: PermitsSettings) -> Answer:
+        permits = {
+            uuid: permit
+            for uuid, guest in view.host.guests.items()
+            if (permit := permit_of(guest, settings))
+        }
+        charged = dict(charges(view, permits, settings.rare_misses_per_ms))
+        accounts = {}
+        for uuid, permit in permits.items():
+            before = state.by_guest.get(uuid) or opened(permit, view.now_s)
+            incomplete = view.host.vps[uuid].incomplete
+            now = settled(before, permit, charged.get(uuid), incomplete, view.now_s, settings)
+            accounts[uuid] = _limited(view, uuid, now, settings)
+        groups = [group for uuid in accounts for group in _claims(view, uuid, accounts, settings)]
+        return Answer(Accounts(accounts), tuple(groups))
+
+
+def _limited(view: View, uuid: str, account: Account, settings: PermitsSettings) -> Account:
+    """With the limits that it should have from now on."""
+    if view.now_s - account.changed_at_s < settings.change_s:
+        return account
+    if not account.is_over:
+        if not account.is_limited:
+            return account
+        return replace(account, is_partitioned=False, cap_ratio=None, changed_at_s=view.now_s)
+    if not account.is_limited and _may_be_partitioned(view, uuid):
+        return replace(account, is_partitioned=True, changed_at_s=view.now_s)
+    ratio = _cap_ratio(view, uuid, account, settings)
+    if ratio is None or not _differs(ratio, account.cap_ratio or 1.0):
+        return account
+    return replace(account, cap_ratio=ratio if ratio < 1.0 else None, changed_at_s=view.now_s)
+
+
+def _may_be_partitioned(view: View, uuid: str) -> bool:
+    """Less cache must not make it miss more: it would pay for what was done to it."""
+    profile = view.host.undisturbed.get(uuid)
+    return Knob.LLC in view.host.knobs and profile is not None and not profile.sensitivity.cache
+
+
+def _cap_ratio(view: View, uuid: str, account: Account, settings: PermitsSettings) -> float | None:
+    """Share of its CPU with which it repays in time. None: nobody knows what it does now."""
+    sample, charge = view.host.vps[uuid].sample, account.charge
+    if sample is None or charge is None or not charge.llc_cap_act or not sample.busiest_cores:
+        return None
+    guest, own = view.host.guests[uuid], _own_quota(view, uuid)
+    repaid_per_ms = -account.balance / (1000.0 * settings.repay_s)
+    cores = (account.permit - repaid_per_ms) / charge.llc_cap_act
+    busy_vcpus = max(sample.cpu_cores / sample.busiest_cores, 1.0)
+    ratio = round(cores / busy_vcpus / own.cores, 3)
+    return min(max(ratio, guest.cap_floor_ratio or 1.0), 1.0)
+
+
+def _differs(ratio: float, before: float) -> bool:
+    return abs(ratio - before) >= SAME_CAP * before
+
+
+def _own_quota(view: View, uuid: str) -> Quota:
+    nova = value_from_nova(view.host.guests[uuid], Knob.CPU_CAP, view.host.applied.get(uuid))
+    return cast(Quota, nova)
+
+
+def _claims(
+    view: View, uuid: str, accounts: dict[str, Account], settings: PermitsSettings
+) -> Iterator[ClaimGroup]:
+    guest, account = view.host.guests[uuid], accounts[uuid]
+    if guest.unmanaged or not guest.is_running:
+        return
+    if account.is_partitioned and Knob.LLC in view.host.knobs:
+        share = LlcShare(max(settings.partition_llc_ratio, view.policy.llc_floor_ratio))
+        yield _group(guest, account, PARTITION, Setting(uuid, Knob.LLC, share), 0.0)
+    ratio = account.cap_ratio
+    if ratio is not None and guest.cap_floor_ratio is not None and Knob.CPU_CAP in view.host.knobs:
+        quota = quota_of(_own_quota(view, uuid), ratio)
+        yield _group(guest, account, OVER, Setting(uuid, Knob.CPU_CAP, quota), 1.0 - ratio)
+
+
+def _group(
+    guest: Guest, account: Account, reason: Reason, setting: Setting, loss_ratio: float
+) -> ClaimGroup:
+    never = Alternative(guest.uuid, 0, Rejection.AT_FLOOR, rung=Rung.CAP)
+    return ClaimGroup(
+        controller=NAME,
+        guest_uuid=guest.uuid,
+        settings=(setting,),
+        domain_ids=(),
+        reason=reason,
+        predicted_loss=PredictedLoss(loss_ratio, 0.0),
+        rejected=() if can_return(guest, account) else (never,),
+        evidence=_evidence(account),
+    )
+
+
+def can_return(guest: Guest, account: Account) -> bool:
+    """Whether it would come back under its permit at its floor, with all its vCPUs busy."""
+    if account.charge is None:
+        return True
+    floor = 1.0 if guest.cap_floor_ratio is None else guest.cap_floor_ratio
+    return floor * account.charge.llc_cap_act * guest.vcpus < account.permit
+
+
+def _evidence(account: Account) -> dict[str, float]:
+    charge = account.charge
+    assert charge is not None  # Without a charge nobody is over.
+    return {
+        "permit_misses_per_ms": account.permit,
+        "misses_per_ms": charge.misses_per_ms,
+        "llc_cap_act": charge.llc_cap_act,
+        "balance_s": account.balance / account.permit / 1000.0,
+        "sure_ratio": charge.sure_ratio,
+    }

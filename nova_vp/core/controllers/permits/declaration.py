@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reasons, settings, flavor key and state of the controller `permits`."""
+
+import enum
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from nova_vp.core.types.declaration import FlavorKey, option
+from nova_vp.core.types.reason import Reason
+
+NAME = "permits"
+
+PARTITION = Reason(
+    code="over-permit-partition",
+    rank=300,
+    label="its LLC misses exceed its permit, so its share of the cache is limited",
+    own_label="this server exceeded its cache permit, so its share of the cache was limited",
+    is_for_host=True,
+)
+OVER = Reason(
+    code="over-permit",
+    rank=301,
+    label="its LLC misses exceed its permit, so its CPU is capped",
+    own_label="this server exceeded its cache permit, so its processor time was limited",
+    is_for_host=True,
+)
+REASONS = (PARTITION, OVER)
+
+AUTO = "auto"
+
+LLC_PERMIT: FlavorKey[int | None] = FlavorKey(
+    key="vp:llc_permit",
+    description=(
+        "The pollution permit of the server: LLC misses per millisecond that each vCPU may cause "
+        "on average. `auto`: what the operator grants for each GiB of its memory. A server over "
+        "its permit loses CPU until it is under it again. Unless the flavor says otherwise, its "
+        "`vp:cpu_floor` is 1."
+    ),
+    expected="a whole number from 1 to 9999999, or auto",
+    read=lambda text: None if text == AUTO else int(text),
+    default=0,
+    pattern=r"[1-9][0-9]{0,6}|auto",
+    cap_floor_ratio=0.01,
+)
+"""None: `auto`. 0: the server has no permit, and may pollute as it likes."""
+
+
+@dataclass(frozen=True, slots=True)
+class PermitsSettings:
+    """Each field is an option of `[controller_permits]`."""
+
+    misses_per_ms_per_gib: float = option(
+        5000.0,
+        "LLC misses per millisecond that `vp:llc_permit=auto` grants for each GiB of a server's "
+        "memory. The default shares 80 % of 100 GB/s among 256 GiB.",
+        minimum=1.0,
+    )
+    rare_misses_per_ms: float = option(
+        1000.0,
+        "LLC misses per millisecond of running below which a server misses rarely. Where a server, "
+        "or each of those that share an LLC with it, misses rarely, its counters alone say what "
+        "it pollutes.",
+        minimum=0.0,
+    )
+    burst_s: float = option(
+        2.0,
+        "Seconds of its permit that a server can save up for a burst.",
+        minimum=0.0,
+    )
+    debt_s: float = option(
+        120.0,
+        "Seconds of its permit that a server can owe at most.",
+        minimum=1.0,
+    )
+    repay_s: float = option(
+        30.0,
+        "Seconds in which a server over its permit repays what it owes. Fewer seconds make caps "
+        "tighter, shorter and more frequent.",
+        minimum=1.0,
+    )
+    change_s: float = option(
+        5.0,
+        "Least number of seconds between two changes of the limits of one server.",
+        minimum=1.0,
+    )
+    partition_llc_ratio: float = option(
+        0.1,
+        "Share of the LLC that remains for a server over its permit, if the hardware can partition "
+        "the cache (resctrl) and the server does not need the cache itself. It is never less than "
+        "[policy] llc_floor_ratio.",
+        minimum=0.01,
+        maximum=1.0,
+    )
+
+
+class How(enum.Enum):
+    """How pollution was attributed to a server."""
+
+    PLAIN = "plain"
+    """As its counters say: it, or each of its co-runners, misses rarely."""
+    PROFILE = "profile"
+    """At the memory factor of its undisturbed profile."""
+    ESTIMATE = "estimate"
+    """It has no profile: without what the model thinks that its co-runners cost it."""
+
+
+class Charge(NamedTuple):
+    """What one server pollutes, and how far that is known."""
+
+    llc_cap_act: float
+    """Equation 1: LLC misses of its own per ms of running, of one vCPU."""
+    ms_run_per_ms: float
+    """Of all its vCPUs, per ms of wall time: the cores that it used."""
+    span_s: float
+    """Of wall time, that it is for."""
+    how: How
+    sure_ratio: float
+    """1: as sure as its counters are. Less: that share of it is not the model's guess."""
+
+    @property
+    def misses_per_ms(self) -> float:
+        """Debit per ms of wall time."""
+        return self.llc_cap_act * self.ms_run_per_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """One server's pollution quota."""
+
+    balance: float = 0.0
+    """In LLC misses. Below 0 the server is OVER, else UNDER."""
+    at_s: float = 0.0
+    """When it was settled last."""
+    permit: float = 0.0
+    """LLC misses per ms of wall time, of all its vCPUs: the credit."""
+    charge: Charge | None = None
+    """The last one; None: it was never measured."""
+    is_partitioned: bool = False
+    cap_ratio: float | None = None
+    """Share that it keeps of the CPU that Nova gave; None: it is not capped."""
+    changed_at_s: float = -math.inf
+    """When its limits were last set, changed or removed."""
+
+    @property
+    def is_over(self) -> bool:
+        return self.balance < 0
+
+    @property
+    def is_limited(self) -> bool:
+        return self.is_partitioned or self.cap_ratio is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Accounts:
+    """By server with a permit."""
+
+    by_guest: Mapping[str, Account] = field(default_factory=dict)

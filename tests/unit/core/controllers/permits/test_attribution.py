@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nobody pays for what neighbours do to it."""
+
+from dataclasses import replace
+
+import pytest
+
+from nova_vp.core.controllers.permits.declaration import How
+from tests.unit.core.build import Host, nodes_of
+from tests.unit.core.controllers.permits.hosts import (
+    CACHED,
+    CACHED_BESIDE,
+    CAPS,
+    POLICY,
+    POLLUTER,
+    QUIET,
+    a_host,
+    account,
+    with_permit,
+)
+
+PERMIT = with_permit(1500)
+
+
+def charge(host: Host, name: str = "vm"):
+    return account(host, name).charge
+
+
+def test_who_misses_rarely_is_read_plainly_whoever_is_beside_it():
+    host = a_host()
+    host.add("vm", QUIET, **PERMIT)
+    host.add("lbm", POLLUTER)
+    host.ticks(5)
+    assert charge(host)[0] == pytest.approx(50)
+    assert (charge(host).how, charge(host).sure_ratio) == (How.PLAIN, 1.0)
+
+
+def test_who_is_beside_those_that_miss_rarely_is_read_plainly():
+    host = a_host()
+    host.add("vm", CACHED_BESIDE, **PERMIT)
+    host.add("web", QUIET)
+    host.ticks(5)
+    assert charge(host).llc_cap_act == pytest.approx(1600)
+    assert charge(host).how is How.PLAIN
+
+
+def test_who_shares_no_cache_with_polluters_is_read_plainly():
+    host = Host(nodes_of(0, 0, cpus=2), POLICY, knobs=CAPS)
+    host.add("vm", CACHED, cpus={0, 1}, **PERMIT)
+    host.add("lbm", POLLUTER, cpus={2, 3})
+    host.ticks(5)
+    assert charge(host).how is How.PLAIN
+    host.change("lbm", placement=frozenset({0, 1}))
+    host.ticks(3)
+    assert charge(host).how is How.PROFILE
+
+
+def test_beside_polluters_its_undisturbed_profile_says_which_misses_are_its_own():
+    host = a_host()
+    host.add("vm", CACHED, **PERMIT)
+    host.ticks(20)
+    host.add("lbm", POLLUTER)
+    host.run("vm", CACHED_BESIDE)
+    host.ticks(10)
+    # It gets half as far, and of what it asks of the cache misses 0.3 by its own doing.
+    assert charge(host).llc_cap_act == pytest.approx(600, rel=0.05)
+    assert charge(host).how is How.PROFILE
+    assert charge(host).sure_ratio == pytest.approx(1.0, rel=0.05)
+    assert not account(host, "vm").is_over
+
+
+def test_a_polluter_beside_polluters_pays_all_of_it():
+    host = a_host()
+    host.add("vm", POLLUTER, **PERMIT)
+    host.add("lbm", POLLUTER)
+    host.ticks(10)
+    assert charge(host).llc_cap_act == pytest.approx(4500, rel=0.01)
+
+
+def test_it_is_never_charged_more_than_it_missed():
+    host = a_host()
+    host.add("vm", POLLUTER, **PERMIT)
+    host.add("lbm", POLLUTER)
+    host.ticks(20)
+    host.run("vm", replace(POLLUTER, mpki=30.0))
+    host.tick()
+    assert charge(host).llc_cap_act == pytest.approx(3000)
+
+
+def test_a_profile_that_was_taken_beside_polluters_is_less_sure_and_charges_less():
+    host = a_host()
+    host.add("lbm", POLLUTER)
+    host.ticks(3)
+    host.add("vm", CACHED_BESIDE, **PERMIT)
+    host.ticks(10)
+    assert charge(host).how is How.PROFILE
+    assert charge(host).llc_cap_act < 1600
+    assert charge(host).sure_ratio == pytest.approx(charge(host).llc_cap_act / 1600, rel=0.01)
+
+
+def test_a_profile_of_other_work_is_less_sure():
+    host = a_host()
+    host.add("vm", POLLUTER, **PERMIT)
+    host.add("lbm", POLLUTER)
+    host.ticks(20)
+    host.run("vm", replace(POLLUTER, l2_mpki=22.5, mpki=22.5))
+    host.tick()
+    assert charge(host).sure_ratio < 0.6
+
+
+def test_without_a_profile_what_the_model_blames_on_others_is_not_charged():
+    host = a_host()
+    host.add("lbm", POLLUTER)
+    host.ticks(5)
+    host.add("vm", CACHED_BESIDE, **PERMIT)
+    host.ticks(2)
+    assert charge(host).how is How.ESTIMATE
+    assert 0 < charge(host).llc_cap_act < 1600
+    assert charge(host).sure_ratio < 1.0
+
+
+def test_who_cannot_be_measured_is_not_taken_for_one_that_misses_rarely():
+    host = a_host()
+    host.add("vm", CACHED, **PERMIT)
+    host.ticks(5)
+    assert charge(host).how is How.PLAIN
+    uuid = host.add("new", QUIET)
+    host.rates.pop(uuid), host.counts.pop(uuid)
+    host.ticks(2)
+    assert charge(host).how is How.PROFILE

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page of `permits` says what it does: how pollution is attributed, its numbers."""
+
+from nova_vp.core.controllers.permits import controller
+from nova_vp.core.controllers.permits.controller import Permits
+from nova_vp.core.controllers.permits.declaration import How
+from tests.pages import check_page, first_codes, section
+
+PAGE = check_page(Permits())
+
+
+def test_every_way_of_attribution_is_explained() -> None:
+    assert first_codes(section(PAGE, "What is charged")) == [how.value for how in How]
+
+
+def test_numbers_that_are_no_options_are_those_of_the_code() -> None:
+    assert (controller.SAME_CAP, "by less than a fifth" in PAGE) == (0.2, True)
+    assert (Permits.flavor_keys[0].cap_floor_ratio, "`vp:cpu_floor` is 1 by default" in PAGE) == (
+        0.01,
+        True,
+    )
+
+
+def test_it_is_off_by_default_and_says_so() -> None:
+    assert not Permits.is_default
+    assert "off by default" in PAGE

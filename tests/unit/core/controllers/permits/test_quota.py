@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The quota of a server: what is debited, what is credited, and what follows from it."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from nova_vp.core.controllers.permits.accounts import permit_of
+from nova_vp.core.controllers.permits.attribution import llc_cap_act
+from nova_vp.core.controllers.permits.declaration import (
+    OVER,
+    PARTITION,
+    PermitsSettings,
+)
+from nova_vp.core.types.guest import Unmanaged
+from nova_vp.core.types.knob import Knob, Quota
+from nova_vp.core.types.policy import Mode
+from nova_vp.core.types.reason import RELEASED, Rejection
+from tests.unit.core.build import uuid_of
+from tests.unit.core.controllers.permits.hosts import (
+    CACHED,
+    PARTITIONS,
+    POLLUTER,
+    QUIET,
+    a_host,
+    account,
+    mean_cores,
+    with_permit,
+)
+
+SETTINGS = PermitsSettings()
+
+
+def test_equation_1_is_misses_per_ms_of_running():
+    assert llc_cap_act(llc_misses=9000, cpu_freq_khz=2e6, unhalted_core_cycles=4e6) == 4500
+    assert llc_cap_act(llc_misses=0, cpu_freq_khz=2e6, unhalted_core_cycles=0) == 0
+
+
+@pytest.mark.parametrize(
+    ("keys", "vcpus", "permit"),
+    [
+        ((), 2, 0),
+        ((("vp:llc_permit", "900"),), 1, 900),
+        ((("vp:llc_permit", "900"),), 3, 2700),
+        ((("vp:llc_permit", "auto"),), 3, 2 * SETTINGS.misses_per_ms_per_gib),
+    ],
+)
+def test_a_permit_is_per_vcpu_or_by_memory(keys, vcpus, permit):
+    host = a_host()
+    host.add("vm", QUIET, vcpus=vcpus, controller_keys=keys, memory_kib=2 * 1024 * 1024)
+    assert permit_of(host.guest("vm"), SETTINGS) == permit
+
+
+def test_debit_is_equation_1_times_ms_run_and_credit_the_permit_times_wall_time():
+    host = a_host()
+    host.add("vm", replace(POLLUTER, mips=50, cores=0.5), **with_permit(900))
+    host.ticks(2)
+    assert account(host, "vm").charge.llc_cap_act == pytest.approx(4500)
+    assert account(host, "vm").balance == pytest.approx(1000 * (900 - 4500 * 0.5))
+
+
+def test_all_its_vcpus_are_summed():
+    host = a_host()
+    host.add("vm", replace(POLLUTER, mips=200, cores=2.0), vcpus=2, **with_permit(900))
+    host.ticks(2)
+    assert account(host, "vm").balance == pytest.approx(2 * 1000 * (900 - 4500))
+
+
+def test_who_is_over_is_capped_at_once_and_who_is_under_is_released():
+    host = a_host()
+    host.add("vm", POLLUTER, **with_permit(900))
+    decisions = host.ticks(2)
+    assert [(a.reason, a.guest_uuid) for a in decisions[-1].actions] == [(OVER, uuid_of("vm"))]
+    assert host.cap_ratio("vm") < 900 / 4500
+    while account(host, "vm").is_over:
+        assert host.cap_ratio("vm") < 1.0
+        host.tick()
+    host.tick()
+    assert host.guest("vm").quota == Quota()
+
+
+@pytest.mark.parametrize("permit", [450, 900, 2250])
+def test_it_does_the_share_of_its_work_that_its_permit_pays_for(permit):
+    host = a_host()
+    host.add("vm", POLLUTER, **with_permit(permit))
+    host.ticks(30)
+    assert mean_cores(host, "vm", 600) == pytest.approx(permit / 4500, rel=0.1)
+
+
+def test_who_stays_below_its_permit_is_never_limited():
+    host = a_host()
+    host.add("vm", POLLUTER, **with_permit(4600))
+    assert [d.actions for d in host.ticks(60)] == [()] * 60
+
+
+def test_who_has_no_permit_is_left_alone():
+    host = a_host()
+    host.add("vm", POLLUTER, cap_floor_ratio=0.01)
+    assert [d.actions for d in host.ticks(20)] == [()] * 20
+
+
+def test_a_short_burst_is_paid_from_what_was_saved():
+    host = a_host()
+    host.add("vm", QUIET, **with_permit(2500))
+    host.ticks(10)
+    assert account(host, "vm").balance == 2500 * 1000 * SETTINGS.burst_s
+    host.run("vm", POLLUTER)
+    host.ticks(2)
+    assert host.cap_ratio("vm") == 1.0
+    host.run("vm", QUIET)
+    host.ticks(3)
+    host.run("vm", POLLUTER)
+    host.ticks(4)
+    assert host.cap_ratio("vm") < 1.0
+
+
+def test_what_it_saves_is_bounded():
+    host = a_host()
+    host.add("vm", QUIET, **with_permit(900))
+    host.ticks(100)
+    host.run("vm", POLLUTER)
+    host.ticks(2)
+    assert account(host, "vm").is_over
+
+
+def test_what_it_owes_is_bounded():
+    host = a_host()
+    host.mode = Mode.OBSERVE
+    host.add("vm", POLLUTER, **with_permit(90))
+    host.ticks(10)
+    assert account(host, "vm").balance == -90 * 1000 * SETTINGS.debt_s
+
+
+def test_its_limits_change_at_most_once_in_change_s():
+    host = a_host()
+    host.add("vm", POLLUTER, **with_permit(900))
+    changed_at = []
+    for second in range(120):
+        host.run("vm", POLLUTER if second % 4 < 2 else QUIET)
+        changed_at += [second for _ in host.tick().actions]
+    gaps = [later - earlier for earlier, later in pairwise(changed_at)]
+    assert len(changed_at) > 4
+    assert min(gaps) >= SETTINGS.change_s
+
+
+def test_the_floor_of_the_flavor_holds():
+    host = a_host()
+    host.add("vm", POLLUTER, **with_permit(90, cap_floor_ratio=0.3))
+    host.ticks(20)
+    assert host.cap_ratio("vm") == 0.3
+
+
+def test_a_cap_is_a_share_of_what_nova_gave():
+    host = a_host()
+    host.add("vm", POLLUTER, quota=Quota(50_000), **with_permit(900))
+    host.ticks(2)
+    assert 0.9 * 900 / 4500 < host.cap_ratio("vm") < 900 / 4500
+    host.run("vm", QUIET)
+    host.ticks(10)
+    assert host.guest("vm").quota == Quota(50_000)
+
+
+def test_a_cap_stays_while_its_rate_wavers():
+    host = a_host()
+    host.add("vm", POLLUTER, **with_permit(900))
+    host.ticks(2)
+    held = host.cap_ratio("vm")
+    for second in range(20):
+        host.run("vm", replace(POLLUTER, mpki=42.0 if second % 3 else 48.0))
+        assert host.tick().actions == ()
+    assert host.cap_ratio("vm") == held
+
+
+def test_a_cap_follows_a_rate_that_doubles():
+    host = a_host()
+    host.add("vm", POLLUTER, **with_permit(900))
+    host.ticks(2)
+    held = host.cap_ratio("vm")
+    host.run("vm", replace(POLLUTER, l2_mpki=90.0, mpki=90.0))
+    host.ticks(10)
+    assert host.cap_ratio("vm") < 0.6 * held
+
+
+def test_one_busy_vcpu_may_use_what_its_server_booked():
+    host = a_host()
+    one_busy = replace(POLLUTER, busy_vcpus=1)
+    host.add("vm", one_busy, vcpus=4, **with_permit(900))
+    host.ticks(30)
+    assert mean_cores(host, "vm", 300) == pytest.approx(4 * 900 / 4500, rel=0.1)
+
+
+def test_who_could_never_return_is_reported():
+    host = a_host()
+    host.add("vm", POLLUTER, **with_permit(90, cap_floor_ratio=0.3))
+    [action] = host.ticks(2)[-1].actions
+    assert [one.rejection for one in action.rejected] == [Rejection.AT_FLOOR]
+    host = a_host()
+    host.add("vm", POLLUTER, **with_permit(1400, cap_floor_ratio=0.3))
+    [action] = host.ticks(2)[-1].actions
+    assert action.rejected == ()
+
+
+def test_where_the_hardware_can_its_cache_is_limited_first():
+    host = a_host(knobs=PARTITIONS)
+    host.add("vm", replace(POLLUTER, mips=10, cores=0.1), **with_permit(900))
+    host.ticks(5)
+    host.run("vm", POLLUTER)
+    host.ticks(4)
+    assert host.guest("vm").llc.ratio == SETTINGS.partition_llc_ratio
+    assert host.cap_ratio("vm") == 1.0
+    host.ticks(int(SETTINGS.change_s))
+    assert host.cap_ratio("vm") < 1.0
+    host.run("vm", QUIET)
+    host.ticks(90)
+    assert (host.guest("vm").llc.ratio, host.cap_ratio("vm")) == (1.0, 1.0)
+
+
+def test_who_lives_off_the_cache_is_left_it():
+    host = a_host(knobs=PARTITIONS)
+    host.add("vm", replace(CACHED, mips=5, cores=0.05), **with_permit(100))
+    host.ticks(5)
+    host.run("vm", CACHED)
+    host.until(OVER)
+    host.ticks(20)
+    assert host.guest("vm").llc.ratio == 1.0
+    assert PARTITION not in {one.action.reason for one in host.outcomes}
+
+
+def test_nothing_is_debited_nor_credited_while_it_cannot_be_measured():
+    host = a_host()
+    host.add("other", QUIET)
+    host.add("vm", POLLUTER, **with_permit(900))
+    host.ticks(3)
+    before = account(host, "vm").balance
+    reading = host.counts.pop(uuid_of("vm"))
+    rates = host.rates.pop(uuid_of("vm"))
+    host.ticks(3)
+    assert account(host, "vm").balance == before
+    host.counts[uuid_of("vm")], host.rates[uuid_of("vm")] = reading, rates
+    host.ticks(2)
+    assert account(host, "vm").balance != before
+
+
+def test_a_stopped_server_pollutes_nothing_and_earns_its_permit():
+    host = a_host()
+    host.add("other", QUIET)
+    host.add("vm", POLLUTER, **with_permit(900))
+    host.ticks(3)
+    host.change("vm", is_running=False)
+    before = account(host, "vm").balance
+    host.tick()
+    assert account(host, "vm").balance == pytest.approx(before + 900_000)
+
+
+@pytest.mark.parametrize("fields", [{"unmanaged": Unmanaged.OPTED_OUT}, {"cap_floor_ratio": None}])
+def test_for_who_is_never_changed_nothing_is_claimed(fields):
+    host = a_host()
+    host.add("vm", POLLUTER, **{**with_permit(900), **fields})
+    decisions = host.ticks(20)
+    assert [(d.actions, d.refused) for d in decisions] == [((), ())] * 20
+    assert account(host, "vm").is_over
+
+
+def test_refusing_help_does_not_escape_it():
+    host = a_host()
+    host.add("vm", POLLUTER, refuses_help=True, **with_permit(900))
+    assert host.until(OVER, seconds=3).guest_uuid == uuid_of("vm")
+
+
+def test_a_host_without_caps_charges_all_the_same():
+    host = a_host(knobs=frozenset({Knob.PLACEMENT}))
+    host.add("vm", POLLUTER, **with_permit(900))
+    assert [d.actions for d in host.ticks(20)] == [()] * 20
+    assert account(host, "vm").is_over
+
+
+def test_who_is_idle_is_not_capped_for_what_it_owes():
+    """Nobody can say how much CPU would repay it."""
+    host = a_host()
+    host.add("vm", POLLUTER, **with_permit(450))
+    host.until(RELEASED, seconds=120)
+    host.ticks(2)
+    host.run("vm", replace(POLLUTER, mips=0, cores=0.0))
+    host.ticks(5)
+    assert account(host, "vm").is_over
+    assert host.cap_ratio("vm") == 1.0
+
+
+def test_a_proposal_stays_the_same_while_nothing_changes():
+    host = a_host()
+    host.mode = Mode.ADVISE
+    host.add("vm", POLLUTER, **with_permit(900))
+    host.ticks(60)
+    ids = {action.id for decision in host.ticks(60) for action in decision.proposals}
+    assert len(ids) == 1
+
+
+def test_the_account_of_a_server_that_left_is_forgotten():
+    host = a_host()
+    host.add("other", QUIET)
+    host.add("vm", POLLUTER, **with_permit(900))
+    host.ticks(3)
+    host.leave("vm")
+    host.tick()
+    assert not host.state.controllers["permits"].by_guest
