@@ -199,7 +199,7 @@ def test_an_operator_on_the_host(world):
             in text["Degraded"]
         )
         assert (
-            "Proposed: server-3 CPUs 0-3 -> 4-7: its cache misses degrade a neighbour"
+            "Proposed: server-3 CPUs 0-3 -> 4-7: it degrades a neighbour"
             in text["Next"]
         )
         assert "To apply it: `vp-agent accept vp-" in text["Next"]

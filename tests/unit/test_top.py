@@ -77,7 +77,7 @@ def test_alone_it_sees_who_is_hurt_by_whom_and_what_an_agent_would_do(world, onl
     text = shown(onlooker.told)
     assert "no agent runs on this host: read-only view, nothing is changed" in text
     assert (
-        "an agent would apply: server-3 CPUs 0-3 -> 4-7: its cache misses degrade a neighbour"
+        "an agent would apply: server-3 CPUs 0-3 -> 4-7: it degrades a neighbour"
         in text
     )
     hurt, guilty, quiet = rows_of(text)

@@ -96,7 +96,7 @@ def test_show_to_an_operator(lab):
     assert f"mended: noisy ({cloud.NOISY}), CPUs 0-1 -> 2-3" in words
     assert "cache: neighbours evict its data from the last-level cache, since" in words
     assert "rejected: noisy to domain 1 (moving its vCPUs: no CPU is free there, 25%)" in words
-    assert "reason move-aggressor for victim: its cache misses degrade a neighbour" in words
+    assert "reason move-aggressor for victim: it degrades a neighbour" in words
     assert "neighbour; predicted degradation 2%; evidence" in words
     assert (
         "victim to domain 1 (moving its vCPUs: the predicted degradation is not lower, 30%)"

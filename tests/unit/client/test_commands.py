@@ -171,7 +171,7 @@ def test_explain_to_an_operator(lab):
     assert "State 8 of 0 to 8 (bulldog), since 2026-01-02T03:03:35Z: it is memory-intensive" in told
     assert "Degraded Yes, since 2026-01-02T03:03:55Z: neighbours evict its data" in told
     assert f"Aggressor: noisy ({cloud.NOISY}), 1.5 M more misses/s than before." in told
-    assert "noisy: CPUs 0-1 -> 2-3 (its cache misses degrade a neighbour)." in told
+    assert "noisy: CPUs 0-1 -> 2-3 (it degrades a neighbour)." in told
     assert "neighbour). Result: the degradation ended." in told
     assert f"live-migrate a server: `openstack vp escalation show {ESCALATION}`." in told
     assert "Proposed: noisy: cap none -> 90 % of each vCPU" in told
