@@ -8,6 +8,7 @@ Results go to stdout and nothing else does: progress and errors are on stderr.
 import argparse
 import contextlib
 import json
+import signal
 import sys
 from collections.abc import Sequence
 from concurrent.futures.process import BrokenProcessPool
@@ -24,7 +25,7 @@ from vp_sim.compare import compare
 from vp_sim.machine import WESTMERE
 from vp_sim.mixes import Mix
 from vp_sim.mixfile import BadMix, find_mix
-from vp_sim.options import RUNS, add_mix, add_perturb, add_plot, count
+from vp_sim.options import RUNS, add_mix, add_perturb, add_plot, count, seed
 from vp_sim.output import (
     applications,
     as_json,
@@ -36,7 +37,7 @@ from vp_sim.output import (
 from vp_sim.placementfile import BadPlacement, as_text
 from vp_sim.policies import BASELINE, UnknownPolicy, find
 from vp_sim.run import world_of
-from vp_sim.timeline import record
+from vp_sim.timeline import Timeline, record
 
 INTERRUPTED = 130
 
@@ -44,6 +45,15 @@ INTERRUPTED = 130
 def main(argv: Sequence[str] | None = None) -> int:
     if sys.stdout is None:
         return _ended("standard output is closed; redirect it to a file", 1)
+    # Whoever ends it, by Ctrl-C or by kill, no worker and no unfinished file is left behind.
+    handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        return _told(argv)
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+
+
+def _told(argv: Sequence[str] | None) -> int:
     try:
         arguments = _parser().parse_args(argv)
         code = int(arguments.run(arguments))
@@ -122,7 +132,9 @@ def _add_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     add_plot(parser)
     add_perturb(parser)
     parser.add_argument("--policy", default="vp", help="Policy (%(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="Seed of the start order (%(default)s)")
+    parser.add_argument(
+        "--seed", type=seed, default=0, help="Seed of the start order (%(default)s)"
+    )
     parser.add_argument(
         "--save-placement",
         type=new_file,
@@ -148,14 +160,16 @@ def _compare(arguments: argparse.Namespace) -> int:
             lambda done: progress.advance(task, done),
             arguments.perturb,
         )
-    if arguments.json:
-        print(json.dumps(as_json(mix.name, comparison), indent=2))
-    else:
-        show_comparison(_screen(), mix.name, comparison)
-    if arguments.plot:
-        from vp_sim.plot import plot_comparison
+    try:
+        if arguments.json:
+            print(json.dumps(as_json(mix.name, comparison), indent=2))
+        else:
+            show_comparison(_screen(), mix.name, comparison)
+    finally:  # Also where nobody reads the results any more.
+        if arguments.plot:
+            from vp_sim.plot import plot_comparison
 
-        plot_comparison(arguments.plot, mix.name, comparison.nominal)
+            plot_comparison(arguments.plot, mix.name, comparison.nominal)
     return 0
 
 
@@ -165,8 +179,15 @@ def _run(arguments: argparse.Namespace) -> int:
     world = world_of(mix, perturb_seed=arguments.perturb)
     timeline = record(world, create, arguments.seed)
     title = f"{mix.name} under {arguments.policy}, start order {arguments.seed}"
-    show_timeline(_screen(), title, timeline)
-    show_perturbation(_screen(), world.perturbation)
+    try:
+        show_timeline(_screen(), title, timeline)
+        show_perturbation(_screen(), world.perturbation)
+    finally:  # Also where nobody reads the results any more.
+        _save(arguments, title, timeline)
+    return 0
+
+
+def _save(arguments: argparse.Namespace, title: str, timeline: Timeline) -> None:
     if arguments.save_placement:
         with whole_file(arguments.save_placement) as unfinished:
             unfinished.write_text(as_text(timeline.run.final))
@@ -174,7 +195,6 @@ def _run(arguments: argparse.Namespace) -> int:
         from vp_sim.plot import plot_timeline
 
         plot_timeline(arguments.plot, title, timeline)
-    return 0
 
 
 def _apps(arguments: argparse.Namespace) -> int:

@@ -23,6 +23,7 @@ from vp_sim.perturb import Perturbation
 from vp_sim.policies import BASELINE, find
 from vp_sim.run import Run, World, simulate, world_of
 
+ENDING = (signal.SIGINT, signal.SIGTERM)
 BATCH = 5
 """Runs handed to a worker at a time: they share what was solved."""
 
@@ -89,18 +90,21 @@ def compare(
 @contextlib.contextmanager
 def _uninterrupted() -> Iterator[None]:
     """Workers that start meanwhile never hear Ctrl-C, which goes to all: who was asked tells, once
-    they stand."""
+    they stand. SIGTERM ends them, and who was asked waits with it as long."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     heard: list[int] = []
-    handler = signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
+    handlers = {
+        number: signal.signal(number, lambda number, _: heard.append(number)) for number in ENDING
+    }
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        signal.signal(signal.SIGINT, handler)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
     if heard:
         raise KeyboardInterrupt
 

@@ -17,7 +17,7 @@ from vp_sim.apps import Row
 from vp_sim.filecheck import OF_A_NAME, fault
 from vp_sim.machine import THESIS_SHAPE, WESTMERE, Hardware, Private, Shape
 from vp_sim.mixes import MIXES, Fill, Member, Memory, Mix
-from vp_sim.mixschema import APPLICATION, MOST_CPUS, MOST_VMS, SCHEMA, SHAPE
+from vp_sim.mixschema import APPLICATION, MOST_CPUS, MOST_EXTENTS, MOST_VMS, SCHEMA, SHAPE
 from vp_sim.mixtext import Unreadable, read_plain
 from vp_sim.parameters import Parameter
 from vp_sim.queues import QueueForm
@@ -79,6 +79,8 @@ def _mix(content: Mapping[str, Any], path: Path) -> Mix:
     )
     _check_size(mix, path)
     _check_room(mix, path)
+    for member in mix.members:
+        _check_member(member, mix.shape, path)
     return mix
 
 
@@ -103,7 +105,7 @@ def _check_keys(entry: Mapping[str, Any], path: Path) -> None:
     for key, value in entry.get("extra_specs", {}).items():
         if key not in known:
             raise BadMix(
-                f"{path}: {key[:80]} is not a flavor key of an installed controller: use one of "
+                f"{path}: {key[:80]!r} is not a flavor key of an installed controller: use one of "
                 f"{', '.join(known) or 'none'}"
             )
         fault = flavor_specs.fault(key, value)
@@ -112,13 +114,13 @@ def _check_keys(entry: Mapping[str, Any], path: Path) -> None:
 
 
 def _row(entry: Mapping[str, Any]) -> Row:
-    """The table's, with what the file says otherwise; a renamed one is its own row."""
+    """The table's, with what the file says otherwise, under the entry's name: worlds know figures
+    by the row's name, and two entries may be made of one row."""
     row = ROWS[entry["app"]]
     values = {name: getattr(row, name) for name in row.__dataclass_fields__}
     given = {k: _given(v) for k, v in entry.items() if k in APPLICATION}
     sizes = {key: entry[key] for key in ("vcpus", "guests") if key in entry}
-    if given or sizes:
-        values["name"] = entry.get("name", row.name)
+    values["name"] = entry.get("name", row.name)
     return Row(**{**values, **given, **sizes})
 
 
@@ -155,6 +157,13 @@ def _check_size(mix: Mix, path: Path) -> None:
     vms = sum(member.row.guests for member in mix.members)
     if vms > MOST_VMS:
         raise BadMix(f"{path}: the mix has {vms} VMs: use at most {MOST_VMS}")
+    extent_mib = mix.hardware.memory_extent_mib.value
+    extents = sum(m.row.memory_mib.value * m.row.guests for m in mix.members) / extent_mib
+    if mix.memory is Memory.AVAILABLE and extents > MOST_EXTENTS:
+        raise BadMix(
+            f"{path}: the VMs have {extents:.0f} extents of {extent_mib:g} MiB: increase "
+            f"`memory_extent_mib`, for at most {MOST_EXTENTS}"
+        )
 
 
 def _check_room(mix: Mix, path: Path) -> None:
@@ -166,9 +175,24 @@ def _check_room(mix: Mix, path: Path) -> None:
             f"{path}: the VMs need {needed:.0f} MiB and the machine has {room:.0f} MiB: "
             "increase `nodes` or `node_mib`, or use fewer applications"
         )
-    for member in mix.members:
-        if member.row.vcpus > len(topology.cpus):
-            raise BadMix(
-                f"{path}: {member.label} has {member.row.vcpus} vCPUs and the machine "
-                f"has {len(topology.cpus)} CPUs: reduce `vcpus`"
-            )
+
+
+def _check_member(member: Member, shape: Shape, path: Path) -> None:
+    topology, row = shape.topology(), member.row
+    if row.vcpus > len(topology.cpus):
+        raise BadMix(
+            f"{path}: {member.label} has {row.vcpus} vCPUs and the machine "
+            f"has {len(topology.cpus)} CPUs: reduce `vcpus`"
+        )
+    together = len(topology.domains[0].cpus)
+    if (member.initial_cores or 0) > together:
+        raise BadMix(
+            f"{path}: {member.label} has {member.initial_cores} initial_cores and an LLC domain "
+            f"has {together} CPUs: reduce `initial_cores`"
+        )
+    least, full = row.least_ratio.value, row.full_ratio.value
+    if least > full:
+        raise BadMix(
+            f"{path}: {member.label} has a least_ratio of {least:g} above its full_ratio of "
+            f"{full:g}: the former is with all of the LLC, the latter with nothing of it"
+        )

@@ -58,6 +58,8 @@ _MACHINE = {
 }
 MOST_CPUS = 1024
 MOST_VMS = 200
+MOST_EXTENTS = 20_000
+"""Of memory, each of which finds its node by itself when a run starts."""
 MOST_THREADS = 2
 """Of a core: the model knows one sibling."""
 SHAPE = {

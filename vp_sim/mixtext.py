@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 LARGEST_BYTES = 1 << 20
+_LONGEST_TOLD = 20
 
 
 class Unreadable(Exception):
@@ -46,7 +47,21 @@ def _finite(loader: _Loader, node: yaml.ScalarNode) -> float:
     return number
 
 
+def _whole(loader: _Loader, node: yaml.ScalarNode) -> int:
+    try:
+        return int(loader.construct_yaml_int(node))
+    except ValueError:
+        line, text = node.start_mark.line + 1, node.value
+        if len(text) > _LONGEST_TOLD:
+            cut = text[:_LONGEST_TOLD]
+            why = f"{cut}… is not a whole number of a usual size"
+        else:
+            why = f"{text} is not a whole number"
+        raise Unreadable(f"line {line}: {why}") from None
+
+
 _Loader.add_constructor("tag:yaml.org,2002:float", _finite)
+_Loader.add_constructor("tag:yaml.org,2002:int", _whole)
 
 
 def read_plain(path: Path) -> Any:

@@ -7,7 +7,7 @@ YAML or JSON. Every error says where it is and what is allowed.
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from nova_vp.core.types.knob import Shares
 from nova_vp.core.types.topology import Topology
@@ -18,6 +18,7 @@ from vp_sim.mixschema import MOST_VMS
 from vp_sim.mixtext import Unreadable, read_plain
 from vp_sim.placement import UNCAPPED, Placement, VmPlace
 
+T = TypeVar("T", int, str)
 PERCENT = 100
 TOLERANCE_PERCENT = 0.1
 """By which percentages of memory may miss 100 in all."""
@@ -151,17 +152,14 @@ def _memory(given: Mapping[str, Any], cpus: frozenset[int], at: str, topology: T
     at = f"{at}/memory_percent"
     # A key is a number in YAML and a text in JSON.
     number_of = {str(node): node for node in topology.nodes}
-    percent = {
-        _known(number_of.get(str(key), key), topology.nodes, at): share
-        for key, share in split.items()
-    }
+    percent = {number_of[_known(str(key), number_of, at)]: share for key, share in split.items()}
     whole = sum(percent.values())
     if abs(whole - PERCENT) > TOLERANCE_PERCENT:
         raise ValueError(f"{at}: the shares add up to {whole:g}: make it {PERCENT}")
     return tuple((node, share / whole) for node, share in sorted(percent.items()) if share)
 
 
-def _known(number: int, among: Iterable[int], at: str) -> int:
+def _known(number: T, among: Iterable[T], at: str) -> T:
     if number not in among:
         known = ", ".join(map(str, among))
         raise ValueError(f"{at}: the machine has no {number}: use one of {known}")

@@ -5,6 +5,8 @@ Both raise argparse.ArgumentTypeError.
 """
 
 import argparse
+import os
+import tempfile
 from pathlib import Path
 
 PICTURES = (".png", ".svg", ".pdf")
@@ -24,4 +26,19 @@ def new_file(text: str) -> Path:
         raise argparse.ArgumentTypeError(f"{path.parent} is not a directory; create it first")
     if path.is_dir():
         raise argparse.ArgumentTypeError(f"{path} is a directory; give a file name")
+    if path.exists() and not path.is_file():
+        # It would be replaced, by root even where it is /dev/null.
+        raise argparse.ArgumentTypeError(f"{path} is not a regular file; give another name")
+    _check_writable(Path(os.path.realpath(path)).parent)
     return path
+
+
+def _check_writable(folder: Path) -> None:
+    """By writing: what rights say is not what a file system does."""
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as exc:
+        raise argparse.ArgumentTypeError(
+            f"{folder}: {exc.strerror}; name a directory that you may write to"
+        ) from exc

@@ -3,6 +3,7 @@
 
 import contextlib
 import json
+import os
 import shlex
 import signal
 import subprocess
@@ -12,8 +13,10 @@ from pathlib import Path
 import pytest
 
 from tests.waiting import wait_until
+from vp_sim.app_profiles import ROWS
 from vp_sim.cli import main
 from vp_sim.mixfile import BadMix, find_mix, read_mix
+from vp_sim.run import world_of
 
 DEADLINE_S = 30.0
 PROGRAM = "import sys; from vp_sim.cli import main; sys.exit(main())"
@@ -121,7 +124,25 @@ def test_run_says_what_it_ran_and_that_nothing_was_changed(mix_file, capsys):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("applications: []", r"applications: .*(non-empty|short)"),
+        ("applications: []", r"applications: there is nothing in it; add an entry"),
+        ("{}", r"at the top: 'applications' is missing; add it"),
+        ("applications:", r"applications: here is None; give a list"),
+        ("applications: [mcf]", r"applications/0: here is 'mcf'; give named values in braces"),
+        ('{"applications": [{"app": "mcf", "l2_mpki": NaN}]}', r"l2_mpki: here is 'NaN'; give a n"),
+        ("applications: [{app: mcf, name: 2026-01-01}]", r"name: .*; give a text in quotes"),
+        ("applications: [{app: mcf, initial_cores: 9}]", r"mcf-1 has 9 initial_cores .* 8 CPUs"),
+        (
+            "applications: [{app: mcf, least_ratio: 0.9, full_ratio: 0.5}]",
+            r"mcf-1 has a least_ratio of 0.9 above its full_ratio of 0.5: ",
+        ),
+        (
+            "{machine: {memory_extent_mib: 1}, applications: [{app: mcf, count: 9}]}",
+            r"36864 extents of 1 MiB: increase `memory_extent_mib`",
+        ),
+        (
+            'applications: [{app: mcf, extra_specs: {"\\e[2J": x}}]',
+            r"'\\x1b\[2J' is not a flavor key",
+        ),
         ("applications: [{app: nobody}]", r"applications/0/app: 'nobody' is not one of .*mcf"),
         ("applications: [{app: mcf, count: 0}]", r"applications/0/count: 0 is less than"),
         ("applications: [{app: mcf}, {app: mcf}]", r"two .* named 'mcf-1': give one of"),
@@ -136,8 +157,11 @@ def test_run_says_what_it_ran_and_that_nothing_was_changed(mix_file, capsys):
             "{machine: {node_gbps: .inf}, applications: [{app: mcf}]}",
             r"line 1: \.inf is not a finite number",
         ),
-        ("applications: [{app: mcf, count: 2.0}]", r"count: 2.0 is not of type 'integer'"),
-        ("applications: [{app: mcf, l2_mpki: " + 5000 * "9" + "}]", r"neither YAML nor JSON"),
+        ("applications: [{app: mcf, count: 2.0}]", r"count: here is 2.0; give a whole number"),
+        (
+            "applications: [{app: mcf, l2_mpki: " + 5000 * "9" + "}]",
+            r"line 1: 9{20}… is not a whole number of a usual size",
+        ),
         (
             "{machine: {page_copy_ns: 0}, applications: [{app: mcf}]}",
             r"page_copy_ns: 0 is less than",
@@ -157,6 +181,7 @@ def test_run_says_what_it_ran_and_that_nothing_was_changed(mix_file, capsys):
         ("applications: [{app: mcf, count: 99, guests: 9}]", r"891 VMs: use at most 200"),
         ("name: !!bool perhaps", r"a value is not what its tag says"),
         ("name: !!timestamp soon", r"a value is not what its tag says"),
+        ("name: !!int x", r"line 1: x is not a whole number"),
         ("name: !!int ''", r"a value is not what its tag says"),
         ("applications: !!python/object/apply:os.system [id]", r"could not determine a constr"),
     ],
@@ -189,12 +214,36 @@ def test_the_name_of_a_file_is_no_markup(tmp_path, capsys):
         (["--runs", "0"], "whole number from 1 to"),
         (["--runs", "many"], "whole number from 1 to"),
         (["--runs", "9999999999"], "whole number from 1 to"),
+        (["--plot", "/proc/x.png"], "/proc: No such file or directory; name a directory that you"),
     ],
 )
 def test_what_cannot_be_done_is_told_before_the_runs(mix_file, capsys, words, said):
     with pytest.raises(SystemExit):
         main(["compare", "--mix", str(mix_file), *words])
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--seed", "-1"], "whole number, 0 or more"),
+        (["--seed", "9" * 5000], "whole number, 0 or more"),
+        (["--save-placement", "/proc/x"], "/proc: No such file or directory; name a directory"),
+    ],
+)
+def test_what_a_run_cannot_do_is_told_before_it(mix_file, capsys, words, said):
+    with pytest.raises(SystemExit):
+        main(["run", "--mix", str(mix_file), *words])
+    assert said in capsys.readouterr().err
+
+
+def test_a_device_or_a_pipe_is_never_replaced_by_a_file(mix_file, tmp_path, capsys):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(SystemExit):
+        main(["run", "--mix", str(mix_file), "--save-placement", str(pipe)])
+    assert "is not a regular file; give another name" in capsys.readouterr().err
+    assert pipe.is_fifo()
 
 
 @pytest.fixture
@@ -219,6 +268,21 @@ def test_a_full_disk_is_told_in_a_line(mix_file, started):
         process = started("run", "--mix", str(mix_file), stdout=full)
         _, said = process.communicate(timeout=DEADLINE_S)
     assert (process.returncode, said) == (1, "vp-sim: standard output: No space left on device\n")
+
+
+def test_what_was_found_is_saved_although_nobody_reads_the_results(mix_file, tmp_path, started):
+    placement, picture = tmp_path / "placement.json", tmp_path / "x.svg"
+    words = ("run", "--mix", str(mix_file), "--policy", "baseline")
+    with open("/dev/full", "w") as full:
+        files = ("--save-placement", str(placement), "--plot", str(picture))
+        process = started(*words, *files, stdout=full)
+        _, said = process.communicate(timeout=DEADLINE_S)
+    assert (process.returncode, said) == (
+        1,
+        "vp-sim: standard output: No space left on device\n",
+    )
+    assert json.loads(placement.read_text())["applications"].keys() == {"mcf-1", "mcf-2", "mine-1"}
+    assert picture.exists()
 
 
 def in_a_shell(before, *words, after=""):
@@ -280,12 +344,13 @@ def workers_of(process):
 
 
 @pytest.mark.needs_controllers("initial_placement", "rebalance", "vp")
-def test_an_interrupt_ends_it_at_once_with_a_line(mix_file, started):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_it_at_once_with_a_line(mix_file, started, number):
     """Also while the workers are still beginning."""
     process = started("compare", "--mix", str(mix_file), "--runs", "100000")
     wait_until(lambda: len(workers_of(process)) > 1, "workers")
     workers = workers_of(process)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, said = process.communicate(timeout=DEADLINE_S)
     assert process.returncode == 130
     assert said.strip() == "vp-sim: interrupted, no result"
@@ -327,9 +392,26 @@ def test_a_file_may_be_json_and_what_it_says_is_used(tmp_path):
     assert member.priority == 2
 
 
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [{"app": "mcf", "l2_mpki": 30}, {"app": "mcf", "name": "other"}],
+        [{"app": "mcf", "name": "stream", "l2_mpki": 30}, {"app": "stream", "name": "other"}],
+    ],
+)
+def test_an_application_keeps_its_figures_whoever_else_is_made_of_the_same_row(tmp_path, entries):
+    path = tmp_path / "two.json"
+    path.write_text(json.dumps({"applications": entries}))
+    world = world_of(find_mix(str(path)))
+    first, other = (world.apps[member.row.name] for member in world.mix.members)
+    assert (first.l2_mpki, other.l2_mpki) == (30, ROWS[entries[1]["app"]].l2_mpki.value)
+
+
 def test_a_flavor_key_that_no_controller_has_is_refused(tmp_path):
     path = tmp_path / "one.json"
     app = {"app": "lbm", "extra_specs": {"vp:priority": "2"}}
     path.write_text(json.dumps({"applications": [app]}))
-    with pytest.raises(BadMix, match="vp:priority is not a flavor key of an installed controller"):
+    with pytest.raises(
+        BadMix, match="'vp:priority' is not a flavor key of an installed controller"
+    ):
         find_mix(str(path))

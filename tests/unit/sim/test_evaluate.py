@@ -2,14 +2,17 @@
 """What a placement is worth, and what is said of a file that is not one."""
 
 import json
+import re
 
 import pytest
 from rich.console import Console
 
+from tests.unit.docs.pages import PAGES
 from vp_sim.cli import main
 from vp_sim.evaluate import as_table, evaluate
 from vp_sim.measure import best_of, efficiency, worst_degradation
 from vp_sim.mixes import MIXES, Memory, Mix, members
+from vp_sim.mixfile import read_mix
 from vp_sim.placement import Placed, VmPlace, placement_of, put
 from vp_sim.placementfile import BadPlacement, as_text, read_placement
 from vp_sim.policies import find
@@ -51,7 +54,10 @@ def test_a_file_says_where_every_vm_is(tmp_path):
         (WHOLE.replace("24-27", "''"), "voldemort-1/1/cpus: '' are not CPUs"),
         (WHOLE.replace("24-27", "12-19"), "voldemort-1/1: its CPUs are on nodes 1, 2: add memory"),
         (WHOLE.replace("node: 1", "core: 1"), "applications/stream-1: .*'core'.*use one of node"),
-        (WHOLE.replace("node: 1", "node: x"), "applications/stream-1/node: 'x' is not of type"),
+        (
+            WHOLE.replace("node: 1", "node: x"),
+            "applications/stream-1/node: here is 'x'; give a whole",
+        ),
         (WHOLE.replace("node: 1", "node: 1, llc: 1"), "stream-1: give one of .*; here is node and"),
         (WHOLE.replace("node: 1", ""), "stream-1: give one of .*; here is none of them"),
         (WHOLE.replace("[{node: 3}, ", "["), "voldemort-1: 1 VMs are listed and it has 2: list 2"),
@@ -66,7 +72,11 @@ def test_a_file_says_where_every_vm_is(tmp_path):
         ),
         (
             WHOLE.replace("node: 1", "node: 1, memory_percent: {1: much}"),
-            "stream-1/memory_percent/1: 'much' is not of type 'number'",
+            "stream-1/memory_percent/1: here is 'much'; give a number",
+        ),
+        (
+            WHOLE.replace("node: 1", "node: 1, memory_percent: {true: 100}"),
+            "stream-1/memory_percent: the machine has no True: use one of 1, 2, 3",
         ),
         (
             WHOLE.replace("node: 1", "node: 1, cap_percent: 0"),
@@ -84,7 +94,7 @@ def test_a_wrong_placement_is_told_where_and_what(tmp_path, applications, said):
     ("text", "said"),
     [
         ("", "not a placement: start with `applications"),
-        ("{}", "at the top: 'applications' is a required property"),
+        ("{}", "at the top: 'applications' is missing; add it"),
         ("[", "neither YAML nor JSON"),
     ],
 )
@@ -192,3 +202,12 @@ def test_a_table_of_odd_cpus_and_memory_is_as_wide_as_a_terminal():
         screen.print(table)
     assert max(map(len, told.get().splitlines())) <= 100
     assert "…" not in told.get()
+
+
+def test_the_mix_and_the_placement_of_the_guide_fit_each_other(tmp_path):
+    guide = PAGES["doc/source/simulator.md"]
+    mix, placement = re.findall(r"```yaml\n(.*?)```", guide, re.DOTALL)
+    (tmp_path / "my-host.yaml").write_text(mix)
+    (tmp_path / "mine.yaml").write_text(placement)
+    found = read_mix(tmp_path / "my-host.yaml")
+    assert len(read_placement(tmp_path / "mine.yaml", found)) == len(found.members)
