@@ -29,6 +29,7 @@ REJECTIONS = {
     "cap-at-its-floor": "its cap is already at the floor of its flavor",
     "reverse-move-within-hold": "it left that place too recently",
     "moved-recently": "it was moved too recently",
+    "host-refused-recently": "the host did not apply it a moment ago",
     "move-budget-spent": "the host has reached its limit of moves per minute",
     "victim-budget-spent": "the host has reached its limit of actions per hour for the victim",
     "project-budget-spent": "the host has reached its limit of actions per hour for the victim's "

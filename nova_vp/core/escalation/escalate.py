@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Merlin's last rung: nothing on this node helps, so the cluster is told, with the evidence.
 
-An escalation stands as long as its victim is hurt and every alternative is refused; it keeps its
-id, so that telling it twice is telling it once. It names all who could leave, and what that would
-bring; who moves, and where to, is decided elsewhere. A victim that refuses help is not told of.
+An escalation stands as long as its victim is hurt and every rung is spent; what only waits for a
+budget or a hold is not spent. It keeps its id, so that telling it twice is telling it once. It
+names all who could leave, and what that would bring; who moves, and where to, is decided elsewhere.
+A victim that refuses help is not told of.
 """
 
 import zlib
@@ -17,6 +18,7 @@ from nova_vp.core.types.claim import Alternative, ClaimGroup
 from nova_vp.core.types.decision import Escalation, Migrant
 from nova_vp.core.types.detection import Detection, Kind
 from nova_vp.core.types.policy import Policy
+from nova_vp.core.types.reason import Rejection
 from nova_vp.core.types.state import CoreState
 from nova_vp.core.types.topology import Limits
 
@@ -24,6 +26,10 @@ AHEAD = 0.5
 """Share of `escalate_after_s` after which it is weighed who could leave."""
 WEIGHED_FOR_S = 600.0
 """Then it is weighed anew: guests came and went."""
+WAITS = frozenset(
+    {Rejection.BUDGET, Rejection.VICTIM_BUDGET, Rejection.PROJECT_BUDGET, Rejection.HOLD}
+)
+"""A rung that was refused for one of these is taken later: the host can still help."""
 
 
 def escalate(
@@ -61,6 +67,7 @@ def escalations(
         if one.victim_uuid:
             why.setdefault(one.victim_uuid, []).append(one)
     waiting = {pending.action.victim_uuid for pending in state.pending}
+    waiting |= {uuid for uuid, all_of in why.items() if any(r.rejection in WAITS for r in all_of)}
     victims = (_of_victim(state, uuid, why[uuid], now_s, after_s) for uuid in why.keys() - waiting)
     short = (_of_demand(group, now_s, after_s) for group in groups)
     found = (one for one in (*victims, *short) if one is not None)

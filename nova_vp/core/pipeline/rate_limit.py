@@ -52,13 +52,13 @@ def _why_not(
         is_held_off(setting, state, now_s) for setting in (*group.settings, *group.relaxes)
     ):
         return Rejection.REVOKED
-    moving = {s.guest_uuid for s in group.settings if s.knob in PLACES}
-    if any(moved_lately(state.vps[uuid], now_s, policy) for uuid in moving):
-        return Rejection.HOLD
     if any(
         was_refused_lately(setting, state.vps[setting.guest_uuid], group.controller, now_s, policy)
         for setting in group.settings
     ):
+        return Rejection.HOST_REFUSED
+    moving = {s.guest_uuid for s in group.settings if s.knob in PLACES}
+    if any(moved_lately(state.vps[uuid], now_s, policy) for uuid in moving):
         return Rejection.HOLD
     if not reason.is_verified:
         return None

@@ -100,6 +100,8 @@ class Rejection(enum.Enum):
     AT_FLOOR = "cap-at-its-floor"
     REVERSE_MOVE = "reverse-move-within-hold"
     HOLD = "moved-recently"
+    HOST_REFUSED = "host-refused-recently"
+    """It was applied, the host did not do it, and would not do it a second later."""
     BUDGET = "move-budget-spent"
     VICTIM_BUDGET = "victim-budget-spent"
     PROJECT_BUDGET = "project-budget-spent"

@@ -276,7 +276,7 @@ def test_what_the_host_refuses_is_not_asked_of_it_again_at_once():
     decision = world.host.tick()
     assert (decision.actions, [one.rejection for one in decision.refused]) == (
         (),
-        [Rejection.HOLD],
+        [Rejection.HOST_REFUSED],
     )
     world.host.refuse = False
     world.host.ticks(int(world.host.policy.move_hold_s))
