@@ -188,16 +188,18 @@ POLICY_OPTS = [
         "hot_node_by_mpki",
         default=_DEFAULT.hot_node_by_mpki,
         help="Detect a hot NUMA node by the sum of LLC misses per 1000 instructions of its "
-        "servers, as the thesis does. False, the default, compares LLC misses per second with "
-        "the result of `vp-agent calibrate`. A CPU cap lowers misses per second, but hardly "
-        "changes misses per instruction.",
+        "servers, as the thesis does, also on a calibrated host. False, the default, does so only "
+        "until the host is calibrated, and then compares LLC misses per second with the result of "
+        "`vp-agent calibrate`. A CPU cap lowers misses per second, but hardly changes misses per "
+        "instruction.",
     ),
     cfg.FloatOpt(
         "hot_node_mpki",
         default=_DEFAULT.hot_node_mpki,
         min=1.0,
-        help="With hot_node_by_mpki: sum from which a NUMA node is hot. The default is the value "
-        "of the thesis for its machine, from the STREAM benchmark.",
+        help="Sum of LLC misses per 1000 instructions from which a NUMA node is hot, on a host "
+        "that is not calibrated or with hot_node_by_mpki. The default is the value of the thesis "
+        "for its machine, from the STREAM benchmark.",
     ),
     cfg.FloatOpt(
         "least_gain_ratio",

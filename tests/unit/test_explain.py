@@ -198,10 +198,7 @@ def test_an_operator_on_the_host(world):
             "neighbours evict its data from the last-level cache. Aggressor: server-3, 1.35 M"
             in text["Degraded"]
         )
-        assert (
-            "Proposed: server-3 CPUs 0-3 -> 4-7: it degrades a neighbour"
-            in text["Next"]
-        )
+        assert "Proposed: server-3 CPUs 0-3 -> 4-7: it degrades a neighbour" in text["Next"]
         assert "To apply it: `vp-agent accept vp-" in text["Next"]
     assert told(world, "server-1")["Degraded"] == "No."
     guilty = told(world, "server-3")

@@ -76,10 +76,7 @@ def test_alone_it_sees_who_is_hurt_by_whom_and_what_an_agent_would_do(world, onl
     world.tick(4)
     text = shown(onlooker.told)
     assert "no agent runs on this host: read-only view, nothing is changed" in text
-    assert (
-        "an agent would apply: server-3 CPUs 0-3 -> 4-7: it degrades a neighbour"
-        in text
-    )
+    assert "an agent would apply: server-3 CPUs 0-3 -> 4-7: it degrades a neighbour" in text
     hurt, guilty, quiet = rows_of(text)
     assert " ".join(hurt) == "server-2 0-3 0.00 8 bulldog 0.87 67.0 268 k cache by server-3"
     assert " ".join(guilty) == "server-3 0-3 0.00 8 bulldog 1.00 45.0 1.35 M no"

@@ -156,7 +156,10 @@ def calibration(conf: cfg.ConfigOpts) -> Iterator[Finding]:
     elif found or conf.agent.node_limit_misses_per_s:
         yield ok("calibration", "the memory limits are known")
     else:
-        told = "memory limits are unknown: overloaded memory controllers are not detected"
+        told = (
+            "memory limits are unknown: overloaded links are not detected, and memory controllers "
+            "only by [policy] hot_node_mpki"
+        )
         yield warning(
             "calibration", told, "run `vp-agent calibrate`, best before servers run on this host"
         )

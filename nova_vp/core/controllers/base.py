@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
+from nova_vp.core.model.holds import is_change_allowed
 from nova_vp.core.model.host import Host
 from nova_vp.core.model.limits import LIMITS, PLACES, of_controller, size
 from nova_vp.core.model.what_if import WhatIfModel
@@ -83,6 +84,13 @@ class View:
             for owned in (PLACES if knob in PLACES else (knob,))
             for one in claims.get((guest_uuid, owned), ())
         )
+
+    def may_change(self, setting: Setting, name: str, rank: int) -> bool:
+        """Whether nothing but a budget keeps a controller from this change of a place now: a plan
+        of several steps waits as a whole if one of them may not be made."""
+        if not self.may_claim(setting.guest_uuid, setting.knob, name, rank):
+            return False
+        return is_change_allowed(setting, self.core, name, self.now_s, self.policy)
 
     def grants(self, setting: Setting) -> bool:
         """Whether all controllers with a tighter limit would raise it to this value; False where

@@ -39,7 +39,8 @@ def verify(
         return state, ()
     still: list[Pending] = []
     undo: list[ClaimGroup] = []
-    for pending in state.pending:
+    for one in state.pending:
+        pending = _while_copying(one, picture)
         result = _result(state, pending, verdicts, picture, policy)
         result = with_waiting(result, state, pending, picture, policy)
         if result is Result.APPLIED:
@@ -54,6 +55,13 @@ def verify(
     return replace(state, pending=tuple(still)), tuple(undo)
 
 
+def _while_copying(pending: Pending, picture: Picture) -> Pending:
+    """Copying disturbs what is to be judged: the trial begins when it has ended."""
+    if any(change.guest_uuid in picture.memory_moves for change in pending.action.changes):
+        return replace(pending, copied_at_s=picture.at_s)
+    return pending
+
+
 def _result(
     state: CoreState,
     pending: Pending,
@@ -63,15 +71,15 @@ def _result(
 ) -> Result | None:
     """APPLIED while it is still to be judged; None if it cannot be."""
     action = pending.action
-    age_s = picture.at_s - pending.since_s
+    age_s = picture.at_s - pending.judged_from_s
     victim = action.victim_uuid
     if (victim is not None and victim not in verdicts) or is_overtaken(state, action):
         return None
     verdict = verdicts.get(victim) if victim else None
     if verdict in _WELL:
         return Result.MENDED
-    if any(change.guest_uuid in picture.memory_moves for change in action.changes):
-        return Result.APPLIED  # Copying disturbs what is to be judged.
+    if pending.copied_at_s == picture.at_s:
+        return Result.APPLIED
     if verdict is Verdict.OWN_DOING:
         return Result.INEFFECTIVE
     if age_s <= policy.effect_window_s:

@@ -58,7 +58,7 @@ def with_waiting(
     ]
     if True in waits:
         return Result.INEFFECTIVE
-    is_early = picture.at_s - pending.since_s <= policy.effect_window_s
+    is_early = picture.at_s - pending.judged_from_s <= policy.effect_window_s
     return Result.APPLIED if None in waits and is_early else result
 
 

@@ -6,10 +6,11 @@ and L2 misses hold. CPI is only the complementary signal, so a VP counts as hurt
 sensitive at that point and the point itself is measured to be loaded, or its memory is remote.
 """
 
+import math
 from collections.abc import Callable, Mapping
 
 from nova_vp.core.model.host import Host
-from nova_vp.core.model.latency import queueing_ratio
+from nova_vp.core.model.latency import LIMIT_LOAD, queueing_ratio
 from nova_vp.core.signals.detect_cache import Found, Verdict
 from nova_vp.core.types.decision import NodeView
 from nova_vp.core.types.detection import Detection, Kind, Suspect
@@ -19,6 +20,9 @@ from nova_vp.core.types.sample import Profile
 from nova_vp.core.types.state import VpState
 from nova_vp.core.types.topology import Limits
 
+STEADY_SAMPLES = 10
+"""Of so many the mean of cycles per instruction is steady. That of fewer must show more: counters
+of one second are off by several percent, and after each change of places means begin anew."""
 REMOTE_SHARE = 0.25
 """Share of a VP's memory on other nodes from which on it is called remote."""
 
@@ -33,7 +37,7 @@ def node_views(host: Host, limits: Limits, policy: Policy) -> tuple[NodeView, ..
         for node, share in host.memory_of(uuid).items():
             misses[node] = misses.get(node, 0.0) + share * vp.sample.misses_per_s
             mpki[node] = mpki.get(node, 0.0) + share * vp.sample.mpki
-    limit = limits.node_misses_per_s
+    limit = hot_limit(limits)
     return tuple(
         NodeView(
             node=node,
@@ -46,6 +50,21 @@ def node_views(host: Host, limits: Limits, policy: Policy) -> tuple[NodeView, ..
     )
 
 
+def hot_limit(limits: Limits) -> float | None:
+    """Misses per second from which a controller may be busy. Nobody counts the lines that guests
+    write back, and writers fill a controller with fewer misses than readers: where both were
+    measured, the lower limit warns."""
+    readers = limits.node_misses_per_s
+    if readers is None:
+        return None
+    writers = (
+        LIMIT_LOAD * max(point.lines_per_s for point in curve.points) / (1 + curve.writeback_ratio)
+        for curve in limits.curves
+        if curve.cpu_node == curve.memory_node and curve.points
+    )
+    return min([readers, *writers])
+
+
 def _is_over(
     misses_per_s: float,
     mpki: float,
@@ -53,10 +72,11 @@ def _is_over(
     policy: Policy,
     share: float = 1.0,
 ) -> bool:
-    """Whether a node carries more than this share of its limit."""
-    if policy.hot_node_by_mpki:
+    """Whether a node carries more than this share of its limit: the thesis's own, by misses per
+    1000 instructions, where nobody measured one."""
+    if policy.hot_node_by_mpki or limit_misses_per_s is None:
         return mpki > share * policy.hot_node_mpki
-    return limit_misses_per_s is not None and misses_per_s > share * limit_misses_per_s
+    return misses_per_s > share * limit_misses_per_s
 
 
 def links(host: Host) -> Mapping[tuple[int, int], float]:
@@ -79,19 +99,24 @@ def is_slowed(vp: VpState, before: Profile, policy: Policy) -> bool:
     window = vp.window
     if window.samples < policy.dwell_samples:
         return False
-    return _is_slower(vp, before, window.cpi, window.l2_mpki, policy)
+    rise = policy.cpi_rise_ratio
+    if vp.detection is None:  # The mean of a few samples is off by more than that of many.
+        rise *= math.sqrt(max(STEADY_SAMPLES / window.samples, 1.0))
+    return _is_slower(vp, before, window.cpi, window.l2_mpki, rise, policy)
 
 
 def _is_slow_now(vp: VpState, before: Profile, policy: Policy) -> bool:
-    sample = vp.sample
-    return sample is not None and _is_slower(vp, before, sample.cpi, sample.l2_mpki, policy)
+    sample, rise = vp.sample, policy.cpi_rise_ratio
+    return sample is not None and _is_slower(vp, before, sample.cpi, sample.l2_mpki, rise, policy)
 
 
-def _is_slower(vp: VpState, before: Profile, cpi: float, l2_mpki: float, policy: Policy) -> bool:
+def _is_slower(
+    vp: VpState, before: Profile, cpi: float, l2_mpki: float, rise: float, policy: Policy
+) -> bool:
     if vp.state is None or vp.state.factor > before.state.factor:
         return False
     l2_holds = abs(l2_mpki - before.l2_mpki) <= policy.l2_hold_ratio * before.l2_mpki
-    return l2_holds and cpi > before.cpi * (1 + policy.cpi_rise_ratio)
+    return l2_holds and cpi > before.cpi * (1 + rise)
 
 
 def _loaded_point(

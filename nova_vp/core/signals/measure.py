@@ -15,6 +15,10 @@ from nova_vp.core.types.state import CoreState, VpState
 
 def measure(state: CoreState, picture: Picture, policy: Policy) -> CoreState:
     """Every guest's sample and state; guests that left are forgotten."""
+    placed_at_s = state.placed_at_s
+    if any(move.is_over for move in picture.memory_moves.values()):
+        # Copying slows many: what was measured meanwhile says nothing of the new places.
+        placed_at_s = picture.at_s
     vps = {}
     for guest in picture.guests:
         vp = state.vps.get(guest.uuid) or VpState(guest.uuid)
@@ -32,14 +36,15 @@ def measure(state: CoreState, picture: Picture, policy: Policy) -> CoreState:
         if guest.unmanaged in LET_GO_OF and vp.moved_at_s is not None:
             # Opted in again, or still here after a failed migration, it arrives anew.
             vp = vp._replace(moved_at_s=None)
-        vp = sample_cpu_use(vp, guest, picture, policy, state.placed_at_s)
-        seen = sample_vp(vp, guest, picture, policy, state.placed_at_s)
+        vp = sample_cpu_use(vp, guest, picture, policy, placed_at_s)
+        seen = sample_vp(vp, guest, picture, policy, placed_at_s)
         vps[guest.uuid] = classify(seen, policy)
     copied = measured_copy_kib_per_s(state.copy_kib_per_s, picture.memory_moves)
     loosened = {uuid: at_s for uuid, at_s in state.loosened_at_s.items() if uuid in vps}
     return replace(
         state,
         vps=vps,
+        placed_at_s=placed_at_s,
         copy_kib_per_s=copied,
         loosened_at_s=loosened,
         host_cpu=sample_host_cpu(state.host_cpu, picture.host_cpu),

@@ -107,6 +107,12 @@ class Pending:
     """By guest UUID, as it was when the action was decided."""
     cpu_before: Mapping[str, CpuUse] = field(default_factory=dict)
     """The same of CPU waiting, where it is measured."""
+    copied_at_s: float = 0.0
+    """When memory that it moves was last seen on its way. 0: never."""
+
+    @property
+    def judged_from_s(self) -> float:
+        return max(self.since_s, self.copied_at_s)
 
 
 class ActionOnOthers(NamedTuple):

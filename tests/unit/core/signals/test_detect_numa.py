@@ -7,10 +7,10 @@ import pytest
 
 from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.sample import State
-from nova_vp.core.types.topology import Limits
+from nova_vp.core.types.topology import Limits, LoadCurve, LoadPoint
 from tests.unit.core.build import ALL_KNOBS, COMPUTE, Host, Rates, nodes_of, uuid_of
 from tests.unit.core.hosts import LIMITS, SENSITIVE, STORM, a_node, break_out, kinds
-from tests.unit.core.wishful import NOBODY, Mover, enabled
+from tests.unit.core.wishful import NOBODY, enabled
 
 STORE = Rates(mips=40, l2_mpki=40.0, mpki=14.0, cpi=2.0, cores=0.5)
 
@@ -23,13 +23,29 @@ def test_the_suspect_is_who_loads_the_node_most():
     assert [s.guest_uuid for s in detection.suspects] == [uuid_of("storm")]
 
 
-def test_without_a_measured_limit_no_controller_is_called_hot():
-    host = a_node(0, 0, 1, limits=Limits(), policy=enabled(Mover()))
-    break_out(host)
-    decisions = host.ticks(30)
-    assert kinds(decisions) == set()
-    assert not any(d.actions for d in decisions)
-    assert not any(node.is_hot for node in decisions[-1].nodes)
+def test_until_somebody_measures_a_limit_the_thesiss_threshold_tells_a_hot_node():
+    host = a_node(0, 0, 1, limits=Limits())
+    host.rule = None
+    host.run("storm", replace(STORM, mpki=79.0, l2_mpki=80.0))
+    assert not host.tick().nodes[0].is_hot
+    host.run("storm", replace(STORM, mpki=81.0, l2_mpki=82.0))
+    assert host.tick().nodes[0].is_hot
+    host.limits = Limits(node_misses_per_s=9e9)
+    assert not host.tick().nodes[0].is_hot
+
+
+def test_a_node_that_writers_fill_is_hot_before_the_limit_of_readers():
+    """Reads alone bear 3.5 million lines; with one written per two read, 3.6 million of both."""
+    curves = (
+        LoadCurve(0, 0, 0.0, (LoadPoint(0.0, 100.0), LoadPoint(3.5e6, 300.0))),
+        LoadCurve(0, 0, 0.5, (LoadPoint(0.0, 100.0), LoadPoint(3.6e6, 300.0))),
+        LoadCurve(0, 1, 0.5, (LoadPoint(0.0, 100.0), LoadPoint(0.1e6, 300.0))),
+    )
+    host = a_node(0, 0, 1, limits=Limits(node_misses_per_s=0.7 * 3.5e6, curves=curves))
+    host.rule = None
+    assert host.tick().nodes[0].limit_misses_per_s == pytest.approx(0.7 * 2.4e6)
+    host.run("storm", replace(STORM, mips=15))
+    assert host.tick().nodes[0].is_hot
 
 
 @pytest.mark.parametrize("limits", [Limits(), Limits(node_misses_per_s=9e9)])
@@ -80,6 +96,19 @@ def test_who_runs_on_no_cpu_that_is_known_is_not_far_from_its_memory():
     host.add("stray", SENSITIVE, cpus={9})
     decisions = host.ticks(6)
     assert decisions[-1].vps[0].undisturbed.memory_ratio == 1.0
+
+
+@pytest.mark.parametrize(("cpi", "is_degraded"), [(2.3, False), (2.6, True)])
+def test_after_a_change_of_places_a_few_noisy_samples_are_no_degradation(cpi, is_degraded):
+    """15 % of noise in two samples: they are off by more than the tenth that counts."""
+    host = a_node(0, 0)
+    host.rule = None
+    host.run("storm", STORM)
+    host.state = replace(host.state, placed_at_s=host.now_s)
+    host.run("victim", replace(SENSITIVE, cpi=cpi))
+    seen = kinds(host.ticks(4))
+    host.run("victim", SENSITIVE)
+    assert bool(seen | kinds(host.ticks(20))) is is_degraded
 
 
 def test_a_phase_that_misses_more_by_itself_is_not_the_controllers_doing():

@@ -6,13 +6,15 @@ from itertools import pairwise
 
 import pytest
 
-from nova_vp.core.controllers.rebalance.declaration import REARRANGE
+from nova_vp.core.controllers.rebalance.declaration import REARRANGE, SEPARATE
+from nova_vp.core.types.action import Result
 from nova_vp.core.types.guest import MemoryMove
 from nova_vp.core.types.knob import Knob
 from nova_vp.core.types.policy import Enabled, Policy
-from nova_vp.core.types.topology import Topology
+from nova_vp.core.types.topology import Limits, Topology
 from tests.policies import a_policy, settings_of
 from tests.unit.core.build import (
+    ALL_KNOBS,
     CHASE,
     CHASE_HURT,
     COMPUTE,
@@ -116,6 +118,35 @@ def test_who_is_degraded_in_a_cache_by_somebody_known_is_helped_first():
     assert decisions[-1].detections
     assert not any(decision.actions for decision in decisions)
     assert not is_looking(host)
+
+
+MILC = Rates(mips=30, l2_mpki=33.0, mpki=31.0, cpi=3.73, cores=0.5)
+
+
+def test_memory_moves_are_judged_by_samples_taken_after_copying():
+    """Figure 8: four milc on one node are a little faster on nodes of their own; while their memory
+    is copied all of them are much slower."""
+    host = Host(nodes_of(0, 1, 2, 3), POLICY, knobs=ALL_KNOBS, limits=Limits(3.6e6))
+    names = ("milc1", "milc2", "milc3", "milc4")
+    for name in names:
+        host.add(name, MILC, cpus={0, 1}, node=0)
+    host.copy_kib_per_s = host.guest("milc1").memory_kib / 15
+
+    def beside(host: Host) -> None:
+        copying = any(not move.is_over for move in host.memory_moves.values())
+        for name in names:
+            alone = not any(
+                host.nodes(name) & host.nodes(other) for other in names if other != name
+            )
+            apart = 3.47 if alone else MILC.cpi
+            host.run(name, replace(MILC, cpi=6.0 if copying else apart))
+
+    host.rule = beside
+    host.until(SEPARATE)
+    decisions = host.ticks(60)
+    assert not any(decision.actions for decision in decisions)
+    assert {frozenset(host.nodes(name)) for name in names} == {frozenset({n}) for n in range(4)}
+    assert host.view("milc1", decisions[-1]).history[-1].result is Result.MENDED
 
 
 def nobody_better_off() -> Host:

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from nova_vp.core.controllers.rebalance.controller import _is_bearable
 from nova_vp.core.controllers.rebalance.declaration import REARRANGE
+from nova_vp.core.model.arrangement import is_bearable
 from nova_vp.core.model.what_if import Gain
 from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.knob import Knob
@@ -33,6 +33,17 @@ def test_whose_memory_cannot_move_is_rearranged_without_it():
     action = host.until(REARRANGE, seconds=120)
     assert all(c.knob is Knob.PLACEMENT for c in action.changes)
     assert not host.share_a_cache("stream", "mixed")
+
+
+def test_memory_of_who_is_not_sensitive_to_its_latency_stays():
+    """In state 1 alone, as mcf, and far from all of its memory."""
+    mcf = Rates(mips=60, l2_mpki=38.0, mpki=6.0, cpi=3.0, cores=0.5)
+    host = Host(nodes_of(0, 1), POLICY, knobs=ALL_KNOBS)
+    host.add("mcf", mcf, cpus={0, 1}, node=1, allowed_cpus=frozenset({0, 1}))
+    assert actions(host, 120) == []
+    host.run("mcf", replace(mcf, mpki=18.0))
+    host.until(REARRANGE, seconds=300)
+    assert host.nodes("mcf") == {0}
 
 
 MIXED = Rates(mips=40, l2_mpki=77.0, mpki=25.0, cpi=6.0, cores=0.3)
@@ -173,7 +184,7 @@ def test_a_plan_that_would_go_on_and_on_is_cut_short():
 )
 def test_what_one_may_pay_for_another(won, losses, bears):
     gain = Gain(won, sum(won.values()), 0.0, min(0.0, *won.values()), losses)
-    assert _is_bearable(gain, a_policy(most_hurt_ratio=0.05)) is bears
+    assert is_bearable(gain, a_policy(most_hurt_ratio=0.05)) is bears
 
 
 def test_a_plan_costs_nobody_what_he_may_not_pay():
