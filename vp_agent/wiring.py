@@ -29,6 +29,7 @@ from vp_agent.drivers.connection import Connection
 from vp_agent.drivers.counters import CounterSettings, OpenedCounters, open_counters
 from vp_agent.drivers.dirty_rates import LibvirtDirtyRates
 from vp_agent.drivers.domains import Domains, nothing_told
+from vp_agent.drivers.grouped_guests import GroupedGuests, ServerGroups
 from vp_agent.drivers.journal import LibvirtJournal
 from vp_agent.drivers.libvirt_guests import LibvirtGuests
 from vp_agent.format import limits_line
@@ -103,12 +104,18 @@ def libvirt_side(
         LOG.info("caches are not partitioned: %s", partition.why_not)
     return LibvirtSide(
         connection,
-        PartitionedGuests(LibvirtGuests(domains), partition.actuator),
+        _guests(conf, PartitionedGuests(LibvirtGuests(domains), partition.actuator), facts),
         LibvirtJournal(domains),
         _actuator(conf.agent.actuator, domains),
         partition.actuator,
         open_mover(conf, domains),
     )
+
+
+def _guests(conf: cfg.ConfigOpts, guests: GuestsDriver, facts: ToldFacts | None) -> GuestsDriver:
+    if facts is None:
+        return guests
+    return GroupedGuests(guests, ServerGroups(lambda: facts.told.facts, conf.agent.server_groups))
 
 
 def open_mover(conf: cfg.ConfigOpts, domains: Domains) -> MemoryMover:

@@ -63,6 +63,16 @@ def state(told: Told | None) -> str:
     return UNKNOWN if told is None else f"{told['number']} {told['name']}"
 
 
+def group_state(told: Told | None) -> str:
+    """Of the VP of several servers that it is part of."""
+    if told is None:
+        return "none"
+    servers = [f"server {server(one)}" for one in told["servers"]]
+    measured = f"{told['measured_servers']} of {len(servers)} servers measured"
+    rates = [_numbers(told["metrics"])] if told.get("metrics") else []
+    return lines([f"{state(told['state'])}, {measured}", *servers, *rates])
+
+
 def minute(moment: str) -> str:
     """For narrow columns: `2026-01-02 03:04`, UTC."""
     return moment[:16].replace("T", " ")

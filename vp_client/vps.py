@@ -21,6 +21,7 @@ FIELDS: list[columns.Field] = [
     ("vcpus", str),
     ("vp_id", formatters.wrap),
     ("group", formatters.or_none),
+    ("group_state", formatters.group_state),
     ("isolation", str),
     ("priority", formatters.weight),
     ("cap_floor_ratio", formatters.cap_floor),

@@ -5,13 +5,14 @@ Views build on these, so that hosts, lists and single servers agree about what i
 older than STALE_AFTER_S says what was, not what is.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from nova_vp.db.records import HostRecord, VpHead
 from nova_vp.interference import is_degraded
+from nova_vp.vp_group import Combined, combined
 
 STALE_AFTER_S = 180
 
@@ -56,6 +57,11 @@ class VpReport:
             is_hurt=is_degraded(vp["state"], found and found["kind"]),
             received_at=self.record.received_at,
         )
+
+
+def combined_now(servers: Iterable[VpReport]) -> Combined | None:
+    """What the servers of one VP do together, as far as their hosts were heard lately."""
+    return combined(None if one.age.is_stale else one.vp["metrics"] for one in servers)
 
 
 def age_of(received_at: datetime, now: datetime) -> Age:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`[agent]`: what the agent of one host may do, and by which means."""
 
-from oslo_config import cfg
+from oslo_config import cfg, types
 
 from nova_vp.conf.common import metrics_opts
 from nova_vp.core.types.policy import Mode
@@ -74,6 +74,18 @@ AGENT_OPTS = [
         mutable=True,
         help="Seconds between samples. The default is the interval of the Virtual Platforms "
         "thesis (Tembey, Georgia Tech, 2013), from which the nine states come.",
+    ),
+    cfg.ListOpt(
+        "server_groups",
+        item_type=types.String(
+            choices=["affinity", "soft-affinity", "anti-affinity", "soft-anti-affinity"]
+        ),
+        default=["affinity", "soft-affinity"],
+        help="Policies of Nova's server groups whose servers form one virtual platform (VP), if "
+        "their flavors name no vp:group: they are placed and moved together, and none of them is "
+        "a suspect for what it does to another. Only servers of one project form a VP. Empty: "
+        "only vp:group counts. Server groups are known on hosts that vp-scheduler tells Nova's "
+        "facts.",
     ),
     cfg.StrOpt(
         "state_directory",

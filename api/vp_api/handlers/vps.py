@@ -25,6 +25,8 @@ from vp_api.versions import V1_1
 from vp_api.views import history, operator, tenant
 from vp_api.vp_report import VpReport, age_of, fresh_since, vp_reports_of
 
+MOST_HOSTS = 32
+"""Whose reports are read to find the servers of one VP."""
 PER_HOUR = "override_changes_per_hour"
 LOG = logging.getLogger(__name__)
 
@@ -84,7 +86,32 @@ def show_vp(call: Call, server_id: str) -> Answer:
     if call.version >= V1_1:
         orders = view.orders(call.services.stored.orders.get(report.server_id))
         told = {**view.with_cpu_use(told, report), "orders": orders}
+        told["group_state"] = view.group_state(_group_of(call, report))
     return {"vp": told}
+
+
+def _group_of(call: Call, report: VpReport) -> list[VpReport]:
+    """All servers of its VP, wherever they run; empty: it is alone. As each is told by the host
+    that was heard last of it."""
+    project_id, group = report.vp["project_id"], report.vp.get("group")
+    if not project_id or not group:
+        return []
+    browser = call.services.stored.browser
+    found = browser.list_vps(VpFilter(project_id=project_id), Page("host"))
+    host_of = {one.uuid: one.host for one in found.items if one.project_id == project_id}
+    others = sorted(set(host_of.values()) - {report.record.host})
+    records = (browser.get_host(host) for host in others[: MOST_HOSTS - 1])
+    return sorted(
+        (
+            one
+            for record in (report.record, *records)
+            if record is not None
+            for one in vp_reports_of(record, call.services.clock())
+            if (one.vp["project_id"], one.vp.get("group")) == (project_id, group)
+            and host_of.get(one.server_id.lower()) == record.host
+        ),
+        key=lambda one: one.server_id,
+    )
 
 
 def show_vp_history(call: Call, server_id: str) -> Answer:

@@ -4,6 +4,7 @@
 from typing import Any
 
 from nova_vp.db.serialization import METRICS
+from nova_vp.vp_group import METRICS as COMBINED
 from nova_vp.wire import CPU_RATIOS
 from vp_api.schemas import actions
 from vp_api.schemas.base import (
@@ -52,6 +53,22 @@ INTERFERENCE = obj(
 UNMANAGED = obj({"reason": TEXT, "detail": TEXT}, title="Unmanaged")
 _CPU_USE = obj(dict.fromkeys(CPU_RATIOS, NUMBER), title="CpuUse")
 _SINCE_1_1 = {"cpu_use": nullable(_CPU_USE)}
+_MEMBER = {"server_id": TEXT, "name": TEXT}
+_TENANT_GROUP = {
+    "servers": list_of(obj(_MEMBER, title="TenantMember")),
+    "measured_servers": COUNT,
+    "state": nullable(STATE),
+}
+TENANT_GROUP_STATE = obj(_TENANT_GROUP, title="TenantGroupState")
+GROUP_METRICS = obj(dict.fromkeys(COMBINED, NUMBER), title="GroupMetrics")
+GROUP_STATE = obj(
+    {
+        **_TENANT_GROUP,
+        "servers": list_of(obj({**_MEMBER, "host": TEXT}, title="Member")),
+        "metrics": nullable(GROUP_METRICS),
+    },
+    title="GroupState",
+)
 _LAST_KNOWN = {
     "at": TIME,
     **NOW,
@@ -128,7 +145,8 @@ _FULL: dict[str, Any] = {
     "proposals": list_of(actions.REPORTED),
     **UNDER_WAY,
 }
-SHOW_ANSWER = obj({"vp": obj(_FULL, {"orders": ORDERS, **_SINCE_1_1}, "FullVp")}, title="VpAnswer")
+_MORE = {"orders": ORDERS, **_SINCE_1_1, "group_state": nullable(GROUP_STATE)}
+SHOW_ANSWER = obj({"vp": obj(_FULL, _MORE, "FullVp")}, title="VpAnswer")
 
 _TENANT_SUMMARY = {**_WHO, "isolation": TEXT, "is_stale": YES_NO, **_REPORTED}
 TENANT_SUMMARY = obj(_TENANT_SUMMARY, title="TenantVp")
@@ -141,9 +159,13 @@ _TENANT_FULL = {
     "last_known": nullable(obj({"at": TIME, **_REPORTED}, title="TenantLastKnown")),
     "actions": list_of(actions.TENANTS),
 }
+_TENANT_MORE = {
+    "orders": TENANT_ORDERS,
+    **_SINCE_1_1,
+    "group_state": nullable(TENANT_GROUP_STATE),
+}
 TENANT_SHOW_ANSWER = obj(
-    {"vp": obj(_TENANT_FULL, {"orders": TENANT_ORDERS, **_SINCE_1_1}, "FullTenantVp")},
-    title="TenantVpAnswer",
+    {"vp": obj(_TENANT_FULL, _TENANT_MORE, "FullTenantVp")}, title="TenantVpAnswer"
 )
 
 CHANGE = {

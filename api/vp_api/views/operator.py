@@ -20,7 +20,7 @@ from nova_vp.db.records import (
     concerned,
 )
 from vp_api.views import tenant, values
-from vp_api.vp_report import Age, VpReport
+from vp_api.vp_report import Age, VpReport, combined_now
 
 Names = Mapping[str, str]
 NOTHING_KNOWN = {"state": None, "since": None, "incomplete": None, "hurt_by_neighbour": None}
@@ -151,6 +151,18 @@ def with_cpu_use(told: Mapping[str, Any], sighting: VpReport) -> dict[str, Any]:
     if not sighting.age.is_stale:
         return {**told, "cpu_use": use}
     return {**told, "cpu_use": None, "last_known": {**told["last_known"], "cpu_use": use}}
+
+
+def group_state(servers: Sequence[VpReport]) -> dict[str, Any] | None:
+    """As since 1.1: its VP of several servers, with their counters together. None: it is alone."""
+    told = tenant.group_state(servers)
+    if told is None:
+        return None
+    found = combined_now(servers)
+    hosts = [
+        {**one, "host": s.record.host} for one, s in zip(told["servers"], servers, strict=True)
+    ]
+    return {**told, "servers": hosts, "metrics": found.metrics if found else None}
 
 
 def _under_way(record: HostRecord, uuid: str | None = None) -> dict[str, Any]:

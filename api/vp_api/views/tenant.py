@@ -6,7 +6,7 @@ the rows of the installed controllers, results through tables of known words. No
 a neighbour, a CPU or a raw counter.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from nova_vp import controllers
@@ -17,7 +17,7 @@ from nova_vp.interference import is_degraded
 from nova_vp.wire import CPU_RATIOS
 from vp_api.schemas.history import TENANT_METRICS
 from vp_api.views import values
-from vp_api.vp_report import Age, VpReport
+from vp_api.vp_report import Age, VpReport, combined_now
 
 OTHERWISE = "a setting of this server was changed within its host"
 FOR_ANOTHER = "an action was applied for this server"
@@ -69,6 +69,18 @@ def with_cpu_use(told: Mapping[str, Any], sighting: VpReport) -> dict[str, Any]:
     """As since 1.1: what its own vCPUs waited and were denied, in whole percent. None: unknown."""
     use = None if sighting.age.is_stale else sighting.vp.get("cpu_use")
     return {**told, "cpu_use": use and {name: round(use[name], 2) for name in CPU_RATIOS}}
+
+
+def group_state(servers: Sequence[VpReport]) -> dict[str, Any] | None:
+    """As since 1.1: its VP of several servers, all of one project. None: it is alone."""
+    if not servers:
+        return None
+    found = combined_now(servers)
+    return {
+        "servers": [{"server_id": one.server_id, "name": one.vp["name"]} for one in servers],
+        "measured_servers": found.servers if found else 0,
+        "state": values.state(found.state.number) if found else None,
+    }
 
 
 def orders(found: StoredOverride | None) -> dict[str, Any]:

@@ -33,6 +33,8 @@ def measure(state: CoreState, picture: Picture, policy: Policy) -> CoreState:
                 cpu_use=None,
                 recent_cpu_use=None,
             )
+        elif vp.vp_id != guest.vp_id:
+            vp = vp._replace(vp_id=guest.vp_id)  # Nova's server groups were told meanwhile.
         if guest.unmanaged in LET_GO_OF and vp.moved_at_s is not None:
             # Opted in again, or still here after a failed migration, it arrives anew.
             vp = vp._replace(moved_at_s=None)

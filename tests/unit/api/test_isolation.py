@@ -199,7 +199,9 @@ def test_a_tenant_is_told_these_keys_and_no_more():
     assert set(victim) == SHOWN
     assert [set(action) for action in victim["actions"]] == [{"at", "what", "result"}]
     new = Api().latest(reader, f"/v1/vps/{cloud.VICTIM}").json["vp"]
-    assert set(new) == SHOWN | {"orders", "cpu_use"}
+    assert set(new) == SHOWN | {"orders", "cpu_use", "group_state"}
+    assert set(new["group_state"]) == {"servers", "measured_servers", "state"}
+    assert [set(one) for one in new["group_state"]["servers"]] == [{"server_id", "name"}]
     assert new["cpu_use"] == {
         "waiting_ratio": 0.12,
         "throttled_ratio_ours": 0.0,
