@@ -17,7 +17,7 @@ from typing import Any
 from stevedore import ExtensionManager
 
 from nova_vp.core.controllers.base import Controller
-from nova_vp.core.types.declaration import FlavorKey
+from nova_vp.core.types.declaration import Figure, FlavorKey
 from nova_vp.core.types.policy import Enabled, Policy
 from nova_vp.core.types.reason import INEFFECTIVE, PIPELINE_REASONS, Reason
 
@@ -84,6 +84,7 @@ def _check(name: str, one: Any, others: Collection[Controller]) -> None:
         _check_option(field)
     _check_reasons(one, others)
     _check_keys(one, others)
+    _check_figures(one)
 
 
 def _check_option(field: "dataclasses.Field[Any]") -> None:
@@ -145,6 +146,15 @@ def _check_keys(one: Controller, others: Iterable[Controller]) -> None:
         re.compile(key.pattern)
 
 
+def _check_figures(one: Controller) -> None:
+    """Raises ControllerUnavailable."""
+    names = [figure.name for figure in one.figures]
+    if len(set(names)) < len(names):
+        raise ControllerUnavailable(f"it has a figure twice: {sorted(names)}")
+    if wrong := [name for name in names if not _NAME.fullmatch(name)]:
+        raise ControllerUnavailable(f"{wrong} are no names of small letters, digits and _")
+
+
 def find(name: str) -> Controller:
     """Raises ControllerUnavailable."""
     try:
@@ -193,6 +203,12 @@ def reasons() -> Mapping[str, Reason]:
     """By code, those of the pipeline too."""
     own = (reason for one in installed().values() for reason in one.reasons)
     return MappingProxyType({reason.code: reason for reason in (*PIPELINE_REASONS, *own)})
+
+
+def figures(name: str) -> tuple[Figure, ...]:
+    """Of one controller; empty, if it is not installed here."""
+    one = installed().get(name)
+    return one.figures if one else ()
 
 
 def flavor_keys() -> tuple[FlavorKey[Any], ...]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from nova_vp.cli.labels import POINTS, small
 from nova_vp.cli.labels import cpu_use as wanted_cpu
+from nova_vp.cli.labels import figures as labels_of
 from nova_vp.core.types.sample import State
 
 Told = Mapping[str, Any]
@@ -137,6 +138,12 @@ def numbers(values: Told | None) -> str:
 
 def cpu_use(ratios: Told | None) -> str:
     return wrap(wanted_cpu(ratios)) if ratios else UNKNOWN
+
+
+def figures(told: Told | None) -> str:
+    """What controllers tell of a server, one controller a line."""
+    by_controller = (told or {}).items()
+    return lines(f"{name}: {labels_of(name, one)}" for name, one in by_controller) or "none"
 
 
 def steal(ratio: float | None) -> str:

@@ -43,6 +43,7 @@ FIELDS: list[columns.Field] = [
     ("interference", formatters.interference),
     ("metrics", formatters.numbers),
     ("cpu_use", formatters.cpu_use),
+    ("figures", formatters.figures),
     ("last_known", formatters.last_known),
     ("actions", formatters.actions),
     ("proposals", formatters.proposals),

@@ -147,6 +147,16 @@ def cpu_use(ratios: Mapping[str, float], at_least: float = 0.0) -> str:
     )
 
 
+def figures(controller: str, told: Mapping[str, float | str | None]) -> str:
+    """What a controller tells of a server, as it words it where it is installed."""
+    known = {one.name: one.label for one in controllers.figures(controller)}
+    return ", ".join(
+        f"{known.get(name, name)} {value if isinstance(value, str) else small(value)}"
+        for name, value in told.items()
+        if value is not None
+    )
+
+
 def small(value: float) -> str:
     """Three digits, and no power of ten: what is next to nothing is 0."""
     if abs(value) >= 999.5:

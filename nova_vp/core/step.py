@@ -58,7 +58,7 @@ def step(state: CoreState, picture: Picture, policy: Policy) -> tuple[CoreState,
     state, escalations = escalate(
         state, host, picture.limits, refused, claimed.groups, picture.at_s, policy
     )
-    decision = describe(state, host, picture, plan.actions, plan.proposals)
+    decision = describe(state, host, picture, plan.actions, plan.proposals, claimed.figures)
     return state, replace(
         decision,
         refused=refused,

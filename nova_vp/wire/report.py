@@ -10,6 +10,7 @@ from nova_vp.wire.schema_types import (
     KIND,
     LONG_TEXT,
     MAX_SERVERS,
+    MOST_NUMBER,
     NUMBER,
     ORDERED,
     SENSITIVITY,
@@ -24,6 +25,8 @@ REPORT_TOPIC = "vp_report"
 CPU_RATIOS = ("waiting_ratio", "throttled_ratio_ours", "throttled_ratio_nova")
 """What is told of a server's CPU time: see `nova_vp.core.types.cpu_time.CpuUse`."""
 MAX_REPORT_BYTES = 1024 * 1024
+FIGURE_NAME = {"type": "string", "pattern": r"\A[a-z][a-z0-9_]{0,63}\Z"}
+"""Of a controller, or of what it tells of a server."""
 
 _CHANGE = object_of(
     {"uuid": UUID, "knob": TEXT, "from": TEXT, "to": TEXT, "until": nullable(NUMBER)}
@@ -55,6 +58,23 @@ _ACTION = object_of(
 )
 
 _CPU_USE = object_of(dict.fromkeys(CPU_RATIOS, NUMBER))
+
+_FIGURES = {
+    "type": "object",
+    "propertyNames": FIGURE_NAME,
+    "maxProperties": 32,
+    "additionalProperties": {
+        "type": "object",
+        "propertyNames": FIGURE_NAME,
+        "maxProperties": 32,
+        "additionalProperties": {
+            "type": ["number", "string"],
+            "minimum": -MOST_NUMBER,
+            "maximum": MOST_NUMBER,
+            "maxLength": 64,
+        },
+    },
+}
 
 _VP = object_of(
     {
@@ -110,6 +130,7 @@ _VP = object_of(
         "memory_kib": COUNT,
         "ordered": ORDERED,
         "cpu_use": nullable(_CPU_USE),
+        "figures": _FIGURES,
     },
 )
 
@@ -187,4 +208,5 @@ libvirt's name of the host, under which Placement knows it. `knobs`: what its ag
 `orders_version`: of the latest such message; absent: the agent takes none.
 `facts`: those of Nova that the agent was told last, and when Nova was asked for them (0: it was
 told none); absent: the agent takes none.
-`vps[].cpu_use`, `steal_ratio`: null or absent: unknown."""
+`vps[].cpu_use`, `steal_ratio`: null or absent: unknown.
+`vps[].figures`: by controller, what it tells of the server, by the name of each figure."""

@@ -27,6 +27,7 @@ SHOWN = SUMMARY | {
     "unmanaged",
     "last_known",
     "cpu_use",
+    "figures",
     "actions",
     "orders",
 }

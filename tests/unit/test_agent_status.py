@@ -106,6 +106,17 @@ def test_who_waits_for_a_cpu_or_is_throttled_is_told():
     assert "steal" not in render(told(steal_ratio=None))
 
 
+@pytest.mark.needs_controllers("permits")
+def test_what_controllers_tell_of_a_server_is_told():
+    [vp] = told()["vps"]
+    figures = {"permits": {"standing": "over", "balance_s": -4.25, "new": 1}}
+    text = render(told(vps=[{**vp, "name": "web", "figures": figures}]))
+    assert (
+        "permits, web: pollution permit over, balance in seconds of its permit -4.25, new 1" in text
+    )
+    assert "permits" not in render(told())
+
+
 def test_an_escalation_names_the_server_and_what_hurts_it():
     one = {"id": "e-1", "victim": SERVER, "kind": "interconnect"}
     text = render(told(escalations=[one]))

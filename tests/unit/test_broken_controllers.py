@@ -12,7 +12,7 @@ from oslo_config import cfg
 from nova_vp import controllers, flavor_specs
 from nova_vp.conf import policy as policy_conf
 from nova_vp.core.controllers.base import Answer, Controller
-from nova_vp.core.types.declaration import FlavorKey, option
+from nova_vp.core.types.declaration import Figure, FlavorKey, option
 from nova_vp.core.types.reason import Reason
 
 
@@ -151,6 +151,13 @@ def test_the_same_key_twice(install):
 
 def a_reason(code="odd-reason", rank=400, **about):
     return Reason(code, rank, **{"label": "x", "own_label": "y", **about})
+
+
+@pytest.mark.parametrize("names", [("odd", "odd"), ("Odd",), ("odd-ratio",), ("",)])
+def test_figures_that_cannot_be_told(install, names):
+    figures = tuple(Figure(name=name, label="an odd number") for name in names)
+    install(a_controller(figures=figures))
+    assert "odd" not in controllers.installed()
 
 
 @pytest.mark.needs_controllers("vp")

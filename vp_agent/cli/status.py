@@ -43,6 +43,7 @@ def footers(report: Mapping[str, Any]) -> Iterable[str]:
     yield from _steal(report)
     yield from _hot_nodes(report)
     yield from _cpu_uses(report)
+    yield from _figures(report)
     yield from _memory_moves(report)
     yield from _escalations(report)
 
@@ -76,6 +77,12 @@ def _cpu_uses(report: Mapping[str, Any]) -> Iterable[str]:
         use = vp.get("cpu_use") or {}
         if max(use.values(), default=0.0) >= WORTH_TELLING_RATIO:
             yield f"CPU time that {vp['name']} wants: {labels.cpu_use(use, WORTH_TELLING_RATIO)}"
+
+
+def _figures(report: Mapping[str, Any]) -> Iterable[str]:
+    for vp in report["vps"]:
+        for controller, told in vp.get("figures", {}).items():
+            yield f"{controller}, {vp['name']}: {labels.figures(controller, told)}"
 
 
 def _memory_moves(report: Mapping[str, Any]) -> Iterable[str]:

@@ -141,6 +141,7 @@ def _vp(
         "sensitivity": sensitivity(view.sensitivity),
         "metrics": view.sample and _metrics(view.sample),
         "cpu_use": view.cpu_use and _cpu_use(view.cpu_use),
+        "figures": _figures(view.figures),
         "interference": view.detection and _interference(view.detection, refused, offset_s),
         "actions": [_outcome(outcome, offset_s) for outcome in _last(view.history, actions)],
     }
@@ -190,6 +191,15 @@ def _metrics(sample: Sample) -> dict[str, float]:
 
 def _cpu_use(use: CpuUse) -> dict[str, float]:
     return {name: min(number(getattr(use, name)), 1.0) for name in wire.CPU_RATIOS}
+
+
+def _figures(told: Mapping[str, Mapping[str, float | str]]) -> dict[str, dict[str, float | str]]:
+    return {controller: _of_controller(figures) for controller, figures in told.items()}
+
+
+def _of_controller(figures: Mapping[str, float | str]) -> dict[str, float | str]:
+    words = {name: value[:64] for name, value in figures.items() if isinstance(value, str)}
+    return words | evidence({n: v for n, v in figures.items() if not isinstance(v, str)})
 
 
 def _interference(

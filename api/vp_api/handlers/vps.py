@@ -85,7 +85,7 @@ def show_vp(call: Call, server_id: str) -> Answer:
     told = operator.vp(report) if call.sees_all else tenant.show(report)
     if call.version >= V1_1:
         orders = view.orders(call.services.stored.orders.get(report.server_id))
-        told = {**view.with_cpu_use(told, report), "orders": orders}
+        told = {**view.since_1_1(told, report), "orders": orders}
         told["group_state"] = view.group_state(_group_of(call, report))
     return {"vp": told}
 

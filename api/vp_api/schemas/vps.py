@@ -52,7 +52,6 @@ INTERFERENCE = obj(
 )
 UNMANAGED = obj({"reason": TEXT, "detail": TEXT}, title="Unmanaged")
 _CPU_USE = obj(dict.fromkeys(CPU_RATIOS, NUMBER), title="CpuUse")
-_SINCE_1_1 = {"cpu_use": nullable(_CPU_USE)}
 _MEMBER = {"server_id": TEXT, "name": TEXT}
 _TENANT_GROUP = {
     "servers": list_of(obj(_MEMBER, title="TenantMember")),
@@ -69,6 +68,15 @@ GROUP_STATE = obj(
     },
     title="GroupState",
 )
+_FIGURES = {
+    "type": "object",
+    "additionalProperties": {
+        "type": "object",
+        "additionalProperties": {"type": ["number", "string", "null"]},
+    },
+}
+"""By controller, what it tells of a server, by the name of each figure."""
+_SINCE_1_1 = {"cpu_use": nullable(_CPU_USE), "figures": _FIGURES}
 _LAST_KNOWN = {
     "at": TIME,
     **NOW,

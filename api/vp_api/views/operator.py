@@ -145,12 +145,12 @@ def vp(sighting: VpReport) -> dict[str, Any]:
     }
 
 
-def with_cpu_use(told: Mapping[str, Any], sighting: VpReport) -> dict[str, Any]:
-    """As since 1.1. None: unknown."""
-    use = sighting.vp.get("cpu_use")
+def since_1_1(told: Mapping[str, Any], sighting: VpReport) -> dict[str, Any]:
+    """`cpu_use`: None: unknown. `figures`: what controllers tell of it, by controller."""
+    now = {"cpu_use": sighting.vp.get("cpu_use"), "figures": sighting.vp.get("figures", {})}
     if not sighting.age.is_stale:
-        return {**told, "cpu_use": use}
-    return {**told, "cpu_use": None, "last_known": {**told["last_known"], "cpu_use": use}}
+        return {**told, **now}
+    return {**told, "cpu_use": None, "figures": {}, "last_known": {**told["last_known"], **now}}
 
 
 def group_state(servers: Sequence[VpReport]) -> dict[str, Any] | None:

@@ -6,11 +6,12 @@ the rows of the installed controllers, results through tables of known words. No
 a neighbour, a CPU or a raw counter.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from nova_vp import controllers
 from nova_vp.core.types.action import Result
+from nova_vp.core.types.declaration import Figure
 from nova_vp.core.types.guest import Isolation, Unmanaged
 from nova_vp.db.records import StoredOverride, VpAt, VpHead
 from nova_vp.interference import is_degraded
@@ -65,10 +66,34 @@ def show(sighting: VpReport) -> dict[str, Any]:
     }
 
 
-def with_cpu_use(told: Mapping[str, Any], sighting: VpReport) -> dict[str, Any]:
-    """As since 1.1: what its own vCPUs waited and were denied, in whole percent. None: unknown."""
+def since_1_1(told: Mapping[str, Any], sighting: VpReport) -> dict[str, Any]:
+    """What its own vCPUs waited and were denied, in whole percent (None: unknown), and what
+    controllers tell of it."""
     use = None if sighting.age.is_stale else sighting.vp.get("cpu_use")
-    return {**told, "cpu_use": use and {name: round(use[name], 2) for name in CPU_RATIOS}}
+    return {
+        **told,
+        "cpu_use": use and {name: round(use[name], 2) for name in CPU_RATIOS},
+        "figures": {} if sighting.age.is_stale else _figures(sighting.vp.get("figures", {})),
+    }
+
+
+def _figures(reported: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """What installed controllers declare to be for tenants: their words, and whole numbers."""
+    allowed = {
+        name: {
+            figure.name: _figure(figure, told[figure.name])
+            for figure in controllers.figures(name)
+            if figure.is_for_tenants and figure.name in told
+        }
+        for name, told in reported.items()
+    }
+    return {name: figures for name, figures in allowed.items() if figures}
+
+
+def _figure(figure: Figure, value: Any) -> Any:
+    if figure.words:
+        return _known(value, figure.words)
+    return round(value) if isinstance(value, int | float) else None
 
 
 def group_state(servers: Sequence[VpReport]) -> dict[str, Any] | None:
@@ -149,5 +174,5 @@ def _unmanaged(reason: str | None) -> dict[str, str] | None:
     return {"reason": str(reason), "detail": UNMANAGED[str(reason)]}
 
 
-def _known(word: str, words: frozenset[str]) -> str:
+def _known(word: str, words: Collection[str]) -> str:
     return word if word in words else "unknown"

@@ -6,8 +6,8 @@ for it, what the operator set is another one. It never learns of other controlle
 stands, and what may be claimed.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -25,7 +25,7 @@ from nova_vp.core.types.claim import (
     Setting,
 )
 from nova_vp.core.types.decision import NodeView
-from nova_vp.core.types.declaration import FlavorKey
+from nova_vp.core.types.declaration import Figure, FlavorKey
 from nova_vp.core.types.knob import Knob
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Mode, Policy
@@ -116,6 +116,8 @@ class Answer:
     state: Any
     groups: tuple[ClaimGroup, ...] = ()
     releases: tuple[Release, ...] = ()
+    figures: Mapping[str, Mapping[str, float | str]] = field(default_factory=dict)
+    """By guest UUID: what it has to tell of that server, by the names of its figures."""
 
 
 class Controller:
@@ -136,6 +138,7 @@ class Controller:
     recordings write it down."""
     reasons: ClassVar[tuple[Reason, ...]] = ()
     flavor_keys: ClassVar[tuple[FlavorKey[Any], ...]] = ()
+    figures: ClassVar[tuple[Figure, ...]] = ()
 
     def run(self, view: View, state: Any, settings: Any) -> Answer:
         """What it claims now. The claims that stand are in the view; `state` and `settings` are of

@@ -38,6 +38,8 @@ class Claimed:
     ran: frozenset[str] = frozenset()
     enabled: frozenset[str] = frozenset()
     """Those that ran, and those that could not run in this tick."""
+    figures: Mapping[str, Mapping[str, Mapping[str, float | str]]] = field(default_factory=dict)
+    """By controller and guest UUID."""
 
 
 def run_controllers(
@@ -52,6 +54,7 @@ def run_controllers(
     view = View(host, nodes, picture, replace(state, controllers={}), policy)
     groups: list[ClaimGroup] = []
     releases: dict[str, tuple[Release, ...]] = {}
+    figures: dict[str, Mapping[str, Mapping[str, float | str]]] = {}
     ran = set()
     is_poor = _is_poor(host)
     for controller, settings in policy.controllers:
@@ -62,9 +65,11 @@ def run_controllers(
         remembered[controller.name] = answer.state
         groups += answer.groups
         releases[controller.name] = answer.releases
+        if answer.figures:
+            figures[controller.name] = answer.figures
         ran.add(controller.name)
     enabled = frozenset(one.controller.name for one in policy.controllers)
-    claimed = Claimed(tuple(groups), releases, frozenset(ran), enabled)
+    claimed = Claimed(tuple(groups), releases, frozenset(ran), enabled, figures)
     return replace(state, controllers=remembered), view, claimed
 
 

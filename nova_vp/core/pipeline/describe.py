@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The decision as readers see it: every VP, and what a newcomer would find in each LLC domain."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from nova_vp.core.model.host import Host, domain_views
@@ -30,8 +31,10 @@ def describe(
     picture: Picture,
     actions: tuple[Action, ...],
     proposals: tuple[Action, ...],
+    figures: Mapping[str, Mapping[str, Mapping[str, float | str]]],
 ) -> Decision:
-    views = tuple(_view(host, state.vps[guest.uuid]) for guest in picture.guests)
+    """`figures`: what controllers tell of servers, by controller and guest UUID."""
+    views = tuple(_view(host, state.vps[guest.uuid], figures) for guest in picture.guests)
     return Decision(
         at_s=picture.at_s,
         mode=picture.mode,
@@ -44,7 +47,9 @@ def describe(
     )
 
 
-def _view(host: Host, vp: VpState) -> VpView:
+def _view(
+    host: Host, vp: VpState, figures: Mapping[str, Mapping[str, Mapping[str, float | str]]]
+) -> VpView:
     undisturbed = host.undisturbed.get(vp.guest_uuid)
     guest = host.guests[vp.guest_uuid]
     return VpView(
@@ -59,4 +64,5 @@ def _view(host: Host, vp: VpState) -> VpView:
         detection=vp.detection,
         history=vp.history,
         cpu_use=vp.cpu_use,
+        figures={name: by[guest.uuid] for name, by in figures.items() if guest.uuid in by},
     )

@@ -4,6 +4,7 @@
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 from nova_vp.core.types.action import Action, Outcome, Renewal
@@ -68,6 +69,8 @@ class VpView(NamedTuple):
     """Latest last; concerns this guest as the one moved or as the victim."""
     cpu_use: CpuUse | None = None
     """None: unknown."""
+    figures: Mapping[str, Mapping[str, float | str]] = MappingProxyType({})
+    """By controller: what it tells of it, by the name of each figure."""
 
 
 @dataclass(frozen=True, slots=True)

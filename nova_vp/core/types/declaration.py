@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a controller declares beside its decisions: its settings and its flavor extra specs.
+"""What a controller declares beside its decisions: settings, flavor extra specs, figures.
 
 Configuration options, Nova's validators and the documentation are made of these declarations;
 nothing is written twice. Nothing here decides.
@@ -39,6 +39,21 @@ def option(
             "formerly": formerly,
         },
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One number or word that a controller tells of servers, for reports, API and CLI."""
+
+    name: str
+    """Lower case with underscores; a number's ends in its unit."""
+    label: str
+    """For people: what it is, as a noun."""
+    words: tuple[str, ...] = ()
+    """Every word that it can be; empty: it is a number."""
+    is_for_tenants: bool = False
+    """The server's own tenant is told too, a number in whole units: it says nothing of
+    neighbours."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,6 +101,7 @@ def a_full_report():
             cloud.an_action(uuid=cloud.NOISY, victim=cloud.GONE, changes=[room]),
             cloud.an_action(uuid=cloud.NOISY, victim=None, on_behalf_of=cloud.VICTIM),
         ],
+        figures={"of_nobody": {"seen_per_s": 1.5, "by": "a neighbour"}},
         **cloud.asked("shop", memory_obstacle="vfio"),
     )
     other = cloud.a_vp(

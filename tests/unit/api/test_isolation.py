@@ -199,7 +199,7 @@ def test_a_tenant_is_told_these_keys_and_no_more():
     assert set(victim) == SHOWN
     assert [set(action) for action in victim["actions"]] == [{"at", "what", "result"}]
     new = Api().latest(reader, f"/v1/vps/{cloud.VICTIM}").json["vp"]
-    assert set(new) == SHOWN | {"orders", "cpu_use", "group_state"}
+    assert set(new) == SHOWN | {"orders", "cpu_use", "figures", "group_state"}
     assert set(new["group_state"]) == {"servers", "measured_servers", "state"}
     assert [set(one) for one in new["group_state"]["servers"]] == [{"server_id", "name"}]
     assert new["cpu_use"] == {
@@ -216,6 +216,37 @@ def test_a_tenant_is_told_these_keys_and_no_more():
     sleeper = Api().ask(reader, f"/v1/vps/{cloud.SLEEPER}").json["vp"]
     assert set(sleeper["last_known"]) == {"at", "state", "since", "hurt_by_neighbour"}
     assert set(sleeper["unmanaged"]) == {"reason", "detail"}
+
+
+@pytest.mark.needs_controllers("permits")
+def test_a_tenant_is_told_of_its_permit_and_not_how_it_was_measured():
+    reported = {
+        "permits": {
+            "standing": "over",
+            "permit_misses_per_ms": 900.0,
+            "balance_s": -4.2,
+            "misses_per_ms": 4500.0,
+            "attribution": "profile",
+        },
+        "of_nobody": {"standing": "over"},
+    }
+    path = f"/v1/vps/{cloud.VICTIM}"
+
+    def told(persona, figures, age_s=3):
+        vp = cloud.a_vp(figures=figures, **cloud.asked())
+        api = Api([cloud.a_record(age_s=age_s, vps=[vp])])
+        return api.latest(persona, path).json["vp"]
+
+    own = {"standing": "over", "permit_misses_per_ms": 900, "balance_s": -4}
+    assert told(Persona("admin"), reported)["figures"] == reported
+    assert told(Persona("reader"), reported)["figures"] == {"permits": own}
+    strange = {"permits": {"standing": "beside lbm", "balance_s": "lbm"}}
+    assert told(Persona("reader"), strange)["figures"] == {
+        "permits": {"standing": "unknown", "balance_s": None}
+    }
+    assert told(Persona("reader"), reported, age_s=400)["figures"] == {}
+    old = told(Persona("admin"), reported, age_s=400)
+    assert (old["figures"], old["last_known"]["figures"]) == ({}, reported)
 
 
 CASES = list(itertools.product((3, 400), range(5)))

@@ -176,5 +176,11 @@ def test_cpu_time_and_steal():
         "its flavor"
     )
     assert formatters.cpu_use(None) == formatters.UNKNOWN
+
+
+def test_figures_are_told_by_controller():
+    told = {"of-nobody": {"standing": "over", "balance_s": -4.0, "hidden": None}}
+    assert formatters.figures(told) == "of-nobody: standing over, balance_s -4"
+    assert formatters.figures({}) == formatters.figures(None) == "none"
     assert formatters.steal(None) == formatters.UNKNOWN
     assert formatters.steal(0.05) == "5%"

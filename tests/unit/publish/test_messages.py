@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decisions become valid messages of bounded size, and only real changes are news."""
 
+import json
+import math
 import random
 from dataclasses import replace
 from typing import Any
@@ -244,6 +246,26 @@ def test_a_report_says_how_long_servers_wait_and_by_whom_they_are_throttled() ->
     assert unknown["cpu_use"] is None
     assert message["steal_ratio"] == 0.25
     assert sent_report(a_decision())["steal_ratio"] is None
+
+
+def test_a_report_says_what_controllers_tell_of_a_server() -> None:
+    told = {"permits": {"standing": "over", "balance_s": -4.0, "misses_per_ms": math.inf}}
+    message = sent_report(a_decision(a_view(1, figures=told), a_view(2)))
+    assert [vp["figures"] for vp in message["vps"]] == [
+        {"permits": {"standing": "over", "balance_s": -4.0}},
+        {},
+    ]
+
+
+@pytest.mark.parametrize(
+    "figures",
+    [{"P": {}}, {"permits": {"a-b": 1}}, {"permits": {"a": "x" * 65}}, {"permits": {"a": None}}],
+)
+def test_figures_that_are_none_are_refused(figures) -> None:
+    message = sent_report(a_decision(a_view(1)))
+    message["vps"][0]["figures"] = figures
+    with pytest.raises(wire.BadMessage):
+        wire.decode(wire.REPORT_TOPIC, json.dumps(message))
 
 
 def test_a_report_says_who_the_host_is_for_placement_and_what_each_server_is_made_of() -> None:

@@ -14,11 +14,15 @@ from nova_vp.core.controllers.base import Answer, Controller, View
 from nova_vp.core.controllers.permits.accounts import opened, permit_of, settled
 from nova_vp.core.controllers.permits.attribution import charges
 from nova_vp.core.controllers.permits.declaration import (
+    FIGURES,
     LLC_PERMIT,
     NAME,
     OVER,
+    OVER_ITS_PERMIT,
     PARTITION,
     REASONS,
+    STAYS_OVER,
+    UNDER,
     Account,
     Accounts,
     PermitsSettings,
@@ -42,6 +46,7 @@ class Permits(Controller):
     state = Accounts
     reasons = REASONS
     flavor_keys = (LLC_PERMIT,)
+    figures = FIGURES
 
     def run(self, view: View, state: Accounts, settings: PermitsSettings) -> Answer:
         permits = {
@@ -57,7 +62,8 @@ class Permits(Controller):
             now = settled(before, permit, charged.get(uuid), incomplete, view.now_s, settings)
             accounts[uuid] = _limited(view, uuid, now, settings)
         groups = [group for uuid in accounts for group in _claims(view, uuid, accounts, settings)]
-        return Answer(Accounts(accounts), tuple(groups))
+        figures = {uuid: _figures(view.host.guests[uuid], one) for uuid, one in accounts.items()}
+        return Answer(Accounts(accounts), tuple(groups), figures=figures)
 
 
 def _limited(view: View, uuid: str, account: Account, settings: PermitsSettings) -> Account:
@@ -144,12 +150,32 @@ def can_return(guest: Guest, account: Account) -> bool:
 
 
 def _evidence(account: Account) -> dict[str, float]:
-    charge = account.charge
-    assert charge is not None  # Without a charge nobody is over.
+    numbers = {**_balance_of(account), **_charged(account)}
+    return {name: value for name, value in numbers.items() if isinstance(value, float)}
+
+
+def _figures(guest: Guest, account: Account) -> dict[str, float | str]:
+    standing = UNDER
+    if account.is_over:
+        standing = OVER_ITS_PERMIT if can_return(guest, account) else STAYS_OVER
+    return {"standing": standing, **_balance_of(account), **_charged(account)}
+
+
+def _balance_of(account: Account) -> dict[str, float]:
     return {
         "permit_misses_per_ms": account.permit,
+        "balance_s": account.balance / account.permit / 1000.0,
+    }
+
+
+def _charged(account: Account) -> dict[str, float | str]:
+    """Empty: it was never measured."""
+    charge = account.charge
+    if charge is None:
+        return {}
+    return {
         "misses_per_ms": charge.misses_per_ms,
         "llc_cap_act": charge.llc_cap_act,
-        "balance_s": account.balance / account.permit / 1000.0,
+        "attribution": charge.how.value,
         "sure_ratio": charge.sure_ratio,
     }

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from nova_vp.core.types.declaration import FlavorKey, option
+from nova_vp.core.types.declaration import Figure, FlavorKey, option
 from nova_vp.core.types.reason import Reason
 
 NAME = "permits"
@@ -104,6 +104,37 @@ class How(enum.Enum):
     """At the memory factor of its undisturbed profile."""
     ESTIMATE = "estimate"
     """It has no profile: without what the model thinks that its co-runners cost it."""
+
+
+UNDER, OVER_ITS_PERMIT, STAYS_OVER = "under", "over", "over-at-its-floor"
+"""The last: over, and its floor is too high for it to return."""
+
+FIGURES = (
+    Figure(
+        name="standing",
+        label="pollution permit",
+        words=(UNDER, OVER_ITS_PERMIT, STAYS_OVER),
+        is_for_tenants=True,
+    ),
+    Figure(
+        name="permit_misses_per_ms",
+        label="permitted LLC misses per ms of wall time",
+        is_for_tenants=True,
+    ),
+    Figure(
+        name="balance_s",
+        label="balance in seconds of its permit",
+        is_for_tenants=True,
+    ),
+    Figure(name="misses_per_ms", label="LLC misses per ms that it is charged"),
+    Figure(name="llc_cap_act", label="LLC misses per ms of running that it is charged"),
+    Figure(
+        name="attribution",
+        label="how they are attributed to it",
+        words=tuple(how.value for how in How),
+    ),
+    Figure(name="sure_ratio", label="how sure that is, at most 1"),
+)
 
 
 class Charge(NamedTuple):

@@ -13,6 +13,11 @@ def test_every_way_of_attribution_is_explained() -> None:
     assert first_codes(section(PAGE, "What is charged")) == [how.value for how in How]
 
 
+def test_every_figure_is_explained() -> None:
+    told = first_codes(section(PAGE, "Who sees it"))
+    assert told == [figure.name for figure in Permits.figures]
+
+
 def test_numbers_that_are_no_options_are_those_of_the_code() -> None:
     assert (controller.SAME_CAP, "by less than a fifth" in PAGE) == (0.2, True)
     assert (Permits.flavor_keys[0].cap_floor_ratio, "`vp:cpu_floor` is 1 by default" in PAGE) == (

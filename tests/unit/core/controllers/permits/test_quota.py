@@ -8,6 +8,7 @@ import pytest
 
 from nova_vp.core.controllers.permits.accounts import permit_of
 from nova_vp.core.controllers.permits.attribution import llc_cap_act
+from nova_vp.core.controllers.permits.controller import Permits
 from nova_vp.core.controllers.permits.declaration import (
     OVER,
     PARTITION,
@@ -304,3 +305,35 @@ def test_the_account_of_a_server_that_left_is_forgotten():
     host.leave("vm")
     host.tick()
     assert not host.state.controllers["permits"].by_guest
+
+
+def test_what_is_told_of_a_server_is_told_by_its_declared_figures():
+    host = a_host()
+    host.add("vm", POLLUTER, **with_permit(900))
+    host.add("other", QUIET)
+    new = host.view("vm", host.tick()).figures["permits"]
+    assert new == {"standing": "under", "permit_misses_per_ms": 900.0, "balance_s": 0.0}
+    decision = host.tick()
+    told = host.view("vm", decision).figures["permits"]
+    assert told == {
+        "standing": "over",
+        "permit_misses_per_ms": 900.0,
+        "balance_s": pytest.approx(-4.0),
+        "misses_per_ms": pytest.approx(4500.0),
+        "llc_cap_act": pytest.approx(4500.0),
+        "attribution": "plain",
+        "sure_ratio": 1.0,
+    }
+    assert list(told) == [figure.name for figure in Permits.figures]
+    assert host.view("other", decision).figures == {}
+    [action] = decision.actions
+    assert action.evidence == {
+        name: value for name, value in told.items() if isinstance(value, float)
+    }
+
+
+def test_who_could_never_return_is_told_so():
+    host = a_host()
+    host.add("vm", POLLUTER, **with_permit(90, cap_floor_ratio=0.3))
+    decision = host.ticks(2)[-1]
+    assert host.view("vm", decision).figures["permits"]["standing"] == "over-at-its-floor"
