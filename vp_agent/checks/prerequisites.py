@@ -10,6 +10,7 @@ from pathlib import Path
 from oslo_config import cfg
 
 from nova_vp.service.run_dir import is_agent_running
+from vp_agent.calibration.record import Calibration
 from vp_agent.checks.finding import Finding, failure, ok, warning
 from vp_agent.cli.release import LEASE_S
 from vp_agent.drivers import cgroups
@@ -21,6 +22,7 @@ from vp_agent.drivers.capabilities import (
     has_capability,
 )
 from vp_agent.drivers.counters import OpenedCounters
+from vp_agent.drivers.numa_nodes import with_cpus_and_memory
 from vp_agent.loop.control_socket import RunFolder
 from vp_agent.loop.state import StateFolder
 
@@ -146,10 +148,23 @@ def _folder(option: str, folder: Path) -> Finding:
     return ok("folders", f"{folder} is writable" if folder == there else f"{folder} can be created")
 
 
-def calibration(conf: cfg.ConfigOpts) -> Iterator[Finding]:
+def calibration(
+    conf: cfg.ConfigOpts, nodes: Callable[[], tuple[int, ...]] = with_cpus_and_memory
+) -> Iterator[Finding]:
     folder = Path(conf.agent.state_directory)
-    found = StateFolder(str(folder)).calibration() if folder.is_dir() else None
-    if found and found.is_of_earlier_release:
+    state = StateFolder(str(folder)) if folder.is_dir() else None
+    found = state.calibration() if state else None
+    measured = _nodes_of(found)
+    if state and found is None and state.has_calibration():
+        told = "the stored calibration cannot be read, and is not used"
+        yield warning("calibration", told, "run `vp-agent calibrate`, which replaces it")
+    elif measured and (here := nodes()) and measured != here:
+        told = (
+            f"the calibration has curves of nodes {_listed(measured)}, and this host has CPUs and "
+            f"memory on nodes {_listed(here)}"
+        )
+        yield warning("calibration", told, "run `vp-agent calibrate` again on this host")
+    elif found and found.is_of_earlier_release:
         told = "the memory limits were measured by an earlier release, without latency curves"
         mend = "run `vp-agent calibrate` again: the next release does not read this file"
         yield warning("calibration", told, mend)
@@ -163,6 +178,15 @@ def calibration(conf: cfg.ConfigOpts) -> Iterator[Finding]:
         yield warning(
             "calibration", told, "run `vp-agent calibrate`, best before servers run on this host"
         )
+
+
+def _nodes_of(found: Calibration | None) -> tuple[int, ...]:
+    curves = found.limits.curves if found else ()
+    return tuple(sorted({node for one in curves for node in (one.cpu_node, one.memory_node)}))
+
+
+def _listed(nodes: Iterable[int]) -> str:
+    return ", ".join(map(str, nodes))
 
 
 def running_agent(folder: RunFolder) -> Iterator[Finding]:

@@ -5,11 +5,13 @@ What is measured lives in `procedure`, what it means in `capacity`; `calibration
 """
 
 import json
+import signal
 import sys
 import time
 from argparse import ArgumentParser
 from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
 
 from oslo_config import cfg
 
@@ -60,23 +62,46 @@ def command(conf: cfg.ConfigOpts) -> int:
     """Raises what `run` raises, and OSError."""
     asked, state = conf.command, StateFolder(conf.agent.state_directory)
     if asked.show:
-        found = state.calibration()
-        if found is None:
-            raise CannotCalibrate("nothing is stored yet: run `vp-agent calibrate` without --show")
+        found = _stored(state, conf.agent.state_directory)
         _print(found, asked.format)
     else:
-        state.check_writable()  # Before minutes of measuring, not after.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
-            found = _of_host(conf)
+            found = _measured_alone(conf, state)
         except KeyboardInterrupt:
             _progress("interrupted: nothing was saved. An earlier calibration is still in effect")
             return INTERRUPTED
-        _keep(found, state, conf)
     if asked.plot:
         from vp_agent.cli.calibration_plot import plot  # Late: few hosts have matplotlib.
 
         plot(asked.plot, found)
     return 0
+
+
+def _stored(state: StateFolder, folder: str) -> Calibration:
+    found = state.calibration()
+    if found is None and state.has_calibration():
+        raise CannotCalibrate(
+            f"{Path(folder, 'limits.json')} cannot be read: run `vp-agent calibrate` without "
+            "--show, which replaces it"
+        )
+    if found is None:
+        raise CannotCalibrate("nothing is stored yet: run `vp-agent calibrate` without --show")
+    return found
+
+
+def _measured_alone(conf: cfg.ConfigOpts, state: StateFolder) -> Calibration:
+    """Two at once would measure each other."""
+    with state.alone() as is_alone:
+        if not is_alone:
+            raise CannotCalibrate(
+                "another calibration of this host is under way: wait until it ends, then use "
+                "--show, or calibrate again"
+            )
+        state.check_writable()  # Before minutes of measuring, not after.
+        found = _of_host(conf)
+        _keep(found, state, conf)
+    return found
 
 
 def _of_host(conf: cfg.ConfigOpts) -> Calibration:

@@ -68,6 +68,8 @@ def main() -> int:
         options.read(conf, sys.argv[1:], "vp-agent")
         if conf.command.call is not check.run:  # Which lists all that is wrong.
             options.check(conf)
+        if conf.command.call is not run:  # Of commands, standard output is their results.
+            conf.set_default("use_stderr", True)
         log.setup(conf, "nova-vp")
         return quietly(lambda: int(conf.command.call(conf)))
     except _TOLD as exc:

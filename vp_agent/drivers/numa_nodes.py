@@ -21,6 +21,15 @@ def is_kernel_balancing(balancing: Path = BALANCING) -> bool:
     return balancing.exists() and balancing.read_text().strip() != "0"
 
 
+def with_cpus_and_memory(sysfs: Path = SYSFS) -> tuple[int, ...]:
+    """Of a kernel that tells; else none."""
+    try:
+        lists = [(sysfs / name).read_text().strip() for name in ("has_cpu", "has_memory")]
+    except OSError:
+        return ()
+    return tuple(sorted(frozenset.intersection(*map(parse_cpus, lists))))
+
+
 class Nodes:
     def __init__(self, sysfs: Path = SYSFS, reserve_ratio: float = RESERVE_RATIO) -> None:
         self._sysfs = sysfs

@@ -8,11 +8,12 @@ and said.
 """
 
 import contextlib
+import fcntl
 import json
 import logging
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,24 @@ class StateFolder:
     def set_calibration(self, calibration: Calibration) -> None:
         """Raises OSError."""
         self._write("limits.json", json.dumps(as_json(calibration)))
+
+    def has_calibration(self) -> bool:
+        """Whether there is a file, readable or not."""
+        return (self._folder / "limits.json").exists()
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[bool]:
+        """Whether nobody else does meanwhile what one process may do at a time. The kernel lets go
+        however the process ends, and no file is left."""
+        folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+        finally:
+            os.close(folder)
 
     def check_writable(self) -> None:
         """Raises OSError, for who works long before there is something to write."""

@@ -124,6 +124,48 @@ def test_what_is_kept_is_shown_without_a_measurement(tmp_path):
     assert shown(tmp_path, "--show").stdout == as_table(a_calibration()) + "\n"
 
 
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"node_misses_per_s": -1}'])
+def test_a_file_that_cannot_be_read_is_not_called_missing(tmp_path, text):
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state/limits.json").write_text(text)
+    told = shown(tmp_path, "--show")
+    assert told.returncode == 1
+    assert told.stdout == ""
+    path = tmp_path / "state/limits.json"
+    assert told.stderr.splitlines()[-1] == (
+        f"vp-agent: {path} cannot be read: run `vp-agent calibrate` without --show, which replaces "
+        "it"
+    )
+
+
+def test_warnings_are_not_among_the_results(tmp_path):
+    earlier = Calibration(Limits(1e6, None, 1.4), 1e9, MEASURED)
+    StateFolder(str(tmp_path / "state")).set_calibration(earlier)
+    told = shown(tmp_path, "--show", "--json")
+    assert json.loads(told.stdout) == as_json(earlier)
+    assert "was measured by an earlier release" in told.stderr
+
+
+def test_two_calibrations_never_measure_at_once(tmp_path):
+    state, other = StateFolder(str(tmp_path)), StateFolder(str(tmp_path))
+    with state.alone() as is_alone, other.alone() as too:
+        assert (is_alone, too) == (True, False)
+    with other.alone() as is_alone:
+        assert is_alone
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_second_calibration_says_that_one_is_under_way(tmp_path):
+    state = StateFolder(str(tmp_path / "state"))
+    with state.alone():
+        told = shown(tmp_path)
+    assert told.returncode == 1
+    assert told.stderr.splitlines()[-1].startswith(
+        "vp-agent: another calibration of this host is under way: wait until it ends, then use "
+        "--show"
+    )
+
+
 @pytest.mark.parametrize(
     ("words", "name"), [([], "table"), (["-f", "json"], "json"), (["--json"], "json")]
 )

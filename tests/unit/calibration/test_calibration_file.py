@@ -13,6 +13,7 @@ from vp_agent import wiring
 from vp_agent.calibration.record import Calibration
 from vp_agent.checks import prerequisites
 from vp_agent.checks.finding import Level
+from vp_agent.drivers.numa_nodes import with_cpus_and_memory
 from vp_agent.loop.state import StateFolder
 
 
@@ -67,7 +68,7 @@ def test_a_file_of_the_release_before_is_read_and_told(tmp_path, caplog):
 
 def test_the_check_names_what_is_missing_or_old(tmp_path, conf):
     def told():
-        [finding] = prerequisites.calibration(conf)
+        [finding] = prerequisites.calibration(conf, lambda: (0, 1))
         return finding.level, finding.told
 
     conf.set_override("state_directory", str(tmp_path), group="agent")
@@ -81,6 +82,35 @@ def test_the_check_names_what_is_missing_or_old(tmp_path, conf):
     )
     (tmp_path / "limits.json").write_text(json.dumps(GOOD | {"curves": [CURVE]}))
     assert told() == (Level.OK, "the memory limits are known")
+    (tmp_path / "limits.json").write_text("soup")
+    assert told() == (Level.WARNING, "the stored calibration cannot be read, and is not used")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "told"),
+    [
+        ((0, 1), "the memory limits are known"),
+        (
+            (0, 2),
+            "the calibration has curves of nodes 0, 1, and this host has CPUs and memory on nodes "
+            "0, 2",
+        ),
+        ((), "the memory limits are known"),
+    ],
+)
+def test_the_check_names_a_calibration_of_other_nodes(tmp_path, conf, nodes, told):
+    conf.set_override("state_directory", str(tmp_path), group="agent")
+    (tmp_path / "limits.json").write_text(json.dumps(GOOD | {"curves": [CURVE]}))
+    [finding] = prerequisites.calibration(conf, lambda: nodes)
+    assert finding.told == told
+    assert finding.level == (Level.WARNING if nodes == (0, 2) else Level.OK)
+
+
+def test_nodes_to_calibrate_have_cpus_and_memory(tmp_path):
+    assert with_cpus_and_memory(tmp_path) == ()
+    (tmp_path / "has_cpu").write_text("0-1\n")
+    (tmp_path / "has_memory").write_text("0,2\n")
+    assert with_cpus_and_memory(tmp_path) == (0,)
 
 
 def test_values_of_a_model_have_no_curves_in_any_release(tmp_path, caplog):
