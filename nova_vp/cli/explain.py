@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 from nova_vp.cli import labels
 from nova_vp.core.model.states import FACTOR_BORDERS, state_seen
+from nova_vp.core.signals.detect_cpu import Unjudged, why_unjudged
+from nova_vp.core.types.cpu_time import CpuUse
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.sample import FactorClass, Intensity, State
 from nova_vp.escalation_status import Status
@@ -116,6 +118,29 @@ def _measured(case: Case) -> Iterator[str]:
     yield from _rates(case.metrics)
     if case.cpu_use:
         yield f"CPU time that it wants: {labels.cpu_use(case.cpu_use)}."
+    if case.metrics and not case.is_stale and (why := _unjudged(case)):
+        yield f"Waiting for a CPU is not judged: {labels.UNJUDGED[why]}."
+
+
+def _unjudged(case: Case) -> Unjudged | None:
+    """By the core's own rule, from the shares that a report has. Those are means of many samples:
+    of what began a moment ago nothing is said."""
+    if not case.cpu_use:
+        return Unjudged.UNKNOWN
+    throttled = case.cpu_use["throttled_ratio_ours"] + case.cpu_use["throttled_ratio_nova"]
+    ran_cores = case.metrics["cpu_cores"]
+    waited = case.cpu_use["waiting_ratio"] * (1 - throttled)
+    ran = max(1 - throttled - waited, 0.001)
+    wanted_cores = ran_cores / ran
+    policy = Policy()
+    use = CpuUse(
+        at_s=0.0,
+        samples=policy.dwell_samples,
+        ran_cores=ran_cores,
+        run_delay_cores=(waited + throttled) * wanted_cores,
+        throttled_ours_cores=throttled * wanted_cores,
+    )
+    return why_unjudged(use, policy)
 
 
 def _rates(metrics: Mapping[str, float]) -> Iterator[str]:

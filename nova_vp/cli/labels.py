@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nova_vp import controllers
+from nova_vp.core.signals.detect_cpu import Unjudged
 from nova_vp.core.types.action import Result
 from nova_vp.core.types.detection import Kind
 
@@ -80,6 +81,14 @@ INCOMPLETES = {
     "not-running": "it is not running",
 }
 """Why a server has no sample."""
+
+UNJUDGED = {
+    Unjudged.UNKNOWN: "its CPU times are unknown",
+    Unjudged.FEW: "too few samples exist so far",
+    Unjudged.IDLE: "it is idle",
+    Unjudged.THROTTLED: "a quota throttles it for longer than it waits",
+}
+"""Why nobody can say whether a server waits for CPU too long."""
 
 RUNGS = {
     "raise-cap": "raising its cap",

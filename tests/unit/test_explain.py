@@ -36,6 +36,15 @@ def read(case):
     return told
 
 
+THROTTLED = {"waiting_ratio": 0.1, "throttled_ratio_ours": 0.0, "throttled_ratio_nova": 0.4}
+WAITING = {"waiting_ratio": 0.3, "throttled_ratio_ours": 0.0, "throttled_ratio_nova": 0.1}
+
+
+def test_what_is_judged_is_not_said_to_be_left_alone():
+    told = read(a_case(metrics=METRICS, cpu_use=WAITING))
+    assert "not judged" not in told["Measured"]
+
+
 def a_case(**about):
     return Case("web", about.pop("reader", TENANT), **about)
 
@@ -55,6 +64,21 @@ def a_case(**about):
             },
             "Measured",
             "CPU time that it wants: 13% waiting for a CPU, 30% throttled by a cap of nova-vp",
+        ),
+        (
+            {"metrics": METRICS},
+            "Measured",
+            "Waiting for a CPU is not judged: its CPU times are unknown.",
+        ),
+        (
+            {"metrics": METRICS, "cpu_use": THROTTLED},
+            "Measured",
+            "is not judged: a quota throttles it for longer than it waits.",
+        ),
+        (
+            {"metrics": {**METRICS, "cpu_cores": 0.01}, "cpu_use": WAITING},
+            "Measured",
+            "Waiting for a CPU is not judged: it is idle.",
         ),
         ({}, "State", "Unknown."),
         ({"incomplete": "idle"}, "State", "Unknown: it is idle."),

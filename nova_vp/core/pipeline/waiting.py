@@ -49,16 +49,18 @@ def with_waiting(
     result: Result | None, state: CoreState, pending: Pending, picture: Picture, policy: Policy
 ) -> Result | None:
     """A verdict by performance, corrected by who waits for CPU since then."""
-    is_copying = any(one.guest_uuid in picture.memory_moves for one in pending.action.changes)
-    if result not in (Result.APPLIED, Result.MENDED) or is_copying:
+    if result not in (Result.APPLIED, Result.MENDED) or not pending.cpu_before:
         return result
+    judged_for_s = picture.at_s - pending.judged_from_s
+    if pending.copied_at_s and judged_for_s <= policy.effect_window_s / 2:
+        return Result.APPLIED  # Memory is copied, or the means have not yet forgotten that.
     waits = [
         _is_longer(state, pending, uuid, policy)
         for uuid in sorted(_concerned(pending.action, picture))
     ]
     if True in waits:
         return Result.INEFFECTIVE
-    is_early = picture.at_s - pending.judged_from_s <= policy.effect_window_s
+    is_early = judged_for_s <= policy.effect_window_s
     return Result.APPLIED if None in waits and is_early else result
 
 

@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from nova_vp.core.types.action import Result
+from nova_vp.core.types.action import Action, Result
+from nova_vp.core.types.guest import MemoryMove
 from nova_vp.core.types.reason import INEFFECTIVE
-from tests.unit.core.build import CHASE, CHASE_HURT, COMPUTE, STREAM, Host, nodes_of
+from tests.unit.core.build import CHASE, CHASE_HURT, COMPUTE, STREAM, Host, nodes_of, uuid_of
 from tests.unit.core.crowding import shared_cpus
 from tests.unit.core.wishful import MOVES, Mover, enabled
 
@@ -38,6 +39,11 @@ def a_packed_pair(there: float, **resident) -> Host:
 def results(host: Host) -> list[Result]:
     judged = {o.action.id: o.result for vp in host.state.vps.values() for o in vp.history}
     return list(judged.values())
+
+
+def result_of(host: Host, action: Action) -> Result:
+    history = host.state.vps[action.guest_uuid].history
+    return next(one.result for one in history if one.action.id == action.id)
 
 
 def test_a_move_that_trades_misses_for_waiting_is_undone():
@@ -120,3 +126,24 @@ def test_throttling_is_no_waiting_here_either(who):
     host.rule = throttled
     host.ticks(30)
     assert results(host) == [Result.MENDED]
+
+
+def test_waiting_while_memory_is_copied_is_not_judged():
+    host = a_packed_pair(there=0.1)
+    moved = host.until(MOVES)
+    storm, rule = uuid_of("storm"), host.rule
+    host.copy_kib_per_s = 0.0
+    host.memory_moves[storm] = MemoryMove(storm, ((1, 1.0),), moved_kib=0, left_kib=1)
+
+    def copied(host: Host) -> None:
+        rule(host)
+        if host.memory_moves:
+            was = host.guest("storm").cpu_times
+            host.change("storm", cpu_times=was._replace(run_delay_ns=was.run_delay_ns + 5 * 10**8))
+
+    host.rule = copied
+    host.ticks(8)
+    assert result_of(host, moved) is Result.APPLIED
+    del host.memory_moves[storm]
+    host.ticks(20)
+    assert result_of(host, moved) is Result.MENDED
