@@ -19,14 +19,17 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from nova_vp.cli.new_file import new_file
+from nova_vp.cli.whole_file import whole_file
 from tests.bench.arrangements import Arrangement, arrangement_of, vms_of
 from tests.bench.ceiling_search import MARGIN, Ceiling, search
 from tests.bench.harness import Benchmark, Numbers, fixed, progress, run
 from vp_sim.compare import Comparison, Results, compare
 from vp_sim.mixes import MIXES, Mix
-from vp_sim.mixfile import find_mix
+from vp_sim.mixfile import BadMix, find_mix
 from vp_sim.options import RUNS, add_perturb, count, seed
 from vp_sim.placementfile import as_text
+from vp_sim.policies import UnknownPolicy, find
 from vp_sim.run import world_of
 
 POLICIES = ("llc", "vp", "merlin", "local", "cheap", "random")
@@ -64,7 +67,7 @@ def measure(wanted: Wanted) -> dict[str, dict[str, Any]]:
             for line in beaten_by(one.result(), compared[name].nominal):
                 progress(f"{name}: {line}")
             if wanted.save:
-                _save(wanted.save, name, one.result())
+                save(wanted.save, name, one.result())
     return found
 
 
@@ -127,10 +130,15 @@ def _told(ceiling: Ceiling, comparison: Comparison) -> dict[str, Any]:
     return told
 
 
-def _save(folder: Path, name: str, ceiling: Ceiling) -> None:
+def save(folder: Path, name: str, ceiling: Ceiling) -> None:
+    """Where the disk refuses, the numbers are still told."""
     stem = Path(name).stem.replace(":", "-")
-    (folder / f"{stem}.least-worst.json").write_text(as_text(ceiling.fairest))
-    (folder / f"{stem}.most-pe.json").write_text(as_text(ceiling.fullest))
+    for what, placement in (("least-worst", ceiling.fairest), ("most-pe", ceiling.fullest)):
+        try:
+            with whole_file(folder / f"{stem}.{what}.json") as unfinished:
+                unfinished.write_text(as_text(placement))
+        except OSError as exc:
+            progress(f"{exc.filename}: {exc.strerror}: the placements are not saved")
 
 
 def numbers_of(found: Mapping[str, Any]) -> Numbers:
@@ -155,6 +163,11 @@ def benchmark_of(wanted: Wanted) -> Benchmark:
 BENCHMARK = benchmark_of(Wanted())
 
 
+def _folder(text: str) -> Path:
+    """Which can be written to. Raises argparse.ArgumentTypeError."""
+    return new_file(f"{text}/any.json").parent
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=BENCHMARK.about)
     parser.add_argument("--json", action="store_true", help="the numbers alone, as JSON")
@@ -168,12 +181,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="arrangements scored beyond the enumerated ones, by mix (%(default)s)",
     )
     parser.add_argument("--seed", type=seed, default=0, help="of the search (%(default)s)")
-    parser.add_argument("--save", type=Path, metavar="DIR", help="write the placements found there")
+    parser.add_argument(
+        "--save", type=_folder, metavar="DIR", help="write the placements found there"
+    )
     add_perturb(parser)
     asked = parser.parse_args(argv)
+    mixes = tuple(asked.mix or MIXES)
+    policies = tuple(name for name in asked.policies.split(",") if name)
+    try:
+        find(policies)
+        for name in mixes:
+            find_mix(name)
+    except (BadMix, UnknownPolicy) as exc:
+        parser.error(str(exc))
     wanted = Wanted(
-        mixes=tuple(asked.mix or MIXES),
-        policies=tuple(name for name in asked.policies.split(",") if name),
+        mixes=mixes,
+        policies=policies,
         runs=asked.runs,
         evaluations=asked.evaluations,
         seed=asked.seed,

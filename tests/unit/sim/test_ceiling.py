@@ -8,7 +8,16 @@ from random import Random
 import pytest
 
 from tests.bench.arrangements import fits, local_arrangements, neighbours, placement_of, vms_of
-from tests.bench.ceiling import BEATEN, TOLERANCE, Wanted, beaten_by, benchmark_of, best_ends
+from tests.bench.ceiling import (
+    BEATEN,
+    TOLERANCE,
+    Wanted,
+    beaten_by,
+    benchmark_of,
+    best_ends,
+    main,
+    save,
+)
 from tests.bench.ceiling_search import MARGIN, Ceiling, Scorer, search
 from tests.bench.static_run import ANY_SEED, run_static
 from vp_sim.measure import OfOrder, OfPolicy, best_of, judge
@@ -185,6 +194,30 @@ def test_a_policy_that_reaches_more_in_one_order_beats_the_ceiling(reached, said
     told = list(beaten_by(CEILING, orders((0.3, 7.0), reached)))
     assert len(told) == len(said)
     assert all(part in line for part, line in zip(said, told, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--save", "/no/such/folder"], "/no/such/folder is not a directory; create it first"),
+        (["--mix", "nosuch"], "nosuch: No such file or directory; give a file"),
+        (["--policies", "luck"], "'luck' is not a policy: use one of"),
+    ],
+)
+def test_what_it_cannot_do_is_told_before_the_search(capsys, words, said):
+    with pytest.raises(SystemExit):
+        main(words)
+    assert said in capsys.readouterr().err
+
+
+def test_numbers_are_not_lost_with_a_placement_that_cannot_be_written(tmp_path, capsys):
+    save(tmp_path / "gone", "merlin", CEILING)
+    assert "No such file or directory: the placements are not saved" in capsys.readouterr().err
+    save(tmp_path, "a/my:mix.yaml", CEILING)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "my-mix.least-worst.json",
+        "my-mix.most-pe.json",
+    }
 
 
 def test_a_ceiling_that_is_beaten_is_over_its_budget():
