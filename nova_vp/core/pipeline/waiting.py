@@ -51,16 +51,15 @@ def with_waiting(
     """A verdict by performance, corrected by who waits for CPU since then."""
     if result not in (Result.APPLIED, Result.MENDED) or not pending.cpu_before:
         return result
-    judged_for_s = picture.at_s - pending.judged_from_s
-    if pending.copied_at_s and judged_for_s <= policy.effect_window_s / 2:
-        return Result.APPLIED  # Memory is copied, or the means have not yet forgotten that.
+    if pending.copied_at_s == picture.at_s:
+        return Result.APPLIED
     waits = [
         _is_longer(state, pending, uuid, policy)
         for uuid in sorted(_concerned(pending.action, picture))
     ]
     if True in waits:
         return Result.INEFFECTIVE
-    is_early = judged_for_s <= policy.effect_window_s
+    is_early = picture.at_s - pending.judged_from_s <= policy.effect_window_s
     return Result.APPLIED if None in waits and is_early else result
 
 

@@ -32,8 +32,9 @@ def sample_cpu_use(
     quota = cast(Quota, cap.original) if cap else None
     sample = _sample(vp, now, quota, picture.at_s, policy)
     use, recent = vp.cpu_use, vp.recent_cpu_use
-    if vp.read_at_s <= placed_at_s:
-        recent = None  # Some of this sample, and all before it, is of other places or caps.
+    if vp.read_at_s <= placed_at_s or guest.uuid in picture.memory_moves:
+        # Some of this sample, and all before it, is of other places or caps, or of copying.
+        recent = None
     elif sample is not None:
         recent = _with_sample(recent, sample, RECENT_SAMPLES)
     if sample is not None:

@@ -130,6 +130,8 @@ def test_throttling_is_no_waiting_here_either(who):
 
 def test_waiting_while_memory_is_copied_is_not_judged():
     host = a_packed_pair(there=0.1)
+    for name in ("storm", "resident"):
+        host.change(name, group="one")  # Nobody else is to be moved for its waiting.
     moved = host.until(MOVES)
     storm, rule = uuid_of("storm"), host.rule
     host.copy_kib_per_s = 0.0
