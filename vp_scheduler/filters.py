@@ -66,4 +66,5 @@ def describe(place: Place | None, loss: float | None, settings: Settings) -> str
         return f"{decision}, no fresh digest"
     limit = settings.good_enough_ratio
     sign = "<=" if loss <= limit else ">"
-    return f"{decision}, {place}: predicted degradation {loss:.1%} {sign} {limit:.1%}"
+    cause = f", mostly by {place.resource}" if place.resource else ""
+    return f"{decision}, {place}: predicted degradation {loss:.1%} {sign} {limit:.1%}{cause}"

@@ -80,7 +80,8 @@ def score(lost: float, good_enough: float) -> float:
 def describe(place: Place | None) -> str:
     if place is None:
         return "no fresh digest"
+    cause = f", mostly by {place.resource}" if place.resource else ""
     return (
         f"{place}: newcomer loses {place.losses[Loss.NEWCOMER]:.1%}, "
-        f"residents up to {place.losses[Loss.RESIDENT]:.1%}"
+        f"residents up to {place.losses[Loss.RESIDENT]:.1%}{cause}"
     )

@@ -54,6 +54,7 @@ class Shape:
                         for thread in range(self.threads_per_core)
                         for core in range(self.cores_per_domain)
                     ),
+                    siblings=self.threads_per_core,
                 )
                 for number in range(first, first + self.nodes * self.domains_per_node)
             )

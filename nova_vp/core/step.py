@@ -53,7 +53,8 @@ def step(state: CoreState, picture: Picture, policy: Policy) -> tuple[CoreState,
     plan = Plan(allowed, state, picture, policy)
     for action in plan.unchanging:
         state = note_applied(state, action, picture.at_s)
-    state = tabulate(state, after(host, picture, plan.actions), picture.at_s, policy)
+    left = after(host, picture, plan.actions)
+    state = tabulate(state, left, picture.limits, picture.at_s, policy)
     refused = outranked + deferred
     state, escalations = escalate(
         state, host, picture.limits, refused, claimed.groups, picture.at_s, policy

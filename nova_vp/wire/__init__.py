@@ -9,7 +9,14 @@ whoever sends or receives takes what it needs from here.
 """
 
 from nova_vp.wire.codec import EXPIRE_S, compact, decode, encode
-from nova_vp.wire.digest import DIGEST_BYTES, DIGEST_SCHEMA, DIGEST_TOPIC, MAX_DIGEST_BYTES
+from nova_vp.wire.digest import (
+    DIGEST_BYTES,
+    DIGEST_SCHEMA,
+    DIGEST_TOPIC,
+    MAX_DIGEST_BYTES,
+    pack_resources,
+    resource_in,
+)
 from nova_vp.wire.errors import BadMessage
 from nova_vp.wire.escalation import (
     AGENT_BUSY,
@@ -107,7 +114,9 @@ __all__ = [
     "marks_of",
     "pack_classes",
     "pack_known",
+    "pack_resources",
     "pack_seats",
+    "resource_in",
     "seat_of",
     "split_marks",
     "unpack_classes",

@@ -4,6 +4,9 @@
 It stays small; what does not decide a placement is left out.
 """
 
+from collections.abc import Sequence
+
+from nova_vp.core.types.detection import Kind
 from nova_vp.wire.schema_types import COUNT, HEAD, PREDICT_CLASSES, list_of, object_of
 
 DIGEST_TOPIC = "vp_digest"
@@ -11,6 +14,10 @@ DIGEST_BYTES = 1024
 """What a sender keeps a digest below, by leaving out LLC domains."""
 MAX_DIGEST_BYTES = 4096
 """What a receiver takes: a host with very many servers needs more for `known`."""
+
+RESOURCES = (None, Kind.CACHE, Kind.CONTROLLER, Kind.LINK, Kind.REMOTE, Kind.CPU)
+"""By the code that stands for each, of three bits: a new one goes to the end."""
+_BITS = 3
 
 _PERMILLE = {
     "type": "array",
@@ -34,7 +41,8 @@ DIGEST_SCHEMA = object_of(
                     "newcomer": _PERMILLE,
                     "resident": _PERMILLE,
                     "strict": _PERMILLE,
-                }
+                },
+                {"resources": COUNT},
             ),
             64,
         ),
@@ -50,4 +58,18 @@ DIGEST_SCHEMA = object_of(
 `seats`: in which LLC domain each lives, and who is strict (`pack_seats`).
 `age_ms`: how old the numbers were when they left. `homing`: newcomers get one LLC domain each.
 `domains[].newcomer` / `.resident` / `.strict`: `predict` per newcomer class, in thousandths of
-performance lost by the newcomer, by the worst resident and by the worst strict resident."""
+performance lost by the newcomer, by the worst resident and by the worst strict resident, to all
+resources together. `domains[].resources`: the one that costs most (`pack_resources`); absent: the
+agent does not say. Receivers are upgraded before agents, which send it."""
+
+
+def pack_resources(resources: Sequence[Kind | None]) -> int:
+    """Of each newcomer class in turn, the lowest bits for the first; None: nothing is lost."""
+    codes = (RESOURCES.index(one) << number * _BITS for number, one in enumerate(resources))
+    return sum(codes)
+
+
+def resource_in(packed: int, newcomer_class: int) -> Kind | None:
+    """None also for one that only a later release can name."""
+    code = packed >> newcomer_class * _BITS & (1 << _BITS) - 1
+    return RESOURCES[code] if code < len(RESOURCES) else None

@@ -69,7 +69,7 @@ class Fleet:
         """Those of one round: all new, and not one of them as it was in the round before."""
         return [
             text.replace('"seq":0', f'"seq":{sequence}').replace(
-                '"free_mcores":0', f'"free_mcores":{sequence}'
+                '"free_mcores":9000', f'"free_mcores":{9000 + sequence}'
             )
             for text in self._texts
         ]
@@ -117,7 +117,7 @@ def _domain(number: int, hurt: int, cpus: int) -> dict[str, Any]:
     residents = [(state * 7 + number) % 40 for state in range(wire.PREDICT_CLASSES)]
     return {
         "id": number,
-        "free_mcores": 0,
+        "free_mcores": 9000,
         "cpus": cpus,
         "vcpus": 4 + number % 3,
         "newcomer": [hurt + (state + number) % 10 for state in range(wire.PREDICT_CLASSES)],

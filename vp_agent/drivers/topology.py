@@ -22,7 +22,7 @@ def parse_topology(capabilities_xml: str, sysfs_cpu: Path = SYSFS_CPU) -> Topolo
         raise ValueError("libvirt's capabilities have no <host>")
     cells = _cells(host)
     banks = _libvirt_banks(host) or _sysfs_banks(cells, sysfs_cpu) or tuple(cells.values())
-    return Topology(domains=_domains(cells, banks))
+    return Topology(domains=_domains(cells, banks, _siblings(host)))
 
 
 def _cells(host: ET.Element) -> Mapping[int, frozenset[int]]:
@@ -32,6 +32,15 @@ def _cells(host: ET.Element) -> Mapping[int, frozenset[int]]:
         for cell in host.iterfind("topology/cells/cell")
     }
     return {node: cpus for node, cpus in cells.items() if cpus}
+
+
+def _siblings(host: ET.Element) -> Mapping[int, frozenset[int]]:
+    """By CPU: those of its core, itself included."""
+    return {
+        int(cpu.attrib["id"]): parse_cpus(cpu.attrib["siblings"])
+        for cpu in host.iterfind("topology/cells/cell/cpus/cpu")
+        if "siblings" in cpu.attrib
+    }
 
 
 def _libvirt_banks(host: ET.Element) -> tuple[frozenset[int], ...]:
@@ -61,7 +70,9 @@ def _last_level(banks: Iterable[tuple[int, frozenset[int]]]) -> tuple[frozenset[
 
 
 def _domains(
-    cells: Mapping[int, frozenset[int]], banks: Iterable[frozenset[int]]
+    cells: Mapping[int, frozenset[int]],
+    banks: Iterable[frozenset[int]],
+    siblings: Mapping[int, frozenset[int]],
 ) -> tuple[LlcDomain, ...]:
     """CPUs that no bank names (a partial report) form a domain of their own per cell."""
     pieces = []
@@ -70,4 +81,12 @@ def _domains(
         rest = cell.difference(*parts)
         pieces += [(node, part) for part in (*parts, rest) if part]
     pieces.sort(key=lambda piece: min(piece[1]))
-    return tuple(LlcDomain(id=i, node=node, cpus=cpus) for i, (node, cpus) in enumerate(pieces))
+    return tuple(
+        LlcDomain(id=i, node=node, cpus=cpus, siblings=_most_siblings(cpus, siblings))
+        for i, (node, cpus) in enumerate(pieces)
+    )
+
+
+def _most_siblings(cpus: frozenset[int], siblings: Mapping[int, frozenset[int]]) -> int:
+    """Of those in the domain: a sibling that is offline, or in none, takes nothing."""
+    return max(1, *(len(siblings.get(cpu, frozenset()) & cpus) for cpu in cpus))

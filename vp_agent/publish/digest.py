@@ -60,6 +60,7 @@ def _digest_domain(view: DomainView) -> dict[str, Any]:
         "newcomer": [_permille(hurt.newcomer_ratio) for hurt in view.table],
         "resident": [_permille(hurt.worst_resident_ratio) for hurt in view.table],
         "strict": [_permille(hurt.worst_strict_ratio) for hurt in view.table],
+        "resources": wire.pack_resources([hurt.resource for hurt in view.table]),
     }
 
 

@@ -41,6 +41,8 @@ class Place(NamedTuple):
     """Empty: it would float."""
     losses: tuple[float, ...]
     """By `Loss`."""
+    resource: str = ""
+    """Which costs most there; empty: nobody says."""
 
     def __str__(self) -> str:
         if not self.domain_ids:
@@ -81,6 +83,10 @@ class HostDigest:
     all_vcpus: int
     largest_cpus: int
     """Of one place."""
+    used: "array[float]" = field(default_factory=lambda: array("d"))
+    """CPUs in use, of each place."""
+    resources: tuple[int, ...] = ()
+    """Of each place, which resource costs most (`wire.resource_in`)."""
     domains: int = 1
     """LLC domains that a place is: more where guests float."""
     judged: dict[Any, Place] = field(default_factory=dict)
@@ -92,6 +98,12 @@ class HostDigest:
 
     def loss(self, loss: int, place: int, newcomer_class: int) -> float:
         return self.losses[(loss * len(self.cpus) + place) * _CLASSES + newcomer_class] / 1000
+
+    def resource_at(self, domain_ids: Sequence[int], newcomer_class: int) -> str:
+        """Which costs most in a place; empty: none, or nobody says."""
+        number = self.domain_ids.index(domain_ids[0]) if domain_ids else 0
+        resource = wire.resource_in(self.resources[number], newcomer_class)
+        return resource.value if resource else ""
 
     def class_of(self, server: str) -> int:
         """Unknown also where the server is not on this host."""
@@ -105,11 +117,14 @@ def read_digest(message: Mapping[str, Any], now_s: float, good_enough_ratio: flo
     domains = [domain for domain in message["domains"] if domain["cpus"]]
     cpus = _shared(tuple([domain["cpus"] for domain in domains]))
     vcpus = tuple([domain["vcpus"] for domain in domains])
+    used = [max(0.0, one["cpus"] - one["free_mcores"] / 1000) for one in domains]
+    resources = [domain.get("resources", 0) for domain in domains]
     tables = _tables(domains)
     is_homing = message["homing"]
     if domains and not is_homing:
         # Whoever floats meets the worst of each domain.
-        cpus, vcpus = (sum(cpus),), (sum(vcpus),)
+        cpus, vcpus, used = (sum(cpus),), (sum(vcpus),), [sum(used)]
+        resources = [resources[_worst(tables[Loss.WORST])]]
         tables = [[list(map(max, zip(*table, strict=True)))] for table in tables]
     known = wire.unpack_known(message["known"])
     return HostDigest(
@@ -130,8 +145,16 @@ def read_digest(message: Mapping[str, Any], now_s: float, good_enough_ratio: flo
         all_cpus=sum(cpus),
         all_vcpus=sum(vcpus),
         largest_cpus=max(cpus, default=0),
+        used=array("d", used),
+        resources=_shared(tuple(resources)),
         domains=1 if is_homing else max(1, len(domains)),
     )
+
+
+def _worst(losses: Sequence[Sequence[int]]) -> int:
+    """The domain in which most is lost."""
+    sums = [sum(row) for row in losses]
+    return sums.index(max(sums))
 
 
 def _shared(shape: tuple[int, ...]) -> tuple[int, ...]:

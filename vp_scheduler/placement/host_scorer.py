@@ -164,7 +164,11 @@ class HostScorer:
             return None
         ask = request.ask(good_enough_ratio)
         waiting = self._waiting(digest, host_state, request)
-        return score_host(digest, ask, waiting, request.kin_on(digest))
+        found = score_host(digest, ask, waiting, request.kin_on(digest))
+        if found is None:
+            return None
+        resource = digest.resource_at(found.domain_ids, ask.newcomer_class)
+        return found._replace(resource=resource)
 
     def _waiting(
         self, digest: HostDigest, host_state: Any, request: Request

@@ -4,7 +4,8 @@
 Several bring in as many times the lines. By `predict` a resident's extra cycles grow with these
 lines, less and less; the tables tell how fast, from the quietest class to the most pressing one. It
 is taken to go on like that, which is too much rather than too little. What the newcomer itself
-loses is left as one vCPU would lose it, which is too much as well: several hold more of the cache.
+loses in the cache is left as one vCPU would lose it, which is too much as well: several hold more
+of it. What all of them wait for CPU is added: the tables have it for one vCPU.
 """
 
 from nova_vp import wire
@@ -25,10 +26,19 @@ def busy_vcpus(digest: HostDigest, number: int, share: float) -> float:
     return min(share, digest.cpus[number]) / digest.domains
 
 
+def speed_with(digest: HostDigest, number: int, busy: float) -> float:
+    """Speed of all vCPUs of a place with so many busy ones more, over that with one more."""
+    cpus, used = digest.cpus[number], digest.used[number]
+    wanted = used + busy * digest.domains
+    if busy <= 1 or wanted <= cpus:
+        return 1.0
+    return float(max(cpus, used + 1) / wanted)
+
+
 def loss_made(
     digest: HostDigest, loss: int, number: int, newcomer_class: int, busy: float
 ) -> float:
-    """`loss`: RESIDENT or STRICT."""
+    """`loss`: RESIDENT or STRICT. Without what is waited for CPU."""
     # As `HostDigest.loss` reads, without its calls: this is done per host and request.
     losses, row = digest.losses, wire.PREDICT_CLASSES * (loss * len(digest.cpus) + number)
     one, most = losses[row + newcomer_class], losses[row + _PRESSING]
@@ -56,6 +66,10 @@ def _least_made(
     return min(made, loss_made(digest, loss, number, learned_class, busy))
 
 
+def slowed(loss: float, speed: float) -> float:
+    return loss + (1 - loss) * (1 - speed)
+
+
 def losses_made(
     digest: HostDigest,
     number: int,
@@ -65,9 +79,12 @@ def losses_made(
 ) -> tuple[float, ...]:
     """By `Loss`. `learned_class`: residents lose no more than to this one."""
     kind = newcomer_class, busy, learned_class
-    lost = digest.loss(Loss.NEWCOMER, number, newcomer_class)
+    speed = speed_with(digest, number, busy)
+    lost = slowed(digest.loss(Loss.NEWCOMER, number, newcomer_class), speed)
     resident = _least_made(digest, Loss.RESIDENT, number, *kind)
     strict = _least_made(digest, Loss.STRICT, number, *kind)
+    # Where nothing is lost, nobody may be there.
+    resident, strict = (loss and slowed(loss, speed) for loss in (resident, strict))
     return lost, resident, strict, max(lost, resident), max(lost, strict)
 
 
@@ -85,10 +102,14 @@ def wide_loss(
 ) -> float:
     """One of `losses_made`, for less."""
     whose = _MADE[loss]
-    if whose is None:
-        return digest.loss(loss, number, newcomer_class)
-    made = _least_made(digest, whose, number, newcomer_class, busy, learned_class)
-    if whose == loss:
-        return made
-    lost = digest.loss(0, number, newcomer_class)
+    speed = speed_with(digest, number, busy)
+    made = lost = 0.0
+    if whose is not None:
+        made = _least_made(digest, whose, number, newcomer_class, busy, learned_class)
+        if speed < 1 and made:
+            made = slowed(made, speed)
+    if whose != loss:
+        lost = digest.loss(0, number, newcomer_class)
+        if speed < 1:
+            lost = slowed(lost, speed)
     return made if made > lost else lost

@@ -21,6 +21,8 @@ from vp_scheduler.placement.multi_vcpu import (
     busy_vcpus,
     loss_made,
     losses_made,
+    slowed,
+    speed_with,
     wide_loss,
 )
 
@@ -181,10 +183,12 @@ class _Seats:
     def place(self, kind: _Kind, vcpus: float, members: GroupMembers | None = None) -> Place:
         newcomer = self._sized(kind, vcpus)
         everybody = self._others + Counter({newcomer: 1})
-        waiting = {kind: self._lost(kind, everybody, members) for kind in self._others}
-        stricts = [lost for kind, lost in waiting.items() if kind.is_strict]
-        lost = self._lost(newcomer, everybody, members)
-        resident = max([self._lost_to(everybody, Loss.RESIDENT, members), *waiting.values()])
+        beside = {kind: self._lost(kind, everybody, members) for kind in self._others}
+        stricts = [lost for kind, lost in beside.items() if kind.is_strict]
+        busy = sum(kind.busy * count for kind, count in everybody.items())
+        speed = speed_with(self._digest, self._number, busy)
+        lost = round(slowed(self._lost(newcomer, everybody, members), speed), 6)
+        resident = max([self._lost_to(everybody, Loss.RESIDENT, members), *beside.values()])
         strict = max([self._lost_to(everybody, Loss.STRICT, members), *stricts])
         return Place(
             self._digest.domain_ids[self._number : self._number + 1],

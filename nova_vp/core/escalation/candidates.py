@@ -20,7 +20,7 @@ from nova_vp.core.model.candidate import (
     unit_of,
 )
 from nova_vp.core.model.host import DomainSet, Host, allotted_cores
-from nova_vp.core.model.what_if import Gain, Location, WhatIfModel
+from nova_vp.core.model.what_if import GONE, Gain, WhatIfModel
 from nova_vp.core.types.decision import Migrant, Role
 from nova_vp.core.types.detection import Detection, Kind
 from nova_vp.core.types.guest import Guest
@@ -42,8 +42,6 @@ MOST_FREED = 24
 """For a demand for CPU: guests weighed, the lightest first."""
 PREDICTED = 0.01
 """Loss of the victim below which the model does not see what was measured."""
-
-GONE = Location(domains={}, memory={}, speed=0.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,10 @@ from nova_vp.core.model.predict import (
     UNKNOWN_STATE,
     Resident,
     evicted_ratio,
-    newcomers,
     resident,
-    tabulate,
     typical,
 )
 from nova_vp.core.types.action import Action
-from nova_vp.core.types.decision import DomainView
 from nova_vp.core.types.guest import Guest, MemoryMove
 from nova_vp.core.types.knob import Applied, Cpus, Knob, all_cpus
 from nova_vp.core.types.picture import Picture
@@ -120,6 +117,16 @@ class Host:
         if any(map(self._is_saturated, self.domains_of[uuid])):
             return self.occupiable_cpus(uuid) * guest.quota.cores
         return max(vp.peak_cores, _cores(vp))
+
+    def demanded_cores(self, uuid: str) -> float:
+        """CPU that it uses and waits for now; where nobody measures waiting, a full place may hide
+        some."""
+        use = self.vps[uuid].cpu_use
+        if use is not None:
+            return use.ran_cores + use.waited_cores
+        if any(map(self._is_saturated, self.domains_of[uuid])):
+            return self.wanted_cores(uuid)
+        return self.used_cores(uuid)
 
     def is_overcommitted(self) -> bool:
         return sum(map(self.occupiable_cpus, self.guests)) > len(self.topology.cpus)
@@ -335,25 +342,6 @@ def _fewest(domains: list[LlcDomain], guest: Guest) -> DomainSet:
 
 def cpus_of(domain_set: Iterable[LlcDomain], guest: Guest) -> frozenset[int]:
     return frozenset().union(*(d.cpus for d in domain_set)) & guest.allowed_cpus
-
-
-def domain_views(host: Host, policy: Policy) -> tuple[DomainView, ...]:
-    """What the digest tells the scheduler about each domain."""
-    classes = newcomers(host.clock_hz, policy)
-    return tuple(
-        DomainView(
-            domain=domain,
-            free_cores=max(host.free_cores((domain,)), 0.0),
-            allocated_vcpus=host.allocated_vcpus((domain,)),
-            pressure_per_s=sum(
-                sample.misses_per_s
-                for uuid in host.members[domain.id]
-                if (sample := host.vps[uuid].sample)
-            ),
-            table=tabulate(classes, host.residents((domain,), policy, frozenset())),
-        )
-        for domain in host.topology.domains
-    )
 
 
 def _cores(vp: VpState) -> float:

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a newcomer and the residents of one LLC domain would lose together.
+"""One VP as the prediction has it, and what the residents of one cache cost each other.
 
-`predict(newcomer, residents)` is shared by initial placement, mitigation and, as a table in the
-digest, by Nova's scheduler. The model is deliberately small: a VP keeps of the cache the share in
+`what_if` puts it together with memory, links and CPU, for a whole host, and `domain_table` for
+Nova's scheduler. The model is deliberately small: a VP keeps of the cache the share in
 which it references it, against all lines that others bring in; each hit it loses costs an LLC
 miss (as learned of it, else `miss_penalty_cycles`); its slowdown is what that adds to its cycles
 per instruction.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from nova_vp.core.model.states import sensitivity_of
 from nova_vp.core.types.claim import PredictedLoss
+from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.guest import Isolation
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.sample import FactorClass, Intensity, Profile, State
@@ -62,7 +63,7 @@ class Resident(NamedTuple):
     miss_cpi: float = 0.0
     """Cycles per instruction that it waits for memory, local and unloaded."""
     mpki: float = 0.0
-    """LLC misses per 1000 instructions, so far as it is busy."""
+    """LLC misses per 1000 instructions as measured, so far as it is busy: what the thesis sums."""
     miss_cycles: float = 0.0
     """What a hit that it loses costs it, each."""
 
@@ -82,6 +83,10 @@ def resident(
     hits_pki = max(profile.l2_mpki - profile.mpki, 0.0)
     lost_pki = min(hits_pki * evicted / (1 - evicted), LOST_MISSES * profile.mpki)
     alone_pki = hits_pki + lost_pki
+    is_sensitive = profile.sensitivity.cache or (
+        evicted > 0
+        and alone_pki >= max(policy.sensitive_hits_pki, _LIVES_OFF_CACHE * profile.l2_mpki)
+    )
     mpki = max(profile.mpki - lost_pki, 0.0)
     penalty = miss_cycles / 1000
     cpi = max(profile.cpi, 0.1)
@@ -89,10 +94,6 @@ def resident(
     per_miss = stall_cpi / profile.mpki / profile.memory_ratio if profile.mpki else penalty
     miss_cpi = mpki * per_miss
     cpi = cpi - stall_cpi + miss_cpi
-    is_sensitive = profile.sensitivity.cache or (
-        evicted > 0
-        and alone_pki >= max(policy.sensitive_hits_pki, _LIVES_OFF_CACHE * profile.l2_mpki)
-    )
     hits_pki = alone_pki if is_sensitive else 0.0
     speedup = max(profile.cpi, 0.1) / cpi
     per_pki = profile.instructions_per_s * speedup / 1000
@@ -106,31 +107,22 @@ def resident(
         misses_per_s=mpki * per_pki,
         hits_per_s=hits_pki * per_pki,
         miss_cpi=miss_cpi,
-        mpki=mpki,
+        mpki=profile.mpki,
         miss_cycles=miss_cycles,
     )
 
 
 def predict(newcomer: Resident, residents: Sequence[Resident]) -> PredictedLoss:
-    """Shares of performance lost once the newcomer runs beside the residents."""
-    [loss] = tabulate([newcomer], residents)
-    return loss
-
-
-def _predict(
-    newcomer: Resident, pressure_per_s: float, losers: Sequence[Resident]
-) -> PredictedLoss:
-    """`losers`: those of the residents that have anything to lose."""
-    total = newcomer.pressure_per_s + pressure_per_s
+    """Shares of performance lost to each other in one cache, once the newcomer is there."""
+    total = newcomer.pressure_per_s + sum(one.pressure_per_s for one in residents)
     worst = worst_strict = 0.0
-    for one in losers:
+    for one in residents:
         loss = loss_ratio(one, evicted_ratio(one.references_per_s, total - one.pressure_per_s))
-        if loss > worst:
-            worst = loss
-        if one.is_strict and loss > worst_strict:
-            worst_strict = loss
+        worst = max(worst, loss)
+        if one.is_strict:
+            worst_strict = max(worst_strict, loss)
     evicted = evicted_ratio(newcomer.references_per_s, total - newcomer.pressure_per_s)
-    return PredictedLoss(loss_ratio(newcomer, evicted), worst, worst_strict)
+    return PredictedLoss(loss_ratio(newcomer, evicted), worst, worst_strict, Kind.CACHE)
 
 
 def loss_ratio(one: Resident, evicted: float, memory_ratio: float = 1.0) -> float:
@@ -186,12 +178,3 @@ def newcomers(clock_hz: float, policy: Policy) -> tuple[Resident, ...]:
     return tuple(
         resident("", typical(state, clock_hz, policy), Isolation.NONE, policy) for state in states
     )
-
-
-def tabulate(
-    classes: Iterable[Resident], residents: Sequence[Resident]
-) -> tuple[PredictedLoss, ...]:
-    """`predict` for each newcomer class, so that the scheduler only looks up."""
-    pressure_per_s = sum(one.pressure_per_s for one in residents)
-    losers = [one for one in residents if one.hit_value_cpi]  # A few, and many classes ask.
-    return tuple(_predict(newcomer, pressure_per_s, losers) for newcomer in classes)

@@ -6,13 +6,16 @@ performance that is lost. Controllers compare candidates with it; nothing here c
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from nova_vp.core.model.cpu_share import cpu_speed
 from nova_vp.core.model.host import Host
 from nova_vp.core.model.latency import Flow, MemoryLatency, Route
 from nova_vp.core.model.predict import LOST_MISSES, Resident, evicted_ratio, loss_ratio
+from nova_vp.core.types.claim import PredictedLoss
+from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.sample import Sample
 from nova_vp.core.types.topology import Limits, LlcDomain
@@ -34,6 +37,10 @@ class Location(NamedTuple):
     """Share of its memory by node."""
     speed: float = 1.0
     """CPU that it gets there, over what it uses now: below 1 under a cap, above 1 with more CPU."""
+
+
+GONE = Location(domains={}, memory={}, speed=0.0)
+"""Of who is not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +73,10 @@ class WhatIfModel:
     def __init__(self, host: Host, limits: Limits, policy: Policy) -> None:
         self._limits = limits
         self._latency = MemoryLatency(limits, policy)
+        self._distance = limits.remote_penalty_ratio - 1
         self._node_of = {d.id: d.node for d in host.topology.domains}
-        self._cpus = {d.id: len(d.cpus) for d in host.topology.domains}
-        self._cores = {uuid: host.wanted_cores(uuid) for uuid in host.guests}
+        self._cpus = {d.id: (len(d.cpus), d.cores) for d in host.topology.domains}
+        self._cores = {uuid: host.demanded_cores(uuid) for uuid in host.guests}
         self._weights = {uuid: guest.priority for uuid, guest in host.guests.items()}
         self._refusing = {uuid for uuid, guest in host.guests.items() if guest.refuses_help}
         self.residents = {uuid: host.resident(uuid, policy) for uuid in host.guests}
@@ -85,6 +93,8 @@ class WhatIfModel:
         self._memory_users: dict[int, set[str]] = {}
         self._at = dict(self.locations)
         """Where everybody is in what is asked about."""
+        self._flows: dict[Route, list[Flow]] = {}
+        """What goes through each controller and link, as it is now."""
         self._queues: dict[Route, float] = {}
         """Latency of each controller and link, over an idle one, as it is now."""
         for uuid in host.guests:
@@ -148,8 +158,13 @@ class WhatIfModel:
 
     def _now(self) -> Mapping[Route, float]:
         if not self._queues:
-            self._queues = self._solve(self._routes())
+            self._queues = self._solve(self._flows_now())
         return self._queues
+
+    def _flows_now(self) -> Mapping[Route, Sequence[Flow]]:
+        if not self._flows:
+            self._flows = self._routes()
+        return self._flows
 
     def _losses_with(
         self, locations: Mapping[str, Location], concerned: Iterable[str]
@@ -232,23 +247,24 @@ class WhatIfModel:
             evicted += share * evicted_ratio(one.references_per_s, others)
         return evicted
 
-    def _loss(self, uuid: str, queues: Mapping[Route, float]) -> float:
+    def _loss(
+        self, uuid: str, queues: Mapping[Route, float], is_distance_counted: bool = True
+    ) -> float:
         one, location = self.residents[uuid], self._at[uuid]
-        memory_ratio = self._memory_ratio(one, location, queues)
+        distance = self._distance if is_distance_counted else 0.0
+        memory_ratio = self._memory_ratio(one, location, queues, distance)
         speed = 0.0
         for domain, share in location.domains.items():
             others = self._others(one, domain, share * location.speed)
             evicted = self._calibrated_eviction(one, evicted_ratio(one.references_per_s, others))
             kept = 1 - loss_ratio(one, evicted, memory_ratio)
-            used = self._used[domain]
-            room = min(1.0, self._cpus[domain] / used) if used > 0 else 1.0
-            speed += share * kept * room
+            speed += share * kept * cpu_speed(self._used[domain], *self._cpus[domain])
         return 1 - speed * location.speed
 
     def _memory_ratio(
-        self, one: Resident, location: Location, queues: Mapping[Route, float]
+        self, one: Resident, location: Location, queues: Mapping[Route, float], distance: float
     ) -> float:
-        limits = self._limits
+        remote_ratio = self._limits.remote_penalty_ratio
         ratio = 0.0
         for node, share in location.memory.items():
             queueing = queues.get((node, node), 1.0)
@@ -258,8 +274,126 @@ class WhatIfModel:
                     ratio += share * part * queueing
                     continue
                 crossing = queues.get((here, node), 1.0)
-                ratio += share * part * (queueing + limits.remote_penalty_ratio * crossing - 1)
+                ratio += share * part * (queueing + remote_ratio * (crossing - 1) + distance)
         return ratio / self._alone[one.guest_uuid]
+
+    def predict(self, uuid: str, location: Location, without: Iterable[str] = ()) -> PredictedLoss:
+        """What a guest would lose there, and what it would make others lose; `without` are gone.
+
+        That memory of others is far away is nobody's doing: it does not count.
+        """
+        moved = {**dict.fromkeys(without, GONE), uuid: location}
+        others = self._met(location) - moved.keys()
+        for one in (uuid, *others):
+            self.loss(one)  # Whom to trust, as it is now.
+        for one, place in moved.items():
+            self._move(one, place)
+        queues = self._solve(self._routes())
+        own = self._loss(uuid, queues)
+        losses = {one: self._loss(one, queues, is_distance_counted=False) for one in others}
+        worst = max(losses, key=losses.__getitem__, default=uuid)
+        resource = self._resource(worst if losses.get(worst, 0.0) > own else uuid, queues)
+        for one in moved:
+            self._move(one, self.locations[one])
+        stricts = [loss for one, loss in losses.items() if self.residents[one].is_strict]
+        return PredictedLoss(own, losses.get(worst, 0.0), max(stricts, default=0.0), resource)
+
+    def _resource(self, uuid: str, queues: Mapping[Route, float]) -> Kind | None:
+        """What costs a guest most cycles."""
+        one, location = self.residents[uuid], self._at[uuid]
+        lost_cpi = self._calibrated_eviction(one, self._evicted(one, location)) * one.hit_value_cpi
+        stall_cpi = (one.miss_cpi + lost_cpi) / self._alone[uuid]
+        ratio = self._limits.remote_penalty_ratio
+        slow = sum(
+            share / cpu_speed(self._used[domain], *self._cpus[domain]) - share
+            for domain, share in location.domains.items()
+        )
+        costs = {Kind.CACHE: lost_cpi, Kind.CPU: slow * one.cpi}
+        costs |= dict.fromkeys((Kind.CONTROLLER, Kind.LINK, Kind.REMOTE), 0.0)
+        for node, share in location.memory.items():
+            costs[Kind.CONTROLLER] += share * (queues.get((node, node), 1.0) - 1) * stall_cpi
+            for domain, part in location.domains.items():
+                if self._node_of[domain] != node:
+                    crossing = queues.get((self._node_of[domain], node), 1.0)
+                    costs[Kind.LINK] += share * part * ratio * (crossing - 1) * stall_cpi
+                    costs[Kind.REMOTE] += share * part * (ratio - 1) * stall_cpi
+        most = max(costs, key=costs.__getitem__)
+        return most if costs[most] > 0 else None
+
+    def exposures(self, node: int) -> dict[str, "Exposure"]:
+        """Of all who meet a newcomer on this node, in its caches or at its memory controller."""
+        queues = self._now()
+        latency = queues.get((node, node), 1.0)
+        met = set(self._memory_users.get(node, ()))
+        for domain, members in self._members.items():
+            if self._node_of[domain] == node:
+                met |= members
+        found = {}
+        for uuid in met:
+            one, location = self.residents[uuid], self.locations[uuid]
+            weight = location.memory.get(node, 0.0) / self._alone[uuid]
+            ratio = self._memory_ratio(one, location, queues, 0.0)
+            speed = sum(
+                share * cpu_speed(self._used[domain], *self._cpus[domain])
+                for domain, share in location.domains.items()
+            )
+            found[uuid] = Exposure(one, ratio - weight * latency, weight, speed)
+        return found
+
+    def evicted_now(self, uuid: str) -> float:
+        one = self.residents[uuid]
+        return self._calibrated_eviction(one, self._evicted(one, self.locations[uuid]))
+
+    def evicted_beside(self, uuid: str, domain: int, newcomer_per_s: float) -> float:
+        """With so many more lines brought in, in one of its domains."""
+        one = self.residents[uuid]
+        others = self._others(one, domain, self.locations[uuid].domains[domain])
+        evicted = evicted_ratio(one.references_per_s, others + newcomer_per_s)
+        return self._calibrated_eviction(one, evicted)
+
+    def pressure_per_s(self, domain: int) -> float:
+        return self._pressure[domain]
+
+    def speed_beside(self, domain: int, newcomer_cores: float) -> float:
+        """Of all vCPUs in a domain, with so much more CPU wanted there."""
+        return cpu_speed(self._used[domain] + newcomer_cores, *self._cpus[domain])
+
+    def members(self, domain: int) -> Set[str]:
+        return self._members[domain]
+
+    def latencies(self, node: int, newcomers: Iterable[Resident]) -> list[tuple[float, float]]:
+        """Of a memory controller with each of them in turn; and were it alone there."""
+        route = (node, node)
+        flows = self._flows_now().get(route, [])
+        found = []
+        for one in newcomers:
+            demand = one.misses_per_s if self._latency.is_calibrated else one.mpki
+            flow = Flow(demand, one.miss_cpi / one.cpi)
+            alone = self._latency.open_ratio(route, demand)
+            found.append((max(self._latency.ratio(route, [*flows, flow]), alone), alone))
+        return found
+
+
+Line = tuple[float, float]
+"""(by latency, fixed): cycles per instruction on top, as a share of those when it is alone."""
+
+
+class Exposure(NamedTuple):
+    """What a guest would lose as the latency of one node's memory changes."""
+
+    one: Resident
+    other_ratio: float
+    """Latency of its memory elsewhere, in its share of all; as far as others cause it."""
+    weight: float
+    """Of this node's memory."""
+    speed: float
+    """Of its vCPUs, by the CPU wanted where it is."""
+
+    def line(self, evicted: float) -> Line:
+        one = self.one
+        stall_cpi = one.miss_cpi + evicted * one.hit_value_cpi
+        fixed_cpi = stall_cpi * self.other_ratio - one.miss_cpi
+        return (stall_cpi * self.weight / one.cpi, fixed_cpi / one.cpi)
 
 
 def location_of(host: Host, uuid: str) -> Location:

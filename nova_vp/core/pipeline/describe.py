@@ -4,24 +4,28 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from nova_vp.core.model.host import Host, domain_views
+from nova_vp.core.model.domain_table import domain_views
+from nova_vp.core.model.host import Host
 from nova_vp.core.types.action import Action
 from nova_vp.core.types.decision import Decision, VpView
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.sample import Sensitivity
 from nova_vp.core.types.state import CoreState, VpState
+from nova_vp.core.types.topology import Limits
 
-DOMAINS_EVERY_S = 5.0
+DOMAINS_EVERY_S = 15.0
 """The domains' predict tables are made anew this often, and at once when a state or placement
 changed: they cost more than the rest of a tick."""
 
 
-def tabulate(state: CoreState, host: Host, now_s: float, policy: Policy) -> CoreState:
+def tabulate(
+    state: CoreState, host: Host, limits: Limits, now_s: float, policy: Policy
+) -> CoreState:
     key = hash(tuple((u, vp.state, host.guests[u].placement) for u, vp in host.vps.items()))
     if key == state.domains_key and now_s - state.domains_at_s < DOMAINS_EVERY_S:
         return state
-    views = domain_views(host, policy)
+    views = domain_views(host, limits, policy)
     return replace(state, domains=views, domains_at_s=now_s, domains_key=key)
 
 

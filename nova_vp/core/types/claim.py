@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, cast
 
-from nova_vp.core.types.detection import Detection
+from nova_vp.core.types.detection import Detection, Kind
 from nova_vp.core.types.knob import Cpus, Knob, Value, all_cpus
 from nova_vp.core.types.reason import Reason, Rejection, Rung
 
@@ -19,6 +19,8 @@ class PredictedLoss:
     worst_resident_ratio: float
     worst_strict_ratio: float = 0.0
     """The worst among residents with `vp:isolation=strict`: only they forbid a place."""
+    resource: Kind | None = None
+    """Where most of the worst of these losses comes from; None: nothing is lost."""
 
     @property
     def worst_ratio(self) -> float:

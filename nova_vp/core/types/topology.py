@@ -12,6 +12,13 @@ class LlcDomain:
     id: int
     node: int
     cpus: frozenset[int]
+    siblings: int = 1
+    """CPUs that one physical core shows itself as."""
+
+    @property
+    def cores(self) -> int:
+        """Physical ones."""
+        return -(-len(self.cpus) // self.siblings)
 
 
 @dataclass(frozen=True, slots=True)

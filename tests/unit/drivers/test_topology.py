@@ -83,3 +83,17 @@ def test_a_last_level_below_three_is_read_from_sysfs(tmp_path):
     topology = parse_topology(capabilities(TWO_CELLS), sysfs_cpu=tmp_path)
     assert [format_cpus(d.cpus) for d in topology.domains] == ["0-1", "2-3", "4-5", "6-7"]
     assert [d.node for d in topology.domains] == [0, 0, 1, 1]
+
+
+def test_cpus_that_libvirt_calls_siblings_are_one_core():
+    cells = "".join(
+        f"<cpu id='{cpu}' siblings='{cpu % 4},{cpu % 4 + 4}'/>" if cpu != 8 else "<cpu id='8'/>"
+        for cpu in range(9)
+    )
+    text = (
+        "<capabilities><host><topology><cells><cell id='0'><cpus>"
+        f"{cells}</cpus></cell></cells></topology>"
+        "<cache><bank id='0' level='3' cpus='0-8'/></cache></host></capabilities>"
+    )
+    [domain] = parse_topology(text).domains
+    assert (domain.siblings, domain.cores) == (2, 5)

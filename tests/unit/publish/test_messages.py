@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from nova_vp import wire
 from nova_vp.core.types.action import Change
-from nova_vp.core.types.claim import Alternative
+from nova_vp.core.types.claim import Alternative, PredictedLoss
 from nova_vp.core.types.cpu_time import CpuUse
 from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.guest import Isolation, MemoryMove, Unmanaged
@@ -70,9 +70,24 @@ def test_digest() -> None:
         "newcomer": [0] * 10,
         "resident": [0] * 9 + [20],
         "strict": [0] * 9 + [10],
+        "resources": 0,
     }
     known = wire.unpack_known(message["known"])
     assert known == wire.marks_of(uuid_of(n) for n in (1, 2, 9))
+
+
+def test_a_digest_names_the_resource_that_costs_each_newcomer_class_most() -> None:
+    kinds = (None, *Kind, None, Kind.CPU, Kind.CACHE, Kind.LINK)
+    table = tuple(PredictedLoss(0.5, 0.0, resource=kind) for kind in kinds)
+    decision = a_decision()
+    view = replace(decision.domains[0], table=table)
+    [domain] = sent_digest(replace(decision, domains=(view,)))["domains"]
+    told = [wire.resource_in(domain["resources"], number) for number in range(len(kinds))]
+    assert told == list(kinds)
+
+
+def test_a_resource_of_a_later_release_has_no_name() -> None:
+    assert wire.resource_in(0o7, 0) is None
 
 
 def test_a_digest_says_what_each_server_is_when_nobody_disturbs_it() -> None:

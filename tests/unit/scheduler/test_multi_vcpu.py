@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 
-from nova_vp.core.model.predict import FALLBACK_CLOCK_HZ, Resident, newcomers, predict, tabulate
+from nova_vp.core.model.predict import FALLBACK_CLOCK_HZ, Resident, newcomers, predict
 from tests.messages import a_digest
 from tests.policies import a_policy
 from vp_scheduler.placement.host_digest import HostDigest, Loss, read_digest
@@ -25,9 +25,9 @@ def wide(one: Resident, vcpus: int) -> Resident:
 
 def a_digest_of(resident: Resident, cpus: int = 8, domains: int = 1) -> HostDigest:
     """A host with one strict resident; where there are several domains, it floats over all."""
-    table = tabulate(CLASSES, [resident._replace(is_strict=True)])
+    table = [predict(one, [resident._replace(is_strict=True)]) for one in CLASSES]
     domain = {
-        "free_mcores": 0,
+        "free_mcores": 1000 * cpus,
         "cpus": cpus,
         "vcpus": 0,
         "newcomer": [round(1000 * hurt.newcomer_ratio) for hurt in table],

@@ -22,7 +22,7 @@ def domains(draw: st.DrawFn) -> list[dict[str, Any]]:
     return [
         {
             "id": number,
-            "free_mcores": 0,
+            "free_mcores": 8000,
             "cpus": draw(st.sampled_from([2, 4, 8])),
             "vcpus": draw(st.integers(0, 12)),
             "newcomer": draw(permilles),

@@ -8,6 +8,7 @@ memory over several nodes by percentage instead. Nothing here moves a guest that
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import cast
 
 from nova_vp.core.controllers.base import Answer, Controller, View
 from nova_vp.core.controllers.initial_placement.declaration import (
@@ -20,12 +21,12 @@ from nova_vp.core.controllers.initial_placement.declaration import (
 )
 from nova_vp.core.model.candidate import may_move_memory
 from nova_vp.core.model.host import DomainSet, Host, cpus_of
-from nova_vp.core.model.predict import predict
+from nova_vp.core.model.what_if import Location, spread_over
 from nova_vp.core.types.action import Outcome, Result
 from nova_vp.core.types.claim import Alternative, ClaimGroup, PredictedLoss, Release, Setting
 from nova_vp.core.types.guest import LET_GO_OF, Guest
 from nova_vp.core.types.knob import Knob, Shares
-from nova_vp.core.types.policy import Mode, Policy
+from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.reason import Rejection
 from nova_vp.core.types.state import CoreState
 
@@ -97,7 +98,7 @@ def initial_placement(
     least is lost; losses up to `strict_max_hurt_ratio` count as none. In `advise` it is proposed
     like anything else, since VPs that float share every cache and cannot be told apart.
     """
-    host, policy, mode = view.host, view.policy, view.picture.mode
+    host, mode = view.host, view.picture.mode
     if settings.home_on_arrival is Homing.NEVER:
         return
     if settings.home_on_arrival is Homing.ENFORCE and mode is Mode.OBSERVE:
@@ -112,7 +113,7 @@ def initial_placement(
     is_always = settings.home_on_arrival is Homing.ALWAYS
     arrivals = _Arrivals(placed, is_always, frozenset(guest.uuid for guest in unplaced))
     for guest in unplaced:
-        group = _place(host, guest, arrivals, policy)
+        group = _place(view, guest, arrivals)
         if group is not None:
             for domain_id in group.domain_ids:
                 taken = arrivals.taken_vcpus.get(domain_id, 0)
@@ -125,7 +126,8 @@ def _is_placed(host: Host, placed: Placed, uuid: str) -> bool:
     return uuid in placed.generations or len(host.domains_of[uuid]) == 1
 
 
-def _place(host: Host, guest: Guest, arrivals: _Arrivals, policy: Policy) -> ClaimGroup | None:
+def _place(view: View, guest: Guest, arrivals: _Arrivals) -> ClaimGroup | None:
+    host, policy = view.host, view.policy
     all_sets = host.domain_sets(guest)
     if len(all_sets) < 2:
         return None
@@ -141,8 +143,7 @@ def _place(host: Host, guest: Guest, arrivals: _Arrivals, policy: Policy) -> Cla
         min(all_sets, key=load)
     ]
     predicted_losses = {
-        domain_set: _loss_in(host, guest.uuid, domain_set, arrivals.unsettled, policy)
-        for domain_set in all_sets
+        domain_set: _loss_in(view, guest, domain_set, arrivals.unsettled) for domain_set in all_sets
     }
     siblings = _domain_sets_of_its_vp(host, guest, arrivals)
 
@@ -215,8 +216,10 @@ def split_over(host: Host, guest: Guest, home: int) -> Shares:
 
 
 def _loss_in(
-    host: Host, uuid: str, domain_set: DomainSet, without: frozenset[str], policy: Policy
+    view: View, guest: Guest, domain_set: DomainSet, unsettled: frozenset[str]
 ) -> PredictedLoss:
-    return predict(
-        host.resident(uuid, policy), host.residents(domain_set, policy, without | {uuid})
-    )
+    """With its memory where the kernel or its flavor will put it."""
+    split = _memory(view.host, guest, domain_set)
+    memory = dict(cast(Shares, split[0].value)) if split else {domain_set[0].node: 1.0}
+    location = Location(spread_over(domain_set), memory)
+    return view.what_if.predict(guest.uuid, location, without=unsettled - {guest.uuid})

@@ -3,9 +3,16 @@
 
 from dataclasses import replace
 
+import pytest
+
+from nova_vp.core.model.host import build_host
+from nova_vp.core.model.what_if import Location, WhatIfModel
+from nova_vp.core.types.cpu_time import CpuTimes
+from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.guest import Isolation
 from nova_vp.core.types.sample import Incomplete
-from tests.unit.core.build import CHASE, COMPUTE, STREAM, Host, uuid_of
+from nova_vp.core.types.topology import Limits, LlcDomain, Topology
+from tests.unit.core.build import CHASE, COMPUTE, STREAM, Host, Rates, nodes_of, uuid_of
 from tests.unit.core.wishful import NOBODY, OTHER, PLACED, World, place
 
 
@@ -36,10 +43,10 @@ def test_a_streaming_domain_forbids_itself_to_unknown_newcomers():
 
 def test_who_has_never_done_anything_is_no_danger_and_who_was_never_seen_may_be():
     host = Host(policy=NOBODY)
-    host.add("asleep", replace(CHASE, mips=0.1), cpus={0})
+    host.add("asleep", replace(CHASE, mips=0.1, cores=0.0), cpus={0})
     host.add("unread", CHASE, cpus={1})
     del host.counts[uuid_of("unread")], host.rates[uuid_of("unread")]
-    decision = host.ticks(7)[-1]
+    decision = host.ticks(17)[-1]
     assert host.view("asleep", decision).incomplete is Incomplete.IDLE
     asleep, unread = decision.domains
     living_off_cache = 4
@@ -61,3 +68,106 @@ def test_domains_are_told_as_the_actions_leave_them():
     taken, free = world.host.tick().domains
     assert (taken.allocated_vcpus, free.allocated_vcpus) == (2, 0)
     assert free.table[9].worst_ratio == 0
+
+
+STATE_8 = Rates(mips=300, l2_mpki=35.0, mpki=30.0, cpi=7.0, cores=1.0)
+BUSY = Rates(mips=2000, l2_mpki=0.01, cpi=1.0, cores=1.0)
+NEWCOMER_8 = 8
+
+
+def host_of_state_8(count: int, isolation: Isolation = Isolation.STRICT, **about) -> Host:
+    """Two LLCs on node 0 with their memory there, and an idle node 1."""
+    host = Host(nodes_of(0, 0, 1, cpus=8), NOBODY, **about)
+    for number in range(count):
+        first = 8 * (number % 2)
+        host.add(
+            f"eight{number}",
+            STATE_8,
+            cpus=set(range(first, first + 8)),
+            node=0,
+            isolation=isolation,
+        )
+    return host
+
+
+def test_state_8_servers_on_one_node_are_predicted_to_degrade_each_other_uncalibrated():
+    """Their caches are of no use to them: it is the memory controller that they share."""
+    here, there, idle = host_of_state_8(3).ticks(12)[-1].domains
+    for domain in (here, there):
+        lost = domain.table[NEWCOMER_8]
+        assert min(lost.newcomer_ratio, lost.worst_strict_ratio) > 0.05
+        assert lost.resource is Kind.CONTROLLER
+    assert idle.table[NEWCOMER_8].worst_ratio < 0.01
+
+
+def test_a_calibrated_controller_is_judged_by_what_it_serves():
+    able = host_of_state_8(3, limits=Limits(node_misses_per_s=1e9)).ticks(12)[-1].domains[0]
+    weak = host_of_state_8(3, limits=Limits(node_misses_per_s=3e7)).ticks(12)[-1].domains[0]
+    assert able.table[NEWCOMER_8].worst_ratio < 0.01
+    assert weak.table[NEWCOMER_8].worst_ratio > 0.05
+
+
+@pytest.mark.parametrize(("servers", "waits"), [(3, False), (4, True)])
+def test_an_overcommitted_domain_predicts_cpu_waiting(servers, waits):
+    host = Host(nodes_of(0, 1, cpus=4), NOBODY)
+    for number in range(servers):
+        host.add(f"busy{number}", BUSY, cpus={0, 1, 2, 3}, isolation=Isolation.STRICT)
+    full, free = host.ticks(17)[-1].domains
+    lost = full.table[0]
+    assert (lost.newcomer_ratio > 0.15) is (lost.worst_strict_ratio > 0.15) is waits
+    assert (lost.resource is Kind.CPU) is waits
+    assert free.table[0].worst_ratio == 0
+
+
+def test_cpu_that_servers_wait_for_is_wanted_besides_what_they_use():
+    told = []
+    for run_delay_s in (0.0, 1.0):
+        host = Host(nodes_of(0, 1, cpus=4), NOBODY)
+        host.add("half", replace(BUSY, cores=2.0), cpus={0, 1, 2, 3}, vcpus=4)
+        for second in range(17):
+            ran, waited = round(2e9 * second), round(3e9 * run_delay_s * second)
+            host.change("half", cpu_times=CpuTimes(ran, waited, 0, "1"))
+            told.append(host.tick().domains[0].table[0].newcomer_ratio)
+    assert told[16] == 0
+    assert told[-1] > 0.05
+
+
+def test_siblings_of_a_core_count_as_sharing_it():
+    """Two busy servers on four CPUs have a core each; with a third, two of them share one."""
+    cpus = frozenset(range(4))
+    lost = []
+    for siblings in (1, 2):
+        host = Host(Topology((LlcDomain(0, 0, cpus, siblings),)), NOBODY)
+        for number in range(2):
+            host.add(f"busy{number}", BUSY, cpus=set(cpus))
+        lost.append(host.ticks(17)[-1].domains[0].table[0])
+    assert lost[0].worst_ratio == 0
+    assert min(lost[1].newcomer_ratio, lost[1].worst_resident_ratio) > 0.1
+
+
+def test_a_newcomer_uses_as_much_cpu_as_most_of_its_class_here():
+    host = Host(nodes_of(0, cpus=4), NOBODY)
+    for number in range(10):
+        host.add(f"light{number}", replace(BUSY, mips=700, cores=0.35), cpus={0, 1, 2, 3})
+    [domain] = host.ticks(17)[-1].domains
+    assert domain.table[0].worst_ratio == 0
+    assert domain.table[8].worst_ratio > 0.05
+
+
+def test_remote_memory_is_predicted_to_cost_its_owner_and_nobody_else():
+    host = host_of_state_8(1)
+    host.ticks(6)
+    seen = build_host(host.picture(), host.state.vps, host.state.undisturbed)
+    model = WhatIfModel(seen, host.limits, host.policy)
+    uuid = uuid_of("eight0")
+    near, far = (model.predict(uuid, Location({2: 1.0}, {node: 1.0})) for node in (1, 0))
+    assert near.newcomer_ratio < 0.01
+    assert far.newcomer_ratio > 0.1
+    assert far.resource is Kind.REMOTE
+    assert far.worst_resident_ratio == 0
+
+
+def test_memory_that_is_far_already_keeps_no_newcomer_away():
+    host = Host(nodes_of(0, 1, cpus=8), NOBODY)
+    host.add("far", STATE_8, cpus=set(range(8)), node=1, isolation=Isolation.STRICT)
+    assert host.ticks(17)[-1].domains[0].table[0].worst_strict_ratio < 0.05

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a newcomer of each class, and whom it meets, would lose in each LLC domain of the host.
+
+The what-if model's answer for all classes and domains at once, so that the scheduler only looks up:
+a newcomer with one vCPU and its memory where it runs.
+"""
+
+from collections.abc import Iterable, Mapping
+from operator import itemgetter
+from statistics import median
+from typing import NamedTuple
+
+from nova_vp.core.model.host import Host
+from nova_vp.core.model.predict import Resident, evicted_ratio, newcomer_class, newcomers
+from nova_vp.core.model.what_if import Exposure, Line, WhatIfModel
+from nova_vp.core.types.claim import PredictedLoss
+from nova_vp.core.types.decision import DomainView
+from nova_vp.core.types.detection import Kind
+from nova_vp.core.types.policy import Policy
+from nova_vp.core.types.topology import Limits, LlcDomain
+
+_CACHE, _CONTROLLER, _CPU = Kind.CACHE, Kind.CONTROLLER, Kind.CPU
+_BUSY_CORES = 1.0
+"""Of a newcomer's vCPU, where nobody of its class was measured."""
+
+
+class _Newcomer(NamedTuple):
+    one: Resident
+    cores: float
+    latency: float
+    """Of the node's memory, once it is there."""
+    memory_ratio: float
+    """The same, over memory that serves it alone."""
+
+
+class _Lines(NamedTuple):
+    """Of guests with the same speed: those of which one may lose most, at some latency."""
+
+    speed: float
+    any: tuple[Line, ...]
+    strict: tuple[Line, ...]
+
+
+class _Mates(NamedTuple):
+    """Who lives in one domain."""
+
+    with_hits: tuple[tuple[str, Exposure], ...]
+    """They have something in the cache to lose."""
+    others: _Lines
+
+
+def domain_views(host: Host, limits: Limits, policy: Policy) -> tuple[DomainView, ...]:
+    what_if = WhatIfModel(host, limits, policy)
+    classes = newcomers(host.clock_hz, policy)
+    cores = _cores_by_class(host, len(classes))
+    views: dict[int, DomainView] = {}
+    for node in host.topology.nodes:
+        latencies = what_if.latencies(node, classes)
+        arriving = [
+            _Newcomer(one, used, latency, latency / alone)
+            for one, used, (latency, alone) in zip(classes, cores, latencies, strict=True)
+        ]
+        exposures = what_if.exposures(node)
+        groups = _grouped(what_if, exposures)
+        elsewhere = [_worst_of(groups, one.latency) for one in arriving]
+        for domain in host.topology.domains:
+            if domain.node == node:
+                mates = _mates(what_if, domain, exposures)
+                table = _table(what_if, domain, arriving, mates, elsewhere)
+                views[domain.id] = _view(host, domain, table)
+    return tuple(views[domain.id] for domain in host.topology.domains)
+
+
+def _cores_by_class(host: Host, classes: int) -> list[float]:
+    """CPU that a vCPU of each class uses: the median of those of its class here, and for who is
+    unknown, of all."""
+    used: dict[int, list[float]] = {}
+    for uuid, profile in host.undisturbed.items():
+        guest = host.guests.get(uuid)
+        if guest is not None:
+            share = min(host.demanded_cores(uuid) / guest.vcpus, 1.0)
+            number = newcomer_class(profile.state, profile.sensitivity.cache)
+            used.setdefault(number, []).append(share)
+            used.setdefault(classes - 1, []).append(share)
+    return [median(used[n]) if n in used else _BUSY_CORES for n in range(classes)]
+
+
+def _grouped(what_if: WhatIfModel, exposures: Mapping[str, Exposure]) -> list[_Lines]:
+    """All who use the node's memory, wherever they run, as their caches are now."""
+    groups: dict[float, list[tuple[Line, bool]]] = {}
+    for uuid, exposure in exposures.items():
+        one = exposure.one
+        line = exposure.line(what_if.evicted_now(uuid) if one.hit_value_cpi else 0.0)
+        groups.setdefault(exposure.speed, []).append((line, one.is_strict))
+    return [_lines(speed, found) for speed, found in groups.items()]
+
+
+def _lines(speed: float, found: Iterable[tuple[Line, bool]]) -> _Lines:
+    lines = list(found)
+    return _Lines(
+        speed,
+        _worst_lines(line for line, _ in lines),
+        _worst_lines(line for line, is_strict in lines if is_strict),
+    )
+
+
+def _worst_lines(lines: Iterable[Line]) -> tuple[Line, ...]:
+    """Without those below another one at every latency."""
+    kept: list[Line] = []
+    for line in sorted(set(lines), reverse=True):
+        if not kept or line[1] > kept[-1][1]:
+            kept.append(line)
+    return tuple(kept)
+
+
+def _most(lines: Iterable[Line], latency: float) -> float:
+    most = 0.0
+    for by_latency, fixed in lines:
+        extra = by_latency * latency + fixed
+        if extra > most:
+            most = extra
+    return most
+
+
+def _worst_of(groups: Iterable[_Lines], latency: float) -> tuple[float, float]:
+    """What the worst of them, and the worst strict one, loses."""
+    worst = worst_strict = 0.0
+    for group in groups:
+        worst = max(worst, 1 - group.speed / (1 + _most(group.any, latency)))
+        if group.strict:
+            loss = 1 - group.speed / (1 + _most(group.strict, latency))
+            worst_strict = max(worst_strict, loss)
+    return worst, worst_strict
+
+
+def _mates(what_if: WhatIfModel, domain: LlcDomain, exposures: Mapping[str, Exposure]) -> _Mates:
+    members = [(uuid, exposures[uuid]) for uuid in what_if.members(domain.id)]
+    return _Mates(
+        tuple((uuid, mate) for uuid, mate in members if mate.one.hit_value_cpi),
+        _lines(1.0, ((mate.line(0.0), mate.one.is_strict) for _, mate in members)),
+    )
+
+
+def _table(
+    what_if: WhatIfModel,
+    domain: LlcDomain,
+    arriving: Iterable[_Newcomer],
+    mates: _Mates,
+    elsewhere: Iterable[tuple[float, float]],
+) -> tuple[PredictedLoss, ...]:
+    pressure_per_s = what_if.pressure_per_s(domain.id)
+    losses: list[PredictedLoss] = []
+    for new, (worst, worst_strict) in zip(arriving, elsewhere, strict=True):
+        one, latency = new.one, new.latency
+        speed = what_if.speed_beside(domain.id, new.cores)
+        cache = evicted_ratio(one.references_per_s, pressure_per_s) * one.hit_value_cpi
+        waiting = (one.miss_cpi + cache) * (new.memory_ratio - 1)
+        own = 1 - speed / (1 + (cache + waiting) / one.cpi)
+        cache, memory = cache / one.cpi, waiting / one.cpi
+        if mates.others.any:
+            extra = _most(mates.others.any, latency)
+            memory = max(memory, extra)
+            worst = max(worst, 1 - speed / (1 + extra))
+        if mates.others.strict:
+            extra = _most(mates.others.strict, latency)
+            worst_strict = max(worst_strict, 1 - speed / (1 + extra))
+        for uuid, mate in mates.with_hits:
+            evicted = what_if.evicted_beside(uuid, domain.id, one.pressure_per_s)
+            by_latency, fixed = mate.line(evicted)
+            loss = 1 - speed / (1 + max(by_latency * latency + fixed, 0.0))
+            cache = max(cache, evicted * mate.one.hit_value_cpi / mate.one.cpi)
+            worst = max(worst, loss)
+            if mate.one.is_strict:
+                worst_strict = max(worst_strict, loss)
+        most, resource = max(
+            (cache, _CACHE), (memory, _CONTROLLER), (1 / speed - 1, _CPU), key=itemgetter(0)
+        )
+        losses.append(PredictedLoss(own, worst, worst_strict, resource if most > 0 else None))
+    return tuple(losses)
+
+
+def _view(host: Host, domain: LlcDomain, table: tuple[PredictedLoss, ...]) -> DomainView:
+    return DomainView(
+        domain=domain,
+        free_cores=max(host.free_cores((domain,)), 0.0),
+        allocated_vcpus=host.allocated_vcpus((domain,)),
+        pressure_per_s=sum(
+            sample.misses_per_s
+            for uuid in host.members[domain.id]
+            if (sample := host.vps[uuid].sample)
+        ),
+        table=table,
+    )
