@@ -83,6 +83,8 @@ def detect_cpu(
         return found
     use = vp.recent_cpu_use
     least = policy.cpu_waiting_ratio * (1 - policy.hysteresis_ratio if known else 1)
+    if known is None and not vp.waiting_samples and _is_below(use, least):
+        return found
     if why_unjudged(use, policy) or use is None or not _has_profile(vp, before):
         return _unknown(found, vp, known, now_s, policy)
     if use.waiting_ratio <= least:
@@ -100,6 +102,11 @@ def detect_cpu(
         degraded = waits._replace(detection=detection, suspected_at_s=now_s)
         return Found(degraded, before, Verdict.DEGRADED)
     return _unknown(found._replace(vp=waits), vp, known, now_s, policy)
+
+
+def _is_below(use: CpuUse | None, least: float) -> bool:
+    """Most VPs in most ticks: all its delay, whatever caused it, is too little."""
+    return use is None or use.run_delay_cores <= least * use.ran_cores
 
 
 def _has_profile(vp: VpState, before: Profile | None) -> bool:
