@@ -5,11 +5,13 @@ Guests change places between LLC domains as long as that evens out the domains' 
 the highest end up beside the lowest. vCPUs move and memory follows. Sensitivity plays no part.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain, combinations, permutations, product
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, combinations, permutations
 from math import sqrt
 from random import Random
 from statistics import fmean
+from typing import NamedTuple
 
 from nova_vp.core.types.knob import Knob
 from nova_vp.core.types.topology import LlcDomain, Topology
@@ -45,7 +47,7 @@ class DistributedIntensity:
     def _distribute(self, seen: tuple[Rates, ...]) -> None:
         home = {d.id: d for d in self._topology.domains}
         now = {s.guest.uuid: _domain_of(self._topology, s.guest.placement).id for s in seen}
-        for uuid, domain in _spread(self._topology, seen, now).items():
+        for uuid, domain in spread(self._topology, seen, now).items():
             cpus = home[domain].cpus
             if domain == now[uuid] or turn(self._drivers, uuid, Knob.PLACEMENT, (cpus,)):
                 self._bring_memory(uuid, home[domain].node)
@@ -61,56 +63,98 @@ def _domain_of(topology: Topology, cpus: frozenset[int]) -> LlcDomain:
     return max(topology.domains, key=lambda d: (len(d.cpus & cpus), -d.id))
 
 
-def _spread(topology: Topology, seen: Iterable[Rates], now: Plan) -> Plan:
+class _Some(NamedTuple):
+    """None, one or two guests of a domain, who would leave it together."""
+
+    heat: float
+    guests: tuple[str, ...]
+
+
+class _Exchange(NamedTuple):
+    gain: float
+    one: int
+    other: int
+    leaving: tuple[str, ...]
+    coming: tuple[str, ...]
+
+
+def spread(topology: Topology, seen: Iterable[Rates], now: Plan) -> Plan:
     """Exchanges between two domains, the best first, while one is worth its moves.
 
     What is exchanged needs as many CPUs on both sides, so that the vCPUs still fit.
     """
-    heat = {s.guest.uuid: s.mpki for s in seen}
-    vcpus = {s.guest.uuid: s.guest.vcpus for s in seen}
+    guests = {s.guest.uuid: s for s in seen}
     room = {d.id: len(d.cpus) for d in topology.domains}
-    least = LEAST_GAIN * sum(heat.values()) / len(room)
+    least = LEAST_GAIN * sum(s.mpki for s in guests.values()) / len(room)
     plan = dict(now)
-    for _ in plan:
-        best = max(
-            (
-                (_unevenness(plan, heat, room) - _unevenness(other, heat, room), number, other)
-                for number, other in enumerate(_exchanges(plan, vcpus, room))
-            ),
-            default=(0.0, 0, plan),
-        )
-        if best[0] < least:
+    for _ in now:
+        best = max(exchanges(plan, guests, room), default=None)
+        if best is None or best.gain < least:
             break
-        plan = best[2]
+        plan |= dict.fromkeys(best.leaving, best.other) | dict.fromkeys(best.coming, best.one)
     return plan
 
 
-def _exchanges(
-    plan: Plan, vcpus: Mapping[str, int], room: Mapping[int, int]
-) -> Iterator[dict[str, int]]:
-    """One or two guests of the domain for none, one or two of another, where they fit."""
-    inside = {d: [u for u in plan if plan[u] == d] for d in room}
+def exchanges(
+    plan: Plan, guests: Mapping[str, Rates], room: Mapping[int, int]
+) -> Iterator[_Exchange]:
+    """One or two guests of the domain for none, one or two of another, where they fit. Of those
+    that could come for the same ones, whoever evens out the two domains most."""
+    inside = {d: [guests[u] for u in plan if plan[u] == d] for d in room}
+    heat = {d: sum(g.mpki for g in there) for d, there in inside.items()}
     # Nothing is free where vCPUs outnumber CPUs; what leaves still makes room for as much.
-    free = {d: max(0, room[d] - sum(vcpus[u] for u in inside[d])) for d in room}
+    free = {d: max(0, room[d] - sum(g.guest.vcpus for g in inside[d])) for d in room}
+    some = {d: _some(there) for d, there in inside.items()}
     for one, other in permutations(room, 2):
-        for leaving, coming in product(_some(inside[one]), _some(inside[other])):
-            more = sum(vcpus[u] for u in leaving) - sum(vcpus[u] for u in coming)
-            if leaving and len(leaving) >= len(coming) and -free[one] <= more <= free[other]:
-                moved = dict.fromkeys(leaving, other) | dict.fromkeys(coming, one)
-                yield {**plan, **moved}
+        gain = _gains(heat, one, other)
+        for (count, vcpus), leaving in some[one].items():
+            for (fewer, taken), coming in some[other].items():
+                if count and fewer <= count and -free[one] <= vcpus - taken <= free[other]:
+                    for some_leave in leaving:
+                        yield _best(some_leave, coming, one, other, gain, heat)
 
 
-def _some(guests: list[str]) -> list[tuple[str, ...]]:
-    return [chosen for n in range(3) for chosen in combinations(guests, n)]
+def _some(there: Iterable[Rates]) -> dict[tuple[int, int], list[_Some]]:
+    """By how many they are and how many vCPUs they have; the coolest first."""
+    found: dict[tuple[int, int], list[_Some]] = {}
+    for number in range(3):
+        for chosen in combinations(there, number):
+            vcpus = sum(g.guest.vcpus for g in chosen)
+            some = _Some(sum(g.mpki for g in chosen), tuple(g.guest.uuid for g in chosen))
+            found.setdefault((number, vcpus), []).append(some)
+    return {key: sorted(value) for key, value in found.items()}
 
 
-def _unevenness(plan: Plan, heat: Mapping[str, float], domains: Iterable[int]) -> float:
-    """Root of the summed squares of how far each domain's heat is from their mean."""
-    gathered = dict.fromkeys(domains, 0.0)
-    for uuid, domain in plan.items():
-        gathered[domain] += heat[uuid]
-    mean = fmean(gathered.values())
-    return sqrt(sum((h - mean) ** 2 for h in gathered.values()))
+def _best(
+    leaving: _Some,
+    coming: Sequence[_Some],
+    one: int,
+    other: int,
+    gain: Callable[[float], float],
+    heat: Mapping[int, float],
+) -> _Exchange:
+    """The two domains are even once half of what they differ by has gone."""
+    wanted = leaving.heat - (heat[one] - heat[other]) / 2
+    at = bisect_left(coming, (wanted,))
+    near = coming[max(at - 1, 0) : at + 1]
+    return max(
+        _Exchange(gain(leaving.heat - some.heat), one, other, leaving.guests, some.guests)
+        for some in near
+    )
+
+
+def _gains(heat: Mapping[int, float], one: int, other: int) -> Callable[[float], float]:
+    """By how much less uneven the domains are once so much heat has gone from one to the other:
+    the root of the summed squares of how far each domain's heat is from their mean."""
+    mean = fmean(heat.values())
+    rest = sum((h - mean) ** 2 for d, h in heat.items() if d not in (one, other))
+    now = sqrt(rest + (heat[one] - mean) ** 2 + (heat[other] - mean) ** 2)
+
+    def gain(gone: float) -> float:
+        squares = (heat[one] - gone - mean) ** 2 + (heat[other] + gone - mean) ** 2
+        return now - sqrt(rest + squares)
+
+    return gain
 
 
 def create(drivers: SimDrivers, random: Random) -> DistributedIntensity:
