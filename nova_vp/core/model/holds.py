@@ -31,6 +31,12 @@ def failed_lately(
     return bool(failed) and failed.get((victim_uuid, signature(settings)), now_s) > now_s
 
 
+def failed_for_anybody(settings: Iterable[Setting], state: CoreState, now_s: float) -> bool:
+    """The same, whoever it was done for: what is done for the sake of all helped one as little."""
+    failed = unexpired(state.failed_actions, now_s)
+    return bool(failed) and signature(settings) in {number for _, number in failed}
+
+
 def _target(setting: Setting | Change) -> Value:
     return setting.value if isinstance(setting, Setting) else setting.to
 

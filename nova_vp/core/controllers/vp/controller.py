@@ -10,6 +10,7 @@ now is for `arbitrate` and `rate_limit`.
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from nova_vp.core.controllers.base import Answer, Controller, View
 from nova_vp.core.controllers.vp.context import DecisionContext, group_of
@@ -30,6 +31,7 @@ from nova_vp.core.controllers.vp.relieve_cpu import (
     move_to_idle_cpu,
 )
 from nova_vp.core.controllers.vp.restrain import cap, partition
+from nova_vp.core.controllers.vp.separate import LOOK_S, is_ready, isolate_memory
 from nova_vp.core.controllers.vp.standing_limits import (
     is_victim_degraded,
     is_victim_here,
@@ -76,6 +78,9 @@ AT_ONCE = 2
 PARTNERS = 8
 """Guests elsewhere, the quietest first, with whom a change of places is weighed."""
 
+_BEYOND_CACHE = frozenset({Kind.CONTROLLER, Kind.LINK, Kind.REMOTE})
+"""Detected by cycles per instruction."""
+
 Step = Callable[[DecisionContext, Detection, Sequence[str], list[Alternative]], ClaimGroup | None]
 """Of a ladder: what it would do with these suspects, or None with the reasons noted."""
 
@@ -89,8 +94,14 @@ class Vp(Controller):
     reasons = REASONS
 
     def run(self, view: View, state: CapHistory, settings: VpSettings) -> Answer:
-        groups = (*mitigate(view, state, settings), *standing_limits(view, state, settings))
-        return Answer(_without_ended(view, state), groups, tuple(_settled_places(view)))
+        state = _without_ended(view, state)
+        isolating: tuple[ClaimGroup, ...] = ()
+        if view.now_s >= state.next_look_s and is_ready(view):
+            isolating = tuple(isolate_memory(view))
+            state = state if isolating else replace(state, next_look_s=view.now_s + LOOK_S)
+        mitigating = mitigate(view, state, settings, bool(isolating))
+        groups = (*isolating, *mitigating, *standing_limits(view, state, settings))
+        return Answer(state, groups, tuple(_settled_places(view)))
 
     def note(
         self, state: CapHistory, outcome: Outcome, core: CoreState, settings: VpSettings
@@ -107,7 +118,7 @@ class Vp(Controller):
             else:
                 cores = core.vps[change.guest_uuid].busiest_cores
                 busiest.setdefault(change.guest_uuid, cores)
-        return CapHistory(busiest, raised)
+        return replace(state, busiest_cores=busiest, raised_at_s=raised)
 
     def grants(self, view: View, key: ClaimKey, claim: Claim, settings: VpSettings) -> bool:
         """As long as the one that it was made for is not degraded."""
@@ -121,9 +132,11 @@ def _without_ended(view: View, state: CapHistory) -> CapHistory:
     capped = {uuid for (uuid, knob), _ in view.standing(NAME) if knob is Knob.CPU_CAP}
     if state.busiest_cores.keys() <= capped and state.raised_at_s.keys() <= view.host.guests.keys():
         return state
-    return CapHistory(
-        {u: cores for u, cores in state.busiest_cores.items() if u in capped},
-        {u: at_s for u, at_s in state.raised_at_s.items() if u in view.host.guests},
+    here = view.host.guests
+    return replace(
+        state,
+        busiest_cores={u: cores for u, cores in state.busiest_cores.items() if u in capped},
+        raised_at_s={u: at_s for u, at_s in state.raised_at_s.items() if u in here},
     )
 
 
@@ -135,15 +148,18 @@ def _settled_places(view: View) -> Iterator[Release]:
             yield Release(*key)
 
 
-def mitigate(view: View, history: CapHistory, settings: VpSettings) -> Iterator[ClaimGroup]:
+def mitigate(
+    view: View, history: CapHistory, settings: VpSettings, is_isolating: bool = False
+) -> Iterator[ClaimGroup]:
     """One group for each detection whose last mitigation is not still being judged, nor a cap of
-    one of its suspects for somebody else's sake: that changes what this victim feels, too. One
-    whose memory is on its way is left out, except in the cache: its vCPUs would be sent after
-    memory that is coming to them. So is one that refuses help. Of VPs
-    that wait for each other one is helped at a time: the others may wait no more then."""
+    one of its suspects for somebody else's sake: that changes what this victim feels, too. While
+    memory is on its way or will be, nothing is done beyond the cache: copying slows many, and
+    vCPUs would be sent after memory that is coming to them. One that refuses help is left out. Of
+    VPs that wait for each other one is helped at a time: the others may wait no more then."""
     host, state, now_s, policy = view.host, view.core, view.now_s, view.policy
     if not any(vp.detection for vp in host.vps.values()):
         return
+    is_copying = is_isolating or bool(host.memory_moves)
     waiting = {p.action.victim_uuid for p in state.pending}
     on_trial = {
         change.guest_uuid
@@ -167,7 +183,7 @@ def mitigate(view: View, history: CapHistory, settings: VpSettings) -> Iterator[
         if (detection := vp.detection)
         and detection.victim_uuid not in waiting
         and not host.refuses_help(detection.victim_uuid)
-        and (detection.kind is Kind.CACHE or detection.victim_uuid not in host.memory_moves)
+        and not (is_copying and detection.kind in _BEYOND_CACHE)
         and not any(suspect.guest_uuid in on_trial for suspect in detection.suspects)
         and (detection.kind is not Kind.CPU or not is_on_trial(detection, state.pending))
     ]

@@ -11,6 +11,17 @@ NAME = "vp"
 MOVED = "this server was moved within its host"
 NEIGHBOUR_MOVED = "a neighbour was moved away"
 
+SEPARATE = Reason(
+    code="separate-state-8",
+    rank=399,
+    label="it works mostly in memory and shares a hot NUMA node, so it gets a node of its own",
+    own_label=MOVED,
+    neighbour_label="a neighbour was moved",
+    is_verified=True,
+    is_counted=True,
+    takes_away=True,
+    is_for_host=True,
+)
 MOVE_AGGRESSOR = Reason(
     code="move-aggressor",
     rank=400,
@@ -75,7 +86,7 @@ LIFT_CAP = Reason(
     neighbour_label="the limit on a neighbour's processor time was raised",
     gives_back=True,
 )
-REASONS = (MOVE_AGGRESSOR, BRING_HOME, MOVE_VICTIM, SWAP, PARTITION, CAP, LIFT_CAP)
+REASONS = (SEPARATE, MOVE_AGGRESSOR, BRING_HOME, MOVE_VICTIM, SWAP, PARTITION, CAP, LIFT_CAP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +123,11 @@ class VpSettings:
 
 @dataclass(frozen=True, slots=True)
 class CapHistory:
-    """What `vp` remembers of the caps that it has set."""
+    """What `vp` remembers of the caps that it has set, and of its looks at who needs memory."""
 
     busiest_cores: Mapping[str, float] = field(default_factory=dict)
     """By capped guest: the most CPU that one vCPU of it used lately, before the first step."""
     raised_at_s: Mapping[str, float] = field(default_factory=dict)
     """By guest: when a cap of it was last raised or removed."""
+    next_look_s: float = 0.0
+    """When it is looked next for State-8 VPs to separate and memory to bring home."""

@@ -124,8 +124,10 @@ def test_a_crossed_link_is_found_and_its_user_brought_home():
     limits = Limits(link_misses_per_s=1.4e6)
     host = Host(nodes_of(0, 0, 1), POLICY, knobs=ALL_KNOBS, limits=limits)
     for name, rates, cpus in (("victim", SENSITIVE, {0, 1}), ("storm", COMPUTE, {2, 3})):
-        host.add(name, rates, cpus=cpus, node=1)
+        host.add(name, rates, cpus=cpus, node=0)
     host.ticks(6)
+    for name in ("victim", "storm"):
+        host.change(name, memory_by_node=((1, host.guest(name).memory_kib),))
 
     def crowded(host: Host) -> None:
         crossing = all(host.nodes(n) == {1} for n in ("victim", "storm")) and all(
