@@ -3,6 +3,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from nova_vp.core.controllers.vp.declaration import MOVE_AGGRESSOR
 from nova_vp.core.types.action import Result
 from nova_vp.core.types.reason import INEFFECTIVE
@@ -47,6 +49,7 @@ def test_a_pin_that_trades_misses_for_waiting_is_undone():
     assert Result.INEFFECTIVE in results(host)
 
 
+@pytest.mark.needs_controllers("rebalance")
 def test_rebalance_and_vp_pack_nobody_into_one_cache_where_they_would_wait():
     """Six servers that stream and two that live off the cache, on four CPUs in two caches: apart by
     kind they would miss least, and six would share two CPUs."""
