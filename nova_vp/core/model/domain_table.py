@@ -34,9 +34,8 @@ class _Newcomer(NamedTuple):
 
 
 class _Lines(NamedTuple):
-    """Of guests with the same speed: those of which one may lose most, at some latency."""
+    """Of some guests, as far as memory goes: those of which one may lose most, at some latency."""
 
-    speed: float
     any: tuple[Line, ...]
     strict: tuple[Line, ...]
 
@@ -61,8 +60,12 @@ def domain_views(host: Host, limits: Limits, policy: Policy) -> tuple[DomainView
             for one, used, (latency, alone) in zip(classes, cores, latencies, strict=True)
         ]
         exposures = what_if.exposures(node)
-        groups = _grouped(what_if, exposures)
-        elsewhere = [_worst_of(groups, one.latency) for one in arriving]
+        # In other caches of the node only its memory tells that a newcomer is there.
+        users = _lines(exposures.values())
+        elsewhere = [
+            (_lost(_most(users.any, one.latency)), _lost(_most(users.strict, one.latency)))
+            for one in arriving
+        ]
         for domain in host.topology.domains:
             if domain.node == node:
                 mates = _mates(what_if, domain, exposures)
@@ -85,23 +88,16 @@ def _cores_by_class(host: Host, classes: int) -> list[float]:
     return [median(used[n]) if n in used else _BUSY_CORES for n in range(classes)]
 
 
-def _grouped(what_if: WhatIfModel, exposures: Mapping[str, Exposure]) -> list[_Lines]:
-    """All who use the node's memory, wherever they run, as their caches are now."""
-    groups: dict[float, list[tuple[Line, bool]]] = {}
-    for uuid, exposure in exposures.items():
-        one = exposure.one
-        line = exposure.line(what_if.evicted_now(uuid) if one.hit_value_cpi else 0.0)
-        groups.setdefault(exposure.speed, []).append((line, one.is_strict))
-    return [_lines(speed, found) for speed, found in groups.items()]
-
-
-def _lines(speed: float, found: Iterable[tuple[Line, bool]]) -> _Lines:
-    lines = list(found)
+def _lines(exposures: Iterable[Exposure]) -> _Lines:
+    lines = [(one.line(0.0), one.one.is_strict) for one in exposures]
     return _Lines(
-        speed,
         _worst_lines(line for line, _ in lines),
         _worst_lines(line for line, is_strict in lines if is_strict),
     )
+
+
+def _lost(extra: float) -> float:
+    return extra / (1 + extra)
 
 
 def _worst_lines(lines: Iterable[Line]) -> tuple[Line, ...]:
@@ -122,22 +118,11 @@ def _most(lines: Iterable[Line], latency: float) -> float:
     return most
 
 
-def _worst_of(groups: Iterable[_Lines], latency: float) -> tuple[float, float]:
-    """What the worst of them, and the worst strict one, loses."""
-    worst = worst_strict = 0.0
-    for group in groups:
-        worst = max(worst, 1 - group.speed / (1 + _most(group.any, latency)))
-        if group.strict:
-            loss = 1 - group.speed / (1 + _most(group.strict, latency))
-            worst_strict = max(worst_strict, loss)
-    return worst, worst_strict
-
-
 def _mates(what_if: WhatIfModel, domain: LlcDomain, exposures: Mapping[str, Exposure]) -> _Mates:
     members = [(uuid, exposures[uuid]) for uuid in what_if.members(domain.id)]
     return _Mates(
         tuple((uuid, mate) for uuid, mate in members if mate.one.hit_value_cpi),
-        _lines(1.0, ((mate.line(0.0), mate.one.is_strict) for _, mate in members)),
+        _lines(mate for _, mate in members),
     )
 
 

@@ -290,13 +290,21 @@ class WhatIfModel:
             self._move(one, place)
         queues = self._solve(self._routes())
         own = self._loss(uuid, queues)
-        losses = {one: self._loss(one, queues, is_distance_counted=False) for one in others}
+        losses = {one: self._loss_beside(one, location, queues) for one in others}
         worst = max(losses, key=losses.__getitem__, default=uuid)
         resource = self._resource(worst if losses.get(worst, 0.0) > own else uuid, queues)
         for one in moved:
             self._move(one, self.locations[one])
         stricts = [loss for one, loss in losses.items() if self.residents[one].is_strict]
         return PredictedLoss(own, losses.get(worst, 0.0), max(stricts, default=0.0), resource)
+
+    def _loss_beside(self, uuid: str, newcomer: Location, queues: Mapping[Route, float]) -> float:
+        """Of a resident; where it shares no cache with the newcomer, to memory alone."""
+        one, location = self.residents[uuid], self._at[uuid]
+        if location.domains.keys() & newcomer.domains.keys():
+            return self._loss(uuid, queues, is_distance_counted=False)
+        memory_ratio = self._memory_ratio(one, location, queues, 0.0)
+        return loss_ratio(one, 0.0, max(memory_ratio, 1.0))
 
     def _resource(self, uuid: str, queues: Mapping[Route, float]) -> Kind | None:
         """What costs a guest most cycles."""
@@ -333,16 +341,8 @@ class WhatIfModel:
             one, location = self.residents[uuid], self.locations[uuid]
             weight = location.memory.get(node, 0.0) / self._alone[uuid]
             ratio = self._memory_ratio(one, location, queues, 0.0)
-            speed = sum(
-                share * cpu_speed(self._used[domain], *self._cpus[domain])
-                for domain, share in location.domains.items()
-            )
-            found[uuid] = Exposure(one, ratio - weight * latency, weight, speed)
+            found[uuid] = Exposure(one, ratio - weight * latency, weight)
         return found
-
-    def evicted_now(self, uuid: str) -> float:
-        one = self.residents[uuid]
-        return self._calibrated_eviction(one, self._evicted(one, self.locations[uuid]))
 
     def evicted_beside(self, uuid: str, domain: int, newcomer_per_s: float) -> float:
         """With so many more lines brought in, in one of its domains."""
@@ -386,8 +386,6 @@ class Exposure(NamedTuple):
     """Latency of its memory elsewhere, in its share of all; as far as others cause it."""
     weight: float
     """Of this node's memory."""
-    speed: float
-    """Of its vCPUs, by the CPU wanted where it is."""
 
     def line(self, evicted: float) -> Line:
         one = self.one

@@ -171,3 +171,13 @@ def test_memory_that_is_far_already_keeps_no_newcomer_away():
     host = Host(nodes_of(0, 1, cpus=8), NOBODY)
     host.add("far", STATE_8, cpus=set(range(8)), node=1, isolation=Isolation.STRICT)
     assert host.ticks(17)[-1].domains[0].table[0].worst_strict_ratio < 0.05
+
+
+def test_what_neighbours_lose_in_another_cache_keeps_no_newcomer_away():
+    host = Host(nodes_of(0, 0, cpus=8), NOBODY)
+    evicted = replace(CHASE, mpki=25.0, cpi=6.0)
+    host.add("strict", evicted, cpus=set(range(8)), node=0, isolation=Isolation.STRICT)
+    host.add("stream", STREAM, cpus=set(range(8)), node=0)
+    beside, apart = host.ticks(17)[-1].domains
+    assert beside.table[0].worst_strict_ratio > 0.05
+    assert apart.table[0].worst_strict_ratio < 0.05

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the vCPUs of a newcomer go: into one LLC domain, CPU first, then the cache."""
 
+from dataclasses import replace
+
 import pytest
 
 from nova_vp.core.types.guest import Unmanaged
@@ -39,6 +41,31 @@ def test_homing_at_the_same_moment_spreads_by_cpu():
     host.tick()
     placed = [frozenset(host.placement(f"vm{i}")) for i in range(4)]
     assert sorted(map(sorted, placed)) == [[0, 1, 2, 3]] * 2 + [[4, 5, 6, 7]] * 2
+
+
+STATE_8 = Rates(mips=300, l2_mpki=35.0, mpki=30.0, cpi=7.0, cores=1.0)
+
+
+def test_a_newcomer_keeps_away_from_a_loaded_memory_controller():
+    """The second cache of node 0 is as empty as that of node 1, but its memory is not."""
+    host = Host(nodes_of(0, 0, 1, cpus=8), POLICY)
+    for number in range(4):
+        host.add(f"eight{number}", STATE_8, cpus=set(range(8)), node=0)
+    host.ticks(8)
+    host.add("newcomer", COMPUTE)
+    host.ticks(2)
+    assert host.domains("newcomer") == {2}
+
+
+def test_a_newcomer_keeps_away_from_cpu_that_others_use_up():
+    """vCPUs are spread evenly: the two of the busy domain never rest."""
+    host = Host(nodes_of(0, 1, cpus=2), POLICY)
+    host.add("busy", replace(COMPUTE, cores=2.0), cpus={0, 1}, vcpus=2)
+    host.add("resting", replace(COMPUTE, cores=0.1), cpus={2, 3}, vcpus=2)
+    host.ticks(8)
+    host.add("newcomer", COMPUTE)
+    host.ticks(2)
+    assert host.domains("newcomer") == {1}
 
 
 def test_a_newcomer_is_homed_away_from_a_stream_where_cpu_allows():
