@@ -105,13 +105,18 @@ def _on_victim(state: CoreState, pending: Pending, policy: Policy) -> Result | N
 
 
 def _measured_gain(state: CoreState, pending: Pending, policy: Policy) -> Result | None:
-    """By all guests whose work stayed the same: on the whole a gain, as the plan was made by."""
-    victim = pending.action.victim_uuid
+    """By all guests whose work stayed the same: on the whole a gain, as the plan was made by. What
+    brought memory and CPUs of some together is judged by those: the noise of all hides what few
+    gain."""
+    action = pending.action
+    victim = action.victim_uuid
+    judged_by = {c.guest_uuid for c in action.changes} if action.reason.is_for_moved else None
     settled = policy.settle_samples
     gains = [
         gain + waiting_gain(state, pending, uuid)
         for uuid, before in pending.before.items()
         if uuid in state.vps
+        and (judged_by is None or uuid in judged_by)
         # A victim is helped at once: there may be one sample of its hurt.
         and before.samples >= (1 if uuid == victim else settled)
         and (gain := _gain(before, state.vps[uuid].window, policy)) is not None

@@ -38,6 +38,8 @@ class Reason:
     is_for_host: bool = False
     """It is for the sake of all servers of the host. Any other one that neither reverts nor gives
     back is for the sake of one server: its claims' victim, or who asked, or who is changed."""
+    is_for_moved: bool = False
+    """Without a degradation that was detected, it is verified by those that it changes alone."""
     is_stepwise: bool = False
     """One of several steps: it is verified by whether its victim gains, not by its recovery."""
 

@@ -40,6 +40,7 @@ BRING_HOME = Reason(
     is_verified=True,
     is_counted=True,
     takes_away=True,
+    is_for_moved=True,
 )
 MOVE_VICTIM = Reason(
     code="move-victim",

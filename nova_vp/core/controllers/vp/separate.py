@@ -60,8 +60,8 @@ def isolate_memory(view: View) -> Iterator[ClaimGroup]:
         if plan is not None and plan.rank < now and plan.gain.total >= least:
             yield _group(host, plan, SEPARATE)
             return
-    far = sorted(_far(host), key=lambda uuid: (-view.what_if.loss(uuid), uuid))
-    for uuid in far:
+    # The memory factor tells who is more sensitive (2.3.2), where neighbours raise that of others.
+    for uuid in sorted(_far(host), key=lambda uuid: (-_memory_factor(host, uuid), uuid)):
         plan = best_plan(_search(view, (uuid,), BRING_HOME))
         if plan is not None and plan.worth >= least:
             yield _group(host, plan, BRING_HOME, uuid)
@@ -156,6 +156,12 @@ def _far(host: Host) -> Iterator[str]:
             continue
         if needs_local_memory(host, unit_of(host, uuid)):
             yield uuid
+
+
+def _memory_factor(host: Host, uuid: str) -> float:
+    """Of a server that is sensitive only as its VP is, nothing may be known."""
+    profile = host.undisturbed.get(uuid)
+    return profile.memory_factor if profile else 0.0
 
 
 def _search(

@@ -160,6 +160,32 @@ def test_whose_memory_is_far_from_the_first_second_gets_it_local():
     assert host.nodes("voldemort") == {0}
 
 
+def test_who_has_the_higher_memory_factor_gets_its_memory_first():
+    """Matrix-mult loses more, as it is predicted, but misses little of what it references."""
+    matrix_mult = Rates(mips=30, l2_mpki=100.0, mpki=35.0, cpi=4.0, cores=0.5)
+    host = a_host(0, 1)
+    for name, rates in (("matrix-mult", matrix_mult), ("voldemort", VOLDEMORT)):
+        host.add(name, rates, cpus={0, 1}, node=1, allowed_cpus=frozenset({0, 1}))
+    assert host.until(BRING_HOME).guest_uuid == uuid_of("voldemort")
+
+
+def test_who_got_its_memory_local_is_judged_by_itself():
+    """Others are noisier than what it gains."""
+    host = a_host(0, 1, 2)
+    host.add("voldemort", VOLDEMORT, cpus={0, 1}, node=1, allowed_cpus=frozenset({0, 1}))
+    host.add("other", MCF, cpus={4, 5}, node=2)
+
+    def noisy(host: Host) -> None:
+        is_near = host.nodes("voldemort") == {0}
+        host.run("voldemort", replace(VOLDEMORT, cpi=2.8 if is_near else 3.0))
+        host.run("other", replace(MCF, cpi=3.5 if is_near else 3.0))
+
+    host.rule = noisy
+    host.until(BRING_HOME)
+    assert actions(host, 60) == []
+    assert host.nodes("voldemort") == {0}
+
+
 @pytest.mark.parametrize(
     ("rates", "about"),
     [(MCF, {}), (VOLDEMORT, {"refuses_help": True}), (VOLDEMORT, {"memory_obstacle": "locked"})],
