@@ -67,7 +67,7 @@ class HostBench:
         spare = self._spare_bytes(node)
         if sum(sizes.values()) > spare:
             raise BenchFailed(
-                f"a quarter of the free memory of node {node} ({spare >> 20} MiB) is too small: "
+                f"half of the free memory of node {node} ({spare >> 20} MiB) is too small: "
                 f"{len(cpus)} CPUs need {sum(sizes.values()) >> 20} MiB to exceed their caches. "
                 "Free memory, then calibrate again"
             )
@@ -91,7 +91,7 @@ class HostBench:
             free = Nodes(self._sysfs / "node").spare_kib(node) << 10
         except (OSError, KeyError, ValueError):
             free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        return max(0, free) // 4
+        return max(0, free) // 2
 
 
 class _HostRoute:

@@ -163,14 +163,14 @@ def test_buffers_are_far_larger_than_the_cache_and_within_free_memory(tmp_path):
     mib = 1 << 20
     assert host._buffer_bytes((0,), 0) == {0: 128 * mib}
     assert host._buffer_bytes((0, 2, 1), 0) == {0: 64 * mib, 1: 64 * mib, 2: 128 * mib}
-    fill(tmp_path, 400000)
+    fill(tmp_path, 200000)
     with pytest.raises(BenchFailed, match="free memory"):
         host._buffer_bytes((0,), 0)
 
 
 def test_clean_page_cache_counts_as_free(tmp_path):
-    host = host_with(tmp_path, 32768, {0: "0"}, free_kib=400000)
-    fill(tmp_path, 400000, clean_kib=400000)
+    host = host_with(tmp_path, 32768, {0: "0"}, free_kib=200000)
+    fill(tmp_path, 200000, clean_kib=200000)
     assert host._buffer_bytes((0,), 0) == {0: 128 << 20}
 
 
