@@ -8,7 +8,8 @@ aim is that weighted degradations differ by less than epsilon (equation 1). A CP
 any more is given back once another VP asks and finds none.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from nova_vp.core.controllers.base import Answer, Controller, View
@@ -21,15 +22,18 @@ from nova_vp.core.controllers.merlin.declaration import (
     Demands,
     MerlinSettings,
 )
+from nova_vp.core.controllers.merlin.fairness import unfairness
 from nova_vp.core.controllers.merlin.rungs import (
     DecisionContext,
     home_domains,
     local_cpus,
     moves_with_memory,
+    occupied,
     raised_cap,
     remote_cpus,
     swaps,
 )
+from nova_vp.core.controllers.merlin.shortage import cpu_sensitivity, is_short_of_cpu
 from nova_vp.core.model.candidate import Candidate, rejection
 from nova_vp.core.model.holds import round_robin
 from nova_vp.core.model.host import Host, allotted_cores
@@ -46,6 +50,7 @@ from nova_vp.core.types.claim import (
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.knob import Knob
 from nova_vp.core.types.reason import Rejection, Rung
+from nova_vp.core.types.sample import State
 from nova_vp.core.types.state import CoreState, VpState
 
 SATISFIED = 0.5
@@ -87,9 +92,8 @@ class Merlin(Controller):
         demand = Demand(
             acted_at_s=action.decided_s,
             application_set=last.application_set | last.degraded,
-            corunners=state.corunners.get(asker, frozenset()),
+            corunners=state.corunners.get(asker, {}),
             last=_name(action.guest_uuid, action.rung, action.domain_ids),
-            granted=action.cpus - action.from_cpus,
             tried=last.tried | {last.last},
         )
         return replace(state, met={**state.met, asker: demand})
@@ -108,8 +112,10 @@ def demands(view: View, state: Demands, settings: MerlinSettings) -> Iterator[Cl
             continue
         context = DecisionContext(view, settings, frozenset(taken))
         group = _reconfigure(context, state, guest)
-        for uuid, cpus in placements_of(group).items():
+        for uuid, cpus in placements_of(group).items() if group else ():
             taken |= cpus - host.guests[uuid].placement
+        if group is None:
+            continue
         yield group
         if group.unmet_since_s is not None:
             yield from _give_back_near(host, guest)
@@ -130,9 +136,17 @@ def _asks_now(view: View, state: Demands, guest: Guest, settings: MerlinSettings
         return False
     if not host.domains_of[guest.uuid]:  # On a CPU that came online after the topology was read.
         return False
-    if demand is not None and view.now_s - demand.acted_at_s < settings.epoch_s:
+    age_s = view.now_s - demand.acted_at_s if demand else math.inf
+    if age_s < settings.epoch_s:
         return False
-    return bool(demand and demand.degraded) or asks_for_cpu(guest, vp, settings)
+    is_recent = age_s <= FORGET_EPOCHS * settings.epoch_s
+    if demand and demand.degraded and (is_recent or _is_any_degraded(host, demand.degraded)):
+        return True
+    return is_short_of_cpu(guest, vp, settings, view.policy)
+
+
+def _is_any_degraded(host: Host, uuids: Iterable[str]) -> bool:
+    return any(uuid in host.guests and host.vps[uuid].detection for uuid in uuids)
 
 
 def _give_back_near(host: Host, asker: Guest) -> Iterator[ClaimGroup]:
@@ -148,23 +162,6 @@ def _give_back_near(host: Host, asker: Guest) -> Iterator[ClaimGroup]:
         if _has_cpu_to_spare(host, guest, host.vps[uuid]):
             yield _give_back(host, guest)
             return
-
-
-def cpu_sensitivity(vp: VpState, guest: Guest) -> float:
-    """Thesis 3.2.1: CPU utilisation over allocated CPU."""
-    return vp.sample.cpu_cores / allotted_cores(guest) if vp.sample else 0.0
-
-
-def memory_sensitivity(guest: Guest) -> float:
-    """Thesis 3.2.1: pages in use over pages allocated."""
-    resident_kib = sum(kib for _, kib in guest.memory_by_node)
-    return min(1.0, resident_kib / guest.memory_kib) if guest.memory_kib else 0.0
-
-
-def asks_for_cpu(guest: Guest, vp: VpState, settings: MerlinSettings) -> bool:
-    """It uses nearly all that it was allotted, and could use more."""
-    wants_more = cpu_sensitivity(vp, guest) > settings.demand_sensitivity
-    return wants_more and allotted_cores(guest) < guest.vcpus
 
 
 def _has_cpu_to_spare(host: Host, guest: Guest, vp: VpState) -> bool:
@@ -185,20 +182,31 @@ def watch_repercussions(view: View, state: Demands, settings: MerlinSettings) ->
     known = {}
     for uuid, demand in state.met.items():
         age_s = view.now_s - demand.acted_at_s
-        if uuid not in view.core.vps or age_s > FORGET_EPOCHS * settings.epoch_s:
+        is_over = age_s > FORGET_EPOCHS * settings.epoch_s and uuid not in state.unmet_since_s
+        if uuid not in view.core.vps or is_over:
             continue
         if age_s <= settings.repercussion_s + view.policy.dwell_samples:
             worse = {
-                u for u in demand.corunners if _is_degraded_since(view.core, u, demand.acted_at_s)
+                u
+                for u, before in demand.corunners.items()
+                if _is_degraded_since(view.core, u, before, demand.acted_at_s)
             }
             demand = replace(demand, degraded=demand.degraded | worse)
         known[uuid] = demand
     return replace(state, met=known) if state.met else state
 
 
-def _is_degraded_since(state: CoreState, uuid: str, since_s: float) -> bool:
+def _is_degraded_since(state: CoreState, uuid: str, before: int, since_s: float) -> bool:
+    """Detected as degraded, or by a transition of figure 4 to a higher memory factor."""
     vp = state.vps.get(uuid)
-    return vp is not None and vp.detection is not None and vp.detection.since_s >= since_s
+    if vp is None:
+        return False
+    if vp.detection is not None and vp.detection.since_s >= since_s:
+        return True
+    was, now = State.from_number(before), vp.state
+    if now is None or vp.since_s is None or vp.since_s < since_s:
+        return False
+    return now.factor > was.factor
 
 
 def note_asked(host: Host, state: Demands, groups: Iterable[ClaimGroup]) -> Demands:
@@ -209,7 +217,8 @@ def note_asked(host: Host, state: Demands, groups: Iterable[ClaimGroup]) -> Dema
         if group.unmet_since_s is not None:
             unmet[group.guest_uuid] = group.unmet_since_s
         elif group.on_behalf_of is not None:
-            corunners[group.on_behalf_of] = _corunners(host, group)
+            states = {u: host.vps[u].state for u in _corunners(host, group)}
+            corunners[group.on_behalf_of] = {u: s.number for u, s in states.items() if s}
     if not (unmet or corunners or state.unmet_since_s or state.corunners):
         return state
     return Demands(state.met, unmet, corunners)
@@ -223,13 +232,20 @@ def _forgotten_places(view: View, state: Demands, settings: MerlinSettings) -> I
 
 
 def _corunners(host: Host, group: ClaimGroup) -> frozenset[str]:
-    """Who shares a cache with the moved one, where it was and where it goes."""
-    domains = {*group.domain_ids, *(d.id for d in host.domains_of[group.guest_uuid])}
-    return frozenset(u for d in domains for u in host.members[d] if u != group.guest_uuid)
+    """Who shares a cache, a memory controller or a CPU with the moved one, where it was and where
+    it goes."""
+    moved = group.guest_uuid
+    domains = {*group.domain_ids, *(d.id for d in host.domains_of[moved])}
+    nodes = {d.node for d in host.topology.domains if d.id in domains}
+    nodes |= host.memory_due(moved).keys()
+    beside = {u for d in domains for u in host.members[d]}
+    beside |= {u for u in host.guests if nodes & host.memory_due(u).keys()}
+    return frozenset(beside - {moved})
 
 
-def _reconfigure(context: DecisionContext, state: Demands, guest: Guest) -> ClaimGroup:
-    """The cheapest option that hurts S least and stays fair; without claims, none is left."""
+def _reconfigure(context: DecisionContext, state: Demands, guest: Guest) -> ClaimGroup | None:
+    """The cheapest option that hurts S least and stays fair. Without claims, all that could give
+    more is spent; None: nothing could, so that there is nothing to ask for."""
     host, demand = context.host, state.met.get(guest.uuid, Demand())
     members = [
         host.guests[uuid]
@@ -241,7 +257,7 @@ def _reconfigure(context: DecisionContext, state: Demands, guest: Guest) -> Clai
     for options in (
         raised_cap(context, guest),
         local_cpus(context, guest),
-        remote_cpus(context, members, guest, demand),
+        remote_cpus(context, members, guest),
         swaps(context, members),
         moves_with_memory(context, members),
     ):
@@ -262,10 +278,15 @@ def _reconfigure(context: DecisionContext, state: Demands, guest: Guest) -> Clai
                 predicted_loss=PredictedLoss(0.0, max(0.0, -gain.worst)),
                 rejected=tuple(rejected),
                 evidence={
-                    **_evidence(host, guest, members),
+                    **_evidence(context.view, guest, members),
                     "predicted_gain_ratio": gain.total,
                 },
             )
+    if allotted_cores(guest) < guest.quota.cores * guest.vcpus:
+        rejected += occupied(context, guest)
+    is_spent = any(one.rejection is not Rejection.GAINS_TOO_LITTLE for one in rejected)
+    if not is_spent and not failed - {""}:
+        return None
     return _unmet(context.view, state, guest, members, rejected)
 
 
@@ -284,14 +305,14 @@ def _unmet(
         reason=MORE_CPU,
         predicted_loss=PredictedLoss(0.0, 0.0),
         rejected=tuple(rejected),
-        evidence=_evidence(view.host, guest, members),
+        evidence=_evidence(view, guest, members),
         unmet_since_s=state.unmet_since_s.get(guest.uuid, view.now_s),
     )
 
 
-def _evidence(host: Host, guest: Guest, members: Sequence[Guest]) -> dict[str, float]:
+def _evidence(view: View, guest: Guest, members: Sequence[Guest]) -> dict[str, float]:
     return {
-        "cpu_sensitivity": cpu_sensitivity(host.vps[guest.uuid], guest),
+        "cpu_sensitivity": cpu_sensitivity(view.host.vps[guest.uuid], guest, view.policy),
         "application_set": float(len(members)),
     }
 
@@ -313,12 +334,16 @@ def _least_degrading(
     rejected: list[Alternative],
 ) -> tuple[Candidate, Gain] | None:
     best: tuple[float, Candidate, Gain] | None = None
-    before = unfairness(context, members, asker, {}, 0.0)
+    before = unfairness(context, members, asker, {}, {}, 0.0)
     for candidate in options:
         gain = context.what_if.evaluate(candidate.locations)
-        after = unfairness(context, members, asker, gain.losses, 1.0)
+        after = unfairness(context, members, asker, candidate.locations, gain.losses, 1.0)
         losses = sum(max(0.0, -one) for one in gain.by_guest.values())
-        if after >= max(before, context.settings.epsilon):
+        most = max(gain.by_guest.get(guest.uuid, 0.0) for guest in members)
+        price = context.policy.memory_move_price_ratio if candidate.moves_memory else 0.0
+        if most < context.policy.least_gain_ratio or sum(gain.by_guest.values()) < price:
+            rejected.append(rejection(candidate, Rejection.GAINS_TOO_LITTLE, gain))
+        elif after >= max(before, context.settings.epsilon):
             rejected.append(rejection(candidate, Rejection.UNFAIR, gain))
         elif -gain.worst > context.policy.most_hurt_ratio and gain.total <= 0:
             rejected.append(rejection(candidate, Rejection.HURTS_OTHERS, gain))
@@ -329,42 +354,6 @@ def _least_degrading(
         else:
             rejected.append(rejection(candidate, Rejection.NOT_BEST, gain))
     return (best[1], best[2]) if best else None
-
-
-def unfairness(
-    context: DecisionContext,
-    members: Sequence[Guest],
-    asker: Guest,
-    losses: Mapping[str, float],
-    granted_cpus: float,
-) -> float:
-    """Equation 1: the largest difference of weighted degradations `w (1 - u)` over all pairs.
-
-    u = sum of beta * s over sum of beta, s = received / needed (in [0, 1]) of CPU, memory and
-    memory bandwidth, beta = the sensitivity to each.
-    """
-    weighted = []
-    for guest in members:
-        vp = context.host.vps[guest.uuid]
-        allotted = allotted_cores(guest)
-        needs = allotted
-        if guest.uuid == asker.uuid:
-            needs = min(guest.vcpus, allotted + 1)
-            allotted = min(needs, allotted + granted_cpus)
-        profile = context.host.undisturbed.get(guest.uuid)
-        is_sensitive = profile is not None and (
-            profile.sensitivity.memory or profile.sensitivity.cache
-        )
-        loss = max(0.0, losses.get(guest.uuid, context.what_if.loss(guest.uuid)))
-        shares = (
-            (min(1.0, cpu_sensitivity(vp, guest)), allotted / needs),
-            (memory_sensitivity(guest), 1.0),
-            (1.0 if is_sensitive else 0.2, 1.0 - loss),
-        )
-        total = sum(beta for beta, _ in shares)
-        utility = sum(beta * share for beta, share in shares) / total
-        weighted.append(guest.priority * (1 - utility))
-    return max(weighted) - min(weighted) if len(weighted) > 1 else max(weighted)
 
 
 def _give_back(host: Host, guest: Guest) -> ClaimGroup:

@@ -68,14 +68,13 @@ class Demand:
     acted_at_s: float = -math.inf
     application_set: frozenset[str] = frozenset()
     """S: those that its allocations hurt so far."""
-    corunners: frozenset[str] = frozenset()
-    """Who shared a cache with it when the last one was made."""
+    corunners: Mapping[str, int] = field(default_factory=dict)
+    """Who shared a cache, a memory controller or a CPU with it when the last one was made, and in
+    which state."""
     degraded: frozenset[str] = frozenset()
     """Who got worse in its repercussion interval."""
     last: str = ""
     """The reconfiguration that was made last."""
-    granted: frozenset[int] = frozenset()
-    """CPUs that it gave the one that asked."""
     tried: frozenset[str] = frozenset()
     """Reconfigurations made for this demand that hurt somebody: not made again."""
 
@@ -88,5 +87,6 @@ class Demands:
     """What was done for it last, and what came of that."""
     unmet_since_s: Mapping[str, float] = field(default_factory=dict)
     """Since when its demand finds no rung that could meet it."""
-    corunners: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Who would share a cache with what was asked for last."""
+    corunners: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Who would share a cache, a memory controller or a CPU with what was asked for last, and the
+    state that each was in."""

@@ -5,16 +5,21 @@ A cap of its own raised, a CPU at home, a CPU elsewhere, changing places, a move
 one VP alone, or for all of its application set S. Nothing here compares: `controller` chooses.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
 from nova_vp.core.controllers.base import View
-from nova_vp.core.controllers.merlin.declaration import MORE_CPU, NAME, Demand, MerlinSettings
+from nova_vp.core.controllers.merlin.declaration import MORE_CPU, NAME, MerlinSettings
+from nova_vp.core.controllers.merlin.shortage import speedup_without_waiting, waits_for_cpu
 from nova_vp.core.model.candidate import (
     FREE_CPU,
     Candidate,
+    domain_sets_of,
+    has_room,
+    is_allotted,
     is_memory_movable,
+    move,
     needs_local_memory,
     swap,
     swap_has_room,
@@ -26,11 +31,11 @@ from nova_vp.core.model.holds import left_lately
 from nova_vp.core.model.host import Host
 from nova_vp.core.model.limits import value_from_nova
 from nova_vp.core.model.what_if import Location, WhatIfModel
-from nova_vp.core.types.claim import Setting
+from nova_vp.core.types.claim import Alternative, Setting
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.knob import Cpus, Knob, Quota, all_cpus
 from nova_vp.core.types.policy import Policy
-from nova_vp.core.types.reason import Rung
+from nova_vp.core.types.reason import Rejection, Rung
 from nova_vp.core.types.topology import LlcDomain
 
 
@@ -75,16 +80,16 @@ def _free_cpus(context: DecisionContext, guest: Guest, domain: LlcDomain) -> lis
     return sorted(free, key=lambda cpu: (host.claim(cpu), cpu))
 
 
-def _grown(
-    host: Host, guest: Guest, cpu: int, rung: Rung, instead_of: Collection[int] = ()
-) -> Candidate:
-    """The guest with one CPU more, or with this one instead of those that hurt somebody; a CPU
-    elsewhere makes its memory partly remote."""
-    cpus = guest.placement.difference(instead_of) | {cpu}
+def _grown(context: DecisionContext, guest: Guest, cpu: int) -> Candidate:
+    """The guest with one CPU more."""
+    host, vp = context.host, context.host.vps[guest.uuid]
+    cpus = guest.placement | {cpu}
     domains = tuple(d for d in host.topology.domains if d.cpus & cpus)
-    size = min(guest.vcpus, len(cpus))
+    speed = min(guest.vcpus, len(cpus)) / min(guest.vcpus, len(guest.placement))
+    if waits_for_cpu(vp, context.policy):
+        speed = max(speed, speedup_without_waiting(vp, more_cpus=1))
     return Candidate(
-        rung=rung,
+        rung=Rung.LOCAL_CPU,
         guest_uuid=guest.uuid,
         domain_set=tuple(d for d in domains if cpu in d.cpus),
         settings=(Setting(guest.uuid, Knob.PLACEMENT, (cpus,)),),
@@ -92,7 +97,7 @@ def _grown(
             guest.uuid: Location(
                 domains={d.id: len(d.cpus & cpus) / len(cpus) for d in domains},
                 memory=host.memory_due(guest.uuid),
-                speed=size / min(guest.vcpus, len(guest.placement)),
+                speed=speed,
             )
         },
     )
@@ -129,34 +134,73 @@ def raised_cap(context: DecisionContext, guest: Guest) -> Iterator[Candidate]:
 
 
 def local_cpus(context: DecisionContext, guest: Guest) -> Iterator[Candidate]:
-    for domain in home_domains(context.host, guest):
+    """A free CPU of its home node; who has as many as vCPUs, and waits, goes to a quieter domain
+    of that node."""
+    home = home_domains(context.host, guest)
+    for domain in home:
         for cpu in _free_cpus(context, guest, domain)[:1]:
-            yield _grown(context.host, guest, cpu, Rung.LOCAL_CPU)
+            yield _grown(context, guest, cpu)
+    if _has_all_its_cpus(guest):
+        near = frozenset(d.id for d in home)
+        for one in _moved_whole(context, guest, with_memory=False):
+            if near.issuperset(one.domain_ids):
+                yield replace(one, rung=Rung.LOCAL_CPU)
 
 
 def remote_cpus(
-    context: DecisionContext, members: Sequence[Guest], asker: Guest, demand: Demand
+    context: DecisionContext, members: Sequence[Guest], asker: Guest
 ) -> Iterator[Candidate]:
-    """The asker takes a CPU of another node. With others hurt, only who is insensitive to memory
-    leaves it: the asker, for the CPU that hurt; or a member of S altogether, to make room (thesis
-    3.2.3)."""
+    """All vCPUs of a member of S to free CPUs of another node, which makes room for the others.
+    Only who is insensitive to memory leaves it (thesis 3.2.3)."""
     host = context.host
-    home = {d.id for d in home_domains(host, asker)}
-    is_reassessed = len(members) > 1
-    if not is_reassessed or not needs_local_memory(host, (asker,)):
-        for domain in host.topology.domains:
-            free = () if domain.id in home else _free_cpus(context, asker, domain)[:1]
-            for cpu in free:
-                instead_of = demand.granted if demand.degraded else ()
-                yield _grown(host, asker, cpu, Rung.REMOTE_CPU, instead_of)
-    if is_reassessed:
-        for guest in members:
-            if not needs_local_memory(host, (guest,)) and not guest.unmanaged:
-                yield from _moved_whole(context, guest, with_memory=False)
+    for guest in members:
+        if needs_local_memory(host, (guest,)) or guest.unmanaged:
+            continue
+        is_asker = guest.uuid == asker.uuid
+        home = {d.id for d in home_domains(host, guest)} if is_asker else frozenset[int]()
+        for one in _moved_whole(context, guest, with_memory=False):
+            if not home.issuperset(one.domain_ids):
+                yield replace(one, rung=Rung.REMOTE_CPU if is_asker else Rung.MOVE)
+
+
+def _has_all_its_cpus(guest: Guest) -> bool:
+    return len(guest.placement) >= guest.vcpus
 
 
 def _moved_whole(context: DecisionContext, guest: Guest, with_memory: bool) -> Iterator[Candidate]:
-    """All of a member onto free CPUs of another domain, as many as it has and one more."""
+    """All of a member to another place: with its whole VP where it has the run of its domains,
+    else onto free CPUs, as many as it has and one more."""
+    host = context.host
+    if is_allotted(host, guest):
+        yield from _onto_free_cpus(context, guest, with_memory)
+        return
+    unit = unit_of(host, guest.uuid)
+    here = host.domains_of[guest.uuid]
+    for domain_set in domain_sets_of(host, unit) if unit else ():
+        moved = move(host, unit, domain_set, with_memory)
+        goes = {s.guest_uuid: all_cpus(cast(Cpus, s.value)) for s in moved.settings[: len(unit)]}
+        is_taken = context.taken & frozenset().union(*goes.values())
+        if domain_set == here or is_taken or not has_room(host, domain_set, unit):
+            continue
+        if all(context.may_go(uuid, cpus) for uuid, cpus in goes.items()):
+            yield _at_full_speed(context, moved, guest)
+
+
+def _at_full_speed(context: DecisionContext, moved: Candidate, guest: Guest) -> Candidate:
+    """Where it waits although its domains have room, the what-if model does not see what it would
+    gain: that was measured."""
+    host, vp = context.host, context.host.vps[guest.uuid]
+    is_seen = host.room_cores(host.domains_of[guest.uuid], ()) < 0
+    if is_seen or not waits_for_cpu(vp, context.policy):
+        return moved
+    speed = speedup_without_waiting(vp, more_cpus=guest.vcpus)
+    location = moved.locations[guest.uuid]._replace(speed=speed)
+    return replace(moved, locations={**moved.locations, guest.uuid: location})
+
+
+def _onto_free_cpus(
+    context: DecisionContext, guest: Guest, with_memory: bool
+) -> Iterator[Candidate]:
     host = context.host
     here = {d.id for d in host.domains_of[guest.uuid]}
     for domain in host.topology.domains:
@@ -185,10 +229,10 @@ def _moved_whole(context: DecisionContext, guest: Guest, with_memory: bool) -> I
 
 
 def swaps(context: DecisionContext, members: Sequence[Guest]) -> Iterator[Candidate]:
-    """No CPU is free elsewhere, and somebody is hurt: a member of S with somebody there, neither of
-    them sensitive to memory. It brings nobody a CPU, so that it is nothing for who asks alone."""
+    """No CPU is free elsewhere: a member of S with somebody there, neither of them sensitive to
+    memory. For who asks alone only if it waits: it brings nobody a CPU of its own."""
     host, taken = context.host, context.taken
-    if len(members) == 1:
+    if len(members) == 1 and not waits_for_cpu(host.vps[members[0].uuid], context.policy):
         return
     local = {guest.uuid for guest in members}
     for guest in members:
@@ -215,3 +259,12 @@ def moves_with_memory(context: DecisionContext, members: Sequence[Guest]) -> Ite
     for guest in sorted(members, key=lambda one: one.memory_kib):
         if not guest.unmanaged:
             yield from _moved_whole(context, guest, with_memory=True)
+
+
+def occupied(context: DecisionContext, guest: Guest) -> Iterator[Alternative]:
+    """CPUs that it could use if others did not, by domain: what it lacks exists on this host."""
+    host = context.host
+    for domain in host.topology.domains:
+        others = (domain.cpus & guest.allowed_cpus) - guest.placement
+        if any(host.claim(cpu) > FREE_CPU or cpu in context.taken for cpu in others):
+            yield Alternative(guest.uuid, domain.id, Rejection.NO_FREE_CPU)

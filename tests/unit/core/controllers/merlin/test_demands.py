@@ -9,11 +9,11 @@ import pytest
 from nova_vp.core.controllers.merlin.declaration import MORE_CPU, Demands
 from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.guest import Unmanaged
-from nova_vp.core.types.knob import Knob
+from nova_vp.core.types.knob import Knob, Quota
 from nova_vp.core.types.reason import Rung
 from tests.policies import settings_of, with_numbers
-from tests.unit.core.build import ALL_KNOBS, Host, nodes_of, uuid_of
-from tests.unit.core.controllers.merlin.hosts import POLICY, WORKER, a_worker
+from tests.unit.core.build import ALL_KNOBS, CHASE, STREAM, Host, nodes_of, uuid_of
+from tests.unit.core.controllers.merlin.hosts import BUSY, POLICY, WORKER, a_worker
 from tests.unit.core.controllers.merlin.test_ladder import a_capped_worker
 
 
@@ -79,14 +79,42 @@ def test_who_runs_on_no_cpu_that_is_known_is_given_none():
 
 
 def test_a_demand_that_no_rung_meets_is_told_to_the_cluster():
-    host = Host(nodes_of(0, cpus=1), POLICY, knobs=ALL_KNOBS)
+    host = Host(nodes_of(0, cpus=2), POLICY, knobs=ALL_KNOBS)
     host.add("worker", replace(WORKER, cores=1.0), cpus={0}, vcpus=2, node=0)
+    host.add("other", BUSY, cpus={1}, node=0)
     decisions = host.ticks(40)
     assert not any(d.escalations for d in decisions[:25])
     told = {e.id: e for d in decisions for e in d.escalations}
     [escalation] = told.values()
     assert (escalation.victim_uuid, escalation.kind) == (uuid_of("worker"), Kind.CPU)
     assert escalation.evidence["cpu_sensitivity"] > settings_of(POLICY, "merlin").demand_sensitivity
+
+
+def test_where_nothing_could_be_gained_nothing_is_asked_and_nobody_is_told():
+    """It has all CPUs of the host, and fewer than vCPUs: no rung and no other server's leaving
+    would bring it more."""
+    host = Host(nodes_of(0, cpus=1), POLICY, knobs=ALL_KNOBS)
+    host.add("worker", replace(WORKER, cores=1.0), cpus={0}, vcpus=2, node=0)
+    decisions = host.ticks(90)
+    assert not any(d.actions or d.refused or d.escalations for d in decisions)
+
+
+def test_what_nova_caps_itself_is_no_demand():
+    """It has a CPU for each vCPU and uses all that its flavor's quota leaves it."""
+    host = a_worker(0, 1, quota=Quota(50_000, 100_000))
+    host.change("worker", placement=frozenset({0, 1}))
+    host.run("worker", replace(WORKER, cores=1.0))
+    decisions = host.ticks(90)
+    assert not any(d.actions or d.refused or d.escalations for d in decisions)
+
+
+def test_who_has_all_the_cpu_that_it_can_use_asks_for_nothing():
+    """It would gain elsewhere, but what it lacks is cache, not CPU."""
+    host = Host(nodes_of(0, 1), POLICY, knobs=ALL_KNOBS)
+    host.add("chase", replace(CHASE, cores=1.0), cpus={0, 1}, node=0)
+    host.ticks(6)
+    host.add("storm", replace(STREAM, mips=3000, cores=0.9), cpus={0, 1}, node=0)
+    assert not any(d.actions for d in host.ticks(40))
 
 
 def test_of_a_hundred_that_ask_some_are_chosen_for_and_what_was_not_met_stands():

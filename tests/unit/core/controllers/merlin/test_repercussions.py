@@ -149,3 +149,56 @@ def test_what_costs_a_neighbour_more_than_it_brings_is_not_done():
     decisions = host.ticks(20)
     assert not any(d.actions for d in decisions)
     assert Rejection.HURTS_OTHERS in {r.rejection for d in decisions for r in d.refused}
+
+
+def test_who_shares_only_a_memory_controller_is_a_co_runner():
+    """Two LLC domains of one node; the worker may use only one of them."""
+    host = a_worker(0, 0, allowed_cpus=frozenset({0, 1, 2}))
+    host.run("worker", replace(WORKER, cores=0.5))
+    for name, rates in (("beside", CHASE), ("storm", COMPUTE)):
+        host.add(name, rates, cpus={3}, node=0)
+    host.ticks(6)
+    host.run("worker", WORKER)
+    host.until(MORE_CPU)
+    host.run("storm", STREAM)
+    host.run("beside", CHASE_HURT)
+    host.ticks(4)
+    assert uuid_of("beside") in host.state.controllers["merlin"].met[uuid_of("worker")].degraded
+
+
+def test_a_transition_to_a_higher_memory_factor_is_a_degradation():
+    """Its L2 misses rise too, so that no interference is detected."""
+    host = a_worker(0, 1)
+    host.run("worker", replace(WORKER, cores=0.5))
+    host.add("store", STORE, cpus={1}, node=0)
+    host.ticks(6)
+    host.run("worker", WORKER)
+    host.until(MORE_CPU)
+    host.run("store", replace(STORE, l2_mpki=80.0, mpki=60.0))
+    assert not any(d.detections for d in host.ticks(4))
+    degraded = host.state.controllers["merlin"].met[uuid_of("worker")].degraded
+    assert degraded == {uuid_of("store")}
+
+
+def a_hurt_without_remedy() -> Host:
+    """One LLC, one node, no caps: what degrades the store cannot be done otherwise."""
+    host = a_worker(0)
+    with_store(host, {1})
+    host.until(MORE_CPU)
+    return host
+
+
+def test_with_all_rungs_spent_the_cluster_is_told():
+    decisions = a_hurt_without_remedy().ticks(60)
+    assert not any(d.actions for d in decisions)
+    assert [e.victim_uuid for e in decisions[-1].escalations] == [uuid_of("worker")]
+
+
+def test_a_reassessment_is_over_after_three_epochs():
+    host = a_hurt_without_remedy()
+    host.ticks(12)
+    assert host.state.controllers["merlin"].unmet_since_s
+    host.rule = None
+    host.run("store", STORE)
+    assert not any(d.escalations for d in host.ticks(60))
+    assert not host.state.controllers["merlin"].unmet_since_s

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Guests that have all their vCPUs, and wait for CPU: what a real host shows of a shortage."""
+
+from dataclasses import replace
+
+import pytest
+
+from nova_vp.core.controllers.merlin.declaration import MORE_CPU
+from nova_vp.core.types.cpu_time import CpuTimes
+from nova_vp.core.types.reason import Rung
+from tests.unit.core.build import ALL_KNOBS, Host, Rates, nodes_of
+from tests.unit.core.controllers.merlin.hosts import POLICY, STORE, WORKER
+
+WORK = replace(WORKER, cores=2.0)
+
+
+def crowded(*nodes: int, rates: Rates = WORK, waits: float = 0.4, **worker: object) -> Host:
+    """Two guests of two vCPUs float over the two CPUs of the first domain, and wait while both are
+    there; the others are empty."""
+    host = Host(nodes_of(*nodes), POLICY, knobs=ALL_KNOBS)
+    host.add("worker", rates, cpus={0, 1}, vcpus=2, node=0, **worker)
+    host.add("other", rates, cpus={0, 1}, vcpus=2, node=0, refuses_help=True)
+    times = dict.fromkeys(("worker", "other"), (0, 0))
+
+    def run(host: Host) -> None:
+        is_shared = bool(host.placement("worker") & host.placement("other"))
+        waited = waits if is_shared else 0.0
+        for name in times:
+            ran_ns, run_delay_ns = times[name]
+            cores = rates.cores * (1 - waited)
+            ran_ns += int(cores * 1e9)
+            run_delay_ns += int(rates.cores * waited * 1e9)
+            times[name] = (ran_ns, run_delay_ns)
+            host.change(name, cpu_times=CpuTimes(ran_ns, run_delay_ns, 0, "1"))
+            host.run(name, replace(rates, cores=cores))
+
+    host.rule = run
+    return host
+
+
+def test_who_has_all_its_vcpus_and_waits_asks_and_is_given():
+    host = crowded(0, 0, 1)
+    action = host.until(MORE_CPU)
+    assert (action.rung, host.placement("worker")) == (Rung.LOCAL_CPU, {2, 3})
+    assert host.nodes("worker") == {0}
+    assert not any(d.actions or d.escalations for d in host.ticks(60))
+
+
+def test_without_room_at_home_its_vcpus_go_to_another_node():
+    host = crowded(0, 1)
+    action = host.until(MORE_CPU)
+    assert (action.rung, host.placement("worker")) == (Rung.REMOTE_CPU, {2, 3})
+    assert host.nodes("worker") == {0}, "its memory stays: it does not mind"
+
+
+def test_who_minds_where_its_memory_is_takes_it_along():
+    host = crowded(0, 1, rates=replace(STORE, cores=2.0))
+    action = host.until(MORE_CPU)
+    assert action.rung is Rung.MOVE_WITH_MEMORY
+    assert host.nodes("worker") == {1}
+
+
+@pytest.mark.parametrize(("waits", "asks"), [(0.04, False), (0.06, True)])
+def test_waiting_counts_from_five_per_cent(waits, asks):
+    """Less is no shortage: it uses nearly all of two CPUs, and has them."""
+    decisions = crowded(0, 1, rates=replace(WORK, cores=1.9), waits=waits).ticks(30)
+    assert any(a.reason is MORE_CPU for d in decisions for a in d.actions) is asks
+
+
+def test_a_crowded_host_without_another_place_asks_for_nothing():
+    """Nothing could be gained on it: who waits there is detected, and told, as degraded."""
+    decisions = crowded(0).ticks(90)
+    assert not any(d.actions or d.escalations for d in decisions)
