@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The application table: one row each, every figure with its source. Nothing is computed here.
 
-The rows describe one VM each on the thesis's machine. Estimated figures were chosen so that an
+The rows describe one VM each on the thesis's machine; those of the Kyoto paper are in
+`kyoto_profiles.py`. Estimated figures were chosen so that an
 application alone has the class that the thesis prints for it and so that the thesis's validation
 placements (figures 5 to 8) come out. No figure was ever chosen by the outcome of a mix.
 """
 
 from vp_sim.apps import Phase, Row
+from vp_sim.kyoto_profiles import KYOTO_ROWS
 from vp_sim.parameters import estimated, printed, public
 
 _HIT = estimated(0.35, 0.25, 0.45, "out-of-order cores hide most of an L3 hit")
@@ -202,5 +204,6 @@ ROWS = {
         STREAMING,
         _uneven(MATRIX_MULT),
         _uneven(WORD_COUNT),
+        *KYOTO_ROWS,
     )
 }

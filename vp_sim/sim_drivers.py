@@ -8,8 +8,10 @@ topology. Names of applications and the figures of the model stay on the other s
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import NamedTuple, cast
 
+from nova_vp import flavor_specs
 from nova_vp.core.types.guest import Guest, Isolation, MemoryMove
 from nova_vp.core.types.knob import Applied, Cpus, Held, Knob, Quota, Shares, Value, all_cpus
 from nova_vp.core.types.sample import Reading
@@ -19,8 +21,6 @@ from vp_sim.host import KIB, NS_PER_S, Move, SimGuest, SimHost
 
 GENERATION = "start-1"
 """Nobody reboots here."""
-CAP_FLOOR_RATIO = 0.5
-"""Of each vCPU, as a flavor would leave it."""
 
 
 def find(host: SimHost, guest_uuid: str) -> SimGuest:
@@ -68,10 +68,17 @@ def _guest(guest: SimGuest, cpus: frozenset[int]) -> Guest:
         group=guest.group,
         priority=guest.priority,
         controller_keys=guest.controller_keys,
-        cap_floor_ratio=CAP_FLOOR_RATIO,
+        cap_floor_ratio=_cap_floor_ratio(guest.controller_keys),
         quota=guest.quota,
         memory_by_node=tuple(sorted((n, int(kib)) for n, kib in guest.memory_kib.items())),
     )
+
+
+@cache
+def _cap_floor_ratio(controller_keys: tuple[tuple[str, str], ...]) -> float | None:
+    """Of each vCPU, as a flavor with these keys leaves it."""
+    soft = {"vp:isolation": Isolation.SOFT.value}
+    return flavor_specs.parse(soft | dict(controller_keys)).cap_floor_ratio
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ The picture is made of what the drivers give and the actions pass the agent's ow
 `vp_agent.loop.tick`. Nothing here decides.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from random import Random
 
 from nova_vp.controllers import with_controllers
@@ -14,6 +14,7 @@ from nova_vp.core.step import step
 from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Mode, Policy
+from nova_vp.core.types.sample import Profile
 from nova_vp.core.types.state import CoreState
 from vp_agent.loop.executor import Executor
 from vp_agent.loop.picture import Commanded, HostReading, assemble
@@ -23,11 +24,14 @@ EPOCH = 1
 
 
 class CorePolicy:
-    def __init__(self, drivers: SimDrivers, policy: Policy) -> None:
+    def __init__(
+        self, drivers: SimDrivers, policy: Policy, profiles: Mapping[str, Profile] | None = None
+    ) -> None:
+        """`profiles`: of guests that are known from before, by UUID."""
         self._drivers = drivers
         self._policy = policy
         self._executor = Executor(drivers.journal, drivers.actuators(), EPOCH)
-        self._state = CoreState()
+        self._state = CoreState(profiles=profiles or {})
         self._limits = drivers.limits()
         self.decision: Decision | None = None
         """The last one, for who watches."""

@@ -8,19 +8,21 @@ import pytest
 from tests.unit.sim.solo import APPS, alone
 from vp_sim.app_profiles import ROWS
 from vp_sim.apps import app_of
+from vp_sim.kyoto_profiles import KYOTO_HARDWARE
 from vp_sim.machine import WESTMERE
 from vp_sim.parameters import Drawn
 
 FIGURES = [
     *((row.name, name, figure) for row in ROWS.values() for name, figure in row.figures().items()),
     *(("machine", name, figure) for name, figure in WESTMERE.figures().items()),
+    *(("kyoto", name, figure) for name, figure in KYOTO_HARDWARE.figures().items()),
 ]
 
 
 @pytest.mark.parametrize(("row", "name", "figure"), FIGURES)
 def test_every_figure_has_a_source_and_only_guesses_have_a_range(row, name, figure):
     kind, _, place = figure.source.partition(": ")
-    assert kind in ("seed", "public", "estimated"), (row, name)
+    assert kind in ("seed", "kyoto", "public", "estimated"), (row, name)
     assert place, (row, name)
     assert figure.low <= figure.value <= figure.high
     assert figure.is_estimated or figure.low == figure.high

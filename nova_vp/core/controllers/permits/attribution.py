@@ -8,14 +8,19 @@ its undisturbed profile, and the accesses from its counters: neighbours change t
 other. A server is never charged more than it missed.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from nova_vp.core.controllers.base import View
-from nova_vp.core.controllers.permits.declaration import Charge, How
+from nova_vp.core.controllers.permits.declaration import Charge, How, Own
 from nova_vp.core.model.predict import LOST_MISSES
+from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.sample import Incomplete, Sample
 
 _KILO = 1000.0
+TINY = 1e-6
+"""Where a quotient would have nothing to divide by."""
+WEIGHT = 0.1
+"""Of the newest sample in what is known of a server."""
 
 
 def llc_cap_act(llc_misses: float, cpu_freq_khz: float, unhalted_core_cycles: float) -> float:
@@ -32,25 +37,66 @@ def measured(sample: Sample) -> float:
     return llc_cap_act(sample.misses_per_s, cpu_freq_khz, cycles_per_s)
 
 
-def charges(
-    view: View, wanted: Iterable[str], rare_misses_per_ms: float
-) -> Iterator[tuple[str, Charge]]:
-    """Of each wanted server that was measured in this tick."""
-    frequent = frozenset(_frequent(view, rare_misses_per_ms))
-    for uuid in wanted:
-        vp = view.host.vps[uuid]
-        if vp.sample is None or vp.incomplete not in (None, Incomplete.IDLE):
-            continue
-        if uuid not in frequent or not _meets(view, uuid, frequent):
+class Attribution:
+    """Of one tick."""
+
+    def __init__(self, view: View, rare_misses_per_ms: float) -> None:
+        self._view = view
+        self._frequent = frozenset(_frequent(view, rare_misses_per_ms))
+
+    def charge(self, uuid: str, own: Own | None) -> Charge | None:
+        """None: it was not measured in this tick."""
+        sample = self._sample(uuid)
+        if sample is None:
+            return None
+        if self._is_plain(uuid):
             own_ratio, sure_ratio, how = 1.0, 1.0, How.PLAIN
-        elif uuid in view.host.undisturbed:
-            own_ratio, sure_ratio = _by_profile(view, uuid, vp.sample)
+        elif own is not None:
+            own_ratio, sure_ratio = _by_profile(sample, own)
             how = How.PROFILE
         else:
-            own_ratio = _not_lost(vp.sample, view.host.evicted_ratio(uuid))
+            own_ratio = _not_lost(sample, self._view.host.evicted_ratio(uuid))
             sure_ratio, how = own_ratio, How.ESTIMATE
-        own = own_ratio * measured(vp.sample)
-        yield uuid, Charge(own, vp.sample.cpu_cores, vp.sample.span_s, how, sure_ratio)
+        llc_cap_act = own_ratio * measured(sample)
+        return Charge(llc_cap_act, sample.cpu_cores, sample.span_s, how, sure_ratio)
+
+    def learned(self, uuid: str, before: Own | None) -> Own | None:
+        """With what this tick says of it undisturbed. What was learned under better conditions is
+        kept while it does the same work."""
+        sample = self._sample(uuid)
+        if sample is not None and not self._meets_frequent(uuid):
+            return _blended(before, sample)
+        now = _of_profile(self._view, uuid)
+        if now is None or before is None:
+            return before or now
+        if self._does_other_work(uuid, before, now):
+            return now
+        is_mean = self._view.host.undisturbed[uuid].samples >= self._view.policy.settle_samples
+        is_better = is_mean and now.evicted_ratio <= before.evicted_ratio
+        return now if is_better and now.memory_factor < before.memory_factor else before
+
+    def _does_other_work(self, uuid: str, before: Own, now: Own) -> bool:
+        """Both its profile and its means of some samples say so: one sample may be far off."""
+        window, policy = self._view.host.vps[uuid].window, self._view.policy
+        if window.samples < policy.settle_samples:
+            return False
+        return not any(_is_same_work(before, one.l2_mpki, policy) for one in (window, now))
+
+    def _sample(self, uuid: str) -> Sample | None:
+        vp = self._view.host.vps[uuid]
+        return vp.sample if vp.incomplete in (None, Incomplete.IDLE) else None
+
+    def _is_plain(self, uuid: str) -> bool:
+        return uuid not in self._frequent or not self._meets_frequent(uuid)
+
+    def _meets_frequent(self, uuid: str) -> bool:
+        """Whether another one that misses frequently shares an LLC with it."""
+        host = self._view.host
+        return any(
+            other in self._frequent and other != uuid
+            for domain in host.domains_of[uuid]
+            for other in host.members[domain.id]
+        )
 
 
 def _frequent(view: View, rare_misses_per_ms: float) -> Iterator[str]:
@@ -61,32 +107,40 @@ def _frequent(view: View, rare_misses_per_ms: float) -> Iterator[str]:
             yield uuid
 
 
-def _meets(view: View, uuid: str, frequent: frozenset[str]) -> bool:
-    """Whether another one that misses frequently shares an LLC with it."""
-    members = view.host.members
-    return any(
-        other in frequent and other != uuid
-        for domain in view.host.domains_of[uuid]
-        for other in members[domain.id]
-    )
+def _blended(before: Own | None, sample: Sample) -> Own | None:
+    if not sample.memory_factor:
+        return before
+    if before is None or before.sure_ratio < 1.0:
+        return Own(sample.memory_factor, sample.l2_mpki, 1.0, 0.0)
+    factor = before.memory_factor + WEIGHT * (sample.memory_factor - before.memory_factor)
+    l2_mpki = before.l2_mpki + WEIGHT * (sample.l2_mpki - before.l2_mpki)
+    return Own(factor, l2_mpki, 1.0, 0.0)
 
 
-def _by_profile(view: View, uuid: str, sample: Sample) -> tuple[float, float]:
-    """Which share of its misses is its own, and how sure that is: the less the profile itself was
-    disturbed, and the more it did the same work then."""
-    profile = view.host.undisturbed[uuid]
+def _of_profile(view: View, uuid: str) -> Own | None:
+    """As its undisturbed profile has it, without what co-runners cost it even then."""
+    profile = view.host.undisturbed.get(uuid)
+    if profile is None or not profile.memory_factor:
+        return None
     alone = view.host.resident(uuid, view.policy)
-    if not (sample.memory_factor and profile.memory_factor and alone.references_per_s):
-        return 1.0, 1.0
     factor = alone.misses_per_s / alone.references_per_s
-    undisturbed = min(factor / profile.memory_factor, 1.0)
-    works = (sample.l2_mpki, profile.l2_mpki)
-    return min(factor / sample.memory_factor, 1.0), undisturbed * min(works) / max(works)
+    sure_ratio = min(factor / profile.memory_factor, 1.0)
+    return Own(factor, profile.l2_mpki, sure_ratio, profile.evicted_ratio)
+
+
+def _is_same_work(own: Own, l2_mpki: float, policy: Policy) -> bool:
+    return abs(l2_mpki - own.l2_mpki) <= policy.l2_hold_ratio * own.l2_mpki
+
+
+def _by_profile(sample: Sample, own: Own) -> tuple[float, float]:
+    """Which share of its misses is its own, and how sure that is: the less was guessed, and the
+    more it does the same work."""
+    works = (sample.l2_mpki, own.l2_mpki)
+    own_ratio = min(own.memory_factor / max(sample.memory_factor, TINY), 1.0)
+    return own_ratio, own.sure_ratio * min(works) / max(*works, TINY)
 
 
 def _not_lost(sample: Sample, evicted: float) -> float:
     """By the model of `predict`: a hit that co-runners cost it is a miss that is not its own."""
-    if not sample.mpki:
-        return 1.0
-    lost_pki = sample.cache_hits_pki * evicted / max(1 - evicted, 0.01)
-    return 1 - min(lost_pki / sample.mpki, LOST_MISSES)
+    lost_pki = sample.cache_hits_pki * evicted / max(1 - evicted, TINY)
+    return 1 - min(lost_pki / max(sample.mpki, TINY), LOST_MISSES)

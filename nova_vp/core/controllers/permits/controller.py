@@ -12,7 +12,7 @@ from typing import cast
 
 from nova_vp.core.controllers.base import Answer, Controller, View
 from nova_vp.core.controllers.permits.accounts import opened, permit_of, settled
-from nova_vp.core.controllers.permits.attribution import charges
+from nova_vp.core.controllers.permits.attribution import Attribution
 from nova_vp.core.controllers.permits.declaration import (
     FIGURES,
     LLC_PERMIT,
@@ -54,12 +54,13 @@ class Permits(Controller):
             for uuid, guest in view.host.guests.items()
             if (permit := permit_of(guest, settings))
         }
-        charged = dict(charges(view, permits, settings.rare_misses_per_ms))
+        attribution = Attribution(view, settings.rare_misses_per_ms)
         accounts = {}
         for uuid, permit in permits.items():
             before = state.by_guest.get(uuid) or opened(permit, view.now_s)
-            incomplete = view.host.vps[uuid].incomplete
-            now = settled(before, permit, charged.get(uuid), incomplete, view.now_s, settings)
+            own = attribution.learned(uuid, before.own)
+            charge, why = attribution.charge(uuid, own), view.host.vps[uuid].incomplete
+            now = settled(replace(before, own=own), permit, charge, why, view.now_s, settings)
             accounts[uuid] = _limited(view, uuid, now, settings)
         groups = [group for uuid in accounts for group in _claims(view, uuid, accounts, settings)]
         figures = {uuid: _figures(view.host.guests[uuid], one) for uuid, one in accounts.items()}
@@ -143,8 +144,7 @@ def _group(
 
 def can_return(guest: Guest, account: Account) -> bool:
     """Whether it would come back under its permit at its floor, with all its vCPUs busy."""
-    if account.charge is None:
-        return True
+    assert account.charge is not None  # It is asked of those that are over, or were.
     floor = 1.0 if guest.cap_floor_ratio is None else guest.cap_floor_ratio
     return floor * account.charge.llc_cap_act * guest.vcpus < account.permit
 

@@ -156,6 +156,17 @@ class Charge(NamedTuple):
         return self.llc_cap_act * self.ms_run_per_ms
 
 
+class Own(NamedTuple):
+    """What one server does with the cache when nobody disturbs it."""
+
+    memory_factor: float
+    l2_mpki: float
+    sure_ratio: float
+    """Share of its memory factor that is not the model's guess."""
+    evicted_ratio: float
+    """Of its hits, what co-runners cost it when this was learned."""
+
+
 @dataclass(frozen=True, slots=True)
 class Account:
     """One server's pollution quota."""
@@ -173,6 +184,8 @@ class Account:
     """Share that it keeps of the CPU that Nova gave; None: it is not capped."""
     changed_at_s: float = -math.inf
     """When its limits were last set, changed or removed."""
+    own: Own | None = None
+    """None: nothing is known of it yet."""
 
     @property
     def is_over(self) -> bool:

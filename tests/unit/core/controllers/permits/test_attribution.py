@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from nova_vp.core.controllers.permits.declaration import How
-from tests.unit.core.build import Host, nodes_of
+from tests.unit.core.build import Host, Rates, nodes_of
 from tests.unit.core.controllers.permits.hosts import (
     CACHED,
     CACHED_BESIDE,
@@ -128,3 +128,52 @@ def test_who_cannot_be_measured_is_not_taken_for_one_that_misses_rarely():
     host.rates.pop(uuid), host.counts.pop(uuid)
     host.ticks(2)
     assert charge(host).how is How.PROFILE
+
+
+def test_what_was_learned_undisturbed_is_kept_beside_polluters():
+    """Its memory factor doubles within its class: nobody calls that interference."""
+    host = a_host()
+    host.add("vm", Rates(mips=1000, l2_mpki=14.0, mpki=1.4, cpi=1.0, cores=1.0), **PERMIT)
+    host.ticks(20)
+    host.add("lbm", POLLUTER)
+    host.run("vm", Rates(mips=900, l2_mpki=14.0, mpki=2.8, cpi=1.1, cores=1.0))
+    host.ticks(60)
+    assert charge(host).llc_cap_act == pytest.approx(900 * 1.4, rel=0.02)
+
+
+def test_other_work_is_learned_anew():
+    host = a_host()
+    host.add("vm", CACHED, **with_permit(9000))
+    host.ticks(20)
+    host.add("lbm", POLLUTER)
+    host.run("vm", Rates(mips=100, l2_mpki=20.0, mpki=18.0, cpi=4.0, cores=1.0))
+    host.ticks(30)
+    assert charge(host).llc_cap_act == pytest.approx(1800, rel=0.05)
+
+
+def test_once_polluters_leave_it_is_learned_without_the_model():
+    host = a_host()
+    host.add("lbm", POLLUTER)
+    host.ticks(3)
+    host.add("vm", CACHED_BESIDE, **PERMIT)
+    host.ticks(10)
+    assert charge(host).sure_ratio < 1.0
+    host.run("lbm", QUIET)
+    host.run("vm", CACHED)
+    host.ticks(10)
+    host.run("lbm", POLLUTER)
+    host.run("vm", CACHED_BESIDE)
+    host.ticks(3)
+    assert (charge(host).how, charge(host).sure_ratio) == (How.PROFILE, pytest.approx(1.0))
+    assert charge(host).llc_cap_act == pytest.approx(600, rel=0.02)
+
+
+def test_one_plain_sample_is_enough_to_know_it():
+    host = a_host()
+    host.add("vm", CACHED, **PERMIT)
+    host.ticks(2)
+    host.add("lbm", POLLUTER)
+    host.run("vm", CACHED_BESIDE)
+    host.tick()
+    assert charge(host).how is How.PROFILE
+    assert charge(host).llc_cap_act == pytest.approx(600, rel=0.01)
