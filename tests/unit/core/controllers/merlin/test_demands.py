@@ -12,7 +12,7 @@ from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.knob import Knob, Quota
 from nova_vp.core.types.reason import Rung
 from tests.policies import settings_of, with_numbers
-from tests.unit.core.build import ALL_KNOBS, CHASE, STREAM, Host, nodes_of, uuid_of
+from tests.unit.core.build import ALL_KNOBS, CHASE, CHASE_HURT, STREAM, Host, nodes_of, uuid_of
 from tests.unit.core.controllers.merlin.hosts import BUSY, POLICY, WORKER, a_worker
 from tests.unit.core.controllers.merlin.test_ladder import a_capped_worker
 
@@ -59,6 +59,7 @@ def test_an_unmanaged_guest_gets_nothing(unmanaged):
 
 def test_who_refuses_help_gets_nothing_and_nobody_else_is_asked_for_it():
     host = a_worker(0, refuses_help=True)
+    host.add("filler", replace(BUSY, cores=1.9), cpus={1, 2}, vcpus=2, node=0)
     decisions = host.ticks(90)
     assert not any(d.actions or d.refused or d.escalations for d in decisions)
 
@@ -114,7 +115,10 @@ def test_who_has_all_the_cpu_that_it_can_use_asks_for_nothing():
     host.add("chase", replace(CHASE, cores=1.0), cpus={0, 1}, node=0)
     host.ticks(6)
     host.add("storm", replace(STREAM, mips=3000, cores=0.9), cpus={0, 1}, node=0)
-    assert not any(d.actions for d in host.ticks(40))
+    host.run("chase", replace(CHASE_HURT, cores=1.0))
+    decisions = host.ticks(40)
+    assert any(d.detections for d in decisions)
+    assert not any(d.actions for d in decisions)
 
 
 def test_of_a_hundred_that_ask_some_are_chosen_for_and_what_was_not_met_stands():

@@ -236,11 +236,3 @@ def test_a_free_cpu_elsewhere_comes_before_changing_places():
     host = with_a_full_node_elsewhere(BUSY)
     host.leave("far")
     assert host.until(MORE_CPU).rung is Rung.REMOTE_CPU
-
-
-def test_a_move_with_memory_that_brings_little_is_not_made():
-    """The worker may not leave its memory, and would get a CPU; but it uses little of one."""
-    host = sensitive_pair(memory_kib=900_000)
-    host.policy = replace(host.policy, memory_move_price_ratio=10.0)
-    host.until(MORE_CPU)
-    assert not any(d.actions for d in host.ticks(30))

@@ -9,9 +9,11 @@ from nova_vp.core.controllers.merlin.declaration import MORE_CPU
 from nova_vp.core.types.cpu_time import CpuTimes
 from nova_vp.core.types.reason import Rung
 from tests.unit.core.build import ALL_KNOBS, Host, Rates, nodes_of
-from tests.unit.core.controllers.merlin.hosts import POLICY, STORE, WORKER
+from tests.unit.core.controllers.merlin.hosts import POLICY, WORKER
 
 WORK = replace(WORKER, cores=2.0)
+MILD = Rates(mips=40, l2_mpki=5.0, mpki=2.5, cpi=2.0)
+"""State 4: it must not leave its memory, although the model sees no great loss."""
 
 
 def crowded(*nodes: int, rates: Rates = WORK, waits: float = 0.4, **worker: object) -> Host:
@@ -54,10 +56,17 @@ def test_without_room_at_home_its_vcpus_go_to_another_node():
 
 
 def test_who_minds_where_its_memory_is_takes_it_along():
-    host = crowded(0, 1, rates=replace(STORE, cores=2.0))
+    """It weighs so little that any distribution is fair."""
+    host = crowded(0, 1, rates=replace(MILD, cores=2.0), priority=0.01)
     action = host.until(MORE_CPU)
     assert action.rung is Rung.MOVE_WITH_MEMORY
     assert host.nodes("worker") == {1}
+
+
+def test_a_move_with_memory_that_brings_little_is_not_made():
+    """It waits for eight per cent of its CPU, which copying its memory is not worth."""
+    decisions = crowded(0, 1, rates=replace(MILD, l2_mpki=2.6, cores=0.9), waits=0.08).ticks(20)
+    assert not any(d.actions for d in decisions)
 
 
 @pytest.mark.parametrize(("waits", "asks"), [(0.04, False), (0.06, True)])
