@@ -30,9 +30,9 @@ held to a rate comes evenly."""
 _HOPS_AT_A_TIME = 5_000
 _IN_CACHE_BYTES = 4096
 _WARM_UP, _FAR, _NEAR = 0.1, 0.6, 0.2
+"""Shares of the span: what loads memory has begun by then, and has not ended yet."""
 _NEAR_PARTS = 5
 """Of which the quickest counts: in the others the CPU may have been somebody else's."""
-"""Shares of the span: what loads memory has begun by then, and has not ended yet."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.memchr.restype = _libc.memmove.restype = ctypes.c_void_p
