@@ -8,9 +8,11 @@ disk: SeaBIOS finds nothing to boot and waits, so a hundred of them cost nothing
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
+import threading
 import uuid as uuids
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,6 +28,8 @@ libvirt.registerErrorHandler(lambda *_: None, None)
 CAPABILITIES = Path(__file__).resolve().parents[1] / ".cache/libvirt-capabilities"
 """libvirt probes an emulator for eight seconds; what it learnt is kept between runs."""
 INIT = Path(__file__).with_name("libvirt_host_init")
+ANSWER_WITHIN_S = 60.0
+"""Of an emulator that starts."""
 _CGROUP_SIGNS = ("cgroup.controllers", "cpuset/tasks")
 _ACTIVE = libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE
 QEMU_CONF = """\
@@ -119,7 +123,30 @@ class LibvirtHost:
         return libvirt.open(self.uri)
 
     def boot(self, domain_xml: str, *, is_persistent: bool = False) -> libvirt.virDomain:
-        """A running guest. Nova's are persistent: those keep a second, inactive XML."""
+        """A running guest. Nova's are persistent: those keep a second, inactive XML.
+
+        An emulator that never answers is killed, and started once more: QEMU 7.2 can lose the
+        wakeup of its monitor's dispatcher, and libvirtd waits for it for ever.
+        """
+        [name] = re.findall("<name>(.*?)</name>", domain_xml)
+        is_silent = threading.Event()
+
+        def end_emulator() -> None:
+            is_silent.set()
+            os.kill(self.pid_of_name(name), signal.SIGKILL)
+
+        watchdog = threading.Timer(ANSWER_WITHIN_S, end_emulator)
+        watchdog.start()
+        try:
+            return self._boot(domain_xml, is_persistent)
+        except libvirt.libvirtError:
+            if not is_silent.is_set():
+                raise
+        finally:
+            watchdog.cancel()
+        return self._boot(domain_xml, is_persistent)
+
+    def _boot(self, domain_xml: str, is_persistent: bool) -> libvirt.virDomain:
         connection = self.connect()
         if not is_persistent:
             return connection.createXML(domain_xml)
