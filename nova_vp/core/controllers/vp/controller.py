@@ -24,6 +24,7 @@ from nova_vp.core.controllers.vp.declaration import (
     CapHistory,
     VpSettings,
 )
+from nova_vp.core.controllers.vp.partners import pairs
 from nova_vp.core.controllers.vp.relieve_cpu import (
     cap_users,
     change_places,
@@ -75,8 +76,6 @@ SUSPECTS = 3
 """Of a detection, the worst: who adds less will not mend it by leaving."""
 AT_ONCE = 2
 """Victims for whom a ladder is climbed in one tick."""
-PARTNERS = 8
-"""Guests elsewhere, the quietest first, with whom a change of places is weighed."""
 
 _BEYOND_CACHE = frozenset({Kind.CONTROLLER, Kind.LINK, Kind.REMOTE})
 """Detected by cycles per instruction."""
@@ -400,26 +399,11 @@ def _change_places(
 ) -> ClaimGroup | None:
     """No CPU is free elsewhere: a suspect, or the victim, with somebody who minds it less."""
     host = context.host
-    shared = {d.id for d in host.domains_of[detection.victim_uuid]}
-    partners = sorted(
-        (
-            uuid
-            for uuid, guest in host.guests.items()
-            if not guest.unmanaged and not shared & {d.id for d in host.domains_of[uuid]}
-        ),
-        key=lambda uuid: (context.what_if.residents[uuid].pressure_per_s, uuid),
-    )[:PARTNERS]
-    moved = (*suspects[:1], detection.victim_uuid)
-    pairs = [
-        (unit_of(host, uuid), unit_of(host, partner))
-        for uuid in moved
-        if not host.guests[uuid].unmanaged
-        for partner in partners
-        if host.guests[uuid].vp_id != host.guests[partner].vp_id
-    ]
+    victim, residents = detection.victim_uuid, context.what_if.residents
+    moved = (*suspects[:1], victim)
     candidates = [
         swap(host, one, other, follow=True)
-        for one, other in pairs
+        for one, other in pairs(host, moved, victim, lambda uuid: residents[uuid].pressure_per_s)
         if swap_has_room(host, one, other)
     ]
     fresh = context.fresh(detection, candidates, rejected)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from nova_vp.core.controllers.vp.context import DecisionContext, group_of
 from nova_vp.core.controllers.vp.declaration import CAP, MOVE_AGGRESSOR, MOVE_VICTIM, SWAP
+from nova_vp.core.controllers.vp.partners import pairs
 from nova_vp.core.controllers.vp.restrain import in_place, steps_down
 from nova_vp.core.model.candidate import (
     CPU_SLACK,
@@ -36,8 +37,6 @@ from nova_vp.core.types.state import Pending
 
 SUSPECTS = 3
 """Of a detection, the heaviest: who uses less of the CPUs will not relieve it by leaving."""
-PARTNERS = 8
-"""Guests elsewhere, those that use the least CPU first, with whom a change of places is weighed."""
 
 
 def is_on_trial(detection: Detection, pending: Iterable[Pending]) -> bool:
@@ -174,25 +173,10 @@ def change_places(
     """No CPU is idle elsewhere: the victim, or the heaviest suspect, with somebody who uses less,
     where there is enough for both then."""
     host = context.host
-    shared = {d.id for d in host.domains_of[detection.victim_uuid]}
-    partners = sorted(
-        (
-            uuid
-            for uuid, guest in host.guests.items()
-            if not guest.unmanaged and not shared & {d.id for d in host.domains_of[uuid]}
-        ),
-        key=lambda uuid: (host.used_cores(uuid), uuid),
-    )[:PARTNERS]
-    pairs = (
-        (unit_of(host, uuid), unit_of(host, partner))
-        for uuid in (detection.victim_uuid, *suspects[:1])
-        if not host.guests[uuid].unmanaged
-        for partner in partners
-        if host.guests[uuid].vp_id != host.guests[partner].vp_id
-    )
+    victim = detection.victim_uuid
     candidates = [
         swap(host, one, other, follow=True)
-        for one, other in pairs
+        for one, other in pairs(host, (victim, *suspects[:1]), victim, host.used_cores)
         if _is_enough_for_both(host, one, other)
     ]
     return _cheapest(context, detection, candidates, SWAP, rejected)
