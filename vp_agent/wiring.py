@@ -102,9 +102,10 @@ def libvirt_side(
     partition = open_partition(NO_PARTITION if undoes_only else conf.agent.partition, domains)
     if partition.why_not and not undoes_only:
         LOG.info("caches are not partitioned: %s", partition.why_not)
+    guests = LibvirtGuests(domains, reads_cpu_times=conf.agent.cpu_times)
     return LibvirtSide(
         connection,
-        _guests(conf, PartitionedGuests(LibvirtGuests(domains), partition.actuator), facts),
+        _guests(conf, PartitionedGuests(guests, partition.actuator), facts),
         LibvirtJournal(domains),
         _actuator(conf.agent.actuator, domains),
         partition.actuator,
@@ -202,7 +203,7 @@ def standalone(conf: cfg.ConfigOpts) -> Iterator[Standalone]:
         source = counters(conf, connection).driver
         watched = ReadOnlyHost(
             host_name(conf),
-            LibvirtGuests(domains),
+            LibvirtGuests(domains, reads_cpu_times=conf.agent.cpu_times),
             source,
             LibvirtJournal(domains),
             limits(conf, state),

@@ -49,6 +49,14 @@ AGENT_OPTS = [
         "entry points `vp_agent.partition` (resctrl), `none`, or `auto` for what the CPU of this "
         "host and the privileges of the agent allow.",
     ),
+    cfg.BoolOpt(
+        "cpu_times",
+        default=True,
+        help="Read how long vCPUs wait for a CPU. Set it to false where the vCPUs are not run by "
+        "the kernel as those of a real host are, as on a test host whose software PMU paces "
+        "servers without modelled CPUs: CPU waiting is unknown then, and no server is found "
+        "degraded by it.",
+    ),
     cfg.StrOpt(
         "memory",
         default="pages",

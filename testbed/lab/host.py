@@ -172,6 +172,7 @@ def _render_config(host: Host, values: Values) -> None:
         "dedicated_cpus": format_cpus(host.dedicated_cpus),
         "lock_path": "/run/nova/lock",
         "vpmu_maps": vpmu_maps(host.topology),
+        "cpu_times": str(host.models_cpus).lower(),
         "vpmu_cpus": str(len(host.topology.cpus) if host.models_cpus else 0),
     }
     render_to(etc / "nova" / "nova.conf", "nova-compute.conf", own)

@@ -25,6 +25,7 @@ counters = vpmu
 state_directory = {folder}/{state}
 run_directory = {folder}/agent-run
 vpmu_directory = {folder}/vpmu
+cpu_times = {cpu_times}
 {more}
 """
 
@@ -79,5 +80,9 @@ def agent_report(host: PacedHost) -> Mapping[str, Any]:
 
 def _write_config(host: PacedHost, mode: str, state: str, more: str) -> Path:
     path = host.folder / "nova-vp.conf"
-    path.write_text(CONFIG.format(folder=host.folder, mode=mode, state=state, more=more))
+    path.write_text(
+        CONFIG.format(
+            folder=host.folder, mode=mode, state=state, more=more, cpu_times=host.models_cpus
+        )
+    )
     return path

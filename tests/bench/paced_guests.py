@@ -148,6 +148,10 @@ class PacedHost:
         )
         self.guests: dict[str, PacedGuest] = {}
 
+    @property
+    def models_cpus(self) -> bool:
+        return bool(self._modelled_env)
+
     def start(self, works: Mapping[str, str]) -> None:
         """All guests booted and paused. One after another: a kernel that boots on a busy machine
         may take its clock for many times faster than it is."""

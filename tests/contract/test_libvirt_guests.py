@@ -396,6 +396,14 @@ def test_guests_are_read_again_by_age_since_not_every_change_sends_an_event(subj
     connection.close()
 
 
+def test_cpu_times_are_unknown_where_they_are_not_to_be_read(subject):
+    subject.boot()
+    connection = Connection(subject.host.uri)
+    guests = LibvirtGuests(Domains(connection, subject.host.run_directory), reads_cpu_times=False)
+    assert [guest.cpu_times for guest in guests.read()] == [None]
+    connection.close()
+
+
 def test_cpu_times_go_on_and_begin_anew_with_each_start(subject):
     uuid = subject.boot()
     first, host = the_guest(subject).cpu_times, subject.guests.host_cpu()

@@ -5,9 +5,9 @@ What libvirt says comes from `Domains`; where the vCPU threads may run is read b
 in every tick, since that is what truly holds, whoever set it.
 """
 
-from nova_vp.core.types.cpu_time import HostCpuTimes
+from nova_vp.core.types.cpu_time import CpuTimes, HostCpuTimes
 from nova_vp.core.types.guest import Guest, Unmanaged
-from nova_vp.core.types.knob import Cpus, Knob, all_cpus
+from nova_vp.core.types.knob import Cpus, Knob, Quota, all_cpus
 from nova_vp.core.types.topology import Topology
 from vp_agent.drivers.actuator_common import together
 from vp_agent.drivers.base import VcpuThreads
@@ -27,8 +27,9 @@ _UNEVEN = Obstacle(
 
 
 class LibvirtGuests:
-    def __init__(self, domains: Domains) -> None:
+    def __init__(self, domains: Domains, *, reads_cpu_times: bool = True) -> None:
         self._domains = domains
+        self._reads_cpu_times = reads_cpu_times
         self._threads: tuple[VcpuThreads, ...] = ()
         self._seen: tuple[Domain, ...] = ()
         self._quotas = quota_reading()
@@ -89,11 +90,16 @@ class LibvirtGuests:
             quota=quota,
             cpu_weight=cpu_weight,
             cpu_time_ns=seen.cpu_time_ns,
-            cpu_times=self._cpu_times.of(domain.threads, is_limited=quota.quota_us >= 0),
+            cpu_times=self._times_of(domain, quota),
             is_running=seen.is_running,
             unmanaged=obstacle.reason if obstacle else None,
             unmanaged_detail=obstacle.detail if obstacle else "",
         )
+
+    def _times_of(self, domain: Domain, quota: Quota) -> CpuTimes | None:
+        if not self._reads_cpu_times:
+            return None
+        return self._cpu_times.of(domain.threads, is_limited=quota.quota_us >= 0)
 
 
 def _is_ours(domain: Domain, cpus: Cpus) -> bool:
