@@ -34,6 +34,10 @@ ALL = [target for targets in TARGETS.values() for target in targets]
 ONLY_WHEN = {
     # No lab host is calibrated, and the software PMU is a source.
     "nova_vp_node_limit_llc_misses_per_second",
+    # Its guests wait for this machine's CPUs: `cpu_times = false`.
+    "nova_vp_server_cpu_waiting_ratio",
+    "nova_vp_server_cpu_throttled_ours_ratio",
+    "nova_vp_server_cpu_throttled_nova_ratio",
 }
 
 
