@@ -27,6 +27,7 @@ SHOWN = SUMMARY | {
     "unmanaged",
     "last_known",
     "cpu_use",
+    "group_state",
     "figures",
     "actions",
     "orders",
