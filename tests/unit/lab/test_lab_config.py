@@ -19,6 +19,7 @@ HOST_VALUES = {
     "dedicated_cpus": "",
     "lock_path": "/run/nova/lock",
     "vpmu_maps": "",
+    "cpu_times": "false",
     "vpmu_cpus": "0",
 }
 PARTS = {"authtoken.conf", "nova-credentials.conf"}
