@@ -6,7 +6,8 @@ performance that is lost. Controllers compare candidates with it; nothing here c
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -169,14 +170,17 @@ class WhatIfModel:
     def _losses_with(
         self, locations: Mapping[str, Location], concerned: Iterable[str]
     ) -> dict[str, float]:
-        """As it would be; the sums are put back as they were."""
+        with self._moved(locations) as queues:
+            return {uuid: self._loss(uuid, queues) for uuid in concerned}
+
+    @contextmanager
+    def _moved(self, locations: Mapping[str, Location]) -> Iterator[Mapping[Route, float]]:
+        """With these there, and what controllers and links come to; then as it was."""
         for uuid, location in locations.items():
             self._move(uuid, location)
-        queues = self._solve(self._routes())
-        after = {uuid: self._loss(uuid, queues) for uuid in concerned}
+        yield self._solve(self._routes())
         for uuid in locations:
             self._move(uuid, self.locations[uuid])
-        return after
 
     def _met(self, location: Location) -> set[str]:
         met: set[str] = set()
@@ -223,8 +227,11 @@ class WhatIfModel:
 
     def _alone_ratio(self, one: Resident, location: Location) -> float:
         node = min(location.memory, default=0)
-        demand = one.misses_per_s if self._latency.is_calibrated else one.mpki
-        return self._latency.open_ratio((node, node), demand)
+        return self._latency.open_ratio((node, node), self._demand_alone(one))
+
+    def _demand_alone(self, one: Resident) -> float:
+        """In the unit of a controller's limit."""
+        return one.misses_per_s if self._latency.is_calibrated else one.mpki
 
     def _flow(self, one: Resident, location: Location) -> tuple[float, float, float]:
         """(misses per second, cycles per instruction, those that wait for memory), as the caches
@@ -286,15 +293,11 @@ class WhatIfModel:
         others = self._met(location) - moved.keys()
         for one in (uuid, *others):
             self.loss(one)  # Whom to trust, as it is now.
-        for one, place in moved.items():
-            self._move(one, place)
-        queues = self._solve(self._routes())
-        own = self._loss(uuid, queues)
-        losses = {one: self._loss_beside(one, location, queues) for one in others}
-        worst = max(losses, key=losses.__getitem__, default=uuid)
-        resource = self._resource(worst if losses.get(worst, 0.0) > own else uuid, queues)
-        for one in moved:
-            self._move(one, self.locations[one])
+        with self._moved(moved) as queues:
+            own = self._loss(uuid, queues)
+            losses = {one: self._loss_beside(one, location, queues) for one in others}
+            worst = max(losses, key=losses.__getitem__, default=uuid)
+            resource = self._resource(worst if losses.get(worst, 0.0) > own else uuid, queues)
         stricts = [loss for one, loss in losses.items() if self.residents[one].is_strict]
         return PredictedLoss(own, losses.get(worst, 0.0), max(stricts, default=0.0), resource)
 
@@ -367,7 +370,7 @@ class WhatIfModel:
         flows = self._flows_now().get(route, [])
         found = []
         for one in newcomers:
-            demand = one.misses_per_s if self._latency.is_calibrated else one.mpki
+            demand = self._demand_alone(one)
             flow = Flow(demand, one.miss_cpi / one.cpi)
             alone = self._latency.open_ratio(route, demand)
             found.append((max(self._latency.ratio(route, [*flows, flow]), alone), alone))
