@@ -14,7 +14,6 @@ from typing import Protocol, cast
 from stevedore import DriverManager, ExtensionManager
 from stevedore.exception import NoMatches
 
-from nova_vp.core.types.cpu_time import HostCpuTimes
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.knob import (
     NO_LLC_LIMIT,
@@ -25,16 +24,15 @@ from nova_vp.core.types.knob import (
     MembwShare,
     Value,
 )
-from nova_vp.core.types.topology import Topology
 from vp_agent.drivers.base import (
     Actuator,
     ApplyFailed,
     DriverError,
     GuestGone,
     GuestsDriver,
-    VcpuThreads,
 )
 from vp_agent.drivers.domains import Domains
+from vp_agent.drivers.wrapped_guests import WrappedGuests
 
 LOG = logging.getLogger(__name__)
 NAMESPACE = "vp_agent.partition"
@@ -134,17 +132,14 @@ class UndoOnly:
             self._inner.discard_if_empty(guest_uuid)
 
 
-class PartitionedGuests:
+class PartitionedGuests(WrappedGuests):
     """A guests driver whose guests also say what holds them back. It costs one look at a folder
     per tick where nothing does."""
 
     def __init__(self, guests: GuestsDriver, actuator: PartitionActuator) -> None:
-        self._guests = guests
+        super().__init__(guests)
         self._actuator = actuator
         self._stuck: frozenset[str] = frozenset()
-
-    def topology(self) -> Topology:
-        return self._guests.topology()
 
     def read(self) -> tuple[Guest, ...]:
         guests = self._guests.read()
@@ -153,21 +148,6 @@ class PartitionedGuests:
             return guests
         self._tidy(held)
         return tuple(self._seen(guest) if guest.uuid in held else guest for guest in guests)
-
-    def stopped(self) -> frozenset[str]:
-        return self._guests.stopped()
-
-    def host_name(self) -> str:
-        return self._guests.host_name()
-
-    def threads(self) -> tuple[VcpuThreads, ...]:
-        return self._guests.threads()
-
-    def host_cpu(self) -> HostCpuTimes | None:
-        return self._guests.host_cpu()
-
-    def close(self) -> None:
-        self._guests.close()
 
     def _seen(self, guest: Guest) -> Guest:
         try:

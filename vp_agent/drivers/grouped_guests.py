@@ -7,11 +7,10 @@ that the operator names: what its owner wants close together works together.
 
 from collections.abc import Callable, Iterable, Mapping
 
-from nova_vp.core.types.cpu_time import HostCpuTimes
 from nova_vp.core.types.guest import Guest
-from nova_vp.core.types.topology import Topology
 from nova_vp.host_facts import HostFacts
-from vp_agent.drivers.base import GuestsDriver, VcpuThreads
+from vp_agent.drivers.base import GuestsDriver
+from vp_agent.drivers.wrapped_guests import WrappedGuests
 
 
 class ServerGroups:
@@ -36,13 +35,10 @@ class ServerGroups:
         return self._groups
 
 
-class GroupedGuests:
+class GroupedGuests(WrappedGuests):
     def __init__(self, guests: GuestsDriver, groups: ServerGroups) -> None:
-        self._guests = guests
+        super().__init__(guests)
         self._groups = groups
-
-    def topology(self) -> Topology:
-        return self._guests.topology()
 
     def read(self) -> tuple[Guest, ...]:
         guests, groups = self._guests.read(), self._groups.by_server()
@@ -54,18 +50,3 @@ class GroupedGuests:
             else guest
             for guest in guests
         )
-
-    def stopped(self) -> frozenset[str]:
-        return self._guests.stopped()
-
-    def host_name(self) -> str:
-        return self._guests.host_name()
-
-    def threads(self) -> tuple[VcpuThreads, ...]:
-        return self._guests.threads()
-
-    def host_cpu(self) -> HostCpuTimes | None:
-        return self._guests.host_cpu()
-
-    def close(self) -> None:
-        self._guests.close()
