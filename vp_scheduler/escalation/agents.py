@@ -9,7 +9,7 @@ import threading
 from typing import Protocol
 
 from nova_vp import answers, rpcapi, wire
-from nova_vp.printable import printable
+from nova_vp.printable import MOST_OF_FAULT, printable
 from nova_vp.signing.identity import Identity
 
 
@@ -47,7 +47,7 @@ class BusAgents:
         why = str(answer.get("why") or "the agent does not say")
         if why == wire.AGENT_BUSY:
             raise AgentAway(f"the agent of {host} has had no time for it")
-        return printable(why[:MOST_DETAIL])
+        return printable(why, MOST_DETAIL)
 
     def end(self, host: str, escalation_id: str, server: str, outcome: str, detail: str) -> None:
         try:
@@ -72,4 +72,4 @@ MOST_DETAIL = 1000
 
 
 def _first_line(exc: Exception) -> str:
-    return printable(f"{type(exc).__name__} {exc}".partition("\n")[0][:200])
+    return printable(f"{type(exc).__name__} {exc}".partition("\n")[0], MOST_OF_FAULT)
