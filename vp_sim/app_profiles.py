@@ -13,6 +13,7 @@ from vp_sim.parameters import estimated, printed, public
 
 _HIT = estimated(0.35, 0.25, 0.45, "out-of-order cores hide most of an L3 hit")
 _STATE = "the thesis's class of it"
+_SHARED = "figures 6, 11, 13: beside 2 or 4 threads of matrix-mult, in one VM or two"
 _MCF_ALONE = "figure 7: with its memory remote it loses less than a move of the memory costs"
 
 STREAM = Row(
@@ -99,22 +100,27 @@ VOLDEMORT = Row(
     guests=2,
     memory_mib=printed(4096, "1.2: two VMs with 4GB memory and two VCPUs each"),
     footprint_mib=estimated(3000, 2000, 4000, "values in memory, uniform queries"),
-    base_cpi=estimated(0.9, 0.7, 1.1, "Java server code"),
+    base_cpi=estimated(0.8, 0.7, 1.0, "Java server code"),
     l1_mpki=estimated(60, 50, 75, "Java server code"),
-    l2_mpki=estimated(42, 36, 48, "2.1.2: misses like matrix-mult, MF 0.5"),
-    full_ratio=estimated(0.95, 0.9, 1.0, "figure 6: MF 0.5 alone, 0.7 when it shares"),
-    least_ratio=estimated(0.2, 0.15, 0.25, "figure 6: MF 0.5 alone, 0.7 when it shares"),
-    half_mib=estimated(9.0, 8.0, 10.0, "figure 6: MF 0.5 alone, 0.7 when it shares"),
-    steepness=estimated(1.3, 1.1, 1.5, "figure 6: MF 0.5 alone, 0.7 when it shares"),
+    l2_mpki=estimated(46, 42, 50, "2.1.2: misses like matrix-mult, MF 0.5"),
+    full_ratio=estimated(0.84, 0.78, 0.9, "figures 1, 13, 16: at most 22 to 27 %, whoever shares"),
+    least_ratio=estimated(0.475, 0.45, 0.5, "figure 6: MF 0.5; values of 200 KB are read once"),
+    half_mib=estimated(3.3, 3.0, 3.6, _SHARED),
+    steepness=estimated(3.9, 3.5, 4.3, _SHARED),
     hit_exposure=_HIT,
-    parallel_misses=estimated(4.6, 4.0, 5.2, "figure 6a: 15 to 17 % slower when it shares"),
+    parallel_misses=estimated(
+        1.5, 1.3, 1.8, "figure 11: its CPI falls by half as its MF falls from above 0.6 to 0.55"
+    ),
     writeback_ratio=estimated(0.3, 0.2, 0.4, "mostly reads"),
     busy_ratio=estimated(0.75, 0.65, 0.85, "served as queries come; Table 1: 1900 in all"),
+    computing_ratio=estimated(
+        0.4, 0.35, 0.45, "figures 6a and 11: 15 to 17 % in response time, about 50 % in CPI"
+    ),
 )
 
 _MAP_REDUCE = (Phase(0.85, 1.0), Phase(0.15, 0.5, 1.1))
 _MAP_REDUCE_SOURCE = "estimated: threads of a job end at different times (figure 15)"
-_UNEVEN = (Phase(0.17, 1.0), Phase(0.18, 0.75), Phase(0.40, 0.5), Phase(0.25, 0.25))
+_UNEVEN = (Phase(0.25, 1.0), Phase(0.12, 0.75), Phase(0.55, 0.5), Phase(0.08, 0.25))
 _UNEVEN_SOURCE = "seed: figures 13 and 15: demand above 200 at times, 25 % slower with two cores"
 
 MATRIX_MULT = Row(
@@ -123,15 +129,17 @@ MATRIX_MULT = Row(
     guests=1,
     memory_mib=printed(4096, "2.3.2: 2 VCPUs and 4GB memory"),
     footprint_mib=printed(1800, "1.2: matrices of 600MB"),
-    base_cpi=estimated(0.7, 0.6, 0.9, "simple loops"),
+    base_cpi=estimated(0.65, 0.6, 0.8, "simple loops"),
     l1_mpki=estimated(140, 120, 170, "column-wise access"),
-    l2_mpki=estimated(100, 85, 115, "2.1.2: a bulldog with MF < 0.25"),
-    full_ratio=estimated(0.9, 0.8, 1.0, "column-wise access"),
-    least_ratio=estimated(0.14, 0.1, 0.16, f"{_STATE}: MF < 0.25 with the whole LLC"),
-    half_mib=estimated(3.0, 2.5, 3.5, "cached columns"),
-    steepness=estimated(1.6, 1.4, 1.8, "cached columns"),
+    l2_mpki=estimated(103, 95, 112, "2.1.2: a bulldog with MF < 0.25"),
+    full_ratio=estimated(0.72, 0.65, 0.8, "column-wise access"),
+    least_ratio=estimated(0.135, 0.12, 0.15, f"{_STATE}: MF < 0.25 with the whole LLC"),
+    half_mib=estimated(7.5, 6.5, 8.0, "3.1: highly cache-sensitive; cached columns"),
+    steepness=estimated(1.85, 1.75, 2.0, "3.1: highly cache-sensitive; cached columns"),
     hit_exposure=_HIT,
-    parallel_misses=estimated(8.0, 7.0, 9.0, "2.1.2: much less affected at MC/IC than Voldemort"),
+    parallel_misses=estimated(
+        10.0, 9.0, 10.0, "2.1.2: much less affected at MC/IC; a core has ten line fill buffers"
+    ),
     writeback_ratio=estimated(0.1, 0.05, 0.15, "one element written per row and column read"),
     busy_ratio=estimated(0.97, 0.93, 1.0, "computing"),
     phases=_MAP_REDUCE,
@@ -152,7 +160,7 @@ WORD_COUNT = Row(
     half_mib=estimated(2.5, 2.0, 3.0, "hash tables of four threads"),
     steepness=estimated(1.6, 1.3, 2.0, "hash tables of four threads"),
     hit_exposure=_HIT,
-    parallel_misses=estimated(4.0, 3.0, 5.0, "hash lookups are independent"),
+    parallel_misses=estimated(8.0, 6.0, 9.0, "3.3.2: insensitive to remote memory latency"),
     writeback_ratio=estimated(0.25, 0.15, 0.35, "counters"),
     busy_ratio=estimated(0.97, 0.93, 1.0, "computing"),
     phases=_MAP_REDUCE,
@@ -176,6 +184,7 @@ STREAMING = Row(
     parallel_misses=estimated(2.5, 2.0, 3.0, "copies of small packets"),
     writeback_ratio=estimated(0.4, 0.3, 0.5, "copies"),
     busy_ratio=estimated(0.85, 0.75, 0.95, "100 clients; Table 1: 1970 in all"),
+    computing_ratio=estimated(0.5, 0.35, 0.65, "bit-rates that clients see of films sent ahead"),
 )
 
 

@@ -7,9 +7,10 @@ The rows are in `app_profiles.py`. No policy ever sees one: it sees counters.
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from vp_sim.parameters import Draw, Parameter, nominal
+from vp_sim.parameters import Draw, Parameter, nominal, public
 
 MIB = 1024 * 1024
+ALL_COMPUTING = public(1.0, "a job's time is all its own")
 
 
 class Phase(NamedTuple):
@@ -54,6 +55,9 @@ class Row:
     """Lines written back per line read."""
     busy_ratio: Parameter
     """Share of the time its vCPUs are busy, within what the phase lets them."""
+    computing_ratio: Parameter = ALL_COMPUTING
+    """Of the time that it is judged by, alone, the share in which it computes. The rest of a
+    server's response time passes on the network and in its clients, whatever happens here."""
     phases: tuple[Phase, ...] = (Phase(1.0, 1.0),)
     phases_source: str = "estimated: steady"
     cycles: int = 1
@@ -86,6 +90,11 @@ class App:
     busy_ratio: float
     phases: tuple[Phase, ...]
     cycles: int
+    computing_ratio: float = 1.0
+
+    def time_ratio(self, speed_ratio: float) -> float:
+        """What it takes of the time alone, where it computes at this share of its speed alone."""
+        return 1 - self.computing_ratio + self.computing_ratio / speed_ratio
 
     def miss_ratio(self, share_mib: float) -> float:
         """The solo miss-rate curve: LLC misses per LLC access, with this much of the LLC."""

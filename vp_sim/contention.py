@@ -8,7 +8,8 @@ it can. Groups that share nothing are solved apart and remembered.
 
 A memory controller serves a guest that is alone out of the rows that it keeps open. Guests that
 are served in turn close one another's rows, and a line whose row must be opened again takes longer:
-of n guests with as much traffic each, 1 - 1/n of the lines come after another guest's.
+a guest finds its row closed as often as the line before was another guest's. Who has little of the
+traffic finds it closed more often than who has most of it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -105,6 +106,8 @@ class _Use:
     lines: float
     waits: float
     """How many of its waits the miss waits for."""
+    opening_ns: float = 0.0
+    """What a line of it waits for its row, on average."""
 
 
 @dataclass(slots=True)
@@ -247,13 +250,11 @@ class Contention:
     def _fill(self, queue: _Queue) -> None:
         """The wait at which the load it lets through makes just that wait."""
         form = self._machine.queue_form
-        in_turn = self._taken_in_turn(queue)
-        opening_ns = queue.conflict_ns * in_turn
-        line_ns = LINE_BYTES / queue.gbps * (1 + queue.conflict_ratio * in_turn)
+        line_ns = LINE_BYTES / queue.gbps * (1 + queue.conflict_ratio * self._open_rows(queue))
         flows = []
         for use in queue.uses:
             cycles_per_ns = use.actor.cycles_per_ns * use.waits
-            without = _cpi(use.actor) - cycles_per_ns * (queue.wait_ns - opening_ns)
+            without = _cpi(use.actor) - cycles_per_ns * queue.wait_ns
             flows.append((self._moved(use), without, cycles_per_ns))
 
         def excess(queued_ns: float) -> float:
@@ -264,16 +265,21 @@ class Contention:
             scaled = scaled_wait_ns(form, load, line_ns, queue.channels, queue.idle_ns)
             return queued_ns * (1 - load) - scaled
 
-        queue.wait_ns = opening_ns + _wait(excess, max(queue.wait_ns - opening_ns, 0.0))
+        queue.wait_ns = _wait(excess, queue.wait_ns)
 
-    def _taken_in_turn(self, queue: _Queue) -> float:
-        """Share of the lines that come after one of another guest, or of memory on its way."""
+    def _open_rows(self, queue: _Queue) -> float:
+        """Share of the lines that come after one of another guest, or of memory on its way: they
+        must open their row."""
         flows: dict[int | None, float] = {None: queue.constant_gbps}
         for use in queue.uses:
             load = use.actor.load
             flows[load] = flows.get(load, 0.0) + self._moved(use) / use.actor.cpi
         whole = sum(flows.values())
-        return 1 - sum(flow * flow for flow in flows.values()) / whole**2 if whole else 0.0
+        if not whole:
+            return 0.0
+        for use in queue.uses:
+            use.opening_ns = queue.conflict_ns * (1 - flows[use.actor.load] / whole)
+        return 1 - sum(flow * flow for flow in flows.values()) / whole**2
 
     def _moved(self, use: _Use) -> float:
         """GB/s times the cycles per instruction."""
@@ -315,7 +321,7 @@ class Contention:
 def _cpi(actor: _Actor) -> float:
     waits_ns = 0.0
     for use in actor.uses:
-        waits_ns += use.waits * use.queue.wait_ns
+        waits_ns += use.waits * (use.queue.wait_ns + use.opening_ns)
     return actor.unqueued_cpi + actor.cycles_per_ns * waits_ns
 
 

@@ -17,7 +17,7 @@ ASK_RATIO = 0.8
 """Use of the allocated CPU above which a guest asks for more (thesis 3.2.3)."""
 SPARE_RATIO = 0.6
 """Use of what would be left, below which a core is given back."""
-PATIENCE_S = 5
+PATIENCE_S = 2
 """For so long in a row, so that one noisy sample decides nothing."""
 
 

@@ -31,7 +31,7 @@ NOISE_BOUND = 2.0
 """Standard deviations that no sample exceeds."""
 NOISY = ("instructions", "cycles", "references", "misses", "remote")
 """What is counted, in the order of a Pace."""
-REFERENCES, MISSES, REMOTE = 2, 3, 4
+CYCLES, REFERENCES, MISSES, REMOTE = 1, 2, 3, 4
 NOTHING = (0.0,) * len(NOISY)
 
 
@@ -74,6 +74,11 @@ class SimGuest:
     """Share of its memory that was moved page by page since it started: no large pages there."""
     uncounted_s: float = 0.0
     """At the speed of now, since its counters were last read."""
+    uncounted_busy_s: float = 0.0
+    """The same, with the time in which it waits for pages that move, or for TLBs: its CPUs are not
+    halted, and count cycles."""
+    running_ratio: float = 1.0
+    """Of the last stretch: share in which it did not wait for pages that move, or for TLBs."""
     busy_vcpus: float = 0.0
     """Of the first ones, at the speed of now."""
     vcpu_cycles: tuple[float, ...] = field(init=False)
@@ -191,7 +196,9 @@ class SimHost:
         running_s = span_s * (1 - waiting) - min(guest.stall_s, span_s / 2)
         guest.stall_s = 0.0
         running_s *= 1 - self.machine.costs.small_pages_ratio * guest.moved_ratio
+        guest.running_ratio = running_s / span_s
         guest.uncounted_s += running_s
+        guest.uncounted_busy_s += span_s
         # While it waits for pages the host works on its CPUs: faults, TLBs to be flushed.
         used = self.cores[guest.uuid] * span_s
         guest.cpu_time_s += used
@@ -201,18 +208,18 @@ class SimHost:
 
     def _true_counts(self, guest: SimGuest) -> None:
         """What it did at the speed that ends now."""
-        if guest.uncounted_s:
-            speed, true = self.speeds[guest.uuid], guest.true_counts
-            guest.true_counts = tuple(
-                count + per_s * guest.uncounted_s for count, per_s in zip(true, speed, strict=False)
-            )
+        if guest.uncounted_busy_s:
+            speed = self.speeds[guest.uuid]
+            done = [per_s * guest.uncounted_s for per_s, _ in zip(speed, NOISY, strict=False)]
+            done[CYCLES] = speed.cycles_per_s * guest.uncounted_busy_s
+            guest.true_counts = tuple(map(sum, zip(guest.true_counts, done, strict=True)))
             if guest.busy_vcpus:
-                cycles = speed.cycles_per_s * guest.uncounted_s / guest.busy_vcpus
+                cycles = done[CYCLES] / guest.busy_vcpus
                 guest.vcpu_cycles = tuple(
                     was + cycles * min(max(guest.busy_vcpus - number, 0.0), 1.0)
                     for number, was in enumerate(guest.vcpu_cycles)
                 )
-            guest.uncounted_s = 0.0
+            guest.uncounted_s = guest.uncounted_busy_s = 0.0
 
     def sample(self, guest: SimGuest) -> tuple[float, ...]:
         """Its counters, in the order of NOISY: what it did since the last sample, with noise."""
@@ -228,7 +235,7 @@ class SimHost:
         return guest.counted
 
     def _carry(self, guest: SimGuest, span_s: float) -> None:
-        """One thread of the host's own moves pages; its CPU is not taken from the guests'."""
+        """The host's own threads move pages; their CPU is not taken from the guests'."""
         move = guest.move
         assert move is not None
         speed = self._copied_kib_per_s(move)
@@ -246,7 +253,7 @@ class SimHost:
             if left <= moved:
                 move.legs.pop(0)
         if speed:
-            busy = self._copying_ratio(guest)
+            busy = self.machine.costs.moving_cores * self._copying_ratio(guest)
             self.tally.management_core_s += busy * (span_s - budget_kib / speed)
         if not move.legs:
             self.stop(guest)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An application's work: a job that takes 300 s alone, done again and again until all have
-finished once, so that nobody loses a neighbour early.
+finished once, so that nobody loses a neighbour early. A server's job is so many answers, one after
+the other.
 
 Progress is in seconds of running alone. What a phase asks for changes where the job gets to it.
 """
@@ -85,6 +86,8 @@ class Job:
     finished_at_s: float | None = None
     """When the first one was done; None: it is not yet."""
     phase: int = 0
+    last_time_ratio: float = 1.0
+    """Of the last stretch: time that it took, of the time that it takes alone."""
     _cycle_s: float = field(init=False)
     _ends: tuple[float, ...] = field(init=False)
 
@@ -96,9 +99,16 @@ class Job:
     def now(self) -> Phase:
         return self.app.phases[self.phase]
 
+    def time_ratio(self, instructions_per_s: float) -> float:
+        """Of the time that it takes alone, at this speed."""
+        return self.app.time_ratio(instructions_per_s / self.rates[self.phase])
+
     def advance(self, done: float, from_s: float, span_s: float) -> bool:
         """By so many instructions; whether another phase begins."""
-        progress = done / self.rates[self.phase]
+        if not done:
+            return False
+        self.last_time_ratio = self.time_ratio(done / span_s)
+        progress = span_s / self.last_time_ratio
         if self.finished_at_s is None and self.at_s + progress >= JOB_S:
             self.finished_at_s = from_s + span_s * (JOB_S - self.at_s) / progress
         self.at_s = (self.at_s + progress) % JOB_S

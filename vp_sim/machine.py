@@ -89,6 +89,8 @@ class Hardware:
     page_copy_ns: Parameter
     page_handling_ns: Parameter
     """Per page moved, besides the copy: unmapping, shooting down TLBs, mapping again."""
+    moving_cores: Parameter
+    """CPUs that the host keeps busy while it moves memory, besides those of its guests."""
     moving_stall_ratio: Parameter
     """Share of its time that a guest waits for pages on their way while its memory moves."""
     small_pages_ratio: Parameter
@@ -124,6 +126,7 @@ class Costs(NamedTuple):
     vcpu_move_us: float
     page_copy_ns: float
     page_handling_ns: float
+    moving_cores: float
     moving_stall_ratio: float
     small_pages_ratio: float
     memory_extent_mib: float
@@ -162,7 +165,10 @@ WESTMERE = Hardware(
     link_gbps=estimated(10, 8.5, 11.5, "of 12.8 GB/s one way of QPI at 6.4 GT/s"),
     vcpu_move_us=printed(1.78, "2.1.3"),
     page_copy_ns=printed(430, "2.1.3"),
-    page_handling_ns=estimated(6000, 2000, 10000, "move_pages of other machines: 2-10 us a page"),
+    page_handling_ns=estimated(7000, 2000, 10000, "move_pages of other machines: 2-10 us a page"),
+    moving_cores=estimated(
+        8, 4, 8, "3.3.2: up to two more CPUs in a run with seven moves; Dom0 has eight (2.3)"
+    ),
     moving_stall_ratio=estimated(0.8, 0.6, 1.0, "chunks of 1024 pages are locked while moved"),
     small_pages_ratio=estimated(
         0.06, 0.03, 0.08, "figure 8: 6 % in all, slides: 8 %; copies are 1 %"

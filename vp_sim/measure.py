@@ -50,6 +50,8 @@ class OfPolicy:
     memory_moves: float
     vcpu_moves: float
     cpu_used: float
+    """Of the guests."""
+    management_cpu_used: float
     applications: Mapping[str, OfApplication]
 
     @property
@@ -89,6 +91,7 @@ def judge(runs: Sequence[Run], best_s: Mapping[str, float], topology: Topology) 
         memory_moves=fmean(run.tally.memory_moves for run in runs),
         vcpu_moves=fmean(run.tally.vcpu_moves for run in runs),
         cpu_used=fmean(run.cpu_used for run in runs),
+        management_cpu_used=fmean(run.management_cpu_used for run in runs),
         applications=applications,
     )
 
@@ -114,6 +117,6 @@ def worst_degradation(run: Run, best_s: Mapping[str, float]) -> float:
 
 
 def efficiency(run: Run, best_s: Mapping[str, float], cores: int) -> float:
-    """Sum of 1 / (1 + degradation) over the CPU used, as a share of all cores."""
+    """Sum of 1 / (1 + degradation) over the CPU that the guests used, as a share of all cores."""
     done = sum(best_s[name] / took for name, took in run.seconds.items())
     return done / (run.cpu_used / (PERCENT * cores))

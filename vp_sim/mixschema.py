@@ -34,6 +34,7 @@ APPLICATION = {
     "parallel_misses": _number(0.1, 1000),
     "writeback_ratio": _number(0, 10),
     "busy_ratio": _number(0.01, 1),
+    "computing_ratio": _RATIO,
 }
 _MACHINE = {
     "clock_ghz": _number(0.1, 20),
@@ -48,6 +49,7 @@ _MACHINE = {
     "vcpu_move_us": _number(0, 1e5),
     "page_copy_ns": _number(1, 1e6),
     "page_handling_ns": _number(0, 1e6),
+    "moving_cores": _number(0, 1024),
     "moving_stall_ratio": _RATIO,
     "row_conflict_ratio": _number(0, 10),
     "row_conflict_ns": _number(0, 1e5),

@@ -38,6 +38,7 @@ def _policy(result: OfPolicy) -> dict[str, Any]:
         "memory_moves": round(result.memory_moves, DIGITS),
         "vcpu_moves": round(result.vcpu_moves, DIGITS),
         "cpu_used": round(result.cpu_used, DIGITS),
+        "management_cpu_used": round(result.management_cpu_used, DIGITS),
         "pe": round(result.pe, DIGITS),
         "applications": {
             name: {

@@ -2,7 +2,8 @@
 """Distributed Intensity (Zhuravlev and Blagodurov), the thesis's LLC-Xen: spread the misses.
 
 Guests change places between LLC domains as long as that evens out the domains' misses, so that
-the highest end up beside the lowest. vCPUs move and memory follows. Sensitivity plays no part.
+the highest end up beside the lowest. As Distributed Intensity places threads, a guest counts for
+each of its vCPUs. vCPUs move and memory follows. Sensitivity plays no part.
 """
 
 from bisect import bisect_left
@@ -20,7 +21,7 @@ from vp_sim.sim_drivers import SimDrivers, turn
 
 PERIOD_S = 30
 """Between two looks at the order of the guests: samples averaged, one a second."""
-LEAST_GAIN = 0.2
+LEAST_GAIN = 0.3
 """Of the mean misses of a domain: what an exchange must win to be worth its moves."""
 
 Plan = Mapping[str, int]
@@ -78,6 +79,11 @@ class _Exchange(NamedTuple):
     coming: tuple[str, ...]
 
 
+def heat_of(guest: Rates) -> float:
+    """Misses per 1000 instructions, summed over its vCPUs."""
+    return guest.mpki * guest.guest.vcpus
+
+
 def spread(topology: Topology, seen: Iterable[Rates], now: Plan) -> Plan:
     """Exchanges between two domains, the best first, while one is worth its moves.
 
@@ -85,7 +91,7 @@ def spread(topology: Topology, seen: Iterable[Rates], now: Plan) -> Plan:
     """
     guests = {s.guest.uuid: s for s in seen}
     room = {d.id: len(d.cpus) for d in topology.domains}
-    least = LEAST_GAIN * sum(s.mpki for s in guests.values()) / len(room)
+    least = LEAST_GAIN * sum(map(heat_of, guests.values())) / len(room)
     plan = dict(now)
     for _ in now:
         best = max(exchanges(plan, guests, room), default=None)
@@ -101,7 +107,7 @@ def exchanges(
     """One or two guests of the domain for none, one or two of another, where they fit. Of those
     that could come for the same ones, whoever evens out the two domains most."""
     inside = {d: [guests[u] for u in plan if plan[u] == d] for d in room}
-    heat = {d: sum(g.mpki for g in there) for d, there in inside.items()}
+    heat = {d: sum(map(heat_of, there)) for d, there in inside.items()}
     # Nothing is free where vCPUs outnumber CPUs; what leaves still makes room for as much.
     free = {d: max(0, room[d] - sum(g.guest.vcpus for g in inside[d])) for d in room}
     some = {d: _some(there) for d, there in inside.items()}
@@ -120,7 +126,7 @@ def _some(there: Iterable[Rates]) -> dict[tuple[int, int], list[_Some]]:
     for number in range(3):
         for chosen in combinations(there, number):
             vcpus = sum(g.guest.vcpus for g in chosen)
-            some = _Some(sum(g.mpki for g in chosen), tuple(g.guest.uuid for g in chosen))
+            some = _Some(sum(map(heat_of, chosen)), tuple(g.guest.uuid for g in chosen))
             found.setdefault((number, vcpus), []).append(some)
     return {key: sorted(value) for key, value in found.items()}
 

@@ -30,5 +30,5 @@ def alone(name: str) -> Speed:
 
 
 def slower(name: str, speed: Speed) -> float:
-    """Against running alone, by cycles per instruction."""
-    return speed.cpi / alone(name).cpi - 1
+    """Against running alone."""
+    return APPS[name].time_ratio(alone(name).cpi / speed.cpi) - 1

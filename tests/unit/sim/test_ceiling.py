@@ -176,7 +176,7 @@ CEILING = Ceiling(0.10, 8.0, 8.2, 0.14, 100, {}, {})
 
 def orders(*reached: tuple[float, float]) -> dict[str, OfPolicy]:
     found = tuple(OfOrder(worst, pe, {}) for worst, pe in reached)
-    return {"some": OfPolicy(found, 0.0, 0.0, 0.0, 100.0, {})}
+    return {"some": OfPolicy(found, 0.0, 0.0, 0.0, 100.0, 0.0, {})}
 
 
 @pytest.mark.parametrize(

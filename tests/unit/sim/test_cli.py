@@ -48,8 +48,8 @@ def test_compare_prints_json_alone_on_stdout(mix_file, capsys):
     assert shown["mix"] == "small"
     assert list(shown["policies"]) == ["baseline", "llc"]
     assert set(shown["policies"]["llc"]) == {
-        "worst_degradation", "p95_worst", "spread", "memory_moves", "vcpu_moves", "cpu_used", "pe",
-        "applications",
+        "worst_degradation", "p95_worst", "spread", "memory_moves", "vcpu_moves", "cpu_used",
+        "management_cpu_used", "pe", "applications",
     }  # fmt: skip
     assert set(shown["policies"]["llc"]["applications"]) == {"mcf-1", "mcf-2", "mine-1"}
     assert set(shown["policies"]["llc"]["applications"]["mine-1"]) == {

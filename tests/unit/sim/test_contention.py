@@ -70,6 +70,15 @@ def test_guests_that_are_served_in_turn_get_less_out_of_a_controller(form):
     assert moved_gbps("stream", "word-count") > 0.9 * moved_gbps("stream")
 
 
+def test_who_has_little_of_the_traffic_waits_more_often_for_its_row():
+    """The line before was another guest's as often as that has of the traffic."""
+    loads = [*guests("stream", 0), *guests("stream", 0, cores=0.1)]
+    bare = FOUR_SOCKETS._replace(costs=COSTS._replace(row_conflict_ns=0.0))
+    pairs = zip(*(Contention(m).speeds(loads) for m in (FOUR_SOCKETS, bare)), strict=True)
+    strong, weak = (with_rows.cpi / without.cpi - 1 for with_rows, without in pairs)
+    assert weak > 5 * strong > 0
+
+
 @pytest.mark.parametrize("form", QueueForm)
 def test_a_wait_grows_with_the_load_and_without_limit(form):
     def wait_ns(load):

@@ -9,7 +9,7 @@ import pytest
 
 from tests.decisions import a_guest
 from vp_sim.machine import Shape
-from vp_sim.policies.llc import LEAST_GAIN, exchanges, spread
+from vp_sim.policies.llc import LEAST_GAIN, exchanges, heat_of, spread
 from vp_sim.sampling import Rates
 
 
@@ -30,7 +30,7 @@ def a_host(seed):
 def unevenness(plan, guests, topology):
     heat = {domain.id: 0.0 for domain in topology.domains}
     for one in guests:
-        heat[plan[one.guest.uuid]] += one.mpki
+        heat[plan[one.guest.uuid]] += heat_of(one)
     mean = sum(heat.values()) / len(heat)
     return sqrt(sum((h - mean) ** 2 for h in heat.values()))
 
@@ -51,13 +51,23 @@ def all_exchanges(plan, guests, topology):
                     yield {**plan, **dict.fromkeys(some, other), **dict.fromkeys(others, one)}
 
 
+def test_a_guest_counts_for_each_of_its_vcpus():
+    """Of four vCPUs each misses 60 times, of two others each 120 times: these are apart already."""
+    topology = Shape(2, 1, 8).topology()
+    one, other = (domain.id for domain in topology.domains)
+    rates = [Rates(a_guest(uuid="big", vcpus=4), 60.0, 0.0, 0.0)]
+    rates += [Rates(a_guest(uuid=name, vcpus=1), 120.0, 0.0, 0.0) for name in ("a", "b")]
+    now = {"big": one, "a": other, "b": other}
+    assert spread(topology, rates, now) == now
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_no_exchange_that_is_left_would_be_worth_its_moves(seed):
     topology, guests, now = a_host(seed)
     plan = spread(topology, guests, now)
     left = unevenness(plan, guests, topology)
     assert left <= unevenness(now, guests, topology)
-    least = LEAST_GAIN * sum(one.mpki for one in guests) / len(topology.domains)
+    least = LEAST_GAIN * sum(map(heat_of, guests)) / len(topology.domains)
     assert all(
         left - unevenness(other, guests, topology) < least + 1e-9
         for other in all_exchanges(plan, guests, topology)

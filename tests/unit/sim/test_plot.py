@@ -14,7 +14,9 @@ def policy(**median: float) -> OfPolicy:
         name: OfApplication(value, value, (value, value), value, ((0,),))
         for name, value in median.items()
     }
-    return OfPolicy((OfOrder(max(median.values()), 1.0, {}),), 0.0, 0.0, 0.0, 100.0, applications)
+    return OfPolicy(
+        (OfOrder(max(median.values()), 1.0, {}),), 0.0, 0.0, 0.0, 100.0, 0.0, applications
+    )
 
 
 def test_bars_below_zero_are_seen_whole():

@@ -8,14 +8,16 @@ within five points. Of P and Q, four copies ran of mcf and of milc (three copies
 
 import pytest
 
+from tests.bench.response_times import percentiles, response_times, variability
 from tests.bench.validation import summed_up
-from tests.bench.validation_mixes import against_solo, best_over_solo, times_beside
+from tests.bench.validation_mixes import times_beside
 from tests.bench.validation_placements import is_slight, placement_rows, state
 from tests.bench.validation_reasons import REASONS, reasoned, without_row
 from tests.bench.validation_rows import directed, sized
 from tests.unit.sim.solo import FOUR_SOCKETS, alone, guests, slower, speeds
 from vp_sim.contention import Contention
 from vp_sim.measure import OfApplication
+from vp_sim.mixes import Memory, Mix, members
 from vp_sim.queues import QueueForm
 
 POINTS = 0.05
@@ -167,11 +169,16 @@ def test_an_application_is_beside_another_in_the_orders_in_which_they_end_on_one
     assert times_beside(applications, "mcf", "milc") == 0.5
 
 
-def test_the_worst_against_running_alone_goes_by_the_best_run():
-    """Its best run takes 1.2 / 1.1 of running alone, its worst 1.3 times that."""
-    app = of_application()
-    assert best_over_solo(app) == pytest.approx(1.2 / 1.1)
-    assert against_solo(app) == pytest.approx(1.3 * 1.2 / 1.1 - 1)
+def test_response_times_are_those_of_all_vms_of_the_server_second_by_second():
+    local = Mix("single", members({"voldemort": 1}), memory=Memory.LOCAL)
+    [times] = response_times(local, "baseline", 1)
+    assert len(times) == 2 * 300
+    assert times == pytest.approx([1.0] * len(times), abs=0.001)
+
+
+def test_percentiles_are_told_by_run_and_variability_of_all_runs_together():
+    assert percentiles([[1.0] * 94 + [2.0] * 6, [1.0] * 96 + [2.0] * 4]) == [2.0, 1.0]
+    assert variability([[1.0, 1.0], [3.0, 3.0]]) == 2.0
 
 
 def test_rows_tell_numbers_and_a_reason_only_where_they_are_unmet():

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the clients of Voldemort see, second by second: its response time by that alone.
+
+The thesis measures the 95th percentile (1.2, 2.3.2), and tells how much response times vary (3.1).
+"""
+
+from collections.abc import Iterable
+from itertools import chain
+from statistics import quantiles
+
+from vp_sim.host import SimHost
+from vp_sim.mixes import Mix
+from vp_sim.policies import find
+from vp_sim.run import simulate, world_of
+
+SERVER = "voldemort-1"
+TWENTIETHS, QUARTERS = 20, 4
+
+
+def response_times(mix: Mix, policy: str, orders: int) -> list[list[float]]:
+    """By start order; each VM of the server answers its share of all requests."""
+    world, create = world_of(mix), find((policy,))[policy]
+    found = []
+    for seed in range(orders):
+        times: list[float] = []
+
+        def watch(host: SimHost, times: list[float] = times) -> None:
+            servers = (guest for guest in host.guests.values() if guest.label == SERVER)
+            times.extend(guest.job.last_time_ratio for guest in servers)
+
+        simulate(world, create, seed, watch)
+        found.append(times)
+    return found
+
+
+def percentiles(times: Iterable[list[float]]) -> list[float]:
+    """The 95th of each run."""
+    return [quantiles(some, n=TWENTIETHS, method="inclusive")[-1] for some in times]
+
+
+def variability(times: Iterable[list[float]]) -> float:
+    """Distance between the first and the third quartile of all response times."""
+    low, _, high = quantiles(chain(*times), n=QUARTERS, method="inclusive")
+    return high - low
