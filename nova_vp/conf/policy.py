@@ -254,7 +254,8 @@ POLICY_OPTS = [
         max=1.0,
         help="Share of memory_pace_kib_per_s that applies while a busy memory controller takes "
         "part in the copy and serves a memory-sensitive server. A moved server with the higher "
-        "priority is copied at the full rate.",
+        "priority is copied at the full rate, and so is one whose copy adds less than a tenth to "
+        "what the busy memory controllers serve.",
     ),
     cfg.FloatOpt(
         "llc_floor_ratio",

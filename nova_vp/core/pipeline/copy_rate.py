@@ -3,7 +3,8 @@
 
 Where neither controller is busy a move goes at full pace; where one is busy and serves somebody
 sensitive, it is phased out in time, unless the guest that moves matters more than those it hurts.
-Nothing here starts or ends a move.
+A controller that serves many times as much does not notice a copy, and the longer that takes, the
+longer its guest is far from its memory. Nothing here starts or ends a move.
 """
 
 from collections.abc import Mapping
@@ -14,7 +15,10 @@ from nova_vp.core.types.guest import MemoryMove
 from nova_vp.core.types.policy import Policy
 
 BUSY_SHARE = 0.5
-"""Of its limit, from which a controller that copies notices it."""
+"""Of its limit, from which a controller that copies may notice it."""
+NOTICED_SHARE = 0.1
+"""Of the lines that a controller serves already, from which on a copy is more than noise."""
+LINES_PER_KIB = 16
 
 
 def copy_rates(host: Host, nodes: tuple[NodeView, ...], policy: Policy) -> Mapping[str, float]:
@@ -32,11 +36,7 @@ def _copy_rate(host: Host, move: MemoryMove, nodes: tuple[NodeView, ...], policy
     busy = {
         view.node
         for view in nodes
-        if view.is_hot
-        or (
-            view.limit_misses_per_s is not None
-            and view.misses_per_s > BUSY_SHARE * view.limit_misses_per_s
-        )
+        if _is_busy(view) and LINES_PER_KIB * full > NOTICED_SHARE * view.misses_per_s
     }
     mine = host.guests[move.guest_uuid].priority
     sensitive = [
@@ -48,3 +48,8 @@ def _copy_rate(host: Host, move: MemoryMove, nodes: tuple[NodeView, ...], policy
         and any(host.memory_of(uuid).get(node, 0.0) > 0 for node in between & busy)
     ]
     return full if not sensitive or mine > max(sensitive) else full * policy.phased_pace_ratio
+
+
+def _is_busy(view: NodeView) -> bool:
+    limit = view.limit_misses_per_s
+    return view.is_hot or (limit is not None and view.misses_per_s > BUSY_SHARE * limit)

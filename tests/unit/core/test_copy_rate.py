@@ -51,6 +51,15 @@ def test_copying_is_phased_out_where_a_busy_controller_serves_somebody_sensitive
     assert pace(a_copy(2.5e6)) == PHASED
 
 
+@pytest.mark.parametrize(("share", "expected"), [(0.05, 1.0), (0.2, NOBODY.phased_pace_ratio)])
+def test_a_controller_that_serves_many_times_as_much_does_not_notice_a_copy(share, expected):
+    host = a_copy(2.5e6)
+    misses_per_s = max(node.misses_per_s for node in host.tick().nodes)
+    kib_per_s = share * misses_per_s / 16
+    host.policy = replace(host.policy, memory_pace_kib_per_s=kib_per_s)
+    assert pace(host) == pytest.approx(expected * kib_per_s)
+
+
 def test_nobody_sensitive_on_the_busy_controller_lets_it_go_on():
     host = a_copy(2.5e6)
     quiet = replace(SENSITIVE, l2_mpki=200.0)

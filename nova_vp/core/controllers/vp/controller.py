@@ -32,7 +32,7 @@ from nova_vp.core.controllers.vp.relieve_cpu import (
     move_to_idle_cpu,
 )
 from nova_vp.core.controllers.vp.restrain import cap, partition
-from nova_vp.core.controllers.vp.separate import LOOK_S, is_ready, isolate_memory
+from nova_vp.core.controllers.vp.separate import LOOK_S, is_due, is_ready, isolate_memory
 from nova_vp.core.controllers.vp.standing_limits import (
     is_victim_degraded,
     is_victim_here,
@@ -95,10 +95,12 @@ class Vp(Controller):
     def run(self, view: View, state: CapHistory, settings: VpSettings) -> Answer:
         state = _without_ended(view, state)
         isolating: tuple[ClaimGroup, ...] = ()
-        if view.now_s >= state.next_look_s and is_ready(view):
+        is_isolating = is_due(view, state.next_look_s)
+        if is_isolating and is_ready(view):
             isolating = tuple(isolate_memory(view))
-            state = state if isolating else replace(state, next_look_s=view.now_s + LOOK_S)
-        mitigating = mitigate(view, state, settings, bool(isolating))
+            is_isolating = bool(isolating)
+            state = state if is_isolating else replace(state, next_look_s=view.now_s + LOOK_S)
+        mitigating = mitigate(view, state, settings, is_isolating)
         groups = (*isolating, *mitigating, *standing_limits(view, state, settings))
         return Answer(state, groups, tuple(_settled_places(view)))
 
@@ -152,9 +154,10 @@ def mitigate(
 ) -> Iterator[ClaimGroup]:
     """One group for each detection whose last mitigation is not still being judged, nor a cap of
     one of its suspects for somebody else's sake: that changes what this victim feels, too. While
-    memory is on its way or will be, nothing is done beyond the cache: copying slows many, and
-    vCPUs would be sent after memory that is coming to them. One that refuses help is left out. Of
-    VPs that wait for each other one is helped at a time: the others may wait no more then."""
+    memory is on its way, or who needs it for itself is looked for, nothing is done beyond the
+    cache: copying slows many, vCPUs would be sent after memory that is coming to them, and busy
+    controllers are what State-8 VPs are separated for. One that refuses help is left out. Of VPs
+    that wait for each other one is helped at a time: the others may wait no more then."""
     host, state, now_s, policy = view.host, view.core, view.now_s, view.policy
     if not any(vp.detection for vp in host.vps.values()):
         return

@@ -25,16 +25,27 @@ from nova_vp.core.model.holds import failed_for_anybody
 from nova_vp.core.model.host import Host
 from nova_vp.core.model.what_if import Location, location_of
 from nova_vp.core.types.claim import ClaimGroup
+from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.reason import Reason, Rung
 from nova_vp.core.types.sample import FactorClass, Incomplete
 
-LOOK_S = 30.0
-"""After a look that found nothing to do, until the next one."""
+LOOK_S, HURRIED_S = 30.0, 5.0
+"""After a look that found nothing to do, until the next one; the same while a VP is degraded at a
+memory controller."""
 REMOTE_SHARE = 0.25
 """Of a VP's memory, that is on nodes where it has no CPU, from which on it is far."""
 STATE_8 = 8
 
 _NEVER_KNOWN = frozenset({Incomplete.UNREADABLE, Incomplete.PARTIAL, Incomplete.IDLE})
+
+
+def is_due(view: View, next_look_s: float) -> bool:
+    """A degradation at a controller is what State-8 VPs are separated for (2.1.3)."""
+    if view.now_s >= next_look_s:
+        return True
+    detections = (vp.detection for vp in view.host.vps.values())
+    is_hurried = any(one is not None and one.kind is Kind.CONTROLLER for one in detections)
+    return is_hurried and view.now_s >= next_look_s - LOOK_S + HURRIED_S
 
 
 def is_ready(view: View) -> bool:

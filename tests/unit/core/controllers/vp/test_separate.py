@@ -14,6 +14,7 @@ from nova_vp.core.model.arrangement import Rank
 from nova_vp.core.model.holds import signature
 from nova_vp.core.model.host import build_host
 from nova_vp.core.model.what_if import location_of
+from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.knob import Knob
 from nova_vp.core.types.topology import Limits, LoadCurve, LoadPoint
 from tests.unit.core.build import ALL_KNOBS, Host, Rates, nodes_of, uuid_of
@@ -80,6 +81,29 @@ def test_memory_of_state_8_comes_home_whatever_that_costs():
     host.change("stream2", placement=frozenset({2, 3}), memory_kib=100 * GIB4_KIB)
     host.change("stream2", memory_by_node=((0, 100 * GIB4_KIB),))
     host.until(SEPARATE)
+    assert_apart(host)
+
+
+def test_a_busy_controller_waits_until_everybody_is_known_and_can_be_separated():
+    """One is degraded at its controller, and may be moved, while a newcomer elsewhere is not known
+    yet: what is done is the separation, of which both STREAMs are a part."""
+    host = a_host(0, 1, 2)
+    host.add("stream1", STREAM_VM, cpus={0, 1}, node=0)
+    assert actions(host, 20) == []
+    host.add("stream2", STREAM_VM, cpus={0, 1}, node=0)
+
+    def share(host: Host) -> None:
+        together = host.nodes("stream1") & host.nodes("stream2")
+        for name in ("stream1", "stream2"):
+            host.run(name, replace(STREAM_VM, cpi=9.0) if together else STREAM_VM)
+
+    host.rule = share
+    decisions = host.ticks(6)
+    host.add("late", MCF, cpus={2, 3}, node=1)
+    decisions += host.ticks(60)
+    seen = [host.view("stream1", one).detection for one in decisions]
+    assert Kind.CONTROLLER in {detection.kind for detection in seen if detection}
+    assert [action.reason for one in decisions for action in one.actions] == [SEPARATE]
     assert_apart(host)
 
 
