@@ -218,6 +218,27 @@ class EscalationAPI:
         self._client.call("escalate", lambda who: who.process is Process.SCHEDULER, text=text)
 
 
+class UsageAPI:
+    """From an agent that has something to bill to whichever vp-scheduler is free.
+
+    usage(text), a call with a `wire.USAGE_TOPIC` message.
+    """
+
+    def __init__(self, bus: Bus) -> None:
+        """`bus`: one that waits for answers."""
+        self._client = _Client(bus, wire.USAGE_TOPIC)
+
+    def usage(self, text: str) -> Mapping[str, str]:
+        """Returns once the database has it: by server that was left out, why. What raises may have
+        arrived or not, and is sent again.
+
+        Raises wire.BadMessage as the receiver's refusal, oslo.messaging's exceptions otherwise.
+        """
+        return dict(
+            self._client.call("usage", lambda who: who.process is Process.SCHEDULER, text=text)
+        )
+
+
 class AgentAPI:
     """To agents.
 

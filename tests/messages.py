@@ -157,3 +157,32 @@ class Accepting(Protocol):
 def hear(view: Accepting, text: str) -> None:
     """As signed by the host that it is of."""
     view.accept(text, json.loads(text)["host"])
+
+
+HOUR = 1_795_435_200
+"""2026-11-23 12:00 UTC."""
+
+
+def a_usage_record(uuid: str = VICTIM, **fields: Any) -> dict[str, Any]:
+    return {
+        "meter": 7,
+        "uuid": uuid,
+        "project_id": "p1",
+        "hour": HOUR,
+        "attribution": "plain",
+        "booked_s": 10.0,
+        "over_s": 4.0,
+        "permit_misses": 9e6,
+        "pollution_misses": 2e7,
+        "sure_misses": 1e7,
+        "cpu_taken_core_s": 2.5,
+        **fields,
+    }
+
+
+def a_usage(host: str = "vp1", *records: dict[str, Any]) -> dict[str, Any]:
+    return {"v": wire.VERSION, "host": host, "records": list(records or [a_usage_record()])}
+
+
+def usage_text(host: str = "vp1", *records: dict[str, Any]) -> str:
+    return wire.encode(wire.USAGE_TOPIC, a_usage(host, *records))

@@ -33,13 +33,14 @@ from vp_agent.drivers.grouped_guests import GroupedGuests, ServerGroups
 from vp_agent.drivers.journal import LibvirtJournal
 from vp_agent.drivers.libvirt_guests import LibvirtGuests
 from vp_agent.format import limits_line
+from vp_agent.loop import kept_states
 from vp_agent.loop.command_handler import CommandHandler
 from vp_agent.loop.executor import Executor
 from vp_agent.loop.migration_holds import MigrationHolds
 from vp_agent.loop.picture import OwnHost
 from vp_agent.loop.recorder import Recorder
 from vp_agent.loop.standalone import ReadOnlyHost, Standalone
-from vp_agent.loop.state import ProfileKeeper, StateFolder
+from vp_agent.loop.state import StateFolder, StateKeeper
 from vp_agent.loop.tick import Agent, Cluster
 from vp_agent.loop.told_facts import ToldFacts
 from vp_agent.publish.bus import BusPublisher, BusSender
@@ -48,6 +49,9 @@ from vp_agent.publish.escalator import Escalator
 from vp_agent.publish.host_info import HostInfo
 from vp_agent.publish.outbox import Outbox
 from vp_agent.publish.schedule import Intervals
+from vp_agent.publish.usage_bus import BusUsage
+from vp_agent.publish.usage_log import UsageLog
+from vp_agent.publish.usage_sender import UsageSender
 
 if TYPE_CHECKING:
     from vp_agent.publish.metrics import Tally
@@ -225,6 +229,7 @@ class Built:
     host_info: "HostInfoSource"
     recorder: Recorder
     escalator: Escalator
+    usage: UsageSender
     migrations: MigrationHolds
     facts: ToldFacts
 
@@ -275,20 +280,31 @@ def build(
         last_epoch=last_epoch,
         limits=limits(conf, state),
     )
-    core_state = CoreState(profiles=state.profiles())
+    core_state = CoreState(
+        profiles=state.profiles(), controllers=kept_states.states_of(state.controllers())
+    )
+    usage = UsageSender(
+        UsageLog(state.usage, state.set_usage, epoch),
+        BusUsage(identity),
+        host_name(conf),
+        conf.agent.usage_flush_s,
+        conf.bus.usage_interval_s,
+    )
     recorder = Recorder(host_name(conf), conf.agent.record_max_mib << 20)
     agent = Agent(
         host,
         control,
         publisher,
-        ProfileKeeper(state),
+        StateKeeper(state),
         policy,
         core_state,
         recorder,
-        Cluster(escalator, migrations),
+        Cluster(escalator, migrations, usage),
         tally,
     )
-    return Built(agent, control, publisher, host_info, recorder, escalator, migrations, facts)
+    return Built(
+        agent, control, publisher, host_info, recorder, escalator, usage, migrations, facts
+    )
 
 
 class HostInfoSource:

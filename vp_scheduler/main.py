@@ -24,6 +24,7 @@ from vp_scheduler.escalation.service import EscalationService  # noqa: E402
 from vp_scheduler.ingest.nova_facts import FactsSync, open_facts  # noqa: E402
 from vp_scheduler.ingest.service import Service  # noqa: E402
 from vp_scheduler.ingest.trait_sync import TraitSync, open_traits  # noqa: E402
+from vp_scheduler.ingest.usage import UsageService  # noqa: E402
 
 if TYPE_CHECKING:
     from vp_scheduler.serving import Serving
@@ -46,7 +47,7 @@ def main(argv: list[str] | None = None) -> int:
         options.check(conf)
         lifecycle.listen(calls)
         identity = Identity(conf, Process.SCHEDULER, lambda: StoredKeys(BusKeyStore(conf)))
-        escalations = EscalationService(identity)
+        escalations, usage = EscalationService(identity), UsageService(identity)
         store = ReportStore(conf, keeps_history=conf.vp_scheduler.history_days > 0)
         traits = open_traits(conf, store)
         facts = open_facts(identity)
@@ -55,17 +56,18 @@ def main(argv: list[str] | None = None) -> int:
         print(f"vp-scheduler: configuration: {exc}", file=sys.stderr)
         return 1
     log.setup(conf, "nova-vp")
-    service, serving = _build(identity, store, escalations, facts)
+    service, serving = _build(identity, store, escalations, usage, facts)
 
     def take() -> None:
         escalations.apply_config(conf)
-        service.endpoint.known_hosts.apply_config(conf.vp_scheduler.known_hosts)
+        for endpoint in (service.endpoint, usage.endpoint):
+            endpoint.known_hosts.apply_config(conf.vp_scheduler.known_hosts)
 
     calls[signal.SIGHUP] = Reloader(conf, take).reload
-    _start(service, escalations, traits)
+    _start(service, escalations, usage, traits)
     LOG.info("running; %s", options.origin(conf))
     stop.wait()
-    is_all_stored = _stop(service, escalations, traits)
+    is_all_stored = _stop(service, escalations, usage, traits)
     if serving:
         serving.close()
     if is_all_stored:
@@ -79,6 +81,7 @@ def _build(
     identity: Identity,
     store: ReportStore,
     escalations: EscalationService,
+    usage: UsageService,
     facts: FactsSync | None,
 ) -> "tuple[Service, Serving | None]":
     conf = identity.conf
@@ -89,21 +92,32 @@ def _build(
 
     counted = meters.Meters()
     service = Service(identity, meters.MeteredStore(store, counted), counted.heard, facts)
-    return service, serving.serve(identity, service, escalations, counted)
+    return service, serving.serve(identity, service, escalations, usage, counted)
 
 
-def _start(service: Service, escalations: EscalationService, traits: TraitSync | None) -> None:
-    service.start()
-    escalations.start()
+def _start(
+    service: Service,
+    escalations: EscalationService,
+    usage: UsageService,
+    traits: TraitSync | None,
+) -> None:
+    for part in (service, escalations, usage):
+        part.start()
     if traits:
         traits.start()
     else:
         LOG.info("Placement is told no traits: [cloud] is not set, or traits_interval_s is 0")
 
 
-def _stop(service: Service, escalations: EscalationService, traits: TraitSync | None) -> bool:
+def _stop(
+    service: Service,
+    escalations: EscalationService,
+    usage: UsageService,
+    traits: TraitSync | None,
+) -> bool:
     """Whether all reports that were taken in are stored."""
     if traits:
         traits.close()
     escalations.stop()
+    usage.stop()
     return service.stop()

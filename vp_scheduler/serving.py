@@ -16,6 +16,7 @@ from vp_scheduler.ingest.meters import Meters
 from vp_scheduler.ingest.report_queue import MAX_HOSTS
 from vp_scheduler.ingest.service import Service
 from vp_scheduler.ingest.stats_poller import StatsPoller
+from vp_scheduler.ingest.usage import UsageService
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,11 @@ class Serving:
 
 
 def serve(
-    identity: Identity, service: Service, escalations: EscalationService, meters: Meters
+    identity: Identity,
+    service: Service,
+    escalations: EscalationService,
+    usage: UsageService,
+    meters: Meters,
 ) -> Serving:
     """Without a port that can be had it goes on without; the log says why."""
     conf, probe = identity.conf, BrokerProbe(brokers(identity.conf))
@@ -43,6 +48,7 @@ def serve(
         listening=lambda: {
             wire.REPORT_TOPIC: service.is_listening,
             wire.ESCALATION_TOPIC: escalations.is_listening,
+            wire.USAGE_TOPIC: usage.is_listening,
         },
         escalation_mode=lambda: escalations.mode.value,
         is_broker_reachable=lambda: not identity.sends.is_hanging and probe.is_reachable(),

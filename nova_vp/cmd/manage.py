@@ -4,6 +4,7 @@
 import argparse
 import sys
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -85,7 +86,8 @@ def _add_db(db: argparse.ArgumentParser) -> None:
         "--keep-days",
         type=_days,
         metavar="N",
-        help="Days to keep, instead of [vp_scheduler] history_days and ledger_days",
+        help="Days to keep, instead of [vp_scheduler] history_days and ledger_days; usage is kept "
+        "for [vp_scheduler] usage_days in any case",
     )
     old.set_defaults(run=_purge)
 
@@ -122,12 +124,11 @@ def _print_version(conf: cfg.ConfigOpts) -> None:
 def _purge(conf: cfg.ConfigOpts) -> None:
     now = datetime.now(UTC)
     given, settings = conf.category, conf.vp_scheduler
+    before = Before.days_ago(now, settings.history_days, settings.ledger_days, settings.usage_days)
     if given.before is not None:
-        before = Before(given.before, given.before)
+        before = replace(before, history=given.before, ledger=given.before)
     elif given.keep_days is not None:
-        before = Before.days_ago(now, given.keep_days, given.keep_days)
-    else:
-        before = Before.days_ago(now, settings.history_days, settings.ledger_days)
+        before = Before.days_ago(now, given.keep_days, given.keep_days, settings.usage_days)
     gone: Counter[str] = Counter()
     for step in ReportStore(conf).purge(before, now):
         gone[step.table] += step.rows

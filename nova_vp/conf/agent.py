@@ -3,7 +3,7 @@
 
 from oslo_config import cfg, types
 
-from nova_vp.conf.common import metrics_opts
+from nova_vp.conf.common import LONGEST_S, metrics_opts
 from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.topology import Limits
 
@@ -99,7 +99,17 @@ AGENT_OPTS = [
         "state_directory",
         default="/var/lib/nova-vp",
         help="Directory for data that survives a restart: the mode, the result of `vp-agent "
-        "calibrate`, and the undisturbed profiles of servers.",
+        "calibrate`, the undisturbed profiles of servers, the balance of their pollution permits, "
+        "and the usage that is billed.",
+    ),
+    cfg.FloatOpt(
+        "usage_flush_s",
+        default=10.0,
+        min=0.1,
+        max=LONGEST_S,
+        help="Seconds between two writes of the usage of servers with a pollution permit to "
+        "state_directory, if it changed. An agent that is killed loses the usage since its last "
+        "write.",
     ),
     cfg.StrOpt(
         "run_directory",

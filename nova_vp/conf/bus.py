@@ -41,6 +41,14 @@ OPTS = [
         help="Least number of seconds between two reports of one host. It limits the load on the "
         "bus when a host changes often.",
     ),
+    cfg.FloatOpt(
+        "usage_interval_s",
+        default=60.0,
+        min=0.1,
+        max=LONGEST_S,
+        help="Seconds between two messages with the usage of servers with a pollution permit; a "
+        "random tenth is added or subtracted. A host without such servers sends none.",
+    ),
 ]
 
 

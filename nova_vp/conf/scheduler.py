@@ -100,6 +100,14 @@ OPTS = [
         "longer report are listed for the same time.",
     ),
     cfg.IntOpt(
+        "usage_days",
+        default=400,
+        min=1,
+        max=36500,
+        help="Days for which the usage of servers with a pollution permit is kept for billing, one "
+        "row per server, hour and attribution. The default keeps the same month of the last year.",
+    ),
+    cfg.IntOpt(
         "learn_from_projects",
         default=3,
         min=3,

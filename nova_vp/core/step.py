@@ -59,7 +59,7 @@ def step(state: CoreState, picture: Picture, policy: Policy) -> tuple[CoreState,
     state, escalations = escalate(
         state, host, picture.limits, refused, claimed.groups, picture.at_s, policy
     )
-    decision = describe(state, host, picture, plan.actions, plan.proposals, claimed.figures)
+    decision = describe(state, host, picture, plan.actions, plan.proposals, claimed)
     return state, replace(
         decision,
         refused=refused,

@@ -43,6 +43,14 @@ class ActionFilter:
     result: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class UsageFilter:
+    span: Span = Span()
+    """Of hours by when they begin."""
+    project_id: str | None = None
+    uuid: str | None = None
+
+
 def given(wanted: Any) -> dict[str, Any]:
     """Of a filter, by name."""
     return {name: getattr(wanted, name) for name in wanted.__slots__}

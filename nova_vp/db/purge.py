@@ -21,8 +21,10 @@ from nova_vp.db.models import (
     MigrationRow,
     Profile,
     ServerOrdersRow,
+    ServerSighting,
     Stay,
     StoredAction,
+    UsageRow,
     VpRow,
 )
 from nova_vp.db.retry import after_deadlock
@@ -41,10 +43,15 @@ class Before:
     ledger: datetime
     """Actions, escalations, profiles, orders that were taken back, and hosts and VPs that were not
     heard since."""
+    usage: datetime
+    """What servers are billed for."""
 
     @classmethod
-    def days_ago(cls, now: datetime, history_days: int, ledger_days: int) -> "Before":
-        return cls(now - timedelta(days=history_days), now - timedelta(days=ledger_days))
+    def days_ago(
+        cls, now: datetime, history_days: int, ledger_days: int, usage_days: int
+    ) -> "Before":
+        history, ledger, usage = map(timedelta, (history_days, ledger_days, usage_days))
+        return cls(now - history, now - ledger, now - usage)
 
 
 class Step(NamedTuple):
@@ -56,7 +63,7 @@ def purge(
     engine: Engine, before: Before, now: datetime, step_rows: int = STEP_ROWS
 ) -> Iterator[Step]:
     """Works as it is iterated; yields what each step has deleted."""
-    ledger = naive_utc(before.ledger)
+    ledger, usage = naive_utc(before.ledger), naive_utc(before.usage)
     settled = min(ledger, naive_utc(now - BUDGETED))
     tasks: list[tuple[str, Callable[[Connection], int | None]]] = [
         ("history", lambda c: _history(c, naive_utc(before.history).date(), step_rows)),
@@ -66,6 +73,8 @@ def purge(
         ("profiles", lambda c: _aged(c, Profile.seen_at, ledger, step_rows)),
         ("stays", lambda c: _aged(c, Stay.last_at, ledger, step_rows)),
         ("hosts", lambda c: _hosts(c, ledger, step_rows)),
+        ("usage_records", lambda c: _aged(c, UsageRow.hour, usage, step_rows)),
+        ("server_sightings", lambda c: _aged(c, ServerSighting.seen_at, usage, step_rows)),
         ("vp_orders", lambda c: _taken_back(c, ledger, step_rows)),
     ]
     for table, task in tasks:

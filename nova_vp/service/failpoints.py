@@ -22,6 +22,8 @@ POINTS: Final = frozenset(
         "nova-call",
         "completion",
         "keys-registered",
+        "usage-sent",
+        "usage-commit",
     )
 )
 

@@ -64,6 +64,7 @@ MAY_CALL: Mapping[str, frozenset[Process]] = {
     "digest": _AGENT,
     "report": _AGENT,
     "escalate": _AGENT,
+    "usage": _AGENT,
     "profiles": _SCHEDULER,
     "host_keys": _SCHEDULER,
     "scheduler_started": frozenset({Process.NOVA_SCHEDULER}),
@@ -80,7 +81,7 @@ MAY_CALL: Mapping[str, frozenset[Process]] = {
 }
 """A call that is not listed here is refused, whoever signed it."""
 
-ORDERED = frozenset({"digest", "report", "escalate", "scheduler_started"})
+ORDERED = frozenset({"digest", "report", "escalate", "usage", "scheduler_started"})
 """Calls that may wait in a queue while their receiver starts, and whose repetition changes
 nothing: the first two carry (epoch, sequence), of which the newest wins, the third an id that the
-ledger knows, the last only asks."""
+ledger knows, the fourth amounts of which the largest counts, the last only asks."""

@@ -4,8 +4,9 @@
 Two per host, never per VM. The *digest* is what nova-scheduler places by; the *report* is what
 operators and tenants are shown. Both carry (epoch, sequence): the newest pair wins, so that a
 restarted agent is heard and a late message is not. The rare *escalation* asks the cluster for help
-and carries an id instead. Receivers validate shape and size before use. A module for each message;
-whoever sends or receives takes what it needs from here.
+and carries an id instead; *usage* is what servers are billed by, and carries amounts that only
+grow. Receivers validate shape and size before use. A module for each message; whoever sends or
+receives takes what it needs from here.
 """
 
 from nova_vp.wire.codec import EXPIRE_S, compact, decode, encode
@@ -57,6 +58,13 @@ from nova_vp.wire.schema_types import (
     VERSION,
     is_host_name,
 )
+from nova_vp.wire.usage import (
+    HOUR_S,
+    MAX_USAGE_BYTES,
+    MAX_USAGE_RECORDS,
+    USAGE_SCHEMA,
+    USAGE_TOPIC,
+)
 from nova_vp.wire.version import MessageVersion, version_of
 
 AGENT_TOPIC = "vp_agent"
@@ -77,6 +85,7 @@ __all__ = [
     "FACTS_SCHEMA",
     "HOST_KEYS",
     "HOST_KEYS_SCHEMA",
+    "HOUR_S",
     "MARK_BYTES",
     "MAX_CANDIDATES",
     "MAX_DIGEST_BYTES",
@@ -89,6 +98,8 @@ __all__ = [
     "MAX_PROFILES_BYTES",
     "MAX_REPORT_BYTES",
     "MAX_SERVERS",
+    "MAX_USAGE_BYTES",
+    "MAX_USAGE_RECORDS",
     "MOST_COUNT",
     "MOST_NUMBER",
     "NOWHERE",
@@ -103,6 +114,8 @@ __all__ = [
     "SEVERAL",
     "STRICT_SEAT",
     "UNKNOWN_CLASS",
+    "USAGE_SCHEMA",
+    "USAGE_TOPIC",
     "VERSION",
     "BadMessage",
     "MessageVersion",

@@ -15,6 +15,7 @@ from nova_vp.wire.overrides import MAX_ORDERS_BYTES, ORDERS, ORDERS_SCHEMA
 from nova_vp.wire.profiles import MAX_PROFILES_BYTES, PROFILES, PROFILES_SCHEMA
 from nova_vp.wire.report import MAX_REPORT_BYTES, REPORT_SCHEMA, REPORT_TOPIC
 from nova_vp.wire.schema_types import MOST_COUNT
+from nova_vp.wire.usage import MAX_USAGE_BYTES, USAGE_SCHEMA, USAGE_TOPIC
 from nova_vp.wire.validation import Schema, SchemaError
 
 EXPIRE_S = 180
@@ -26,6 +27,7 @@ _SHAPES = {
     PROFILES: (Schema(PROFILES_SCHEMA), MAX_PROFILES_BYTES),
     ESCALATION_TOPIC: (Schema(ESCALATION_SCHEMA), MAX_ESCALATION_BYTES),
     HOST_KEYS: (Schema(HOST_KEYS_SCHEMA), MAX_HOST_KEYS_BYTES),
+    USAGE_TOPIC: (Schema(USAGE_SCHEMA), MAX_USAGE_BYTES),
     ORDERS: (Schema(ORDERS_SCHEMA), MAX_ORDERS_BYTES),
     FACTS: (Schema(FACTS_SCHEMA), MAX_FACTS_BYTES),
 }

@@ -14,11 +14,12 @@ from tests.unit.core.build import CHASE, CHASE_HURT, COMPUTE, STREAM, Rates
 from vp_agent.drivers.counters_fake import FakeCounters, VcpuCounts
 from vp_agent.drivers.fake import FakeActuator, FakeGuests, FakeHost, FakeJournal
 from vp_agent.drivers.memory_fake import FakeMover
+from vp_agent.loop import kept_states
 from vp_agent.loop.command_handler import CommandHandler
 from vp_agent.loop.executor import Executor
 from vp_agent.loop.picture import OwnHost
 from vp_agent.loop.recorder import Recorder
-from vp_agent.loop.state import ProfileKeeper, StateFolder
+from vp_agent.loop.state import StateFolder, StateKeeper
 from vp_agent.loop.tick import Agent, Cluster, Tally
 from vp_agent.wiring import by_knob
 
@@ -80,9 +81,11 @@ class World:
             ),
             self.control,
             self.heard,
-            ProfileKeeper(state),
+            StateKeeper(state),
             self.policy,
-            CoreState(profiles=state.profiles()),
+            CoreState(
+                profiles=state.profiles(), controllers=kept_states.states_of(state.controllers())
+            ),
             self.recorder,
             self.cluster,
             self.tally,

@@ -19,6 +19,7 @@ FILE = Path(__file__).parents[2] / "etc" / "nova-vp" / "rabbitmq-policies.json"
         f"{wire.DIGEST_TOPIC}.ctl1.0123",
         f"{wire.AGENT_TOPIC}.vp1",
         wire.ESCALATION_TOPIC,
+        wire.USAGE_TOPIC,
         f"{wire.ANSWER_TOPIC}.vp-api.ctl1.0123",
     ],
 )

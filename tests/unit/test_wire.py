@@ -17,18 +17,21 @@ from tests.messages import (
     a_digest,
     a_domain,
     a_report,
+    a_usage,
     an_escalation,
     digest_text,
     escalation_text,
     report_text,
+    usage_text,
 )
 from vp_agent.publish.report import report
 
-TOPICS = [wire.DIGEST_TOPIC, wire.REPORT_TOPIC, wire.ESCALATION_TOPIC]
+TOPICS = [wire.DIGEST_TOPIC, wire.REPORT_TOPIC, wire.ESCALATION_TOPIC, wire.USAGE_TOPIC]
 VALID = {
     wire.DIGEST_TOPIC: a_digest(),
     wire.REPORT_TOPIC: a_report(),
     wire.ESCALATION_TOPIC: an_escalation(),
+    wire.USAGE_TOPIC: a_usage(),
 }
 
 json_values = st.recursive(
@@ -42,6 +45,7 @@ def test_round_trip() -> None:
     assert wire.decode(wire.DIGEST_TOPIC, digest_text()) == a_digest()
     assert wire.decode(wire.REPORT_TOPIC, report_text()) == a_report()
     assert wire.decode(wire.ESCALATION_TOPIC, escalation_text()) == an_escalation()
+    assert wire.decode(wire.USAGE_TOPIC, usage_text()) == a_usage()
 
 
 @pytest.mark.parametrize("topic", TOPICS)

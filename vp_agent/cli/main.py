@@ -181,7 +181,7 @@ def run(conf: cfg.ConfigOpts) -> int:
 
         is_all_back = built.agent.run(stop, conf.agent.interval_s, beat)
         load.forget()
-        parts = (built.publisher, built.escalator, built.recorder)
+        parts = (built.publisher, built.escalator, built.usage, built.recorder)
         for part in (server, bus, *parts, source, side):
             part.close()
         if served:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What outlives one run of the agent: epoch, mode, limits, profiles, escalations, orders,
-facts of Nova.
+"""What outlives one run of the agent: epoch, mode, limits, profiles, what controllers keep, usage,
+escalations, orders, facts of Nova.
 
 Small files in the state folder, each replaced whole (write, fsync, rename), so that a full disk, a
 kill or a loss of power leaves the old one or the new one. What cannot be read is treated as absent,
@@ -24,6 +24,7 @@ from nova_vp.core.types.state import CoreState
 from nova_vp.printable import fault, printable
 from vp_agent.calibration.record import Calibration, as_json, from_json
 from vp_agent.checked_numbers import finite, measured
+from vp_agent.loop import kept_states
 
 LOG = logging.getLogger(__name__)
 
@@ -134,6 +135,22 @@ class StateFolder:
         """Raises OSError."""
         self._write("escalations.json", text)
 
+    def usage(self) -> str | None:
+        """The text of `set_usage`; what it means is `usage_log`'s."""
+        return self._read("usage.json")
+
+    def set_usage(self, text: str) -> None:
+        """Raises OSError."""
+        self._write("usage.json", text)
+
+    def controllers(self) -> str | None:
+        """The text of `set_controllers`; what it means is for `kept_states`."""
+        return self._read("controllers.json")
+
+    def set_controllers(self, text: str) -> None:
+        """Raises OSError."""
+        self._write("controllers.json", text)
+
     def orders(self, name: str) -> str | None:
         """The text of `set_orders`; what it means is for `overrides`."""
         return self._read(name)
@@ -221,14 +238,16 @@ def _divisor(value: Any) -> float:
     return number
 
 
-class ProfileKeeper:
-    """Writes the undisturbed profiles down now and then, and at the end."""
+class StateKeeper:
+    """Writes the undisturbed profiles down now and then, and at the end, and what controllers keep
+    of theirs."""
 
     EVERY_S = 10.0
 
     def __init__(self, state: StateFolder) -> None:
         self._state = state
         self._kept_at_s: float | None = None
+        self._states = kept_states.text_of({})
         self._is_failing = False
 
     def keep(self, state: CoreState, now_s: float) -> None:
@@ -241,10 +260,14 @@ class ProfileKeeper:
         measured yet is still what it was before this run."""
         known = {**state.profiles, **state.undisturbed}
         here = {uuid: profile for uuid, profile in known.items() if uuid in state.vps}
+        states = kept_states.text_of(state.controllers)
         try:
             self._state.set_profiles(here)
+            if states != self._states:
+                self._state.set_controllers(states)
+                self._states = states
             self._is_failing = False
         except OSError as exc:
             if not self._is_failing:
-                LOG.warning("profiles are not saved until this is corrected: %s", exc)
+                LOG.warning("state is not saved until this is corrected: %s", exc)
             self._is_failing = True

@@ -31,8 +31,9 @@ from vp_agent.loop.migration_holds import MigrationHolds
 from vp_agent.loop.picture import OwnHost, assemble, read_host
 from vp_agent.loop.reconcile import expire_leases, reconcile
 from vp_agent.loop.recorder import Recorder, Snapshot
-from vp_agent.loop.state import ProfileKeeper
+from vp_agent.loop.state import StateKeeper
 from vp_agent.publish.escalator import Escalator
+from vp_agent.publish.usage_sender import UsageSender
 
 LOG = logging.getLogger(__name__)
 GARBAGE_OBJECTS = 10_000
@@ -41,10 +42,11 @@ GARBAGE_OBJECTS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Who is told of what this host cannot mend, and what is ordered in return."""
+    """Who is told of what this host cannot mend, what is ordered in return, and who bills."""
 
     escalator: Escalator
     migrations: MigrationHolds
+    usage: UsageSender | None = None
 
 
 class Tally(Protocol):
@@ -61,7 +63,7 @@ class Agent:
         host: OwnHost,
         control: CommandHandler,
         publisher: Publisher,
-        keeper: ProfileKeeper,
+        keeper: StateKeeper,
         policy: Policy,
         state: CoreState,
         recorder: Recorder | None = None,
@@ -98,6 +100,8 @@ class Agent:
         self._publisher.publish(decision, outcomes)
         if self._cluster:
             self._cluster.escalator.submit(decision)
+            if self._cluster.usage:
+                self._cluster.usage.submit(decision)
         if self._tally:
             self._tally.decided(decision, outcomes)
         return decision

@@ -3,7 +3,8 @@
 
 Series of a server carry `resource` (its UUID), all carry `fqdn` (nova-compute's host), as Watcher
 looks for them. None carries `project`, by which Aetos shows series to tenants: rates, hosts and
-neighbours are the operator's. Import late: it brings prometheus_client.
+neighbours are the operator's; what is billed says whose it is in `project_id`. Import late: it
+brings prometheus_client.
 """
 
 import time
@@ -22,6 +23,7 @@ from nova_vp.core.types.detection import Kind
 from nova_vp.service.metric_labels import LabelledCollector
 from vp_agent.publish import host_series
 from vp_agent.publish.host_info import HostInfo
+from vp_agent.publish.usage_series import UsageCounters
 
 TICK_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 DONE, AWAY = "done", "libvirt-away"
@@ -71,6 +73,8 @@ class Tally:
             ["kind"],
             registry=self.registry,
         )
+        self._usage = UsageCounters()
+        self.registry.register(self._usage)
         self._hurt: frozenset[tuple[str, Kind]] = frozenset()
         self._begin_at_zero()
 
@@ -92,6 +96,7 @@ class Tally:
     def decided(self, decision: Decision, outcomes: Iterable[Outcome]) -> None:
         for outcome in (*outcomes, *_settled(decision)):
             self._actions.labels(outcome.action.reason.code, outcome.result.value).inc()
+        self._usage.add(decision)
         hurt = frozenset((one.victim_uuid, one.kind) for one in decision.detections)
         for _, kind in hurt - self._hurt:
             self._detections.labels(kind.value).inc()

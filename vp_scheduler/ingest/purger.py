@@ -46,7 +46,8 @@ class Purger:
 
     def clean(self, now: datetime) -> None:
         """Returns early when it is told to stop."""
-        days = self._settings.history_days, self._settings.ledger_days
+        settings = self._settings
+        days = settings.history_days, settings.ledger_days, settings.usage_days
         for step in self._store.purge(Before.days_ago(now, *days), now):
             LOG.debug("purged %d rows of %s", step.rows, step.table)
             if self._stop.wait(PAUSE_S):

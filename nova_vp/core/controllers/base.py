@@ -31,6 +31,7 @@ from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Mode, Policy
 from nova_vp.core.types.reason import Reason
 from nova_vp.core.types.state import CoreState
+from nova_vp.core.types.usage import Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,8 @@ class Answer:
     releases: tuple[Release, ...] = ()
     figures: Mapping[str, Mapping[str, float | str]] = field(default_factory=dict)
     """By guest UUID: what it has to tell of that server, by the names of its figures."""
+    usage: Mapping[str, Usage] = field(default_factory=dict)
+    """By guest UUID: what it used since the last tick of what this controller sells."""
 
 
 class Controller:
@@ -149,6 +152,11 @@ class Controller:
         """What became of an action of its own, or of one that raised a limit of its own: the state
         with that in mind. Called once when it is applied or failed, and once when it is judged."""
         return state
+
+    def kept(self, state: Any) -> Any:
+        """What of its state outlives a run of the agent, as a state that the next run begins with;
+        None: nothing. Moments of this run mean nothing in the next."""
+        return None
 
     def grants(self, view: View, key: ClaimKey, claim: Claim, settings: Any) -> bool:
         """Whether another controller may raise this limit of its own."""

@@ -21,6 +21,7 @@ from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.reason import REAPPLY
 from nova_vp.core.types.sample import Incomplete
 from nova_vp.core.types.state import CoreState
+from nova_vp.core.types.usage import Usage
 
 _UNMEASURED = frozenset(
     {Incomplete.UNREADABLE, Incomplete.PARTIAL, Incomplete.MULTIPLEXED, Incomplete.LATE}
@@ -40,6 +41,8 @@ class Claimed:
     """Those that ran, and those that could not run in this tick."""
     figures: Mapping[str, Mapping[str, Mapping[str, float | str]]] = field(default_factory=dict)
     """By controller and guest UUID."""
+    usage: Mapping[str, tuple[Usage, ...]] = field(default_factory=dict)
+    """By guest UUID."""
 
 
 def run_controllers(
@@ -55,6 +58,7 @@ def run_controllers(
     groups: list[ClaimGroup] = []
     releases: dict[str, tuple[Release, ...]] = {}
     figures: dict[str, Mapping[str, Mapping[str, float | str]]] = {}
+    usage: dict[str, tuple[Usage, ...]] = {}
     ran = set()
     is_poor = _is_poor(host)
     for controller, settings in policy.controllers:
@@ -67,9 +71,11 @@ def run_controllers(
         releases[controller.name] = answer.releases
         if answer.figures:
             figures[controller.name] = answer.figures
+        for uuid, used in answer.usage.items():
+            usage[uuid] = (*usage.get(uuid, ()), used)
         ran.add(controller.name)
     enabled = frozenset(one.controller.name for one in policy.controllers)
-    claimed = Claimed(tuple(groups), releases, frozenset(ran), enabled, figures)
+    claimed = Claimed(tuple(groups), releases, frozenset(ran), enabled, figures, usage)
     return replace(state, controllers=remembered), view, claimed
 
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The decision as readers see it: every VP, and what a newcomer would find in each LLC domain."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from nova_vp.core.model.domain_table import domain_views
 from nova_vp.core.model.host import Host
+from nova_vp.core.pipeline.controllers import Claimed
 from nova_vp.core.types.action import Action
 from nova_vp.core.types.decision import Decision, VpView
 from nova_vp.core.types.picture import Picture
@@ -35,10 +35,9 @@ def describe(
     picture: Picture,
     actions: tuple[Action, ...],
     proposals: tuple[Action, ...],
-    figures: Mapping[str, Mapping[str, Mapping[str, float | str]]],
+    claimed: Claimed,
 ) -> Decision:
-    """`figures`: what controllers tell of servers, by controller and guest UUID."""
-    views = tuple(_view(host, state.vps[guest.uuid], figures) for guest in picture.guests)
+    views = tuple(_view(host, state.vps[guest.uuid], claimed) for guest in picture.guests)
     return Decision(
         at_s=picture.at_s,
         mode=picture.mode,
@@ -51,9 +50,7 @@ def describe(
     )
 
 
-def _view(
-    host: Host, vp: VpState, figures: Mapping[str, Mapping[str, Mapping[str, float | str]]]
-) -> VpView:
+def _view(host: Host, vp: VpState, claimed: Claimed) -> VpView:
     undisturbed = host.undisturbed.get(vp.guest_uuid)
     guest = host.guests[vp.guest_uuid]
     return VpView(
@@ -68,5 +65,6 @@ def _view(
         detection=vp.detection,
         history=vp.history,
         cpu_use=vp.cpu_use,
-        figures={name: by[guest.uuid] for name, by in figures.items() if guest.uuid in by},
+        figures={name: by[guest.uuid] for name, by in claimed.figures.items() if guest.uuid in by},
+        usage=claimed.usage.get(guest.uuid, ()),
     )

@@ -16,6 +16,7 @@ from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.reason import Rejection
 from nova_vp.core.types.sample import Incomplete, Profile, Sample, Sensitivity, State
 from nova_vp.core.types.topology import LlcDomain
+from nova_vp.core.types.usage import Usage
 
 
 class Role(enum.Enum):
@@ -71,6 +72,8 @@ class VpView(NamedTuple):
     """None: unknown."""
     figures: Mapping[str, Mapping[str, float | str]] = MappingProxyType({})
     """By controller: what it tells of it, by the name of each figure."""
+    usage: tuple[Usage, ...] = ()
+    """Since the last tick, of each controller that sells something."""
 
 
 @dataclass(frozen=True, slots=True)

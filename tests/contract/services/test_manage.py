@@ -71,7 +71,7 @@ def test_purge(
 
 def test_purge_goes_in_steps_and_goes_on_after_a_stop(filled: cfg.ConfigOpts) -> None:
     engine = schema.open_engine(filled)
-    before = Before(history=NOW, ledger=NOW - timedelta(days=1))
+    before = Before(history=NOW, ledger=NOW - timedelta(days=1), usage=NOW)
     first = next(purge(engine, before, NOW, step_rows=5))
     assert first == ("history", 5)
     steps = list(purge(engine, before, NOW, step_rows=5))

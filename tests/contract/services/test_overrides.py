@@ -178,7 +178,7 @@ def test_only_what_was_taken_back_long_ago_is_purged(
     put(book, third, mode=Mode.OBSERVE)
     for uuid, days in ((DB, 2), (third, 0)):
         assert book.clear(uuid, by=USER, now=NOW - timedelta(days=days))
-    before = Before.days_ago(NOW, history_days=1, ledger_days=1)
+    before = Before.days_ago(NOW, history_days=1, ledger_days=1, usage_days=1)
     steps = purge(schema.open_engine(database_conf), before, NOW)
     assert [step for step in steps if step.table == "vp_orders"] == [Step("vp_orders", 1)]
     left = book.changed_since(NEVER_WRITTEN).orders

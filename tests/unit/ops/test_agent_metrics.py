@@ -14,6 +14,7 @@ from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.reason import Rejection
+from nova_vp.core.types.usage import Usage
 from tests.decisions import (
     a_decision,
     a_detection,
@@ -31,7 +32,7 @@ from vp_agent.publish.metrics import Sources, Tally, registry_of
 HOST = "compute-17"
 LABELS = {
     "fqdn", "resource", "state", "kind", "reason", "result", "mode", "domain", "node", "le",
-    "release", "counters", "actuator",
+    "release", "counters", "actuator", "project_id",
 }  # fmt: skip
 UNITS = (
     "_seconds", "_cores", "_ratio", "_per_second", "_per_instruction", "_per_kilo_instructions",
@@ -103,6 +104,46 @@ def test_a_server_adds_as_many_series_as_we_say():
         return sum(len(metric.samples) for metric in registry.collect())
 
     assert series(11) - series(1) == 10 * 12
+
+
+def billed(number=1, at_s=1000.0, project_id="p1"):
+    used = Usage("plain", 1.0, 0.5, 900.0, 4500.0, 4000.0, 0.25)
+    guest = a_guest(number, project_id=project_id)
+    return a_decision(a_view(number, guest=guest, usage=(used, used)), at_s=at_s)
+
+
+def test_what_is_billed_is_counted_by_server_and_project():
+    tally = Tally()
+    told = shown(tally=tally)
+    labels = {"resource": uuid_of(1), "project_id": "p1"}
+    for _ in range(2):
+        tally.decided(billed(), ())
+    for name, expected in {
+        "permit_booked_seconds": 4.0,
+        "over_permit_seconds": 2.0,
+        "permitted_llc_misses": 3600.0,
+        "charged_llc_misses": 18000.0,
+        "cpu_taken_core_seconds": 1.0,
+    }.items():
+        assert value(told, f"nova_vp_server_{name}_total", **labels) == expected
+
+
+def test_what_a_server_that_left_used_is_told_for_some_scrapes_more():
+    tally = Tally()
+    told = shown(tally=tally)
+    labels = {"resource": uuid_of(1), "project_id": "p1"}
+    tally.decided(billed(1, at_s=1000.0), ())
+    tally.decided(billed(2, at_s=1600.0), ())
+    name = "nova_vp_server_permit_booked_seconds_total"
+    assert value(told, name, **labels) == 2.0
+    tally.decided(billed(2, at_s=1601.0), ())
+    assert value(told, name, **labels) is None
+
+
+def test_who_has_no_permit_has_no_counters():
+    tally = Tally()
+    tally.decided(a_decision(a_view()), ())
+    assert "project_id" not in str(list(ours(shown(a_decision(a_view()), tally))))
 
 
 def test_who_is_not_measured_has_no_rates():

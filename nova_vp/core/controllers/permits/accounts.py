@@ -6,6 +6,7 @@ Equation 1 is a rate per ms of running, which a cap does not lower. So the debit
 the ms run, and the credit the permit times the ms of wall time.
 """
 
+from collections.abc import Container, Mapping
 from dataclasses import replace
 
 from nova_vp.core.controllers.permits.declaration import (
@@ -34,6 +35,31 @@ def opened(permit: float, now_s: float) -> Account:
     return Account(at_s=now_s, permit=permit)
 
 
+def kept(account: Account) -> Account:
+    """What of it outlives the agent: a restart must neither forgive what it owes nor take what it
+    has saved."""
+    return Account(balance=account.balance, permit=account.permit, own=account.own)
+
+
+def debts_of_absent(
+    accounts: Mapping[str, Account], here: Container[str], now_s: float
+) -> dict[str, Account]:
+    """Accounts of servers that are not here, as while one is rebooted. They earn their permits, and
+    are forgotten once they owe nothing, which is after `debt_s` at the latest."""
+    found = {}
+    for uuid, account in accounts.items():
+        if uuid not in here and account.is_over:
+            earned = account.permit * _KILO * _since(account, now_s)
+            owed = Account(account.balance + earned, now_s, account.permit, own=account.own)
+            if owed.is_over:
+                found[uuid] = owed
+    return found
+
+
+def _since(account: Account, now_s: float) -> float:
+    return 0.0 if account.at_s is None else now_s - account.at_s
+
+
 def settled(
     account: Account,
     permit: float,
@@ -46,7 +72,7 @@ def settled(
     in which nobody could see what the server did; a stopped server pollutes nothing."""
     if charge is None and incomplete is not Incomplete.STOPPED:
         return replace(account, at_s=now_s, permit=permit)
-    ms = _KILO * (charge.span_s if charge else now_s - account.at_s)
+    ms = _KILO * (charge.span_s if charge else _since(account, now_s))
     debit = charge.misses_per_ms * ms if charge else 0.0
     balance = account.balance + permit * ms - debit
     most = permit * _KILO * settings.burst_s

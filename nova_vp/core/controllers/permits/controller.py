@@ -11,7 +11,13 @@ from dataclasses import replace
 from typing import cast
 
 from nova_vp.core.controllers.base import Answer, Controller, View
-from nova_vp.core.controllers.permits.accounts import opened, permit_of, settled
+from nova_vp.core.controllers.permits.accounts import (
+    debts_of_absent,
+    kept,
+    opened,
+    permit_of,
+    settled,
+)
 from nova_vp.core.controllers.permits.attribution import Attribution
 from nova_vp.core.controllers.permits.declaration import (
     FIGURES,
@@ -27,6 +33,7 @@ from nova_vp.core.controllers.permits.declaration import (
     Accounts,
     PermitsSettings,
 )
+from nova_vp.core.controllers.permits.usage import used
 from nova_vp.core.model.cpu_cap import quota_of
 from nova_vp.core.model.limits import value_from_nova
 from nova_vp.core.types.claim import Alternative, ClaimGroup, PredictedLoss, Setting
@@ -55,16 +62,22 @@ class Permits(Controller):
             if (permit := permit_of(guest, settings))
         }
         attribution = Attribution(view, settings.rare_misses_per_ms)
-        accounts = {}
+        accounts, usage = {}, {}
         for uuid, permit in permits.items():
             before = state.by_guest.get(uuid) or opened(permit, view.now_s)
             own = attribution.learned(uuid, before.own)
             charge, why = attribution.charge(uuid, own), view.host.vps[uuid].incomplete
             now = settled(replace(before, own=own), permit, charge, why, view.now_s, settings)
+            usage[uuid] = used(view, uuid, replace(before, permit=permit), charge)
             accounts[uuid] = _limited(view, uuid, now, settings)
         groups = [group for uuid in accounts for group in _claims(view, uuid, accounts, settings)]
         figures = {uuid: _figures(view.host.guests[uuid], one) for uuid, one in accounts.items()}
-        return Answer(Accounts(accounts), tuple(groups), figures=figures)
+        absent = debts_of_absent(state.by_guest, view.host.guests, view.now_s)
+        known = Accounts({**absent, **accounts})
+        return Answer(known, tuple(groups), figures=figures, usage=usage)
+
+    def kept(self, state: Accounts) -> Accounts:
+        return Accounts({uuid: kept(account) for uuid, account in state.by_guest.items()})
 
 
 def _limited(view: View, uuid: str, account: Account, settings: PermitsSettings) -> Account:
@@ -143,8 +156,10 @@ def _group(
 
 
 def can_return(guest: Guest, account: Account) -> bool:
-    """Whether it would come back under its permit at its floor, with all its vCPUs busy."""
-    assert account.charge is not None  # It is asked of those that are over, or were.
+    """Whether it would come back under its permit at its floor, with all its vCPUs busy, as far as
+    is known."""
+    if account.charge is None:
+        return True
     floor = 1.0 if guest.cap_floor_ratio is None else guest.cap_floor_ratio
     return floor * account.charge.llc_cap_act * guest.vcpus < account.permit
 

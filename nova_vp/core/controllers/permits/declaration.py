@@ -173,8 +173,8 @@ class Account:
 
     balance: float = 0.0
     """In LLC misses. Below 0 the server is OVER, else UNDER."""
-    at_s: float = 0.0
-    """When it was settled last."""
+    at_s: float | None = None
+    """When it was settled last; None: not in this run of the agent."""
     permit: float = 0.0
     """LLC misses per ms of wall time, of all its vCPUs: the credit."""
     charge: Charge | None = None

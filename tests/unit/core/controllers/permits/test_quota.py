@@ -300,7 +300,7 @@ def test_a_proposal_stays_the_same_while_nothing_changes():
 def test_the_account_of_a_server_that_left_is_forgotten():
     host = a_host()
     host.add("other", QUIET)
-    host.add("vm", POLLUTER, **with_permit(900))
+    host.add("vm", QUIET, **with_permit(900))
     host.ticks(3)
     host.leave("vm")
     host.tick()
