@@ -43,6 +43,18 @@ def add_span(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_hours(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--start",
+        type=_moment,
+        metavar="<time>",
+        help="Only hours that begin at this time or later (UTC): 2026-01-02T03:00:00Z",
+    )
+    parser.add_argument(
+        "--end", type=_moment, metavar="<time>", help="Only hours that begin before this time (UTC)"
+    )
+
+
 def span_of(parsed_args: argparse.Namespace) -> dict[str, Any]:
     """Raises VpError."""
     begin, end = parsed_args.begin, parsed_args.end

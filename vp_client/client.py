@@ -102,6 +102,10 @@ class Client:
     def accept_escalation(self, escalation_id: str) -> Told:
         return self._order("escalation", f"/escalations/{_quoted(escalation_id)}/accept")
 
+    def list_usage(self, limit: int | None = None, **filters: Any) -> list[Told]:
+        """`project_id`, `server_id`, `start`, `end`, `sort`."""
+        return self._list("usage", "/usage", limit, filters)
+
     def list_profiles(self, limit: int | None = None, **filters: Any) -> list[Told]:
         """`flavor`."""
         return self._list("profiles", "/profiles", limit, filters)

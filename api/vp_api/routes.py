@@ -7,12 +7,13 @@ from typing import Any
 
 from vp_api import openapi
 from vp_api.errors import Code
-from vp_api.handlers import actions, escalations, hosts, profiles, root, service, vps
+from vp_api.handlers import actions, escalations, hosts, profiles, root, service, usage, vps
 from vp_api.operation import Answer, Call, Operation, Routes
 from vp_api.policies import actions as action_rules
 from vp_api.policies import escalations as escalation_rules
 from vp_api.policies import hosts as host_rules
 from vp_api.policies import service as service_rules
+from vp_api.policies import usage as usage_rules
 from vp_api.policies import vps as vp_rules
 from vp_api.schemas import actions as action_schemas
 from vp_api.schemas import escalations as escalation_schemas
@@ -21,6 +22,7 @@ from vp_api.schemas import hosts as host_schemas
 from vp_api.schemas import profiles as profile_schemas
 from vp_api.schemas import root as root_schemas
 from vp_api.schemas import service as service_schemas
+from vp_api.schemas import usage as usage_schemas
 from vp_api.schemas import vps as vp_schemas
 from vp_api.versions import V1_1
 
@@ -219,6 +221,18 @@ ROUTES: Routes = {
             body=action_schemas.EMPTY_BODY,
             since=V1_1,
             errors=(Code.ESCALATION_NOT_FOUND, Code.NOT_PROPOSED),
+        )
+    },
+    "/v1/usage": {
+        "GET": Operation(
+            usage.list_usage,
+            "What servers with a pollution permit are billed for",
+            usage_schemas.LIST_ANSWER,
+            rule=usage_rules.SHOW,
+            operator_rule=usage_rules.SHOW_ALL,
+            tenant_answer=usage_schemas.TENANT_LIST_ANSWER,
+            query=usage_schemas.LIST_QUERY,
+            since=V1_1,
         )
     },
     "/v1/profiles": {

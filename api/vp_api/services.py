@@ -17,6 +17,7 @@ from nova_vp.conf import database
 from nova_vp.db.escalations import Ledger
 from nova_vp.db.overrides import OverrideStore
 from nova_vp.db.read_api import ReadApi
+from nova_vp.db.usage import UsageStore
 from nova_vp.service.outage import Outage
 from vp_api.policy import Policy
 
@@ -31,6 +32,7 @@ class Stored:
     browser: ReadApi
     ledger: Ledger
     orders: OverrideStore
+    usage: UsageStore
 
     @classmethod
     def open(cls, conf: cfg.ConfigOpts) -> "Stored":
@@ -38,7 +40,12 @@ class Stored:
         database.register_opts(conf)
         conf.set_default("answer_timeout_s", database.API_ANSWER_TIMEOUT_S, database.GROUP)
         outage = Outage("the database")
-        return cls(ReadApi(conf, outage), Ledger(conf, outage), OverrideStore(conf, outage))
+        return cls(
+            ReadApi(conf, outage),
+            Ledger(conf, outage),
+            OverrideStore(conf, outage),
+            UsageStore(conf, outage),
+        )
 
 
 class Agents(Protocol):

@@ -11,7 +11,9 @@ import json
 from datetime import UTC, datetime, timedelta
 
 from nova_vp import wire
+from nova_vp.core.types.usage import Usage
 from nova_vp.db.records import HostRecord
+from nova_vp.db.usage import UsageRecord
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 NOW_S = NOW.timestamp()
@@ -277,6 +279,25 @@ def choice():
         ],
     }
     return {"reason": "noisy should leave this host", "choice": json.dumps(told)}
+
+
+def usage():
+    """By host: `victim` was on lab-2 before; nobody knows a name for the server of gamma's."""
+    hour = NOW.replace(minute=0, second=0)
+    before = hour - timedelta(hours=1)
+    plain = Usage("plain", 3600.0, 60.0, 3.6e9, 4.5e9, 4.5e9, 12.5)
+    estimate = Usage("estimate", 60.0, 0.0, 6e7, 2e7, 1e7, 0.0)
+    return {
+        "lab-1": [
+            UsageRecord(7, VICTIM, ALPHA, hour, plain),
+            UsageRecord(7, VICTIM, ALPHA, hour, estimate),
+            UsageRecord(7, NOISY, BETA, hour, plain),
+        ],
+        "lab-2": [
+            UsageRecord(5, VICTIM, ALPHA, before, plain),
+            UsageRecord(5, GONE, GAMMA, before, estimate),
+        ],
+    }
 
 
 def a_candidate(**changes):

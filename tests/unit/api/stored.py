@@ -17,6 +17,7 @@ from nova_vp.db import schema
 from nova_vp.db.escalations import Ledger
 from nova_vp.db.records import HostRecord
 from nova_vp.db.report_store import NewReport, ReportStore
+from nova_vp.db.usage import UsageStore
 from nova_vp.escalation_status import Status
 from tests.unit.api import cloud
 from vp_api.services import Stored
@@ -72,6 +73,9 @@ def _cloud() -> Path:
     ledger = Ledger(conf)
     for one in cloud.escalations():
         ledger.add(one["id"], one["host"], json.dumps(one), cloud.NOW)
+    usage = UsageStore(conf)
+    for host, records in cloud.usage().items():
+        usage.add(host, records)
     waiting = next(one for one in ledger.list_waiting() if one.id == cloud.ESCALATION)
     claimed = ledger.claim(waiting, "vp-scheduler-1")
     proposed = {"status": Status.PROPOSED, "owner": None, "changed_at": cloud.NOW}

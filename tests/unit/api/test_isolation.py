@@ -28,6 +28,7 @@ OPEN_TO_TENANTS = {
     ("PATCH", "/v1/vps/{server_id}"),
     ("GET", "/v1/vps/{server_id}/history"),
     ("GET", "/v1/vps/{server_id}/actions"),
+    ("GET", "/v1/usage"),
 }
 GUARDED = [
     (method, path) for path, methods in ROUTES.items() if path not in PUBLIC for method in methods

@@ -140,6 +140,47 @@ def test_actions_are_filtered(api, query, expected):
     assert [one["id"] for one in listed(api, ADMIN, f"/v1/actions?{query}")] == expected
 
 
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("", [(cloud.VICTIM, 7260.0), (cloud.NOISY, 3600.0), (cloud.GONE, 60.0)]),
+        (f"project_id={cloud.ALPHA}", [(cloud.VICTIM, 7260.0)]),
+        (f"server_id={cloud.NOISY}", [(cloud.NOISY, 3600.0)]),
+        ("end=2026-01-02T03:00:00Z", [(cloud.VICTIM, 3600.0), (cloud.GONE, 60.0)]),
+        ("start=2026-01-02T03:00:00Z", [(cloud.VICTIM, 3660.0), (cloud.NOISY, 3600.0)]),
+        ("start=2026-01-02T02:00:01Z&end=2026-01-02T03:00:00Z", []),
+    ],
+)
+def test_usage_is_filtered(api, query, expected):
+    found = listed(api, ADMIN, f"/v1/usage?{query}")
+    assert [(one["server_id"], one["booked_s"]) for one in found] == expected
+
+
+def test_a_tenant_is_told_what_its_servers_used_and_neither_where_nor_beside_whom(api):
+    [own] = listed(api, READER, "/v1/usage")
+    assert own == {
+        "server_id": cloud.VICTIM,
+        "name": "victim",
+        "project_id": cloud.ALPHA,
+        "booked_s": 7260.0,
+        "over_s": 120.0,
+        "permit_misses": 7.26e9,
+        "pollution_misses": 9.02e9,
+        "cpu_taken_core_s": 25.0,
+    }
+    assert listed(api, READER, f"/v1/usage?project_id={cloud.ALPHA}") == [own]
+    assert api.latest(READER, f"/v1/usage?project_id={cloud.BETA}").status == 403
+
+
+@pytest.mark.parametrize("name", ["start", "end"])
+def test_hours_that_no_calendar_has(api, name):
+    assert api.latest(ADMIN, f"/v1/usage?{name}=2026-02-30T00:00:00Z").status == 400
+
+
+def test_usage_is_of_1_1(api):
+    assert api.ask(ADMIN, "/v1/usage").status == 404
+
+
 def test_escalations_are_filtered(api):
     def ids(query):
         return [one["id"] for one in listed(api, ADMIN, f"/v1/escalations?{query}")]

@@ -132,6 +132,40 @@ def test_profiles(lab):
     assert by_id["flavor"] == "vp.small"
 
 
+def test_usage(lab):
+    told = lab.run("vp usage list").words
+    assert "2.02 0.0333 7.26 G 9.02 G 0.0069" in told
+    assert "1 0.0167 3.6 G 4.5 G 0.0035" in told
+    assert "55555555…" in told
+    rows = lab.run(f"vp usage list --project {cloud.BETA} -f json").json
+    assert rows == [
+        {
+            "server_id": cloud.NOISY,
+            "project_id": cloud.BETA,
+            "booked_s": 3600.0,
+            "over_s": 60.0,
+            "permit_misses": 3.6e9,
+            "pollution_misses": 4.5e9,
+            "cpu_taken_core_s": 12.5,
+        }
+    ]
+
+
+def test_usage_of_some_hours(lab):
+    before = lab.run("vp usage list --server victim --end 2026-01-02T03:00 -f json").json
+    assert [one["booked_s"] for one in before] == [3600.0]
+    after = lab.run("vp usage list --server victim --start 2026-01-02T03:00 -f json").json
+    assert [one["booked_s"] for one in after] == [3660.0]
+    ordered = lab.run("vp usage list --sort project_id:desc --limit 1 -f json").json
+    assert [one["project_id"] for one in ordered] == [cloud.GAMMA]
+
+
+def test_a_tenant_lists_its_own_usage(lab):
+    own = lab.run("vp usage list -f json", user="member").json
+    assert [one["server_id"] for one in own] == [cloud.VICTIM]
+    assert lab.run(f"vp usage list --project {cloud.BETA}", user="member").rc == 1
+
+
 def test_orders_of_an_operator(lab):
     told = lab.run("vp set victim --priority 7 --mode observe")
     assert told.out.startswith("victim: mode observe at most, priority 7 (by id-of-admin"), told.err

@@ -5,6 +5,8 @@ import json
 
 import pytest
 
+from nova_vp.core.types.usage import Usage
+from nova_vp.db.usage import UsageRecord
 from tests.openstack_shell import TABLE_WIDTH
 from tests.unit.api import cloud
 from tests.unit.api.stored import holding
@@ -42,6 +44,9 @@ def lab(shell, tmp_path_factory):
     found = holding([cloud.a_record(HOST, vps=vps, **counters, **cloud.under_way())])
     message = cloud.an_escalation(host=HOST, candidates=[cloud.a_candidate(name=NAME.strip())])
     found.ledger.add(message["id"], HOST, json.dumps(message), cloud.NOW)
+    for number, used in enumerate((Usage("plain"), Usage("plain", *[1e15] * 6))):
+        records = [UsageRecord(number, cloud.VICTIM, cloud.ALPHA, cloud.NOW, used)]
+        found.usage.add(HOST, records)
     with serving(found, shell, tmp_path_factory.mktemp("etc")) as one:
         yield one
 
@@ -65,6 +70,8 @@ def lab(shell, tmp_path_factory):
         ("vp escalation list", "admin"),
         (f"vp escalation show {cloud.ESCALATION}", "admin"),
         ("vp profile list", "admin"),
+        ("vp usage list", "admin"),
+        ("vp usage list", "member"),
         (f"vp profile show {FLAVOR}", "admin"),
     ],
 )

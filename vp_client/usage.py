@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`openstack vp usage list`: what servers with a pollution permit are billed for."""
+
+import argparse
+from typing import Any
+
+from osc_lib.command import command
+
+from vp_client import arguments, columns, formatters
+from vp_client.columns import Cell
+from vp_client.plugin import client_of
+
+COLUMNS = (
+    ("Server", "server_id"),
+    ("Project", "project_id"),
+    ("Booked h", "booked_s"),
+    ("Over h", "over_s"),
+    ("Permit", "permit_misses"),
+    ("Charged", "pollution_misses"),
+    ("CPU core h", "cpu_taken_core_s"),
+)
+"""As people and as machines read them."""
+
+
+class ListUsage(command.Lister):
+    """List usage of servers with a pollution permit: permit, pollution, time over it, CPU taken"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--project",
+            metavar="<project>",
+            help="Only this project, by name or id (operators; a tenant sees its own)",
+        )
+        parser.add_argument("--server", metavar="<server>", help="Only this server (name or id)")
+        arguments.add_hours(parser)
+        arguments.add_page(parser, "server_id", "project_id")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Any:
+        client, given = client_of(self), parsed_args
+        told = client.list_usage(
+            given.limit,
+            project_id=given.project and client.project_id(given.project),
+            server_id=given.server and client.server_id(given.server),
+            start=given.start,
+            end=given.end,
+            sort=given.sort,
+        )
+        headers = [columns.heading(given, *names) for names in COLUMNS]
+        return columns.table(headers, map(_row, told))
+
+
+def _row(one: dict[str, Any]) -> tuple[Any, ...]:
+    return (
+        columns.server(one),
+        columns.flexible(one["project_id"]),
+        *(_hours(one[key]) for key in ("booked_s", "over_s")),
+        *(_misses(one[key]) for key in ("permit_misses", "pollution_misses")),
+        _hours(one["cpu_taken_core_s"]),
+    )
+
+
+def _hours(seconds: float) -> Cell:
+    return Cell(seconds, formatters.number(seconds / 3600))
+
+
+def _misses(count: float) -> Cell:
+    return Cell(count, formatters.number(count))
