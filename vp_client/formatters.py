@@ -369,10 +369,19 @@ def cells(told: Iterable[Told]) -> str:
     return lines(
         f"NUMA node {cell['id']}, LLC domain {domain['id']}: CPUs {domain['cpus']}, "
         f"{domain['free_cores']:.3g} cores free, {domain['vcpus']:.3g} vCPUs, "
-        f"{number(domain['misses_per_s'])} misses/s{_residents(domain)}"
+        f"{number(domain['misses_per_s'])} misses/s{_permits(domain)}{_residents(domain)}"
         for cell in told
         for domain in cell["domains"]
     )
+
+
+def _permits(domain: Told) -> str:
+    """Empty: none is booked, and any number may be."""
+    permits = domain.get("llc_permits", {"booked": 0, "free": None})
+    if not permits["booked"] and permits["free"] is None:
+        return ""
+    free = "" if permits["free"] is None else f", {number(permits['free'])} free"
+    return f", permits for {number(permits['booked'])} misses/ms booked{free}"
 
 
 def _residents(domain: Told) -> str:

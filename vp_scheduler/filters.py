@@ -15,7 +15,7 @@ from nova.scheduler.utils import request_is_rebuild
 from nova_vp.core.types.guest import Isolation
 from vp_scheduler.placement import process_state
 from vp_scheduler.placement.host_digest import Loss, Place
-from vp_scheduler.placement.host_scorer import MAX_TOLD, HostScorer, log_request
+from vp_scheduler.placement.host_scorer import MAX_TOLD, HostScorer, Request, log_request
 from vp_scheduler.placement.settings import Settings, SettingsReader
 
 
@@ -36,7 +36,11 @@ class VPIsolationFilter(filters.BaseHostFilter):  # type: ignore[misc]
     def filter_all(self, filter_obj_list: Iterable[Any], spec_obj: Any) -> Iterable[Any]:
         scorer = self._scorer or process_state.scorer()
         request = scorer.read(spec_obj)
-        if request.isolation is not Isolation.STRICT or request_is_rebuild(spec_obj):
+        if request_is_rebuild(spec_obj):
+            return filter_obj_list
+        if request.llc_permit:
+            filter_obj_list = self._with_permits(scorer, filter_obj_list, request)
+        if request.isolation is not Isolation.STRICT:
             return filter_obj_list
         settings = self._settings.read()
         limit = settings.good_enough_ratio
@@ -53,6 +57,34 @@ class VPIsolationFilter(filters.BaseHostFilter):  # type: ignore[misc]
             for host_state, loss in zip(host_states, losses, strict=True)
             if (unknown_passes if loss is None else loss <= limit)
         ]
+
+    def _with_permits(
+        self, scorer: HostScorer, host_states: Iterable[Any], request: Request
+    ) -> Iterable[Any]:
+        """Those that have enough of the pollution permits left."""
+        settings = self._settings.read()
+        most = settings.llc_permits_per_domain
+        if not most:
+            return host_states
+        listed = list(host_states)
+        found = [scorer.has_permits(host, request, most) for host in listed]
+        facts = [
+            f"{host.host}: {describe_permits(has_room)}"
+            for host, has_room in zip(listed, found, strict=True)
+        ]
+        log_request("VPIsolationFilter, LLC permits", request, facts[:MAX_TOLD], len(listed))
+        unknown_passes = not settings.refuses_unknown
+        return [
+            host
+            for host, has_room in zip(listed, found, strict=True)
+            if (unknown_passes if has_room is None else has_room)
+        ]
+
+
+def describe_permits(has_room: bool | None) -> str:
+    if has_room is None:
+        return "no fresh digest"
+    return "enough left" if has_room else "rejected, no LLC domain has enough left"
 
 
 def passes(loss: float | None, settings: Settings) -> bool:

@@ -8,6 +8,7 @@ settings that it declares.
 import dataclasses
 import enum
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -360,12 +361,19 @@ def policy_from(conf: cfg.ConfigOpts) -> Policy:
     policy = controllers.with_controllers(numbers, conf[POLICY].controllers)
     for one in policy.controllers:
         name = one.controller.name
-        read = {
-            field.name: _value(field, conf[group_of(name)][field.name])
-            for field in dataclasses.fields(one.settings)
-        }
-        policy = controllers.with_settings(policy, name, **read)
+        read = settings_from(one.controller, conf[group_of(name)].__getitem__)
+        policy = controllers.with_settings(policy, name, **_fields_of(read))
     return policy
+
+
+def settings_from(one: Controller, read: Callable[[str], Any]) -> Any:
+    """A controller's settings, of its own kind. `read`: the value of each of its options."""
+    fields = dataclasses.fields(one.settings)
+    return one.settings(**{field.name: _value(field, read(field.name)) for field in fields})
+
+
+def _fields_of(settings: Any) -> dict[str, Any]:
+    return {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
 
 
 def with_option(policy: Policy, name: str, text: str) -> Policy:

@@ -35,10 +35,23 @@ OPTS = [
         default=StaleHosts.PASS.value,
         choices=[
             (StaleHosts.PASS.value, "pass stale hosts to the other filters of Nova"),
-            (StaleHosts.REFUSE.value, "reject stale hosts for servers with vp:isolation=strict"),
+            (
+                StaleHosts.REFUSE.value,
+                "reject stale hosts for servers with vp:isolation=strict, "
+                "and, if llc_permits_per_domain is set, for servers with a pollution permit",
+            ),
         ],
         help="What VPIsolationFilter does with stale or unknown hosts. The default keeps the "
         "cloud usable when the message bus or the agents are down.",
+    ),
+    cfg.FloatOpt(
+        "llc_permits_per_domain",
+        default=0.0,
+        min=0.0,
+        help="LLC misses per millisecond that may be booked as pollution permits in each LLC "
+        "domain. VPIsolationFilter rejects a host for a server with a permit if no LLC domain of "
+        "the host has enough left. What servers without a permit pollute is not counted. 0, the "
+        "default: any number may be booked. vp-api shows what is free by its own value.",
     ),
     cfg.FloatOpt(
         "interference_weight_multiplier",

@@ -51,11 +51,14 @@ DIGEST_SCHEMA = object_of(
     {
         "classes": {"type": "string", "maxLength": MAX_DIGEST_BYTES},
         "seats": {"type": "string", "maxLength": MAX_DIGEST_BYTES},
+        "permits": list_of(COUNT, 64),
     },
 )
 """`known`: servers of this host that the numbers have counted, or that do not run (`pack_known`).
 `classes`: as which newcomer each of them would count elsewhere (`pack_classes`).
 `seats`: in which LLC domain each lives, and who is strict (`pack_seats`).
+`permits`: LLC misses per ms that servers have booked in each LLC domain of the host, in the order
+of their ids, those too that `domains` leaves out; absent: none, or the agent does not say.
 `age_ms`: how old the numbers were when they left. `homing`: newcomers get one LLC domain each.
 `domains[].newcomer` / `.resident` / `.strict`: `predict` per newcomer class, in thousandths of
 performance lost by the newcomer, by the worst resident and by the worst strict resident, to all

@@ -182,7 +182,8 @@ REPORT_SCHEMA = object_of(
                     "free_cores": NUMBER,
                     "vcpus": NUMBER,
                     "misses_per_s": NUMBER,
-                }
+                },
+                {"llc_permits": NUMBER},
             ),
             1024,
         ),
@@ -209,4 +210,5 @@ libvirt's name of the host, under which Placement knows it. `knobs`: what its ag
 `facts`: those of Nova that the agent was told last, and when Nova was asked for them (0: it was
 told none); absent: the agent takes none.
 `vps[].cpu_use`, `steal_ratio`: null or absent: unknown.
+`domains[].llc_permits`: LLC misses per ms that servers have booked there.
 `vps[].figures`: by controller, what it tells of the server, by the name of each figure."""

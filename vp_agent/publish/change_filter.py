@@ -60,6 +60,8 @@ def _last(view: VpView) -> tuple[str, Result] | None:
 def _is_domain_news(old: DomainView, new: DomainView) -> bool:
     if old.domain != new.domain or old.allocated_vcpus != new.allocated_vcpus:
         return True
+    if old.llc_permits != new.llc_permits:
+        return True
     if abs(old.free_cores - new.free_cores) >= NEWS_CORES:
         return True
     return any(

@@ -31,6 +31,9 @@ def digest(
         "known": wire.pack_known(classes),
         "classes": wire.pack_classes(classes),
     }
+    if any(view.llc_permits for view in decision.domains):
+        by_id = sorted(decision.domains, key=lambda view: view.domain.id)
+        message["permits"] = [math.ceil(view.llc_permits) for view in by_id]
     room = wire.DIGEST_BYTES - len(wire.encode(wire.DIGEST_TOPIC, message))
     message["domains"] = _fitting(
         [_digest_domain(view) for view in decision.domains], host_info, room

@@ -72,6 +72,7 @@ def _report_domain(view: DomainView) -> dict[str, Any]:
         "node": view.domain.node,
         "cpus": cpu_list(view.domain.cpus),
         "free_cores": number(view.free_cores),
+        "llc_permits": number(view.llc_permits),
         "vcpus": number(view.allocated_vcpus),
         "misses_per_s": number(view.pressure_per_s),
     }

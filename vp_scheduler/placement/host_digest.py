@@ -89,6 +89,8 @@ class HostDigest:
     """Of each place, which resource costs most (`wire.resource_in`)."""
     domains: int = 1
     """LLC domains that a place is: more where guests float."""
+    permits: tuple[int, ...] = ()
+    """LLC misses per ms that are booked in each LLC domain, also where guests float."""
     judged: dict[Any, Place] = field(default_factory=dict)
     """What `score_host` remembers; nobody else reads it."""
 
@@ -147,6 +149,7 @@ def read_digest(message: Mapping[str, Any], now_s: float, good_enough_ratio: flo
         largest_cpus=max(cpus, default=0),
         used=array("d", used),
         resources=_shared(tuple(resources)),
+        permits=tuple(message.get("permits", (0,) * len(domains))),
         domains=1 if is_homing else max(1, len(domains)),
     )
 

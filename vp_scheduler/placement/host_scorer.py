@@ -6,16 +6,18 @@ there already is read, since touching an unset field of an Instance loads it fro
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from nova_vp import flavor_specs, wire
+from nova_vp.core.types.asked import Asked
 from nova_vp.core.types.guest import Isolation
 from nova_vp.flavor_specs import FlavorSpec
 from vp_scheduler.placement.group_members import GroupMembers, group_members_of
 from vp_scheduler.placement.host_digest import HostDigest, Loss, Place
 from vp_scheduler.placement.host_view import HostView
+from vp_scheduler.placement.permit_room import has_room
 from vp_scheduler.placement.request_profile import (
     UNKNOWN,
     Profile,
@@ -31,6 +33,13 @@ LOG = logging.getLogger(__name__)
 MAX_TOLD = 20
 """Hosts named in one line of the log."""
 MAX_REMEMBERED = 10_000
+_KIB_PER_MIB = 1024
+PermitOf = Callable[[Asked], float]
+"""LLC misses per ms that a server of such a flavor books."""
+
+
+def no_permit(asked: Asked) -> float:
+    return 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +56,8 @@ class Request:
     """Of the others (`wire.mark_of`)."""
     kin_hosts: frozenset[str] | None = None
     """Where they are, as Nova knows it; None: it does not say."""
+    llc_permit: float = 0.0
+    """LLC misses per ms that it books."""
 
     def kin_on(self, digest: HostDigest) -> GroupMembers | None:
         if not self.kin_marks or (self.kin_hosts is not None and digest.host not in self.kin_hosts):
@@ -101,8 +112,9 @@ class _Servers:
 class HostScorer:
     """Thread-safe: what it remembers is replaced as a whole."""
 
-    def __init__(self, view: HostView) -> None:
+    def __init__(self, view: HostView, permit_of: PermitOf = no_permit) -> None:
         self.view = view
+        self._permit_of = permit_of
         self._flavors = FlavorReader()
         self._servers: dict[str, _Servers] = {}
         self._asked: dict[str, Waiting] = {}
@@ -115,9 +127,9 @@ class HostScorer:
         server, siblings = spec.instance_uuid, vp_of(spec)
         marks = frozenset(wire.mark_of(uuid) for uuid in siblings - {server})
         hosts = hosts_of_group(spec)
-        request = Request(
-            server, spec.flavor.vcpus, flavor.isolation, profile, siblings, marks, hosts
-        )
+        vcpus, isolation = spec.flavor.vcpus, flavor.isolation
+        permit = self._permit(flavor, spec.flavor)
+        request = Request(server, vcpus, isolation, profile, siblings, marks, hosts, permit)
         if len(self._asked) >= MAX_REMEMBERED:
             self._asked = {}
         self._asked[request.server] = _like(request)
@@ -156,6 +168,15 @@ class HostScorer:
                 lost = None if place is None else place.losses[wanted]
             found.append(lost)
         return found
+
+    def has_permits(self, host_state: Any, request: Request, most_per_domain: float) -> bool | None:
+        """Whether a cache of the host has so much left of what may be sold of each; None: nothing
+        is known of the host."""
+        digest = self.view.get(host_state.host)
+        if digest is None or not digest.permits:
+            return None
+        waiting = self._waiting(digest, host_state, request)
+        return has_room(digest, _like(request), waiting, most_per_domain)
 
     def place(self, host_state: Any, request: Request, good_enough_ratio: float) -> Place | None:
         """Where it would live on one host; None: nothing is known of the host."""
@@ -209,12 +230,18 @@ class HostScorer:
             return asked
         flavor = self._flavors.read(field_of(instance, "flavor"))
         newcomer_class = profile_of_flavor(flavor).newcomer_class
-        return Waiting(newcomer_class, int(vcpus), flavor.isolation is Isolation.STRICT)
+        is_strict, permit = flavor.isolation is Isolation.STRICT, self._permit(flavor, instance)
+        return Waiting(newcomer_class, int(vcpus), is_strict, llc_permit=permit)
+
+    def _permit(self, flavor: FlavorSpec, sized: Any) -> float:
+        """`sized`: a flavor or an instance of Nova's."""
+        vcpus, memory_mib = field_of(sized, "vcpus") or 0, field_of(sized, "memory_mb") or 0
+        return self._permit_of(Asked(flavor.controller_keys, vcpus, memory_mib * _KIB_PER_MIB))
 
 
 def _like(request: Request) -> Waiting:
-    is_strict = request.isolation is Isolation.STRICT
-    return Waiting(request.profile.newcomer_class, request.vcpus, is_strict)
+    is_strict, permit = request.isolation is Isolation.STRICT, request.llc_permit
+    return Waiting(request.profile.newcomer_class, request.vcpus, is_strict, llc_permit=permit)
 
 
 def log_request(plugin: str, request: Request, facts: Sequence[str], count: int) -> None:

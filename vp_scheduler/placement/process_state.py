@@ -51,7 +51,8 @@ def _start() -> HostScorer:
     with _lock:
         if _scorer is None:
             assert _conf is not None, "prepare() comes first"
-            settings = SettingsReader(_conf).read()
+            reader = SettingsReader(_conf)
+            settings = reader.read()
             view = HostView(
                 settings.stale_after_s,
                 settings.known_hosts,
@@ -59,7 +60,7 @@ def _start() -> HostScorer:
             )
             told = ToldKeys()
             DigestListener(_identity(_conf, told), view, told).start()
-            _scorer = HostScorer(view)
+            _scorer = HostScorer(view, reader.llc_permit)
         return _scorer
 
 

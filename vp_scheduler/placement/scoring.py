@@ -55,6 +55,8 @@ class Waiting(NamedTuple):
     is_strict: bool = False
     is_sibling: bool = False
     """Of the newcomer's own VP: what they do to each other is nobody's interference."""
+    llc_permit: float = 0.0
+    """LLC misses per ms that it books."""
 
 
 def usual_loss(digest: HostDigest, ask: Ask, loss: int) -> float | None:

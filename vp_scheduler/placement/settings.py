@@ -11,8 +11,11 @@ from typing import Any
 
 from oslo_config import cfg
 
+from nova_vp import controllers
 from nova_vp.conf import fault_of, policy, scheduler
 from nova_vp.conf.scheduler import StaleHosts
+from nova_vp.core.controllers.base import Controller
+from nova_vp.core.types.asked import Asked
 
 LOG = logging.getLogger(__name__)
 
@@ -23,6 +26,8 @@ class Settings:
 
     good_enough_ratio: float
     refuses_unknown: bool
+    llc_permits_per_domain: float
+    """0: any number may be booked."""
     multiplier: float
     stale_after_s: float
     known_hosts: tuple[str, ...]
@@ -40,10 +45,22 @@ class SettingsReader:
                 "strict_max_hurt_ratio", policy.POLICY, policy.POLICY_OPTS
             ),
             refuses_unknown=self._value("stale_hosts", *ours) == StaleHosts.REFUSE.value,
+            llc_permits_per_domain=self._value("llc_permits_per_domain", *ours),
             multiplier=self._value("interference_weight_multiplier", *ours),
             stale_after_s=self._value("stale_after_s", *ours),
             known_hosts=tuple(self._value("known_hosts", *ours)),
         )
+
+    def llc_permit(self, asked: Asked) -> float:
+        """What a server of such a flavor books, by whichever controller's key."""
+        if not asked.keys:
+            return 0.0
+        known = controllers.installed().values()
+        return sum(one.llc_permit(asked, self._settings_of(one)) for one in known)
+
+    def _settings_of(self, one: Controller) -> Any:
+        ours = policy.group_of(one.name), policy.settings_opts(one)
+        return policy.settings_from(one, lambda name: self._value(name, *ours))
 
     def _value(self, name: str, group: str, options: list[cfg.Opt]) -> Any:
         option = next(option for option in options if option.dest == name)

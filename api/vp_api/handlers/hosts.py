@@ -36,7 +36,8 @@ def list_hosts(call: Call) -> Answer:
 def show_host(call: Call, host: str) -> Answer:
     record = _find(call, host)
     age = age_of(record.received_at, call.services.clock())
-    return {"host": operator.host(record, age, is_full=call.version >= V1_1)}
+    most = call.services.conf.vp_scheduler.llc_permits_per_domain
+    return {"host": operator.host(record, age, most, is_full=call.version >= V1_1)}
 
 
 def change_host(call: Call, host: str) -> Answer:

@@ -29,7 +29,10 @@ _SUMMARY = {
 }
 DOMAIN = obj(
     {"id": COUNT, "cpus": TEXT, "free_cores": NUMBER, "vcpus": NUMBER, "misses_per_s": NUMBER},
-    {"servers": list_of(SERVER)},
+    {
+        "servers": list_of(SERVER),
+        "llc_permits": obj({"booked": NUMBER, "free": nullable(NUMBER)}, title="LlcPermits"),
+    },
     "LlcDomain",
 )
 NODE = obj(

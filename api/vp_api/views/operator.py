@@ -38,15 +38,17 @@ def host_summary(one: HostSummary, age: Age) -> dict[str, Any]:
     }
 
 
-def host(record: HostRecord, age: Age, *, is_full: bool) -> dict[str, Any]:
-    """`is_full`: as since 1.1."""
+def host(
+    record: HostRecord, age: Age, llc_permits_per_domain: float, *, is_full: bool
+) -> dict[str, Any]:
+    """`llc_permits_per_domain`: what may be booked, 0: any number. `is_full`: as since 1.1."""
     report = record.report
     names = _names(record)
     sightings = [VpReport(record, age, vp) for vp in report["vps"]]
     told = {
         **host_summary(_summary(record, sightings), age),
         "actuator": report["actuator"],
-        "cells": _cells(report["domains"], sightings if is_full else None),
+        "cells": _cells(report["domains"], sightings if is_full else None, llc_permits_per_domain),
         "nodes": report.get("nodes", []),
         "vps": [{**vp_summary(s.head, age), "domains": s.vp["domains"]} for s in sightings],
         "proposals": [_action(action, names) for action in report["proposals"]],
@@ -240,13 +242,17 @@ def _last_known(sighting: VpReport, names: Names) -> dict[str, Any]:
 
 
 def _cells(
-    domains: Iterable[Mapping[str, Any]], sightings: Sequence[VpReport] | None
+    domains: Iterable[Mapping[str, Any]], sightings: Sequence[VpReport] | None, most_permits: float
 ) -> list[dict[str, Any]]:
-    """LLC domains by NUMA cell, with who runs where unless that is None."""
+    """LLC domains by NUMA cell, with who runs where and what is booked unless that is None."""
     cells: dict[int, list[dict[str, Any]]] = {}
     for domain in domains:
-        told = {key: value for key, value in domain.items() if key != "node"}
+        told = {key: value for key, value in domain.items() if key not in ("node", "llc_permits")}
         if sightings is not None:
+            if "llc_permits" in domain:
+                booked = domain["llc_permits"]
+                free = max(most_permits - booked, 0.0) if most_permits else None
+                told["llc_permits"] = {"booked": booked, "free": free}
             told["servers"] = [
                 {"server_id": s.server_id, "name": s.vp["name"]}
                 for s in sightings

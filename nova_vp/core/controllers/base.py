@@ -16,6 +16,7 @@ from nova_vp.core.model.host import Host
 from nova_vp.core.model.limits import LIMITS, PLACES, of_controller, size
 from nova_vp.core.model.what_if import WhatIfModel
 from nova_vp.core.types.action import Outcome
+from nova_vp.core.types.asked import Asked
 from nova_vp.core.types.claim import (
     Claim,
     ClaimGroup,
@@ -161,6 +162,10 @@ class Controller:
     def grants(self, view: View, key: ClaimKey, claim: Claim, settings: Any) -> bool:
         """Whether another controller may raise this limit of its own."""
         return False
+
+    def llc_permit(self, asked: Asked, settings: Any) -> float:
+        """LLC misses per ms of wall time that a server of such a flavor books; 0: none."""
+        return 0.0
 
     def places_newcomers(self, mode: Mode, settings: Any) -> bool:
         """Whether it gives servers that arrive a place in that mode of the host."""

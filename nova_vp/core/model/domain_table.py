@@ -13,6 +13,7 @@ from typing import NamedTuple
 from nova_vp.core.model.host import Host
 from nova_vp.core.model.predict import Resident, evicted_ratio, newcomer_class, newcomers
 from nova_vp.core.model.what_if import Exposure, Line, WhatIfModel
+from nova_vp.core.types.asked import asked_by
 from nova_vp.core.types.claim import PredictedLoss
 from nova_vp.core.types.decision import DomainView
 from nova_vp.core.types.detection import Kind
@@ -52,6 +53,7 @@ def domain_views(host: Host, limits: Limits, policy: Policy) -> tuple[DomainView
     what_if = WhatIfModel(host, limits, policy)
     classes = newcomers(host.clock_hz, policy)
     cores = _cores_by_class(host, len(classes))
+    permits = _permits(host, policy)
     views: dict[int, DomainView] = {}
     for node in host.topology.nodes:
         latencies = what_if.latencies(node, classes)
@@ -70,7 +72,7 @@ def domain_views(host: Host, limits: Limits, policy: Policy) -> tuple[DomainView
             if domain.node == node:
                 mates = _mates(what_if, domain, exposures)
                 table = _table(what_if, domain, arriving, mates, elsewhere)
-                views[domain.id] = _view(host, domain, table)
+                views[domain.id] = _view(host, domain, table, permits)
     return tuple(views[domain.id] for domain in host.topology.domains)
 
 
@@ -164,7 +166,22 @@ def _table(
     return tuple(losses)
 
 
-def _view(host: Host, domain: LlcDomain, table: tuple[PredictedLoss, ...]) -> DomainView:
+def _permits(host: Host, policy: Policy) -> Mapping[str, float]:
+    """By guest: LLC misses per ms that it has booked in each of its domains."""
+    return {
+        uuid: sum(one.controller.llc_permit(asked, one.settings) for one in policy.controllers)
+        / max(len(host.domains_of[uuid]), 1)
+        for uuid, guest in host.guests.items()
+        if (asked := asked_by(guest)).keys
+    }
+
+
+def _view(
+    host: Host,
+    domain: LlcDomain,
+    table: tuple[PredictedLoss, ...],
+    permits: Mapping[str, float],
+) -> DomainView:
     return DomainView(
         domain=domain,
         free_cores=max(host.free_cores((domain,)), 0.0),
@@ -175,4 +192,5 @@ def _view(host: Host, domain: LlcDomain, table: tuple[PredictedLoss, ...]) -> Do
             if (sample := host.vps[uuid].sample)
         ),
         table=table,
+        llc_permits=sum(permits.get(uuid, 0.0) for uuid in host.members[domain.id]),
     )

@@ -6,7 +6,7 @@ nothing is written twice. Nothing here decides.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -83,7 +83,11 @@ class FlavorKey(Generic[T]):
 
     def of(self, guest: Guest) -> T:
         """What the guest's flavor asks for. Only valid values ever reach a guest."""
-        for key, text in guest.controller_keys:
+        return self.among(guest.controller_keys)
+
+    def among(self, keys: Iterable[tuple[str, str]]) -> T:
+        """The same of a flavor's keys with their valid values."""
+        for key, text in keys:
             if key == self.key:
                 return self.read(text)
         return self.default

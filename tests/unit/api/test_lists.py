@@ -337,6 +337,30 @@ def test_who_runs_where_and_who_suffers(api):
     assert api.latest(ADMIN, "/v1/hosts/lab-2").json["host"]["contention"] == []
 
 
+def of_domains(host):
+    return [domain.get("llc_permits") for cell in host["cells"] for domain in cell["domains"]]
+
+
+@pytest.mark.parametrize(
+    ("option", "free"),
+    [("", [None, None]), ("llc_permits_per_domain = 100000", [0.0, 99100.0])],
+)
+def test_what_is_booked_and_what_is_free(tmp_path, option, free):
+    records = cloud.records()
+    for domain, booked in zip(records[0].report["domains"], (120000.0, 900.0), strict=True):
+        domain["llc_permits"] = booked
+    (tmp_path / "vp-api.conf").write_text(f"[vp_scheduler]\n{option}\n")
+    api = Api(records, files=[str(tmp_path / "vp-api.conf")])
+    told = of_domains(api.latest(ADMIN, "/v1/hosts/lab-1").json["host"])
+    assert [one["booked"] for one in told] == [120000.0, 900.0]
+    assert [one["free"] for one in told] == free
+    assert of_domains(api.ask(ADMIN, "/v1/hosts/lab-1").json["host"]) == [None, None]
+
+
+def test_an_agent_that_does_not_say_what_is_booked(api):
+    assert of_domains(api.latest(ADMIN, "/v1/hosts/lab-1").json["host"]) == [None, None]
+
+
 def test_an_aggressor_that_is_never_changed_is_named_with_why():
     records = cloud.records()
     noisy = next(vp for one in records for vp in one.report["vps"] if vp["uuid"] == cloud.NOISY)

@@ -9,6 +9,23 @@ ME = {"server_id": "id-1", "name": "me"}
 OTHER = {"server_id": "id-2", "name": None}
 
 
+@pytest.mark.parametrize(
+    ("permits", "told"),
+    [
+        (None, "2 M misses/s"),
+        ({"booked": 0.0, "free": None}, "2 M misses/s"),
+        ({"booked": 0.0, "free": 1e5}, "2 M misses/s, permits for 0 misses/ms booked, 100 k free"),
+        ({"booked": 900.0, "free": None}, "2 M misses/s, permits for 900 misses/ms booked"),
+    ],
+)
+def test_what_is_booked_and_free(permits, told):
+    domain = {"id": 0, "cpus": "0-1", "free_cores": 1.0, "vcpus": 1, "misses_per_s": 2e6}
+    if permits:
+        domain["llc_permits"] = permits
+    text = formatters.cells([{"id": 0, "domains": [domain]}])
+    assert " ".join(text.split()).endswith(told)
+
+
 def an_action(*changes):
     return {
         "id": "a-1",

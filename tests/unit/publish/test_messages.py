@@ -149,6 +149,32 @@ def test_a_digest_keeps_the_domains_that_decide(is_homing: bool, kept: list[int]
     assert len(wire.compact(message)) <= wire.DIGEST_BYTES
 
 
+def test_a_digest_says_what_is_booked_in_each_domain_of_the_host() -> None:
+    booked = {6: 1900.5, 2: 100.0}
+    domains = tuple(
+        replace(a_domain_view(n, newcomer=0.7 - n / 10), llc_permits=booked.get(n, 0.0))
+        for n in (3, 2, 1, 0, 6, 5, 4)
+    )
+    message = sent_digest(a_decision(*[a_view(n) for n in range(100)], domains=domains))
+    assert message["permits"] == [0, 0, 100, 0, 0, 0, 1901]
+    assert len(message["domains"]) < 7
+    assert len(wire.compact(message)) <= wire.DIGEST_BYTES
+
+
+def test_a_digest_of_a_host_that_sold_none_is_as_small_as_before() -> None:
+    assert "permits" not in sent_digest(a_decision(a_view(), domains=(a_domain_view(),)))
+
+
+def test_what_is_booked_is_news() -> None:
+    before, after = (
+        a_decision(a_view(), domains=(replace(a_domain_view(), llc_permits=permits),))
+        for permits in (0.0, 900.0)
+    )
+    assert not is_material_change(before, before)
+    assert is_material_change(before, after)
+    assert sent_report(after)["domains"][0]["llc_permits"] == 900.0
+
+
 def test_a_digest_of_very_many_servers_still_names_a_domain() -> None:
     message = sent_digest(a_decision(*[a_view(n) for n in range(500)]))
     assert len(message["domains"]) == 1

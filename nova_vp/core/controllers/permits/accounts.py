@@ -15,19 +15,19 @@ from nova_vp.core.controllers.permits.declaration import (
     Charge,
     PermitsSettings,
 )
-from nova_vp.core.types.guest import Guest
+from nova_vp.core.types.asked import Asked
 from nova_vp.core.types.sample import Incomplete
 
 _KILO = 1000.0
 _KIB_PER_GIB = 1024.0 * 1024.0
 
 
-def permit_of(guest: Guest, settings: PermitsSettings) -> float:
+def permit_of(asked: Asked, settings: PermitsSettings) -> float:
     """LLC misses per ms of wall time, of all its vCPUs; 0: it has no permit."""
-    per_vcpu = LLC_PERMIT.of(guest)
+    per_vcpu = LLC_PERMIT.among(asked.keys)
     if per_vcpu is None:
-        return settings.misses_per_ms_per_gib * guest.memory_kib / _KIB_PER_GIB
-    return float(per_vcpu * guest.vcpus)
+        return settings.misses_per_ms_per_gib * asked.memory_kib / _KIB_PER_GIB
+    return float(per_vcpu * asked.vcpus)
 
 
 def opened(permit: float, now_s: float) -> Account:

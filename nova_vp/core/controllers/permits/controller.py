@@ -36,6 +36,7 @@ from nova_vp.core.controllers.permits.declaration import (
 from nova_vp.core.controllers.permits.usage import used
 from nova_vp.core.model.cpu_cap import quota_of
 from nova_vp.core.model.limits import value_from_nova
+from nova_vp.core.types.asked import Asked, asked_by
 from nova_vp.core.types.claim import Alternative, ClaimGroup, PredictedLoss, Setting
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.knob import Knob, LlcShare, Quota
@@ -59,7 +60,7 @@ class Permits(Controller):
         permits = {
             uuid: permit
             for uuid, guest in view.host.guests.items()
-            if (permit := permit_of(guest, settings))
+            if (permit := permit_of(asked_by(guest), settings))
         }
         attribution = Attribution(view, settings.rare_misses_per_ms)
         accounts, usage = {}, {}
@@ -75,6 +76,9 @@ class Permits(Controller):
         absent = debts_of_absent(state.by_guest, view.host.guests, view.now_s)
         known = Accounts({**absent, **accounts})
         return Answer(known, tuple(groups), figures=figures, usage=usage)
+
+    def llc_permit(self, asked: Asked, settings: PermitsSettings) -> float:
+        return permit_of(asked, settings)
 
     def kept(self, state: Accounts) -> Accounts:
         return Accounts({uuid: kept(account) for uuid, account in state.by_guest.items()})

@@ -14,6 +14,7 @@ from nova_vp.core.controllers.permits.declaration import (
     PARTITION,
     PermitsSettings,
 )
+from nova_vp.core.types.asked import asked_by
 from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.knob import Knob, Quota
 from nova_vp.core.types.policy import Mode
@@ -50,7 +51,7 @@ def test_equation_1_is_misses_per_ms_of_running():
 def test_a_permit_is_per_vcpu_or_by_memory(keys, vcpus, permit):
     host = a_host()
     host.add("vm", QUIET, vcpus=vcpus, controller_keys=keys, memory_kib=2 * 1024 * 1024)
-    assert permit_of(host.guest("vm"), SETTINGS) == permit
+    assert permit_of(asked_by(host.guest("vm")), SETTINGS) == permit
 
 
 def test_debit_is_equation_1_times_ms_run_and_credit_the_permit_times_wall_time():

@@ -5,24 +5,33 @@ from dataclasses import replace
 
 import pytest
 
-from nova_vp.core.controllers.merlin.controller import Merlin
+from nova_vp.core.controllers.base import Answer, Controller, NoSettings, NoState
 from nova_vp.core.controllers.permits.controller import Permits
 from nova_vp.core.controllers.permits.declaration import OVER, Accounts
 from nova_vp.core.types.cpu_time import CpuTimes
 from nova_vp.core.types.knob import Knob
-from nova_vp.core.types.policy import Mode
+from nova_vp.core.types.policy import Enabled, Mode
 from nova_vp.core.types.state import CoreState
 from nova_vp.core.types.usage import AMOUNTS, UNMEASURED, Usage, total
-from tests.unit.core.build import Host, uuid_of
+from tests.unit.core.build import Host, nodes_of, uuid_of
 from tests.unit.core.controllers.permits.hosts import (
     CACHED,
     CACHED_BESIDE,
+    CAPS,
+    POLICY,
     POLLUTER,
     QUIET,
     a_host,
     account,
     with_permit,
 )
+
+
+class Idle(Controller):
+    name = "idle"
+
+    def run(self, view, state, settings):
+        return Answer(state)
 
 
 def used(host: Host, name: str = "vm") -> Usage:
@@ -230,5 +239,21 @@ def test_amounts_of_two_add_up():
     assert len(AMOUNTS) == 6
 
 
+def test_permits_are_booked_in_the_llc_domains_where_their_servers_live():
+    host = Host(nodes_of(0, 0, cpus=2), POLICY, knobs=CAPS)
+    host.add("a", QUIET, vcpus=2, cpus={0, 1}, **with_permit(900))
+    host.add("b", QUIET, cpus={0}, **with_permit(100))
+    host.add("none", QUIET, cpus={2})
+    assert [one.llc_permits for one in host.tick().domains] == [1900.0, 0.0]
+    host.add("floats", QUIET, **with_permit(50))
+    assert [one.llc_permits for one in host.tick().domains] == [1925.0, 25.0]
+
+
+def test_other_controllers_book_nothing():
+    host = Host(nodes_of(0), replace(POLICY, controllers=(Enabled(Idle(), NoSettings()),)))
+    host.add("a", QUIET, **with_permit(900))
+    assert [one.llc_permits for one in host.tick().domains] == [0.0]
+
+
 def test_other_controllers_keep_nothing_unless_they_say_so():
-    assert Merlin().kept(Merlin.state()) is None
+    assert Idle().kept(NoState()) is None
