@@ -138,11 +138,11 @@ def shipped_limits(queue):
 def test_the_limits_we_ship_are_in_force_on_all_our_queues(bus):
     ours = {name: told for name, told in limits_in_force().items() if name.startswith("vp_")}
     kinds = {name.split(".")[0] for name in ours}
-    topics = {wire.REPORT_TOPIC, wire.DIGEST_TOPIC, wire.AGENT_TOPIC, wire.ESCALATION_TOPIC}
+    services = {wire.REPORT_TOPIC, wire.ESCALATION_TOPIC, wire.USAGE_TOPIC}
+    topics = {*services, wire.DIGEST_TOPIC, wire.AGENT_TOPIC}
     assert topics <= kinds <= topics | {wire.ANSWER_TOPIC}, "answers come with the first call"
     for name in (
-        "vp_report",
-        "vp_escalation",
+        *services,
         *(one for one in ours if one.startswith("vp_digest")),
     ):
         assert ours[name] == shipped_limits(name)
