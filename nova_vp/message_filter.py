@@ -9,10 +9,11 @@ import functools
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import oslo_messaging
 
+from nova_vp import wire
 from nova_vp.printable import printable
 
 LOG = logging.getLogger(__name__)
@@ -79,3 +80,22 @@ class MessageFilter:
             LOG.log(
                 level, "refused %d %s %s, the latest: %s", count, kind, what, printable(str(exc))
             )
+
+    def take(
+        self, topic: str, text: object, sender_host: str, known_hosts: KnownHosts
+    ) -> dict[str, Any]:
+        """A valid message of a known host that speaks for itself; others are noted. Raises
+        wire.BadMessage."""
+        what = f"messages of {topic}"
+        try:
+            message = wire.decode(topic, text)
+        except wire.BadMessage as exc:
+            self.note("malformed", what, exc)
+            raise
+        try:
+            check_speaks_for_itself(sender_host, message["host"])
+            known_hosts.check(message["host"])
+        except RejectedMessage as exc:
+            self.note("unwelcome", what, exc)
+            raise wire.BadMessage(str(exc)) from exc
+        return message

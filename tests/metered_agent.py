@@ -33,10 +33,9 @@ from vp_agent.drivers.counters_fake import VcpuCounts  # noqa: E402
 from vp_agent.loop.migration_holds import MigrationHolds  # noqa: E402
 from vp_agent.loop.state import StateFolder  # noqa: E402
 from vp_agent.loop.tick import Cluster  # noqa: E402
-from vp_agent.publish.escalation_bus import BusEscalations  # noqa: E402
+from vp_agent.publish.asking_bus import BusEscalations, BusUsage  # noqa: E402
 from vp_agent.publish.escalator import Escalator  # noqa: E402
 from vp_agent.publish.outbox import Outbox  # noqa: E402
-from vp_agent.publish.usage_bus import BusUsage  # noqa: E402
 from vp_agent.publish.usage_log import UsageLog  # noqa: E402
 from vp_agent.publish.usage_sender import UsageSender  # noqa: E402
 

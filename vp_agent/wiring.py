@@ -43,13 +43,12 @@ from vp_agent.loop.standalone import ReadOnlyHost, Standalone
 from vp_agent.loop.state import StateFolder, StateKeeper
 from vp_agent.loop.tick import Agent, Cluster
 from vp_agent.loop.told_facts import ToldFacts
+from vp_agent.publish.asking_bus import BusEscalations, BusUsage
 from vp_agent.publish.bus import BusPublisher, BusSender
-from vp_agent.publish.escalation_bus import BusEscalations
 from vp_agent.publish.escalator import Escalator
 from vp_agent.publish.host_info import HostInfo
 from vp_agent.publish.outbox import Outbox
 from vp_agent.publish.schedule import Intervals
-from vp_agent.publish.usage_bus import BusUsage
 from vp_agent.publish.usage_log import UsageLog
 from vp_agent.publish.usage_sender import UsageSender
 

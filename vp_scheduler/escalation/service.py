@@ -19,8 +19,6 @@ from nova_vp.db.report_store import ERRORS
 from nova_vp.message_filter import (
     KnownHosts,
     MessageFilter,
-    RejectedMessage,
-    check_speaks_for_itself,
     may_refuse,
 )
 from nova_vp.service import failpoints
@@ -62,16 +60,8 @@ class EscalationEndpoint:
     # They go back to the agent, which keeps its escalation; a traceback here would tell no more.
     @may_refuse(wire.BadMessage, *ERRORS)
     def escalate(self, call: Call, text: Any) -> None:
-        try:
-            message = wire.decode(wire.ESCALATION_TOPIC, text)
-            check_speaks_for_itself(call.sender.host, message["host"])
-            self.known_hosts.check(message["host"])
-        except wire.BadMessage as exc:
-            self.refusals.note("malformed", "escalations", exc)
-            raise
-        except RejectedMessage as exc:
-            self.refusals.note("unwelcome", "escalations", exc)
-            raise wire.BadMessage(str(exc)) from exc
+        host = call.sender.host
+        message = self.refusals.take(wire.ESCALATION_TOPIC, text, host, self.known_hosts)
         failpoints.reach("before-ledger-commit")
         is_new = self._ledger.add(message["id"], message["host"], text, self._clock.now())
         failpoints.reach("after-ledger-commit")

@@ -17,12 +17,7 @@ from nova_vp import rpcapi, rpcserver, wire
 from nova_vp.db.bus_keys import BusKeyStore
 from nova_vp.db.overrides import OverrideStore
 from nova_vp.db.report_store import ERRORS, NewReport
-from nova_vp.message_filter import (
-    KnownHosts,
-    MessageFilter,
-    RejectedMessage,
-    check_speaks_for_itself,
-)
+from nova_vp.message_filter import KnownHosts, MessageFilter
 from nova_vp.signing.envelope import Call
 from nova_vp.signing.identity import Identity
 from vp_scheduler.ingest.bus_agents import BusAgents
@@ -94,14 +89,10 @@ class ReportEndpoint:
     def report(self, call: Call, text: Any) -> None:
         self.taken += 1
         try:
-            message = wire.decode(wire.REPORT_TOPIC, text)
-            check_speaks_for_itself(call.sender.host, message["host"])
-            self.known_hosts.check(message["host"])
-        except wire.BadMessage as exc:
-            self.refusals.note("malformed", "reports", exc)
-            return
-        except RejectedMessage as exc:
-            self.refusals.note("unwelcome", "reports", exc)
+            message = self.refusals.take(
+                wire.REPORT_TOPIC, text, call.sender.host, self.known_hosts
+            )
+        except wire.BadMessage:
             return
         self._heard(message["at"])
         self._compare(message)

@@ -20,8 +20,6 @@ from nova_vp.db.usage import Sighting, UsageRecord, UsageStore, hour_of
 from nova_vp.message_filter import (
     KnownHosts,
     MessageFilter,
-    RejectedMessage,
-    check_speaks_for_itself,
     may_refuse,
 )
 from nova_vp.service import failpoints
@@ -89,17 +87,9 @@ class UsageEndpoint:
     @may_refuse(wire.BadMessage, *ERRORS)
     def usage(self, call: Call, text: Any) -> dict[str, str]:
         """By server that was left out, why."""
-        try:
-            message = wire.decode(wire.USAGE_TOPIC, text)
-            check_speaks_for_itself(call.sender.host, message["host"])
-            self.known_hosts.check(message["host"])
-        except wire.BadMessage as exc:
-            self.refusals.note("malformed", "usage messages", exc)
-            raise
-        except RejectedMessage as exc:
-            self.refusals.note("unwelcome", "usage messages", exc)
-            raise wire.BadMessage(str(exc)) from exc
-        return self._take(message["host"], [_record(row) for row in message["records"]])
+        host = call.sender.host
+        message = self.refusals.take(wire.USAGE_TOPIC, text, host, self.known_hosts)
+        return self._take(host, [_record(row) for row in message["records"]])
 
     def _take(self, host: str, records: list[UsageRecord]) -> dict[str, str]:
         now = self._clock()

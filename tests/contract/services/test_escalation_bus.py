@@ -25,7 +25,7 @@ from tests.waiting import wait_until
 from vp_agent.loop.command_server import CommandServer
 from vp_agent.loop.migration_holds import MigrationHolds
 from vp_agent.loop.state import StateFolder
-from vp_agent.publish.escalation_bus import BusEscalations
+from vp_agent.publish.asking_bus import BusEscalations
 from vp_agent.publish.escalator import Escalator
 from vp_agent.publish.outbox import Outbox
 
