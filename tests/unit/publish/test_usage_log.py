@@ -103,6 +103,7 @@ def test_only_what_is_on_disk_is_sent(caplog: pytest.LogCaptureFixture) -> None:
     tick(log)
     log.save(HOUR)
     tick(log)
+    tick(log, number=2)
     assert unsent(log) == {key(): ONE}
     disk.is_full = True
     for _ in range(3):
