@@ -75,6 +75,7 @@ def a_domain_view(id: int = 0, newcomer: float = 0.0, free_cores: float = 1.5) -
         allocated_vcpus=4.0,
         pressure_per_s=1e6,
         table=(PredictedLoss(0.0, 0.0, 0.0),) * 9 + (PredictedLoss(newcomer, 0.02, 0.01),),
+        by_resource={Kind.CACHE: (0.0,) * 9 + (0.02,), Kind.CPU: (0.125,) * 10},
     )
 
 

@@ -369,7 +369,8 @@ def cells(told: Iterable[Told]) -> str:
     return lines(
         f"NUMA node {cell['id']}, LLC domain {domain['id']}: CPUs {domain['cpus']}, "
         f"{domain['free_cores']:.3g} cores free, {domain['vcpus']:.3g} vCPUs, "
-        f"{number(domain['misses_per_s'])} misses/s{_permits(domain)}{_residents(domain)}"
+        f"{number(domain['misses_per_s'])} misses/s{_permits(domain)}{_newcomer(domain)}"
+        f"{_residents(domain)}"
         for cell in told
         for domain in cell["domains"]
     )
@@ -382,6 +383,14 @@ def _permits(domain: Told) -> str:
         return ""
     free = "" if permits["free"] is None else f", {number(permits['free'])} free"
     return f", permits for {number(permits['booked'])} misses/ms booked{free}"
+
+
+def _newcomer(domain: Told) -> str:
+    """Of one whose class is not known."""
+    losses = domain.get("newcomer_losses") or {}
+    worst = {resource: by_class[-1] for resource, by_class in losses.items()}
+    told = ", ".join(f"{resource} {percent(ratio)}" for resource, ratio in worst.items() if ratio)
+    return f", a newcomer costs at most {told}" if told else ""
 
 
 def _residents(domain: Told) -> str:

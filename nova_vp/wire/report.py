@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report, which operators and tenants are shown: all that an agent knows of its host."""
 
+from nova_vp.core.types.detection import Kind
 from nova_vp.wire.schema_types import (
     ALTERNATIVE,
     COUNT,
@@ -13,6 +14,7 @@ from nova_vp.wire.schema_types import (
     MOST_NUMBER,
     NUMBER,
     ORDERED,
+    PREDICT_CLASSES,
     SENSITIVITY,
     TEXT,
     UUID,
@@ -134,6 +136,28 @@ _VP = object_of(
     },
 )
 
+_BY_CLASS = {
+    "type": "array",
+    "items": NUMBER,
+    "minItems": PREDICT_CLASSES,
+    "maxItems": PREDICT_CLASSES,
+}
+
+_DOMAIN = object_of(
+    {
+        "id": COUNT,
+        "node": COUNT,
+        "cpus": TEXT,
+        "free_cores": NUMBER,
+        "vcpus": NUMBER,
+        "misses_per_s": NUMBER,
+    },
+    {
+        "newcomer_losses": object_of({}, {kind.value: _BY_CLASS for kind in Kind}),
+        "llc_permits": NUMBER,
+    },
+)
+
 _NODE = object_of(
     {
         "node": COUNT,
@@ -173,20 +197,7 @@ REPORT_SCHEMA = object_of(
         "at": NUMBER,
         "counters": object_of({"source": TEXT, "problems": list_of(LONG_TEXT, 16)}),
         "actuator": TEXT,
-        "domains": list_of(
-            object_of(
-                {
-                    "id": COUNT,
-                    "node": COUNT,
-                    "cpus": TEXT,
-                    "free_cores": NUMBER,
-                    "vcpus": NUMBER,
-                    "misses_per_s": NUMBER,
-                },
-                {"llc_permits": NUMBER},
-            ),
-            1024,
-        ),
+        "domains": list_of(_DOMAIN, 1024),
         "vps": list_of(_VP, MAX_SERVERS),
         "proposals": list_of(_ACTION, 256),
     },
@@ -211,4 +222,6 @@ libvirt's name of the host, under which Placement knows it. `knobs`: what its ag
 told none); absent: the agent takes none.
 `vps[].cpu_use`, `steal_ratio`: null or absent: unknown.
 `domains[].llc_permits`: LLC misses per ms that servers have booked there.
+`domains[].newcomer_losses`: by resource and newcomer class, the share of performance that whoever
+loses most to this resource would lose to it alone if one came; absent: the agent does not say.
 `vps[].figures`: by controller, what it tells of the server, by the name of each figure."""

@@ -75,6 +75,10 @@ def _report_domain(view: DomainView) -> dict[str, Any]:
         "llc_permits": number(view.llc_permits),
         "vcpus": number(view.allocated_vcpus),
         "misses_per_s": number(view.pressure_per_s),
+        "newcomer_losses": {
+            kind.value: [min(round(number(ratio), 3), 1.0) for ratio in by_class]
+            for kind, by_class in view.by_resource.items()
+        },
     }
 
 

@@ -27,10 +27,13 @@ _SUMMARY = {
     "hurt_count": nullable(COUNT),
     **vps.AGE,
 }
+_LOSSES = {"type": "object", "additionalProperties": list_of(NUMBER)}
+"""By resource: of each newcomer class in turn, states 0 to 8 and then one that was not measured."""
 DOMAIN = obj(
     {"id": COUNT, "cpus": TEXT, "free_cores": NUMBER, "vcpus": NUMBER, "misses_per_s": NUMBER},
     {
         "servers": list_of(SERVER),
+        "newcomer_losses": nullable(_LOSSES),
         "llc_permits": obj({"booked": NUMBER, "free": nullable(NUMBER)}, title="LlcPermits"),
     },
     "LlcDomain",

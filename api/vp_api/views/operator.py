@@ -23,6 +23,7 @@ from vp_api.views import tenant, values
 from vp_api.vp_report import Age, VpReport, combined_now
 
 Names = Mapping[str, str]
+_CELL = ("id", "cpus", "free_cores", "vcpus", "misses_per_s")
 NOTHING_KNOWN = {"state": None, "since": None, "incomplete": None, "hurt_by_neighbour": None}
 """What holds now, of a host that is silent."""
 
@@ -244,10 +245,11 @@ def _last_known(sighting: VpReport, names: Names) -> dict[str, Any]:
 def _cells(
     domains: Iterable[Mapping[str, Any]], sightings: Sequence[VpReport] | None, most_permits: float
 ) -> list[dict[str, Any]]:
-    """LLC domains by NUMA cell, with who runs where and what is booked unless that is None."""
+    """LLC domains by NUMA cell; unless `sightings` is None as since 1.1: with who runs where, what
+    newcomers would cost (None: its agent does not say), and what permits are booked."""
     cells: dict[int, list[dict[str, Any]]] = {}
     for domain in domains:
-        told = {key: value for key, value in domain.items() if key not in ("node", "llc_permits")}
+        told = {key: domain[key] for key in _CELL}
         if sightings is not None:
             if "llc_permits" in domain:
                 booked = domain["llc_permits"]
@@ -258,6 +260,7 @@ def _cells(
                 for s in sightings
                 if domain["id"] in s.vp["domains"]
             ]
+            told["newcomer_losses"] = domain.get("newcomer_losses")
         cells.setdefault(domain["node"], []).append(told)
     return [{"id": node, "domains": cells[node]} for node in sorted(cells)]
 

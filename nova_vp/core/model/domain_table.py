@@ -5,8 +5,7 @@ The what-if model's answer for all classes and domains at once, so that the sche
 a newcomer with one vCPU and its memory where it runs.
 """
 
-from collections.abc import Iterable, Mapping
-from operator import itemgetter
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import NamedTuple
 
@@ -20,7 +19,9 @@ from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.topology import Limits, LlcDomain
 
-_CACHE, _CONTROLLER, _CPU = Kind.CACHE, Kind.CONTROLLER, Kind.CPU
+RESOURCES = (Kind.CACHE, Kind.CONTROLLER, Kind.CPU)
+"""That a newcomer shares whose memory lies where it runs; what residents wait for at links counts
+to the memory controller."""
 _BUSY_CORES = 1.0
 """Of a newcomer's vCPU, where nobody of its class was measured."""
 
@@ -49,6 +50,14 @@ class _Mates(NamedTuple):
     others: _Lines
 
 
+class _Row(NamedTuple):
+    """What the arrival of one newcomer costs."""
+
+    combined: PredictedLoss
+    apart: tuple[float, ...]
+    """The most that anybody would lose to each of RESOURCES, were it the only one."""
+
+
 def domain_views(host: Host, limits: Limits, policy: Policy) -> tuple[DomainView, ...]:
     what_if = WhatIfModel(host, limits, policy)
     classes = newcomers(host.clock_hz, policy)
@@ -65,14 +74,13 @@ def domain_views(host: Host, limits: Limits, policy: Policy) -> tuple[DomainView
         # In other caches of the node only its memory tells that a newcomer is there.
         users = _lines(exposures.values())
         elsewhere = [
-            (_lost(_most(users.any, one.latency)), _lost(_most(users.strict, one.latency)))
-            for one in arriving
+            (_most(users.any, one.latency), _most(users.strict, one.latency)) for one in arriving
         ]
         for domain in host.topology.domains:
             if domain.node == node:
                 mates = _mates(what_if, domain, exposures)
-                table = _table(what_if, domain, arriving, mates, elsewhere)
-                views[domain.id] = _view(host, domain, table, permits)
+                rows = _rows(what_if, domain, arriving, mates, elsewhere)
+                views[domain.id] = _view(host, domain, rows, permits)
     return tuple(views[domain.id] for domain in host.topology.domains)
 
 
@@ -128,22 +136,23 @@ def _mates(what_if: WhatIfModel, domain: LlcDomain, exposures: Mapping[str, Expo
     )
 
 
-def _table(
+def _rows(
     what_if: WhatIfModel,
     domain: LlcDomain,
     arriving: Iterable[_Newcomer],
     mates: _Mates,
     elsewhere: Iterable[tuple[float, float]],
-) -> tuple[PredictedLoss, ...]:
+) -> list[_Row]:
     pressure_per_s = what_if.pressure_per_s(domain.id)
-    losses: list[PredictedLoss] = []
-    for new, (worst, worst_strict) in zip(arriving, elsewhere, strict=True):
+    rows: list[_Row] = []
+    for new, (memory, strict_memory) in zip(arriving, elsewhere, strict=True):
         one, latency = new.one, new.latency
+        worst, worst_strict = _lost(memory), _lost(strict_memory)
         speed = what_if.speed_beside(domain.id, new.cores)
         cache = evicted_ratio(one.references_per_s, pressure_per_s) * one.hit_value_cpi
         waiting = (one.miss_cpi + cache) * (new.memory_ratio - 1)
         own = 1 - speed / (1 + (cache + waiting) / one.cpi)
-        cache, memory = cache / one.cpi, waiting / one.cpi
+        cache, memory = cache / one.cpi, max(memory, waiting / one.cpi)
         if mates.others.any:
             extra = _most(mates.others.any, latency)
             memory = max(memory, extra)
@@ -159,11 +168,8 @@ def _table(
             worst = max(worst, loss)
             if mate.one.is_strict:
                 worst_strict = max(worst_strict, loss)
-        most, resource = max(
-            (cache, _CACHE), (memory, _CONTROLLER), (1 / speed - 1, _CPU), key=itemgetter(0)
-        )
-        losses.append(PredictedLoss(own, worst, worst_strict, resource if most > 0 else None))
-    return tuple(losses)
+        rows.append(_row(own, worst, worst_strict, (cache, memory, 1 / speed - 1)))
+    return rows
 
 
 def _permits(host: Host, policy: Policy) -> Mapping[str, float]:
@@ -176,11 +182,15 @@ def _permits(host: Host, policy: Policy) -> Mapping[str, float]:
     }
 
 
+def _row(own: float, worst: float, worst_strict: float, extras: tuple[float, ...]) -> _Row:
+    """`extras`: to each of RESOURCES, as a share of the cycles of whoever loses most to it."""
+    most = max(extras)
+    resource = RESOURCES[extras.index(most)] if most > 0 else None
+    return _Row(PredictedLoss(own, worst, worst_strict, resource), tuple(map(_lost, extras)))
+
+
 def _view(
-    host: Host,
-    domain: LlcDomain,
-    table: tuple[PredictedLoss, ...],
-    permits: Mapping[str, float],
+    host: Host, domain: LlcDomain, rows: Sequence[_Row], permits: Mapping[str, float]
 ) -> DomainView:
     return DomainView(
         domain=domain,
@@ -191,6 +201,9 @@ def _view(
             for uuid in host.members[domain.id]
             if (sample := host.vps[uuid].sample)
         ),
-        table=table,
+        table=tuple(row.combined for row in rows),
+        by_resource=dict(
+            zip(RESOURCES, zip(*(row.apart for row in rows), strict=True), strict=True)
+        ),
         llc_permits=sum(permits.get(uuid, 0.0) for uuid in host.members[domain.id]),
     )

@@ -86,6 +86,8 @@ class DomainView:
     pressure_per_s: float
     table: tuple[PredictedLoss, ...]
     """By newcomer: states 0-8, then index 9 = unknown."""
+    by_resource: Mapping[Kind, tuple[float, ...]]
+    """By newcomer as in `table`: what whoever loses most to a resource would lose to it alone."""
     llc_permits: float = 0.0
     """LLC misses per ms that the servers here have booked."""
 

@@ -208,6 +208,11 @@ def a_report(host, **changes):
                 "free_cores": 1.5,
                 "vcpus": 1.0,
                 "misses_per_s": 2.5e6,
+                "newcomer_losses": {
+                    "cache": [0.0] * 9 + [0.125],
+                    "memory-controller": [0.0] * 10,
+                    "cpu": [0.25] * 10,
+                },
             }
             for n in range(2)
         ],

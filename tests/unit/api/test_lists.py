@@ -361,6 +361,27 @@ def test_an_agent_that_does_not_say_what_is_booked(api):
     assert of_domains(api.latest(ADMIN, "/v1/hosts/lab-1").json["host"]) == [None, None]
 
 
+def domains_of(answer):
+    return [domain for cell in answer.json["host"]["cells"] for domain in cell["domains"]]
+
+
+def test_operators_are_told_what_a_newcomer_would_cost_by_resource(api):
+    for domain in domains_of(api.latest(ADMIN, "/v1/hosts/lab-1")):
+        assert domain["newcomer_losses"]["cpu"] == [0.25] * 10
+        assert domain["newcomer_losses"]["cache"][9] == 0.125
+    assert not any(
+        "newcomer_losses" in one for one in domains_of(api.ask(ADMIN, "/v1/hosts/lab-1"))
+    )
+
+
+def test_of_an_older_agent_it_is_not_known_what_a_newcomer_would_cost():
+    record = cloud.a_record("older")
+    for domain in record.report["domains"]:
+        del domain["newcomer_losses"]
+    for domain in domains_of(Api([record]).latest(ADMIN, "/v1/hosts/older")):
+        assert domain["newcomer_losses"] is None
+
+
 def test_an_aggressor_that_is_never_changed_is_named_with_why():
     records = cloud.records()
     noisy = next(vp for one in records for vp in one.report["vps"] if vp["uuid"] == cloud.NOISY)

@@ -105,6 +105,11 @@ def test_for_whom_it_was_done(whom, expected):
     assert f"reason swap-places{expected}: why" in text
 
 
+def a_cell(**changes):
+    numbers = {"cpus": "0-3", "free_cores": 1.5, "vcpus": 4.0, "misses_per_s": 2e6}
+    return {"id": 1, "domains": [{"id": 2, **numbers, **changes}]}
+
+
 def ordered(**changes):
     return {"mode": None, "opt_out": False, "priority": None, "exempt": False, **changes}
 
@@ -166,6 +171,15 @@ def ordered(**changes):
             "node 3: 500 k misses/s, limit not calibrated; summed MPKI 2",
         ),
         (formatters.nodes([a_node(4e6)]), "node 3: 500 k misses/s, limit 4 M; summed MPKI 2"),
+        (
+            formatters.cells([a_cell(newcomer_losses={"cache": [0.5, 0.1], "cpu": [0.5, 0.0]})]),
+            "NUMA node 1, LLC domain 2: CPUs 0-3, 1.5 cores free, 4 vCPUs, 2 M\n"
+            "  misses/s, a newcomer costs at most cache 10%",
+        ),
+        (
+            formatters.cells([a_cell(newcomer_losses=None, servers=[ME])]),
+            "NUMA node 1, LLC domain 2: CPUs 0-3, 1.5 cores free, 4 vCPUs, 2 M\n  misses/s: me",
+        ),
         (formatters.cap_floor(None), "never capped"),
         (formatters.weight(2.5), "2.5"),
     ],

@@ -195,6 +195,10 @@ def test_report() -> None:
     assert message["at"] == 1.8e9 + 10
     assert message["counters"] == {"source": "vpmu", "problems": ["x"]}
     assert message["domains"][1]["cpus"] == "8-15"
+    assert message["domains"][1]["newcomer_losses"] == {
+        "cache": [0.0] * 9 + [0.02],
+        "cpu": [0.125] * 10,
+    }
     assert victim["state"] == 7
     assert victim["since"] == 1.8e9 + 5
     assert victim["sensitivity"] == ["cache"]

@@ -154,6 +154,36 @@ def test_a_newcomer_uses_as_much_cpu_as_most_of_its_class_here():
     assert domain.table[8].worst_ratio > 0.05
 
 
+def test_losses_are_told_by_resource():
+    """The caches, the memory and the CPUs of this domain cost a newcomer each, and all of them."""
+    host = Host(nodes_of(0, 1, cpus=8), NOBODY)
+    for name, rates in (("stream", STATE_8), ("more", STATE_8), ("hot", STATE_8)):
+        host.add(name, rates, cpus=set(range(8)), node=0)
+    for number in range(6):
+        host.add(f"busy{number}", BUSY, cpus=set(range(8)))
+    busy, idle = host.ticks(17)[-1].domains
+    assert set(busy.by_resource) == {Kind.CACHE, Kind.CONTROLLER, Kind.CPU}
+    for by_class in busy.by_resource.values():
+        assert by_class[4] > 0.02
+    combined = busy.table[4]
+    worst = max(busy.by_resource, key=lambda kind: busy.by_resource[kind][4])
+    assert combined.resource is worst
+    assert busy.by_resource[worst][4] <= combined.worst_ratio
+    assert {ratio for by_class in idle.by_resource.values() for ratio in by_class} == {0.0}
+
+
+def test_who_meets_a_newcomer_at_its_memory_alone_loses_to_the_controller():
+    """In a cache of the same node where nobody lives."""
+    host = Host(nodes_of(0, 0, cpus=8), NOBODY)
+    for number in range(3):
+        host.add(f"eight{number}", STATE_8, cpus=set(range(8)), node=0)
+    _, apart = host.ticks(12)[-1].domains
+    lost = apart.table[0]
+    assert lost.worst_resident_ratio > 0.02 > lost.newcomer_ratio
+    assert apart.by_resource[Kind.CONTROLLER][0] == pytest.approx(lost.worst_resident_ratio)
+    assert lost.resource is Kind.CONTROLLER
+
+
 def test_remote_memory_is_predicted_to_cost_its_owner_and_nobody_else():
     host = host_of_state_8(1)
     host.ticks(6)
