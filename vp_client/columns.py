@@ -97,9 +97,10 @@ def _shared(room: int, needs: Mapping[int, int]) -> dict[int, int]:
     return widths
 
 
-def state(told: Mapping[str, Any] | None, is_stale: bool = False) -> Cell:
+def state(told: Mapping[str, Any] | None, is_stale: bool = False, is_short: bool = False) -> Cell:
     """To machines the number."""
-    text = "unknown (stale)" if is_stale else formatters.state(told)
+    known = formatters.short_state(told) if is_short else formatters.state(told)
+    text = "unknown (stale)" if is_stale else known
     return Cell(None if told is None else told["number"], text)
 
 

@@ -74,6 +74,16 @@ def group_state(told: Told | None) -> str:
     return lines([f"{state(told['state'])}, {measured}", *servers, *rates])
 
 
+def listed_group(told: Told) -> str:
+    """For a column: `shop: 8 bulldog`, and how many of its servers are measured unless all are."""
+    group, now = told.get("group", ""), told.get("group_state")
+    if not now:
+        return str(group)
+    measured, servers = now["measured_servers"], now["servers_count"]
+    part = "" if measured == servers else f" ({measured} of {servers} measured)"
+    return f"{group}: {short_state(now['state'])}{part}"
+
+
 def minute(moment: str) -> str:
     """For narrow columns: `2026-01-02 03:04`, UTC."""
     return moment[:16].replace("T", " ")

@@ -103,11 +103,33 @@ class ListVps(command.Lister):
             client.show_host(parsed_args.host)  # An unknown host is an error, an empty one is not.
         if not vps and _is_by_name_alone(parsed_args):
             vps = client.renamed_vps(parsed_args.name)
-        # Tenants are not told hosts, so they get no empty column either.
-        has_hosts = any("host" in vp for vp in vps)
-        degraded = columns.heading(parsed_args, "Degraded", "Hurt")
-        headers = ["Server ID", "Name", "State", degraded, *(["Host"] if has_hosts else [])]
-        return columns.table(headers, (_row(vp, has_hosts) for vp in vps))
+        return _listed(parsed_args, vps)
+
+
+def _listed(parsed_args: argparse.Namespace, vps: list[dict[str, Any]]) -> columns.Table:
+    # Tenants are not told hosts, so they get no empty column either.
+    has_hosts = any("host" in vp for vp in vps)
+    degraded = columns.heading(parsed_args, "Degraded", "Hurt")
+    headers = ["Server ID", "Name", "State", degraded, *(["Host"] if has_hosts else [])]
+    is_table, has_groups = parsed_args.formatter == "table", any(vp.get("group") for vp in vps)
+    rows = [_row(vp, has_hosts, is_short=has_groups) for vp in vps]
+    if not is_table:
+        headers += ["Group", "Group State"]
+        rows = [[*row, *_group(vp)] for row, vp in zip(rows, vps, strict=True)]
+    elif has_groups:
+        headers += ["Group"]
+        rows = [[*row, _group_in_words(vp)] for row, vp in zip(rows, vps, strict=True)]
+    return columns.table(headers, rows)
+
+
+def _group(vp: dict[str, Any]) -> list[Any]:
+    """As machines are told it. Services of the release before do not."""
+    now = vp.get("group_state")
+    return [vp.get("group", ""), now and now["state"] and now["state"]["number"]]
+
+
+def _group_in_words(vp: dict[str, Any]) -> columns.Flexible:
+    return columns.flexible(formatters.listed_group(vp))
 
 
 def _is_by_name_alone(asked: argparse.Namespace) -> bool:
@@ -115,12 +137,13 @@ def _is_by_name_alone(asked: argparse.Namespace) -> bool:
     return bool(asked.name) and all(other is None for other in others)
 
 
-def _row(vp: dict[str, Any], has_hosts: bool) -> list[Any]:
+def _row(vp: dict[str, Any], has_hosts: bool, is_short: bool) -> list[Any]:
+    """`is_short`: there is another column to leave room for."""
     host = [columns.flexible(vp["host"])] if has_hosts else []
     return [
         vp["server_id"],
         columns.flexible(vp["name"]),
-        columns.state(vp["state"], is_stale=vp["is_stale"]),
+        columns.state(vp["state"], is_stale=vp["is_stale"], is_short=is_short),
         Cell(vp["hurt_by_neighbour"], formatters.short_yes_no(vp["hurt_by_neighbour"])),
         *host,
     ]

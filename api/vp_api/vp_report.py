@@ -5,14 +5,13 @@ Views build on these, so that hosts, lists and single servers agree about what i
 older than STALE_AFTER_S says what was, not what is.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from nova_vp.db.records import HostRecord, VpHead
 from nova_vp.interference import is_degraded
-from nova_vp.vp_group import Combined, combined
 
 STALE_AFTER_S = 180
 
@@ -56,12 +55,8 @@ class VpReport:
             incomplete=vp["incomplete"],
             is_hurt=is_degraded(vp["state"], found and found["kind"]),
             received_at=self.record.received_at,
+            group=vp.get("group", ""),
         )
-
-
-def combined_now(servers: Iterable[VpReport]) -> Combined | None:
-    """What the servers of one VP do together, as far as their hosts were heard lately."""
-    return combined(None if one.age.is_stale else one.vp["metrics"] for one in servers)
 
 
 def age_of(received_at: datetime, now: datetime) -> Age:

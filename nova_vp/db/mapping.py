@@ -90,6 +90,7 @@ def _vp_row(host: str, vp: Mapping[str, Any]) -> Row:
         "since": UNKNOWN if since is None else int(since),
         "incomplete": storable(vp["incomplete"] or ""),
         "is_hurt": UNKNOWN if hurt is None else int(hurt),
+        "vp_group": vp.get("group", ""),
     }
 
 

@@ -94,6 +94,8 @@ class VpRow(Base):
     """Empty: its sample is complete."""
     is_hurt: Mapped[int] = mapped_column(SmallInteger)
     """1: by a neighbour; -1: nobody knows."""
+    vp_group: Mapped[str] = mapped_column(PROJECT, server_default="")
+    """Within its project, which servers are one VP; empty: it is alone."""
 
     __table_args__ = (
         Index("ix_vps_host", "host", "uuid"),
@@ -102,6 +104,7 @@ class VpRow(Base):
         Index("ix_vps_state", "state", "uuid"),
         Index("ix_vps_since", "since", "uuid"),
         Index("ix_vps_is_hurt", "is_hurt", "uuid"),
+        Index("ix_vps_vp_group", "vp_group", "project_id"),
         TABLE,
     )
 

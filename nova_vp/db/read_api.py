@@ -5,7 +5,7 @@ What is asked stands in `statements.py`; lists unpack no report. No row or sessi
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -62,6 +62,17 @@ class ReadApi:
         found = statements.VPS.read(self._rows, given(wanted), page)
         return Listed([_vp_head(row) for row in found.items], found.marker)
 
+    def members_of(self, vps: Collection[tuple[str, str]]) -> list[VpHead]:
+        """Of VPs of several servers, by project and group: all their servers, by UUID."""
+        if not vps:
+            return []
+        projects, groups = ({one[at] for one in vps} for at in (0, 1))
+        rows = self._rows(
+            statements.MEMBERS, {"projects": sorted(projects), "groups": sorted(groups)}
+        )
+        heads = map(_vp_head, rows)
+        return [head for head in heads if (head.project_id, head.group) in vps]
+
     def find_vp(self, uuid: str) -> HostRecord | None:
         """The latest report of the host that has it; of several the one that was heard last."""
         rows = self._rows(statements.HOST_OF_VP, {"uuid": uuid.lower()})
@@ -76,6 +87,11 @@ class ReadApi:
     def get_host(self, name: str) -> HostRecord | None:
         rows = self._rows(statements.HOST, {"name": name})
         return record_of(rows[0]) if rows else None
+
+    def get_hosts(self, names: Sequence[str]) -> list[HostRecord]:
+        """Those of them that are known."""
+        rows = self._rows(statements.HOSTS_BY_NAME, {"names": list(names)}) if names else []
+        return [record_of(row) for row in rows]
 
     def count_hosts(self, wanted: HostFilter) -> int:
         values = bound(given(wanted))
@@ -196,6 +212,7 @@ def _vp_head(row: Any) -> VpHead:
         is_hurt=None if row.is_hurt == UNKNOWN else bool(row.is_hurt),
         # None: its host was forgotten a moment ago.
         received_at=aware_utc(row.received_at or datetime.min),
+        group=row.vp_group,
     )
 
 

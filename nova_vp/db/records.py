@@ -96,6 +96,8 @@ class VpHead(NamedTuple):
     is_hurt: bool | None
     """None: it was never measured long enough."""
     received_at: datetime
+    group: str
+    """Within its project, which servers are one VP; empty: it is alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,10 @@ HOST_COLUMNS = (
 )
 
 
-VP_COLUMNS = ("project_id", "name", "isolation", "state", "since", "incomplete", "is_hurt")
+VP_COLUMNS = (
+    *("project_id", "name", "isolation", "state", "since", "incomplete", "is_hurt"),
+    "vp_group",
+)
 
 
 ACTION_COLUMNS = ("at", "reason", "result", "detail", "stored_at")

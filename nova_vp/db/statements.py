@@ -68,6 +68,15 @@ VPS = Pages(
         "host": (_vp.host, _vp.uuid),
     },
 )
+MEMBERS = (
+    select(VpRow.__table__, _HEARD.label("received_at"))
+    .where(
+        _vp.vp_group.in_(bindparam("groups", expanding=True)),
+        _vp.project_id.in_(bindparam("projects", expanding=True)),
+        ~_is_claimed_later(),
+    )
+    .order_by(_vp.uuid)
+)
 NAMES = select(_vp.uuid, _vp.name).where(
     _vp.uuid.in_(bindparam("uuids", expanding=True)), ~_is_claimed_later()
 )
@@ -96,6 +105,7 @@ _RECORDS = select(
 )
 ANY_HOST = select(_host.host).order_by(_host.host).limit(1)
 HOST = _RECORDS.where(_host.host == bindparam("name"))
+HOSTS_BY_NAME = _RECORDS.where(_host.host.in_(bindparam("names", expanding=True)))
 HOST_OF_VP = (
     _RECORDS.join(VpRow.__table__, _vp.host == _host.host)
     .where(_vp.uuid == bindparam("uuid"))

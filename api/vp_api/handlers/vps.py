@@ -6,6 +6,7 @@ opt-out, priority, exemption) is stored first and then sent to the agent of the 
 agent that does not answer asks for what it missed; the answer says whether it has remembered them.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from oslo_log import log as logging
@@ -23,10 +24,9 @@ from vp_api.policies import vps as policies
 from vp_api.schemas import vps as schemas
 from vp_api.versions import V1_1
 from vp_api.views import history, operator, tenant
+from vp_api.vp_groups import groups_of
 from vp_api.vp_report import VpReport, age_of, fresh_since, vp_reports_of
 
-MOST_HOSTS = 32
-"""Whose reports are read to find the servers of one VP."""
 PER_HOUR = "override_changes_per_hour"
 LOG = logging.getLogger(__name__)
 
@@ -42,7 +42,19 @@ def list_vps(call: Call) -> Answer:
     else:
         found = _list_own(call, page)
         told = [tenant.summary(one, age_of(one.received_at, now)) for one in found.items]
+    if call.version >= V1_1:
+        told = _with_groups(call, found.items, told)
     return paging.answer(call, "vps", told, found.marker)
+
+
+def _with_groups(
+    call: Call, heads: Sequence[VpHead], told: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    groups = groups_of(call.services.stored.browser, heads, call.services.clock())
+    return [
+        {**one, **tenant.listed_group(head, groups.get((head.project_id, head.group)))}
+        for head, one in zip(heads, told, strict=True)
+    ]
 
 
 def _wanted(call: Call, project_id: str | None = None) -> VpFilter:
@@ -86,32 +98,9 @@ def show_vp(call: Call, server_id: str) -> Answer:
     if call.version >= V1_1:
         orders = view.orders(call.services.stored.orders.get(report.server_id))
         told = {**view.since_1_1(told, report), "orders": orders}
-        told["group_state"] = view.group_state(_group_of(call, report))
+        groups = groups_of(call.services.stored.browser, [report.head], call.services.clock())
+        told["group_state"] = view.group_state(next(iter(groups.values()), None))
     return {"vp": told}
-
-
-def _group_of(call: Call, report: VpReport) -> list[VpReport]:
-    """All servers of its VP, wherever they run; empty: it is alone. As each is told by the host
-    that was heard last of it."""
-    project_id, group = report.vp["project_id"], report.vp.get("group")
-    if not project_id or not group:
-        return []
-    browser = call.services.stored.browser
-    found = browser.list_vps(VpFilter(project_id=project_id), Page("host"))
-    host_of = {one.uuid: one.host for one in found.items if one.project_id == project_id}
-    others = sorted(set(host_of.values()) - {report.record.host})
-    records = (browser.get_host(host) for host in others[: MOST_HOSTS - 1])
-    return sorted(
-        (
-            one
-            for record in (report.record, *records)
-            if record is not None
-            for one in vp_reports_of(record, call.services.clock())
-            if (one.vp["project_id"], one.vp.get("group")) == (project_id, group)
-            and host_of.get(one.server_id.lower()) == record.host
-        ),
-        key=lambda one: one.server_id,
-    )
 
 
 def show_vp_history(call: Call, server_id: str) -> Answer:

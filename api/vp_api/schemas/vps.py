@@ -37,7 +37,6 @@ _WHO = {"server_id": TEXT, "name": TEXT, "project_id": TEXT}
 AGE = {"reported_at": TIME, "age_s": COUNT, "is_stale": YES_NO}
 NOW = {**_REPORTED, "incomplete": nullable(TEXT)}
 _SUMMARY = {**_WHO, "host": TEXT, "isolation": ISOLATION, **AGE, **NOW}
-SUMMARY = obj(_SUMMARY, title="Vp")
 ON_HOST = obj({**_SUMMARY, "domains": list_of(COUNT)}, title="VpOnHost")
 METRICS_NOW = obj(dict.fromkeys(METRICS, NUMBER), title="Metrics")
 INTERFERENCE = obj(
@@ -130,6 +129,12 @@ LIST_QUERY = pages(
 OPERATORS_ONLY = frozenset({"host", "project_id"})
 OPERATORS_ONLY_SORTS = frozenset({"host"})
 """They would tell a tenant where its servers are, or of others."""
+_LISTED_GROUP = obj(
+    {"servers_count": COUNT, "measured_servers": COUNT, "state": nullable(STATE)},
+    title="ListedGroup",
+)
+_LISTED = {"group": TEXT, "group_state": nullable(_LISTED_GROUP)}
+SUMMARY = obj(_SUMMARY, _LISTED, "Vp")
 LIST_ANSWER = page_of("vps", SUMMARY, "Vps")
 _FULL: dict[str, Any] = {
     **_SUMMARY,
@@ -157,7 +162,7 @@ _MORE = {"orders": ORDERS, **_SINCE_1_1, "group_state": nullable(GROUP_STATE)}
 SHOW_ANSWER = obj({"vp": obj(_FULL, _MORE, "FullVp")}, title="VpAnswer")
 
 _TENANT_SUMMARY = {**_WHO, "isolation": TEXT, "is_stale": YES_NO, **_REPORTED}
-TENANT_SUMMARY = obj(_TENANT_SUMMARY, title="TenantVp")
+TENANT_SUMMARY = obj(_TENANT_SUMMARY, _LISTED, "TenantVp")
 TENANT_LIST_ANSWER = page_of("vps", TENANT_SUMMARY, "TenantVps")
 _TENANT_FULL = {
     **_TENANT_SUMMARY,

@@ -20,7 +20,8 @@ from nova_vp.db.records import (
     concerned,
 )
 from vp_api.views import tenant, values
-from vp_api.vp_report import Age, VpReport, combined_now
+from vp_api.vp_groups import VpGroup
+from vp_api.vp_report import Age, VpReport
 
 Names = Mapping[str, str]
 _CELL = ("id", "cpus", "free_cores", "vcpus", "misses_per_s")
@@ -156,16 +157,14 @@ def since_1_1(told: Mapping[str, Any], sighting: VpReport) -> dict[str, Any]:
     return {**told, "cpu_use": None, "figures": {}, "last_known": {**told["last_known"], **now}}
 
 
-def group_state(servers: Sequence[VpReport]) -> dict[str, Any] | None:
+def group_state(group: VpGroup | None) -> dict[str, Any] | None:
     """As since 1.1: its VP of several servers, with their counters together. None: it is alone."""
-    told = tenant.group_state(servers)
-    if told is None:
+    told = tenant.group_state(group)
+    if group is None or told is None:
         return None
-    found = combined_now(servers)
-    hosts = [
-        {**one, "host": s.record.host} for one, s in zip(told["servers"], servers, strict=True)
-    ]
-    return {**told, "servers": hosts, "metrics": found.metrics if found else None}
+    now, listed = group.now, zip(told["servers"], group.members, strict=True)
+    servers = [{**one, "host": member.head.host} for one, member in listed]
+    return {**told, "servers": servers, "metrics": now.metrics if now else None}
 
 
 def _under_way(record: HostRecord, uuid: str | None = None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ the rows of the installed controllers, results through tables of known words. No
 a neighbour, a CPU or a raw counter.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from nova_vp import controllers
@@ -18,7 +18,8 @@ from nova_vp.interference import is_degraded
 from nova_vp.wire import CPU_RATIOS
 from vp_api.schemas.history import TENANT_METRICS
 from vp_api.views import values
-from vp_api.vp_report import Age, VpReport, combined_now
+from vp_api.vp_groups import VpGroup
+from vp_api.vp_report import Age, VpReport
 
 OTHERWISE = "a setting of this server was changed within its host"
 FOR_ANOTHER = "an action was applied for this server"
@@ -96,15 +97,26 @@ def _figure(figure: Figure, value: Any) -> Any:
     return round(value) if isinstance(value, int | float) else None
 
 
-def group_state(servers: Sequence[VpReport]) -> dict[str, Any] | None:
+def group_state(group: VpGroup | None) -> dict[str, Any] | None:
     """As since 1.1: its VP of several servers, all of one project. None: it is alone."""
-    if not servers:
+    if group is None:
         return None
-    found = combined_now(servers)
+    heads = [one.head for one in group.members]
+    servers = [{"server_id": head.uuid, "name": head.name} for head in heads]
+    return {"servers": servers, **_group_now(group)}
+
+
+def listed_group(head: VpHead, group: VpGroup | None) -> dict[str, Any]:
+    """As since 1.1: the same of one in a list, which has its servers anyway."""
+    now = group and {"servers_count": len(group.members), **_group_now(group)}
+    return {"group": head.group, "group_state": now}
+
+
+def _group_now(group: VpGroup) -> dict[str, Any]:
+    now = group.now
     return {
-        "servers": [{"server_id": one.server_id, "name": one.vp["name"]} for one in servers],
-        "measured_servers": found.servers if found else 0,
-        "state": values.state(found.state.number) if found else None,
+        "measured_servers": now.servers if now else 0,
+        "state": values.state(now.state.number) if now else None,
     }
 
 

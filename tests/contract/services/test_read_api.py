@@ -110,6 +110,37 @@ def test_a_server_that_two_hosts_name_is_called_as_the_one_heard_last_says(
         assert browser.names_of([uuid.upper()]) == {uuid: name}
 
 
+def test_the_servers_of_a_group_are_found_on_every_host(
+    browser: ReadApi, store: ReportStore
+) -> None:
+    at = NOW + 2 * timedelta(minutes=1)
+
+    def a_member(number: int, group: str, project_id: str = "mine") -> dict[str, Any]:
+        uuid = f"00000000-0000-4000-8000-{number:012d}"
+        return cloud.a_vp(uuid=uuid, project_id=project_id, **cloud.asked(group))
+
+    placed = {
+        3: [a_member(1, "shop"), a_member(2, "Shop"), a_member(3, ""), a_member(5, "bank", "Mine")],
+        4: [a_member(4, "shop"), a_member(1, "shop"), a_member(6, "bank", "theirs")],
+    }
+    for host, vps in placed.items():
+        store.save_reports([a_report(host, at + host * HOUR, 9, vps=vps)])
+    found = browser.members_of({("mine", "shop"), ("theirs", "bank"), ("mine", "none")})
+    members = [(int(head.uuid[-4:]), head.group, head.host) for head in found]
+    # The first is where it was heard last.
+    assert members == [(1, "shop", "host-004"), (4, "shop", "host-004"), (6, "bank", "host-004")]
+    assert browser.members_of(set()) == []
+    left = cloud.a_vp(uuid=found[1].uuid, project_id="mine", **cloud.asked("bank"))
+    store.save_reports([a_report(4, at + 5 * HOUR, 10, vps=[left])])
+    assert [head.host for head in browser.members_of({("mine", "shop")})] == ["host-003"]
+
+
+def test_hosts_are_read_by_name(browser: ReadApi) -> None:
+    found = browser.get_hosts(["host-003", "host-001", "nobody"])
+    assert sorted(record.host for record in found) == ["host-001", "host-003"]
+    assert browser.get_hosts([]) == []
+
+
 def test_a_report_from_elsewhere_in_between_changes_nothing_for_good(
     browser: ReadApi, store: ReportStore, database_conf: cfg.ConfigOpts
 ) -> None:
@@ -150,6 +181,8 @@ def ask_everything(browser: ReadApi) -> None:
     browser.count_hosts(HostFilter(mode="enforce"))
     browser.count_hosts(HostFilter(not_heard_since=NOW - HOUR))
     browser.find_vp(uuid)
+    browser.members_of({(project_id, "shop"), (project_id, "bank")})
+    browser.get_hosts([host, stored_cloud.host_name(4)])
     browser.host_history(host, NOW - 23 * HOUR, NOW + HOUR, 15)
     browser.vp_history(uuid, NOW - 23 * HOUR, NOW + HOUR, 15)
     browser.vp_actions(uuid, project_id, Span(), 0, 10)

@@ -3,6 +3,7 @@
 
 from tests.unit.api import cloud
 from tests.unit.api.client import Api, Persona
+from vp_api.vp_groups import MOST_HOSTS
 
 SECOND, STRANGER = "77777777-7777-4777-8777-777777777771", "77777777-7777-4777-8777-777777777772"
 PATH = f"/v1/vps/{cloud.VICTIM}"
@@ -84,3 +85,45 @@ def test_a_server_of_its_own_is_in_none():
     asked = Api([cloud.a_record("lab-1", vps=[a_server(group="")])])
     assert group_of(asked) is None
     assert "group_state" not in asked.ask(Persona("reader"), PATH).json["vp"]
+
+
+def listed(asked: Api, who="reader"):
+    return {one["server_id"]: one for one in asked.latest(Persona(who), "/v1/vps").json["vps"]}
+
+
+def test_lists_have_the_state_of_the_group_of_each_server():
+    asked = api(
+        a_server(SECOND, "second", metrics=QUIET),
+        a_server(STRANGER, "alone", group="", metrics=QUIET),
+    )
+    for who in ("reader", "admin"):
+        told = listed(asked, who)
+        shown = group_of(asked, who)
+        for uuid in (cloud.VICTIM, SECOND):
+            assert told[uuid]["group"] == "shop"
+            assert told[uuid]["group_state"] == {
+                "servers_count": 2,
+                "measured_servers": 2,
+                "state": shown["state"],
+            }
+        assert (told[STRANGER]["group"], told[STRANGER]["group_state"]) == ("", None)
+        assert not any("group" in one for one in asked.ask(Persona(who), "/v1/vps").json["vps"])
+
+
+def test_a_page_has_the_state_of_the_whole_group():
+    """Of the servers on other pages too."""
+    asked = api(a_server(SECOND, "second", metrics=QUIET))
+    page = asked.latest(Persona("reader"), "/v1/vps?limit=1").json["vps"]
+    assert [one["group_state"]["servers_count"] for one in page] == [2]
+
+
+def test_reports_of_so_many_hosts_are_read_and_no_more():
+    """The others' servers are part of the VP, and count as not measured."""
+    hosts = MOST_HOSTS + 3
+    uuids = [f"77777777-7777-4777-8777-{number:012d}" for number in range(hosts)]
+    records = [
+        cloud.a_record(f"lab-{number:03d}", vps=[a_server(uuid, f"server-{number}")])
+        for number, uuid in enumerate(uuids)
+    ]
+    told = listed(Api(records))[uuids[0]]["group_state"]
+    assert (told["servers_count"], told["measured_servers"]) == (hosts, MOST_HOSTS)

@@ -311,7 +311,7 @@ def test_the_command_itself(lab):
         check=True,
     )
     csv = done.stdout.splitlines()
-    assert csv[:2] == ["Server ID,Name,State,Hurt", f"{cloud.VICTIM},victim,8,True"]
+    assert csv[1] == f"{cloud.VICTIM},victim,8,True,shop,8"
 
 
 @pytest.mark.parametrize(

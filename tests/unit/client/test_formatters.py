@@ -110,6 +110,12 @@ def a_cell(**changes):
     return {"id": 1, "domains": [{"id": 2, **numbers, **changes}]}
 
 
+def in_a_group(servers, measured, number=8):
+    state = None if number is None else {"number": number, "name": "as it is"}
+    now = {"servers_count": servers, "measured_servers": measured, "state": state}
+    return {"group": "shop", "group_state": now}
+
+
 def ordered(**changes):
     return {"mode": None, "opt_out": False, "priority": None, "exempt": False, **changes}
 
@@ -180,6 +186,11 @@ def ordered(**changes):
             formatters.cells([a_cell(newcomer_losses=None, servers=[ME])]),
             "NUMA node 1, LLC domain 2: CPUs 0-3, 1.5 cores free, 4 vCPUs, 2 M\n  misses/s: me",
         ),
+        (formatters.listed_group({}), ""),
+        (formatters.listed_group({"group": "shop", "group_state": None}), "shop"),
+        (formatters.listed_group(in_a_group(3, 3)), "shop: 8 bulldog"),
+        (formatters.listed_group(in_a_group(3, 2)), "shop: 8 bulldog (2 of 3 measured)"),
+        (formatters.listed_group(in_a_group(3, 0, None)), "shop: - (0 of 3 measured)"),
         (formatters.cap_floor(None), "never capped"),
         (formatters.weight(2.5), "2.5"),
     ],
