@@ -211,9 +211,7 @@ def standalone(conf: cfg.ConfigOpts) -> Iterator[Standalone]:
             LibvirtJournal(domains),
             limits(conf, state),
         )
-        yield Standalone(
-            watched, policy_from(conf), CoreState(profiles=state.profiles() if state else {})
-        )
+        yield Standalone(watched, policy_from(conf), _remembered(state) if state else CoreState())
     finally:
         if source:
             source.close()
@@ -279,9 +277,6 @@ def build(
         last_epoch=last_epoch,
         limits=limits(conf, state),
     )
-    core_state = CoreState(
-        profiles=state.profiles(), controllers=kept_states.states_of(state.controllers())
-    )
     usage = UsageSender(
         UsageLog(state.usage, state.set_usage, epoch),
         BusUsage(identity),
@@ -296,13 +291,22 @@ def build(
         publisher,
         StateKeeper(state),
         policy,
-        core_state,
+        _remembered(state),
         recorder,
         Cluster(escalator, migrations, usage),
         tally,
     )
     return Built(
         agent, control, publisher, host_info, recorder, escalator, usage, migrations, facts
+    )
+
+
+def _remembered(state: StateFolder) -> CoreState:
+    """What was learned in runs before."""
+    return CoreState(
+        profiles=state.profiles(),
+        miss_costs=state.miss_costs(time.time()),
+        controllers=kept_states.states_of(state.controllers()),
     )
 
 

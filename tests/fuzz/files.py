@@ -14,8 +14,10 @@ from oslo_config import cfg
 
 from nova_vp import conf as options
 from nova_vp.conf import policy
-from nova_vp.core.types.policy import Mode
-from nova_vp.core.types.sample import Profile
+from nova_vp.core.model.miss_cost import miss_cycles
+from nova_vp.core.types.policy import Mode, Policy
+from nova_vp.core.types.sample import MissCost, Profile
+from nova_vp.core.types.state import CoreState
 from nova_vp.recording.file_format import (
     Header,
     LineWriter,
@@ -28,7 +30,7 @@ from nova_vp.recording.file_format import (
 )
 from tests.decisions import PROFILE
 from tests.fuzz import seeds
-from tests.fuzz.core import a_host, live, remembering
+from tests.fuzz.core import GUESTS, a_host, live, remembering
 from tests.fuzz.dice import ODD_TEXTS, UUIDS, Dice
 from tests.fuzz.oracle import expect, is_finite
 from tests.fuzz.subject import ACCEPTED, REFUSED
@@ -42,6 +44,8 @@ from vp_scheduler.escalation import settings as escalation_settings
 
 EPOCH, MODE, BEAT = "epoch", "mode", "agent.alive"
 PROFILES, LIMITS, ESCALATIONS = "profiles.json", "limits.json", "escalations.json"
+MISS_COSTS = "miss_costs.json"
+MISS_COST = MissCost(60.0, 30.0, 10.0, 2.5, 400.0, 20.0, 2.0)
 NOW_S = 1000.0
 
 
@@ -68,6 +72,7 @@ def _contents() -> dict[str, Any]:
         MODE: "enforce",
         BEAT: f"{1234.5:020.6f}\n",
         PROFILES: {uuid: row for uuid in UUIDS[:3]},
+        MISS_COSTS: {"at": NOW_S, "servers": {uuid: [*MISS_COST] for uuid in UUIDS[:3]}},
         LIMITS: {**limits, "at": 1.8e9, "how": "measured"},
         ESCALATIONS: {"v": 1, "escalations": [escalation, escalation]},
         CLOUD: orders,
@@ -115,6 +120,10 @@ class StateFiles:
             profiles = state.profiles()
             _check_profiles(profiles)
             return bool(profiles)
+        if name == MISS_COSTS:
+            costs = state.miss_costs(NOW_S)
+            _check_miss_costs(costs)
+            return bool(costs)
         if name == LIMITS:
             return _check_calibration(state.calibration())
         if name == ESCALATIONS:
@@ -137,6 +146,17 @@ def _check_profiles(profiles: dict[str, Profile]) -> None:
         expect(flags == {bool}, f"sensitivity of {flags}")
     if profiles:
         live(remembering(a_host(), profiles))
+
+
+def _check_miss_costs(costs: dict[str, MissCost]) -> None:
+    for uuid, cost in costs.items():
+        expect(all(map(is_finite, cost)), f"{uuid}: {cost}")
+        cycles = miss_cycles(cost, Policy())
+        expect(0 < cycles < 10 * Policy().miss_penalty_cycles, f"a miss costs {cycles} cycles")
+    if costs:
+        host = a_host()
+        host.state = CoreState(miss_costs=dict(zip(GUESTS, costs.values(), strict=False)))
+        live(host)
 
 
 def _check_calibration(found: Calibration | None) -> bool:

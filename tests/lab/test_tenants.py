@@ -126,7 +126,7 @@ def test_a_list_has_the_own_servers_only(tenancy, tenant):
     own = tenancy.own[tenant]
     assert [row["Server ID"] for row in json.loads(done.stdout)] == [own.id]
     assert [vp["server_id"] for vp in body["vps"]] == [own.id]
-    assert set(body["vps"][0]) == SUMMARY
+    assert set(body["vps"][0]) == SUMMARY | {"group", "group_state"}
 
 
 def test_an_own_server_is_shown_with_what_was_done_and_nothing_else(tenancy, tenant):

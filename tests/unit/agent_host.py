@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A whole agent on a host in memory: real loop, real core, fake drivers, a clock the test moves."""
 
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -84,7 +85,9 @@ class World:
             StateKeeper(state),
             self.policy,
             CoreState(
-                profiles=state.profiles(), controllers=kept_states.states_of(state.controllers())
+                profiles=state.profiles(),
+                miss_costs=state.miss_costs(time.time()),
+                controllers=kept_states.states_of(state.controllers()),
             ),
             self.recorder,
             self.cluster,

@@ -144,6 +144,23 @@ def test_who_was_not_measured_yet_is_not_forgotten(world):
     assert StateFolder(str(world.folder)).profiles() == {uuid: PROFILE}
 
 
+def test_what_misses_cost_outlives_a_restart(world):
+    world.start_agent()
+    uuid = world.boot(COMPUTE)
+    for mpki in (5.0, 6.0, 10.0, 12.0, 20.0) * 4:
+        rates = replace(COMPUTE, l2_mpki=30.0, mpki=mpki, cpi=1.7 + 0.06 * mpki)
+        world.rates[uuid] = rates
+        world.tick()
+    stop = threading.Event()
+    stop.set()
+    world.agent.run(stop, 1.0, lambda: None)
+    known = world.agent.state.vps[uuid].miss_cost
+    assert known.weight > 10
+    world.start_agent()
+    world.tick()
+    assert world.agent.state.vps[uuid].miss_cost.weight == pytest.approx(known.weight, rel=0.01)
+
+
 def test_an_arriving_migrant_gets_novas_bound_of_this_host(world):
     world.policy = FLOATING
     world.start_agent()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What outlives one run of the agent: epoch, mode, limits, profiles, what controllers keep, usage,
+"""What outlives one run of the agent: epoch, mode, limits, profiles, what misses cost, what
+controllers keep, usage,
 escalations, orders, facts of Nova.
 
 Small files in the state folder, each replaced whole (write, fsync, rename), so that a full disk, a
@@ -19,12 +20,12 @@ from typing import Any
 
 from nova_vp import wire
 from nova_vp.core.types.policy import Mode
-from nova_vp.core.types.sample import Profile, Sensitivity, State
+from nova_vp.core.types.sample import NO_MISS_COST, MissCost, Profile, Sensitivity, State
 from nova_vp.core.types.state import CoreState
 from nova_vp.printable import fault, printable
 from vp_agent.calibration.record import Calibration, as_json, from_json
 from vp_agent.checked_numbers import finite, measured
-from vp_agent.loop import kept_states
+from vp_agent.loop import kept_miss_costs, kept_states
 
 LOG = logging.getLogger(__name__)
 
@@ -79,6 +80,25 @@ class StateFolder:
     def set_profiles(self, profiles: Mapping[str, Profile]) -> None:
         rows = {uuid: _row(profile) for uuid, profile in profiles.items()}
         self._write("profiles.json", json.dumps(rows))
+
+    def miss_costs(self, now_s: float) -> dict[str, MissCost]:
+        """`now_s`: seconds since 1970. What was learned long ago counts less."""
+        text = self._read("miss_costs.json")
+        if text is None:
+            return {}
+        try:
+            return kept_miss_costs.from_text(text, now_s)
+        except kept_miss_costs.MALFORMED as exc:
+            LOG.warning(
+                "%s is not readable (%s): what misses cost is learned anew",
+                self._folder / "miss_costs.json",
+                fault(exc),
+            )
+            return {}
+
+    def set_miss_costs(self, costs: Mapping[str, MissCost], now_s: float) -> None:
+        """Raises OSError."""
+        self._write("miss_costs.json", kept_miss_costs.as_text(costs, now_s))
 
     def calibration(self) -> Calibration | None:
         """What `vp-agent calibrate` found on this host, if it was run."""
@@ -239,30 +259,41 @@ def _divisor(value: Any) -> float:
 
 
 class StateKeeper:
-    """Writes the undisturbed profiles down now and then, and at the end, and what controllers keep
-    of theirs."""
+    """Writes down now and then, and at the end, what was learned of each server, its undisturbed
+    profile and what misses cost it, and what controllers keep of theirs."""
 
     EVERY_S = 10.0
+    MISS_COSTS_EVERY_S = 60.0
+    """They change slowly."""
 
     def __init__(self, state: StateFolder) -> None:
         self._state = state
         self._kept_at_s: float | None = None
+        self._miss_costs_kept_at_s: float | None = None
         self._states = kept_states.text_of({})
         self._is_failing = False
 
     def keep(self, state: CoreState, now_s: float) -> None:
-        if self._kept_at_s is None or now_s - self._kept_at_s >= self.EVERY_S:
+        if _is_due(self._kept_at_s, now_s, self.EVERY_S):
             self._kept_at_s = now_s
-            self.save(state)
+            has_costs = _is_due(self._miss_costs_kept_at_s, now_s, self.MISS_COSTS_EVERY_S)
+            if has_costs:
+                self._miss_costs_kept_at_s = now_s
+            self._save(state, has_costs)
 
     def save(self, state: CoreState) -> None:
-        """Never raises: a full disk costs the memory of a restart, not the tick. Who was not
-        measured yet is still what it was before this run."""
+        """Never raises: a full disk costs the memory of a restart, not the tick."""
+        self._save(state, True)
+
+    def _save(self, state: CoreState, has_costs: bool) -> None:
+        # Who was not measured yet is still what it was before this run.
         known = {**state.profiles, **state.undisturbed}
         here = {uuid: profile for uuid, profile in known.items() if uuid in state.vps}
         states = kept_states.text_of(state.controllers)
         try:
             self._state.set_profiles(here)
+            if has_costs:
+                self._state.set_miss_costs(_miss_costs(state), time.time())
             if states != self._states:
                 self._state.set_controllers(states)
                 self._states = states
@@ -271,3 +302,12 @@ class StateKeeper:
             if not self._is_failing:
                 LOG.warning("state is not saved until this is corrected: %s", exc)
             self._is_failing = True
+
+
+def _miss_costs(state: CoreState) -> dict[str, MissCost]:
+    known = ((uuid, vp.miss_cost) for uuid, vp in state.vps.items())
+    return {uuid: cost for uuid, cost in known if cost != NO_MISS_COST}
+
+
+def _is_due(kept_at_s: float | None, now_s: float, every_s: float) -> bool:
+    return kept_at_s is None or now_s - kept_at_s >= every_s

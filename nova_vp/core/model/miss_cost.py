@@ -49,6 +49,16 @@ def learned(known: MissCost, sample: Sample, policy: Policy) -> MissCost:
     )
 
 
+def faded(known: MissCost, share: float) -> MissCost:
+    """As if only this share of its samples had been taken: it says the same, and less firmly."""
+    return known._replace(
+        weight=share * known.weight,
+        mpki_squares=share * known.mpki_squares,
+        products=share * known.products,
+        cpi_squares=share * known.cpi_squares,
+    )
+
+
 def miss_cycles(known: MissCost, policy: Policy) -> float:
     """The default and what was learned, each by how certain it is."""
     default = policy.miss_penalty_cycles

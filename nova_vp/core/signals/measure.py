@@ -10,6 +10,7 @@ from nova_vp.core.signals.sample import sample_vp
 from nova_vp.core.types.guest import LET_GO_OF
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Policy
+from nova_vp.core.types.sample import NO_MISS_COST
 from nova_vp.core.types.state import CoreState, VpState
 
 
@@ -21,7 +22,7 @@ def measure(state: CoreState, picture: Picture, policy: Policy) -> CoreState:
         placed_at_s = picture.at_s
     vps = {}
     for guest in picture.guests:
-        vp = state.vps.get(guest.uuid) or VpState(guest.uuid)
+        vp = state.vps.get(guest.uuid) or _newly_seen(state, guest.uuid)
         if vp.generation != guest.generation:
             vp = vp._replace(
                 vp_id=guest.vp_id,
@@ -51,3 +52,7 @@ def measure(state: CoreState, picture: Picture, policy: Policy) -> CoreState:
         loosened_at_s=loosened,
         host_cpu=sample_host_cpu(state.host_cpu, picture.host_cpu),
     )
+
+
+def _newly_seen(state: CoreState, uuid: str) -> VpState:
+    return VpState(uuid, miss_cost=state.miss_costs.get(uuid, NO_MISS_COST))

@@ -161,6 +161,8 @@ class CoreState:
     thing that changes in every tick of a quiet host."""
     profiles: Mapping[str, Profile] = field(default_factory=dict)
     """Undisturbed profiles known from before this agent's start, by guest UUID."""
+    miss_costs: Mapping[str, MissCost] = field(default_factory=dict)
+    """Learned before this agent's start, by guest UUID: each goes on from there."""
     pending: tuple[Pending, ...] = ()
     cleared_suspects: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """(victim, suspect) whose separation mended nothing, until when it is not tried again."""

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from nova_vp.core.model.miss_cost import learned, miss_cycles
+from nova_vp.core.model.miss_cost import faded, learned, miss_cycles
 from nova_vp.core.types.sample import NO_MISS_COST, MissCost, Sample
 from nova_vp.core.types.state import CoreState
 from nova_vp.recording.codec import codec_of
@@ -151,6 +151,25 @@ def test_nobody_learns_from_the_wait_that_others_cause():
 
 def test_nobody_learns_from_memory_that_is_far_away():
     assert runs_of(a_learner(node=1)) == NO_MISS_COST
+
+
+def test_what_was_learned_before_the_start_is_where_a_vp_goes_on_from():
+    known = runs_of(a_learner())
+    again = a_learner()
+    again.state = CoreState(miss_costs={uuid_of("vp"): known})
+    again.ticks(3)
+    cost = again.state.vps[uuid_of("vp")].miss_cost
+    assert cost.weight > known.weight
+    assert miss_cycles(cost, POLICY) == pytest.approx(CYCLES, rel=0.05)
+
+
+def test_what_faded_says_the_same_less_firmly():
+    known = after(*map(seen, VARIED * 3))
+    off = [abs(miss_cycles(faded(known, share), POLICY) - CYCLES) for share in (1.0, 0.5, 0.25)]
+    assert off == sorted(off)
+    assert miss_cycles(faded(known, 0.001), POLICY) == DEFAULT
+    goes_on = learned(faded(known, 0.5), seen(7.0), POLICY)
+    assert goes_on.mpki == pytest.approx(known.mpki, abs=1.0)
 
 
 def test_what_was_learned_is_recorded_with_the_state():
