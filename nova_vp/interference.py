@@ -3,8 +3,8 @@
 
 from nova_vp.core.types.detection import Kind
 
-NOBODYS_DOING = frozenset({Kind.REMOTE.value})
-"""It lies apart from its memory: no neighbour does that."""
+NOBODYS_DOING = frozenset({Kind.REMOTE.value, Kind.HOST_CPU.value})
+"""It lies apart from its memory, or its host takes its CPUs: no neighbour does that."""
 
 
 def is_degraded(state: int | None, kind: str | None) -> bool | None:

@@ -49,6 +49,7 @@ KINDS = {
     "interconnect": "neighbours overload the link between its CPUs and its memory",
     "remote-latency": "its memory is on another NUMA node than its CPUs",
     "cpu": "it waits for CPUs that others use, or needs more CPU than it is allotted",
+    "host-cpu": "processes of its host use its CPUs, or steal does. No server is changed",
 }
 
 POINTS = {
@@ -57,6 +58,7 @@ POINTS = {
     "interconnect": "link",
     "remote-latency": "remote",
     "cpu": "cpu",
+    "host-cpu": "host",
 }
 """The resource through which a server is degraded, short enough for a column."""
 

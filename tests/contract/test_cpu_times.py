@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from nova_vp.core.types.cpu_time import CpuTimes
+from nova_vp.core.types.cpu_time import CpuTimes, HostCpuTimes
 from tests.waiting import wait_until
 from vp_agent.drivers.base import VcpuThreads
 from vp_agent.drivers.cgroups import mount
@@ -139,6 +139,51 @@ def test_the_hosts_own_cpus():
         first = reader.read()
         wait_until(lambda: reader.read().total_ticks > first.total_ticks, "a clock tick")
         assert 0 <= first.steal_ticks <= first.total_ticks
+    finally:
+        reader.close()
+
+
+def test_what_runs_on_each_cpu_of_the_host():
+    reader = HostCpuReader()
+    try:
+        with busy(1):
+            cpu = min(os.sched_getaffinity(0))
+            first = reader.read()
+            assert len(first.taken_ticks) == os.sysconf("SC_NPROCESSORS_ONLN")
+            wait_until(lambda: taken(first, reader.read(), cpu) > 20, "its ticks")
+    finally:
+        reader.close()
+
+
+def taken(first, now, cpu):
+    assert sum(now.taken_ticks.values()) <= now.total_ticks
+    return now.taken_ticks[cpu] - first.taken_ticks[cpu]
+
+
+TOGETHER = "cpu  10 1 20 400 5 2 3 4 8 0"
+EACH = "cpu0 1 2 3 4 5 6 7 8 9 0\ncpu12 1 0 0 9 9 0 0 0 0 0"
+
+
+@pytest.mark.parametrize(
+    ("text", "taken_ticks"),
+    [
+        (
+            f"{TOGETHER}\ncpu0 1 2 3 4 5 6 7 8 9 0\ncpu12 1 0 0 9 9 0 0 0 0 0\nintr 5 5",
+            {0: 27, 12: 1},
+        ),
+        (f"{TOGETHER}\nintr 5 5", {}),
+        (f"{TOGETHER}\ncpu0 1 2", None),
+        (f"{TOGETHER}\ncpux 1 2 3 4 5 6 7 8 9 0\n", None),
+        ("", None),
+        ("soup", None),
+    ],
+)
+def test_what_the_kernel_says_of_cpus(tmp_path, text, taken_ticks):
+    (tmp_path / "stat").write_text(text)
+    reader = HostCpuReader(tmp_path)
+    try:
+        now = reader.read()
+        assert now == (None if taken_ticks is None else HostCpuTimes(445, 4, taken_ticks))
     finally:
         reader.close()
 

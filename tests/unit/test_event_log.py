@@ -45,7 +45,7 @@ def said(caplog: pytest.LogCaptureFixture):
         (
             {"detections": (WAITING,)},
             f"WARNING vp={uuid_of(1)} hurt kind=cpu waiting_ratio=0.30 cpu_cores=2.50 "
-            f"suspects={uuid_of(2)}",
+            f"host_cores=0.00 suspects={uuid_of(2)}",
             f"INFO vp={uuid_of(1)} no longer hurt",
         ),
         (

@@ -21,6 +21,8 @@ WORTH_A_LOOK_RATIO = 0.01
 """Run delay over the CPU time wanted: below it nobody asks whether it was throttling."""
 _STEAL_FIELD, _GUEST_FIELD = 7, 8
 """Of `cpu` in /proc/stat; guest time and what follows is in user time already (proc_stat(5))."""
+_STAT_BYTES = 1 << 17
+"""Of /proc/stat: its lines of more than a thousand CPUs."""
 _UNITS_NS = {b"throttled_time": 1, b"throttled_usec": 1000}
 
 
@@ -166,21 +168,30 @@ def _throttled_ns(text: bytes) -> int:
 
 
 class HostCpuReader:
-    """All CPUs of this host together."""
+    """All CPUs of this host, together and each."""
 
     def __init__(self, proc: Path = PROC) -> None:
-        self._file = KernelFile(proc / "stat", Room(1))
+        self._file = KernelFile(proc / "stat", Room(1), _STAT_BYTES)
 
     def read(self) -> HostCpuTimes | None:
         """None where the kernel does not say."""
         try:
-            name, *fields = self._file.read().partition(b"\n")[0].split()
+            lines = self._file.read().split(b"\ncpu")
+            together, *each = lines
+            name, *fields = together.split()
             ticks = [int(field) for field in fields[:_GUEST_FIELD]]
-        except (OSError, ValueError):
+            taken_ticks = dict(map(_taken, each))
+        except (OSError, ValueError, IndexError):
             return None
         if name != b"cpu" or len(ticks) <= _STEAL_FIELD:
             return None
-        return HostCpuTimes(total_ticks=sum(ticks), steal_ticks=ticks[_STEAL_FIELD])
+        return HostCpuTimes(sum(ticks), ticks[_STEAL_FIELD], taken_ticks)
 
     def close(self) -> None:
         self._file.close()
+
+
+def _taken(line: bytes) -> tuple[int, int]:
+    """A CPU and the clock ticks in which it was not idle. Raises ValueError, IndexError."""
+    cpu, user, nice, system, _idle, _iowait, irq, softirq, steal, *_ = line.split(None, 11)
+    return int(cpu), sum(map(int, (user, nice, system, irq, softirq, steal)))

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from nova_vp.core.types.action import Change, Outcome, Result
 from nova_vp.core.types.decision import Decision
-from nova_vp.core.types.detection import Detection, Kind
+from nova_vp.core.types.detection import WAITING, Detection
 from nova_vp.core.types.knob import Knob
 from vp_agent.format import knob_text
 
@@ -124,12 +124,14 @@ class EventLog:
 
 def _tell_detection(detection: Detection) -> None:
     suspects = ",".join(s.guest_uuid for s in detection.suspects)
-    if detection.kind is Kind.CPU:
+    if detection.kind in WAITING:
         LOG.warning(
-            "vp=%s hurt kind=cpu waiting_ratio=%.2f cpu_cores=%.2f suspects=%s",
+            "vp=%s hurt kind=%s waiting_ratio=%.2f cpu_cores=%.2f host_cores=%.2f suspects=%s",
             detection.victim_uuid,
+            detection.kind.value,
             detection.waiting_ratio,
             detection.now.cpu_cores,
+            detection.host_cores,
             suspects,
         )
         return

@@ -153,7 +153,7 @@ def _counts_of_servers(decision: Decision) -> Iterator[Metric]:
     hurt = Counter(one.kind for one in decision.detections)
     yield _by(
         "servers_hurt",
-        "Degraded servers by kind; kind cpu: servers that need more CPU than allotted",
+        "Degraded servers by kind; kind host-cpu: the host itself uses their CPUs",
         "kind",
         {kind.value: hurt[kind] for kind in Kind},
     )

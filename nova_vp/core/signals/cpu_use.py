@@ -116,10 +116,11 @@ def sample_host_cpu(use: HostCpuUse, now: HostCpuTimes | None) -> HostCpuUse:
         return HostCpuUse()
     before = use.times
     if before is None or now.steal_ticks < before.steal_ticks:
-        return use._replace(times=now)
+        return use._replace(times=now, recent=(now,))
     total = now.total_ticks - before.total_ticks
     if total <= 0:
-        return use._replace(times=now)
+        return use._replace(times=now, recent=(now,))
     ratio = (now.steal_ticks - before.steal_ticks) / total
     samples = min(use.samples + 1, WINDOW_SAMPLES)
-    return HostCpuUse(now, samples, use.steal_ratio + (ratio - use.steal_ratio) / samples)
+    steal_ratio = use.steal_ratio + (ratio - use.steal_ratio) / samples
+    return HostCpuUse(now, samples, steal_ratio, (*use.recent[-RECENT_SAMPLES:], now))

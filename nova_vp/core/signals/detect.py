@@ -6,12 +6,13 @@ from dataclasses import replace
 
 from nova_vp.core.model.host import Host
 from nova_vp.core.model.latency import queueing_ratio
+from nova_vp.core.signals.cpu_users import CpuUsers
 from nova_vp.core.signals.detect_cache import Conditions, Verdict, detect_cache
-from nova_vp.core.signals.detect_cpu import CpuUsers, detect_cpu
+from nova_vp.core.signals.detect_cpu import detect_cpu
 from nova_vp.core.signals.detect_numa import detect_numa, memory_ratio
 from nova_vp.core.signals.sample import window_from_onset
 from nova_vp.core.types.decision import NodeView
-from nova_vp.core.types.detection import Kind
+from nova_vp.core.types.detection import WAITING
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.state import CoreState
@@ -35,7 +36,7 @@ def detect_all(
     queues = {
         view.node: queueing_ratio(view.misses_per_s, limits.node_misses_per_s) for view in nodes
     }
-    users = CpuUsers(host)
+    users = CpuUsers(host, state.host_cpu)
     for uuid, vp in state.vps.items():
         domains = host.domains_of[uuid]
         domain_id = domains[0].id if domains else 0
@@ -45,7 +46,7 @@ def detect_all(
             host.evicted_ratio(uuid), memory_ratio(host, uuid, queues, limits), on_probe
         )
         # Of waiting neither of these two knows.
-        is_cpu = vp.detection is not None and vp.detection.kind is Kind.CPU
+        is_cpu = vp.detection is not None and vp.detection.kind in WAITING
         seen = vp._replace(detection=None) if is_cpu else vp
         found = detect_cache(seen, before, neighbours, domain_id, picture.at_s, policy, conditions)
         found = detect_numa(found, seen, before, host, nodes, picture, policy, uuid in on_trial)

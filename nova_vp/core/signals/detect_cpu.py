@@ -7,12 +7,12 @@ when nobody hurts it is left as it was while it waits.
 """
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import replace
 
-from nova_vp.core.model.host import Host
+from nova_vp.core.signals.cpu_users import CpuUsers
 from nova_vp.core.signals.detect_cache import Found, Verdict
 from nova_vp.core.types.cpu_time import CpuUse
-from nova_vp.core.types.detection import Detection, Kind, Suspect
+from nova_vp.core.types.detection import WAITING, Detection, Kind, Suspect
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.sample import Profile
 from nova_vp.core.types.state import VpState
@@ -20,7 +20,9 @@ from nova_vp.core.types.state import VpState
 IDLE_CORES = 0.05
 """Who runs less is not judged: of next to nothing, a moment's delay is a large share."""
 LEAST_SHARE = 0.1
-"""Of what all others use of its CPUs: who uses less is no suspect."""
+"""Of what all others use of its CPUs, the host too: who uses less is no suspect."""
+HOST_SHARE = 0.25
+"""Of what a VP waits: who takes less of its CPUs does not explain it."""
 
 
 class Unjudged(enum.Enum):
@@ -46,24 +48,6 @@ def why_unjudged(use: CpuUse | None, policy: Policy) -> Unjudged | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class CpuUsers:
-    """Who uses which CPUs, asked for by many victims of one tick."""
-
-    host: Host
-    _by_placement: dict[frozenset[int], dict[str, float]] = field(default_factory=dict)
-
-    def of(self, cpus: frozenset[int]) -> dict[str, float]:
-        """Cores that each guest uses of these CPUs, spread over its placement."""
-        if cpus not in self._by_placement:
-            self._by_placement[cpus] = {
-                uuid: self.host.used_cores(uuid) * shared / len(guest.placement)
-                for uuid, guest in self.host.guests.items()
-                if (shared := len(cpus & guest.placement))
-            }
-        return self._by_placement[cpus]
-
-
 def detect_cpu(
     found: Found,
     vp: VpState,
@@ -78,7 +62,7 @@ def detect_cpu(
     `found` is of this VP without its detection of waiting, `vp` still has it. With a mitigation of
     something else on trial, none is opened: what that one made worse, verification tells.
     """
-    known = vp.detection if vp.detection and vp.detection.kind is Kind.CPU else None
+    known = vp.detection if vp.detection and vp.detection.kind in WAITING else None
     if found.verdict is Verdict.DEGRADED:
         return found
     use = vp.recent_cpu_use
@@ -96,11 +80,14 @@ def detect_cpu(
         waits = waits._replace(recent_cpu_use=vp.cpu_sample)
     if known is None and (is_on_trial or samples < policy.dwell_samples):
         return found._replace(vp=waits)
-    suspects = _suspects(vp, users)
-    if suspects:
+    host_cores = users.host_cores(users.host.guests[vp.guest_uuid].placement)
+    suspects = _suspects(vp, users, host_cores)
+    if suspects or host_cores >= max(HOST_SHARE * use.waited_cores, IDLE_CORES):
         detection = _detection(vp, before, known, users, suspects, use, now_s)
-        degraded = waits._replace(detection=detection, suspected_at_s=now_s)
-        return Found(degraded, before, Verdict.DEGRADED)
+        degraded = waits._replace(
+            detection=replace(detection, host_cores=host_cores), suspected_at_s=now_s
+        )
+        return Found(degraded, before, Verdict.DEGRADED if suspects else Verdict.UNKNOWN)
     return _unknown(found._replace(vp=waits), vp, known, now_s, policy)
 
 
@@ -134,7 +121,7 @@ def _not_waiting(
     return Found(well, found.undisturbed, Verdict.RECOVERED)
 
 
-def _suspects(vp: VpState, users: CpuUsers) -> tuple[Suspect, ...]:
+def _suspects(vp: VpState, users: CpuUsers, host_cores: float) -> tuple[Suspect, ...]:
     """Who else uses its CPUs, the heaviest first. Servers of its own VP are none."""
     guests = users.host.guests
     own = guests[vp.guest_uuid]
@@ -143,7 +130,7 @@ def _suspects(vp: VpState, users: CpuUsers) -> tuple[Suspect, ...]:
         for uuid, cores in users.of(own.placement).items()
         if guests[uuid].vp_id != own.vp_id
     }
-    least = LEAST_SHARE * sum(others.values())
+    least = LEAST_SHARE * (sum(others.values()) + host_cores)
     found = (
         Suspect(uuid, pressure_per_s=cores, rise_per_s=cores)
         for uuid, cores in others.items()
@@ -167,7 +154,7 @@ def _detection(
     domains = users.host.domains_of[vp.guest_uuid]
     return Detection(
         victim_uuid=vp.guest_uuid,
-        kind=Kind.CPU,
+        kind=Kind.CPU if suspects else Kind.HOST_CPU,
         domain_id=domains[0].id if domains else 0,
         since_s=known.since_s if known else now_s,
         before=before,

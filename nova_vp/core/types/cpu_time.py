@@ -5,6 +5,8 @@ The terms are those of the kernel's scheduler statistics (Documentation/schedule
 and of CFS bandwidth control (sched-bwc.rst).
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 
@@ -71,6 +73,8 @@ class HostCpuTimes(NamedTuple):
     total_ticks: int
     steal_ticks: int
     """In which this host, itself a virtual machine, waited for a CPU of its own host."""
+    taken_ticks: Mapping[int, int] = MappingProxyType({})
+    """By CPU, of those online: in which anything ran on it, or steal. Empty: nobody says."""
 
 
 class HostCpuUse(NamedTuple):
@@ -81,6 +85,8 @@ class HostCpuUse(NamedTuple):
     samples: int = 0
     steal_ratio: float = 0.0
     """Mean share of all CPU time; older samples fade."""
+    recent: tuple[HostCpuTimes, ...] = ()
+    """As they were read in the last ticks, the oldest first."""
 
 
 NOT_MEASURED = HostCpuUse()

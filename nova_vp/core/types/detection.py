@@ -17,6 +17,13 @@ class Kind(enum.Enum):
     CPU = "cpu"
     """It waits for CPUs that others use. Of an escalation also: it wants more CPU than this host
     has for it (Merlin)."""
+    HOST_CPU = "host-cpu"
+    """It waits for CPUs that no guest uses meanwhile: processes of the host do, or the host's own
+    host. Nothing that is done to a guest would end that."""
+
+
+WAITING = frozenset({Kind.CPU, Kind.HOST_CPU})
+"""Which cycles per instruction do not show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +49,14 @@ class Detection:
     suspects: tuple[Suspect, ...]
     """Guilty ones only, the worst first."""
     waiting_ratio: float = 0.0
-    """For `Kind.CPU`: of the CPU time that its quota let it want, the share that it waited."""
+    """For kinds of CPU: of the CPU time that its quota let it want, the share that it waited."""
+    host_cores: float = 0.0
+    """For kinds of CPU: of its CPUs, those that no guest's vCPUs use."""
 
     @property
     def measured_loss_ratio(self) -> float:
         """What the victim loses now, from its cycles per instruction before and during; waiting for
         CPU does not show in them."""
-        if self.kind is Kind.CPU:
+        if self.kind in WAITING:
             return self.waiting_ratio
         return max(0.0, 1 - self.before.cpi / self.now.cpi) if self.now.cpi else 0.0

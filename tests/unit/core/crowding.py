@@ -6,15 +6,16 @@ most room of those that it may run on, until it has what it wants or nothing is 
 forbids is throttled, and is in the run delay too, as the kernel counts it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from nova_vp.core.types.cpu_time import CpuTimes
+from nova_vp.core.types.cpu_time import CpuTimes, HostCpuTimes
 from nova_vp.core.types.guest import Guest
 from tests.unit.core.build import Host, Rates
 
 SLICE = 0.01
 NS = 10**9
+TICKS_PER_S = 100
 
 
 def shared_cpus(alone: dict[str, Rates]) -> Callable[[Host], None]:
@@ -61,3 +62,33 @@ def _count(host: Host, name: str, ran: float, waited: float, throttled: float) -
         was.generation,
     )
     host.change(name, cpu_times=times)
+
+
+def beside_host_processes(
+    host: Host,
+    rule: Callable[[Host], None],
+    cores: Mapping[int, float],
+    others: frozenset[int] = frozenset(),
+) -> None:
+    """On each CPU so much is taken by processes of the host, besides what guests run. `others`:
+    CPUs that the kernel tells of, and this host does not have."""
+
+    def run(host: Host) -> None:
+        rule(host)
+        was = host.host_cpu
+        assert was is not None
+        ran = dict.fromkeys(was.taken_ticks, 0.0)
+        for guest in host.guests.values():
+            for cpu in guest.placement:
+                ran[cpu] += host.rates[guest.uuid].cores / len(guest.placement)
+        host.host_cpu = HostCpuTimes(
+            was.total_ticks + TICKS_PER_S * len(ran),
+            0,
+            {
+                cpu: was.taken_ticks[cpu] + round(TICKS_PER_S * (used + cores.get(cpu, 0.0)))
+                for cpu, used in ran.items()
+            },
+        )
+
+    host.host_cpu = HostCpuTimes(0, 0, dict.fromkeys(host.topology.cpus | others, 0))
+    host.rule = run

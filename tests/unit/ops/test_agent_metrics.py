@@ -157,7 +157,7 @@ def test_who_is_not_measured_has_no_rates():
 def test_the_hurt_are_those_whom_a_neighbour_hurts(kind):
     found = replace(a_detection(), kind=kind)
     told = shown(a_decision(a_view(1, detection=found)))
-    by_neighbours = kind is not Kind.REMOTE
+    by_neighbours = kind not in (Kind.REMOTE, Kind.HOST_CPU)
     assert value(told, "nova_vp_server_hurt", resource=uuid_of(1)) == by_neighbours
 
 

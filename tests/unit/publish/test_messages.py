@@ -22,6 +22,7 @@ from nova_vp.core.types.knob import NO_QUOTA, Knob, Quota
 from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.reason import Rejection, Rung
 from nova_vp.core.types.sample import Sensitivity, State
+from nova_vp.wire.digest import RESOURCES
 from tests.decisions import (
     PROFILE,
     SAMPLE,
@@ -77,7 +78,7 @@ def test_digest() -> None:
 
 
 def test_a_digest_names_the_resource_that_costs_each_newcomer_class_most() -> None:
-    kinds = (None, *Kind, None, Kind.CPU, Kind.CACHE, Kind.LINK)
+    kinds = (*RESOURCES, None, Kind.CPU, Kind.CACHE, Kind.LINK)
     table = tuple(PredictedLoss(0.5, 0.0, resource=kind) for kind in kinds)
     decision = a_decision()
     view = replace(decision.domains[0], table=table)

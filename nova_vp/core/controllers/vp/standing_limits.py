@@ -14,6 +14,7 @@ from nova_vp.core.model.cpu_cap import CAP_STEP, quota_of
 from nova_vp.core.model.host import Host
 from nova_vp.core.model.limits import LIMITS, value_from_nova
 from nova_vp.core.types.claim import Claim, ClaimGroup, PredictedLoss, Setting
+from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.knob import Knob, Quota
 from nova_vp.core.types.policy import Policy
 
@@ -37,8 +38,10 @@ def is_victim_here(host: Host, claim: Claim) -> bool:
 
 
 def is_victim_degraded(host: Host, claim: Claim) -> bool:
+    """By a guest: no limit of one ends what the host itself does."""
     vp = host.vps.get(claim.victim_uuid or "")
-    return vp is not None and vp.detection is not None
+    detection = vp.detection if vp else None
+    return detection is not None and detection.kind is not Kind.HOST_CPU
 
 
 def _is_due(view: View, uuid: str, claim: Claim, history: CapHistory, settings: VpSettings) -> bool:

@@ -10,8 +10,9 @@ from nova_vp.core.types.cpu_time import CpuTimes, CpuUse
 from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.knob import Applied, Held, Knob, Quota
 from nova_vp.core.types.policy import Mode, Policy
+from nova_vp.interference import is_degraded
 from tests.unit.core.build import CHASE, CHASE_HURT, COMPUTE, STREAM, Host, Rates, uuid_of
-from tests.unit.core.crowding import shared_cpus
+from tests.unit.core.crowding import beside_host_processes, shared_cpus
 from tests.unit.core.wishful import NOBODY
 
 BUSY = replace(COMPUTE, cores=1.0)
@@ -99,6 +100,101 @@ def test_the_heaviest_user_is_the_first_suspect():
     host.rule = shared_cpus({"victim": BUSY, "neighbour": BUSY, "a-lighter-one": half})
     suspects = found(host)[uuid_of("victim")].suspects
     assert [one.guest_uuid for one in suspects] == [uuid_of("neighbour"), uuid_of("a-lighter-one")]
+
+
+def waiting_for_the_host(host, cores=0.5, **about):
+    """The victim waits half of its time, while the host's own processes run on its CPU."""
+    rule = starved(host.rule, "victim", ran_s=0.5, delay_s=0.5)
+    beside_host_processes(host, rule, {0: cores}, **about)
+
+
+def test_who_waits_for_processes_of_the_host_is_told_so_and_nobody_is_blamed():
+    host = a_host(victim=replace(COMPUTE, cores=0.5))
+    host.leave("neighbour")
+    host.rule = shared_cpus({"victim": replace(COMPUTE, cores=0.5)})
+    waiting_for_the_host(host)
+    one = found(host)[uuid_of("victim")]
+    assert (one.kind, one.suspects) == (Kind.HOST_CPU, ())
+    assert one.host_cores == pytest.approx(0.5, abs=0.05)
+    assert one.waiting_ratio == one.measured_loss_ratio == pytest.approx(0.5, abs=0.05)
+    assert not is_degraded(one.state_now.number, one.kind.value)
+
+
+def test_a_guest_that_uses_next_to_nothing_beside_the_host_is_no_suspect():
+    tiny = replace(COMPUTE, cores=0.02)
+    host = a_host(victim=replace(COMPUTE, cores=0.5), neighbour=tiny)
+    host.rule = shared_cpus({"victim": replace(COMPUTE, cores=0.5), "neighbour": tiny})
+    waiting_for_the_host(host)
+    assert found(host)[uuid_of("victim")].kind is Kind.HOST_CPU
+
+
+def test_a_guest_that_uses_its_cpus_is_the_suspect_whatever_the_host_does():
+    host = a_host()
+    host.rule = shared_cpus({"victim": BUSY, "neighbour": BUSY})
+    beside_host_processes(host, host.rule, {0: 0.3})
+    one = found(host)[uuid_of("victim")]
+    assert one.kind is Kind.CPU
+    assert [suspect.guest_uuid for suspect in one.suspects] == [uuid_of("neighbour")]
+
+
+def test_what_runs_on_other_cpus_explains_no_waiting():
+    host = a_host(victim=replace(COMPUTE, cores=0.5))
+    host.leave("neighbour")
+    host.rule = shared_cpus({"victim": replace(COMPUTE, cores=0.5)})
+    rule = starved(host.rule, "victim", ran_s=0.5, delay_s=0.5)
+    beside_host_processes(host, rule, {1: 0.9})
+    assert not found(host)
+
+
+def test_too_little_of_the_host_explains_no_waiting():
+    host = a_host(victim=replace(COMPUTE, cores=0.5))
+    host.leave("neighbour")
+    host.rule = shared_cpus({"victim": replace(COMPUTE, cores=0.5)})
+    waiting_for_the_host(host, cores=0.1)
+    assert not found(host)
+
+
+def test_of_other_cpus_than_this_hosts_nothing_is_believed():
+    """As where the kernel tells of the CPUs of the machine that this host is modelled on."""
+    host = a_host(victim=replace(COMPUTE, cores=0.5))
+    host.leave("neighbour")
+    host.rule = shared_cpus({"victim": replace(COMPUTE, cores=0.5)})
+    waiting_for_the_host(host, others=frozenset({7}))
+    assert not found(host)
+
+
+def test_guests_that_do_not_spread_evenly_are_not_taken_for_the_host():
+    """A neighbour may run on both CPUs, and does on the victim's: all that is taken is vCPUs'."""
+    host = a_host(victim=replace(COMPUTE, cores=0.5))
+    host.change("neighbour", placement=frozenset({0, 1}))
+    host.rule = shared_cpus({"victim": replace(COMPUTE, cores=0.5), "neighbour": LIGHT})
+    rule = starved(host.rule, "victim", ran_s=0.5, delay_s=0.5)
+    beside_host_processes(host, rule, {0: 0.15, 1: -0.15})
+    one = found(host)[uuid_of("victim")]
+    assert one.kind is Kind.CPU
+    assert one.host_cores == pytest.approx(0.0, abs=0.02)
+
+
+def test_it_ends_when_the_host_leaves_the_cpus():
+    host = a_host(victim=replace(COMPUTE, cores=0.5))
+    host.leave("neighbour")
+    alone = host.rule = shared_cpus({"victim": replace(COMPUTE, cores=0.5)})
+    waiting_for_the_host(host)
+    assert found(host)
+    host.rule = alone
+    assert not found(host, 20)
+
+
+def test_once_the_neighbour_left_what_remains_is_the_hosts():
+    host = a_host()
+    busy(host)
+    beside_host_processes(host, host.rule, {0: 0.4})
+    since_s = found(host)[uuid_of("victim")].since_s
+    host.leave("neighbour")
+    host.rule = shared_cpus({"victim": replace(COMPUTE, cores=0.5)})
+    waiting_for_the_host(host)
+    one = found(host, 12)[uuid_of("victim")]
+    assert (one.kind, one.since_s) == (Kind.HOST_CPU, since_s)
 
 
 def test_an_idle_vp_is_not_judged():

@@ -11,7 +11,7 @@ from nova_vp.core.types.reason import INEFFECTIVE, Rejection
 from nova_vp.core.types.topology import Topology
 from tests.unit.core.build import ALL_KNOBS, COMPUTE, Host, Rates, nodes_of, uuid_of
 from tests.unit.core.controllers.vp.hosts import POLICY
-from tests.unit.core.crowding import shared_cpus
+from tests.unit.core.crowding import beside_host_processes, shared_cpus
 
 BUSY = replace(COMPUTE, cores=1.0)
 LIGHT = replace(COMPUTE, cores=0.1)
@@ -203,6 +203,34 @@ def test_the_delay_of_the_one_that_is_capped_does_not_undo_the_cap_that_helps():
     host.until(CAP)
     decisions = host.ticks(20)
     assert not any(a.reason is INEFFECTIVE for d in decisions for a in d.actions)
+
+
+def beside_the_host(host: Host) -> None:
+    """The neighbour is idle, and processes of the host take what it took."""
+    queue = queued({"storm": 0.01, "victim": 0.3}, victim_wants=0.6)
+    beside_host_processes(host, queue, dict.fromkeys(host.topology.cpus, 0.5))
+
+
+def test_for_waiting_that_the_host_causes_nothing_is_done():
+    """A place with idle CPU would help too, but no guest is to blame, and it may end any moment."""
+    host = a_host({"storm": {0}, "victim": {0}}, nodes_of(0, 0))
+    beside_the_host(host)
+    decisions = host.ticks(30)
+    found = {d.kind for decision in decisions for d in decision.detections}
+    assert found == {Kind.HOST_CPU}
+    assert not any(d.actions or d.proposals or d.escalations for d in decisions)
+
+
+def test_a_cap_is_raised_though_the_host_makes_its_victim_wait():
+    host = full(cap_floor_ratio=0.1)
+    host.rule = queued({"storm": 1.5, "victim": 0.3}, victim_wants=0.6)
+    host.until(CAP)
+    host.ticks(25)
+    assert host.cap_ratio("storm") < 1
+    beside_the_host(host)
+    found = {d.kind for decision in host.ticks(600) for d in decision.detections}
+    assert Kind.HOST_CPU in found
+    assert host.cap_ratio("storm") == 1
 
 
 def throttled(host: Host, name: str, ran_s: float, delay_s: float, throttled_s: float) -> None:
