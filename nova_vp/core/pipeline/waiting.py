@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from nova_vp.core.model.limits import size
+from nova_vp.core.signals.detect_cpu import IDLE_CORES
 from nova_vp.core.types.action import Action, Result
 from nova_vp.core.types.cpu_time import CpuUse
 from nova_vp.core.types.knob import Knob
@@ -71,6 +72,8 @@ def _is_longer(state: CoreState, pending: Pending, uuid: str, policy: Policy) ->
     now = vp.recent_cpu_use
     if now is None or now.samples < policy.settle_samples:
         return None
+    if now.ran_cores + now.waited_cores < IDLE_CORES:
+        return False  # Of next to nothing, a moment's delay is a large share.
     rise = now.waiting_ratio - before.waiting_ratio
     is_throttled = now.throttled_cores > now.waited_cores
     works_more = now.ran_cores > WORKS_MORE * before.ran_cores

@@ -54,6 +54,24 @@ def test_the_victim_moves_to_an_idle_cpu_of_its_own_cache():
     assert results(host) == [Result.MENDED]
 
 
+def test_a_moment_that_an_idle_server_waits_there_undoes_no_move():
+    """It runs a thousandth of a CPU, and waits for as long once somebody runs beside it."""
+    host = a_host({"storm": {0}, "victim": {0}, "idler": {1}}, nodes_of(0, 0))
+    work(host, victim=BUSY, storm=BUSY, idler=replace(COMPUTE, cores=0.0))
+    crowd = host.rule
+
+    def run(host: Host) -> None:
+        crowd(host)
+        beside = {name for name in ("storm", "victim") if 1 in host.placement(name)}
+        give(host, "idler", 0.001, waited=0.001 if beside else 0.0)
+
+    host.rule = run
+    host.until(MOVE_VICTIM)
+    host.ticks(20)
+    assert results(host) == [Result.MENDED]
+    assert waits(host, "idler") > 0.3
+
+
 def action_name(action) -> str:
     return "storm" if action.guest_uuid == uuid_of("storm") else "victim"
 
