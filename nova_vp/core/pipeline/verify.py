@@ -28,6 +28,8 @@ from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.reason import INEFFECTIVE, Reason
 from nova_vp.core.types.state import CoreState, Pending, PerfWindow
 
+NOISE_MPKI = 0.5
+"""L2 misses per 1000 instructions: of who has next to none, a few more say nothing of its work."""
 _WELL = frozenset({Verdict.UNDISTURBED, Verdict.RECOVERED})
 
 
@@ -131,7 +133,7 @@ def _gain(before: PerfWindow, now: PerfWindow, policy: Policy) -> float | None:
     VP does other work."""
     if now.samples < policy.settle_samples:
         return None
-    if abs(now.l2_mpki - before.l2_mpki) > policy.l2_hold_ratio * before.l2_mpki:
+    if abs(now.l2_mpki - before.l2_mpki) > max(policy.l2_hold_ratio * before.l2_mpki, NOISE_MPKI):
         return None
     return math.log(before.cpi / now.cpi)
 

@@ -205,6 +205,23 @@ def test_the_throttling_of_the_one_that_is_capped_does_not_undo_the_cap_that_hel
     assert Result.MENDED in results(host)
 
 
+def test_a_cap_that_helps_one_who_computes_in_registers_stands():
+    """Of its next to no misses a few more or less are no other work."""
+    host = full(cap_floor_ratio=0.1)
+    queue = queued({"storm": 1.5, "victim": 0.3}, victim_wants=0.6)
+
+    def run(host: Host) -> None:
+        queue(host)
+        victim = host.rates[uuid_of("victim")]
+        host.run("victim", replace(victim, l2_mpki=0.1 if host.cap_ratio("storm") < 1 else 0.01))
+
+    host.rule = run
+    host.until(CAP)
+    host.ticks(25)
+    assert Result.MENDED in results(host)
+    assert Result.INEFFECTIVE not in results(host)
+
+
 def test_the_delay_of_the_one_that_is_capped_does_not_undo_the_cap_that_helps():
     """The kernel tells some of its throttling as delay alone."""
     host = full(cap_floor_ratio=0.1)
