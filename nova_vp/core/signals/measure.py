@@ -39,8 +39,8 @@ def measure(state: CoreState, picture: Picture, policy: Policy) -> CoreState:
         if guest.unmanaged in LET_GO_OF and vp.moved_at_s is not None:
             # Opted in again, or still here after a failed migration, it arrives anew.
             vp = vp._replace(moved_at_s=None)
-        vp = sample_cpu_use(vp, guest, picture, policy, placed_at_s)
-        seen = sample_vp(vp, guest, picture, policy, placed_at_s)
+        cpu_use = sample_cpu_use(vp, guest, picture, policy, placed_at_s)
+        seen = sample_vp(vp, guest, picture, policy, placed_at_s, cpu_use)
         vps[guest.uuid] = classify(seen, policy)
     copied = measured_copy_kib_per_s(state.copy_kib_per_s, picture.memory_moves)
     loosened = {uuid: at_s for uuid, at_s in state.loosened_at_s.items() if uuid in vps}

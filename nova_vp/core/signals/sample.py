@@ -4,7 +4,9 @@
 A counter that went backwards is a restart, never a negative rate. Nothing is judged here.
 """
 
+from collections.abc import Mapping
 from operator import sub
+from typing import Any
 
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.picture import Picture
@@ -14,10 +16,16 @@ from nova_vp.core.types.state import PerfWindow, VpState
 
 
 def sample_vp(
-    vp: VpState, guest: Guest, picture: Picture, policy: Policy, placed_at_s: float
+    vp: VpState,
+    guest: Guest,
+    picture: Picture,
+    policy: Policy,
+    placed_at_s: float,
+    more: Mapping[str, Any],
 ) -> VpState:
     """The VP with this tick's sample, or with the reason why it has none; and with its means since
-    everybody's place last changed."""
+    everybody's place last changed. `more`: what else this tick changes in it; to make a VP anew
+    costs as much for one field as for all."""
     reading = picture.readings.get(guest.uuid) if guest.is_running else None
     sample = None
     why = _without_rate(vp, guest, reading, picture.at_s, policy)
@@ -27,6 +35,7 @@ def sample_vp(
     complete = sample if why is None else None
     window, peak_cores, busiest_cores, samples_seen = _perf_window(vp, complete, placed_at_s)
     return vp._replace(
+        **more,
         reading=reading,
         read_at_s=picture.at_s,
         cpu_time_ns=guest.cpu_time_ns,
