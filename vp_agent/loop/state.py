@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What outlives one run of the agent: epoch, mode, limits, profiles, what misses cost, what
-controllers keep, usage,
-escalations, orders, facts of Nova.
+controllers keep, usage, escalations, orders, facts of Nova.
 
 Small files in the state folder, each replaced whole (write, fsync, rename), so that a full disk, a
 kill or a loss of power leaves the old one or the new one. What cannot be read is treated as absent,
