@@ -85,8 +85,10 @@ class Permits(Controller):
 
 
 def _limited(view: View, uuid: str, account: Account, settings: PermitsSettings) -> Account:
-    """With the limits that it should have from now on."""
-    if view.now_s - account.changed_at_s < settings.change_s:
+    """With the limits that it should have from now on. Who goes over is limited at once: a second
+    at full rate may cost more than its permit pays in a minute."""
+    is_new = account.is_over and not account.is_limited
+    if not is_new and view.now_s - account.changed_at_s < settings.change_s:
         return account
     if not account.is_over:
         if not account.is_limited:

@@ -82,7 +82,8 @@ class PermitsSettings:
     )
     change_s: float = option(
         5.0,
-        "Least number of seconds between two changes of the limits of one server.",
+        "Least number of seconds for which a limit of a server stands as it is. A server that goes "
+        "over its permit is limited at once.",
         minimum=1.0,
     )
     partition_llc_ratio: float = option(
