@@ -2,10 +2,10 @@
 """What a server pollutes by its own doing (Kyoto, 2016, 3.3 and 4.5): equation 1 of misses that are
 its own.
 
-The source measures them with the LLC to itself, and takes the counters as they are where the server
-or all its co-runners miss rarely. Elsewhere the share of its LLC accesses that miss is taken from
-its undisturbed profile, and the accesses from its counters: neighbours change the one, and not the
-other. A server is never charged more than it missed.
+The source measures them with the LLC to itself (`dedication.py`), and takes the counters as they
+are where the server or all its co-runners miss rarely. Elsewhere the share of its LLC accesses that
+miss is taken from when it was undisturbed, and the accesses from its counters: neighbours change
+the one, and not the other. A server is never charged more than it missed.
 """
 
 from collections.abc import Iterator
@@ -53,7 +53,7 @@ class Attribution:
             own_ratio, sure_ratio, how = 1.0, 1.0, How.PLAIN
         elif own is not None:
             own_ratio, sure_ratio = _by_profile(sample, own)
-            how = How.PROFILE
+            how = own.how
         else:
             own_ratio = _not_lost(sample, self._view.host.evicted_ratio(uuid))
             sure_ratio, how = own_ratio, How.ESTIMATE
@@ -64,7 +64,7 @@ class Attribution:
         """With what this tick says of it undisturbed. What was learned under better conditions is
         kept while it does the same work."""
         sample = self._sample(uuid)
-        if sample is not None and not self._meets_frequent(uuid):
+        if sample is not None and not self.meets_frequent(uuid):
             return _blended(before, sample)
         now = _of_profile(self._view, uuid)
         if now is None or before is None:
@@ -74,6 +74,18 @@ class Attribution:
         is_mean = self._view.host.undisturbed[uuid].samples >= self._view.policy.settle_samples
         is_better = is_mean and now.evicted_ratio <= before.evicted_ratio
         return now if is_better and now.memory_factor < before.memory_factor else before
+
+    def alone(self, uuid: str, before: Own | None, samples: int) -> Own | None:
+        """The mean of so many samples and this tick's, while it has an LLC to itself."""
+        sample = self._sample(uuid)
+        if sample is None or not sample.memory_factor:
+            return before
+        known = before or Own(0.0, 0.0, 1.0, 0.0, How.DEDICATED)
+        return _nearer(known, sample, 1 / (samples + 1))
+
+    def is_frequent(self, uuid: str) -> bool:
+        """Whether it does not miss rarely."""
+        return uuid in self._frequent
 
     def _does_other_work(self, uuid: str, before: Own, now: Own) -> bool:
         """Both its profile and its means of some samples say so: one sample may be far off."""
@@ -87,9 +99,9 @@ class Attribution:
         return vp.sample if vp.incomplete in (None, Incomplete.IDLE) else None
 
     def _is_plain(self, uuid: str) -> bool:
-        return uuid not in self._frequent or not self._meets_frequent(uuid)
+        return uuid not in self._frequent or not self.meets_frequent(uuid)
 
-    def _meets_frequent(self, uuid: str) -> bool:
+    def meets_frequent(self, uuid: str) -> bool:
         """Whether another one that misses frequently shares an LLC with it."""
         host = self._view.host
         return any(
@@ -112,9 +124,13 @@ def _blended(before: Own | None, sample: Sample) -> Own | None:
         return before
     if before is None or before.sure_ratio < 1.0:
         return Own(sample.memory_factor, sample.l2_mpki, 1.0, 0.0)
-    factor = before.memory_factor + WEIGHT * (sample.memory_factor - before.memory_factor)
-    l2_mpki = before.l2_mpki + WEIGHT * (sample.l2_mpki - before.l2_mpki)
-    return Own(factor, l2_mpki, 1.0, 0.0)
+    return _nearer(before, sample, WEIGHT)._replace(how=How.PROFILE)
+
+
+def _nearer(own: Own, sample: Sample, weight: float) -> Own:
+    factor = own.memory_factor + weight * (sample.memory_factor - own.memory_factor)
+    l2_mpki = own.l2_mpki + weight * (sample.l2_mpki - own.l2_mpki)
+    return own._replace(memory_factor=factor, l2_mpki=l2_mpki)
 
 
 def _of_profile(view: View, uuid: str) -> Own | None:

@@ -3,7 +3,8 @@
 
 The source's scheduler takes the CPU for a time slice of 30 ms. A tick is longer, so a cap lets the
 server repay within some seconds instead; where the hardware can, its part of the cache is limited
-first. What a server pollutes is in `attribution.py`, its quota in `accounts.py`.
+first. What a server pollutes is in `attribution.py`, its quota in `accounts.py`, and how an LLC is
+cleared to measure it in `dedication.py`.
 """
 
 from collections.abc import Iterator
@@ -33,14 +34,18 @@ from nova_vp.core.controllers.permits.declaration import (
     Accounts,
     PermitsSettings,
 )
+from nova_vp.core.controllers.permits.dedication import SURE_RATIO, begun, continued, noted
 from nova_vp.core.controllers.permits.usage import used
 from nova_vp.core.model.cpu_cap import quota_of
 from nova_vp.core.model.limits import value_from_nova
+from nova_vp.core.types.action import Outcome
 from nova_vp.core.types.asked import Asked, asked_by
 from nova_vp.core.types.claim import Alternative, ClaimGroup, PredictedLoss, Setting
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.knob import Knob, LlcShare, Quota
 from nova_vp.core.types.reason import Reason, Rejection, Rung
+from nova_vp.core.types.state import CoreState
+from nova_vp.core.types.usage import Usage
 
 SAME_CAP = 0.2
 """A cap is left as it is if the one that would be right differs by less than this share of it: no
@@ -65,23 +70,49 @@ class Permits(Controller):
         attribution = Attribution(view, settings.rare_misses_per_ms)
         accounts, usage = {}, {}
         for uuid, permit in permits.items():
-            before = state.by_guest.get(uuid) or opened(permit, view.now_s)
-            own = attribution.learned(uuid, before.own)
-            charge, why = attribution.charge(uuid, own), view.host.vps[uuid].incomplete
-            now = settled(replace(before, own=own), permit, charge, why, view.now_s, settings)
-            usage[uuid] = used(view, uuid, replace(before, permit=permit), charge)
-            accounts[uuid] = _limited(view, uuid, now, settings)
+            accounts[uuid], usage[uuid] = _account(view, uuid, permit, attribution, state, settings)
         groups = [group for uuid in accounts for group in _claims(view, uuid, accounts, settings)]
         figures = {uuid: _figures(view.host.guests[uuid], one) for uuid, one in accounts.items()}
         absent = debts_of_absent(state.by_guest, view.host.guests, view.now_s)
-        known = Accounts({**absent, **accounts})
-        return Answer(known, tuple(groups), figures=figures, usage=usage)
+        state = replace(state, by_guest={**absent, **accounts})
+        is_under_way = state.dedication is not None
+        state, moves, releases = continued(view, state, attribution, settings)
+        if not is_under_way:
+            state, moves = begun(view, state, attribution, settings)
+        return Answer(state, (*groups, *moves), releases, figures, usage)
+
+    def note(
+        self, state: Accounts, outcome: Outcome, core: CoreState, settings: PermitsSettings
+    ) -> Accounts:
+        return noted(state, outcome, core, settings)
 
     def llc_permit(self, asked: Asked, settings: PermitsSettings) -> float:
         return permit_of(asked, settings)
 
     def kept(self, state: Accounts) -> Accounts:
         return Accounts({uuid: kept(account) for uuid, account in state.by_guest.items()})
+
+
+def _account(
+    view: View,
+    uuid: str,
+    permit: float,
+    attribution: Attribution,
+    state: Accounts,
+    settings: PermitsSettings,
+) -> tuple[Account, Usage]:
+    """After this tick, and what is billed for it."""
+    before = state.by_guest.get(uuid) or opened(permit, view.now_s)
+    is_measured = state.dedication is not None and state.dedication.guest_uuid == uuid
+    own = before.own if is_measured else attribution.learned(uuid, before.own)
+    charge, why = attribution.charge(uuid, own), view.host.vps[uuid].incomplete
+    unsure = before.unsure_samples
+    if charge is not None:
+        unsure = unsure + 1 if charge.sure_ratio < SURE_RATIO else 0
+    known = replace(before, own=own, unsure_samples=unsure)
+    now = settled(known, permit, charge, why, view.now_s, settings)
+    usage = used(view, uuid, replace(before, permit=permit), charge)
+    return _limited(view, uuid, now, settings), usage
 
 
 def _limited(view: View, uuid: str, account: Account, settings: PermitsSettings) -> Account:

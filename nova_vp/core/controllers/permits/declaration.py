@@ -5,10 +5,13 @@ import enum
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 from nova_vp.core.types.declaration import Figure, FlavorKey, option
+from nova_vp.core.types.knob import Cpus
 from nova_vp.core.types.reason import Reason
+from nova_vp.core.types.state import PerfWindow
 
 NAME = "permits"
 
@@ -26,7 +29,24 @@ OVER = Reason(
     own_label="this server exceeded its cache permit, so its processor time was limited",
     is_for_host=True,
 )
-REASONS = (PARTITION, OVER)
+DEDICATE = Reason(
+    code="dedicate-llc",
+    rank=302,
+    label="the LLC is cleared for some seconds, to measure one server undisturbed",
+    own_label="this server was moved on its host for a measurement of some seconds",
+    neighbour_label="servers were moved on their host for a measurement of some seconds",
+    is_for_host=True,
+)
+DEDICATION_ENDED = Reason(
+    code="dedicate-llc-ended",
+    rank=303,
+    label="the measurement in a cleared LLC ended, so servers go back to where they were",
+    own_label="a measurement ended, so this server was moved back on its host",
+    neighbour_label="a measurement ended, so servers were moved back on their host",
+    gives_back=True,
+    is_for_host=True,
+)
+REASONS = (PARTITION, OVER, DEDICATE, DEDICATION_ENDED)
 
 AUTO = "auto"
 
@@ -95,6 +115,43 @@ class PermitsSettings:
         maximum=1.0,
     )
 
+    dedication: bool = option(
+        True,
+        "Whether an LLC may be cleared for some seconds, in mode `enforce`, to measure a server "
+        "with a permit whose own misses cannot be told otherwise: co-runners that miss frequently "
+        "run in another LLC meanwhile, if there is room.",
+    )
+    dedication_s: float = option(
+        12.0,
+        "Seconds for which an LLC is cleared. The servers go back no earlier than [policy] "
+        "move_hold_s after they were moved.",
+        minimum=5.0,
+    )
+    dedication_pause_s: float = option(
+        60.0,
+        "Least number of seconds on a host between two of these measurements.",
+        minimum=1.0,
+    )
+    dedication_again_s: float = option(
+        3600.0,
+        "Least number of seconds between two of these measurements of one server.",
+        minimum=1.0,
+    )
+    dedication_most_loss_ratio: float = option(
+        0.12,
+        "Share of its performance that another server may lose while an LLC is cleared. A "
+        "measurement that is predicted to cost more is not made, and one that does ends at once.",
+        minimum=0.0,
+        maximum=1.0,
+    )
+    dedication_cost_ratio: float = option(
+        0.005,
+        "Share of its performance that the server that loses most may lose to these measurements "
+        "on average: the more one cost, the longer the pause after it.",
+        minimum=0.0001,
+        maximum=1.0,
+    )
+
 
 class How(enum.Enum):
     """How pollution was attributed to a server."""
@@ -103,6 +160,8 @@ class How(enum.Enum):
     """As its counters say: it, or each of its co-runners, misses rarely."""
     PROFILE = "profile"
     """At the memory factor of its undisturbed profile."""
+    DEDICATED = "dedicated"
+    """At the memory factor that was measured while it had an LLC to itself."""
     ESTIMATE = "estimate"
     """It has no profile: without what the model thinks that its co-runners cost it."""
 
@@ -166,6 +225,7 @@ class Own(NamedTuple):
     """Share of its memory factor that is not the model's guess."""
     evicted_ratio: float
     """Of its hits, what co-runners cost it when this was learned."""
+    how: How = How.PROFILE
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +247,10 @@ class Account:
     """When its limits were last set, changed or removed."""
     own: Own | None = None
     """None: nothing is known of it yet."""
+    unsure_samples: int = 0
+    """In a row, in which its charge was not sure."""
+    dedicated_at_s: float = -math.inf
+    """When it last had an LLC to itself for a measurement."""
 
     @property
     def is_over(self) -> bool:
@@ -197,8 +261,37 @@ class Account:
         return self.is_partitioned or self.cap_ratio is not None
 
 
+class Dedication(NamedTuple):
+    """One measurement of a server that has an LLC to itself."""
+
+    guest_uuid: str
+    began_at_s: float
+    places: tuple[tuple[str, Cpus], ...]
+    """Of those that were moved for it, where they were."""
+    before: Mapping[str, PerfWindow]
+    """How the others ran before it, by UUID."""
+    lost: Mapping[str, float] = MappingProxyType({})
+    """By UUID, the shares of performance that they lost in each tick, summed."""
+    ticks: int = 0
+    own: Own | None = None
+    samples: int = 0
+    """Of so many is `own` the mean."""
+    is_over: bool = False
+    """All that is left is to put everybody back."""
+
+    @property
+    def loss_ratio(self) -> float:
+        """What it costs the one that loses most."""
+        return max([0.0, *self.lost.values()]) / max(self.ticks, 1)
+
+
 @dataclass(frozen=True, slots=True)
 class Accounts:
-    """By server with a permit."""
+    """Of one host."""
 
     by_guest: Mapping[str, Account] = field(default_factory=dict)
+    """By server with a permit."""
+    dedication: Dedication | None = None
+    """Under way now."""
+    dedicate_from_s: float = -math.inf
+    """No earlier may the next one begin."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of `permits` says what it does: how pollution is attributed, its numbers."""
 
-from nova_vp.core.controllers.permits import controller
+from nova_vp.core.controllers.permits import controller, dedication
 from nova_vp.core.controllers.permits.controller import Permits
 from nova_vp.core.controllers.permits.declaration import How
 from tests.pages import check_page, first_codes, section
@@ -24,6 +24,9 @@ def test_numbers_that_are_no_options_are_those_of_the_code() -> None:
         0.01,
         True,
     )
+    assert (dedication.SURE_RATIO, dedication.UNSURE_SAMPLES, dedication.REFILL_S) == (0.9, 10, 2.0)
+    assert "less than 0.9 sure in ten samples in a row" in PAGE
+    assert "the first 2 seconds" in PAGE
 
 
 def test_it_is_off_by_default_and_says_so() -> None:
