@@ -7,6 +7,7 @@ first. What a server pollutes is in `attribution.py`, its quota in `accounts.py`
 cleared to measure it in `dedication.py`.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import cast
@@ -50,6 +51,11 @@ from nova_vp.core.types.usage import Usage
 SAME_CAP = 0.2
 """A cap is left as it is if the one that would be right differs by less than this share of it: no
 two samples are alike."""
+
+TICK_US = 10_000
+"""Of the source's scheduler (2.2.5): three of them are a slice."""
+LEAST_QUOTA_US = 1000
+"""That the kernel takes."""
 
 
 class Permits(Controller):
@@ -172,8 +178,17 @@ def _claims(
         yield _group(guest, account, PARTITION, Setting(uuid, Knob.LLC, share), 0.0)
     ratio = account.cap_ratio
     if ratio is not None and guest.cap_floor_ratio is not None and Knob.CPU_CAP in view.host.knobs:
-        quota = quota_of(_own_quota(view, uuid), ratio)
+        quota = _in_ticks(quota_of(_own_quota(view, uuid), ratio))
         yield _group(guest, account, OVER, Setting(uuid, Knob.CPU_CAP, quota), 1.0 - ratio)
+
+
+def _in_ticks(quota: Quota) -> Quota:
+    """The same share in periods as short as the source's ticks, or as the least quota allows: who
+    runs at full rate for longer evicts more than lies unused, and the others fill it again."""
+    shortest_us = max(TICK_US, math.ceil(LEAST_QUOTA_US / quota.cores))
+    if quota.period_us <= shortest_us:
+        return quota
+    return Quota(round(quota.cores * shortest_us), shortest_us)
 
 
 def _group(

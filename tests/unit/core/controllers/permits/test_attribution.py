@@ -69,6 +69,23 @@ def test_beside_polluters_its_undisturbed_profile_says_which_misses_are_its_own(
     assert not account(host, "vm").is_over
 
 
+@pytest.mark.parametrize("speed", [1.0, 0.8])
+def test_an_innocent_server_is_charged_at_most_5_percent_more_than_alone(speed):
+    """Beside polluters it misses half as much again; each sample is off by up to a tenth."""
+    host = a_host()
+    host.add("vm", CACHED, **PERMIT)
+    host.ticks(20)
+    alone = charge(host).misses_per_ms
+    host.add("lbm", POLLUTER)
+    charges = []
+    for second in range(60):
+        off = 1 + 0.1 * (second % 3 - 1)
+        host.run("vm", replace(CACHED, mips=100 * speed, cpi=4.0 / speed, mpki=18.0 * off))
+        host.tick()
+        charges.append(charge(host).misses_per_ms)
+    assert 0.95 * speed * alone < sum(charges) / 60 <= 1.05 * alone
+
+
 def test_a_polluter_beside_polluters_pays_all_of_it():
     host = a_host()
     host.add("vm", POLLUTER, **PERMIT)

@@ -25,6 +25,8 @@ def test_numbers_that_are_no_options_are_those_of_the_code() -> None:
         True,
     )
     assert (dedication.SURE_RATIO, dedication.UNSURE_SAMPLES, dedication.REFILL_S) == (0.9, 10, 2.0)
+    assert (controller.TICK_US, controller.LEAST_QUOTA_US) == (10_000, 1000)
+    assert "10 ms, or as long as the kernel's least quota of 1 ms needs" in PAGE
     assert "less than 0.9 sure in ten samples in a row" in PAGE
     assert "the first 2 seconds" in PAGE
 

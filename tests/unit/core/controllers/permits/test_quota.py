@@ -62,6 +62,20 @@ def test_debit_is_equation_1_times_ms_run_and_credit_the_permit_times_wall_time(
     assert account(host, "vm").balance == pytest.approx(1000 * (900 - 4500 * 0.5))
 
 
+def test_who_bursts_within_a_tick_pays_what_an_even_one_pays():
+    balances = []
+    for parts in ([(1.0, 0.5)], [(0.25, 1.0), (0.5, 0.0), (0.25, 1.0)], [(0.5, 0.0), (0.5, 1.0)]):
+        host = a_host()
+        host.add("vm", POLLUTER, **with_permit(900))
+        host.tick()
+        for span_s, cores in parts:
+            host.run("vm", replace(POLLUTER, mips=100 * cores, cores=cores))
+            host.pass_time(span_s)
+        host.decide()
+        balances.append(account(host, "vm").balance)
+    assert balances == [pytest.approx(1000 * (900 - 4500 * 0.5))] * 3
+
+
 def test_all_its_vcpus_are_summed():
     host = a_host()
     host.add("vm", replace(POLLUTER, mips=200, cores=2.0), vcpus=2, **with_permit(900))
@@ -178,6 +192,28 @@ def test_a_cap_is_a_share_of_what_nova_gave():
     host.run("vm", QUIET)
     host.ticks(10)
     assert host.guest("vm").quota == Quota(50_000)
+
+
+@pytest.mark.parametrize(
+    ("permit", "own", "quota"),
+    [
+        (2250, Quota(), (4900, 10_000)),
+        (450, Quota(), (1000, 14_286)),
+        (90, Quota(), (1000, 100_000)),
+        (2250, Quota(40_000, 50_000), (4900, 10_000)),
+        (2250, Quota(4_000, 5_000), (2450, 5_000)),
+    ],
+)
+def test_the_cpu_is_taken_in_ticks_as_short_as_the_kernel_lets(permit, own, quota):
+    host = a_host()
+    host.add("vm", replace(POLLUTER, cores=own.cores, mips=100 * own.cores), quota=own)
+    host.change("vm", **with_permit(permit))
+    host.ticks(2)
+    given = host.guest("vm").quota
+    assert given.period_us == pytest.approx(quota[1], rel=0.02)
+    assert given.quota_us == pytest.approx(quota[0], rel=0.05)
+    assert given.quota_us >= 1000
+    assert given.cores >= 0.01 * own.cores
 
 
 def test_a_cap_stays_while_its_rate_wavers():
