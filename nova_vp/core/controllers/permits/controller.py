@@ -52,6 +52,8 @@ SAME_CAP = 0.2
 """A cap is left as it is if the one that would be right differs by less than this share of it: no
 two samples are alike."""
 
+UNUSED_CAP = 0.9
+"""Who uses less of what its cap leaves it would not use more without."""
 TICK_US = 10_000
 """Of the source's scheduler (2.2.5): three of them are a slice."""
 LEAST_QUOTA_US = 1000
@@ -124,19 +126,33 @@ def _account(
 def _limited(view: View, uuid: str, account: Account, settings: PermitsSettings) -> Account:
     """With the limits that it should have from now on. Who goes over is limited at once: a second
     at full rate may cost more than its permit pays in a minute."""
-    is_new = account.is_over and not account.is_limited
+    if not account.is_over and not account.is_limited:
+        return account
+    is_new = not account.is_limited
     if not is_new and view.now_s - account.changed_at_s < settings.change_s:
         return account
-    if not account.is_over:
-        if not account.is_limited:
-            return account
-        return replace(account, is_partitioned=False, cap_ratio=None, changed_at_s=view.now_s)
-    if not account.is_limited and _may_be_partitioned(view, uuid):
+    if is_new and _may_be_partitioned(view, uuid):
         return replace(account, is_partitioned=True, changed_at_s=view.now_s)
     ratio = _cap_ratio(view, uuid, account, settings)
-    if ratio is None or not _differs(ratio, account.cap_ratio or 1.0):
+    if not account.is_over and _is_released(view, uuid, account, ratio, settings):
+        return replace(account, is_partitioned=False, cap_ratio=None, changed_at_s=view.now_s)
+    if ratio is None or not _is_due(account, ratio, settings):
         return account
     return replace(account, cap_ratio=ratio if ratio < 1.0 else None, changed_at_s=view.now_s)
+
+
+def _is_released(
+    view: View, uuid: str, account: Account, ratio: float | None, settings: PermitsSettings
+) -> bool:
+    """Of who is under its permit: all its CPU keeps it there, or it does not use what its cap
+    leaves it and has saved all that it may. The source takes the CPU from any other one again
+    within a tick of 10 ms, so that here its cap is what its permit pays for."""
+    if account.cap_ratio is None or (ratio is not None and ratio >= 1.0):
+        return True
+    sample = view.host.vps[uuid].sample
+    used_cores = sample.busiest_cores if sample else 0.0
+    given_cores = account.cap_ratio * _own_quota(view, uuid).cores
+    return account.has_saved_all(settings.burst_s) and used_cores < UNUSED_CAP * given_cores
 
 
 def _may_be_partitioned(view: View, uuid: str) -> bool:
@@ -146,20 +162,30 @@ def _may_be_partitioned(view: View, uuid: str) -> bool:
 
 
 def _cap_ratio(view: View, uuid: str, account: Account, settings: PermitsSettings) -> float | None:
-    """Share of its CPU with which it repays in time. None: nobody knows what it does now."""
+    """Share of its CPU with which it repays in time, or uses what it saved. None: nobody knows what
+    it does now."""
     sample, charge = view.host.vps[uuid].sample, account.charge
     if sample is None or charge is None or not charge.llc_cap_act or not sample.busiest_cores:
         return None
     guest, own = view.host.guests[uuid], _own_quota(view, uuid)
-    repaid_per_ms = -account.balance / (1000.0 * settings.repay_s)
+    owed = max(-account.balance, account.permit * 1000.0) if account.is_over else -account.balance
+    repaid_per_ms = owed / (1000.0 * settings.repay_s)
     cores = (account.permit - repaid_per_ms) / charge.llc_cap_act
     busy_vcpus = max(sample.cpu_cores / sample.busiest_cores, 1.0)
     ratio = round(cores / busy_vcpus / own.cores, 3)
     return min(max(ratio, guest.cap_floor_ratio or 1.0), 1.0)
 
 
-def _differs(ratio: float, before: float) -> bool:
-    return abs(ratio - before) >= SAME_CAP * before
+def _is_due(account: Account, ratio: float, settings: PermitsSettings) -> bool:
+    """Whether a cap that is there has to change: it is far off, or does not repay what is owed, or
+    leaves less than was booked."""
+    assert account.charge is not None  # As for every cap.
+    before = account.cap_ratio or 1.0
+    if abs(ratio - before) >= SAME_CAP * before:
+        return True
+    if account.is_over:
+        return ratio < before and account.charge.misses_per_ms >= account.permit
+    return ratio > before and account.has_saved_all(settings.burst_s)
 
 
 def _own_quota(view: View, uuid: str) -> Quota:

@@ -260,6 +260,9 @@ class Account:
     def is_limited(self) -> bool:
         return self.is_partitioned or self.cap_ratio is not None
 
+    def has_saved_all(self, burst_s: float) -> bool:
+        return self.balance >= self.permit * 1000.0 * burst_s
+
 
 class Dedication(NamedTuple):
     """One measurement of a server that has an LLC to itself."""

@@ -89,16 +89,51 @@ def test_who_is_over_is_capped_at_once_and_who_is_under_is_released():
     decisions = host.ticks(2)
     assert [(a.reason, a.guest_uuid) for a in decisions[-1].actions] == [(OVER, uuid_of("vm"))]
     assert host.cap_ratio("vm") < 900 / 4500
-    host.until(RELEASED, seconds=120)
+    host.run("vm", QUIET)
+    host.until(RELEASED, seconds=30)
     assert not account(host, "vm").is_over
     assert host.guest("vm").quota == Quota()
+
+
+def test_who_would_be_over_again_within_a_tick_keeps_what_its_permit_pays_for():
+    """The source lets it run for 10 ms then, not for a second."""
+    host = a_host()
+    host.add("vm", POLLUTER, **with_permit(900))
+    host.ticks(150)
+    caps, owed = [], []
+    for _ in range(300):
+        host.tick()
+        caps.append(host.cap_ratio("vm") * 4500 / 900)
+        owed.append(-account(host, "vm").balance / 900_000)
+    assert 0.75 < min(caps) < max(caps) < 1.25
+    assert max(owed) < 1.0
+    assert sum(one > 0 for one in owed) < 150
+
+
+def test_a_cap_leaves_what_was_booked():
+    host = a_host()
+    host.add("vm", POLLUTER, **with_permit(900))
+    host.ticks(30)
+    assert mean_cores(host, "vm", 1800) == pytest.approx(900 / 4500, rel=0.015)
+
+
+def test_who_does_not_use_what_its_cap_leaves_is_released():
+    host = a_host()
+    host.add("vm", POLLUTER, **with_permit(900))
+    host.ticks(10)
+    host.run("vm", replace(POLLUTER, mips=5, cores=0.05))
+    host.until(RELEASED, seconds=30)
+    assert account(host, "vm").has_saved_all(SETTINGS.burst_s)
 
 
 def test_who_goes_over_again_is_capped_again_at_once():
     host = a_host()
     host.add("vm", POLLUTER, **with_permit(900))
-    host.until(RELEASED, seconds=120)
+    host.ticks(10)
+    host.run("vm", QUIET)
+    host.until(RELEASED, seconds=30)
     released_at_s = host.now_s
+    host.run("vm", POLLUTER)
     host.until(OVER, seconds=5)
     assert host.now_s - released_at_s < SETTINGS.change_s
 
