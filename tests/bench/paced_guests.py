@@ -221,11 +221,19 @@ class PacedHost:
         for guest in self.guests.values():
             guest.domain.suspend()
 
-    def measure(self, names: Iterable[str], span_s: float) -> dict[str, Measured]:
-        """The next seconds of these guests."""
+    def measure(
+        self, names: Iterable[str], span_s: float, meanwhile: Callable[[], None] = lambda: None
+    ) -> dict[str, Measured]:
+        """The next seconds of these guests. `meanwhile` is called many times."""
         guests = {self.guests[name].domain.name(): self.guests[name] for name in names}
         printed = {name: guest.lines() for name, guest in guests.items()}
-        rows = self.watch(guests.keys(), span_s, lambda: [one.lines() for one in guests.values()])
+
+        def look() -> None:
+            meanwhile()
+            for guest in guests.values():
+                guest.lines()
+
+        rows = self.watch(guests.keys(), span_s, look)
         found = {}
         for row in rows:
             guest = guests[row["vm"]]

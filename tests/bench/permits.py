@@ -8,11 +8,13 @@ polluters of one kind with permits of 50k, the worst kind (figure 6); `victim_ra
 without an agent. `polluter_work`: the work of a polluter by min(1, permit / its rate there without
 permits) of its work there without permits, the least. `attribution_error`: the greatest
 |charged - own| / permit of a server; its own misses are those that its accesses would cause with
-the cache to itself. `tau_eq1`, `tau_raw`: Kendall's tau of ten applications by the harm they do in
+the cache to itself. `innocent_excess`: what gcc is charged above what it misses alone, as a share
+of that, the most. `tau_eq1`, `tau_raw`: Kendall's tau of ten applications by the harm they do in
 all pairs, and alone by equation 1 or by LLC misses (4.2). The paper reads the counters after as
 many instructions (3.3): alone and never interrupted, as many ms would rank like equation 1.
 """
 
+import argparse
 import itertools
 import sys
 from collections.abc import Mapping, Sequence
@@ -23,7 +25,8 @@ from typing import Any
 from nova_vp.controllers import with_controllers
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.sample import Profile
-from tests.bench.harness import Benchmark, Numbers, command_line, fixed, progress
+from tests.bench import permits_lab
+from tests.bench.harness import Benchmark, Numbers, fixed, progress, run
 from vp_sim.app_profiles import ROWS
 from vp_sim.apps import App, app_of
 from vp_sim.contention import Contention, Speed
@@ -47,7 +50,7 @@ PERMIT_OF_MANY = 50_000 // SLICE_MS
 RANKED = (*POLLUTERS, "astar", "bzip", "gcc", "milc", "omnetpp", "soplex", "xalan")
 SEED = 1
 ALONE_S, WARM_S, SECONDS = 30, 60, 600
-LEAST_VICTIM_RATIO, LEAST_WORK_RATIO, MOST_ERROR_RATIO = 0.95, 0.8, 0.1
+LEAST_VICTIM_RATIO, LEAST_WORK_RATIO, MOST_ERROR_RATIO, MOST_EXCESS_RATIO = 0.95, 0.8, 0.1, 0.05
 
 
 @dataclass(slots=True)
@@ -93,7 +96,7 @@ def _load(app: App) -> Load:
 
 def learn(name: str) -> Profile:
     """What an agent that sees it alone knows of it."""
-    host = start(world_of(_mix((_member(name, 1, PERMIT),))), SEED)
+    host = start(world_of(_mix((a_member(name, 1, PERMIT),))), SEED)
     policy = CorePolicy(sim_drivers_of(host), Policy())
     for _ in range(ALONE_S):
         host.advance(1.0)
@@ -105,8 +108,8 @@ def learn(name: str) -> Profile:
 
 
 def a_mix(polluter: str, count: int, permit: int) -> Mix:
-    members = [_member(VICTIM, 0, PERMIT)]
-    members += [_member(polluter, number, permit) for number in range(1, count + 1)]
+    members = [a_member(VICTIM, 0, PERMIT)]
+    members += [a_member(polluter, number, permit) for number in range(1, count + 1)]
     return _mix(tuple(members))
 
 
@@ -120,7 +123,7 @@ def _mix(members: tuple[Member, ...]) -> Mix:
     )
 
 
-def _member(name: str, number: int, permit: int) -> Member:
+def a_member(name: str, number: int, permit: int) -> Member:
     keys = (("vp:llc_permit", str(permit)),)
     return Member(f"{name}-{number}", of_one_vcpu(ROWS[name]), controller_keys=keys)
 
@@ -170,6 +173,9 @@ def measure_mix(kyoto: Kyoto, polluter: str, count: int, permit: int) -> dict[st
             abs(one.charged_misses - one.own_misses) / (1000 * SECONDS * permits[label])
             for label, one in found.items()
         ),
+        "innocent_excess": found[victim].charged_misses
+        / (SECONDS * kyoto.alone[VICTIM].misses_per_s)
+        - 1,
     }
 
 
@@ -213,6 +219,7 @@ def measure() -> dict[str, Any]:
         "pair_ratio": {name: one["victim_ratio"] for name, one in pairs.items()},
         "polluter_work": min(one["polluter_work"] for one in runs),
         "attribution_error": max(one["attribution_error"] for one in runs),
+        "innocent_excess": max(one["innocent_excess"] for one in runs),
         "tau_eq1": kendalls_tau(harm, [kyoto.llc_cap_act(name) for name in RANKED]),
         "tau_raw": kendalls_tau(harm, [kyoto.alone[name].mpki for name in RANKED]),
         "pairs": pairs,
@@ -227,6 +234,7 @@ def losses(found: Mapping[str, Any]) -> Numbers:
         **{f"pair_loss_{name}": 1 - ratio for name, ratio in found["pair_ratio"].items()},
         "polluter_loss": 1 - found["polluter_work"],
         "attribution_error": found["attribution_error"],
+        "innocent_excess": found["innocent_excess"],
         "tau_raw_less_eq1": found["tau_raw"] - found["tau_eq1"],
     }
 
@@ -239,6 +247,7 @@ BENCHMARK = Benchmark(
         **{f"pair_loss_{name}": fixed(1 - LEAST_VICTIM_RATIO) for name in POLLUTERS},
         "polluter_loss": fixed(1 - LEAST_WORK_RATIO),
         "attribution_error": fixed(MOST_ERROR_RATIO),
+        "innocent_excess": fixed(MOST_EXCESS_RATIO),
         "tau_raw_less_eq1": fixed(0.0),
     },
     measure=measure,
@@ -246,5 +255,14 @@ BENCHMARK = Benchmark(
 )
 
 
+def main() -> int:
+    parser = argparse.ArgumentParser(description=BENCHMARK.about)
+    parser.add_argument("--json", action="store_true", help="the numbers alone, as JSON")
+    parser.add_argument("--lab", action="store_true", help=permits_lab.BENCHMARK.about)
+    arguments = parser.parse_args()
+    asked = permits_lab.BENCHMARK if arguments.lab else BENCHMARK
+    return run(asked, as_json=arguments.json)
+
+
 if __name__ == "__main__":
-    sys.exit(command_line(BENCHMARK))
+    sys.exit(main())
