@@ -78,7 +78,7 @@ class Attribution:
     def alone(self, uuid: str, before: Own | None, samples: int) -> Own | None:
         """The mean of so many samples and this tick's, while it has an LLC to itself."""
         sample = self._sample(uuid)
-        if sample is None or not sample.memory_factor:
+        if sample is None or not sample.references_per_s:
             return before
         known = before or Own(0.0, 0.0, 1.0, 0.0, How.DEDICATED)
         return _nearer(known, sample, 1 / (samples + 1))
@@ -120,7 +120,7 @@ def _frequent(view: View, rare_misses_per_ms: float) -> Iterator[str]:
 
 
 def _blended(before: Own | None, sample: Sample) -> Own | None:
-    if not sample.memory_factor:
+    if not sample.references_per_s:
         return before
     if before is None or before.sure_ratio < 1.0:
         return Own(sample.memory_factor, sample.l2_mpki, 1.0, 0.0)
@@ -136,11 +136,11 @@ def _nearer(own: Own, sample: Sample, weight: float) -> Own:
 def _of_profile(view: View, uuid: str) -> Own | None:
     """As its undisturbed profile has it, without what co-runners cost it even then."""
     profile = view.host.undisturbed.get(uuid)
-    if profile is None or not profile.memory_factor:
+    if profile is None or not profile.references_per_s:
         return None
     alone = view.host.resident(uuid, view.policy)
     factor = alone.misses_per_s / alone.references_per_s
-    sure_ratio = min(factor / profile.memory_factor, 1.0)
+    sure_ratio = min(factor / profile.memory_factor, 1.0) if profile.memory_factor else 1.0
     return Own(factor, profile.l2_mpki, sure_ratio, profile.evicted_ratio)
 
 

@@ -194,3 +194,31 @@ def test_one_plain_sample_is_enough_to_know_it():
     host.tick()
     assert charge(host).how is How.PROFILE
     assert charge(host).llc_cap_act == pytest.approx(600, rel=0.01)
+
+
+IN_CACHE = replace(CACHED, mpki=0.0)
+"""All that it uses lies in the LLC."""
+
+
+def test_who_never_misses_alone_pays_nothing_beside_polluters():
+    host = a_host()
+    host.add("vm", IN_CACHE, **PERMIT)
+    host.ticks(5)
+    host.add("lbm", POLLUTER)
+    host.run("vm", CACHED_BESIDE)
+    host.ticks(5)
+    assert (charge(host).llc_cap_act, charge(host).how) == (0.0, How.PROFILE)
+    assert charge(host).sure_ratio == pytest.approx(1.0)
+
+
+def test_who_never_misses_alone_pays_nothing_after_a_restart_either():
+    """Its undisturbed profile outlives the agent, its account does not."""
+    host = a_host()
+    host.add("vm", IN_CACHE, **PERMIT)
+    host.ticks(20)
+    host.add("lbm", POLLUTER)
+    host.run("vm", CACHED_BESIDE)
+    host.state = replace(host.state, controllers={})
+    host.ticks(5)
+    assert (charge(host).llc_cap_act, charge(host).how) == (0.0, How.PROFILE)
+    assert charge(host).sure_ratio == pytest.approx(1.0)
