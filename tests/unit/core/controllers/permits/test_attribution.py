@@ -204,6 +204,7 @@ def test_who_never_misses_alone_pays_nothing_beside_polluters():
     host = a_host()
     host.add("vm", IN_CACHE, **PERMIT)
     host.ticks(5)
+    assert account(host, "vm").own.memory_factor == 0.0
     host.add("lbm", POLLUTER)
     host.run("vm", CACHED_BESIDE)
     host.ticks(5)
