@@ -3,9 +3,10 @@
 
 A victim that is well again ends the matter. Otherwise cycles per instruction of all whose work did
 not change are compared with those before, and how long they wait for CPU: less on the whole is a
-success, unless somebody was made to wait (`waiting`). Only what holds is judged, not what another
-claim has overtaken. What fails goes back, acquits the guest that was moved or those that were
-capped, and is not tried again for this victim.
+success, unless somebody was made to wait (`waiting`). Memory that a rule brought goes back only if
+less was lost before. Only what holds is judged, not what another claim has overtaken. What fails
+goes back, acquits the guest that was moved or those that were capped, and is not tried again for
+this victim.
 """
 
 import math
@@ -125,7 +126,14 @@ def _measured_gain(state: CoreState, pending: Pending, policy: Policy) -> Result
     ]
     if not gains:
         return None
-    return Result.INEFFECTIVE if sum(gains) < policy.noise_ratio else Result.MENDED
+    return Result.INEFFECTIVE if sum(gains) < _least_gain(action, policy) else Result.MENDED
+
+
+def _least_gain(action: Action, policy: Policy) -> float:
+    """Sending memory back costs as much as it cost to bring it. Where a rule asked for that, it must
+    have done harm."""
+    is_copied = any(change.knob is Knob.MEMORY for change in action.changes)
+    return -policy.noise_ratio if action.reason.is_rule and is_copied else policy.noise_ratio
 
 
 def _gain(before: PerfWindow, now: PerfWindow, policy: Policy) -> float | None:

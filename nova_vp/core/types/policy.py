@@ -60,7 +60,7 @@ class Policy:
     most_hurt_ratio: float = 0.05
     noise_ratio: float = 0.02
     settle_samples: int = 5
-    memory_move_price_ratio: float = 0.15
+    memory_move_price_ratio: float = 0.1
     memory_pace_kib_per_s: float = 524288.0
     phased_pace_ratio: float = 0.25
     escalate_after_s: float = 30.0

@@ -40,6 +40,9 @@ class Reason:
     back is for the sake of one server: its claims' victim, or who asked, or who is changed."""
     is_for_moved: bool = False
     """Without a degradation that was detected, it is verified by those that it changes alone."""
+    is_rule: bool = False
+    """A rule of the source asks for it, whatever it brings: what it copied goes back only if it is
+    measured to have done harm, since that costs as much again."""
     is_stepwise: bool = False
     """One of several steps: it is verified by whether its victim gains, not by its recovery."""
 

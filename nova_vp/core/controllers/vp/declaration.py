@@ -21,6 +21,7 @@ SEPARATE = Reason(
     is_counted=True,
     takes_away=True,
     is_for_host=True,
+    is_rule=True,
 )
 MOVE_AGGRESSOR = Reason(
     code="move-aggressor",
@@ -41,6 +42,7 @@ BRING_HOME = Reason(
     is_counted=True,
     takes_away=True,
     is_for_moved=True,
+    is_rule=True,
 )
 MOVE_VICTIM = Reason(
     code="move-victim",

@@ -210,6 +210,22 @@ def test_who_got_its_memory_local_is_judged_by_itself():
     assert host.nodes("voldemort") == {0}
 
 
+@pytest.mark.parametrize(("cpi", "node"), [(3.0, 0), (3.4, 1)])
+def test_memory_that_was_brought_home_goes_back_only_if_that_did_harm(cpi, node):
+    """The rule asked for it, and copying it back costs as much again."""
+    host = a_host(0, 1)
+    host.add("voldemort", VOLDEMORT, cpus={0, 1}, node=1, allowed_cpus=frozenset({0, 1}))
+
+    def slower(host: Host) -> None:
+        is_near = host.nodes("voldemort") == {0}
+        host.run("voldemort", replace(VOLDEMORT, cpi=cpi if is_near else 3.0))
+
+    host.rule = slower
+    host.until(BRING_HOME)
+    host.ticks(60)
+    assert host.nodes("voldemort") == {node}
+
+
 @pytest.mark.parametrize(
     ("rates", "about"),
     [(MCF, {}), (VOLDEMORT, {"refuses_help": True}), (VOLDEMORT, {"memory_obstacle": "locked"})],
