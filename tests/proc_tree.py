@@ -34,7 +34,7 @@ class ProcTree:
         (self.proc / "self").mkdir(parents=True)
         mount = LINES[self.version].format(self.folder / "cgroup")
         (self.proc / "self/mountinfo").write_text(mount)
-        (self.proc / "stat").write_text("cpu  100 0 50 800 0 0 0 50 0 0\ncpu0 1 2 3\n")
+        (self.proc / "stat").write_text("cpu  100 0 50 800 0 0 0 50 0 0\nintr 1 2 3\n")
         tids = tuple(range(PID + 1, PID + 1 + vcpus))
         for number, tid in enumerate(tids):
             group = f"{BELOW[self.version]}/vcpu{number}"

@@ -130,8 +130,8 @@ def _measured_gain(state: CoreState, pending: Pending, policy: Policy) -> Result
 
 
 def _least_gain(action: Action, policy: Policy) -> float:
-    """Sending memory back costs as much as it cost to bring it. Where a rule asked for that, it must
-    have done harm."""
+    """Sending memory back costs as much as it cost to bring it. Where a rule asked for that, it
+    must have done harm."""
     is_copied = any(change.knob is Knob.MEMORY for change in action.changes)
     return -policy.noise_ratio if action.reason.is_rule and is_copied else policy.noise_ratio
 

@@ -12,12 +12,11 @@ from nova_vp.core.controllers.permits.declaration import (
     PermitsSettings,
 )
 from nova_vp.core.controllers.permits.dedication import LOOK_S, REFILL_S, UNSURE_SAMPLES
-from nova_vp.core.controllers.rebalance.declaration import REARRANGE
 from nova_vp.core.types.action import Action, Change, Result
 from nova_vp.core.types.claim import Claim, PredictedLoss
 from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.knob import Knob
-from nova_vp.core.types.policy import Mode
+from nova_vp.core.types.policy import Enabled, Mode, Policy
 from nova_vp.core.types.state import Pending
 from tests.policies import a_policy
 from tests.unit.core.build import COMPUTE, Host, nodes_of, slowed, uuid_of
@@ -30,7 +29,9 @@ from tests.unit.core.controllers.permits.hosts import (
     account,
     with_permit,
 )
+from tests.unit.core.wishful import Wishful
 
+ANOTHER = Wishful("another", 700, is_verified=True, is_counted=True, takes_away=True)
 SETTINGS = PermitsSettings()
 PERMIT = with_permit(1500)
 HERE, THERE = {0, 1, 2, 3}, {4, 5, 6, 7}
@@ -53,6 +54,13 @@ def a_host(**numbers) -> Host:
     host.add("vm", CACHED_BESIDE, cpus=HERE, **PERMIT)
     host.rule = beside_polluters
     return host
+
+
+def beside_another() -> Policy:
+    """With a controller that places guests, too."""
+    policy = a_policy(controllers=("permits",))
+    another = Enabled(ANOTHER, ANOTHER.settings())
+    return replace(policy, controllers=(*policy.controllers, another))
 
 
 def reasons(decisions):
@@ -337,11 +345,11 @@ def test_who_was_moved_by_hand_meanwhile_stays_there():
 
 def test_whom_another_controller_moved_meanwhile_stays_there():
     host = begun(a_host())
-    host.policy = a_policy(controllers=("permits", "rebalance"), felt_loss_ratio=1.0)
+    host.policy = beside_another()
     key, to = (uuid_of("lbm"), Knob.PLACEMENT), (frozenset({4, 5}),)
-    claim = Claim("rebalance", to, REARRANGE, "another", host.now_s)
+    claim = Claim(ANOTHER.name, to, ANOTHER.reason, "another", host.now_s)
     host.state = replace(host.state, claims={key: (claim,)})
-    held = replace(host.applied[key[0]].of(key[1]), value=to, controller="rebalance")
+    held = replace(host.applied[key[0]].of(key[1]), value=to, controller=ANOTHER.name)
     host.applied[key[0]] = host.applied[key[0]].holding(held)
     host.change("lbm", placement=to[0])
     assert DEDICATION_ENDED not in reasons(host.ticks(30))
@@ -398,15 +406,14 @@ def test_what_the_host_refuses_is_tried_again_after_a_pause():
 
 def test_while_a_change_is_on_trial_nobody_is_moved_for_it():
     host = a_host()
-    host.policy = a_policy(controllers=("permits", "rebalance"), felt_loss_ratio=1.0)
+    host.policy = beside_another()
     host.add("web", COMPUTE, cpus=THERE)
     host.ticks(UNSURE_SAMPLES - 1)
     web = host.guest("web")
     change = Change(web.uuid, Knob.PLACEMENT, web.cpus, web.cpus, web.cpus)
-    trial = Action(
-        "trial", "rebalance", web.uuid, (change,), (1,), REARRANGE, host.now_s, PredictedLoss(0, 0)
-    )
-    claim = Claim("rebalance", web.cpus, REARRANGE, "trial", host.now_s)
+    about = ("trial", ANOTHER.name, web.uuid, (change,), (1,), ANOTHER.reason)
+    trial = Action(*about, host.now_s, PredictedLoss(0, 0))
+    claim = Claim(ANOTHER.name, web.cpus, ANOTHER.reason, "trial", host.now_s)
     claims = {(web.uuid, Knob.PLACEMENT): (claim,)}
     pending = (Pending(trial, host.now_s, {}),)
     host.state = replace(host.state, claims=claims, pending=pending)
@@ -432,11 +439,11 @@ def test_who_cannot_be_measured_now_has_none():
 def test_whom_another_controller_placed_is_left_there(knob):
     host = a_host()
     host.change("vm", allowed_cpus=frozenset(HERE))
-    host.policy = a_policy(controllers=("permits", "rebalance"), felt_loss_ratio=1.0)
+    host.policy = beside_another()
     host.ticks(UNSURE_SAMPLES - 1)
     lbm = host.guest("lbm")
     value = lbm.cpus if knob is Knob.PLACEMENT else lbm.memory_shares
-    claim = Claim("rebalance", value, REARRANGE, "earlier", host.now_s)
+    claim = Claim(ANOTHER.name, value, ANOTHER.reason, "earlier", host.now_s)
     host.state = replace(host.state, claims={(lbm.uuid, knob): (claim,)})
     assert DEDICATE not in reasons(host.ticks(20))
     host.state = replace(host.state, claims={})
