@@ -4,8 +4,9 @@
 `python -m tests.bench.ceiling --json [--mix MIX]… [--perturb SEED] [--policies NAMES] [--runs N]
 [--evaluations N] [--seed N] [--save DIR]`. The policies run first; the search (`ceiling_search`)
 starts from where they ended, too. A policy that reaches more in any start order than the search
-found is a fault of the search: it is told, and the exit status is 1. `--save` writes the placements
-that were found, for `vp-sim evaluate`.
+found is a fault of the search: it is told, and the exit status is 1. `going` says what is left of
+the two arrangements for who goes there in the first second. `--save` writes the placements that
+were found, for `vp-sim evaluate`.
 """
 
 import argparse
@@ -23,6 +24,7 @@ from nova_vp.cli.new_file import new_file
 from nova_vp.cli.whole_file import whole_file
 from tests.bench.arrangements import Arrangement, arrangement_of, vms_of
 from tests.bench.ceiling_search import MARGIN, Ceiling, search
+from tests.bench.going import going
 from tests.bench.harness import Benchmark, Numbers, fixed, progress, run
 from vp_sim.compare import Comparison, Results, compare
 from vp_sim.mixes import MIXES, Mix
@@ -38,7 +40,7 @@ EVALUATIONS = 4000
 TOLERANCE = 1e-3
 """As a ratio: twice what the model's solution is precise to."""
 DIGITS = 4
-BEATEN = "beaten"
+BEATEN, GOING = "beaten", "going"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +64,13 @@ def measure(wanted: Wanted) -> dict[str, dict[str, Any]]:
         }
         found = {}
         for name, one in searches.items():
-            found[name] = _told(one.result(), compared[name])
+            ceiling, from_start = one.result()
+            found[name] = {**_told(ceiling, compared[name]), GOING: from_start}
             progress(f"{name}: {found[name]['searched']} arrangements")
-            for line in beaten_by(one.result(), compared[name].nominal):
+            for line in beaten_by(ceiling, compared[name].nominal):
                 progress(f"{name}: {line}")
             if wanted.save:
-                save(wanted.save, name, one.result())
+                save(wanted.save, name, ceiling)
     return found
 
 
@@ -78,10 +81,24 @@ def _compared(mix: Mix, wanted: Wanted) -> Comparison:
     return done
 
 
-def _search(name: str, comparison: Comparison, wanted: Wanted) -> Ceiling:
-    world = world_of(find_mix(name), perturb_seed=wanted.perturb_seed)
+FromStart = dict[str, dict[str, float]]
+
+
+def _search(name: str, comparison: Comparison, wanted: Wanted) -> tuple[Ceiling, FromStart]:
+    world, best_s = world_of(find_mix(name), perturb_seed=wanted.perturb_seed), comparison.best_s
     ends = best_ends(world.mix, comparison.nominal)
-    return search(world, comparison.best_s, ends, wanted.evaluations, wanted.seed)
+    found = search(world, best_s, ends, wanted.evaluations, wanted.seed)
+    aims = {"least_worst": found.fairest, "most_pe": found.fullest}
+    reached = {aim: going(world, best_s, to, wanted.runs) for aim, to in aims.items()}
+    return found, {
+        aim: {
+            "worst": round(one.worst_degradation, DIGITS),
+            "p95_worst": round(one.p95_worst, DIGITS),
+            "spread": round(one.spread, DIGITS),
+            "pe": round(one.pe, DIGITS),
+        }
+        for aim, one in reached.items()
+    }
 
 
 def best_ends(mix: Mix, results: Results) -> list[Arrangement]:

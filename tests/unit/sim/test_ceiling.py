@@ -19,11 +19,13 @@ from tests.bench.ceiling import (
     save,
 )
 from tests.bench.ceiling_search import MARGIN, Ceiling, Scorer, search
+from tests.bench.going import going
 from tests.bench.static_run import ANY_SEED, run_static
 from vp_sim.measure import OfOrder, OfPolicy, best_of, judge
 from vp_sim.mixes import MIXES, Mix, members
 from vp_sim.mixfile import read_mix
 from vp_sim.placement import Placed, VmPlace
+from vp_sim.placement import placement_of as placement_at_start
 from vp_sim.policies import find
 from vp_sim.run import simulate, start, world_of
 
@@ -169,6 +171,26 @@ def test_the_search_goes_on_from_where_policies_ended():
     without, knowing = (search(world, best_s, more, 0, 0) for more in ((), ends))
     assert knowing.searched == without.searched + 1
     assert Scorer(world, best_s).score(ends[0]).worst >= knowing.least_worst
+
+
+def test_who_goes_to_an_arrangement_pays_for_the_moves(small):
+    """Where it starts costs nothing; to somewhere else memory is copied, and large pages lost."""
+    world, best_s = small
+    start_places = placement_at_start(start(world, 0))
+    stays = going(world, best_s, start_places, 1)
+    assert (stays.memory_moves, stays.vcpu_moves) == (0, 0)
+    assert stays.orders[0].pe == pytest.approx(judged(world, best_s, BASELINE).pe)
+    other = {
+        label: tuple(place._replace(memory=((1 - place.memory[0][0], 1.0),)) for place in places)
+        for label, places in start_places.items()
+    }
+    goes, was_there = going(world, best_s, other, 1), judged(world, best_s, Placed(other))
+    assert goes.memory_moves == 3
+    assert goes.orders[0].pe < was_there.pe
+
+
+def judged(world, best_s, create) -> OfPolicy:
+    return judge([simulate(world, create, 0)], best_s, world.machine.topology)
 
 
 CEILING = Ceiling(0.10, 8.0, 8.2, 0.14, 100, {}, {})
