@@ -56,8 +56,8 @@ class Row:
     busy_ratio: Parameter
     """Share of the time its vCPUs are busy, within what the phase lets them."""
     computing_ratio: Parameter = ALL_COMPUTING
-    """Of the time that it is judged by, alone, the share in which it computes. The rest of a
-    server's response time passes on the network and in its clients, whatever happens here."""
+    """Share of the time that it is judged by, when it runs alone, in which it computes. The rest of
+    a server's response time passes on the network and in its clients, whatever happens here."""
     phases: tuple[Phase, ...] = (Phase(1.0, 1.0),)
     phases_source: str = "estimated: steady"
     cycles: int = 1
@@ -93,7 +93,8 @@ class App:
     computing_ratio: float = 1.0
 
     def time_ratio(self, speed_ratio: float) -> float:
-        """What it takes of the time alone, where it computes at this share of its speed alone."""
+        """Its slowdown: the time that it takes, divided by that when it runs alone, at this share
+        of the speed that it has alone."""
         return 1 - self.computing_ratio + self.computing_ratio / speed_ratio
 
     def miss_ratio(self, share_mib: float) -> float:

@@ -269,7 +269,7 @@ class Contention:
 
     def _open_rows(self, queue: _Queue) -> float:
         """Share of the lines that come after one of another guest, or of memory on its way: they
-        must open their row."""
+        must open their row. Sets what that costs each use."""
         flows: dict[int | None, float] = {None: queue.constant_gbps}
         for use in queue.uses:
             load = use.actor.load

@@ -18,7 +18,7 @@ ASK_RATIO = 0.8
 SPARE_RATIO = 0.6
 """Use of what would be left, below which a core is given back."""
 PATIENCE_S = 2
-"""For so long in a row, so that one noisy sample decides nothing."""
+"""For so long in a row, so that one noisy sample decides nothing. No source gives it."""
 
 
 class Ladder(Protocol):

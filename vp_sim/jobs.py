@@ -87,7 +87,7 @@ class Job:
     """When the first one was done; None: it is not yet."""
     phase: int = 0
     last_time_ratio: float = 1.0
-    """Of the last stretch: time that it took, of the time that it takes alone."""
+    """Its slowdown in the last stretch: the time that it took, divided by that alone."""
     _cycle_s: float = field(init=False)
     _ends: tuple[float, ...] = field(init=False)
 
@@ -100,7 +100,7 @@ class Job:
         return self.app.phases[self.phase]
 
     def time_ratio(self, instructions_per_s: float) -> float:
-        """Of the time that it takes alone, at this speed."""
+        """Its slowdown at this speed."""
         return self.app.time_ratio(instructions_per_s / self.rates[self.phase])
 
     def advance(self, done: float, from_s: float, span_s: float) -> bool:

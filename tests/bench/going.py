@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who knows the best arrangement from the first second on still has to go there.
+"""A policy that knows the best arrangement from the first second must still move everybody there.
 
 Guests start where the start order puts them, and moves cost what they cost any policy. A ceiling is
 what was there from the start; this is what is left of it for a policy with foresight.
@@ -15,7 +15,7 @@ from vp_sim.sim_drivers import SimDrivers
 
 FIRST_S = 1.0
 LEAST_SHARE = 0.05
-"""Of a VM's memory, that is worth a move."""
+"""Smallest share of a VM's memory that is worth a move."""
 
 
 class Going:

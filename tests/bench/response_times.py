@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the clients of Voldemort see, second by second: its response time by that alone.
+"""What the clients of Voldemort see, second by second: its response time divided by that when it
+runs alone.
 
 The thesis measures the 95th percentile (1.2, 2.3.2), and tells how much response times vary (3.1).
 """
@@ -10,7 +11,7 @@ from statistics import quantiles
 
 from vp_sim.host import SimHost
 from vp_sim.mixes import Mix
-from vp_sim.policies import find
+from vp_sim.policies import BASELINE, find
 from vp_sim.run import simulate, world_of
 
 SERVER = "voldemort-1"
@@ -36,6 +37,13 @@ def response_times(mix: Mix, policy: str, orders: int) -> list[list[float]]:
 def percentiles(times: Iterable[list[float]]) -> list[float]:
     """The 95th of each run."""
     return [quantiles(some, n=TWENTIETHS, method="inclusive")[-1] for some in times]
+
+
+def response_losses(mix: Mix, policies: Iterable[str], orders: int) -> dict[str, list[float]]:
+    """By policy and start order: the 95th percentile, against the best one under default Xen."""
+    found = {name: percentiles(response_times(mix, name, orders)) for name in policies}
+    best = min(found[BASELINE])
+    return {name: [one / best - 1 for one in some] for name, some in found.items()}
 
 
 def variability(times: Iterable[list[float]]) -> float:

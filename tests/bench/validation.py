@@ -5,7 +5,7 @@ One row for each figure or relation that the text prints of figures 1, 5 to 8, 1
 tables 1 and 2 and that does not depend on a policy of ours. What is printed once is one row, and
 what the model was given (CPU use under default Xen) is none. A row is met if its direction is right
 and its size within its tolerance, a third unless the row says otherwise. At most a fifth of the
-rows may be unmet, each with its reason, or the exit status is 1: now there are more.
+rows may be unmet, each with its reason, or the exit status is 1.
 """
 
 import sys

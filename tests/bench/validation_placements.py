@@ -145,9 +145,6 @@ def milc_rows() -> Iterator[Row]:
     yield sized("figure 6a", "milc, scenario 3", 0.35, remote)
     what = "milc, scenarios 1 to 4: most in 3"
     yield directed("figure 6a", what, "most in 3", in_each, remote == max(in_each))
-    states = [float(state(speed)) for speed in (alone("milc"), *scenarios("milc"))]
-    what = "milc, state alone and in scenarios 1 to 4"
-    yield directed("figure 6, slides", what, "8 always", states, set(states) == {8})
     yield sized("figure 8", "milc, scenario 1", 0.12, shared)
     first, *moved = spread("milc")
     what = "milc-1: scenario 1, the others' vCPUs moved"
@@ -176,9 +173,6 @@ def voldemort_rows() -> Iterator[Row]:
     yield sized("figure 6a", "Voldemort beside matrix-mult", (0.15, 0.17), lost)
     yield sized("figure 6c", "Voldemort, MF alone", 0.5, alone("voldemort").memory_factor, 0.1)
     yield sized("figure 6c", "Voldemort, MF beside", 0.7, shared.memory_factor, 0.1)
-    states = [float(state(alone("voldemort"))), float(state(shared))]
-    what = "Voldemort, state alone and beside matrix-mult"
-    yield directed("figure 6, slides", what, "5, then 8", states, states == [5, 8])
     yield memory_row()
 
 
