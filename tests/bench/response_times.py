@@ -6,6 +6,7 @@ The thesis measures the 95th percentile (1.2, 2.3.2), and tells how much respons
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 from itertools import chain
 from statistics import quantiles
 
@@ -18,6 +19,7 @@ SERVER = "voldemort-1"
 TWENTIETHS, QUARTERS = 20, 4
 
 
+@lru_cache
 def response_times(mix: Mix, policy: str, orders: int) -> list[list[float]]:
     """By start order; each VM of the server answers its share of all requests."""
     world, create = world_of(mix), find((policy,))[policy]

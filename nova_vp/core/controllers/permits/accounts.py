@@ -49,14 +49,15 @@ def debts_of_absent(
     found = {}
     for uuid, account in accounts.items():
         if uuid not in here and account.is_over:
-            earned = account.permit * _KILO * _since(account, now_s)
+            earned = account.permit * _KILO * since_settled_s(account, now_s)
             owed = Account(account.balance + earned, now_s, account.permit, own=account.own)
             if owed.is_over:
                 found[uuid] = owed
     return found
 
 
-def _since(account: Account, now_s: float) -> float:
+def since_settled_s(account: Account, now_s: float) -> float:
+    """0 where it was kept by an earlier run of the agent: nothing is earned or booked meanwhile."""
     return 0.0 if account.at_s is None else now_s - account.at_s
 
 
@@ -72,7 +73,7 @@ def settled(
     in which nobody could see what the server did; a stopped server pollutes nothing."""
     if charge is None and incomplete is not Incomplete.STOPPED:
         return replace(account, at_s=now_s, permit=permit)
-    ms = _KILO * (charge.span_s if charge else _since(account, now_s))
+    ms = _KILO * (charge.span_s if charge else since_settled_s(account, now_s))
     debit = charge.misses_per_ms * ms if charge else 0.0
     balance = account.balance + permit * ms - debit
     most = permit * _KILO * settings.burst_s

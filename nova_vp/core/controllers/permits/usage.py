@@ -6,6 +6,7 @@ only observes, too.
 """
 
 from nova_vp.core.controllers.base import View
+from nova_vp.core.controllers.permits.accounts import since_settled_s
 from nova_vp.core.controllers.permits.declaration import NAME, Account, Charge
 from nova_vp.core.model.limits import binding
 from nova_vp.core.types.knob import Knob
@@ -16,7 +17,7 @@ _KILO = 1000.0
 
 def used(view: View, uuid: str, before: Account, charge: Charge | None) -> Usage:
     """Since its account was settled last, which is `before`."""
-    booked_s = 0.0 if before.at_s is None else view.now_s - before.at_s
+    booked_s = since_settled_s(before, view.now_s)
     misses = _KILO * charge.span_s * charge.misses_per_ms if charge else 0.0
     return Usage(
         attribution=charge.how.value if charge else UNMEASURED,
