@@ -10,6 +10,7 @@ from nova_vp.core.types.knob import Applied, Knob
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.sample import Reading
+from nova_vp.core.types.service_level import LatencyReport
 from nova_vp.core.types.topology import Limits, Topology
 from vp_agent.drivers.base import CountersDriver, GuestsDriver, Journal, MemoryMover
 from vp_agent.loop.executor import Executor
@@ -52,6 +53,7 @@ class HostReading:
     topology: Topology
     memory_moves: Mapping[str, MemoryMove] = field(default_factory=dict)
     host_cpu: HostCpuTimes | None = None
+    latency_reports: Mapping[str, LatencyReport] = field(default_factory=dict)
 
 
 def read_host(
@@ -91,4 +93,5 @@ def assemble(
         limits=limits,
         epoch=epoch,
         host_cpu=reading.host_cpu,
+        latency_reports=reading.latency_reports,
     )

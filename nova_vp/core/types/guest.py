@@ -20,6 +20,7 @@ from nova_vp.core.types.knob import (
     Shares,
 )
 from nova_vp.core.types.policy import Mode
+from nova_vp.core.types.service_level import DEFAULT_PERCENTILE, ServiceClass
 
 
 class Isolation(enum.Enum):
@@ -117,6 +118,16 @@ class Guest(NamedTuple):
     """Nothing is done for its sake. What keeps it from harming others is."""
     cpu_times: CpuTimes | None = None
     """Of its vCPUs, from the kernel; None: nobody can say."""
+    service_class: ServiceClass | None = None
+    """`vp:class`; None: neither protected by its latency nor for what is left."""
+    latency_target_ms: float | None = None
+    """`vp:latency_target_ms`; None: it has none."""
+    latency_percentile: float = DEFAULT_PERCENTILE
+    """`vp:latency_percentile`: that the target, and what is reported, is for."""
+    max_load: float | None = None
+    """`vp:max_load`: the most that it serves within its target; None: nobody knows."""
+    may_suspend: bool = False
+    """`vp:suspend=yes`: a best-effort server that may be left no CPU at all."""
 
     @property
     def vp_id(self) -> str:

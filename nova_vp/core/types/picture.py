@@ -12,6 +12,7 @@ from nova_vp.core.types.knob import (
 )
 from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.sample import Reading
+from nova_vp.core.types.service_level import LatencyReport
 from nova_vp.core.types.topology import NO_LIMITS, Limits, Topology
 
 
@@ -41,3 +42,5 @@ class Picture:
     """Of the run of the agent that sees it."""
     host_cpu: HostCpuTimes | None = None
     """None: the kernel does not say."""
+    latency_reports: Mapping[str, LatencyReport] = field(default_factory=dict)
+    """By guest UUID: the last one of each application that ever made one."""
