@@ -8,6 +8,7 @@ import sys
 from tests.bench import (
     agent,
     anymix,
+    best_effort_validation,
     calibration,
     ceiling,
     guest_calibration,
@@ -25,6 +26,7 @@ from tests.bench.harness import run
 BENCHMARKS = (
     agent.BENCHMARK,
     anymix.BENCHMARK,
+    best_effort_validation.BENCHMARK,
     calibration.BENCHMARK,
     ceiling.BENCHMARK,
     guest_calibration.BENCHMARK,
