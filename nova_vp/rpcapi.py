@@ -246,6 +246,7 @@ class AgentAPI:
     set_orders(text): a call from vp-api or a cast from vp-scheduler to one host with a
     `wire.ORDERS` message: all that is ordered of the servers it names.
     set_facts(text): a cast from vp-scheduler to one host with a `wire.FACTS` message.
+    report_latency(text): a cast from vp-api to one host with a `wire.LATENCY` message.
     prepare_migration and end_migration: calls to one host that may be repeated, from vp-scheduler.
     republish(within_s), a cast to all: every agent sends its digest and report again at a random
     moment within that time. republish_digest(within_s): nobody needs the reports.
@@ -300,6 +301,10 @@ class AgentAPI:
     def tell_facts(self, host: str, text: str) -> None:
         """Does not wait for the agent."""
         self._client.prepare(server=host).cast("set_facts", text=text)
+
+    def report_latency(self, host: str, text: str) -> None:
+        """Does not wait for the agent."""
+        self._client.prepare(server=host).cast("report_latency", text=text)
 
     def undo(self, host: str, action_id: str) -> None:
         """Returns once the agent has taken the order. Raises its UnknownAction or NotInForce, or

@@ -40,6 +40,10 @@ class Commands(Protocol):
         older than what was taken already changes nothing; the version that holds. Raises
         wire.BadMessage, and OSError where the state folder refuses."""
 
+    def take_latency(self, text: object) -> None:
+        """What an application reports of its server: a `wire.LATENCY` message. What is late or of
+        no server here is ignored. Raises wire.BadMessage."""
+
 
 @dataclass(frozen=True, slots=True)
 class Prepared:

@@ -73,6 +73,7 @@ MAY_CALL: Mapping[str, frozenset[Process]] = {
     "undo": _OPERATORS,
     "set_orders": _OPERATORS | _SCHEDULER,
     "set_facts": _SCHEDULER,
+    "report_latency": _OPERATORS,
     "prepare_migration": _SCHEDULER,
     "end_migration": _SCHEDULER,
     "republish": _SCHEDULER,
@@ -81,7 +82,11 @@ MAY_CALL: Mapping[str, frozenset[Process]] = {
 }
 """A call that is not listed here is refused, whoever signed it."""
 
-ORDERED = frozenset({"digest", "report", "escalate", "usage", "scheduler_started"})
+ORDERED = frozenset(
+    {"digest", "report", "escalate", "usage", "scheduler_started", "report_latency"}
+)
 """Calls that may wait in a queue while their receiver starts, and whose repetition changes
 nothing: the first two carry (epoch, sequence), of which the newest wins, the third an id that the
-ledger knows, the fourth amounts of which the largest counts, the last only asks."""
+ledger knows, the fourth amounts of which the largest counts, the fifth only asks, the last carries
+the moment of a measurement, of which the latest wins and no old one counts. Their number is not
+limited either: many applications report through one vp-api."""

@@ -45,6 +45,15 @@ from nova_vp.wire.fingerprints import (
     unpack_seats,
 )
 from nova_vp.wire.host_keys import HOST_KEYS, HOST_KEYS_SCHEMA, MAX_HOST_KEYS
+from nova_vp.wire.latency import (
+    LATENCY,
+    LATENCY_SCHEMA,
+    LEAST_PERCENTILE,
+    MAX_LATENCY_BYTES,
+    MOST_LATENCY_MS,
+    MOST_LOAD,
+    MOST_PERCENTILE,
+)
 from nova_vp.wire.overrides import MAX_ORDERS_BYTES, ORDERS, ORDERS_SCHEMA
 from nova_vp.wire.profiles import MAX_LEARNED, MAX_PROFILES_BYTES, PROFILES, PROFILES_SCHEMA
 from nova_vp.wire.report import CPU_RATIOS, MAX_REPORT_BYTES, REPORT_SCHEMA, REPORT_TOPIC
@@ -86,12 +95,16 @@ __all__ = [
     "HOST_KEYS",
     "HOST_KEYS_SCHEMA",
     "HOUR_S",
+    "LATENCY",
+    "LATENCY_SCHEMA",
+    "LEAST_PERCENTILE",
     "MARK_BYTES",
     "MAX_CANDIDATES",
     "MAX_DIGEST_BYTES",
     "MAX_ESCALATION_BYTES",
     "MAX_FACTS_BYTES",
     "MAX_HOST_KEYS",
+    "MAX_LATENCY_BYTES",
     "MAX_LEARNED",
     "MAX_ORDERS_BYTES",
     "MAX_PRIORITY",
@@ -101,7 +114,10 @@ __all__ = [
     "MAX_USAGE_BYTES",
     "MAX_USAGE_RECORDS",
     "MOST_COUNT",
+    "MOST_LATENCY_MS",
+    "MOST_LOAD",
     "MOST_NUMBER",
+    "MOST_PERCENTILE",
     "NOWHERE",
     "NO_LONGER_HURT",
     "ORDERS",

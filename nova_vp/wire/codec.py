@@ -11,6 +11,7 @@ from nova_vp.wire.errors import BadMessage
 from nova_vp.wire.escalation import ESCALATION_SCHEMA, ESCALATION_TOPIC, MAX_ESCALATION_BYTES
 from nova_vp.wire.facts import FACTS, FACTS_SCHEMA, MAX_FACTS_BYTES
 from nova_vp.wire.host_keys import HOST_KEYS, HOST_KEYS_SCHEMA, MAX_HOST_KEYS_BYTES
+from nova_vp.wire.latency import LATENCY, LATENCY_SCHEMA, MAX_LATENCY_BYTES
 from nova_vp.wire.overrides import MAX_ORDERS_BYTES, ORDERS, ORDERS_SCHEMA
 from nova_vp.wire.profiles import MAX_PROFILES_BYTES, PROFILES, PROFILES_SCHEMA
 from nova_vp.wire.report import MAX_REPORT_BYTES, REPORT_SCHEMA, REPORT_TOPIC
@@ -30,6 +31,7 @@ _SHAPES = {
     USAGE_TOPIC: (Schema(USAGE_SCHEMA), MAX_USAGE_BYTES),
     ORDERS: (Schema(ORDERS_SCHEMA), MAX_ORDERS_BYTES),
     FACTS: (Schema(FACTS_SCHEMA), MAX_FACTS_BYTES),
+    LATENCY: (Schema(LATENCY_SCHEMA), MAX_LATENCY_BYTES),
 }
 
 

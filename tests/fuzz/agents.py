@@ -14,6 +14,7 @@ from typing import Any
 from nova_vp import wire
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.policy import Mode
+from nova_vp.core.types.service_level import ServiceClass
 from nova_vp.server_override import NO_OVERRIDE, REMEMBERED_AHEAD_MS, ServerOverride
 from nova_vp.signing.senders import Process
 from tests.decisions import a_decision, a_guest, an_action, an_eventful_view
@@ -48,6 +49,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "undo": {"action_id": "a1"},
     "set_orders": {},
     "set_facts": {},
+    "report_latency": {},
     SERVICE_ORDERS: {},
     "republish": {"within_s": 5.0},
     "republish_digest": {"within_s": 5},
@@ -85,13 +87,17 @@ class Publisher:
 
 
 def guests() -> tuple[Guest, ...]:
-    return tuple(a_guest(n, uuid=uuid, name=f"web-{n}") for n, uuid in enumerate(UUIDS[:4]))
+    return tuple(
+        a_guest(n, uuid=uuid, name=f"web-{n}", service_class=ServiceClass.LATENCY_CRITICAL)
+        for n, uuid in enumerate(UUIDS[:4])
+    )
 
 
 def a_control(folder: Path) -> CommandHandler:
     control = CommandHandler(StateFolder(str(folder)), Mode.ADVISE, wall_clock)
     control.show(a_decision(an_eventful_view(1), proposals=(an_action("p1"),)))
     control.servers.mark(guests(), Mode.ENFORCE, NOW_S)
+    control.latency.of(guests(), NOW_S)
     return control
 
 
@@ -119,6 +125,8 @@ class AgentBus:
             return [method, arguments, {}]
         if method == "set_orders":
             arguments = {"text": dice.json_text(dice.bent(seeds.orders(dice)))}
+        if method == "report_latency":
+            arguments = {"text": dice.json_text(dice.bent(seeds.a_latency(dice)))}
         if method == "set_facts":
             arguments = {"text": dice.json_text(dice.bent(seeds.nova_facts(dice)))}
         if not arguments.get("text") or dice.is_so(0.05):
@@ -144,10 +152,15 @@ class AgentBus:
         return outcome
 
     def _state(self) -> tuple[Any, ...]:
-        return self._control.commanded(), self._control.servers.told, self._facts.told
+        latency = self._control.latency.of(guests(), NOW_S)
+        return self._control.commanded(), self._control.servers.told, self._facts.told, latency
 
     def _check(self, method: str) -> None:
         book = self._control.servers
+        if method == "report_latency":
+            for one in self._control.latency.of(guests(), NOW_S).values():
+                is_sane = 0 < one.latency_ms <= wire.MOST_LATENCY_MS and (one.load or 0) >= 0
+                expect(is_sane and is_finite(one.latency_ms), f"{one} is used")
         if method == "set_orders":
             kept_book = ServerOverrides(StateFolder(str(self._folder)), wall_clock)
             expect(kept_book.told == book.told, "another book is kept")

@@ -37,6 +37,7 @@ MAY = {
         "undo": (API,),
         "set_orders": (API, SCHEDULER),
         "set_facts": (SCHEDULER,),
+        "report_latency": (API,),
         "republish": (SCHEDULER,),
         "republish_digest": (SCHEDULER, NOVA),
     },
@@ -44,7 +45,7 @@ MAY = {
     "digests": {"digest": (VP1, VP2), "profiles": (SCHEDULER,), "host_keys": (SCHEDULER,)},
 }
 """By receiver and method."""
-OFTEN = frozenset({"digest", "report", "scheduler_started"})
+OFTEN = frozenset({"digest", "report", "scheduler_started", "report_latency"})
 """They may come again, since they wait in queues while their receivers start."""
 NAMES = {
     "agent": ("vp_agent.vp1", "vp_agent"),
@@ -149,6 +150,8 @@ def _text(dice: Dice, method: str) -> str:
         return dice.json_text(dice.bent(seeds.orders(dice)))
     if method == "set_facts":
         return dice.json_text(dice.bent(seeds.nova_facts(dice)))
+    if method == "report_latency":
+        return dice.json_text(dice.bent(seeds.a_latency(dice)))
     if method == "report":
         return dice.json_text(dice.bent(seeds.a_report(dice)))
     if method == "digest":

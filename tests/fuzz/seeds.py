@@ -105,6 +105,20 @@ def nova_facts(dice: Dice) -> Json:
     }
 
 
+def a_latency(dice: Dice) -> Json:
+    sent_at_ms = NOW_MS + dice.number
+    return {
+        "v": wire.VERSION,
+        "server": dice.pick(UUIDS[:5]),
+        "project_id": dice.pick(("p" * 32, "p" * 32, "p2")),
+        "latency_ms": dice.pick((8.5, 1, 1e5)),
+        "load": dice.pick((None, 0, 450_000.0)),
+        "percentile": dice.pick((None, 95, 99.9)),
+        "measured_at_ms": sent_at_ms - dice.pick((0, 100, 60_000)),
+        "sent_at_ms": sent_at_ms,
+    }
+
+
 def orders(dice: Dice) -> Json:
     servers = [{"uuid": uuid} for uuid in UUIDS[: dice.randint(0, 4)]]
     if servers:

@@ -16,6 +16,7 @@ from nova_vp.core.types.action import Action, Outcome
 from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.policy import Mode
 from vp_agent.commands import NotAdvising, NotInForce, UnknownAction
+from vp_agent.loop.latency_reports import LatencyReports
 from vp_agent.loop.overrides import ServerOverrides
 from vp_agent.loop.picture import Commanded
 from vp_agent.loop.state import StateFolder
@@ -36,6 +37,8 @@ class CommandHandler:
         """`clock`: seconds since 1970."""
         self.servers = ServerOverrides(state, clock)
         """The overrides of single servers."""
+        self.latency = LatencyReports(clock)
+        """What applications report of them."""
         self._state = state
         self._lock = threading.Lock()
         self._mode = state.mode(default_mode)
@@ -105,6 +108,9 @@ class CommandHandler:
 
     def take_orders(self, text: object) -> int | None:
         return self.servers.take(text)
+
+    def take_latency(self, text: object) -> None:
+        self.latency.take(text)
 
     def show(self, decision: Decision, revoked: frozenset[str] = frozenset()) -> None:
         """Keep the decision for those who ask; forget approvals whose proposal is gone, and what it

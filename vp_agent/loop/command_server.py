@@ -65,6 +65,10 @@ class Endpoint:
         return self._commands.take_orders(text)
 
     @may_refuse(wire.BadMessage)
+    def report_latency(self, call: Call, text: Any) -> None:
+        self._commands.take_latency(text)
+
+    @may_refuse(wire.BadMessage)
     def republish(self, call: Call, within_s: float) -> None:
         self._publisher.republish(_spread_s(within_s))
 

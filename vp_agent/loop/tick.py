@@ -126,7 +126,9 @@ class Agent:
         reading, applied = reconcile(host, reading, overrides, holds, now_s)
         commanded = self._control.commanded()
         guests = overrides.mark(reading.guests, commanded.mode, now_s)
-        reading = replace(reading, guests=host.memory.survey(guests, now_s))
+        latency = self._control.latency.of(guests, now_s)
+        guests = host.memory.survey(guests, now_s)
+        reading = replace(reading, guests=guests, latency_reports=latency)
         knobs = host.executor.knobs
         return assemble(reading, applied, commanded, knobs, host.limits, now_s, host.epoch)
 

@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an agent makes of reports of latency: the newest of a server here is used, no other."""
+
+import json
+import logging
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nova_vp import wire
+from nova_vp.core.types.guest import Guest
+from nova_vp.core.types.service_level import LatencyReport, ServiceClass
+from nova_vp.latency_message import LATE_S, LEAST_INTERVAL_S, LatencyMessage, latency_text
+from tests.decisions import a_guest as any_guest
+from tests.unit.agent_host import World
+from tests.unit.core.build import CHASE
+from vp_agent.loop.latency_reports import Ignored, LatencyReports
+
+WEB, DB = "11111111-2222-4333-8444-000000000001", "11111111-2222-4333-8444-000000000002"
+NOW_MS = 1_800_000_000_000
+MESSAGE = LatencyMessage(WEB, "p1", 8.5, 450_000.0, 95.0, NOW_MS - 200, NOW_MS)
+
+
+def a_guest(uuid: str, project_id: str, **about: Any) -> Guest:
+    critical = {"service_class": ServiceClass.LATENCY_CRITICAL, "latency_target_ms": 10.0}
+    return any_guest(uuid=uuid, project_id=project_id, **(critical | about))
+
+
+class Host:
+    """Reports on a host with two servers, and two clocks that run alike."""
+
+    def __init__(self) -> None:
+        self.passed_s = 0.0
+        self.guests: tuple[Guest, ...] = (
+            a_guest(WEB, "p1"),
+            a_guest(DB, "p2"),
+        )
+        self.reports = LatencyReports(
+            lambda: NOW_MS / 1000 + self.passed_s, lambda: 50.0 + self.passed_s
+        )
+        self.known()
+
+    def known(self) -> Mapping[str, LatencyReport]:
+        return self.reports.of(self.guests, 50.0 + self.passed_s)
+
+    def take(self, **changes: Any) -> Ignored | None:
+        return self.reports.take(latency_text(MESSAGE._replace(**changes)))
+
+    def later(self, passed_s: float, **changes: Any) -> Ignored | None:
+        """One that is measured and sent then."""
+        self.passed_s += passed_s
+        at_ms = NOW_MS + round(1000 * self.passed_s)
+        return self.take(**{"measured_at_ms": at_ms, "sent_at_ms": at_ms, **changes})
+
+    def latency_ms(self, uuid: str = WEB) -> float | None:
+        found = self.known().get(uuid)
+        return found and found.latency_ms
+
+
+@pytest.fixture
+def host() -> Host:
+    return Host()
+
+
+def test_a_report_is_used_with_the_age_that_it_had_when_it_was_sent(host: Host) -> None:
+    assert host.take() is None
+    assert host.known() == {WEB: (8.5, 450_000.0, pytest.approx(0.2))}
+    host.passed_s = 3.0
+    assert host.known()[WEB].age_s == pytest.approx(3.2)
+
+
+def test_what_the_bus_took_makes_it_older(host: Host) -> None:
+    host.passed_s = 3.0
+    assert host.take() is None
+    assert host.known()[WEB].age_s == pytest.approx(3.2)
+
+
+def test_a_clock_that_is_behind_makes_nothing_younger_than_new(host: Host) -> None:
+    host.passed_s = -60.0
+    assert host.take(measured_at_ms=NOW_MS) is None
+    assert host.known()[WEB].age_s == 0.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"server": "11111111-2222-4333-8444-000000000009"}, Ignored.NOT_HERE),
+        ({"server": DB}, Ignored.FOREIGN),
+        ({"project_id": ""}, Ignored.FOREIGN),
+        ({"percentile": 50.0}, Ignored.PERCENTILE),
+        ({"measured_at_ms": NOW_MS - round(1000 * LATE_S) - 1}, Ignored.LATE),
+    ],
+)
+def test_what_is_of_no_server_here_or_late_is_ignored(
+    changes: dict[str, Any], why: Ignored, host: Host
+) -> None:
+    assert host.take(**changes) is why
+    assert host.known() == {}
+
+
+@pytest.mark.parametrize("other", [None, ServiceClass.BEST_EFFORT])
+def test_nothing_goes_by_the_latency_of_another_class(
+    other: ServiceClass | None, host: Host
+) -> None:
+    host.guests = (a_guest(WEB, "p1", service_class=other),)
+    host.known()
+    assert host.take() is Ignored.NOT_CRITICAL
+    assert host.known() == {}
+
+
+def test_what_was_reported_for_another_percentile_says_nothing(host: Host) -> None:
+    host.take()
+    host.guests = (a_guest(WEB, "p1", latency_percentile=99.0),)
+    assert host.known() == {}
+    assert host.later(1.0) is Ignored.PERCENTILE
+    assert host.later(1.0, percentile=99.0) is None
+
+
+def test_a_report_that_comes_again_or_is_older_is_ignored(host: Host) -> None:
+    host.take()
+    host.passed_s = 2.0
+    assert host.take() is Ignored.REPEATED
+    assert host.take(measured_at_ms=NOW_MS - 300, latency_ms=900) is Ignored.REPEATED
+    assert host.latency_ms() == 8.5
+
+
+def test_a_report_that_waited_in_the_bus_is_late_for_an_agent_that_has_just_started(
+    host: Host,
+) -> None:
+    host.passed_s = LATE_S
+    assert host.take() is Ignored.LATE
+
+
+def test_two_within_half_a_second_are_one(host: Host) -> None:
+    host.later(0.0)
+    assert host.later(LEAST_INTERVAL_S - 0.1, latency_ms=9) is Ignored.TOO_SOON
+    assert host.later(0.1, latency_ms=10) is None
+    assert host.latency_ms() == 10
+
+
+def test_a_server_that_leaves_is_forgotten(host: Host) -> None:
+    host.take()
+    host.guests = host.guests[1:]
+    host.known()
+    assert host.later(1.0) is Ignored.NOT_HERE
+    assert host.latency_ms() is None
+
+
+def test_a_uuid_of_another_project_begins_anew(host: Host) -> None:
+    host.take()
+    host.guests = (a_guest(WEB, "p9"),)
+    assert host.latency_ms() is None
+    assert host.later(1.0) is Ignored.FOREIGN
+
+
+def test_operators_are_shown_what_came_of_each_project(host: Host) -> None:
+    host.take()
+    host.take()
+    host.take(server=DB)
+    found = host.reports.by_project()
+    assert found["p1"] == (1, 1, {"not-newer": 1})
+    assert found["p2"] == (1, 0, {"another-project": 1})
+
+
+def test_projects_of_several_servers_are_summed(host: Host) -> None:
+    host.guests = (host.guests[0], a_guest(DB, "p1"))
+    host.known()
+    host.take()
+    host.take(server=DB)
+    host.take(server=DB)
+    assert host.reports.by_project() == {"p1": (2, 2, {"not-newer": 1})}
+
+
+def test_nobody_is_told_of_who_reports_nothing(host: Host) -> None:
+    assert host.reports.by_project() == {}
+
+
+def test_names_of_servers_that_are_not_here_take_no_memory(host: Host) -> None:
+    for number in range(100):
+        host.take(server=f"11111111-2222-4333-8444-{number:012}")
+    assert len(host.reports._accounts) == 2
+
+
+def test_a_flood_is_some_lines_of_the_log(host: Host, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        for _ in range(1000):
+            host.take(server=DB, project_id="p\n9")
+    assert len(caplog.records) == 4
+    assert "project p?9: another-project" in caplog.text
+
+
+def a_text(**changes: Any) -> str:
+    return json.dumps({**json.loads(latency_text(MESSAGE)), **changes})
+
+
+REFUSED = {
+    "no text": None,
+    "no JSON": "{",
+    "nothing": "{}",
+    "another version": a_text(v=2),
+    "more": a_text(more=1),
+    "no UUID": a_text(server="../etc"),
+    "zero": a_text(latency_ms=0),
+    "negative": a_text(latency_ms=-1),
+    "NaN": a_text().replace("8.5", "NaN"),
+    "infinite": a_text().replace("8.5", "Infinity"),
+    "too large a number": a_text().replace("8.5", "1e999"),
+    "absurd": a_text(latency_ms=wire.MOST_LATENCY_MS + 1),
+    "a text": a_text(latency_ms="8.5"),
+    "yes": a_text(latency_ms=True),
+    "none": a_text(latency_ms=None),
+    "a negative load": a_text(load=-1),
+    "an absurd load": a_text(load=1e13),
+    "a low percentile": a_text(percentile=49),
+    "all": a_text(percentile=100),
+    "no moment": a_text(measured_at_ms="now"),
+    "a moment before 1970": a_text(measured_at_ms=-1),
+    "too large": " " * wire.MAX_LATENCY_BYTES + a_text(),
+}
+
+
+@pytest.mark.parametrize("text", REFUSED.values(), ids=REFUSED.keys())
+def test_what_is_no_report_is_refused(text: object, host: Host) -> None:
+    with pytest.raises(wire.BadMessage):
+        host.reports.take(text)
+    assert host.reports.by_project() == {}
+
+
+def test_nan_is_never_sent() -> None:
+    with pytest.raises(wire.BadMessage):
+        latency_text(MESSAGE._replace(latency_ms=float("nan")))
+
+
+def test_a_load_and_a_percentile_need_not_be_given(host: Host) -> None:
+    assert host.take(load=None, percentile=None) is None
+    assert host.known()[WEB].load is None
+
+
+def test_the_next_tick_sees_what_was_reported(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    uuid = world.boot(CHASE, service_class=ServiceClass.LATENCY_CRITICAL, project_id="p1")
+    agent = world.start_agent()
+    world.tick()
+    now_ms = round(time.time() * 1000)
+    told = MESSAGE._replace(server=uuid, measured_at_ms=now_ms, sent_at_ms=now_ms)
+    world.control.take_latency(latency_text(told))
+    reports = agent.picture(time.monotonic()).latency_reports
+    assert reports[uuid].latency_ms == 8.5
+    world.host.guests.clear()
+    assert agent.picture(time.monotonic()).latency_reports == {}

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What applications report of the latency and load of their servers here, in memory alone.
+
+Reports arrive on other threads, signed by vp-api; the tick asks for them. A report that is not used
+is counted by its reason, for operators: a tenant may report whatever it likes, and very often.
+Nothing here decides or touches a guest.
+"""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import NamedTuple
+
+from nova_vp.core.types.guest import Guest
+from nova_vp.core.types.service_level import LatencyReport, ServiceClass
+from nova_vp.latency_message import LATE_S, LEAST_INTERVAL_S, LatencyMessage, read_latency
+from nova_vp.message_filter import MessageFilter
+
+
+class Ignored(StrEnum):
+    """Why a report is not used."""
+
+    NOT_HERE = "no-such-server"
+    """It has left, or was never here."""
+    FOREIGN = "another-project"
+    NOT_CRITICAL = "not-latency-critical"
+    """Nothing goes by the latency of such a server."""
+    PERCENTILE = "another-percentile"
+    LATE = "late"
+    REPEATED = "not-newer"
+    """It was measured before the last one, or is that one again."""
+    TOO_SOON = "too-soon"
+
+
+class Reported(NamedTuple):
+    """The last report of a server that was used."""
+
+    latency_ms: float
+    load: float | None
+    measured_s: float
+    """When, by the clock of the ticks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """By what of a server its reports are judged."""
+
+    project_id: str
+    is_critical: bool
+    percentile: float
+
+    @classmethod
+    def of(cls, guest: Guest) -> "Judged":
+        is_critical = guest.service_class is ServiceClass.LATENCY_CRITICAL
+        return cls(guest.project_id, is_critical, guest.latency_percentile)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What came of one server."""
+
+    by: Judged
+    last: Reported | None = None
+    measured_at_ms: int = 0
+    taken_at_s: float = float("-inf")
+    used: int = 0
+    ignored: Mapping[Ignored, int] = field(default_factory=Counter)
+
+
+class ProjectReports(NamedTuple):
+    """What came of one project's servers on this host since each of them is here."""
+
+    servers: int
+    used: int
+    ignored: Mapping[str, int]
+    """By reason."""
+
+
+class LatencyReports:
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`clock`: seconds since 1970. `monotonic`: the clock of the ticks."""
+        self._clock = clock
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._accounts: dict[str, Account] = {}
+        """Of the servers that are here, and of no other: nobody fills it by naming more."""
+        self._refusals = MessageFilter()
+
+    def take(self, text: object) -> Ignored | None:
+        """A `wire.LATENCY` message; None: it is used. Raises wire.BadMessage."""
+        message = read_latency(text)
+        with self._lock:
+            account = self._accounts.get(message.server)
+            ignored = Ignored.NOT_HERE if account is None else self._fault(account, message)
+            if account is not None:
+                changed = (
+                    self._used(account, message) if ignored is None else _not(account, ignored)
+                )
+                self._accounts[message.server] = changed
+        if ignored is not None:
+            why = ValueError(f"{message.server} of project {message.project_id}: {ignored}")
+            self._refusals.note(ignored, "latency reports", why)
+        return ignored
+
+    def _fault(self, account: Account, message: LatencyMessage) -> Ignored | None:
+        by = account.by
+        faults = {
+            Ignored.FOREIGN: message.project_id != by.project_id,
+            Ignored.NOT_CRITICAL: not by.is_critical,
+            Ignored.PERCENTILE: message.percentile not in (None, by.percentile),
+            Ignored.LATE: self._age_s(message) > LATE_S,
+            Ignored.REPEATED: message.measured_at_ms <= account.measured_at_ms,
+            Ignored.TOO_SOON: self._monotonic() - account.taken_at_s < LEAST_INTERVAL_S,
+        }
+        return next((fault for fault, is_so in faults.items() if is_so), None)
+
+    def _used(self, account: Account, message: LatencyMessage) -> Account:
+        now_s = self._monotonic()
+        measured_s = now_s - self._age_s(message)
+        return replace(
+            account,
+            last=Reported(message.latency_ms, message.load, measured_s),
+            measured_at_ms=message.measured_at_ms,
+            taken_at_s=now_s,
+            used=account.used + 1,
+        )
+
+    def _age_s(self, message: LatencyMessage) -> float:
+        return message.age_s(round(self._clock() * 1000))
+
+    def of(self, guests: Iterable[Guest], now_s: float) -> Mapping[str, LatencyReport]:
+        """By UUID the last report of each of these, who are all that are here from now on. What was
+        reported of a server before it left is forgotten, also if it comes back."""
+        with self._lock:
+            known = self._accounts
+            self._accounts = {
+                guest.uuid: _same(known.get(guest.uuid), Judged.of(guest)) for guest in guests
+            }
+            found = [(uuid, account.last) for uuid, account in self._accounts.items()]
+        return {
+            uuid: LatencyReport(last.latency_ms, last.load, max(0.0, now_s - last.measured_s))
+            for uuid, last in found
+            if last is not None
+        }
+
+    def by_project(self) -> Mapping[str, ProjectReports]:
+        """Of the servers that are here and of which anything came."""
+        with self._lock:
+            heard = [one for one in self._accounts.values() if one.used or one.ignored]
+        found: dict[str, ProjectReports] = {}
+        for one in heard:
+            so_far = found.get(one.by.project_id, ProjectReports(0, 0, {}))
+            found[one.by.project_id] = ProjectReports(
+                so_far.servers + 1,
+                so_far.used + one.used,
+                Counter(so_far.ignored) + Counter({w.value: n for w, n in one.ignored.items()}),
+            )
+        return found
+
+
+def _not(account: Account, why: Ignored) -> Account:
+    return replace(account, ignored=Counter(account.ignored) + Counter([why]))
+
+
+def _same(account: Account | None, by: Judged) -> Account:
+    """A report at another percentile, or of another project's server, says nothing."""
+    return account if account is not None and account.by == by else Account(by)
