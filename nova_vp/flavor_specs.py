@@ -6,18 +6,22 @@ refuses the other refuses. An older flavor still reaches agent and filter unchec
 controller alone goes by are declared in its folder (`FlavorKey`).
 """
 
+import dataclasses
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from nova_vp import controllers
 from nova_vp.core.types.declaration import FlavorKey
 from nova_vp.core.types.guest import Isolation
+from nova_vp.core.types.service_level import DEFAULT_PERCENTILE, ServiceClass
+from nova_vp.wire.latency import LEAST_PERCENTILE, MOST_LATENCY_MS, MOST_LOAD, MOST_PERCENTILE
 
 NAMESPACE = "vp:"
 DEFAULT_CAP_FLOOR_RATIO = 0.5
 """Of guests whose flavor has any `vp:` key; the others are never capped."""
+LEAST_CAP_FLOOR_RATIO = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,11 @@ class FlavorSpec:
     """Least share of each vCPU that a cap leaves; None: never capped."""
     expects: int | None = None
     """State that a server nobody has measured is taken to have; None: the flavor says nothing."""
+    service_class: ServiceClass | None = None
+    latency_target_ms: float | None = None
+    latency_percentile: float = DEFAULT_PERCENTILE
+    max_load: float | None = None
+    may_suspend: bool = False
     controller_keys: tuple[tuple[str, str], ...] = ()
     """Keys that controllers declare, each with its value as text."""
 
@@ -43,13 +52,21 @@ class Spec(FlavorKey[Any]):
 
     field: str = ""
     """Of `FlavorSpec`."""
+    cap_floor_ratios: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    """By value, as `cap_floor_ratio`, where it is not the same for all values."""
+
+    def cap_floor_ratio_of(self, value: str) -> float | None:
+        return self.cap_floor_ratios.get(value, self.cap_floor_ratio)
 
 
-def _priority(value: str) -> float:
-    weight = float(value)
-    if not 0.1 <= weight <= 10.0:
-        raise ValueError(f"{value} is not between 0.1 and 10")
-    return weight
+def _number(least: float, most: float) -> Callable[[str], float]:
+    def read(value: str) -> float:
+        number = float(value)
+        if not least <= number <= most:
+            raise ValueError(f"{value} is not between {least} and {most}")
+        return number
+
+    return read
 
 
 _EXPECTED_STATES = {
@@ -60,6 +77,8 @@ _EXPECTED_STATES = {
     **{str(number): number for number in range(9)},
 }
 _ISOLATIONS = tuple(isolation.value for isolation in Isolation)
+_CLASSES = tuple(one.value for one in ServiceClass)
+_YES_NO = ("yes", "no")
 
 SPECS = (
     Spec(
@@ -86,7 +105,7 @@ SPECS = (
         ),
         expected="one of yes, no",
         read=lambda value: value == "yes",
-        allowed=("yes", "no"),
+        allowed=_YES_NO,
     ),
     Spec(
         key="vp:group",
@@ -108,7 +127,7 @@ SPECS = (
             "The weight of the server when the needs of servers conflict. The default is 1."
         ),
         expected="a number from 0.1 to 10, such as 2.5",
-        read=_priority,
+        read=_number(0.1, 10.0),
         pattern=r"[0-9]{1,2}(\.[0-9]{1,3})?",
     ),
     Spec(
@@ -137,6 +156,68 @@ SPECS = (
         expected="one of quiet, cache, mixed, streaming, or a state from 0 to 8",
         read=_EXPECTED_STATES.__getitem__,
         allowed=tuple(_EXPECTED_STATES),
+    ),
+    Spec(
+        key="vp:class",
+        field="service_class",
+        default=None,
+        description=(
+            "What the server is for. `latency-critical`: its requests must be answered in time; "
+            "`best-effort`: it gets the CPU that latency-critical servers leave, and its "
+            "`vp:cpu_floor` is 1 unless the flavor sets another one."
+        ),
+        expected=f"one of {', '.join(_CLASSES)}",
+        read=ServiceClass,
+        allowed=_CLASSES,
+        cap_floor_ratios={ServiceClass.BEST_EFFORT.value: LEAST_CAP_FLOOR_RATIO},
+    ),
+    Spec(
+        key="vp:latency_target_ms",
+        field="latency_target_ms",
+        default=None,
+        description=(
+            "The latency, in milliseconds, within which a latency-critical server must answer "
+            "`vp:latency_percentile` percent of its requests. Its application reports the latency."
+        ),
+        expected="a number of milliseconds from 0.001 to 600000, such as 10",
+        read=_number(0.001, MOST_LATENCY_MS),
+        pattern=r"[0-9]{1,6}(\.[0-9]{1,3})?",
+    ),
+    Spec(
+        key="vp:latency_percentile",
+        field="latency_percentile",
+        default=None,
+        description=(
+            "The percentile that `vp:latency_target_ms`, and the latency that the application "
+            "reports, are for. The default is 95."
+        ),
+        expected="a percentile from 50 to 99.999, such as 99.9",
+        read=_number(LEAST_PERCENTILE, MOST_PERCENTILE),
+        pattern=r"[0-9]{2}(\.[0-9]{1,3})?",
+    ),
+    Spec(
+        key="vp:max_load",
+        field="max_load",
+        default=None,
+        description=(
+            "The largest load that a latency-critical server serves within its target, in the unit "
+            "in which its application reports load, such as requests per second."
+        ),
+        expected="a number from 0.001 to 1000000000000, such as 450000",
+        read=_number(0.001, MOST_LOAD),
+        pattern=r"[0-9]{1,13}(\.[0-9]{1,3})?",
+    ),
+    Spec(
+        key="vp:suspend",
+        field="may_suspend",
+        default=None,
+        description=(
+            "Whether a best-effort server may be left without any CPU for some time. With `no`, "
+            "the default, it keeps its `vp:cpu_floor`."
+        ),
+        expected="one of yes, no",
+        read=lambda value: value == "yes",
+        allowed=_YES_NO,
     ),
 )
 
@@ -168,9 +249,13 @@ def parse(extra_specs: Mapping[str, str]) -> FlavorSpec:
     return FlavorSpec(cap_floor_ratio=floor, controller_keys=tuple(others), **asked)
 
 
-def _default_floor(keys: Iterable[str]) -> float:
-    floors = (by_key()[key].cap_floor_ratio for key in keys)
+def _default_floor(asked: Mapping[str, str]) -> float:
+    floors = (_floor_of(by_key()[key], value) for key, value in asked.items())
     return min((one for one in floors if one is not None), default=DEFAULT_CAP_FLOOR_RATIO)
+
+
+def _floor_of(key: FlavorKey[Any], value: str) -> float | None:
+    return key.cap_floor_ratio_of(value) if isinstance(key, Spec) else key.cap_floor_ratio
 
 
 def fault(key: str, value: str) -> str | None:

@@ -17,6 +17,7 @@ import pytest
 
 from nova_vp.core.types.guest import Isolation, Unmanaged
 from nova_vp.core.types.knob import NO_QUOTA, Applied, Held, Knob, Quota
+from nova_vp.core.types.service_level import ServiceClass
 from tests.domain_xml import PROJECT_ID, nova_metadata
 from tests.host_subjects import (
     LibvirtSubject,
@@ -94,6 +95,11 @@ def test_novas_metadata_comes_through_libvirt(subject):
         "vp:priority": "2.5",
         "vp:cpu_floor": "80",
         "vp:memory_split": "60,40",
+        "vp:class": "latency-critical",
+        "vp:latency_target_ms": "2.5",
+        "vp:latency_percentile": "99",
+        "vp:max_load": "450000",
+        "vp:suspend": "yes",
         "hw:foo": "bar",
     }
     subject.boot_xml(metadata=nova_metadata("db & co", "m1.big", specs))
@@ -103,6 +109,9 @@ def test_novas_metadata_comes_through_libvirt(subject):
     assert (guest.group, guest.vp_id) == ("shop", f"{PROJECT_ID}/shop")
     assert (guest.priority, guest.cap_floor_ratio) == (2.5, 0.8)
     assert guest.controller_keys == (("vp:memory_split", "60,40"),)
+    assert guest.service_class is ServiceClass.LATENCY_CRITICAL
+    assert (guest.latency_target_ms, guest.latency_percentile) == (2.5, 99.0)
+    assert (guest.max_load, guest.may_suspend) == (450_000.0, True)
     assert guest.memory_kib == 16 * 1024
     assert guest.cpu_time_ns > 0
 

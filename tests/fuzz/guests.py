@@ -53,6 +53,11 @@ SPECS = {
     "vp:cpu_floor": "50",
     "vp:memory_split": "60,40",
     "vp:expects": "mixed",
+    "vp:class": "best-effort",
+    "vp:latency_target_ms": "10",
+    "vp:latency_percentile": "99.9",
+    "vp:max_load": "450000",
+    "vp:suspend": "yes",
     "quota:cpu_quota": "50000",
     "quota:cpu_period": "100000",
     "quota:cpu_shares": "2048",
@@ -214,6 +219,11 @@ def _live_with(found: DomainDescription) -> None:
         priority=spec.priority,
         cap_floor_ratio=spec.cap_floor_ratio,
         controller_keys=spec.controller_keys,
+        service_class=spec.service_class,
+        latency_target_ms=spec.latency_target_ms,
+        latency_percentile=spec.latency_percentile,
+        max_load=spec.max_load,
+        may_suspend=spec.may_suspend,
         unmanaged=found.obstacle and found.obstacle.reason,
         unmanaged_detail=found.obstacle.detail if found.obstacle else "",
     )
@@ -269,7 +279,7 @@ class Specs:
             return REFUSED
         expect(not any(faults), f"the parser takes what the validator refuses: {faults}")
         expect(0.1 <= spec.priority <= 10, f"{spec}")
-        expect(spec.cap_floor_ratio is None or 0.1 <= spec.cap_floor_ratio <= 1, f"{spec}")
+        expect(spec.cap_floor_ratio is None or 0.01 <= spec.cap_floor_ratio <= 1, f"{spec}")
         keys = {key.key: key for key in controllers.flavor_keys()}
         for key, text in spec.controller_keys:
             keys[key].read(text)

@@ -12,6 +12,7 @@ from nova.api.validation.extra_specs import base, validators
 
 from nova_vp import flavor_specs
 from nova_vp.core.types.guest import Isolation
+from nova_vp.core.types.service_level import ServiceClass
 from nova_vp.flavor_specs import SPECS, FlavorSpec, InvalidFlavorSpec, parse
 
 pytestmark = pytest.mark.nova
@@ -40,6 +41,26 @@ GOOD = [
     ({"vp:expects": "streaming"}, replace(CAPPED, expects=8)),
     ({"vp:expects": "5"}, replace(CAPPED, expects=5)),
     (
+        {"vp:class": "latency-critical"},
+        replace(CAPPED, service_class=ServiceClass.LATENCY_CRITICAL),
+    ),
+    (
+        {"vp:class": "best-effort"},
+        FlavorSpec(cap_floor_ratio=0.01, service_class=ServiceClass.BEST_EFFORT),
+    ),
+    (
+        {"vp:class": "best-effort", "vp:cpu_floor": "20", "vp:suspend": "yes"},
+        FlavorSpec(cap_floor_ratio=0.2, service_class=ServiceClass.BEST_EFFORT, may_suspend=True),
+    ),
+    ({"vp:suspend": "no"}, CAPPED),
+    ({"vp:latency_target_ms": "10"}, replace(CAPPED, latency_target_ms=10.0)),
+    ({"vp:latency_target_ms": "0.001"}, replace(CAPPED, latency_target_ms=0.001)),
+    ({"vp:latency_target_ms": "600000.000"}, replace(CAPPED, latency_target_ms=600_000.0)),
+    ({"vp:latency_percentile": "50"}, replace(CAPPED, latency_percentile=50.0)),
+    ({"vp:latency_percentile": "99.999"}, replace(CAPPED, latency_percentile=99.999)),
+    ({"vp:max_load": "450000"}, replace(CAPPED, max_load=450_000.0)),
+    ({"vp:max_load": "1000000000000"}, replace(CAPPED, max_load=1e12)),
+    (
         {"vp:group": "shop", "vp:priority": "2.5", "vp:cpu_floor": "80", "vp:isolation": "soft"},
         FlavorSpec(Isolation.SOFT, True, "shop", 2.5, 0.8),
     ),
@@ -67,6 +88,23 @@ BAD = [
         ({"vp:expects": state}, [f"vp:expects={state!r}", "quiet, cache, mixed, streaming"])
         for state in ("9", "-1", "01", "", "Quiet", "unknown", "\u0661")
     ),
+    *(
+        ({"vp:class": name}, [f"vp:class={name!r}", "latency-critical, best-effort"])
+        for name in ("", "Best-effort", "none", "best-effort\n")
+    ),
+    *(
+        ({"vp:latency_target_ms": text}, [f"vp:latency_target_ms={text!r}", "0.001 to 600000"])
+        for text in ("0", "0.000", "-1", "600000.001", "nan", "inf", "1e3", "10 ms", "", "\u0661")
+    ),
+    *(
+        ({"vp:latency_percentile": text}, [f"vp:latency_percentile={text!r}", "50 to 99.999"])
+        for text in ("49", "49.999", "100", "5", "99.9999", "p95", "", "-95")
+    ),
+    *(
+        ({"vp:max_load": text}, [f"vp:max_load={text!r}", "0.001 to 1000000000000"])
+        for text in ("0", "-1", "1000000000001", "1e6", "nan", "", "450k")
+    ),
+    *(({"vp:suspend": text}, [f"vp:suspend={text!r}", "yes, no"]) for text in ("", "Yes", "1")),
 ]
 
 
