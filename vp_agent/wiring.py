@@ -342,6 +342,7 @@ class HostInfoSource:
             knobs=self._side.knobs,
             told=self._control.servers.told,
             facts=self._facts.told,
+            latency=self._control.latency.known(),
         )
 
     def _is_homing(self) -> bool:

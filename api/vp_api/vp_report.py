@@ -12,6 +12,7 @@ from typing import Any
 
 from nova_vp.db.records import HostRecord, VpHead
 from nova_vp.interference import is_degraded
+from nova_vp.service_levels import service_of
 
 STALE_AFTER_S = 180
 
@@ -56,6 +57,7 @@ class VpReport:
             is_hurt=is_degraded(vp["state"], found and found["kind"]),
             received_at=self.record.received_at,
             group=vp.get("group", ""),
+            service=service_of(self.record.report, vp),
         )
 
 

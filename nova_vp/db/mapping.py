@@ -19,6 +19,7 @@ from nova_vp.db.column_types import minute_of, naive_utc, storable
 from nova_vp.db.records import NAMES, concerned
 from nova_vp.db.serialization import pack
 from nova_vp.interference import is_degraded
+from nova_vp.service_levels import service_of
 from nova_vp.wire import compact
 
 HOUR_S = 3600
@@ -66,7 +67,7 @@ def history_row(report: Mapping[str, Any], received_at: datetime) -> Row:
 def rows_of(report: Mapping[str, Any], received_at: datetime) -> ReportRows:
     """Of a valid `wire.REPORT_TOPIC` message."""
     at = naive_utc(received_at)
-    vps = tuple(_vp_row(report["host"], vp) for vp in report["vps"])
+    vps = tuple(_vp_row(report, vp) for vp in report["vps"])
     return ReportRows(
         actions=dict(_actions(report, at)),
         action_servers=dict(_action_servers(report, at)),
@@ -77,12 +78,12 @@ def rows_of(report: Mapping[str, Any], received_at: datetime) -> ReportRows:
     )
 
 
-def _vp_row(host: str, vp: Mapping[str, Any]) -> Row:
+def _vp_row(report: Mapping[str, Any], vp: Mapping[str, Any]) -> Row:
     found, since = vp["interference"], vp["since"]
     hurt = is_degraded(vp["state"], found and found["kind"])
     return {
         "uuid": vp["uuid"].lower(),
-        "host": host,
+        "host": report["host"],
         "project_id": storable(vp["project_id"]),
         "name": storable(vp["name"]),
         "isolation": vp["isolation"],
@@ -91,6 +92,7 @@ def _vp_row(host: str, vp: Mapping[str, Any]) -> Row:
         "incomplete": storable(vp["incomplete"] or ""),
         "is_hurt": UNKNOWN if hurt is None else int(hurt),
         "vp_group": vp.get("group", ""),
+        **service_of(report, vp)._asdict(),
     }
 
 

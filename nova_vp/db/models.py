@@ -96,6 +96,11 @@ class VpRow(Base):
     """1: by a neighbour; -1: nobody knows."""
     vp_group: Mapped[str] = mapped_column(PROJECT, server_default="")
     """Within its project, which servers are one VP; empty: it is alone."""
+    service_class: Mapped[str] = mapped_column(String(16), server_default="")
+    """Empty: it has none."""
+    latency_target_ms: Mapped[float | None] = mapped_column(Double)
+    latency_ms: Mapped[float | None] = mapped_column(Double)
+    """As its application reported it last; null: it did not."""
 
     __table_args__ = (
         Index("ix_vps_host", "host", "uuid"),

@@ -34,6 +34,7 @@ from nova_vp.db.records import (
 from nova_vp.db.report_store import record_of
 from nova_vp.db.serialization import unpack
 from nova_vp.service.outage import Outage
+from nova_vp.service_levels import Service
 
 STAYS_ROUND = timedelta(days=1)
 """How far the end of a stay may lie behind what was true."""
@@ -213,6 +214,7 @@ def _vp_head(row: Any) -> VpHead:
         # None: its host was forgotten a moment ago.
         received_at=aware_utc(row.received_at or datetime.min),
         group=row.vp_group,
+        service=Service(row.service_class, row.latency_target_ms, row.latency_ms),
     )
 
 

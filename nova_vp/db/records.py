@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from nova_vp.core.types.policy import Mode
 from nova_vp.escalation_status import Status
 from nova_vp.server_override import ServerOverride
+from nova_vp.service_levels import NO_SERVICE, Service
 from nova_vp.wire import MessageVersion
 
 
@@ -98,6 +99,7 @@ class VpHead(NamedTuple):
     received_at: datetime
     group: str
     """Within its project, which servers are one VP; empty: it is alone."""
+    service: Service = NO_SERVICE
 
 
 @dataclass(frozen=True, slots=True)

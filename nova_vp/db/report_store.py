@@ -46,6 +46,9 @@ HOST_COLUMNS = (
 VP_COLUMNS = (
     *("project_id", "name", "isolation", "state", "since", "incomplete", "is_hurt"),
     "vp_group",
+    "service_class",
+    "latency_target_ms",
+    "latency_ms",
 )
 
 

@@ -2,6 +2,7 @@
 """The report, which operators and tenants are shown: all that an agent knows of its host."""
 
 from nova_vp.core.types.detection import Kind
+from nova_vp.core.types.service_level import ServiceClass
 from nova_vp.wire.schema_types import (
     ALTERNATIVE,
     COUNT,
@@ -78,6 +79,19 @@ _FIGURES = {
     },
 }
 
+_SERVICE = object_of(
+    {
+        "class": {"enum": [one.value for one in ServiceClass]},
+        "latency_target_ms": nullable(NUMBER),
+        "latency_percentile": NUMBER,
+        "max_load": nullable(NUMBER),
+        "may_suspend": {"type": "boolean"},
+        "reported": nullable(
+            object_of({"at": NUMBER, "latency_ms": NUMBER, "load": nullable(NUMBER)})
+        ),
+    }
+)
+
 _VP = object_of(
     {
         "uuid": UUID,
@@ -133,6 +147,7 @@ _VP = object_of(
         "ordered": ORDERED,
         "cpu_use": nullable(_CPU_USE),
         "figures": _FIGURES,
+        "service": nullable(_SERVICE),
     },
 )
 
@@ -191,6 +206,15 @@ _ESCALATION = object_of(
     }
 )
 
+_LATENCY_PROJECT = object_of(
+    {
+        "project_id": TEXT,
+        "servers": COUNT,
+        "used": COUNT,
+        "ignored": {"type": "object", "additionalProperties": COUNT, "maxProperties": 16},
+    }
+)
+
 REPORT_SCHEMA = object_of(
     {
         **HEAD,
@@ -210,6 +234,7 @@ REPORT_SCHEMA = object_of(
         "orders_version": COUNT,
         "facts": object_of({"read_at": NUMBER, "checksum": TEXT}),
         "steal_ratio": nullable(NUMBER),
+        "latency_projects": list_of(_LATENCY_PROJECT, MAX_SERVERS),
     },
 )
 """`at`, `since` and `until` are seconds since the Unix epoch by the host's clock, for people to
@@ -224,4 +249,7 @@ told none); absent: the agent takes none.
 `domains[].llc_permits`: LLC misses per ms that servers have booked there.
 `domains[].newcomer_losses`: by resource and newcomer class, the share of performance that whoever
 loses most to this resource would lose to it alone if one came; absent: the agent does not say.
-`vps[].figures`: by controller, what it tells of the server, by the name of each figure."""
+`vps[].figures`: by controller, what it tells of the server, by the name of each figure.
+`vps[].service`: its class and latency target, and the last latency that its application reported;
+null: it has no class. `latency_projects`: how many reports of latency of each project's servers
+were used, and how many ignored, by reason, since each of them is on the host."""

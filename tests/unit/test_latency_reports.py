@@ -160,7 +160,7 @@ def test_operators_are_shown_what_came_of_each_project(host: Host) -> None:
     host.take()
     host.take()
     host.take(server=DB)
-    found = host.reports.by_project()
+    found = host.reports.known().by_project
     assert found["p1"] == (1, 1, {"not-newer": 1})
     assert found["p2"] == (1, 0, {"another-project": 1})
 
@@ -171,11 +171,11 @@ def test_projects_of_several_servers_are_summed(host: Host) -> None:
     host.take()
     host.take(server=DB)
     host.take(server=DB)
-    assert host.reports.by_project() == {"p1": (2, 2, {"not-newer": 1})}
+    assert host.reports.known().by_project == {"p1": (2, 2, {"not-newer": 1})}
 
 
 def test_nobody_is_told_of_who_reports_nothing(host: Host) -> None:
-    assert host.reports.by_project() == {}
+    assert host.reports.known().by_project == {}
 
 
 def test_names_of_servers_that_are_not_here_take_no_memory(host: Host) -> None:
@@ -226,7 +226,7 @@ REFUSED = {
 def test_what_is_no_report_is_refused(text: object, host: Host) -> None:
     with pytest.raises(wire.BadMessage):
         host.reports.take(text)
-    assert host.reports.by_project() == {}
+    assert host.reports.known().by_project == {}
 
 
 def test_nan_is_never_sent() -> None:

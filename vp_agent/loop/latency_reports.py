@@ -79,6 +79,18 @@ class ProjectReports(NamedTuple):
     """By reason."""
 
 
+class KnownReports(NamedTuple):
+    """For operators and tenants."""
+
+    last: Mapping[str, Reported]
+    """By UUID, of the servers that are here."""
+    by_project: Mapping[str, ProjectReports]
+    """Of those of which anything came."""
+
+
+NOTHING_REPORTED = KnownReports({}, {})
+
+
 class LatencyReports:
     def __init__(
         self,
@@ -150,19 +162,23 @@ class LatencyReports:
             if last is not None
         }
 
-    def by_project(self) -> Mapping[str, ProjectReports]:
-        """Of the servers that are here and of which anything came."""
+    def known(self) -> KnownReports:
         with self._lock:
-            heard = [one for one in self._accounts.values() if one.used or one.ignored]
-        found: dict[str, ProjectReports] = {}
-        for one in heard:
-            so_far = found.get(one.by.project_id, ProjectReports(0, 0, {}))
-            found[one.by.project_id] = ProjectReports(
-                so_far.servers + 1,
-                so_far.used + one.used,
-                Counter(so_far.ignored) + Counter({w.value: n for w, n in one.ignored.items()}),
-            )
-        return found
+            heard = [(uuid, one) for uuid, one in self._accounts.items() if one.used or one.ignored]
+        last = {uuid: one.last for uuid, one in heard if one.last is not None}
+        return KnownReports(last, _by_project(one for _, one in heard))
+
+
+def _by_project(accounts: Iterable[Account]) -> Mapping[str, ProjectReports]:
+    found: dict[str, ProjectReports] = {}
+    for one in accounts:
+        so_far = found.get(one.by.project_id, ProjectReports(0, 0, {}))
+        found[one.by.project_id] = ProjectReports(
+            so_far.servers + 1,
+            so_far.used + one.used,
+            Counter(so_far.ignored) + Counter({w.value: n for w, n in one.ignored.items()}),
+        )
+    return found
 
 
 def _not(account: Account, why: Ignored) -> Account:

@@ -21,6 +21,7 @@ from nova_vp.core.types.knob import Knob
 from nova_vp.core.types.reason import Rung
 from nova_vp.core.types.sample import Sample, Sensitivity
 from vp_agent.format import cpu_list, knob_text
+from vp_agent.loop.latency_reports import KnownReports
 from vp_agent.publish.host_info import HostInfo, head
 
 MOST = wire.MOST_NUMBER
@@ -46,6 +47,7 @@ def report(
         "vps": [
             _ordered(view, host_info)
             | _vp(view, refused.get(view.guest.uuid, ()), offset_s, actions_per_vp)
+            | {"service": _service(view.guest, host_info)}
             for view in decision.vps
         ],
         "proposals": [_proposal(action, offset_s) for action in decision.proposals[:256]],
@@ -56,6 +58,7 @@ def report(
         "knobs": sorted(knob.value for knob in host_info.knobs),
         "orders_version": host_info.told.version,
         "steal_ratio": None if decision.steal_ratio is None else number(decision.steal_ratio),
+        "latency_projects": _latency_projects(host_info.latency),
         "facts": {"read_at": host_info.facts.read_at, "checksum": host_info.facts.checksum},
     }
 
@@ -64,6 +67,32 @@ def _ordered(view: VpView, host_info: HostInfo) -> dict[str, Any]:
     """Nothing where nobody has told of it yet."""
     ordered = host_info.told.servers.get(view.guest.uuid)
     return {} if ordered is None else {"ordered": ordered.as_message()}
+
+
+def _service(guest: Guest, host_info: HostInfo) -> dict[str, Any] | None:
+    if guest.service_class is None:
+        return None
+    last = host_info.latency.last.get(guest.uuid)
+    return {
+        "class": guest.service_class.value,
+        "latency_target_ms": guest.latency_target_ms,
+        "latency_percentile": guest.latency_percentile,
+        "max_load": guest.max_load,
+        "may_suspend": guest.may_suspend,
+        "reported": last
+        and {
+            "at": number(last.measured_s + host_info.epoch_offset_s),
+            "latency_ms": last.latency_ms,
+            "load": last.load,
+        },
+    }
+
+
+def _latency_projects(known: KnownReports) -> list[dict[str, Any]]:
+    return [
+        {"project_id": project_id, **one._asdict()}
+        for project_id, one in sorted(known.by_project.items())
+    ]
 
 
 def _report_domain(view: DomainView) -> dict[str, Any]:

@@ -22,6 +22,8 @@ from nova_vp.core.types.knob import NO_QUOTA, Knob, Quota
 from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.reason import Rejection, Rung
 from nova_vp.core.types.sample import Sensitivity, State
+from nova_vp.core.types.service_level import ServiceClass
+from nova_vp.service_levels import NO_SERVICE, RECENT_S, service_of
 from nova_vp.wire.digest import RESOURCES
 from tests.decisions import (
     PROFILE,
@@ -38,6 +40,7 @@ from tests.decisions import (
     facts,
     uuid_of,
 )
+from vp_agent.loop.latency_reports import KnownReports, ProjectReports, Reported
 from vp_agent.publish.change_filter import is_material_change
 from vp_agent.publish.digest import digest
 from vp_agent.publish.report import cpu_list, report
@@ -484,3 +487,58 @@ def test_hurt_somewhere_else_is_news() -> None:
 )
 def test_cpu_list(cpus: list[int], text: str) -> None:
     assert cpu_list(cpus) == text
+
+
+CRITICAL = a_guest(
+    1,
+    service_class=ServiceClass.LATENCY_CRITICAL,
+    latency_target_ms=10.0,
+    latency_percentile=99.0,
+    max_load=450_000.0,
+)
+CRITICAL_SERVICE = {
+    "class": "latency-critical",
+    "latency_target_ms": 10.0,
+    "latency_percentile": 99.0,
+    "max_load": 450_000.0,
+    "may_suspend": False,
+    "reported": None,
+}
+
+
+def test_the_report_says_what_a_server_is_for_and_how_it_answered() -> None:
+    known = KnownReports(
+        {CRITICAL.uuid: Reported(8.5, None, 4.0)},
+        {CRITICAL.project_id: ProjectReports(2, 7, {"late": 3})},
+    )
+    told = sent_report(a_decision(a_view(1, guest=CRITICAL), a_view(2)), facts(latency=known))
+    critical, other = told["vps"]
+    reported = {"at": 1.8e9 + 4, "latency_ms": 8.5, "load": None}
+    assert critical["service"] == {**CRITICAL_SERVICE, "reported": reported}
+    assert other["service"] is None
+    [project] = told["latency_projects"]
+    assert project == {
+        "project_id": CRITICAL.project_id,
+        "servers": 2,
+        "used": 7,
+        "ignored": {"late": 3},
+    }
+    assert service_of(told, critical) == ("latency-critical", 10.0, 8.5)
+
+
+def test_who_reports_nothing_has_a_class_all_the_same() -> None:
+    told = sent_report(a_decision(a_view(1, guest=CRITICAL)))
+    assert told["vps"][0]["service"] == CRITICAL_SERVICE
+    assert service_of(told, told["vps"][0]) == ("latency-critical", 10.0, None)
+
+
+def test_lists_tell_no_latency_of_long_ago() -> None:
+    known = KnownReports({CRITICAL.uuid: Reported(8.5, None, 9.0 - RECENT_S)}, {})
+    told = sent_report(a_decision(a_view(1, guest=CRITICAL)), facts(latency=known))
+    assert service_of(told, told["vps"][0]).latency_ms is None
+
+
+def test_an_agent_of_the_release_before_says_nothing_of_classes() -> None:
+    told = sent_report(a_decision())
+    assert service_of(told, told["vps"][0]) == NO_SERVICE
+    assert service_of(told, {}) == NO_SERVICE
