@@ -10,6 +10,7 @@ import os
 import resource
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 import libvirt
 
 from nova_vp.core.types.sample import Reading
+from tests.cpuinfo import SKYLAKE_SERVER
 from vp_agent.drivers import base
 from vp_agent.drivers.base import CountersDriver, VcpuThreads
 from vp_agent.drivers.counters import CounterSettings, open_counters
@@ -41,9 +43,10 @@ class CountersProcess:
         uri: str = "",
         vpmu_directory: str = "/nowhere",
         sys_directory: str = "/sys",
+        cpuinfo: str = SKYLAKE_SERVER,
     ) -> list[str]:
         """The lines about sources passed over. Raises what opening raised."""
-        lines: list[str] = self._ask("open", name, uri, vpmu_directory, sys_directory)
+        lines: list[str] = self._ask("open", name, uri, vpmu_directory, sys_directory, cpuinfo)
         return lines
 
     def driver_name(self) -> str:
@@ -107,13 +110,15 @@ class _Connection:
 class _Worker:
     driver: CountersDriver
 
-    def open(self, name: str, uri: str, vpmu_directory: str, sys_directory: str) -> object:
-        settings = CounterSettings(
-            connect=_Connection(uri).connect,
-            vpmu_directory=Path(vpmu_directory),
-            sys_directory=Path(sys_directory),
-        )
-        opened = open_counters(name, settings)
+    def open(self, name: str, uri: str, *directories: str) -> object:
+        *folders, cpuinfo = directories
+        with tempfile.NamedTemporaryFile("w") as file:
+            file.write(cpuinfo)
+            file.flush()
+            settings = CounterSettings(
+                _Connection(uri).connect, *map(Path, folders), cpuinfo=Path(file.name)
+            )
+            opened = open_counters(name, settings)
         self.driver = opened.driver
         return opened.passed_over
 

@@ -30,9 +30,9 @@ class PerfShim:
             self._table = mmap.mmap(file.fileno(), 0)
         self._tids: list[int] = []
 
-    def refuse(self, open_errno: int = 0, node_errno: int = 0) -> None:
-        """Every hardware event, or the one for remote memory alone; 0 is none."""
-        _HEADER.pack_into(self._table, 0, len(self._tids), open_errno, node_errno, 0)
+    def refuse(self, open_errno: int = 0, remote_errno: int = 0) -> None:
+        """Every hardware event, or the one of remote misses alone; 0 is none."""
+        _HEADER.pack_into(self._table, 0, len(self._tids), open_errno, remote_errno, 0)
 
     def clear(self) -> None:
         self._tids.clear()

@@ -9,6 +9,7 @@ import pytest
 
 from tests.counter_subjects import ALL_EVENTS, LibvirtSubject, PerfSubject, new_threads
 from tests.counters_worker import CountersProcess
+from tests.cpuinfo import EPYC_MILAN, NEOVERSE_N1, of_x86
 from tests.libvirt_host import LibvirtHost
 from tests.perf_shim import PerfShim
 from tests.waiting import wait_until
@@ -79,6 +80,28 @@ def test_a_source_that_cannot_work_says_why_at_once(
     assert_tells(str(refused.value), f"{source}: ", *words)
 
 
+@pytest.mark.parametrize("source", ["perf", "libvirt"])
+def test_a_cpu_without_known_events_is_refused(process: CountersProcess, source: str) -> None:
+    with pytest.raises(CountersUnavailable) as refused:
+        process.open(source, cpuinfo=of_x86("GenuineIntel", 6, 134, 0))
+    assert_tells(str(refused.value), "no events are known", "GenuineIntel family 6 model 134")
+
+
+def test_events_that_the_pmu_lacks_are_refused(process: CountersProcess) -> None:
+    with pytest.raises(CountersUnavailable, match=r"does not count the events of AMD Zen 3.*host"):
+        process.open("perf", cpuinfo=EPYC_MILAN)
+
+
+def test_arm_events_that_count_nothing_are_refused(process: CountersProcess) -> None:
+    with pytest.raises(CountersUnavailable, match="LL_CACHE_RD counts nothing"):
+        process.open("perf", cpuinfo=NEOVERSE_N1)
+
+
+def test_libvirt_is_refused_where_generic_events_are_no_llc(process: CountersProcess) -> None:
+    with pytest.raises(CountersUnavailable, match="on AMD Zen 3 they mean another cache"):
+        process.open("libvirt", cpuinfo=EPYC_MILAN)
+
+
 @pytest.mark.parametrize("code", [errno.EACCES, errno.EMFILE])
 def test_what_we_may_not_open_libvirtd_may(
     process: CountersProcess, shim: PerfShim, code: int
@@ -91,7 +114,7 @@ def test_what_we_may_not_open_libvirtd_may(
 def test_perf_does_without_remote_misses(
     process: CountersProcess, shim: PerfShim, code: int
 ) -> None:
-    shim.refuse(node_errno=code)
+    shim.refuse(remote_errno=code)
     process.open("perf")
     guest = new_threads(1)
     shim.add_thread(guest.tids[0])

@@ -23,7 +23,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { CYCLES, INSTRUCTIONS, REFERENCES, MISSES, NODE_LOAD_MISSES, EVENTS, NOT_OURS };
+enum { CYCLES, INSTRUCTIONS, REFERENCES, MISSES, REMOTE_MISSES, EVENTS, NO_SUCH_EVENT, NOT_OURS };
 enum { MAX_FDS = 16384, MAX_GROUP = 8 };
 
 struct thread {
@@ -37,7 +37,7 @@ struct thread {
 struct table {
     int32_t thread_count;
     int32_t open_errno; /* of every hardware event, as on a host without PMU */
-    int32_t node_errno; /* of NODE_LOAD_MISSES alone, as on many CPUs */
+    int32_t remote_errno; /* of REMOTE_MISSES alone, as on many CPUs */
     int32_t reserved;
     struct thread threads[];
 };
@@ -72,10 +72,21 @@ static const struct thread *find_thread(int tid) {
     return &nobody;
 }
 
+/* Xeons from the Skylake generation on, and Neoverse with an LL_CACHE_RD that duplicates the L2's. */
+static int kind_of_raw(uint64_t config) {
+    switch (config) {
+    case 0x4f2e: return REFERENCES;
+    case 0x412e: return MISSES;
+    case 0x02d3: return REMOTE_MISSES;
+    case 0x36: case 0x50: return REFERENCES;
+    case 0x37: return MISSES;
+    }
+    return NO_SUCH_EVENT;
+}
+
 static int kind_of(const struct perf_event_attr *attr) {
-    const uint64_t node_read_miss = PERF_COUNT_HW_CACHE_NODE | PERF_COUNT_HW_CACHE_RESULT_MISS << 16;
-    if (attr->type == PERF_TYPE_HW_CACHE && attr->config == node_read_miss)
-        return NODE_LOAD_MISSES;
+    if (attr->type == PERF_TYPE_RAW)
+        return kind_of_raw(attr->config);
     if (attr->type != PERF_TYPE_HARDWARE)
         return NOT_OURS;
     switch (attr->config) {
@@ -93,8 +104,10 @@ static int refusal(int kind, int tid) {
     char path[64];
     if (table->open_errno)
         return table->open_errno;
-    if (kind == NODE_LOAD_MISSES && table->node_errno)
-        return table->node_errno;
+    if (kind == NO_SUCH_EVENT)
+        return ENOENT;
+    if (kind == REMOTE_MISSES && table->remote_errno)
+        return table->remote_errno;
     snprintf(path, sizeof path, "/proc/%d", tid);
     if (thread == &nobody && access(path, F_OK) != 0)
         return ESRCH;

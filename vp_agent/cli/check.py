@@ -20,6 +20,7 @@ from oslo_config import cfg
 from vp_agent import wiring
 from vp_agent.checks import host, prerequisites, settings
 from vp_agent.checks.finding import Finding, Level, Looks, looked
+from vp_agent.cli import check_cpu
 from vp_agent.drivers.cache_partition import open_partition
 from vp_agent.drivers.capabilities import CAP_DAC_OVERRIDE, CAP_SYS_NICE, CAP_SYS_PTRACE
 from vp_agent.drivers.domains import Domains
@@ -36,9 +37,21 @@ def add_arguments(command: Any) -> None:
     command.add_argument(
         "-f", "--format", choices=[TABLE, JSON], default=TABLE, help="Output format"
     )
+    command.add_argument(
+        "--json", dest="format", action="store_const", const=JSON, help="The same as -f json"
+    )
+    command.add_argument(
+        "--cpu",
+        type=Path,
+        metavar="FILE",
+        help="Print which events are counted on the CPU of this /proc/cpuinfo, or of these "
+        "identification registers (`cpuid -r`, MIDR_EL1), instead of checking this host",
+    )
 
 
 def run(conf: cfg.ConfigOpts) -> int:
+    if conf.command.cpu:
+        return check_cpu.run(conf.command.cpu, as_json=conf.command.format == JSON)
     logging.disable()  # What is wrong is told once, and with its mend.
     found = tuple(findings(conf))
     print(as_json(found) if conf.command.format == JSON else as_table(found))

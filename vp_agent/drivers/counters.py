@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 from stevedore import DriverManager, ExtensionManager
 from stevedore.exception import NoMatches
 
+from vp_agent.drivers import cpu_model
 from vp_agent.drivers.base import CountersDriver, CountersUnavailable
+from vp_agent.drivers.hardware_events import CpuEvents, NoEvents, events_of
 
 if TYPE_CHECKING:
     import libvirt
@@ -35,6 +37,14 @@ class CounterSettings:
     """The agent's one connection; raises HostUnavailable while there is none."""
     vpmu_directory: Path
     sys_directory: Path = Path("/sys")
+    cpuinfo: Path = cpu_model.CPUINFO
+
+    def cpu_events(self) -> CpuEvents:
+        """What this host's CPU counts. Raises CountersUnavailable."""
+        try:
+            return events_of(cpu_model.read_cpu(self.cpuinfo))
+        except (OSError, cpu_model.UnknownCpu, NoEvents) as error:
+            raise CountersUnavailable(str(error)) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,11 +44,17 @@ class LibvirtCounters:
         self._lives: dict[str, _Life] = {}
         self._problems: dict[str, str] = {}
         try:
-            perf_event.find_events()
+            perf_event.try_pmu()
         except OSError as error:
             # Any other refusal concerns us alone: libvirtd may well be permitted.
             if error.errno in perf_event.NO_PMU_ERRNOS:
                 raise CountersUnavailable(perf_event.NO_PMU) from error
+        events = settings.cpu_events()
+        if not events.generic_is_llc:
+            raise CountersUnavailable(
+                f"libvirt can count the kernel's generic cache events only, and on {events.name} "
+                "they mean another cache than the last level. Use counters = perf"
+            )
 
     def read(self, threads: Iterable[VcpuThreads]) -> Mapping[str, Reading]:
         wanted = {guest.guest_uuid: guest for guest in threads}

@@ -11,10 +11,10 @@ import os
 from collections.abc import Iterable, Mapping
 
 from nova_vp.core.types.sample import Reading
-from vp_agent.drivers import perf_event
+from vp_agent.drivers import ll_cache_trial, perf_event
 from vp_agent.drivers.base import CountersUnavailable, VcpuThreads
 from vp_agent.drivers.counters import CounterSettings
-from vp_agent.drivers.hardware_events import Event
+from vp_agent.drivers.hardware_events import CpuEvents, Event
 from vp_agent.drivers.perf_event import ThreadGroup
 
 _WORTH_TELLING_RATIO = 0.95
@@ -30,9 +30,10 @@ class PerfCounters:
                 "starting. Load kvm_intel or kvm_amd with enable_mediated_pmu=0 to use perf"
             )
         try:
-            self._events = perf_event.find_events()
+            perf_event.try_pmu()
         except OSError as error:
             raise CountersUnavailable(perf_event.explain(error, 0)) from error
+        self._events = _tried(settings.cpu_events())
         self._guests: dict[str, _Guest] = {}
         self._problems: dict[str, str] = {}
         self._opened = 0
@@ -106,6 +107,23 @@ class PerfCounters:
                 f"perf: multiplexed, counted {reading.running_ratio:.0%} of the time. Other users "
                 "hold hardware counters: stop perf sessions, set kernel.nmi_watchdog = 0"
             )
+
+
+def _tried(events: CpuEvents) -> tuple[Event, ...]:
+    """Raises CountersUnavailable where they do not count what they are named for."""
+    try:
+        found = perf_event.find_events(events)
+        why_not = ll_cache_trial.why_not(events)
+    except OSError as error:
+        why_not = perf_event.explain(error, 0)
+        if error.errno in perf_event.NO_PMU_ERRNOS:
+            why_not = (
+                f"the PMU here does not count the events of {events.name}, which the CPU claims to "
+                f"be ({error}). In a virtual machine, give it the CPU of its host"
+            )
+    if why_not:
+        raise CountersUnavailable(why_not)
+    return found
 
 
 class _Guest:

@@ -14,7 +14,7 @@ import struct
 from collections.abc import Sequence
 from pathlib import Path
 
-from vp_agent.drivers.hardware_events import NEEDED, WITH_REMOTE, Event
+from vp_agent.drivers.hardware_events import ANY_PMU, CpuEvents, Event
 
 _SYSCALL_NUMBERS = {"x86_64": 298, "aarch64": 241, "riscv64": 241, "ppc64le": 319, "s390x": 331}
 _ATTR_BYTES = 112  # PERF_ATTR_SIZE_VER5, known since Linux 4.1
@@ -95,17 +95,22 @@ class ThreadGroup:
             os.close(self._fds.pop())
 
 
-def find_events() -> tuple[Event, ...]:
-    """The events that this host counts, tried on our own thread. Raises OSError."""
+def try_pmu() -> None:
+    """Counts our own thread for a moment. Raises OSError: there is no PMU here, or no right."""
+    ThreadGroup(0, ANY_PMU).close()
+
+
+def find_events(events: CpuEvents) -> tuple[Event, ...]:
+    """Which of these events this host counts, tried on our own thread. Raises OSError."""
     try:
-        ThreadGroup(0, WITH_REMOTE).close()
+        ThreadGroup(0, events.group).close()
     except OSError as error:
         if error.errno not in _NO_SUCH_EVENT_ERRNOS:
             raise
     else:
-        return WITH_REMOTE
-    ThreadGroup(0, NEEDED).close()
-    return NEEDED
+        return events.group
+    ThreadGroup(0, events.needed).close()
+    return events.needed
 
 
 def is_mediated(sys_directory: Path) -> bool:
