@@ -20,6 +20,9 @@ COLUMNS = (
     ("CPU core h", "cpu_taken_core_s"),
 )
 """As people and as machines read them."""
+LONG = (("Hosts", "hosts"), ("How", "attributed_misses"))
+SURE = "sure_misses"
+"""For people a part of the column before: a table has no room for one more."""
 
 
 class ListUsage(command.Lister):
@@ -33,6 +36,11 @@ class ListUsage(command.Lister):
             help="Only this project, by name or id (operators; a tenant sees its own)",
         )
         parser.add_argument("--server", metavar="<server>", help="Only this server (name or id)")
+        parser.add_argument(
+            "--long",
+            action="store_true",
+            help="Also list hosts, and how the misses were attributed to the server (operators)",
+        )
         arguments.add_hours(parser)
         arguments.add_page(parser, "server_id", "project_id")
         return parser
@@ -47,8 +55,16 @@ class ListUsage(command.Lister):
             end=given.end,
             sort=given.sort,
         )
+        rows = [_row(one) for one in told]
         headers = [columns.heading(given, *names) for names in COLUMNS]
-        return columns.table(headers, map(_row, told))
+        # The API decides what the caller may see: a tenant sees no host.
+        if given.long and all(key in one for one in told for _, key in LONG):
+            headers += [columns.heading(given, *names) for names in LONG]
+            rows = [(*row, *_more(one)) for row, one in zip(rows, told, strict=True)]
+            if given.formatter != "table":
+                headers.append(SURE)
+                rows = [(*row, one[SURE]) for row, one in zip(rows, told, strict=True)]
+        return columns.table(headers, rows)
 
 
 def _row(one: dict[str, Any]) -> tuple[Any, ...]:
@@ -59,6 +75,25 @@ def _row(one: dict[str, Any]) -> tuple[Any, ...]:
         *(_misses(one[key]) for key in ("permit_misses", "pollution_misses")),
         _hours(one["cpu_taken_core_s"]),
     )
+
+
+def _more(one: dict[str, Any]) -> tuple[Any, ...]:
+    hosts, charged = one["hosts"], one["pollution_misses"]
+    shares = [f"{how} {_percent(part, charged)}" for how, part in one["attributed_misses"].items()]
+    sure = f"sure {_percent(one[SURE], charged)}"
+    return (
+        columns.Flexible(hosts, " ".join(hosts)),
+        columns.Flexible(one["attributed_misses"], "\n".join([*shares, sure]), _wrap_lines),
+    )
+
+
+def _percent(part: float, whole: float) -> str:
+    """Without a space: the column is narrow."""
+    return f"{100 * part / whole if whole else 0.0:.0f}%"
+
+
+def _wrap_lines(text: str, width: int) -> str:
+    return "\n".join(formatters.wrap(line, width) for line in text.split("\n"))
 
 
 def _hours(seconds: float) -> Cell:

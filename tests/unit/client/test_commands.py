@@ -151,6 +151,20 @@ def test_usage(lab):
     ]
 
 
+def test_usage_with_hosts_and_attribution(lab):
+    told = lab.run("vp usage list --long").words
+    assert all(text in told for text in ("lab-1", "lab-2", "estimate", "sure 50%")), told
+    row = lab.run("vp usage list --server victim --long -f json").json[0]
+    assert row["hosts"] == ["lab-1", "lab-2"]
+    assert row["attributed_misses"] == {"estimate": 2e7, "plain": 9e9}
+    assert row["sure_misses"] == 9.01e9
+
+
+def test_a_tenant_is_told_neither_hosts_nor_attribution(lab):
+    [row] = lab.run("vp usage list --long -f json", user="member").json
+    assert row.keys() == lab.run("vp usage list -f json", user="member").json[0].keys()
+
+
 def test_usage_of_some_hours(lab):
     before = lab.run("vp usage list --server victim --end 2026-01-02T03:00 -f json").json
     assert [one["booked_s"] for one in before] == [3600.0]

@@ -72,6 +72,8 @@ def lab(shell, tmp_path_factory):
         ("vp profile list", "admin"),
         ("vp usage list", "admin"),
         ("vp usage list", "member"),
+        ("vp usage list --long", "admin"),
+        ("vp usage list --long", "member"),
         (f"vp profile show {FLAVOR}", "admin"),
     ],
 )
