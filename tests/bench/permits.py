@@ -27,6 +27,7 @@ from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.sample import Profile
 from tests.bench import permits_lab
 from tests.bench.harness import Benchmark, Numbers, fixed, progress, run
+from tests.bench.permits_oracle import Company, victim_instructions_per_s
 from vp_sim.app_profiles import ROWS
 from vp_sim.apps import App, app_of
 from vp_sim.contention import Contention, Speed
@@ -51,6 +52,7 @@ RANKED = (*POLLUTERS, "astar", "bzip", "gcc", "milc", "omnetpp", "soplex", "xala
 SEED = 1
 ALONE_S, WARM_S, SECONDS = 30, 60, 600
 LEAST_VICTIM_RATIO, LEAST_WORK_RATIO, MOST_ERROR_RATIO, MOST_EXCESS_RATIO = 0.95, 0.8, 0.1, 0.05
+MOST_ENFORCEMENT_LOSS = 0.005
 
 
 @dataclass(slots=True)
@@ -76,6 +78,12 @@ class Kyoto:
         """The first one's, each on a CPU of its own."""
         loads = [_load(self._apps[name]) for name in names]
         return self._contention.speeds(loads)[0]
+
+    def company(self, polluter: str, count: int) -> Company:
+        victim, other = (_load(self._apps[name]) for name in (VICTIM, polluter))
+        free_cores = KYOTO_SHAPE.cores_per_domain - 1
+        most_cores = min(self._apps[polluter].busy_ratio, free_cores / count)
+        return Company(self._contention, victim, other, count, most_cores)
 
     def llc_cap_act(self, name: str) -> float:
         """Equation 1: per ms of running."""
@@ -161,14 +169,14 @@ def measure_mix(kyoto: Kyoto, polluter: str, count: int, permit: int) -> dict[st
     without, found = (watch(kyoto, mix, with_agent=one) for one in (False, True))
     victim, permits = mix.members[0].label, {m.label: _permit(m) for m in mix.members}
     alone = SECONDS * kyoto.alone[VICTIM].instructions_per_s
+    due = {
+        label: _due_instructions(one, permit) for label, one in without.items() if label != victim
+    }
     return {
         "victim_ratio": found[victim].instructions / alone,
         "victim_ratio_without": without[victim].instructions / alone,
-        "polluter_work": min(
-            found[label].instructions / _due_instructions(one, permit)
-            for label, one in without.items()
-            if label != victim
-        ),
+        **_oracle(kyoto, polluter, count, permit, LEAST_WORK_RATIO * min(due.values()) / SECONDS),
+        "polluter_work": min(found[label].instructions / one for label, one in due.items()),
         "attribution_error": max(
             abs(one.charged_misses - one.own_misses) / (1000 * SECONDS * permits[label])
             for label, one in found.items()
@@ -176,6 +184,23 @@ def measure_mix(kyoto: Kyoto, polluter: str, count: int, permit: int) -> dict[st
         "innocent_excess": found[victim].charged_misses
         / (SECONDS * kyoto.alone[VICTIM].misses_per_s)
         - 1,
+    }
+
+
+def _oracle(
+    kyoto: Kyoto, polluter: str, count: int, permit: int, least_instructions_per_s: float
+) -> dict[str, float]:
+    company, factor = kyoto.company(polluter, count), kyoto.alone[polluter].memory_factor
+    alone = kyoto.alone[VICTIM].instructions_per_s
+    at_permits = victim_instructions_per_s(
+        company, lambda speed: factor * speed.references_per_s, 1000 * permit
+    )
+    at_least = victim_instructions_per_s(
+        company, lambda speed: speed.instructions_per_s, least_instructions_per_s
+    )
+    return {
+        "victim_ratio_at_permits": at_permits / alone,
+        "victim_ratio_at_least": at_least / alone,
     }
 
 
@@ -207,6 +232,9 @@ def measure() -> dict[str, Any]:
         mixes[f"{count} {polluter}"] = found
         progress(f"{VICTIM} beside {count} {polluter}: {found}")
     runs = [*pairs.values(), *mixes.values()]
+    for name, one in [*pairs.items(), *mixes.items()]:
+        if one["victim_ratio_at_permits"] < LEAST_VICTIM_RATIO:
+            progress(f"out of reach beside {name}: {_reach(one)}")
     harm = [kyoto.harm(name) for name in RANKED]
     return {
         **{
@@ -214,9 +242,17 @@ def measure() -> dict[str, Any]:
                 str(count): min(mixes[f"{count} {polluter}"][name] for polluter in POLLUTERS)
                 for count in COUNTS
             }
-            for name in ("victim_ratio", "victim_ratio_without")
+            for name in (
+                "victim_ratio",
+                "victim_ratio_without",
+                "victim_ratio_at_permits",
+                "victim_ratio_at_least",
+            )
         },
         "pair_ratio": {name: one["victim_ratio"] for name, one in pairs.items()},
+        "enforcement_loss": max(
+            one["victim_ratio_at_permits"] - one["victim_ratio"] for one in runs
+        ),
         "polluter_work": min(one["polluter_work"] for one in runs),
         "attribution_error": max(one["attribution_error"] for one in runs),
         "innocent_excess": max(one["innocent_excess"] for one in runs),
@@ -227,11 +263,19 @@ def measure() -> dict[str, Any]:
     }
 
 
+def _reach(one: Mapping[str, float]) -> str:
+    return (
+        f"what these permits allow leaves {VICTIM} {one['victim_ratio_at_permits']:.3f}; with the "
+        f"least work that passes it has {one['victim_ratio_at_least']:.3f}"
+    )
+
+
 def losses(found: Mapping[str, Any]) -> Numbers:
     """Budgets are upper limits."""
     return {
         **{f"victim_loss_{n}": 1 - ratio for n, ratio in found["victim_ratio"].items()},
         **{f"pair_loss_{name}": 1 - ratio for name, ratio in found["pair_ratio"].items()},
+        "enforcement_loss": found["enforcement_loss"],
         "polluter_loss": 1 - found["polluter_work"],
         "attribution_error": found["attribution_error"],
         "innocent_excess": found["innocent_excess"],
@@ -245,6 +289,7 @@ BENCHMARK = Benchmark(
     budgets={
         **{f"victim_loss_{count}": fixed(1 - LEAST_VICTIM_RATIO) for count in COUNTS},
         **{f"pair_loss_{name}": fixed(1 - LEAST_VICTIM_RATIO) for name in POLLUTERS},
+        "enforcement_loss": fixed(MOST_ENFORCEMENT_LOSS),
         "polluter_loss": fixed(1 - LEAST_WORK_RATIO),
         "attribution_error": fixed(MOST_ERROR_RATIO),
         "innocent_excess": fixed(MOST_EXCESS_RATIO),
