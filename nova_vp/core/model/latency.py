@@ -26,6 +26,9 @@ SERVICE_RATIO = 0.05
 a few of the hundred nanoseconds that it takes in all (an estimate, where no curve was measured)."""
 
 _MOST_LOAD = 0.998
+_LEAST_ROOM = 1e-4
+"""Of what a controller can serve, at any demand beyond it: its latency rises until those who wait
+ask for no more."""
 _PRECISION = 0.01
 """Of a latency, as a share of it."""
 _BINS = 16
@@ -105,7 +108,7 @@ class _Measured:
         loads, ratios = self._loads, self._ratios
         at = bisect_right(loads, misses_per_s)
         if at == len(loads):
-            room = 1 - min(misses_per_s / self._capacity_per_s, _MOST_LOAD)
+            room = max(1 - misses_per_s / self._capacity_per_s, _LEAST_ROOM)
             wait = max(ratios[-1] - 1, SERVICE_RATIO)
             return ratios[-1] + wait * (self._last_room / min(room, self._last_room) - 1)
         if at == 0:

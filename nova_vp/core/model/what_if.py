@@ -372,7 +372,7 @@ class WhatIfModel:
         for one in newcomers:
             demand = self._demand_alone(one)
             flow = Flow(demand, one.miss_cpi / one.cpi)
-            alone = self._latency.open_ratio(route, demand)
+            alone = self._latency.ratio(route, [flow])
             found.append((max(self._latency.ratio(route, [*flows, flow]), alone), alone))
         return found
 

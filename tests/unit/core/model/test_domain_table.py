@@ -107,6 +107,17 @@ def test_a_calibrated_controller_is_judged_by_what_it_serves():
     assert weak.table[NEWCOMER_8].worst_ratio > 0.05
 
 
+def test_a_newcomer_that_would_fill_a_controller_alone_still_loses_beside_those_who_do():
+    """What is lost to others is held against what it would get alone, not against what it asks."""
+    weak = Limits(node_misses_per_s=2e6)
+    alone, beside = (
+        host_of_state_8(count, limits=weak).ticks(12)[-1].domains[0].table[NEWCOMER_8]
+        for count in (0, 3)
+    )
+    assert alone.newcomer_ratio < 0.01
+    assert beside.newcomer_ratio > 0.3
+
+
 @pytest.mark.parametrize(("servers", "waits"), [(3, False), (4, True)])
 def test_an_overcommitted_domain_predicts_cpu_waiting(servers, waits):
     host = Host(nodes_of(0, 1, cpus=4), NOBODY)

@@ -32,6 +32,16 @@ def test_beyond_its_last_point_the_wait_goes_on_rising():
     assert ratios[-1] > 10
 
 
+def test_a_curve_measured_up_to_all_that_a_controller_serves_rises_there():
+    """Whoever asks for more is slowed until it fits, however slowly the curve rose before."""
+    points = (LoadPoint(0.0, 100.0), LoadPoint(5e6, 150.0), LoadPoint(1e7, 200.0))
+    full = Limits(node_misses_per_s=7e6, curves=(LoadCurve(0, 0, 0.0, points),))
+    latency = MemoryLatency(full, POLICY)
+    three = [Flow(8e6, 0.8)] * 3
+    ratio = latency.ratio(HERE, three)
+    assert sum(one.demand / (1 + one.stall_share * (ratio - 1)) for one in three) <= 1.02e7
+
+
 def test_noise_makes_no_controller_faster_under_load():
     falling = LoadCurve(0, 0, 0.0, (LoadPoint(0.0, 100.0), LoadPoint(1e6, 90.0)))
     latency = MemoryLatency(Limits(node_misses_per_s=7e6, curves=(falling,)), POLICY)
