@@ -2,6 +2,7 @@
 """One report of an application's latency and load, as vp-api sends it to the agent of the server's
 host: a value that both share, and its form in messages. Pure."""
 
+from enum import StrEnum
 from typing import NamedTuple
 
 from nova_vp import wire
@@ -12,6 +13,21 @@ AHEAD_S = 5.0
 """So far the clock of an application may be ahead of vp-api's."""
 LEAST_INTERVAL_S = 0.5
 """Between two reports of a server; those that come sooner are not used."""
+
+
+class Ignored(StrEnum):
+    """Why a report is not used."""
+
+    NOT_HERE = "no-such-server"
+    """It has left, or was never here."""
+    FOREIGN = "another-project"
+    NOT_CRITICAL = "not-latency-critical"
+    """Nothing goes by the latency of such a server."""
+    PERCENTILE = "another-percentile"
+    LATE = "late"
+    REPEATED = "not-newer"
+    """It was measured before the last one, or is that one again."""
+    TOO_SOON = "too-soon"
 
 
 class LatencyMessage(NamedTuple):

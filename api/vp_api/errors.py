@@ -43,9 +43,16 @@ class Code(enum.Enum):
     AGENT_REFUSED = ("nova-vp.agent-refused", 409, "The agent refused")
     AMBIGUOUS = ("nova-vp.ambiguous", 409, "More than one resource has this id")
     CHANGED_MEANWHILE = ("nova-vp.changed-meanwhile", 409, "Another request changed the resource")
+    NOT_LATENCY_CRITICAL = (
+        "nova-vp.not-latency-critical",
+        409,
+        "The server is not latency-critical",
+    )
+    STALE_REPORT = ("nova-vp.stale-report", 409, "The report says nothing new")
     NOT_PROPOSED = ("nova-vp.not-proposed", 409, "The escalation does not wait for acceptance")
     TOO_LARGE = ("nova-vp.too-large", 413, "The request is too large")
     TOO_MANY_CHANGES = ("nova-vp.too-many-changes", 429, "The server was changed too often")
+    TOO_MANY_REPORTS = ("nova-vp.too-many-reports", 429, "Latency is reported too often")
     INTERNAL = ("nova-vp.internal", 500, "vp-api failed")
     STORE_UNAVAILABLE = ("nova-vp.store-unavailable", 503, "The database does not answer")
     IDENTITY_UNAVAILABLE = ("nova-vp.identity-unavailable", 503, "Keystone does not answer")

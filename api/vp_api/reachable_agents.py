@@ -39,6 +39,9 @@ class ReachableAgents:
     def undo(self, host: str, action_id: str) -> None:
         self._tell(lambda: self._agents.undo(host, action_id))
 
+    def report_latency(self, host: str, text: str) -> None:
+        self._tell(lambda: self._agents.report_latency(host, text))
+
     def set_orders(self, host: str, text: str) -> int | None:
         return self._tell(lambda: self._agents.set_orders(host, text))
 

@@ -35,13 +35,18 @@ def body_of(request: webob.Request, schema: Mapping[str, Any]) -> dict[str, Any]
     if request.content_type != JSON:
         raise ApiError(Code.BAD_REQUEST, f"Send the body as Content-Type: {JSON}.")
     try:
-        body: dict[str, Any] = json.loads(request.body)
+        body: dict[str, Any] = json.loads(request.body, parse_constant=_refuse)
         _check(body, schema, "body")  # It quotes the body, which may be too deep for that.
     except (ValueError, RecursionError) as exc:
         raise ApiError(Code.BAD_REQUEST, f"Send a JSON body: {exc}.") from exc
     except OSError as exc:
         raise ApiError(Code.BAD_REQUEST, "Send the whole body: it ended early.") from exc
     return body
+
+
+def _refuse(name: str) -> None:
+    """JSON has no such number, and schemas let NaN pass wherever one is asked for."""
+    raise ValueError(f"{name} is no number")
 
 
 def check_arguments(arguments: Mapping[str, str], schemas: Mapping[str, Any]) -> None:

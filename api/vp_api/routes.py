@@ -7,11 +7,22 @@ from typing import Any
 
 from vp_api import openapi
 from vp_api.errors import Code
-from vp_api.handlers import actions, escalations, hosts, profiles, root, service, usage, vps
+from vp_api.handlers import (
+    actions,
+    escalations,
+    hosts,
+    latency,
+    profiles,
+    root,
+    service,
+    usage,
+    vps,
+)
 from vp_api.operation import Answer, Call, Operation, Routes
 from vp_api.policies import actions as action_rules
 from vp_api.policies import escalations as escalation_rules
 from vp_api.policies import hosts as host_rules
+from vp_api.policies import latency as latency_rules
 from vp_api.policies import service as service_rules
 from vp_api.policies import usage as usage_rules
 from vp_api.policies import vps as vp_rules
@@ -19,12 +30,13 @@ from vp_api.schemas import actions as action_schemas
 from vp_api.schemas import escalations as escalation_schemas
 from vp_api.schemas import history as history_schemas
 from vp_api.schemas import hosts as host_schemas
+from vp_api.schemas import latency as latency_schemas
 from vp_api.schemas import profiles as profile_schemas
 from vp_api.schemas import root as root_schemas
 from vp_api.schemas import service as service_schemas
 from vp_api.schemas import usage as usage_schemas
 from vp_api.schemas import vps as vp_schemas
-from vp_api.versions import V1_1
+from vp_api.versions import V1_1, V1_2
 
 TOLD = (Code.AGENT_REFUSED, Code.BUS_UNAVAILABLE, Code.AGENT_SILENT)
 """What can go wrong where an agent is told something."""
@@ -122,6 +134,26 @@ ROUTES: Routes = {
             since=V1_1,
             errors=(Code.VP_NOT_FOUND, Code.CHANGED_MEANWHILE, Code.TOO_MANY_CHANGES),
         ),
+    },
+    "/v1/vps/{server_id}/latency": {
+        "PUT": Operation(
+            latency.report_latency,
+            "Report how its application answers, and under which load",
+            latency_schemas.ANSWER,
+            rule=latency_rules.REPORT,
+            operator_rule=latency_rules.REPORT,
+            body=latency_schemas.REPORT,
+            since=V1_2,
+            errors=(
+                Code.VP_NOT_FOUND,
+                Code.NOT_LATENCY_CRITICAL,
+                Code.STALE_REPORT,
+                Code.TOO_MANY_REPORTS,
+                Code.AGENT_REFUSED,
+                Code.BUS_UNAVAILABLE,
+                Code.AGENT_SILENT,
+            ),
+        )
     },
     "/v1/vps/{server_id}/history": {
         "GET": Operation(

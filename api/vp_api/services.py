@@ -19,6 +19,7 @@ from nova_vp.db.overrides import OverrideStore
 from nova_vp.db.read_api import ReadApi
 from nova_vp.db.usage import UsageStore
 from nova_vp.service.outage import Outage
+from vp_api.latency_limits import LatencyLimits
 from vp_api.policy import Policy
 
 TELLERS = 4
@@ -58,6 +59,9 @@ class Agents(Protocol):
 
     def undo(self, host: str, action_id: str) -> None: ...
 
+    def report_latency(self, host: str, text: str) -> None:
+        """Returns once it is sent: no agent acknowledges it."""
+
     def set_orders(self, host: str, text: str) -> int | None:
         """The newer version that holds on the host, which ignores these orders; None: it has
         remembered them."""
@@ -76,3 +80,4 @@ class Services:
     """None: nobody can tell."""
     tellers: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(TELLERS))
     """Who wants to wait for an agent on behalf of a tenant takes one, or does without."""
+    latency: LatencyLimits = field(default_factory=LatencyLimits)

@@ -15,6 +15,7 @@ class MemoryAgents:
         self.accepted: list[tuple[str, str]] = []
         self.undone: list[tuple[str, str]] = []
         self.orders: list[tuple[str, str]] = []
+        self.latency: list[tuple[str, str]] = []
         self.versions: dict[str, int] = {}
         """Of the orders that each host obeys."""
         self.failing: dict[str, Exception] = {}
@@ -30,6 +31,10 @@ class MemoryAgents:
     def undo(self, host: str, action_id: str) -> None:
         self._fail(host)
         self.undone.append((host, action_id))
+
+    def report_latency(self, host: str, text: str) -> None:
+        self._fail(host)
+        self.latency.append((host, text))
 
     def set_orders(self, host: str, text: str) -> int | None:
         self._fail(host)

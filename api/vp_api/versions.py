@@ -2,7 +2,8 @@
 """Microversions: which one a request asks for, and that every answer says which one it got.
 
 1.0 is what the first release spoke. 1.1: pages, filters, sorting; history, actions, escalations,
-profiles, policies, health; orders for single servers. Who names no version gets 1.0, so that
+profiles, policies, health; orders for single servers. 1.2: reports of latency, and what servers are
+for. Who names no version gets 1.0, so that
 programs which were written against it go on working.
 """
 
@@ -17,8 +18,8 @@ from vp_api.errors import ApiError, Code
 
 SERVICE = "vp"
 HEADER = "OpenStack-API-Version"
-V1_0, V1_1 = Version(1, 0), Version(1, 1)
-VERSIONS = (V1_0, V1_1)
+V1_0, V1_1, V1_2 = Version(1, 0), Version(1, 1), Version(1, 2)
+VERSIONS = (V1_0, V1_1, V1_2)
 OLDEST, NEWEST = VERSIONS[0], VERSIONS[-1]
 _KEY = "nova_vp.version"
 

@@ -18,6 +18,15 @@ OPTS = [
         "are not limited. The default lets a person correct a mistake, and keeps a script from "
         "having its host change the server back and forth.",
     ),
+    cfg.IntOpt(
+        "latency_reports_per_s",
+        default=50,
+        min=1,
+        help="Reports of latency that one project may send within a second, counted by each vp-api "
+        "process. More are refused with HTTP status 429. Of one server a process sends on one in "
+        "half a second, and its host uses no more, however many processes there are. The default "
+        "is enough for 100 latency-critical servers that report every two seconds.",
+    ),
 ]
 
 

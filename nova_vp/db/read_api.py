@@ -74,6 +74,11 @@ class ReadApi:
         heads = map(_vp_head, rows)
         return [head for head in heads if (head.project_id, head.group) in vps]
 
+    def find_head(self, uuid: str) -> VpHead | None:
+        """The same without its host's report, which would have to be unpacked."""
+        rows = self._rows(statements.VP, {"uuid": uuid.lower()})
+        return _vp_head(rows[0]) if rows else None
+
     def find_vp(self, uuid: str) -> HostRecord | None:
         """The latest report of the host that has it; of several the one that was heard last."""
         rows = self._rows(statements.HOST_OF_VP, {"uuid": uuid.lower()})

@@ -77,6 +77,9 @@ MEMBERS = (
     )
     .order_by(_vp.uuid)
 )
+VP = select(VpRow.__table__, _HEARD.label("received_at")).where(
+    _vp.uuid == bindparam("uuid"), ~_is_claimed_later()
+)
 NAMES = select(_vp.uuid, _vp.name).where(
     _vp.uuid.in_(bindparam("uuids", expanding=True)), ~_is_claimed_later()
 )

@@ -79,6 +79,7 @@ _FIGURES = {
     },
 }
 
+_COUNTS = {"type": "object", "additionalProperties": COUNT, "maxProperties": 16}
 _SERVICE = object_of(
     {
         "class": {"enum": [one.value for one in ServiceClass]},
@@ -86,6 +87,8 @@ _SERVICE = object_of(
         "latency_percentile": NUMBER,
         "max_load": nullable(NUMBER),
         "may_suspend": {"type": "boolean"},
+        "used": COUNT,
+        "ignored": _COUNTS,
         "reported": nullable(
             object_of({"at": NUMBER, "latency_ms": NUMBER, "load": nullable(NUMBER)})
         ),
@@ -211,7 +214,7 @@ _LATENCY_PROJECT = object_of(
         "project_id": TEXT,
         "servers": COUNT,
         "used": COUNT,
-        "ignored": {"type": "object", "additionalProperties": COUNT, "maxProperties": 16},
+        "ignored": _COUNTS,
     }
 )
 

@@ -13,11 +13,17 @@ import pytest
 from nova_vp import wire
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.service_level import LatencyReport, ServiceClass
-from nova_vp.latency_message import LATE_S, LEAST_INTERVAL_S, LatencyMessage, latency_text
+from nova_vp.latency_message import (
+    LATE_S,
+    LEAST_INTERVAL_S,
+    Ignored,
+    LatencyMessage,
+    latency_text,
+)
 from tests.decisions import a_guest as any_guest
 from tests.unit.agent_host import World
 from tests.unit.core.build import CHASE
-from vp_agent.loop.latency_reports import Ignored, LatencyReports
+from vp_agent.loop.latency_reports import LatencyReports
 
 WEB, DB = "11111111-2222-4333-8444-000000000001", "11111111-2222-4333-8444-000000000002"
 NOW_MS = 1_800_000_000_000
@@ -160,8 +166,9 @@ def test_operators_are_shown_what_came_of_each_project(host: Host) -> None:
     host.take()
     host.take()
     host.take(server=DB)
-    found = host.reports.known().by_project
-    assert found["p1"] == (1, 1, {"not-newer": 1})
+    known = host.reports.known()
+    found = known.by_project
+    assert known.by_server[WEB] == found["p1"] == (1, 1, {"not-newer": 1})
     assert found["p2"] == (1, 0, {"another-project": 1})
 
 

@@ -11,28 +11,18 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import NamedTuple
 
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.service_level import LatencyReport, ServiceClass
-from nova_vp.latency_message import LATE_S, LEAST_INTERVAL_S, LatencyMessage, read_latency
+from nova_vp.latency_message import (
+    LATE_S,
+    LEAST_INTERVAL_S,
+    Ignored,
+    LatencyMessage,
+    read_latency,
+)
 from nova_vp.message_filter import MessageFilter
-
-
-class Ignored(StrEnum):
-    """Why a report is not used."""
-
-    NOT_HERE = "no-such-server"
-    """It has left, or was never here."""
-    FOREIGN = "another-project"
-    NOT_CRITICAL = "not-latency-critical"
-    """Nothing goes by the latency of such a server."""
-    PERCENTILE = "another-percentile"
-    LATE = "late"
-    REPEATED = "not-newer"
-    """It was measured before the last one, or is that one again."""
-    TOO_SOON = "too-soon"
 
 
 class Reported(NamedTuple):
@@ -70,13 +60,20 @@ class Account:
     ignored: Mapping[Ignored, int] = field(default_factory=Counter)
 
 
-class ProjectReports(NamedTuple):
-    """What came of one project's servers on this host since each of them is here."""
+class Came(NamedTuple):
+    """What came of servers on this host since each of them is here."""
 
     servers: int
     used: int
     ignored: Mapping[str, int]
     """By reason."""
+
+    def plus(self, other: "Came") -> "Came":
+        ignored = Counter(self.ignored) + Counter(other.ignored)
+        return Came(self.servers + other.servers, self.used + other.used, ignored)
+
+
+NOTHING_CAME = Came(0, 0, {})
 
 
 class KnownReports(NamedTuple):
@@ -84,11 +81,13 @@ class KnownReports(NamedTuple):
 
     last: Mapping[str, Reported]
     """By UUID, of the servers that are here."""
-    by_project: Mapping[str, ProjectReports]
+    by_server: Mapping[str, Came]
+    """Of those of which anything came."""
+    by_project: Mapping[str, Came]
     """Of those of which anything came."""
 
 
-NOTHING_REPORTED = KnownReports({}, {})
+NOTHING_REPORTED = KnownReports({}, {}, {})
 
 
 class LatencyReports:
@@ -166,19 +165,16 @@ class LatencyReports:
         with self._lock:
             heard = [(uuid, one) for uuid, one in self._accounts.items() if one.used or one.ignored]
         last = {uuid: one.last for uuid, one in heard if one.last is not None}
-        return KnownReports(last, _by_project(one for _, one in heard))
+        by_server = {uuid: _came(one) for uuid, one in heard}
+        by_project: dict[str, Came] = {}
+        for uuid, one in heard:
+            so_far = by_project.get(one.by.project_id, NOTHING_CAME)
+            by_project[one.by.project_id] = so_far.plus(by_server[uuid])
+        return KnownReports(last, by_server, by_project)
 
 
-def _by_project(accounts: Iterable[Account]) -> Mapping[str, ProjectReports]:
-    found: dict[str, ProjectReports] = {}
-    for one in accounts:
-        so_far = found.get(one.by.project_id, ProjectReports(0, 0, {}))
-        found[one.by.project_id] = ProjectReports(
-            so_far.servers + 1,
-            so_far.used + one.used,
-            Counter(so_far.ignored) + Counter({w.value: n for w, n in one.ignored.items()}),
-        )
-    return found
+def _came(account: Account) -> Came:
+    return Came(1, account.used, {why.value: n for why, n in account.ignored.items()})
 
 
 def _not(account: Account, why: Ignored) -> Account:

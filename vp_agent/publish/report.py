@@ -21,7 +21,7 @@ from nova_vp.core.types.knob import Knob
 from nova_vp.core.types.reason import Rung
 from nova_vp.core.types.sample import Sample, Sensitivity
 from vp_agent.format import cpu_list, knob_text
-from vp_agent.loop.latency_reports import KnownReports
+from vp_agent.loop.latency_reports import NOTHING_CAME, KnownReports
 from vp_agent.publish.host_info import HostInfo, head
 
 MOST = wire.MOST_NUMBER
@@ -73,12 +73,15 @@ def _service(guest: Guest, host_info: HostInfo) -> dict[str, Any] | None:
     if guest.service_class is None:
         return None
     last = host_info.latency.last.get(guest.uuid)
+    came = host_info.latency.by_server.get(guest.uuid, NOTHING_CAME)
     return {
         "class": guest.service_class.value,
         "latency_target_ms": guest.latency_target_ms,
         "latency_percentile": guest.latency_percentile,
         "max_load": guest.max_load,
         "may_suspend": guest.may_suspend,
+        "used": came.used,
+        "ignored": dict(came.ignored),
         "reported": last
         and {
             "at": number(last.measured_s + host_info.epoch_offset_s),

@@ -12,7 +12,7 @@ from vp_api import paging
 from vp_api.agent_errors import telling
 from vp_api.errors import ApiError, Code
 from vp_api.operation import Answer, Call
-from vp_api.versions import V1_1
+from vp_api.versions import V1_1, V1_2
 from vp_api.views import history, operator
 from vp_api.vp_report import age_of, fresh_since
 
@@ -37,7 +37,10 @@ def show_host(call: Call, host: str) -> Answer:
     record = _find(call, host)
     age = age_of(record.received_at, call.services.clock())
     most = call.services.conf.vp_scheduler.llc_permits_per_domain
-    return {"host": operator.host(record, age, most, is_full=call.version >= V1_1)}
+    told = operator.host(record, age, most, is_full=call.version >= V1_1)
+    if call.version >= V1_2:
+        told["latency_projects"] = record.report.get("latency_projects", [])
+    return {"host": told}
 
 
 def change_host(call: Call, host: str) -> Answer:

@@ -22,7 +22,7 @@ from vp_api.errors import ApiError, Code
 from vp_api.operation import Answer, Call
 from vp_api.policies import vps as policies
 from vp_api.schemas import vps as schemas
-from vp_api.versions import V1_1
+from vp_api.versions import V1_1, V1_2
 from vp_api.views import history, operator, tenant
 from vp_api.vp_groups import groups_of
 from vp_api.vp_report import VpReport, age_of, fresh_since, vp_reports_of
@@ -44,6 +44,11 @@ def list_vps(call: Call) -> Answer:
         told = [tenant.summary(one, age_of(one.received_at, now)) for one in found.items]
     if call.version >= V1_1:
         told = _with_groups(call, found.items, told)
+    if call.version >= V1_2:
+        told = [
+            {**one, **tenant.listed_service(head, age_of(head.received_at, now))}
+            for head, one in zip(found.items, told, strict=True)
+        ]
     return paging.answer(call, "vps", told, found.marker)
 
 
@@ -100,6 +105,8 @@ def show_vp(call: Call, server_id: str) -> Answer:
         told = {**view.since_1_1(told, report), "orders": orders}
         groups = groups_of(call.services.stored.browser, [report.head], call.services.clock())
         told["group_state"] = view.group_state(next(iter(groups.values()), None))
+    if call.version >= V1_2:
+        told = view.since_1_2(told, report)
     return {"vp": told}
 
 
@@ -113,7 +120,7 @@ def show_vp_history(call: Call, server_id: str) -> Answer:
     found = browser.vp_history(server_id, minutes.begin, minutes.end, minutes.every)
     if sees_all:
         if not found and not browser.owners_of(server_id):
-            raise _no_such(server_id)
+            raise no_such(server_id)
         told = [history.of_vp(one) for one in found]
     else:
         project_id = call.project_id
@@ -129,7 +136,7 @@ def list_vp_actions(call: Call, server_id: str) -> Answer:
     if not sees_all:
         _require_own(call, server_id)
     elif not browser.owners_of(server_id):
-        raise _no_such(server_id)
+        raise no_such(server_id)
     project_id = None if sees_all else call.project_id
     found = browser.vp_actions(server_id, project_id, pages.span, pages.offset, pages.limit + 1)
     marker = pages.marker([one.at for one in found[: pages.limit]], len(found) > pages.limit)
@@ -148,7 +155,7 @@ def _require_own(call: Call, server_id: str) -> None:
     project_id = call.project_id
     owners = call.services.stored.browser.owners_of(server_id)
     if project_id not in owners or not _is_own(call, project_id):
-        raise _no_such(server_id)
+        raise no_such(server_id)
 
 
 def find(call: Call, server_id: str) -> VpReport:
@@ -160,10 +167,11 @@ def find(call: Call, server_id: str) -> VpReport:
                 call.sees_all or _is_own(call, report.vp["project_id"])
             ):
                 return report
-    raise _no_such(server_id)
+    raise no_such(server_id)
 
 
-def _no_such(server_id: str) -> ApiError:
+def no_such(server_id: str) -> ApiError:
+    """Of one that does not exist and one of somebody else alike."""
     return ApiError(
         Code.VP_NOT_FOUND,
         f"You can see no running server '{server_id}'. `openstack vp list` lists the known "

@@ -53,6 +53,13 @@ LEFT_ALONE = obj(
     {"server_id": TEXT, "name": TEXT, "reason": TEXT, "detail": TEXT}, title="UnmanagedSuspect"
 )
 
+_COUNTS = {"type": "object", "additionalProperties": COUNT}
+LATENCY_PROJECT = obj(
+    {"project_id": TEXT, "servers": COUNT, "used": COUNT, "ignored": _COUNTS},
+    title="LatencyProject",
+)
+"""`used`, `ignored`: reports of latency of its servers on the host, the latter by reason."""
+
 LIST_QUERY_1_0 = query()
 LIST_QUERY = pages(mode=MODE, is_stale=YES_NO, sort=sort("name", "hurt_count", "vps_count"))
 LIST_ANSWER = page_of("hosts", obj(_SUMMARY, title="Host"), "Hosts")
@@ -74,6 +81,7 @@ SHOW_ANSWER = obj(
                 "steal_ratio": nullable(NUMBER),
                 "contention": list_of(CONTENTION),
                 "unmanaged_suspects": list_of(LEFT_ALONE),
+                "latency_projects": list_of(LATENCY_PROJECT),
             },
             "FullHost",
         )

@@ -3,6 +3,7 @@
 
 from typing import Any
 
+from nova_vp.core.types.service_level import ServiceClass
 from nova_vp.db.serialization import METRICS
 from nova_vp.vp_group import METRICS as COMBINED
 from nova_vp.wire import CPU_RATIOS
@@ -75,6 +76,24 @@ _FIGURES = {
     },
 }
 """By controller, what it tells of a server, by the name of each figure."""
+_CLASS = {"class": {"enum": [*(one.value for one in ServiceClass), "unknown"]}}
+_TARGET = {"latency_target_ms": nullable(NUMBER)}
+SERVICE = obj(
+    {
+        **_CLASS,
+        **_TARGET,
+        "latency_percentile": NUMBER,
+        "max_load": nullable(NUMBER),
+        "may_suspend": YES_NO,
+        "reported": nullable(obj({"at": TIME, "latency_ms": NUMBER, "load": nullable(NUMBER)})),
+        "used": COUNT,
+        "ignored": {"type": "object", "additionalProperties": COUNT},
+    },
+    title="Service",
+)
+"""`used`, `ignored`: how many reports of its application were used on its host, and how many not,
+by reason."""
+LISTED_SERVICE = obj({**_CLASS, **_TARGET, "latency_ms": nullable(NUMBER)}, title="ListedService")
 _SINCE_1_1 = {"cpu_use": nullable(_CPU_USE), "figures": _FIGURES}
 _LAST_KNOWN = {
     "at": TIME,
@@ -133,7 +152,11 @@ _LISTED_GROUP = obj(
     {"servers_count": COUNT, "measured_servers": COUNT, "state": nullable(STATE)},
     title="ListedGroup",
 )
-_LISTED = {"group": TEXT, "group_state": nullable(_LISTED_GROUP)}
+_LISTED = {
+    "group": TEXT,
+    "group_state": nullable(_LISTED_GROUP),
+    "service": nullable(LISTED_SERVICE),
+}
 SUMMARY = obj(_SUMMARY, _LISTED, "Vp")
 LIST_ANSWER = page_of("vps", SUMMARY, "Vps")
 _FULL: dict[str, Any] = {
@@ -158,7 +181,13 @@ _FULL: dict[str, Any] = {
     "proposals": list_of(actions.REPORTED),
     **UNDER_WAY,
 }
-_MORE = {"orders": ORDERS, **_SINCE_1_1, "group_state": nullable(GROUP_STATE)}
+_SINCE_1_2 = {"service": nullable(SERVICE)}
+_MORE = {
+    "orders": ORDERS,
+    **_SINCE_1_1,
+    "group_state": nullable(GROUP_STATE),
+    **_SINCE_1_2,
+}
 SHOW_ANSWER = obj({"vp": obj(_FULL, _MORE, "FullVp")}, title="VpAnswer")
 
 _TENANT_SUMMARY = {**_WHO, "isolation": TEXT, "is_stale": YES_NO, **_REPORTED}
@@ -176,6 +205,7 @@ _TENANT_MORE = {
     "orders": TENANT_ORDERS,
     **_SINCE_1_1,
     "group_state": nullable(TENANT_GROUP_STATE),
+    **_SINCE_1_2,
 }
 TENANT_SHOW_ANSWER = obj(
     {"vp": obj(_TENANT_FULL, _TENANT_MORE, "FullTenantVp")}, title="TenantVpAnswer"

@@ -157,6 +157,11 @@ def since_1_1(told: Mapping[str, Any], sighting: VpReport) -> dict[str, Any]:
     return {**told, "cpu_use": None, "figures": {}, "last_known": {**told["last_known"], **now}}
 
 
+def since_1_2(told: Mapping[str, Any], sighting: VpReport) -> dict[str, Any]:
+    """As tenants are told it."""
+    return tenant.since_1_2(told, sighting)
+
+
 def group_state(group: VpGroup | None) -> dict[str, Any] | None:
     """As since 1.1: its VP of several servers, with their counters together. None: it is alone."""
     told = tenant.group_state(group)

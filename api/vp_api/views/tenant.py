@@ -13,8 +13,10 @@ from nova_vp import controllers
 from nova_vp.core.types.action import Result
 from nova_vp.core.types.declaration import Figure
 from nova_vp.core.types.guest import Isolation, Unmanaged
+from nova_vp.core.types.service_level import ServiceClass
 from nova_vp.db.records import StoredOverride, VpAt, VpHead
 from nova_vp.interference import is_degraded
+from nova_vp.latency_message import Ignored
 from nova_vp.wire import CPU_RATIOS
 from vp_api.schemas.history import TENANT_METRICS
 from vp_api.views import values
@@ -26,6 +28,8 @@ FOR_ANOTHER = "an action was applied for this server"
 FOR_WHOM = ("victim", "on_behalf_of")
 RESULTS = frozenset(result.value for result in Result)
 ISOLATIONS = frozenset(isolation.value for isolation in Isolation)
+CLASSES = frozenset(one.value for one in ServiceClass)
+IGNORED = frozenset(one.value for one in Ignored)
 SENSITIVITIES = ("cache", "memory", "remote-latency")
 UNMANAGED = {
     Unmanaged.NUMA_TOPOLOGY.value: "the flavor or image asks for a NUMA topology",
@@ -95,6 +99,47 @@ def _figure(figure: Figure, value: Any) -> Any:
     if figure.words:
         return _known(value, figure.words)
     return round(value) if isinstance(value, int | float) else None
+
+
+def since_1_2(told: Mapping[str, Any], sighting: VpReport) -> dict[str, Any]:
+    """What it is for, and what its own application reported. None: it has no class."""
+    return {**told, "service": _service(sighting)}
+
+
+def _service(sighting: VpReport) -> dict[str, Any] | None:
+    service = sighting.vp.get("service")
+    if service is None:
+        return None
+    last = None if sighting.age.is_stale else service["reported"]
+    return {
+        "class": _known(service["class"], CLASSES),
+        "latency_target_ms": service["latency_target_ms"],
+        "latency_percentile": service["latency_percentile"],
+        "max_load": service["max_load"],
+        "may_suspend": service["may_suspend"],
+        "reported": last
+        and {
+            "at": values.iso(last["at"]),
+            "latency_ms": last["latency_ms"],
+            "load": last["load"],
+        },
+        "used": service["used"],
+        "ignored": {why: n for why, n in service["ignored"].items() if why in IGNORED},
+    }
+
+
+def listed_service(head: VpHead, age: Age) -> dict[str, Any]:
+    """As since 1.2: the same of one in a list, in short."""
+    told = head.service
+    if not told.service_class:
+        return {"service": None}
+    return {
+        "service": {
+            "class": _known(told.service_class, CLASSES),
+            "latency_target_ms": told.latency_target_ms,
+            "latency_ms": None if age.is_stale else told.latency_ms,
+        }
+    }
 
 
 def group_state(group: VpGroup | None) -> dict[str, Any] | None:

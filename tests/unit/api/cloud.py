@@ -133,6 +133,21 @@ def a_vp(**changes):
     }
 
 
+def a_service(**changes):
+    """Of a latency-critical server that reports."""
+    return {
+        "class": "latency-critical",
+        "latency_target_ms": 10.0,
+        "latency_percentile": 95.0,
+        "max_load": 450000.0,
+        "may_suspend": False,
+        "reported": {"at": NOW_S - 5, "latency_ms": 8.5, "load": 120000.0},
+        "used": 40,
+        "ignored": {"too-soon": 2},
+        **changes,
+    }
+
+
 def asked(group="", vp_id=VICTIM, **changes):
     """What younger agents say of a server on top."""
     return {
@@ -340,6 +355,7 @@ def records():
                 a_vp(
                     interference=hurt,
                     actions=[an_action()],
+                    service=a_service(),
                     **asked("shop", f"{ALPHA}/shop"),
                 ),
                 a_vp(
@@ -377,6 +393,9 @@ def records():
                 ),
             ],
             proposals=[a_cap()],
+            latency_projects=[
+                {"project_id": ALPHA, "servers": 1, "used": 40, "ignored": {"too-soon": 2}}
+            ],
             **under_way(),
         ),
         a_record(

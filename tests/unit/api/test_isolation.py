@@ -29,6 +29,7 @@ OPEN_TO_TENANTS = {
     ("GET", "/v1/vps/{server_id}/history"),
     ("GET", "/v1/vps/{server_id}/actions"),
     ("GET", "/v1/usage"),
+    ("PUT", "/v1/vps/{server_id}/latency"),
 }
 GUARDED = [
     (method, path) for path, methods in ROUTES.items() if path not in PUBLIC for method in methods
@@ -51,6 +52,7 @@ BODIES = {
     "/v1/hosts/{host}": {"mode": "enforce"},
     "/v1/hosts/{host}/proposals/{action_id}": {"accepted": True},
     "/v1/vps/{server_id}": {"opt_out": True},
+    "/v1/vps/{server_id}/latency": {"latency_ms": 8.5},
 }
 
 
@@ -71,7 +73,7 @@ def api():
 
 def assert_untouched(api):
     assert api.agents.modes == {}
-    assert api.agents.accepted == api.agents.undone == api.agents.orders == []
+    assert api.agents.latency == api.agents.accepted == api.agents.undone == api.agents.orders == []
     assert api.stored.orders.get(cloud.VICTIM) is None
     assert api.stored.ledger.get(cloud.ESCALATION).accepted_at is None
 
@@ -103,7 +105,7 @@ def test_a_foreign_project(api, method, path, role, project_id):
 def test_the_own_project(method, path, role):
     api = Api()
     answer = ask(api, Persona(role), method, path)
-    if (method, path) not in OPEN_TO_TENANTS or (method == "PATCH" and role == "reader"):
+    if (method, path) not in OPEN_TO_TENANTS or (method in ("PATCH", "PUT") and role == "reader"):
         assert answer.status == 403
         assert_untouched(api)
     else:
@@ -118,9 +120,11 @@ def test_a_service_sees_all_and_changes_nothing(api, method, path):
 
 
 @pytest.mark.parametrize(("method", "path"), GUARDED)
-def test_an_admin_may_everything(method, path):
+def test_an_admin_may_everything_but_speak_for_an_application(method, path):
     api = Api()
-    assert ask(api, Persona("admin", cloud.GAMMA), method, path).status == 200
+    is_the_applications = (method, path) == ("PUT", "/v1/vps/{server_id}/latency")
+    answer = ask(api, Persona("admin", cloud.GAMMA), method, path)
+    assert answer.status == (403 if is_the_applications else 200)
 
 
 @pytest.mark.parametrize(("method", "path"), GUARDED)
@@ -200,7 +204,12 @@ def test_a_tenant_is_told_these_keys_and_no_more():
     assert set(victim) == SHOWN
     assert [set(action) for action in victim["actions"]] == [{"at", "what", "result"}]
     new = Api().latest(reader, f"/v1/vps/{cloud.VICTIM}").json["vp"]
-    assert set(new) == SHOWN | {"orders", "cpu_use", "figures", "group_state"}
+    assert set(new) == SHOWN | {"orders", "cpu_use", "figures", "group_state", "service"}
+    assert set(new["service"]) == {
+        *("class", "latency_target_ms", "latency_percentile", "max_load", "may_suspend"),
+        *("reported", "used", "ignored"),
+    }
+    assert set(new["service"]["reported"]) == {"at", "latency_ms", "load"}
     assert set(new["group_state"]) == {"servers", "measured_servers", "state"}
     assert [set(one) for one in new["group_state"]["servers"]] == [{"server_id", "name"}]
     assert new["cpu_use"] == {

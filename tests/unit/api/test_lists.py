@@ -490,14 +490,14 @@ def test_who_asks_for_no_version_gets_the_first(api, asked):
     assert api.ask(ADMIN, "/v1/vps?limit=1", headers=headers).status == 400
 
 
-@pytest.mark.parametrize("asked", ["vp 1.1", "vp latest", "compute 2.1, vp 1.1"])
+@pytest.mark.parametrize("asked", ["vp 1.2", "vp latest", "compute 2.1, vp 1.2"])
 def test_the_newest_version(api, asked):
     answer = api.ask(ADMIN, "/v1/vps", headers={"OpenStack-API-Version": asked})
-    assert answer.headers["OpenStack-API-Version"] == "vp 1.1"
+    assert answer.headers["OpenStack-API-Version"] == "vp 1.2"
     assert answer.json["links"] == {}
 
 
-@pytest.mark.parametrize("asked", ["vp 1.2", "vp 2.0", "vp x", "vp 1", "vp 1.1.1", "vp -1.-1"])
+@pytest.mark.parametrize("asked", ["vp 1.3", "vp 2.0", "vp x", "vp 1", "vp 1.1.1", "vp -1.-1"])
 def test_versions_that_nobody_speaks(api, asked):
     for path in ("/v1/vps", "/"):
         answer = api.ask(ADMIN, path, headers={"OpenStack-API-Version": asked})

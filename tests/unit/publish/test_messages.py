@@ -40,7 +40,7 @@ from tests.decisions import (
     facts,
     uuid_of,
 )
-from vp_agent.loop.latency_reports import KnownReports, ProjectReports, Reported
+from vp_agent.loop.latency_reports import Came, KnownReports, Reported
 from vp_agent.publish.change_filter import is_material_change
 from vp_agent.publish.digest import digest
 from vp_agent.publish.report import cpu_list, report
@@ -503,18 +503,26 @@ CRITICAL_SERVICE = {
     "max_load": 450_000.0,
     "may_suspend": False,
     "reported": None,
+    "used": 0,
+    "ignored": {},
 }
 
 
 def test_the_report_says_what_a_server_is_for_and_how_it_answered() -> None:
     known = KnownReports(
         {CRITICAL.uuid: Reported(8.5, None, 4.0)},
-        {CRITICAL.project_id: ProjectReports(2, 7, {"late": 3})},
+        {CRITICAL.uuid: Came(1, 6, {"late": 2})},
+        {CRITICAL.project_id: Came(2, 7, {"late": 3})},
     )
     told = sent_report(a_decision(a_view(1, guest=CRITICAL), a_view(2)), facts(latency=known))
     critical, other = told["vps"]
     reported = {"at": 1.8e9 + 4, "latency_ms": 8.5, "load": None}
-    assert critical["service"] == {**CRITICAL_SERVICE, "reported": reported}
+    assert critical["service"] == {
+        **CRITICAL_SERVICE,
+        "reported": reported,
+        "used": 6,
+        "ignored": {"late": 2},
+    }
     assert other["service"] is None
     [project] = told["latency_projects"]
     assert project == {
@@ -533,7 +541,7 @@ def test_who_reports_nothing_has_a_class_all_the_same() -> None:
 
 
 def test_lists_tell_no_latency_of_long_ago() -> None:
-    known = KnownReports({CRITICAL.uuid: Reported(8.5, None, 9.0 - RECENT_S)}, {})
+    known = KnownReports({CRITICAL.uuid: Reported(8.5, None, 9.0 - RECENT_S)}, {}, {})
     told = sent_report(a_decision(a_view(1, guest=CRITICAL)), facts(latency=known))
     assert service_of(told, told["vps"][0]).latency_ms is None
 
