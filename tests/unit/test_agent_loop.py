@@ -388,6 +388,27 @@ def test_epochs_grow_even_when_the_clock_jumped_back(tmp_path):
     assert 0 < StateFolder(str(tmp_path)).next_epoch() < 2**53
 
 
+def test_a_full_disk_keeps_no_agent_from_starting(tmp_path, caplog):
+    """Only whoever starts can revert what a crash left. The epoch goes over the old one, which
+    takes no room; a file of a new name could not be made."""
+    before = StateFolder(str(tmp_path)).next_epoch()
+    (tmp_path / "epoch.new").mkdir()
+    epoch = StateFolder(str(tmp_path)).next_epoch()
+    assert before < epoch == StateFolder(str(tmp_path)).last_epoch()
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize("old", [None, "1"])
+def test_an_epoch_that_cannot_be_kept_is_told(tmp_path, caplog, old):
+    (tmp_path / "epoch.new").mkdir()
+    if old is not None:
+        (tmp_path / "epoch").write_text(old)
+    assert StateFolder(str(tmp_path)).next_epoch() > 1
+    assert "epoch not saved" in caplog.text
+    assert str(tmp_path) in caplog.text
+    assert StateFolder(str(tmp_path)).last_epoch() == int(old or 0)
+
+
 def test_damaged_state_files_cost_their_content_and_nothing_else(tmp_path):
     state = StateFolder(str(tmp_path))
     (tmp_path / "epoch").write_text("soup")

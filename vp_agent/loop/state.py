@@ -51,7 +51,18 @@ class StateFolder:
     def next_epoch(self) -> int:
         """Larger than that of any run before, even where the clock jumped back."""
         epoch = max(int(time.time() * 1000), self.last_epoch() + 1)
-        self._write("epoch", str(epoch))
+        try:
+            self._write("epoch", str(epoch))
+        except OSError as exc:
+            # Who is kept from starting reverts nothing: rather an epoch that the next run may not
+            # know. It tells by it what this run wrote.
+            if not self._overwrite("epoch", str(epoch)):
+                LOG.error(
+                    "epoch not saved, the next run takes this one's changes for another host's: "
+                    "%s. Free space in %s",
+                    exc,
+                    self._folder,
+                )
         return epoch
 
     def mode(self, default: Mode) -> Mode:
@@ -211,6 +222,23 @@ class StateFolder:
             with contextlib.suppress(OSError):
                 new.unlink()
             raise
+
+    def _overwrite(self, name: str, text: str) -> bool:
+        """In place, which a full disk lets us where as much stood there before. Whether it does."""
+        try:
+            fd = os.open(self._folder / name, os.O_WRONLY | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            if os.fstat(fd).st_size != len(text):
+                return False
+            os.pwrite(fd, text.encode(), 0)
+            os.fsync(fd)
+        except OSError:
+            return False
+        finally:
+            os.close(fd)
+        return True
 
     def _sync_names(self) -> None:
         folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
