@@ -26,7 +26,9 @@ RELEASE_LOOP = (
     "sh",
     "-c",
     "while sleep 5; do "
-    "if find /run/nova-vp/agent.alive ! -newermt '15 seconds ago' 2>/dev/null | grep -q .; "
+    "if test -e /run/nova-vp/agent.alive && awk '"
+    "FILENAME ~ /uptime/ { up = $1; next } { beat = $1 } "
+    "END { exit !(up - beat > 15 || beat > up + 1) }' /run/nova-vp/agent.alive /proc/uptime; "
     "then vp-agent --config-file /etc/nova-vp/nova-vp.conf release --expired; fi; done",
 )
 MODELLED = "modelled:"

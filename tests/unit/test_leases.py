@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Leases and owners, knob by knob: what is renewed, what runs out, what somebody else took over."""
 
-import os
 from dataclasses import replace
 
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from nova_vp.core.types.action import Change, Renewal, Result
 from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.knob import NO_QUOTA, Applied, CpuWeight, Held, Knob, Quota
+from nova_vp.service.run_dir import boot_clock_s
 from tests.decisions import an_action
 from tests.unit.agent_host import World
 from tests.unit.core.build import COMPUTE
@@ -231,8 +231,7 @@ def test_while_somebody_arrives_there_is_something_to_look_for(host, executor, t
 
 def test_who_the_hook_saw_coming_may_not_be_there_yet(host, executor, tmp_path, monkeypatch):
     beat = tmp_path / "agent.alive"
-    beat.touch()
-    os.utime(beat, (0, 0))
+    beat.write_text(f"0 {boot_clock_s():.6f}\n")
     folder = RunFolder(str(tmp_path))
     released(host, executor, folder)
     assert beat.exists()

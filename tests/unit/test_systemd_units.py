@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from nova_vp.service.run_dir import boot_clock_s
 from testbed.lab.host import RELEASE_LOOP
 from vp_agent.loop.control_socket import RunFolder
 
@@ -61,16 +62,36 @@ CONDITIONS = {
 
 
 @pytest.mark.parametrize("place", CONDITIONS)
-@pytest.mark.parametrize(("silent_s", "looks"), [(None, False), (0, False), (20, True)])
-def test_a_look_is_taken_once_the_agents_heart_has_stopped(tmp_path, place, silent_s, looks):
-    """The heartbeat is written into the file, so its age is the silence."""
+@pytest.mark.parametrize(
+    ("beaten", "looks"),
+    [
+        pytest.param(None, False, id="forgotten"),
+        pytest.param(lambda now_s: f"{now_s:020.6f}", False, id="alive"),
+        pytest.param(lambda now_s: f"{now_s - 20:020.6f}", True, id="silent"),
+        pytest.param(lambda now_s: f"{now_s + 1000:020.6f}", True, id="of another boot"),
+        pytest.param(lambda now_s: f"0 {now_s:.6f}", True, id="asked by the hook"),
+        pytest.param(lambda _: "", True, id="cut short"),
+    ],
+)
+@pytest.mark.parametrize("clock_jump_s", [0, -100_000, 100_000])
+def test_a_look_is_taken_once_the_agents_heart_has_stopped(
+    tmp_path, place, beaten, looks, clock_jump_s
+):
+    """By the time since boot that the heartbeat holds; when the file says it was written, by a
+    clock that was set meanwhile, changes nothing."""
     beat = tmp_path / "agent.alive"
-    if silent_s is not None:
-        RunFolder(str(tmp_path)).beat()
-        os.utime(beat, times=(time.time() - silent_s,) * 2)
-    assert CONDITIONS[place].count("/run/nova-vp/agent.alive") == 1
-    command = shlex.split(CONDITIONS[place].replace("/run/nova-vp/agent.alive", str(beat)))
-    assert subprocess.run(command, stderr=subprocess.DEVNULL).returncode == (0 if looks else 1)
+    if beaten is not None:
+        beat.write_text(beaten(boot_clock_s()))
+        os.utime(beat, times=(time.time() + clock_jump_s,) * 2)
+    text = CONDITIONS[place].replace("/run/nova-vp/agent.alive", str(beat)).replace("$$", "$")
+    done = subprocess.run(shlex.split(text), capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0 if looks else 1, "")
+
+
+def test_the_heartbeat_is_what_the_condition_reads(tmp_path):
+    RunFolder(str(tmp_path)).beat()
+    first = (tmp_path / "agent.alive").read_text().split()[0]
+    assert abs(float(first) - boot_clock_s()) < 60
 
 
 def test_units_that_share_a_runtime_directory_do_not_remove_it() -> None:

@@ -7,23 +7,22 @@ heartbeat in it tells `vp-agent release --expired` whether the leases still stan
 """
 
 import contextlib
-import fcntl
 import json
 import logging
 import os
 import socket
 import socketserver
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from nova_vp.core.types.policy import Mode
-from nova_vp.service.run_dir import LOCK
+from nova_vp.service.run_dir import boot_clock_s
 from vp_agent.commands import CannotOrder, NotAdvising, NotInForce, UnknownAction
 from vp_agent.loop import request_log
 from vp_agent.loop.command_handler import RELEASE_TIMEOUT_S, CommandHandler
+from vp_agent.loop.host_lock import HostLock
 from vp_agent.loop.override_request import carry_out
 from vp_agent.loop.recorder import CannotRecord
 
@@ -57,7 +56,7 @@ class RunFolder:
     def __init__(self, folder: str) -> None:
         self.path = Path(folder)
         self.socket = self.path / "agent.sock"
-        self._lock = self.path / LOCK
+        self._lock = HostLock(self.path)
         self._beat = self.path / "agent.alive"
         self._is_failing = False
 
@@ -65,25 +64,24 @@ class RunFolder:
     def locked(self) -> Iterator[None]:
         """Raises AlreadyRunning. The kernel lets go of the lock however the process ends."""
         self.path.mkdir(parents=True, exist_ok=True)
-        with open(self._lock, "a") as file:
-            with contextlib.suppress(PermissionError):  # another user's, of an earlier agent
-                os.fchmod(file.fileno(), 0o644)  # whatever the umask: others look whether we run
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as exc:
-                raise AlreadyRunning(
-                    f"an agent already runs on this host (it holds {self._lock}); "
-                    "stop it first, or query it with `vp-agent status`"
-                ) from exc
+        if not self._lock.take():
+            raise AlreadyRunning(
+                f"an agent already runs on this host (it holds {self._lock.path}); "
+                "stop it first, or query it with `vp-agent status`"
+            )
+        try:
             yield
+        finally:
+            self._lock.release()
 
     def beat(self) -> None:
         """The leases of what is applied are renewed. Boot-time clock: no jump fools it.
 
         Never raises: where the folder refuses, the leases run out while the agent goes on.
         """
+        self._lock.show()
         try:
-            self._write_beat(f"{time.clock_gettime(time.CLOCK_BOOTTIME):020.6f}\n".encode())
+            self._write_beat(f"{boot_clock_s():020.6f}\n".encode())
             self._is_failing = False
         except OSError as exc:
             if not self._is_failing:
@@ -98,12 +96,14 @@ class RunFolder:
         self._beat.unlink(missing_ok=True)
 
     def was_asked_lately(self) -> bool:
-        """The libvirt hook asked `release --expired` to look, by a heartbeat of long ago."""
+        """The libvirt hook asked `release --expired` to look: by a heartbeat of the host's boot,
+        with the time at which it asked behind it."""
         try:
-            beat = self._beat.stat()
-        except OSError:
+            _, asked_at_s = self._beat.read_text().split()
+            ago_s = boot_clock_s() - float(asked_at_s)
+        except (OSError, ValueError):
             return False
-        return beat.st_mtime == 0 and time.time() - beat.st_ctime < ASKED_S
+        return 0 <= ago_s < ASKED_S
 
     def _write_beat(self, text: bytes) -> None:
         """In place: whoever reads meanwhile must not find it empty, and a full disk lets us."""
@@ -119,7 +119,7 @@ class RunFolder:
             beat_s = float(self._beat.read_text())
         except (OSError, ValueError):
             return None
-        silent = time.clock_gettime(time.CLOCK_BOOTTIME) - beat_s
+        silent = boot_clock_s() - beat_s
         return silent if silent >= 0 else None
 
 
