@@ -34,6 +34,7 @@ from vp_agent.loop.control_socket import AlreadyRunning, NoAgent, Refused, RunFo
 from vp_agent.loop.executor import Executor
 from vp_agent.loop.parent_watch import stop_with_parent
 from vp_agent.loop.recorder import CannotRecord, Recorder
+from vp_agent.loop.repeated_fault import RepeatedFault
 from vp_agent.loop.state import StateFolder
 from vp_agent.loop.told_facts import ToldFacts
 from vp_agent.publish.membw_file import MembwFile
@@ -172,14 +173,17 @@ def run(conf: cfg.ConfigOpts) -> int:
         served = _serve(conf, built, tally, bus)
         calls[signal.SIGHUP] = Reloader(conf, lambda: built.apply_config(conf, state)).reload
         _record_from_start(conf.agent.record_file, built.recorder)
-        load = MembwFile(folder.path, source.name)
+        load, faults = MembwFile(folder.path, source.name), RepeatedFault(folder.path)
         _announce(conf, built, source.name)
 
         def beat() -> None:
             folder.beat()
+            faults.ticked()
             load.tell(built.control.last())
 
-        is_all_back = built.agent.run(stop, conf.agent.interval_s, beat)
+        with faults.counted():
+            faults.wait_out(stop, folder.beat)
+            is_all_back = built.agent.run(stop, conf.agent.interval_s, beat)
         load.forget()
         parts = (built.publisher, built.escalator, built.usage, built.recorder)
         for part in (server, bus, *parts, source, side):
