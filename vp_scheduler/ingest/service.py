@@ -28,6 +28,7 @@ from vp_scheduler.ingest.profile_publisher import Counting, ProfilePublisher
 from vp_scheduler.ingest.purger import Purger, Purging
 from vp_scheduler.ingest.report_queue import ReportQueue
 from vp_scheduler.ingest.republish import Listing, RepublishRequester
+from vp_scheduler.ingest.same_name import SameName
 
 LOG = logging.getLogger(__name__)
 RETRY_S = (1.0, 4.0)
@@ -206,7 +207,7 @@ class Service:
             teach=publisher.ask,
             ask_for_digests=republish.ask_for_digests,
             heard=heard,
-            compare=_all_of(orders.heard, *([facts.heard] if facts else [])),
+            compare=_all_of(orders.heard, SameName().heard, *([facts.heard] if facts else [])),
         )
         self._writer = Writer(reports, store, settings.batch_size)
         self._threads: list[Part] = [publisher, keys, republish, orders, Purger(conf, store)]
