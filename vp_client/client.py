@@ -179,7 +179,10 @@ class Client:
         """An answer that has `key`."""
         # The catalog may name the service's root or its first version.
         root = str(self._adapter.endpoint_override).rstrip("/").removesuffix("/v1")
-        headers = {"Accept": "application/json", "OpenStack-API-Version": f"vp {API_VERSION}"}
+        headers = {
+            "Accept": "application/json",
+            "OpenStack-API-Version": f"{SERVICE_TYPE} {API_VERSION}",
+        }
         try:
             response = self._adapter.request(
                 f"{root}/v1{path}", method, raise_exc=False, headers=headers, **options

@@ -70,6 +70,8 @@ class ApiError(Exception):
         self.code = code
         self.detail = detail
         self.headers: dict[str, str] = {}
+        self.more: dict[str, str] = {}
+        """Fields of the answer that this code has beside those of all."""
 
 
 FROM_OUTSIDE = {
@@ -149,6 +151,7 @@ def _respond(request: webob.Request, error: ApiError) -> webob.Response:
         "title": title,
         "detail": error.detail,
         "request_id": request.environ.get(request_id.ENV_REQUEST_ID),
+        **error.more,
     }
     response = webob.Response(status=status, content_type=JSON, charset="utf-8")
     response.text = json.dumps({"errors": [body]})

@@ -12,7 +12,7 @@ from typing import Any
 from vp_api.errors import JSON, Code
 from vp_api.operation import Operation, Routes, Schema
 from vp_api.schemas import base
-from vp_api.versions import HEADER, NEWEST, SERVICE
+from vp_api.versions import HEADER, NEWEST, SERVICE_TYPE
 
 Json = dict[str, Any]
 
@@ -21,7 +21,7 @@ VERSION_PARAMETER = {
     "in": "header",
     "required": True,
     "description": "The microversion that this document describes.",
-    "schema": {"const": f"{SERVICE} {NEWEST}"},
+    "schema": {"const": f"{SERVICE_TYPE} {NEWEST}"},
 }
 
 

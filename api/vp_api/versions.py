@@ -3,8 +3,7 @@
 
 1.0 is what the first release spoke. 1.1: pages, filters, sorting; history, actions, escalations,
 profiles, policies, health; orders for single servers. 1.2: reports of latency, and what servers are
-for. Who names no version gets 1.0, so that
-programs which were written against it go on working.
+for. Who names no version gets 1.0, so that programs which were written against it go on working.
 """
 
 from typing import Any
@@ -16,7 +15,10 @@ from microversion_parse import Version
 
 from vp_api.errors import ApiError, Code
 
-SERVICE = "vp"
+SERVICE_TYPE = "performance-isolation"
+"""In the catalog, by which SDKs ask for microversions."""
+OLD_WORD = "vp"
+"""What clients before 1.2 asked for them by."""
 HEADER = "OpenStack-API-Version"
 V1_0, V1_1, V1_2 = Version(1, 0), Version(1, 1), Version(1, 2)
 VERSIONS = (V1_0, V1_1, V1_2)
@@ -37,7 +39,7 @@ class Negotiate:
         response = request.get_response(self._application)
         response.headers["Vary"] = HEADER
         if version is not None:
-            response.headers[HEADER] = f"{SERVICE} {version}"
+            response.headers[HEADER] = f"{SERVICE_TYPE} {version}"
         return response
 
 
@@ -45,18 +47,22 @@ def version_of(request: webob.Request) -> Version:
     """Raises ApiError: one that this release does not speak."""
     version: Version | None = request.environ[_KEY]
     if version is None:
-        raise ApiError(
+        error = ApiError(
             Code.VERSION_UNSUPPORTED,
-            f"Ask for `{HEADER}: {SERVICE} {OLDEST}` to `{SERVICE} {NEWEST}`, or for "
-            f"`{SERVICE} latest`.",
+            f"Ask for `{HEADER}: {SERVICE_TYPE} {OLDEST}` to `{SERVICE_TYPE} {NEWEST}`, or for "
+            f"`{SERVICE_TYPE} latest`.",
         )
+        error.more = {"min_version": str(OLDEST), "max_version": str(NEWEST)}
+        raise error
     return version
 
 
 def _asked(request: webob.Request) -> Version | None:
     """None: none that we speak."""
-    spoken = [str(version) for version in VERSIONS]
+    headers, spoken = request.headers, [str(version) for version in VERSIONS]
     try:
-        return microversion_parse.extract_version(request.headers, SERVICE, spoken)
+        is_new = microversion_parse.get_version(headers, SERVICE_TYPE) is not None
+        word = SERVICE_TYPE if is_new else OLD_WORD
+        return microversion_parse.extract_version(headers, word, spoken)
     except (ValueError, TypeError):
         return None

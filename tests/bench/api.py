@@ -47,7 +47,7 @@ RATE, SECONDS = 200.0, 60.0
 WARM_UP_S = 5.0
 HOSTS, VPS_PER_HOST, MINUTES = 1000, 10, 24 * 60
 PLACEMENT_ASKED = 40
-LATEST = {"OpenStack-API-Version": "vp latest"}
+LATEST = {"OpenStack-API-Version": "performance-isolation latest"}
 
 
 class Asked(NamedTuple):

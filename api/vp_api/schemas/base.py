@@ -102,7 +102,8 @@ ERRORS = obj(
                     "title": TEXT,
                     "detail": TEXT,
                     "request_id": nullable(TEXT),
-                }
+                },
+                {"min_version": TEXT, "max_version": TEXT},
             )
         )
     },

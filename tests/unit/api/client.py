@@ -89,7 +89,7 @@ def configuration(*files: str) -> cfg.ConfigOpts:
     return conf
 
 
-LATEST = {"OpenStack-API-Version": "vp latest"}
+LATEST = {"OpenStack-API-Version": "performance-isolation latest"}
 
 
 class Api:

@@ -26,8 +26,9 @@ def check(request, response, persona) -> None:
 
 def _check_answer(request, response, persona) -> None:
     operation = operation_of(request)
-    version = response.headers["OpenStack-API-Version"].removeprefix("vp ").split(".")
-    assert operation.since <= Version(*map(int, version))
+    word, version = response.headers["OpenStack-API-Version"].split()
+    assert word == "performance-isolation"
+    assert operation.since <= Version(*map(int, version.split(".")))
     schema = operation.answer
     if operation.tenant_answer is not None and persona.role not in OPERATORS:
         schema = operation.tenant_answer

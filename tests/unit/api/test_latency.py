@@ -199,7 +199,7 @@ def test_a_bus_that_is_away(api: Api) -> None:
 
 
 def test_older_microversions_have_none_of_it(api: Api) -> None:
-    headers = {"OpenStack-API-Version": "vp 1.1"}
+    headers = {"OpenStack-API-Version": "performance-isolation 1.1"}
     assert api.ask(MEMBER, PATH, "PUT", REPORT, headers=headers).status == 404
     shown = api.ask(MEMBER, f"/v1/vps/{cloud.VICTIM}", headers=headers).json["vp"]
     listed = api.ask(MEMBER, "/v1/vps", headers=headers).json["vps"]

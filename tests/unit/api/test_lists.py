@@ -480,29 +480,41 @@ def test_policies_say_what_is_in_force(api):
     assert all(rule["is_default"] for rule in rules.values())
 
 
-@pytest.mark.parametrize("asked", [None, "vp 1.0", "compute 2.90"])
+@pytest.mark.parametrize("asked", [None, "performance-isolation 1.0", "vp 1.0", "compute 2.90"])
 def test_who_asks_for_no_version_gets_the_first(api, asked):
     headers = {"OpenStack-API-Version": asked} if asked else {}
     answer = api.ask(ADMIN, "/v1/vps", headers=headers)
-    assert answer.headers["OpenStack-API-Version"] == "vp 1.0"
+    assert answer.headers["OpenStack-API-Version"] == "performance-isolation 1.0"
     assert set(answer.json) == {"vps"}
     assert api.ask(ADMIN, "/v1/actions", headers=headers).status == 404
     assert api.ask(ADMIN, "/v1/vps?limit=1", headers=headers).status == 400
 
 
-@pytest.mark.parametrize("asked", ["vp 1.2", "vp latest", "compute 2.1, vp 1.2"])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "performance-isolation 1.2",
+        "performance-isolation latest",
+        "compute 2.1, performance-isolation 1.2",
+        "vp 1.0, performance-isolation 1.2",
+        "vp 1.2",
+    ],
+)
 def test_the_newest_version(api, asked):
     answer = api.ask(ADMIN, "/v1/vps", headers={"OpenStack-API-Version": asked})
-    assert answer.headers["OpenStack-API-Version"] == "vp 1.2"
+    assert answer.headers["OpenStack-API-Version"] == "performance-isolation 1.2"
     assert answer.json["links"] == {}
 
 
-@pytest.mark.parametrize("asked", ["vp 1.3", "vp 2.0", "vp x", "vp 1", "vp 1.1.1", "vp -1.-1"])
-def test_versions_that_nobody_speaks(api, asked):
+@pytest.mark.parametrize("word", ["performance-isolation", "vp"])
+@pytest.mark.parametrize("asked", ["1.3", "2.0", "x", "1", "1.1.1", "-1.-1"])
+def test_versions_that_nobody_speaks(api, asked, word):
     for path in ("/v1/vps", "/"):
-        answer = api.ask(ADMIN, path, headers={"OpenStack-API-Version": asked})
+        answer = api.ask(ADMIN, path, headers={"OpenStack-API-Version": f"{word} {asked}"})
         assert answer.status == 406
-        assert "vp 1.0" in answer.json["errors"][0]["detail"]
+        (error,) = answer.json["errors"]
+        assert "performance-isolation 1.0" in error["detail"]
+        assert (error["min_version"], error["max_version"]) == ("1.0", "1.2")
 
 
 def test_the_document_names_every_operation_and_only_valid_schemas(api):

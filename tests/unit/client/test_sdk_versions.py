@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Other people's clients ask for microversions by the service's type in the catalog."""
+
+import pytest
+from keystoneauth1.adapter import Adapter
+from openstack.connection import Connection
+from openstack.proxy import Proxy
+from openstack.service_description import ServiceDescription
+
+from vp_api.versions import NEWEST, OLDEST
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Support for InfluxDB", "ignore:The .service_type. parameter is unnecesary"
+)
+HEADER = "OpenStack-API-Version"
+OF_USER = (
+    "OS_AUTH_URL",
+    "OS_USERNAME",
+    "OS_PASSWORD",
+    "OS_PROJECT_NAME",
+    "OS_USER_DOMAIN_NAME",
+    "OS_PROJECT_DOMAIN_NAME",
+)
+SERVICE_TYPE = "performance-isolation"
+
+
+@pytest.fixture
+def connection(lab):
+    told = {name.removeprefix("OS_").lower(): text for name, text in lab.environment().items()}
+    auth = {
+        name: text for name, text in told.items() if name not in ("path", "home", "region_name")
+    }
+    isolation = ServiceDescription(SERVICE_TYPE, {"1": Proxy})
+    with Connection(auth=auth, region_name="RegionOne") as one:
+        one.add_service(isolation)
+        yield one
+
+
+@pytest.mark.parametrize("version", [str(OLDEST), "1.1", str(NEWEST)])
+def test_keystoneauth_gets_the_microversion_that_it_asks_for(connection, version):
+    adapter = Adapter(connection.session, service_type=SERVICE_TYPE, default_microversion=version)
+    assert adapter.get("/v1/vps").headers[HEADER] == f"{SERVICE_TYPE} {version}"
+
+
+def test_keystoneauth_learns_which_microversions_there_are(connection):
+    data = Adapter(connection.session, service_type=SERVICE_TYPE).get_endpoint_data()
+    assert (data.min_microversion, data.max_microversion) == (
+        (OLDEST.major, OLDEST.minor),
+        (NEWEST.major, NEWEST.minor),
+    )
+
+
+def test_openstacksdk_gets_the_microversion_that_it_asks_for(connection):
+    isolation = connection.performance_isolation
+    answer = isolation.get("/actions", microversion="1.1")
+    assert answer.status_code == 200
+    assert answer.headers[HEADER] == f"{SERVICE_TYPE} 1.1"
+    assert isolation.get("/actions").status_code == 404  # As all that 1.0 did not have.
