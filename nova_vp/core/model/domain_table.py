@@ -89,12 +89,10 @@ def _cores_by_class(host: Host, classes: int) -> list[float]:
     unknown, of all."""
     used: dict[int, list[float]] = {}
     for uuid, profile in host.undisturbed.items():
-        guest = host.guests.get(uuid)
-        if guest is not None:
-            share = min(host.demanded_cores(uuid) / guest.vcpus, 1.0)
-            number = newcomer_class(profile.state, profile.sensitivity.cache)
-            used.setdefault(number, []).append(share)
-            used.setdefault(classes - 1, []).append(share)
+        share = min(host.demanded_cores(uuid) / host.guests[uuid].vcpus, 1.0)
+        number = newcomer_class(profile.state, profile.sensitivity.cache)
+        used.setdefault(number, []).append(share)
+        used.setdefault(classes - 1, []).append(share)
     return [median(used[n]) if n in used else _BUSY_CORES for n in range(classes)]
 
 

@@ -66,10 +66,9 @@ def with_waiting(
 
 def _is_longer(state: CoreState, pending: Pending, uuid: str, policy: Policy) -> bool | None:
     """Whether it waits longer than before, for no more work; None: that is not known yet."""
-    vp, before = state.vps.get(uuid), pending.cpu_before.get(uuid)
-    if vp is None or before is None:
-        return False  # It left, or nobody ever measured it.
-    now = vp.recent_cpu_use
+    now, before = state.vps[uuid].recent_cpu_use, pending.cpu_before.get(uuid)
+    if before is None:
+        return False  # It came later, or nobody could measure it.
     if now is None or now.samples < policy.settle_samples:
         return None
     if now.ran_cores + now.waited_cores < IDLE_CORES:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from nova_vp.core.types.cpu_time import CpuTimes, HostCpuTimes
 from nova_vp.core.types.guest import Guest
-from tests.unit.core.build import Host, Rates
+from tests.unit.core.build import COMPUTE, Host, Rates
 
 SLICE = 0.01
 NS = 10**9
@@ -62,6 +62,12 @@ def _count(host: Host, name: str, ran: float, waited: float, throttled: float) -
         was.generation,
     )
     host.change(name, cpu_times=times)
+
+
+def give(host: Host, name: str, ran: float, waited: float, throttled: float = 0.0) -> None:
+    """So many cores of each for one second: it computes in its registers."""
+    host.run(name, replace(COMPUTE, mips=100 * ran, cores=ran))
+    _count(host, name, ran, waited, throttled)
 
 
 def beside_host_processes(

@@ -11,7 +11,11 @@ from typing import cast
 
 from nova_vp.core.controllers.base import View
 from nova_vp.core.controllers.merlin.declaration import MORE_CPU, NAME, MerlinSettings
-from nova_vp.core.controllers.merlin.shortage import speedup_without_waiting, waits_for_cpu
+from nova_vp.core.controllers.merlin.shortage import (
+    speedup_without_waiting,
+    use_while_waiting,
+    waits_for_cpu,
+)
 from nova_vp.core.model.candidate import (
     FREE_CPU,
     Candidate,
@@ -86,8 +90,9 @@ def _grown(context: DecisionContext, guest: Guest, cpu: int) -> Candidate:
     cpus = guest.placement | {cpu}
     domains = tuple(d for d in host.topology.domains if d.cpus & cpus)
     speed = min(guest.vcpus, len(cpus)) / min(guest.vcpus, len(guest.placement))
-    if waits_for_cpu(vp, context.policy):
-        speed = max(speed, speedup_without_waiting(vp, more_cpus=1))
+    waiting = use_while_waiting(vp, context.policy)
+    if waiting is not None:
+        speed = max(speed, speedup_without_waiting(waiting, more_cpus=1))
     return Candidate(
         rung=Rung.LOCAL_CPU,
         guest_uuid=guest.uuid,
@@ -189,11 +194,12 @@ def _moved_whole(context: DecisionContext, guest: Guest, with_memory: bool) -> I
 def _at_full_speed(context: DecisionContext, moved: Candidate, guest: Guest) -> Candidate:
     """Where it waits although its domains have room, the what-if model does not see what it would
     gain: that was measured."""
-    host, vp = context.host, context.host.vps[guest.uuid]
+    host = context.host
     is_seen = host.room_cores(host.domains_of[guest.uuid], ()) < 0
-    if is_seen or not waits_for_cpu(vp, context.policy):
+    waiting = use_while_waiting(host.vps[guest.uuid], context.policy)
+    if is_seen or waiting is None:
         return moved
-    speed = speedup_without_waiting(vp, more_cpus=guest.vcpus)
+    speed = speedup_without_waiting(waiting, more_cpus=guest.vcpus)
     location = moved.locations[guest.uuid]._replace(speed=speed)
     return replace(moved, locations={**moved.locations, guest.uuid: location})
 

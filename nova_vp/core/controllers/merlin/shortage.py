@@ -7,6 +7,7 @@ shares with them: CPU waiting is measured, not guessed. Where to get more is not
 
 from nova_vp.core.controllers.merlin.declaration import MerlinSettings
 from nova_vp.core.model.host import allotted_cores
+from nova_vp.core.types.cpu_time import CpuUse
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.state import VpState
@@ -28,27 +29,30 @@ def cpu_sensitivity(vp: VpState, guest: Guest, policy: Policy) -> float:
 def attainable_cores(vp: VpState, guest: Guest, policy: Policy) -> float:
     """Who waits for CPU has all that it can get."""
     allotted = allotted_cores(guest)
-    use = vp.recent_cpu_use
-    if use is None or not waits_for_cpu(vp, policy):
+    use = use_while_waiting(vp, policy)
+    if use is None:
         return allotted
     return min(allotted, use.ran_cores)
 
 
 def waits_for_cpu(vp: VpState, policy: Policy) -> bool:
-    """For CPUs that others use; time in which a quota throttled it is no waiting."""
+    return use_while_waiting(vp, policy) is not None
+
+
+def use_while_waiting(vp: VpState, policy: Policy) -> CpuUse | None:
+    """Of who waits for CPUs that others use; time in which a quota throttled it is no waiting."""
     use = vp.recent_cpu_use
-    return (
+    if (
         use is not None
         and use.samples >= policy.dwell_samples
         and use.ran_cores > 0
         and use.waited_cores >= use.throttled_cores
         and use.waiting_ratio > policy.cpu_waiting_ratio
-    )
+    ):
+        return use
+    return None
 
 
-def speedup_without_waiting(vp: VpState, more_cpus: int) -> float:
+def speedup_without_waiting(use: CpuUse, more_cpus: int) -> float:
     """CPU that it would get with so many free CPUs more, over what it gets."""
-    use = vp.recent_cpu_use
-    if use is None or not use.ran_cores:
-        return 1.0
     return 1 + min(use.waited_cores, more_cpus) / use.ran_cores

@@ -120,18 +120,17 @@ class Separation:
 def _separation(view: View) -> Separation | None:
     """None where no node is hot, or nobody is in state 8."""
     host = view.host
-    known = {u: one for u, one in host.undisturbed.items() if u in host.guests}
     residents = view.what_if.residents
     heats = {
         uuid: residents[uuid].misses_per_s
-        for uuid, profile in known.items()
+        for uuid, profile in host.undisturbed.items()
         if profile.state.number == STATE_8
     }
     if not any(heats.values()) or not _is_any_hot(view):
         return None
     cache_users = [
         uuid
-        for uuid, profile in known.items()
+        for uuid, profile in host.undisturbed.items()
         if profile.sensitivity.cache and profile.state.factor is FactorClass.LOW
     ]
     return Separation(host, view.what_if.locations, heats, cache_users)

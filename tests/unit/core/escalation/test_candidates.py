@@ -209,6 +209,19 @@ def test_a_demand_for_cpu_is_met_by_whoever_frees_a_cpu():
     assert found["other"].relief_ratio == 0.0
 
 
+def test_a_demand_for_cpu_blames_nobody_who_takes_its_cache():
+    host = short_of_cpu()
+    host.run("worker", replace(CHASE, cores=1.0))
+    host.ticks(6)
+    host.run("worker", replace(CHASE_HURT, cores=1.0))
+    host.run("other", replace(STREAM, cores=0.1))
+    one = told(host)
+    detection = host.state.vps[uuid_of("worker")].detection
+    assert (one.kind, detection.kind) == (Kind.CPU, Kind.CACHE)
+    assert [suspect.guest_uuid for suspect in detection.suspects] == [uuid_of("other")]
+    assert by_name(host, one)["other"].role is Role.CO_RUNNER
+
+
 def test_with_the_hurt_the_weighing_is_over():
     host = breaks_out(a_storm())
     told(host)

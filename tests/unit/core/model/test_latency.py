@@ -25,6 +25,13 @@ def test_the_curve_of_the_calibration_decides(misses_per_s, ratio):
     assert MEASURED.open_ratio(HERE, misses_per_s) == pytest.approx(ratio)
 
 
+def test_below_its_first_point_a_miss_takes_as_long_as_there():
+    """A calibration file need not begin without load."""
+    measured = LoadCurve(0, 0, 0.0, (LoadPoint(1e6, 100.0), LoadPoint(9e6, 180.0)))
+    latency = MemoryLatency(Limits(node_misses_per_s=7e6, curves=(measured,)), POLICY)
+    assert latency.open_ratio(HERE, 5e5) == 1.0
+
+
 def test_beyond_its_last_point_the_wait_goes_on_rising():
     ratios = [MEASURED.open_ratio(HERE, load) for load in (9e6, 9.5e6, 9.9e6, 2e7)]
     assert ratios == sorted(ratios)

@@ -9,7 +9,7 @@ from nova_vp.core.types.action import Action, Result
 from nova_vp.core.types.guest import MemoryMove
 from nova_vp.core.types.reason import INEFFECTIVE
 from tests.unit.core.build import CHASE, CHASE_HURT, COMPUTE, STREAM, Host, nodes_of, uuid_of
-from tests.unit.core.crowding import shared_cpus
+from tests.unit.core.crowding import give, shared_cpus
 from tests.unit.core.wishful import MOVES, Mover, enabled
 
 POLICY = enabled(Mover())
@@ -78,6 +78,25 @@ def test_a_resident_that_begins_to_want_more_by_itself_undoes_nothing():
 
     host.rule = grown
     host.ticks(30)
+    assert results(host) == [Result.MENDED]
+
+
+def test_who_came_after_a_move_and_waits_there_undoes_nothing():
+    """Nobody knows what it waited before; that it waits now is a matter of its own."""
+    host = a_packed_pair(there=0.1)
+    host.until(MOVES)
+    host.add("late", COMPUTE, cpus={1}, group="one")
+    host.change("resident", group="one")  # Nobody is to be moved for its waiting.
+    rule = host.rule
+
+    def run(host: Host) -> None:
+        rule(host)
+        give(host, "late", ran=0.3, waited=0.3)
+
+    host.rule = run
+    host.ticks(30)
+    assert host.state.vps[uuid_of("late")].recent_cpu_use.waiting_ratio > 0.3
+    assert host.placement("storm") == {1}
     assert results(host) == [Result.MENDED]
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from nova_vp.core.controllers.base import View
 from nova_vp.core.controllers.merlin.declaration import MORE_CPU
-from nova_vp.core.controllers.merlin.rungs import DecisionContext, local_cpus
+from nova_vp.core.controllers.merlin.rungs import DecisionContext, local_cpus, remote_cpus
 from nova_vp.core.model.host import build_host
 from nova_vp.core.types.claim import Setting
 from nova_vp.core.types.detection import Kind
@@ -116,6 +116,35 @@ def test_it_goes_back_to_no_cpu_that_it_left_within_the_hold(age_s, cpu):
     context = DecisionContext(view, settings_of(POLICY, "merlin"), frozenset())
     [grown] = local_cpus(context, seen.guests[worker])
     assert grown.settings[0].value == (frozenset({0, cpu}),)
+
+
+def choosing(host: Host, *, left: frozenset[int] = frozenset()) -> DecisionContext:
+    """What Merlin looks at for the worker, which left these CPUs just now."""
+    worker = uuid_of("worker")
+    vps = {**host.state.vps, worker: host.state.vps[worker]._replace(left=((left, host.now_s),))}
+    seen = build_host(host.picture(), vps, host.state.undisturbed)
+    view = View(seen, (), host.picture(), host.state, POLICY)
+    return DecisionContext(view, settings_of(POLICY, "merlin"), frozenset())
+
+
+def remote(context: DecisionContext) -> set[tuple[int, ...]]:
+    worker = context.host.guests[uuid_of("worker")]
+    return {one.domain_ids for one in remote_cpus(context, [worker], worker)}
+
+
+def test_a_remote_cpu_is_none_of_its_home_node():
+    """A quieter cache of its node is local: its memory is as near."""
+    host = a_worker(0, 0, 1)
+    host.ticks(6)
+    assert remote(choosing(host)) == {(2,)}
+
+
+def test_its_vcpus_go_to_no_node_that_they_left_within_the_hold():
+    host = a_worker(0, 1, 1, cpus=2)
+    host.change("worker", placement=frozenset({0, 1}))
+    host.ticks(6)
+    assert remote(choosing(host)) == {(1,), (2,)}
+    assert remote(choosing(host, left=frozenset({2}))) == {(2,)}
 
 
 def test_what_is_left_for_another_place_is_remembered():

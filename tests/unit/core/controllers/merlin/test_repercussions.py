@@ -180,6 +180,29 @@ def test_a_transition_to_a_higher_memory_factor_is_a_degradation():
     assert degraded == {uuid_of("store")}
 
 
+def test_a_co_runner_that_left_is_not_counted_as_degraded():
+    host = a_worker(0, 1)
+    with_store(host, {1})
+    host.until(MORE_CPU)
+    host.rule = None
+    host.leave("store")
+    host.ticks(3)
+    assert not host.state.controllers["merlin"].met[uuid_of("worker")].degraded
+
+
+def test_a_member_of_the_set_that_is_stopped_keeps_the_others_from_nothing():
+    """Nothing was measured of it when the choice is made anew."""
+    host = a_worker(0, 1)
+    with_store(host, {1})
+    host.until(MORE_CPU)
+    host.ticks(5)
+    assert host.state.controllers["merlin"].met[uuid_of("worker")].degraded
+    host.change("store", is_running=False)
+    second = host.until(MORE_CPU)
+    assert second.evidence["application_set"] == 2
+    assert second.rung is Rung.REMOTE_CPU
+
+
 def a_hurt_without_remedy() -> Host:
     """One LLC, one node, no caps: what degrades the store cannot be done otherwise."""
     host = a_worker(0)

@@ -3,6 +3,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from nova_vp.core.controllers.vp.declaration import CAP, MOVE_AGGRESSOR, MOVE_VICTIM, SWAP
 from nova_vp.core.types.action import Result
 from nova_vp.core.types.detection import Kind
@@ -11,7 +13,7 @@ from nova_vp.core.types.reason import INEFFECTIVE, Rejection
 from nova_vp.core.types.topology import Topology
 from tests.unit.core.build import ALL_KNOBS, COMPUTE, Host, Rates, nodes_of, uuid_of
 from tests.unit.core.controllers.vp.hosts import POLICY
-from tests.unit.core.crowding import beside_host_processes, shared_cpus
+from tests.unit.core.crowding import beside_host_processes, give, shared_cpus
 
 BUSY = replace(COMPUTE, cores=1.0)
 LIGHT = replace(COMPUTE, cores=0.1)
@@ -32,6 +34,19 @@ def work(host: Host, **rates: Rates) -> None:
     alone = {**known, **rates}
     host.rule = shared_cpus(alone)
     host.rule.alone = alone
+
+
+def unread(host: Host, *names: str) -> None:
+    """Nobody reads the CPU times of these."""
+    rule = host.rule
+
+    def run(host: Host) -> None:
+        rule(host)
+        for name in names:
+            host.change(name, cpu_times=None)
+
+    run.alone = rule.alone
+    host.rule = run
 
 
 def both_busy(host: Host) -> None:
@@ -94,6 +109,35 @@ def test_where_its_cache_is_full_it_moves_to_another_of_its_node():
     places = [host.placement(name) for name in ("victim", "storm", "third")]
     assert sorted(map(sorted, places)) == [[2, 3], [2, 3], [4, 5]]
     assert max(waits(host, name) for name in ("victim", "storm", "third")) < 0.05
+
+
+def test_a_place_is_not_taken_from_one_whose_waiting_nobody_can_tell():
+    """The kernel says nothing of the neighbour there; that it uses its CPU is seen all the same."""
+    crowd = ("storm", "other", "victim")
+    here = {name: {0, 1} for name in crowd}
+    host = a_host({**here, "dark": {2, 3}}, nodes_of(0, 0), dark={"vcpus": 2})
+    work(host, dark=replace(COMPUTE, cores=2.0))
+    unread(host, "dark")
+    host.ticks(10)
+    work(host, **dict.fromkeys(crowd, BUSY))
+    unread(host, "dark")
+    assert any(d.detections for d in host.ticks(20))
+    assert {tuple(host.placement(name)) for name in crowd} == {(0, 1)}
+
+
+@pytest.mark.parametrize(("gib", "node"), [(1, 1), (1000, 0)])
+def test_memory_that_takes_too_long_to_copy_keeps_a_victim_where_it_waits(gib, node):
+    """An idle CPU is on another node only, and its memory would have to come along."""
+    needy = Rates(mips=50, l2_mpki=25.0, mpki=20.0, cpi=2.0, cores=1.0)
+    host = Host(nodes_of(0, 1, cpus=1), POLICY, knobs=ALL_KNOBS)
+    host.add("storm", LIGHT, cpus={0}, node=0, unmanaged=Unmanaged.OPTED_OUT)
+    host.add("victim", needy, cpus={0}, node=0, memory_kib=gib << 20)
+    work(host, storm=LIGHT, victim=replace(needy, cores=0.5))
+    host.ticks(20)
+    work(host, storm=BUSY, victim=needy)
+    refused = {one.rejection for d in host.ticks(20) for one in d.refused}
+    assert host.nodes("victim") == {node}
+    assert (Rejection.GAINS_TOO_LITTLE in refused) is (node == 0)
 
 
 def test_a_victim_that_is_not_ours_is_relieved_by_moving_the_heaviest_suspect():
@@ -179,19 +223,6 @@ def queued(ran: dict[str, float], victim_wants: float):
         give(host, "victim", victim, waited=victim_wants - victim)
 
     return run
-
-
-def give(host: Host, name: str, ran: float, waited: float, throttled: float = 0.0) -> None:
-    host.run(name, replace(COMPUTE, mips=100 * ran, cores=ran))
-    was = host.guest(name).cpu_times
-    host.change(
-        name,
-        cpu_times=was._replace(
-            ran_ns=was.ran_ns + round(ran * 1e9),
-            run_delay_ns=was.run_delay_ns + round((waited + throttled) * 1e9),
-            throttled_ns=was.throttled_ns + round(throttled * 1e9),
-        ),
-    )
 
 
 def test_the_throttling_of_the_one_that_is_capped_does_not_undo_the_cap_that_helps():
@@ -339,13 +370,6 @@ def test_where_every_rung_is_spent_it_says_so_and_escalates():
 def test_a_host_whose_cpu_times_nobody_reads_does_nothing():
     host = a_host({"storm": {0}, "victim": {0}}, nodes_of(0, 0))
     both_busy(host)
-    rule = host.rule
-
-    def unreadable(host):
-        rule(host)
-        for name in ("victim", "storm"):
-            host.change(name, cpu_times=None)
-
-    host.rule = unreadable
+    unread(host, "victim", "storm")
     host.ticks(30)
     assert not host.outcomes
