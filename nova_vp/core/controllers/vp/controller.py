@@ -32,7 +32,7 @@ from nova_vp.core.controllers.vp.relieve_cpu import (
     move_to_idle_cpu,
 )
 from nova_vp.core.controllers.vp.restrain import cap, partition
-from nova_vp.core.controllers.vp.separate import LOOK_S, is_due, is_ready, isolate_memory
+from nova_vp.core.controllers.vp.separate import is_due, is_ready, isolate_memory
 from nova_vp.core.controllers.vp.standing_limits import (
     is_victim_degraded,
     is_victim_here,
@@ -95,11 +95,11 @@ class Vp(Controller):
     def run(self, view: View, state: CapHistory, settings: VpSettings) -> Answer:
         state = _without_ended(view, state)
         isolating: tuple[ClaimGroup, ...] = ()
-        is_isolating = is_due(view, state.next_look_s)
+        is_isolating = is_due(view, state.looked_at_s)
         if is_isolating and is_ready(view):
             isolating = tuple(isolate_memory(view))
             is_isolating = bool(isolating)
-            state = state if is_isolating else replace(state, next_look_s=view.now_s + LOOK_S)
+            state = state if is_isolating else replace(state, looked_at_s=view.now_s)
         mitigating = mitigate(view, state, settings, is_isolating)
         groups = (*isolating, *mitigating, *standing_limits(view, state, settings))
         return Answer(state, groups, tuple(_settled_places(view)))

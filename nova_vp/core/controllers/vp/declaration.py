@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reasons, settings and state of the controller `vp`."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -132,5 +133,5 @@ class CapHistory:
     """By capped guest: the most CPU that one vCPU of it used lately, before the first step."""
     raised_at_s: Mapping[str, float] = field(default_factory=dict)
     """By guest: when a cap of it was last raised or removed."""
-    next_look_s: float = 0.0
-    """When it is looked next for State-8 VPs to separate and memory to bring home."""
+    looked_at_s: float = -math.inf
+    """When it last found no State-8 VPs to separate and no memory to bring home."""

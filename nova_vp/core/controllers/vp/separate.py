@@ -39,13 +39,11 @@ STATE_8 = 8
 _NEVER_KNOWN = frozenset({Incomplete.UNREADABLE, Incomplete.PARTIAL, Incomplete.IDLE})
 
 
-def is_due(view: View, next_look_s: float) -> bool:
+def is_due(view: View, looked_at_s: float) -> bool:
     """A degradation at a controller is what State-8 VPs are separated for (2.1.3)."""
-    if view.now_s >= next_look_s:
-        return True
     detections = (vp.detection for vp in view.host.vps.values())
     is_hurried = any(one is not None and one.kind is Kind.CONTROLLER for one in detections)
-    return is_hurried and view.now_s >= next_look_s - LOOK_S + HURRIED_S
+    return view.now_s - looked_at_s >= (HURRIED_S if is_hurried else LOOK_S)
 
 
 def is_ready(view: View) -> bool:
