@@ -92,9 +92,9 @@ class App:
     cycles: int
     computing_ratio: float = 1.0
 
-    def time_ratio(self, speed_ratio: float) -> float:
-        """Its slowdown: the time that it takes, divided by that when it runs alone, at this share
-        of the speed that it has alone."""
+    def slowdown_ratio(self, speed_ratio: float) -> float:
+        """The time that it takes, divided by that when it runs alone, at this share of the speed
+        that it has alone."""
         return 1 - self.computing_ratio + self.computing_ratio / speed_ratio
 
     def miss_ratio(self, share_mib: float) -> float:

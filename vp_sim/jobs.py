@@ -86,8 +86,8 @@ class Job:
     finished_at_s: float | None = None
     """When the first one was done; None: it is not yet."""
     phase: int = 0
-    last_time_ratio: float = 1.0
-    """Its slowdown in the last stretch: the time that it took, divided by that alone."""
+    last_slowdown_ratio: float = 1.0
+    """Of the last stretch: the time that it took, divided by that alone."""
     _cycle_s: float = field(init=False)
     _ends: tuple[float, ...] = field(init=False)
 
@@ -99,16 +99,16 @@ class Job:
     def now(self) -> Phase:
         return self.app.phases[self.phase]
 
-    def time_ratio(self, instructions_per_s: float) -> float:
-        """Its slowdown at this speed."""
-        return self.app.time_ratio(instructions_per_s / self.rates[self.phase])
+    def slowdown_ratio(self, instructions_per_s: float) -> float:
+        """At this speed, in the phase of now."""
+        return self.app.slowdown_ratio(instructions_per_s / self.rates[self.phase])
 
     def advance(self, done: float, from_s: float, span_s: float) -> bool:
         """By so many instructions; whether another phase begins."""
         if not done:
             return False
-        self.last_time_ratio = self.time_ratio(done / span_s)
-        progress = span_s / self.last_time_ratio
+        self.last_slowdown_ratio = self.slowdown_ratio(done / span_s)
+        progress = span_s / self.last_slowdown_ratio
         if self.finished_at_s is None and self.at_s + progress >= JOB_S:
             self.finished_at_s = from_s + span_s * (JOB_S - self.at_s) / progress
         self.at_s = (self.at_s + progress) % JOB_S

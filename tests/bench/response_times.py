@@ -29,7 +29,7 @@ def response_times(mix: Mix, policy: str, orders: int) -> list[list[float]]:
 
         def watch(host: SimHost, times: list[float] = times) -> None:
             servers = (guest for guest in host.guests.values() if guest.label == SERVER)
-            times.extend(guest.job.last_time_ratio for guest in servers)
+            times.extend(guest.job.last_slowdown_ratio for guest in servers)
 
         simulate(world, create, seed, watch)
         found.append(times)

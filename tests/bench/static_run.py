@@ -40,7 +40,7 @@ def _calm_ticks(host: SimHost) -> int:
 
 def _pace(host: SimHost, guest: SimGuest) -> float:
     """Seconds of the job per second."""
-    return 1 / guest.job.time_ratio(host.speeds[guest.uuid].instructions_per_s)
+    return 1 / guest.job.slowdown_ratio(host.speeds[guest.uuid].instructions_per_s)
 
 
 def _left_of_phase_s(guest: SimGuest) -> float:

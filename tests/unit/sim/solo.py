@@ -31,4 +31,4 @@ def alone(name: str) -> Speed:
 
 def slower(name: str, speed: Speed) -> float:
     """Against running alone."""
-    return APPS[name].time_ratio(alone(name).cpi / speed.cpi) - 1
+    return APPS[name].slowdown_ratio(alone(name).cpi / speed.cpi) - 1

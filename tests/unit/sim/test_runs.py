@@ -158,9 +158,9 @@ def test_who_waits_for_pages_or_tlbs_counts_cycles_and_no_instructions():
 
 def test_a_server_loses_as_much_of_its_response_time_as_it_computes():
     app = world_of(ALONE).apps["voldemort"]
-    assert app.time_ratio(1.0) == 1.0
-    assert app.time_ratio(0.5) == pytest.approx(1 + app.computing_ratio)
-    assert replace(app, computing_ratio=1.0).time_ratio(0.5) == 2.0
+    assert app.slowdown_ratio(1.0) == 1.0
+    assert app.slowdown_ratio(0.5) == pytest.approx(1 + app.computing_ratio)
+    assert replace(app, computing_ratio=1.0).slowdown_ratio(0.5) == 2.0
 
 
 def test_what_moves_cost_the_host_is_no_cpu_of_the_guests():
