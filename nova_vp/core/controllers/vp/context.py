@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every step of a mitigation looks at, and the claims that it ends with.
 
-The steps that move guests are in `controller`, those that restrain them where they are in
-`restrain`.
+The steps that move guests are in `relocate` and `relieve_cpu`, those that restrain them where they
+are in `restrain`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from nova_vp.core.controllers.base import View
-from nova_vp.core.controllers.vp.declaration import MOVE_AGGRESSOR, NAME, CapHistory, VpSettings
+from nova_vp.core.controllers.vp.declaration import (
+    MOVE_AGGRESSOR,
+    MOVE_VICTIM,
+    NAME,
+    CapHistory,
+    VpSettings,
+)
 from nova_vp.core.model.candidate import AcceptanceLimits, Candidate, within_allotment
 from nova_vp.core.model.cost import price
 from nova_vp.core.model.holds import failed_lately
@@ -119,3 +125,10 @@ def group_of(
         rejected=tuple(rejected),
         rung=candidate.rung,
     )
+
+
+def nothing_helps(detection: Detection, rejected: Iterable[Alternative]) -> ClaimGroup:
+    """A group without claims: these are the reasons."""
+    nowhere = PredictedLoss(detection.measured_loss_ratio, 0.0)
+    victim = detection.victim_uuid
+    return ClaimGroup(NAME, victim, (), (), MOVE_VICTIM, nowhere, detection, tuple(rejected))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of `vp` says what it does: its rungs, its numbers."""
 
-from nova_vp.core.controllers.vp import controller, partners
+from nova_vp.core.controllers.vp import controller, partners, relocate
 from nova_vp.core.controllers.vp.controller import Vp
 from nova_vp.core.model import cpu_cap
 from nova_vp.core.types.reason import Rung
@@ -32,4 +32,4 @@ def test_numbers_that_are_no_options_are_those_of_the_code() -> None:
     assert f"| {cpu_cap.CAP_STEP:.0%}".replace("%", " %") in section(PAGE, "Caps")
     assert f"{partners.PARTNERS} quietest" in section(PAGE, "The ladder")
     assert (controller.AT_ONCE, "at most two\nvictims" in PAGE) == (2, True)
-    assert (controller.SUSPECTS, "three worst suspects" in PAGE) == (3, True)
+    assert (relocate.SUSPECTS, "three worst suspects" in PAGE) == (3, True)
