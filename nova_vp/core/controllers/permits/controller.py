@@ -45,6 +45,7 @@ from nova_vp.core.types.claim import Alternative, ClaimGroup, PredictedLoss, Set
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.knob import Knob, LlcShare, Quota
 from nova_vp.core.types.reason import Reason, Rejection, Rung
+from nova_vp.core.types.sample import Sample
 from nova_vp.core.types.state import CoreState
 from nova_vp.core.types.usage import Usage
 
@@ -53,7 +54,7 @@ SAME_CAP = 0.2
 two samples are alike."""
 
 UNUSED_CAP = 0.9
-"""Who uses less of what its cap leaves it would not use more without."""
+"""Who uses less of what its cap leaves it is taken to use as small a part of a wider one."""
 TICK_US = 10_000
 """Of the source's scheduler (2.2.5): three of them are a slice."""
 LEAST_QUOTA_US = 1000
@@ -134,25 +135,17 @@ def _limited(view: View, uuid: str, account: Account, settings: PermitsSettings)
     if is_new and _may_be_partitioned(view, uuid):
         return replace(account, is_partitioned=True, changed_at_s=view.now_s)
     ratio = _cap_ratio(view, uuid, account, settings)
-    if not account.is_over and _is_released(view, uuid, account, ratio, settings):
+    if not account.is_over and _is_released(account, ratio):
         return replace(account, is_partitioned=False, cap_ratio=None, changed_at_s=view.now_s)
     if ratio is None or not _is_due(account, ratio, settings):
         return account
     return replace(account, cap_ratio=ratio if ratio < 1.0 else None, changed_at_s=view.now_s)
 
 
-def _is_released(
-    view: View, uuid: str, account: Account, ratio: float | None, settings: PermitsSettings
-) -> bool:
-    """Of who is under its permit: all its CPU keeps it there, or it does not use what its cap
-    leaves it and has saved all that it may. The source takes the CPU from any other one again
-    within a tick of 10 ms, so that here its cap is what its permit pays for."""
-    if account.cap_ratio is None or (ratio is not None and ratio >= 1.0):
-        return True
-    sample = view.host.vps[uuid].sample
-    used_cores = sample.busiest_cores if sample else 0.0
-    given_cores = account.cap_ratio * _own_quota(view, uuid).cores
-    return account.has_saved_all(settings.burst_s) and used_cores < UNUSED_CAP * given_cores
+def _is_released(account: Account, ratio: float | None) -> bool:
+    """Of who is under its permit: all its CPU keeps it there. The source takes the CPU from any
+    other one again within a tick of 10 ms, so that here its cap is what its permit pays for."""
+    return account.cap_ratio is None or (ratio is not None and ratio >= 1.0)
 
 
 def _may_be_partitioned(view: View, uuid: str) -> bool:
@@ -172,8 +165,16 @@ def _cap_ratio(view: View, uuid: str, account: Account, settings: PermitsSetting
     repaid_per_ms = owed / (1000.0 * settings.repay_s)
     cores = (account.permit - repaid_per_ms) / charge.llc_cap_act
     busy_vcpus = max(sample.cpu_cores / sample.busiest_cores, 1.0)
-    ratio = round(cores / busy_vcpus / own.cores, 3)
+    ratio = round(cores / busy_vcpus / own.cores / _used_ratio(account, own, sample), 3)
     return min(max(ratio, guest.cap_floor_ratio or 1.0), 1.0)
+
+
+def _used_ratio(account: Account, own: Quota, sample: Sample) -> float:
+    """Of what its cap leaves it. Who was not capped may use all of a cap."""
+    if account.cap_ratio is None:
+        return 1.0
+    used = sample.busiest_cores / (account.cap_ratio * own.cores)
+    return used if used < UNUSED_CAP else 1.0
 
 
 def _is_due(account: Account, ratio: float, settings: PermitsSettings) -> bool:

@@ -3,6 +3,7 @@
 
 from dataclasses import replace
 from itertools import pairwise
+from statistics import mean
 
 import pytest
 
@@ -123,7 +124,21 @@ def test_who_does_not_use_what_its_cap_leaves_is_released():
     host.ticks(10)
     host.run("vm", replace(POLLUTER, mips=5, cores=0.05))
     host.until(RELEASED, seconds=30)
-    assert account(host, "vm").has_saved_all(SETTINGS.burst_s)
+    assert not account(host, "vm").is_over
+
+
+def test_who_uses_a_part_of_each_cap_gets_a_cap_of_which_that_part_is_its_permit():
+    """It computes for six tenths of the time, whatever the cap."""
+    host = a_host()
+    host.add("vm", POLLUTER, **with_permit(900))
+    used, released = [], 0
+    for _ in range(120):
+        cores = 0.6 * host.cap_ratio("vm")
+        host.run("vm", replace(POLLUTER, mips=100 * cores, cores=cores))
+        released += any(action.reason is RELEASED for action in host.tick().actions)
+        used.append(cores)
+    assert released == 0
+    assert mean(used[30:]) == pytest.approx(900 / 4500, rel=0.05)
 
 
 def test_who_goes_over_again_is_capped_again_at_once():
