@@ -34,6 +34,7 @@ class Keystone:
         self.endpoints: dict[str, str] = {}
         self.closed_projects: set[str] = set()
         """Of which nobody is a member."""
+        self.tokens_given = 0
         self.projects: dict[str, str] = {}
         """Ids by name, for administrators."""
 
@@ -64,6 +65,7 @@ class Keystone:
         project = scope.get("id") or scope["name"]
         if project in self.closed_projects:
             return webob.Response(status=401, json={"error": {"code": 401, "message": "no role"}})
+        self.tokens_given += 1
         response = webob.Response(status=201, json=self._token(request, user, project))
         response.headers["X-Subject-Token"] = f"{user}.{project}"
         return response

@@ -7,7 +7,8 @@ everybody who asks shows or compares plain values.
 """
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
@@ -18,7 +19,7 @@ from keystoneauth1.adapter import Adapter
 from vp_client.errors import AmbiguousName, NoSuchName, NoSuchProject, Refused, Unreachable
 
 SERVICE_TYPE = "performance-isolation"
-API_VERSION = "1.1"
+API_VERSION = "1.2"
 """The newest that this client knows how to show."""
 PAGE = 1000
 """Rows per request; the API gives no more."""
@@ -69,6 +70,26 @@ class Client:
     def change_vp(self, server: str, **orders: Any) -> Told:
         """`mode`, `opt_out`, `priority`, `exempt`; what is absent stays."""
         return self._ask("vp", "PATCH", self._vp_path(server), json=orders)
+
+    def report_latency(
+        self,
+        server: str,
+        latency_ms: float,
+        load: float | None = None,
+        percentile: float | None = None,
+        measured_at: float | None = None,
+    ) -> Told:
+        """`measured_at`: seconds since 1970; None: when vp-api has it."""
+        report = {
+            "latency_ms": latency_ms,
+            "load": load,
+            "percentile": percentile,
+            **({} if measured_at is None else {"measured_at": measured_at}),
+        }
+        # A number that JSON does not have is vp-api's to refuse, not the library's.
+        body, headers = json.dumps(report), {"Content-Type": "application/json"}
+        path = f"{self._vp_path(server)}/latency"
+        return self._ask("latency", "PUT", path, data=body, headers=headers)
 
     def vp_history(self, server: str, limit: int | None = None, **filters: Any) -> list[Told]:
         """`begin`, `end`, `every`; oldest first."""
@@ -175,17 +196,28 @@ class Client:
         told: Told = self._request(key, method, path, **options)[key]
         return told
 
-    def _request(self, key: str, method: str, path: str, **options: Any) -> Any:
+    def _request(
+        self,
+        key: str,
+        method: str,
+        path: str,
+        headers: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> Any:
         """An answer that has `key`."""
         # The catalog may name the service's root or its first version.
         root = str(self._adapter.endpoint_override).rstrip("/").removesuffix("/v1")
-        headers = {
+        asked = {
             "Accept": "application/json",
             "OpenStack-API-Version": f"{SERVICE_TYPE} {API_VERSION}",
         }
         try:
             response = self._adapter.request(
-                f"{root}/v1{path}", method, raise_exc=False, headers=headers, **options
+                f"{root}/v1{path}",
+                method,
+                raise_exc=False,
+                headers={**asked, **(headers or {})},
+                **options,
             )
         except ksa_exceptions.ConnectionError as exc:
             raise Unreachable(root, str(exc)) from exc

@@ -6,7 +6,7 @@ from typing import Any
 
 from osc_lib.command import command
 
-from vp_client import arguments, columns, escalation_formatters, formatters
+from vp_client import arguments, columns, escalation_formatters, formatters, service_formatters
 from vp_client.columns import Cell
 from vp_client.plugin import client_of
 
@@ -28,6 +28,7 @@ FIELDS: list[columns.Field] = [
     ("vps_count", str),
     ("hurt_count", formatters.or_unknown),
     ("vps", formatters.vps_of_host),
+    ("latency_projects", service_formatters.latency_projects),
     ("proposals", formatters.proposals),
     ("memory_moves", formatters.memory_moves),
     ("escalations", escalation_formatters.escalations),

@@ -7,7 +7,7 @@ from typing import Any
 from osc_lib.command import command
 
 from nova_vp.cli.labels import POINTS, small
-from vp_client import arguments, columns, escalation_formatters, formatters
+from vp_client import arguments, columns, escalation_formatters, formatters, service_formatters
 from vp_client.columns import Cell
 from vp_client.errors import VpError
 from vp_client.plugin import client_of
@@ -23,6 +23,7 @@ FIELDS: list[columns.Field] = [
     ("group", formatters.or_none),
     ("group_state", formatters.group_state),
     ("isolation", str),
+    ("service", service_formatters.service),
     ("priority", formatters.weight),
     ("cap_floor_ratio", formatters.cap_floor),
     ("orders", formatters.orders),
@@ -112,14 +113,32 @@ def _listed(parsed_args: argparse.Namespace, vps: list[dict[str, Any]]) -> colum
     degraded = columns.heading(parsed_args, "Degraded", "Hurt")
     headers = ["Server ID", "Name", "State", degraded, *(["Host"] if has_hosts else [])]
     is_table, has_groups = parsed_args.formatter == "table", any(vp.get("group") for vp in vps)
-    rows = [_row(vp, has_hosts, is_short=has_groups) for vp in vps]
+    has_classes = is_table and any(vp.get("service") for vp in vps)
+    is_narrow = has_groups and has_classes
+    rows = [_row(vp, has_hosts, is_short=has_groups, is_narrow=is_narrow) for vp in vps]
     if not is_table:
         headers += ["Group", "Group State"]
         rows = [[*row, *_group(vp)] for row, vp in zip(rows, vps, strict=True)]
     elif has_groups:
         headers += ["Group"]
         rows = [[*row, _group_in_words(vp)] for row, vp in zip(rows, vps, strict=True)]
+    if not is_table:
+        headers += ["Class", "Latency Target ms", "Latency ms"]
+        rows = [[*row, *_service(vp)] for row, vp in zip(rows, vps, strict=True)]
+    elif has_classes:
+        headers += ["Latency"]
+        rows = [[*row, _service_in_words(vp)] for row, vp in zip(rows, vps, strict=True)]
     return columns.table(headers, rows)
+
+
+def _service(vp: dict[str, Any]) -> list[Any]:
+    """As machines are told it."""
+    told = vp.get("service") or {}
+    return [told.get(key) for key in ("class", "latency_target_ms", "latency_ms")]
+
+
+def _service_in_words(vp: dict[str, Any]) -> columns.Flexible:
+    return columns.flexible(service_formatters.listed_service(vp))
 
 
 def _group(vp: dict[str, Any]) -> list[Any]:
@@ -137,16 +156,25 @@ def _is_by_name_alone(asked: argparse.Namespace) -> bool:
     return bool(asked.name) and all(other is None for other in others)
 
 
-def _row(vp: dict[str, Any], has_hosts: bool, is_short: bool) -> list[Any]:
-    """`is_short`: there is another column to leave room for."""
+def _row(
+    vp: dict[str, Any], has_hosts: bool, *, is_short: bool, is_narrow: bool = False
+) -> list[Any]:
+    """`is_short`: there is another column to leave room for; `is_narrow`: there are several."""
     host = [columns.flexible(vp["host"])] if has_hosts else []
     return [
         vp["server_id"],
         columns.flexible(vp["name"]),
-        columns.state(vp["state"], is_stale=vp["is_stale"], is_short=is_short),
+        STALE if is_narrow and vp["is_stale"] else _state(vp, is_short),
         Cell(vp["hurt_by_neighbour"], formatters.short_yes_no(vp["hurt_by_neighbour"])),
         *host,
     ]
+
+
+STALE = Cell(None, "stale")
+
+
+def _state(vp: dict[str, Any], is_short: bool) -> Cell:
+    return columns.state(vp["state"], is_stale=vp["is_stale"], is_short=is_short)
 
 
 class ShowVp(command.ShowOne):

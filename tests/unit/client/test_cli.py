@@ -67,8 +67,16 @@ def test_list_of_an_operator(lab):
     assert_fits(table.out)
     line = next(line for line in table.out.splitlines() if cloud.VICTIM in line)
     cells = [cell.strip() for cell in line.strip("|").split("|")]
-    assert cells == [cloud.VICTIM, "victim", "8 bulldog", "yes", "lab-1", "shop: 8"]
-    assert "unknown (stale)" in table.out
+    assert cells == [
+        cloud.VICTIM,
+        "victim",
+        "8 bulldog",
+        "yes",
+        "lab-1",
+        "shop: 8",
+        "8.5/10",
+    ]
+    assert "stale" in table.out
     values = lab.run("vp list --host lab-1 -f value -c Name -c State -c Host")
     assert values.out == "victim 8 lab-1\nnoisy 7 lab-1\norphan None lab-1\n"
 
@@ -83,9 +91,13 @@ def test_list_of_a_host_that_nobody_knows(lab):
 def test_list_of_a_tenant(lab):
     servers = lab.run("vp list -f json", user="member").json
     told = ["Server ID", "Name", "State", "Hurt", "Group", "Group State"]
+    told += ["Class", "Latency Target ms", "Latency ms"]
     assert [list(server) for server in servers] == [told] * 2
     csv = lab.run("vp list -f csv --quote none", user="member").out.splitlines()
-    assert csv[:2] == [",".join(told), f"{cloud.VICTIM},victim,8,True,shop,8"]
+    assert csv[:2] == [
+        ",".join(told),
+        f"{cloud.VICTIM},victim,8,True,shop,8,latency-critical,10.0,8.5",
+    ]
 
 
 @pytest.mark.needs_controllers("vp")

@@ -7,6 +7,7 @@ import pytest
 
 from nova_vp.core.types.usage import Usage
 from nova_vp.db.usage import UsageRecord
+from nova_vp.latency_message import Ignored
 from tests.openstack_shell import TABLE_WIDTH
 from tests.unit.api import cloud
 from tests.unit.api.stored import holding
@@ -37,10 +38,26 @@ def lab(shell, tmp_path_factory):
     }
     long = {"name": NAME, "flavor": FLAVOR, "state": 5, "actions": ACTIONS}
     vps = [
-        cloud.a_vp(**long, interference=hurt, **cloud.asked("g" * 60)),
+        cloud.a_vp(
+            **long,
+            interference=hurt,
+            service=cloud.a_service(
+                latency_target_ms=0.001,
+                max_load=1e12,
+                ignored={one.value: 2**53 for one in Ignored},
+            ),
+            **cloud.asked("g" * 60),
+        ),
         cloud.a_vp(uuid=cloud.NOISY, **long, **cloud.asked()),
     ]
-    counters = {"mode": "enforce", "counters": PROBLEMS, "proposals": [cloud.a_cap()]}
+    ignored = {one.value: 2**53 for one in Ignored}
+    project = {"project_id": cloud.ALPHA, "servers": 9, "used": 2**53, "ignored": ignored}
+    counters = {
+        "latency_projects": [project],
+        "mode": "enforce",
+        "counters": PROBLEMS,
+        "proposals": [cloud.a_cap()],
+    }
     found = holding([cloud.a_record(HOST, vps=vps, **counters, **cloud.under_way())])
     message = cloud.an_escalation(host=HOST, candidates=[cloud.a_candidate(name=NAME.strip())])
     found.ledger.add(message["id"], HOST, json.dumps(message), cloud.NOW)
@@ -70,6 +87,7 @@ def lab(shell, tmp_path_factory):
         ("vp escalation list", "admin"),
         (f"vp escalation show {cloud.ESCALATION}", "admin"),
         ("vp profile list", "admin"),
+        (f"vp latency report {cloud.VICTIM} --latency-ms 8.5 --load 1e12", "member"),
         ("vp usage list", "admin"),
         ("vp usage list", "member"),
         ("vp usage list --long", "admin"),
