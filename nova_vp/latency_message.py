@@ -24,6 +24,8 @@ class Ignored(StrEnum):
     NOT_CRITICAL = "not-latency-critical"
     """Nothing goes by the latency of such a server."""
     PERCENTILE = "another-percentile"
+    MEASURED = "measured-by-operator"
+    """Its operator has a latency source for it, which alone is believed."""
     LATE = "late"
     REPEATED = "not-newer"
     """It was measured before the last one, or is that one again."""

@@ -33,6 +33,7 @@ from vp_agent.drivers.grouped_guests import GroupedGuests, ServerGroups
 from vp_agent.drivers.journal import LibvirtJournal
 from vp_agent.drivers.libvirt_guests import LibvirtGuests
 from vp_agent.format import limits_line
+from vp_agent.latency.poller import Poller, open_sources
 from vp_agent.loop import kept_states
 from vp_agent.loop.command_handler import CommandHandler
 from vp_agent.loop.executor import Executor
@@ -229,6 +230,7 @@ class Built:
     usage: UsageSender
     migrations: MigrationHolds
     facts: ToldFacts
+    latency: Poller
 
     def apply_config(self, conf: cfg.ConfigOpts, state: StateFolder) -> None:
         """What the mutable options say now. Raises cfg.Error, and changes nothing then."""
@@ -297,7 +299,16 @@ def build(
         tally,
     )
     return Built(
-        agent, control, publisher, host_info, recorder, escalator, usage, migrations, facts
+        agent,
+        control,
+        publisher,
+        host_info,
+        recorder,
+        escalator,
+        usage,
+        migrations,
+        facts,
+        Poller(open_sources(conf.agent.latency_sources), control.latency),
     )
 
 

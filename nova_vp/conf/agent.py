@@ -49,6 +49,19 @@ AGENT_OPTS = [
         "entry points `vp_agent.partition` (resctrl), `none`, or `auto` for what the CPU of this "
         "host and the privileges of the agent allow.",
     ),
+    cfg.MultiStrOpt(
+        "latency_sources",
+        default=[],
+        sample_default=[
+            "server=11111111-2222-4333-8444-555555555555 driver=memcached address=10.0.0.5:11211"
+        ],
+        help="How the latency of latency-critical servers is measured where their applications do "
+        "not report it; one line for each server: `server=UUID driver=NAME` and the settings of "
+        "the driver as key=value, quoted as in a shell. Drivers are entry points "
+        "`vp_agent.latency` (prometheus, memcached, http). A line counts while its server is on "
+        "this host, so that all hosts may have the same lines. What the application of such a "
+        "server reports is not used.",
+    ),
     cfg.BoolOpt(
         "cpu_times",
         default=True,

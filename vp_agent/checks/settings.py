@@ -15,19 +15,27 @@ from nova_vp import wire
 from nova_vp.core.types.topology import Topology
 from nova_vp.cpuset import parse_cpus
 from vp_agent.checks.finding import Finding, failure, ok, warning
+from vp_agent.latency.poller import open_sources
 
 CONFIGURATION, HOST_NAME = "configuration", "host name"
 NOVA_FILES = ("nova.conf", "nova-compute.conf")
 
 
 def configuration(conf: cfg.ConfigOpts) -> Iterator[Finding]:
-    faults = [*options.faults(conf)]
+    faults = [*options.faults(conf), *_wrong_sources(conf)]
     for fault in faults:
         yield failure(CONFIGURATION, fault, "correct the value; the agent does not start with it")
     unknown = [*_unknown(conf.config_file)]
     yield from unknown
     if not faults and not unknown:
         yield ok(CONFIGURATION, options.origin(conf))
+
+
+def _wrong_sources(conf: cfg.ConfigOpts) -> Iterator[str]:
+    try:
+        open_sources(conf.agent.latency_sources)
+    except cfg.Error as exc:
+        yield str(exc)
 
 
 def _unknown(files: Iterable[str]) -> Iterator[Finding]:

@@ -170,6 +170,7 @@ def run(conf: cfg.ConfigOpts) -> int:
             wiring.bus_identity(conf), built.control, built.publisher, built.migrations, facts
         )
         bus.start()
+        built.latency.start()
         served = _serve(conf, built, tally, bus)
         calls[signal.SIGHUP] = Reloader(conf, lambda: built.apply_config(conf, state)).reload
         _record_from_start(conf.agent.record_file, built.recorder)
@@ -185,6 +186,7 @@ def run(conf: cfg.ConfigOpts) -> int:
             faults.wait_out(stop, folder.beat)
             is_all_back = built.agent.run(stop, conf.agent.interval_s, beat)
         load.forget()
+        built.latency.close()
         parts = (built.publisher, built.escalator, built.usage, built.recorder)
         for part in (server, bus, *parts, source, side):
             part.close()

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from nova_vp import wire
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.service_level import LatencyReport, ServiceClass
 from nova_vp.latency_message import (
@@ -23,6 +24,9 @@ from nova_vp.latency_message import (
     read_latency,
 )
 from nova_vp.message_filter import MessageFilter
+
+LEAST_LATENCY_MS = 1e-6
+"""Of what an operator's source measures: a clock that stood still has measured nothing."""
 
 
 class Reported(NamedTuple):
@@ -102,6 +106,7 @@ class LatencyReports:
         self._lock = threading.Lock()
         self._accounts: dict[str, Account] = {}
         """Of the servers that are here, and of no other: nobody fills it by naming more."""
+        self._measured: frozenset[str] = frozenset()
         self._refusals = MessageFilter()
 
     def take(self, text: object) -> Ignored | None:
@@ -120,11 +125,36 @@ class LatencyReports:
             self._refusals.note(ignored, "latency reports", why)
         return ignored
 
+    def measures(self, servers: frozenset[str]) -> None:
+        """Of these the operator's own sources are believed, and no application."""
+        with self._lock:
+            self._measured = servers
+
+    def percentile_of(self, server: str) -> float | None:
+        """Of a latency-critical server that is here; None: it is none, or is not here."""
+        with self._lock:
+            account = self._accounts.get(server)
+        return account.by.percentile if account and account.by.is_critical else None
+
+    def offer(self, server: str, latency_ms: float, load: float | None) -> bool:
+        """What the operator's source measured just now; whether it can be a latency."""
+        is_load = load is None or _is_within(load, 0.0, wire.MOST_LOAD)
+        if not is_load or not _is_within(latency_ms, LEAST_LATENCY_MS, wire.MOST_LATENCY_MS):
+            return False
+        now_s = self._monotonic()
+        with self._lock:
+            account = self._accounts.get(server)
+            if account is not None and account.by.is_critical:
+                last = Reported(latency_ms, load, now_s)
+                self._accounts[server] = replace(account, last=last, used=account.used + 1)
+        return True
+
     def _fault(self, account: Account, message: LatencyMessage) -> Ignored | None:
         by = account.by
         faults = {
             Ignored.FOREIGN: message.project_id != by.project_id,
             Ignored.NOT_CRITICAL: not by.is_critical,
+            Ignored.MEASURED: message.server in self._measured,
             Ignored.PERCENTILE: message.percentile not in (None, by.percentile),
             Ignored.LATE: self._age_s(message) > LATE_S,
             Ignored.REPEATED: message.measured_at_ms <= account.measured_at_ms,
@@ -175,6 +205,11 @@ class LatencyReports:
 
 def _came(account: Account) -> Came:
     return Came(1, account.used, {why.value: n for why, n in account.ignored.items()})
+
+
+def _is_within(value: object, least: float, most: float) -> bool:
+    """A driver of another package may return anything."""
+    return isinstance(value, int | float) and least <= value <= most
 
 
 def _not(account: Account, why: Ignored) -> Account:

@@ -1,0 +1,434 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Latency sources against the real servers that they ask, and against some that hang or lie."""
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import webob
+import webob.dec
+from oslo_config import cfg
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
+
+from nova_vp.core.types.service_level import ServiceClass
+from nova_vp.latency_message import Ignored, LatencyMessage, latency_text
+from tests import prometheus as real_prometheus
+from tests.decisions import a_guest
+from tests.freezing import frozen
+from tests.loopback import served
+from tests.memcached import Memcached, memcached
+from tests.waiting import wait_until
+from vp_agent.latency import base, http_get
+from vp_agent.latency import http_probe as http_probe_module
+from vp_agent.latency import memcached as memcached_module
+from vp_agent.latency.base import Measured, SourceError, WrongSetting
+from vp_agent.latency.poller import Poller, open_sources
+from vp_agent.loop.latency_reports import LatencyReports
+
+SERVER = "11111111-2222-4333-8444-000000000001"
+OTHER = "11111111-2222-4333-8444-000000000002"
+P95 = 95.0
+
+
+def source(line: str) -> base.LatencySource:
+    return open_sources([f"server={SERVER} {line}"])[SERVER]
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is waited for long."""
+    for module in (base, http_get, http_probe_module, memcached_module):
+        if hasattr(module, "TIMEOUT_S"):
+            monkeypatch.setattr(module, "TIMEOUT_S", 0.3)
+
+
+@pytest.fixture(scope="module")
+def cache() -> Iterator[Memcached]:
+    with memcached() as one:
+        yield one
+
+
+# memcached
+
+
+def test_a_real_memcached_tells_latency_and_the_load_of_others(cache: Memcached) -> None:
+    probe = source(f"driver=memcached address={cache.address} samples=50")
+    first = probe.read(P95)
+    assert 0 < first.latency_ms < 2000
+    assert first.load is None
+    with socket.create_connection(tuple(cache.address.split(":")), 5) as link:  # type: ignore[arg-type]
+        for number in range(40):
+            link.sendall(b"set k%d 0 0 1\r\nx\r\n" % number)
+            assert link.recv(100) == b"STORED\r\n"
+    load = probe.read(P95).load
+    assert load is not None
+    assert load > 0
+    quiet = probe.read(P95).load
+    assert quiet == 0, "the probe's own requests are no load"
+
+
+def test_a_memcached_that_hangs_took_as_long_as_was_waited(cache: Memcached, hasty: None) -> None:
+    probe = source(f"driver=memcached address={cache.address}")
+    with frozen(cache.pid):
+        assert probe.read(P95) == Measured(300, None)
+    assert probe.read(P95).latency_ms < 300
+
+
+def test_where_no_memcached_is_there_is_no_latency() -> None:
+    with memcached() as gone:
+        address = gone.address
+    with pytest.raises(SourceError, match="refused"):
+        source(f"driver=memcached address={address}").read(P95)
+
+
+@contextlib.contextmanager
+def speaking(answer: Callable[[socket.socket], None]) -> Iterator[str]:
+    """The address of one that speaks to whoever connects."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    link, _ = listener.accept()
+                    with link, contextlib.suppress(OSError):
+                        link.recv(100)
+                        answer(link)
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+NOT_MEMCACHED = {
+    "closed": b"",
+    "http": b"ERROR\r\n",
+    "endless": b"x" * (1 << 17),
+    "no counts": b"END\r\n",
+}
+
+
+@pytest.mark.parametrize("said", NOT_MEMCACHED.values(), ids=NOT_MEMCACHED.keys())
+def test_what_is_no_memcached(said: bytes, hasty: None) -> None:
+    with speaking(lambda link: link.sendall(said)) as address, pytest.raises(SourceError):
+        source(f"driver=memcached address={address} samples=1").read(P95)
+
+
+# HTTP
+
+
+def web(status: int = 200, body: bytes = b"ok", **headers: str) -> Any:
+    @webob.dec.wsgify
+    def application(request: webob.Request) -> webob.Response:
+        return webob.Response(status=status, body=body, headers=headers)
+
+    return application
+
+
+def test_a_real_web_server_tells_its_latency() -> None:
+    with served(web()) as url:
+        measured = source(f"driver=http url={url}/health?full=1 samples=5").read(P95)
+    assert 0 < measured.latency_ms < 2000
+    assert measured.load is None
+
+
+@pytest.mark.parametrize("status", [200, 302, 404])
+def test_any_answer_of_a_web_server_took_time(status: int) -> None:
+    with served(web(status)) as url:
+        assert source(f"driver=http url={url} samples=2").read(P95).latency_ms > 0
+
+
+def test_a_web_server_that_fails_has_no_latency() -> None:
+    with served(web(503)) as url, pytest.raises(SourceError, match="HTTP status 503"):
+        source(f"driver=http url={url}").read(P95)
+
+
+def test_where_no_web_server_is_there_is_no_latency() -> None:
+    with served(web()) as url:
+        pass
+    with pytest.raises(SourceError):
+        source(f"driver=http url={url}").read(P95)
+
+
+def drip(link: socket.socket) -> None:
+    """An answer that goes on for ever."""
+    link.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+    while True:
+        link.sendall(b"x")
+        link.settimeout(0.05)
+        with contextlib.suppress(TimeoutError):
+            if not link.recv(1):
+                return
+
+
+def say_nothing(link: socket.socket) -> None:
+    while link.recv(4096):
+        pass
+
+
+@pytest.mark.parametrize("answer", [drip, say_nothing])
+def test_a_web_server_that_hangs_took_as_long_as_was_waited(
+    answer: Callable[[socket.socket], None], hasty: None
+) -> None:
+    with speaking(answer) as address:
+        assert source(f"driver=http url=http://{address}/").read(P95) == Measured(300, None)
+
+
+@pytest.mark.parametrize("said", [b"", b"220 smtp\r\n", b"HTTP/1.1 what\r\n\r\n"])
+def test_what_is_no_web_server(said: bytes, hasty: None) -> None:
+    with speaking(lambda link: link.sendall(said)) as address, pytest.raises(SourceError):
+        source(f"driver=http url=http://{address}/").read(P95)
+
+
+def test_an_answer_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_get, "MOST_BYTES", 1000)
+    with served(web(body=b"x" * 100_000)) as url:
+        probe = source(f"driver=http url={url}")
+        with pytest.raises(SourceError, match="larger than 1000 bytes"):
+            probe.read(P95)
+
+
+# Prometheus
+
+
+@pytest.mark.skipif(real_prometheus.BINARY is None, reason="Prometheus is not installed")
+def test_a_real_prometheus_tells_what_it_scraped(tmp_path: Path) -> None:
+    registry = CollectorRegistry()
+    Gauge("web_p95_seconds", "", registry=registry).set(0.0085)
+    requests = Gauge("web_requests_per_second", "", ["path"], registry=registry)
+    requests.labels("/a").set(100)
+    requests.labels("/b").set(23)
+    Gauge("web_nothing_seconds", "", registry=registry).set(float("nan"))
+    application = web(body=generate_latest(registry), **{"Content-Type": "text/plain"})
+    with served(application) as url, real_prometheus.prometheus(tmp_path, url[7:]) as asked:
+        probe = source(
+            f"driver=prometheus url={asked} query=web_p95_seconds "
+            "load_query='sum(web_requests_per_second)'"
+        )
+        wait_until(lambda: measured_by(probe) is not None, "a scrape", 30)
+        assert probe.read(P95) == Measured(pytest.approx(8.5), 123.0)
+        in_ms = source(f"driver=prometheus url={asked}/ query='scalar(web_p95_seconds)' unit=ms")
+        assert in_ms.read(P95) == Measured(pytest.approx(0.0085), None)
+        for query, why in (
+            ("web_nothing_seconds", "nothing was measured lately"),
+            ("web_requests_per_second", "2 series"),
+            ("web_unknown_seconds", "0 series"),
+            ("sum(", "HTTP status 400"),
+            ("web_p95_seconds[1m]", "no answer of Prometheus"),
+        ):
+            with pytest.raises(SourceError, match=why):
+                source(f"driver=prometheus url={asked} query='{query}'").read(P95)
+
+
+def measured_by(probe: base.LatencySource) -> Measured | None:
+    try:
+        return probe.read(P95)
+    except SourceError:
+        return None
+
+
+def answered(*values: Any, kind: str = "vector") -> bytes:
+    rows = ",".join(f'{{"metric":{{}},"value":[1.8e9,{value}]}}' for value in values)
+    return b'{"status":"success","data":{"resultType":"%s","result":[%s]}}' % (
+        kind.encode(),
+        rows.encode(),
+    )
+
+
+LIES = {
+    "no JSON": b"<html>",
+    "no data": b'{"status":"success"}',
+    "a list": b"[]",
+    "nobody": answered(),
+    "two": answered('"1"', '"2"'),
+    "NaN": answered('"NaN"'),
+    "infinite": answered('"+Inf"'),
+    "no number": answered('"soon"'),
+    "null": answered("null"),
+    "deep": b"[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("body", LIES.values(), ids=LIES.keys())
+def test_what_prometheus_would_not_answer(body: bytes) -> None:
+    with served(web(body=body)) as url, pytest.raises(SourceError):
+        source(f"driver=prometheus url={url} query=up").read(P95)
+
+
+def test_an_answer_as_prometheus_gives_it() -> None:
+    """Of Prometheus 2.42."""
+    with served(web(body=answered('"0.0085"'))) as url:
+        assert source(f"driver=prometheus url={url} query=up").read(P95).latency_ms == 8.5
+
+
+def test_a_prometheus_that_hangs_has_no_latency(hasty: None) -> None:
+    with speaking(say_nothing) as address:
+        probe = source(f"driver=prometheus url=http://{address} query=up")
+        with pytest.raises(SourceError, match="does not answer in time"):
+            probe.read(P95)
+
+
+# settings
+
+WRONG = {
+    "": "write server=UUID",
+    "server=web driver=http url=http://a/": "badly formed",
+    f"server={SERVER} url=http://a/": "write server=UUID",
+    f"server={SERVER} driver=ping": "give one of http, memcached, prometheus",
+    f"server={SERVER} driver=http": "url: the settings of this driver are url, samples (optional)",
+    f"server={SERVER} driver=http url=http://a/ timeout=3": "timeout",
+    f"server={SERVER} driver=http url=ftp://a/": "http://host:port/path",
+    f"server={SERVER} driver=http url=http://": "http://host:port/path",
+    f"server={SERVER} driver=http url=http://a:x/": "http://host:port/path",
+    f"server={SERVER} driver=http url=http://a/ samples=0": "from 1 to 1000",
+    f"server={SERVER} driver=http url=http://a/ url=http://b/": "each setting once",
+    f"server={SERVER} driver=http 'url": "No closing quotation",
+    f"server={SERVER} driver=memcached address=a": "host:port",
+    f"server={SERVER} driver=memcached address=a:99999": "host:port",
+    f"server={SERVER} driver=prometheus url=http://a/": "query",
+    f"server={SERVER} driver=prometheus url=http://a/ query=up unit=h": "one of s, ms",
+}
+
+
+@pytest.mark.parametrize(("line", "said"), WRONG.items())
+def test_a_wrong_line_is_told_with_what_to_write(line: str, said: str) -> None:
+    with pytest.raises(cfg.Error, match=r"\[agent\] latency_sources: ") as refused:
+        open_sources([line])
+    assert said in str(refused.value)
+
+
+def test_a_server_has_one_source() -> None:
+    line = f"server={SERVER} driver=http url=http://a/"
+    with pytest.raises(cfg.Error, match="another line of this server"):
+        open_sources(
+            [
+                line,
+                line.upper()
+                .replace("SERVER", "server")
+                .replace("DRIVER", "driver")
+                .replace("URL", "url")
+                .replace("HTTP", "http"),
+            ]
+        )
+
+
+def test_percentiles_are_nearest_ranks() -> None:
+    hundred = [float(n) for n in range(100, 0, -1)]
+    assert base.percentile_of(hundred, 95.0) == 95.0
+    assert base.percentile_of(hundred, 99.9) == 100.0
+    assert base.percentile_of([3.0], 50.0) == 3.0
+
+
+def test_wrong_settings_name_what_there_is() -> None:
+    with pytest.raises(WrongSetting, match="a, b \\(optional\\)"):
+        base.settings_of({"c": "1"}, ["a"], {"b": "2"})
+
+
+# the poller
+
+
+class Scripted:
+    """A source that does as it is told."""
+
+    def __init__(self, act: Callable[[], Any]) -> None:
+        self.rounds = 0
+        self._act = act
+
+    def read(self, percentile: float) -> Any:
+        self.rounds += 1
+        return self._act()
+
+
+def hang() -> None:
+    threading.Event().wait()
+
+
+def fail() -> None:
+    raise RuntimeError("a driver\nof others")
+
+
+LYING: dict[str, Callable[[], Any]] = {
+    "raises": fail,
+    "nothing": lambda: None,
+    "a text": lambda: ("8.5", None),
+    "NaN": lambda: (float("nan"), None),
+    "negative": lambda: (-1.0, None),
+    "zero": lambda: (0.0, None),
+    "endless": lambda: (float("inf"), None),
+    "an absurd load": lambda: (8.5, -3),
+    "three": lambda: (1, 2, 3),
+}
+
+
+@contextlib.contextmanager
+def polling(reports: LatencyReports, **sources: Any) -> Iterator[None]:
+    poller = Poller({name.replace("_", "-"): one for name, one in sources.items()}, reports, 0.01)
+    poller.start()
+    try:
+        yield
+    finally:
+        poller.close()
+
+
+def reports_here(*uuids: str) -> tuple[LatencyReports, Callable[[], dict[str, Any]]]:
+    reports = LatencyReports()
+    critical = {"service_class": ServiceClass.LATENCY_CRITICAL, "project_id": "p1"}
+    guests = tuple(a_guest(uuid=uuid, **critical) for uuid in uuids)
+
+    def known() -> dict[str, Any]:
+        return dict(reports.of(guests, reports._monotonic()))
+
+    known()
+    return reports, known
+
+
+@pytest.mark.parametrize("act", LYING.values(), ids=LYING.keys())
+def test_a_source_that_lies_is_not_believed_and_told_once(
+    act: Callable[[], Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    reports, known = reports_here(SERVER)
+    lying = Scripted(act)
+    with polling(reports, **{SERVER: lying}):
+        wait_until(lambda: lying.rounds > 3, "some rounds")
+    assert known() == {}
+    [line] = caplog.records
+    assert "its latency source has none" in line.getMessage()
+    assert "\n" not in line.getMessage()
+
+
+def test_a_source_that_hangs_costs_its_own_server_alone() -> None:
+    reports, known = reports_here(SERVER, OTHER)
+    with polling(reports, **{SERVER: Scripted(hang), OTHER: Scripted(lambda: Measured(8.5, 3.0))}):
+        wait_until(lambda: OTHER in known(), "the other source")
+        assert known()[OTHER][:2] == (8.5, 3.0)
+        assert SERVER not in known()
+
+
+def test_nobody_asks_of_a_server_that_is_elsewhere_or_of_no_class() -> None:
+    reports, _ = reports_here(OTHER)
+    idle, busy = Scripted(lambda: Measured(8.5, None)), Scripted(lambda: Measured(1.0, None))
+    with polling(reports, **{SERVER: idle, OTHER: busy}):
+        wait_until(lambda: busy.rounds > 3, "some rounds of the other")
+    assert idle.rounds == 0
+
+
+def test_where_the_operator_measures_the_application_is_not_believed() -> None:
+    reports, known = reports_here(SERVER)
+    with polling(reports, **{SERVER: Scripted(lambda: Measured(8.5, None))}):
+        wait_until(lambda: SERVER in known(), "a report")
+        now_ms = round(reports._clock() * 1000)
+        told = latency_text(LatencyMessage(SERVER, "p1", 900.0, None, None, now_ms, now_ms))
+        assert reports.take(told) is Ignored.MEASURED
+        assert known()[SERVER].latency_ms == 8.5
+
+
+def test_a_source_that_is_well_again_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    reports, known = reports_here(SERVER)
+    answers: list[Any] = [fail, fail]
+    well = Scripted(lambda: (answers.pop() if answers else lambda: Measured(8.5, None))())
+    with polling(reports, **{SERVER: well}):
+        wait_until(lambda: SERVER in known(), "a report")
+    assert [one.levelname for one in caplog.records] == ["WARNING", "INFO"]
