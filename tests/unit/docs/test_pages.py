@@ -18,7 +18,7 @@ from tests.unit.docs.pages import ALL, DOC, PAGES, ROOT, WRITTEN
 from vp_agent.drivers.cache_partition import NAMESPACE as PARTITION
 from vp_agent.drivers.counters import NAMESPACE
 from vp_agent.wiring import ACTUATORS
-from vp_api.versions import HEADER, SERVICE, VERSIONS
+from vp_api.versions import HEADER, SERVICE_TYPE, VERSIONS
 
 SHIPPED = sorted(path for path in (ROOT / "etc").rglob("*") if path.is_file())
 NOT_FOR_READERS = {"config-generator.conf", "policy-generator.conf"}
@@ -101,8 +101,8 @@ def test_every_unit_that_is_named_is_shipped() -> None:
 
 def test_every_api_version_that_is_shown_is_spoken() -> None:
     named = set(re.findall(rf"{HEADER}: ([\w.-]+ [\w.]+)", ALL))
-    assert f"{SERVICE} {VERSIONS[-1]}" in named
-    assert named <= {f"{SERVICE} {version}" for version in (*VERSIONS, "latest")}
+    assert f"{SERVICE_TYPE} {VERSIONS[-1]}" in named
+    assert named <= {f"{SERVICE_TYPE} {version}" for version in (*VERSIONS, "latest")}
 
 
 def anchors(path: Path) -> set[str]:
