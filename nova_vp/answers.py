@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import oslo_messaging
 
 from nova_vp import wire
-from nova_vp.rpcapi import Bus, target
 from nova_vp.rpcserver import BackgroundServer
+from nova_vp.rpctransport import Bus, target
 from nova_vp.signing.envelope import Call
 from nova_vp.signing.identity import Identity
 from nova_vp.signing.senders import Sender
@@ -39,7 +39,7 @@ class _Waiting(NamedTuple):
 
 
 class Answers:
-    """`nova_vp.rpcapi.Waiting`: listens from the first call of a process on. Thread-safe."""
+    """`nova_vp.rpctransport.Waiting`: listens from the first call of a process on. Thread-safe."""
 
     def __init__(self, identity: Identity) -> None:
         self._identity = identity

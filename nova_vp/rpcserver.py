@@ -19,7 +19,8 @@ from oslo_messaging.rpc.server import RPCServer
 
 from nova_vp import queues
 from nova_vp.message_filter import MessageFilter
-from nova_vp.rpcapi import VERSION, AnswerAPI, Bus, recipient
+from nova_vp.rpcapi import AnswerAPI
+from nova_vp.rpctransport import VERSION, Bus, recipient
 from nova_vp.signing.envelope import Call, Refused, Verifier
 from nova_vp.signing.identity import Identity
 

@@ -15,7 +15,7 @@ from oslo_config import cfg
 
 from nova_vp.answers import open_asking_bus
 from nova_vp.db.bus_keys import BusKeyStore
-from nova_vp.rpcapi import Bus
+from nova_vp.rpctransport import Bus
 from nova_vp.signing.envelope import Call
 from nova_vp.signing.identity import Identity
 from nova_vp.signing.keyring import (

@@ -19,7 +19,7 @@ from oslo_service import backend
 backend.init_backend(backend.BackendType.THREADING)
 
 from nova_vp import conf as options  # noqa: E402
-from nova_vp import rpcapi  # noqa: E402
+from nova_vp import rpctransport  # noqa: E402
 from nova_vp.core.types.policy import Mode  # noqa: E402
 from nova_vp.signing.identity import Identity  # noqa: E402
 from nova_vp.signing.keyring import private_key_file, read_private_key  # noqa: E402
@@ -66,7 +66,7 @@ class OneKey:
 
 
 def main(file: str, host: str, folder: str, server: str, project_id: str) -> None:
-    rpcapi.CALL_TIMEOUT_S = CALL_TIMEOUT_S
+    rpctransport.CALL_TIMEOUT_S = CALL_TIMEOUT_S
     conf = cfg.CONF
     options.register_all(conf)
     conf(["--config-file", file], project="nova-vp")

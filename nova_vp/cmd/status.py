@@ -18,7 +18,7 @@ from oslo_upgradecheck.upgradecheck import Code, Result, UpgradeCommands  # noqa
 from oslo_upgradecheck.upgradecheck import main as run_checks  # noqa: E402
 
 from nova_vp import conf as options  # noqa: E402
-from nova_vp import rpcapi, wire  # noqa: E402
+from nova_vp import rpctransport, wire  # noqa: E402
 from nova_vp.cli.exit_status import quietly  # noqa: E402
 from nova_vp.conf import database  # noqa: E402
 from nova_vp.db import schema  # noqa: E402
@@ -79,7 +79,7 @@ class Checks(UpgradeCommands):
 
     def _message_bus(self) -> Result:
         try:
-            rpcapi.reach(self._conf)
+            rpctransport.reach(self._conf)
         except (cfg.Error, oslo_messaging.MessagingException) as exc:
             return Result(Code.FAILURE, f"[bus] transport_url: {exc}: {MEND_BUS}")
         return Result(Code.SUCCESS)

@@ -32,7 +32,7 @@ from oslo_config import cfg
 
 import vp_api  # noqa: F401  (first: it chooses threads before oslo.messaging is imported)
 from nova_vp import conf as options
-from nova_vp import rpcapi, wire
+from nova_vp import rpctransport, wire
 from nova_vp.cmd import manage
 from nova_vp.db.report_store import NewReport, ReportStore
 from nova_vp.rpcserver import BackgroundServer
@@ -248,7 +248,7 @@ def _agent(bus_url: str) -> Iterator[None]:
     options.register_all(conf)
     conf([], default_config_files=[], default_config_dirs=[])
     conf.set_override("transport_url", bus_url, group="bus")
-    where = rpcapi.target(wire.AGENT_TOPIC, server=HOST)
+    where = rpctransport.target(wire.AGENT_TOPIC, server=HOST)
     server = BackgroundServer(identities.agent(conf, HOST), where, [Agent()])
     server.start()
     wait_until(lambda: server.is_ready, "the agent to listen")

@@ -28,7 +28,8 @@ from oslo_config import cfg  # noqa: E402
 from nova_vp import conf as options  # noqa: E402
 from nova_vp import wire  # noqa: E402
 from nova_vp.core.types.action import Outcome, Result  # noqa: E402
-from nova_vp.rpcapi import Bus, DigestAPI, ReportAPI  # noqa: E402
+from nova_vp.rpcapi import DigestAPI, ReportAPI  # noqa: E402
+from nova_vp.rpctransport import Bus  # noqa: E402
 from nova_vp.server_override import NO_OVERRIDE  # noqa: E402
 from nova_vp.signing.identity import Identity  # noqa: E402
 from nova_vp.signing.keyring import ToldKeys  # noqa: E402

@@ -21,7 +21,7 @@ with warnings.catch_warnings():
     import oslo_messaging  # noqa: F401
 
 from nova_vp import conf as options
-from nova_vp import rpcapi, wire
+from nova_vp import rpcapi, rpctransport, wire
 from nova_vp.conf import database
 from nova_vp.db.report_store import ReportStore
 from nova_vp.signing.identity import Identity
@@ -55,7 +55,7 @@ def a_conf(folder):
 
 
 def a_bus(folder, process, host):
-    return rpcapi.Bus(Identity(a_conf(folder), process, ToldKeys, host))
+    return rpctransport.Bus(Identity(a_conf(folder), process, ToldKeys, host))
 
 
 class Bus:

@@ -222,10 +222,10 @@ def bus(conf: cfg.ConfigOpts) -> Iterator[Finding]:
     # Late: it brings oslo.messaging.
     import oslo_messaging
 
-    from nova_vp import rpcapi
+    from nova_vp import rpctransport
 
     try:
-        rpcapi.reach(conf)
+        rpctransport.reach(conf)
     except oslo_messaging.MessagingException as exc:
         told = f"RabbitMQ does not answer or refuses the connection: {str(exc).splitlines()[0]}"
         mend = (

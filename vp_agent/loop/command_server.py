@@ -8,7 +8,7 @@ to be there; it listens as soon as there is one. Import late: it brings oslo.mes
 import math
 from typing import Any, Protocol
 
-from nova_vp import rpcapi, rpcserver, wire
+from nova_vp import rpcapi, rpcserver, rpctransport, wire
 from nova_vp.core.types.policy import Mode
 from nova_vp.message_filter import may_refuse
 from nova_vp.printable import printable
@@ -141,8 +141,8 @@ class CommandServer:
         facts: ToldFacts | None = None,
     ) -> None:
         """Raises cfg.Error for an URL of the bus that cannot be used."""
-        rpcapi.open_transport(identity.conf)
-        where = rpcapi.target(wire.AGENT_TOPIC, server=identity.sender.host)
+        rpctransport.open_transport(identity.conf)
+        where = rpctransport.target(wire.AGENT_TOPIC, server=identity.sender.host)
         endpoints: list[object] = [Endpoint(commands, publisher)]
         if migrations is not None:
             endpoints.append(MigrationEndpoint(migrations))

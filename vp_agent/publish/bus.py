@@ -55,9 +55,9 @@ class BusSender:
     @cached_property
     def _clients(self) -> tuple[Any, Any]:
         # Late: memory that an agent which never publishes does not need.
-        from nova_vp import rpcapi
+        from nova_vp import rpcapi, rpctransport
 
-        bus = rpcapi.Bus(self._identity)
+        bus = rpctransport.Bus(self._identity)
         return rpcapi.DigestAPI(bus), rpcapi.ReportAPI(bus)
 
 

@@ -8,7 +8,7 @@ takes: an agent that does not answer and a broker that is away are the same here
 import threading
 from typing import Protocol
 
-from nova_vp import answers, rpcapi, wire
+from nova_vp import answers, rpcapi, rpctransport, wire
 from nova_vp.printable import MOST_OF_FAULT, printable
 from nova_vp.signing.identity import Identity
 
@@ -34,7 +34,7 @@ class BusAgents:
     def __init__(self, identity: Identity) -> None:
         self._identity = identity
         self._lock = threading.Lock()
-        self._bus: rpcapi.Bus | None = None
+        self._bus: rpctransport.Bus | None = None
 
     def prepare(self, host: str, escalation_id: str, server: str, hold_s: float) -> str:
         try:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from oslo_config import cfg
 
-from nova_vp import rpcapi, rpcserver, wire
+from nova_vp import rpcserver, rpctransport, wire
 from nova_vp.core.types.policy import Mode
 from nova_vp.db.escalations import Ledger
 from nova_vp.db.report_store import ERRORS
@@ -84,7 +84,7 @@ class EscalationService:
         self._worker = Worker(ledger, self._steps, clock, chosen.lease_s, chosen.poll_s)
         known_hosts = conf.vp_scheduler.known_hosts
         self._endpoint = EscalationEndpoint(ledger, self._worker.wake, known_hosts, clock)
-        where = rpcapi.target(wire.ESCALATION_TOPIC, server="vp-scheduler")
+        where = rpctransport.target(wire.ESCALATION_TOPIC, server="vp-scheduler")
         self._server = rpcserver.BackgroundServer(identity, where, [self._endpoint])
 
     def apply_config(self, conf: cfg.ConfigOpts) -> None:

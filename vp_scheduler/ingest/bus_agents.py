@@ -3,7 +3,7 @@
 
 from functools import cached_property
 
-from nova_vp import rpcapi
+from nova_vp import rpcapi, rpctransport
 from nova_vp.signing.identity import Identity
 
 
@@ -23,4 +23,4 @@ class BusAgents:
 
     @cached_property
     def _api(self) -> rpcapi.AgentAPI:
-        return rpcapi.AgentAPI(rpcapi.Bus(self._identity))
+        return rpcapi.AgentAPI(rpctransport.Bus(self._identity))

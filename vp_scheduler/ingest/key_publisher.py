@@ -14,7 +14,7 @@ from typing import Protocol
 
 import oslo_messaging
 
-from nova_vp import rpcapi, wire
+from nova_vp import rpcapi, rpctransport, wire
 from nova_vp.db.report_store import ERRORS
 from nova_vp.signing.identity import Identity
 from nova_vp.signing.senders import Process, Sender
@@ -39,7 +39,7 @@ class HostKeyPublisher:
         self._identity = identity
         self._store = store
         self._lock = threading.Lock()
-        self._bus: rpcapi.Bus | None = None
+        self._bus: rpctransport.Bus | None = None
         self._told: HostKeys = []
         self._told_at_s = -math.inf
         self._is_failing = False
@@ -72,7 +72,7 @@ class HostKeyPublisher:
         is_old = time.monotonic() - self._told_at_s >= REPEAT_S
         if is_asked or is_old or keys != self._told:
             if self._bus is None:
-                self._bus = rpcapi.Bus(self._identity)
+                self._bus = rpctransport.Bus(self._identity)
             message = {"v": wire.VERSION, "sent": time.time(), "keys": keys}
             rpcapi.DigestAPI(self._bus).host_keys(wire.encode(wire.HOST_KEYS, message))
             self._told, self._told_at_s = keys, time.monotonic()

@@ -16,7 +16,7 @@ from typing import Protocol
 
 import oslo_messaging
 
-from nova_vp import rpcapi, wire
+from nova_vp import rpcapi, rpctransport, wire
 from nova_vp.db.records import ClassCount
 from nova_vp.db.report_store import ERRORS
 from nova_vp.newcomer_class import median_class
@@ -86,7 +86,7 @@ class ProfilePublisher:
 
     @cached_property
     def _schedulers(self) -> rpcapi.DigestAPI:
-        return rpcapi.DigestAPI(rpcapi.Bus(self._identity))
+        return rpcapi.DigestAPI(rpctransport.Bus(self._identity))
 
     def _note_failure(self, exc: Exception) -> None:
         if not self._is_failing:

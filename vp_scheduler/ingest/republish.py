@@ -12,7 +12,7 @@ from typing import Protocol
 
 import oslo_messaging
 
-from nova_vp import rpcapi
+from nova_vp import rpcapi, rpctransport
 from nova_vp.db.records import HostHead
 from nova_vp.db.report_store import ERRORS
 from nova_vp.signing.identity import Identity
@@ -44,7 +44,7 @@ class RepublishRequester:
         """A scheduler process has just started. Returns at once."""
         self._on_demand.ask()
 
-    def call_for_reports(self, bus: rpcapi.Bus) -> None:
+    def call_for_reports(self, bus: rpctransport.Bus) -> None:
         self._tell_keys()
         within_s = jitter.spread_s(self._count_hosts(), jitter.REPORTS_PER_S)
         try:
@@ -67,5 +67,5 @@ class RepublishRequester:
             return jitter.UNKNOWN_HOSTS  # the database is away
 
     @cached_property
-    def _bus(self) -> rpcapi.Bus:
-        return rpcapi.Bus(self._identity)
+    def _bus(self) -> rpctransport.Bus:
+        return rpctransport.Bus(self._identity)

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from oslo_db import exception as db_exception
 
-from nova_vp import rpcapi, rpcserver, wire
+from nova_vp import rpcserver, rpctransport, wire
 from nova_vp.db.bus_keys import BusKeyStore
 from nova_vp.db.overrides import OverrideStore
 from nova_vp.db.report_store import ERRORS, NewReport
@@ -214,7 +214,7 @@ class Service:
         if facts:
             self._threads.append(facts)
         # One queue for all vp-schedulers; oslo.messaging wants a server's name nevertheless.
-        where = rpcapi.target(wire.REPORT_TOPIC, server="vp-scheduler")
+        where = rpctransport.target(wire.REPORT_TOPIC, server="vp-scheduler")
         self._server = rpcserver.BackgroundServer(
             identity, where, [self.endpoint], threads=THREADS, on_ready=republish.call_for_reports
         )

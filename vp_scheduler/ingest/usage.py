@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
-from nova_vp import rpcapi, rpcserver, wire
+from nova_vp import rpcserver, rpctransport, wire
 from nova_vp.core.types.usage import AMOUNTS, Usage
 from nova_vp.db.report_store import ERRORS
 from nova_vp.db.usage import Sighting, UsageRecord, UsageStore, hour_of
@@ -170,7 +170,7 @@ class UsageService:
         conf = identity.conf
         nova = NovaClient(session.open_cloud(conf)) if session.is_configured(conf) else NoCloud()
         self.endpoint = UsageEndpoint(UsageStore(conf), nova, conf.vp_scheduler.known_hosts)
-        where = rpcapi.target(wire.USAGE_TOPIC, server="vp-scheduler")
+        where = rpctransport.target(wire.USAGE_TOPIC, server="vp-scheduler")
         self._server = rpcserver.BackgroundServer(identity, where, [self.endpoint])
 
     @property

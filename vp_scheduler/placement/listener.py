@@ -15,7 +15,7 @@ from typing import Any
 
 import oslo_messaging
 
-from nova_vp import rpcapi, rpcserver, wire
+from nova_vp import rpcapi, rpcserver, rpctransport, wire
 from nova_vp.message_filter import MessageFilter, RejectedMessage
 from nova_vp.signing.envelope import AHEAD_S, Call
 from nova_vp.signing.identity import Identity
@@ -76,7 +76,7 @@ class DigestListener:
         """`host_keys`: among those whose word `identity` takes; a vp-scheduler tells them."""
         # A host has several such processes, and each hears everything.
         server = f"{identity.sender.host}.{uuid.uuid4().hex}"
-        where = rpcapi.target(wire.DIGEST_TOPIC, server)
+        where = rpctransport.target(wire.DIGEST_TOPIC, server)
         self._endpoint = DigestEndpoint(view, host_keys)
         self._server = rpcserver.BackgroundServer(
             identity, where, [self._endpoint], on_ready=self._ask_for_news
@@ -94,7 +94,7 @@ class DigestListener:
         self._endpoint.is_answered.set()
         self._server.stop(timeout_s)
 
-    def _ask_for_news(self, bus: rpcapi.Bus) -> None:
+    def _ask_for_news(self, bus: rpctransport.Bus) -> None:
         try:
             rpcapi.ReportAPI(bus).scheduler_started()
         except rpcapi.NobodyListens as exc:
@@ -108,7 +108,7 @@ class DigestListener:
                 LOG.info("no vp-scheduler has answered, the hosts are asked from here")
                 self._ask_hosts(bus)
 
-    def _ask_hosts(self, bus: rpcapi.Bus) -> None:
+    def _ask_hosts(self, bus: rpctransport.Bus) -> None:
         """Where no vp-scheduler can say how many they are."""
         hosts = len(self._known_hosts) or jitter.UNKNOWN_HOSTS
         within_s = jitter.spread_s(hosts, jitter.DIGESTS_PER_S)

@@ -21,7 +21,7 @@ import pytest
 from oslo_config import cfg
 
 from nova_vp import conf as options
-from nova_vp import rpcapi, rpcserver, wire
+from nova_vp import rpcapi, rpcserver, rpctransport, wire
 from nova_vp.answers import open_asking_bus
 from nova_vp.cmd import manage
 from nova_vp.conf import database
@@ -147,7 +147,7 @@ def cloud(site: Site) -> Iterator[SimpleNamespace]:
     scheduler = site.identity(Process.SCHEDULER)
     store, ledger, commands = ReportStore(scheduler.conf), Ledger(), Commands()
     service = Service(scheduler, store)
-    where = rpcapi.target(wire.ESCALATION_TOPIC, server="vp-scheduler")
+    where = rpctransport.target(wire.ESCALATION_TOPIC, server="vp-scheduler")
     escalations = rpcserver.BackgroundServer(scheduler, where, [ledger])
     view = HostView(180.0)
     listener = digest_listener(site, view)
@@ -174,7 +174,7 @@ def cloud(site: Site) -> Iterator[SimpleNamespace]:
     service.stop(0.1)
 
 
-def as_host(site: Site, host: str = "vp1") -> rpcapi.Bus:
+def as_host(site: Site, host: str = "vp1") -> rpctransport.Bus:
     return open_asking_bus(site.identity(Process.AGENT, host))
 
 
@@ -423,7 +423,7 @@ class Sent:
     def __call__(self, topic: str, server: str, sealed: Sealed) -> None:
         message = {
             "method": "deliver",
-            "version": rpcapi.VERSION,
+            "version": rpctransport.VERSION,
             "args": sealed._asdict(),
             "_unique_id": f"{time.monotonic_ns():032x}",
             "_timeout": None,

@@ -13,7 +13,7 @@ import pytest
 from oslo_config import cfg
 
 from nova_vp import conf as options
-from nova_vp import queues, rpcapi, rpcserver, wire
+from nova_vp import queues, rpcapi, rpcserver, rpctransport, wire
 from nova_vp.conf import database
 from nova_vp.core.types.policy import Mode
 from nova_vp.db.report_store import ReportStore
@@ -165,7 +165,7 @@ def test_what_was_learned_reaches_who_asks(
     wait_until(lambda: store.count_classes(), "the class to be stored")
     late = Service(identities.scheduler(conf), store)
     late.start()
-    asking = rpcapi.ReportAPI(rpcapi.Bus(nova_scheduler(conf)))
+    asking = rpcapi.ReportAPI(rpctransport.Bus(nova_scheduler(conf)))
 
     def is_told() -> bool:
         asking.scheduler_started()
@@ -237,7 +237,7 @@ def test_orders_reach_the_agent_and_refusals_come_back(conf: cfg.ConfigOpts) -> 
 def test_a_queue_that_an_administrator_deletes_is_declared_again(
     rabbitmq: RabbitMQ, conf: cfg.ConfigOpts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rpcapi, "CALL_TIMEOUT_S", 1)
+    monkeypatch.setattr(rpctransport, "CALL_TIMEOUT_S", 1)
     api = rpcapi.AgentAPI(identities.api_bus(conf))
     with closing(AgentOnTheBus(conf, "vp4")) as agent:
         wait_until(lambda: agent.server.is_listening, "the agent to listen")
@@ -298,7 +298,7 @@ def test_the_hosts_keys_are_told_again_and_again(
 
 
 def test_an_agent_that_is_not_there(conf: cfg.ConfigOpts, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rpcapi, "CALL_TIMEOUT_S", 1)
+    monkeypatch.setattr(rpctransport, "CALL_TIMEOUT_S", 1)
     with pytest.raises(oslo_messaging.MessagingTimeout):
         rpcapi.AgentAPI(identities.api_bus(conf)).set_mode("nowhere", "observe")
 
@@ -307,7 +307,7 @@ def test_a_broker_that_is_away_is_said_in_one_way(conf: cfg.ConfigOpts) -> None:
     conf.set_override("transport_url", f"rabbit://a:b@127.0.0.1:{free_port()}/", group="bus")
     bus = identities.agent_bus(conf)
     for send in (
-        lambda: rpcapi.reach(conf),
+        lambda: rpctransport.reach(conf),
         lambda: rpcapi.DigestAPI(bus).digest("{}"),
         lambda: rpcapi.ReportAPI(bus).report("{}"),
         lambda: rpcapi.AgentAPI(bus).republish(1.0),
@@ -325,7 +325,7 @@ def test_a_broker_that_refuses_the_account_is_said_in_the_same_way(
 ) -> None:
     conf.set_override("transport_url", rabbitmq.url_of(account) + virtual_host, group="bus")
     with pytest.raises(oslo_messaging.MessageDeliveryFailure, match=f"the broker refuses.*{said}"):
-        rpcapi.reach(conf)
+        rpctransport.reach(conf)
 
 
 def test_hostile_messages_leave_view_and_store_right(

@@ -10,7 +10,7 @@ import pytest
 from oslo_config import cfg
 
 from nova_vp import conf as options
-from nova_vp import rpcapi, wire
+from nova_vp import rpctransport, wire
 from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.policy import Mode
 from tests import identities
@@ -110,7 +110,7 @@ def test_what_ended_in_vain_is_over(agents: Agents) -> None:
 
 
 def test_an_agent_that_is_away(agents: Agents, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rpcapi, "CALL_TIMEOUT_S", 1)
+    monkeypatch.setattr(rpctransport, "CALL_TIMEOUT_S", 1)
     if isinstance(agents, FakeAgents):
         agents.is_away = True
     for call in (

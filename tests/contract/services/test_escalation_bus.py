@@ -12,7 +12,7 @@ import pytest
 from oslo_config import cfg
 
 from nova_vp import conf as options
-from nova_vp import rpcapi, rpcserver, wire
+from nova_vp import rpcapi, rpcserver, rpctransport, wire
 from nova_vp.core.types.decision import Decision, Migrant, Role
 from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.policy import Mode
@@ -64,7 +64,7 @@ class Ledger:
 @pytest.fixture
 def ledger(conf: cfg.ConfigOpts) -> Iterator[Ledger]:
     ledger = Ledger()
-    where = rpcapi.target(wire.ESCALATION_TOPIC, server="vp-scheduler")
+    where = rpctransport.target(wire.ESCALATION_TOPIC, server="vp-scheduler")
     server = rpcserver.BackgroundServer(identities.scheduler(conf), where, [ledger])
     server.start()
     wait_until(lambda: server.is_ready, "the cluster to listen")

@@ -22,7 +22,7 @@ import pytest
 from oslo_config import cfg
 
 from nova_vp import conf as options
-from nova_vp import rpcapi, rpcserver, wire
+from nova_vp import rpcapi, rpcserver, rpctransport, wire
 from nova_vp.answers import open_asking_bus
 from nova_vp.cmd import manage
 from nova_vp.db.escalations import Ledger
@@ -106,7 +106,7 @@ class Cloud:
         self._processes: list[subprocess.Popen[bytes]] = []
         endpoint = AgentEndpoint()
         self.agent = endpoint.agents
-        where = rpcapi.target(wire.AGENT_TOPIC, server="vp1")
+        where = rpctransport.target(wire.AGENT_TOPIC, server="vp1")
         self._server = rpcserver.BackgroundServer(agent, where, [endpoint], threads=2)
         self._server.start()
 
@@ -154,7 +154,7 @@ class Cloud:
 class Sender:
     """The agent's end of an escalation: again and again until it is acknowledged."""
 
-    def __init__(self, bus: rpcapi.Bus) -> None:
+    def __init__(self, bus: rpctransport.Bus) -> None:
         self.id = str(uuid.uuid4())
         message = an_escalation(self.id, "vp1", a_candidate())
         self._text = wire.encode(wire.ESCALATION_TOPIC, message)
@@ -178,7 +178,7 @@ class Sender:
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who escalates and is not answered asks again soon: its message may be with a dead one."""
-    monkeypatch.setattr(rpcapi, "CALL_TIMEOUT_S", 3)
+    monkeypatch.setattr(rpctransport, "CALL_TIMEOUT_S", 3)
 
 
 @pytest.fixture(scope="module")

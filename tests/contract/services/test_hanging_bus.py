@@ -9,7 +9,7 @@ import pytest
 import requests
 
 from nova_vp import conf as options
-from nova_vp import rpcapi, rpcserver, wire
+from nova_vp import rpcapi, rpcserver, rpctransport, wire
 from nova_vp.bounded_sends import SEND_TIMEOUT_S
 from nova_vp.service.broker_probe import BrokerProbe, brokers
 from tests import identities
@@ -41,7 +41,7 @@ def url(rabbitmq):
     conf = configuration()
     options.register_all(conf)
     conf.set_override("transport_url", rabbitmq.url, "bus")
-    where = rpcapi.target(wire.AGENT_TOPIC, server="lab-1")
+    where = rpctransport.target(wire.AGENT_TOPIC, server="lab-1")
     server = rpcserver.BackgroundServer(identities.agent(conf, "lab-1"), where, [Agent()])
     server.start()
     wait_until(lambda: server.is_ready, "the agent to listen")

@@ -25,7 +25,7 @@ from oslo_context.fixture import ClearRequestContext
 from prometheus_client.parser import text_string_to_metric_families
 
 from nova_vp import conf as options
-from nova_vp import rpcapi, rpcserver
+from nova_vp import rpcapi, rpcserver, rpctransport
 from nova_vp.conf import database
 from nova_vp.core.types.policy import Mode
 from nova_vp.db import schema
@@ -302,8 +302,8 @@ class Notes:
 def test_what_arrives_while_a_listener_ends_is_not_lost(rabbitmq: RabbitMQ) -> None:
     """oslo.messaging acknowledges a whole prefetch while it closes, and forgets it."""
     conf, notes, topic = a_conf(rabbitmq), Notes(), "under_fire"
-    where = rpcapi.target(topic, server="here")
-    client = rpcapi._Client(identities.api_bus(conf), topic)
+    where = rpctransport.target(topic, server="here")
+    client = rpctransport.Client(identities.api_bus(conf), topic)
 
     def listen() -> rpcserver.BackgroundServer:
         server = rpcserver.BackgroundServer(identities.agent(conf), where, [notes], threads=2)

@@ -8,7 +8,7 @@ import pytest
 from oslo_config import cfg
 
 from nova_vp import conf as options
-from nova_vp import rpcapi, rpcserver, wire
+from nova_vp import rpcapi, rpcserver, rpctransport, wire
 from nova_vp.core.types.policy import Mode
 from nova_vp.server_override import POSSIBLE_AHEAD_MS, ServerOverride, overrides_text
 from tests import identities
@@ -43,7 +43,7 @@ class Agent:
 
 @contextlib.contextmanager
 def serving(conf, agent):
-    where = rpcapi.target(wire.AGENT_TOPIC, server="lab-1")
+    where = rpctransport.target(wire.AGENT_TOPIC, server="lab-1")
     server = rpcserver.BackgroundServer(identities.agent(conf, "lab-1"), where, [agent])
     server.start()
     wait_until(lambda: server.is_ready, "the agent to listen")

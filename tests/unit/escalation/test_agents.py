@@ -8,7 +8,7 @@ import pytest
 from oslo_config import cfg
 
 from nova_vp import conf as options
-from nova_vp import rpcapi, wire
+from nova_vp import rpctransport, wire
 from nova_vp.message_filter import may_refuse
 from nova_vp.rpcserver import BackgroundServer
 from nova_vp.signing.envelope import Call
@@ -43,7 +43,7 @@ def conf_of() -> cfg.ConfigOpts:
 @pytest.fixture(scope="module")
 def agent() -> Iterator[Agent]:
     agent = Agent()
-    where = rpcapi.target(wire.AGENT_TOPIC, server="vp1")
+    where = rpctransport.target(wire.AGENT_TOPIC, server="vp1")
     server = BackgroundServer(identities.agent(conf_of()), where, [agent])
     server.start()
     wait_until(lambda: server.is_ready, "the agent listens")

@@ -16,7 +16,7 @@ import pytest
 from oslo_config import cfg
 
 from nova_vp import conf as options
-from nova_vp import rpcapi
+from nova_vp import rpcapi, rpctransport
 from nova_vp.signing.identity import Identity
 from nova_vp.signing.keyring import ToldKeys
 from nova_vp.signing.senders import Process, Sender
@@ -96,7 +96,7 @@ def test_each_forked_scheduler_worker_listens_and_their_parent_does_not(
         assert scheduler.returncode == 0, log.read()
 
 
-def a_bus(url: str, keys: Path) -> rpcapi.Bus:
+def a_bus(url: str, keys: Path) -> rpctransport.Bus:
     """Of vp1, whose key nova-scheduler trusts by file."""
     sender = Sender(Process.AGENT, "vp1")
     write_keys(keys, [sender])
@@ -107,4 +107,4 @@ def a_bus(url: str, keys: Path) -> rpcapi.Bus:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         conf.set_override("keys_directory", str(keys), group="bus")
-        return rpcapi.Bus(Identity(conf, Process.AGENT, ToldKeys, "vp1"))
+        return rpctransport.Bus(Identity(conf, Process.AGENT, ToldKeys, "vp1"))
