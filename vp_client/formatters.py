@@ -2,7 +2,7 @@
 """Answers of the API as text for tables: pure functions from values to text.
 
 Machine-readable formats do not use this module. Operators and tenants read the same texts. Texts of
-escalations are in `escalation_formatters.py`.
+escalations are in `escalation_formatters.py`, those of hosts in `host_formatters.py`.
 """
 
 import textwrap
@@ -156,10 +156,6 @@ def figures(told: Told | None) -> str:
     return lines(f"{name}: {labels_of(name, one)}" for name, one in by_controller) or "none"
 
 
-def steal(ratio: float | None) -> str:
-    return UNKNOWN if ratio is None else percent(ratio)
-
-
 def _numbers(values: Told) -> str:
     return ", ".join(f"{name} {number(value)}" for name, value in values.items())
 
@@ -212,10 +208,6 @@ def interference(told: Told | None) -> str:
 
 def kind(told: Told) -> str:
     return f"{told['kind']}: {told['meaning']}"
-
-
-def counters(told: Told) -> str:
-    return lines([told["source"], *(f"problem: {problem}" for problem in told["problems"])])
 
 
 def last_known(told: Told | None) -> str:
@@ -339,30 +331,6 @@ def action_result(action_id: str, result: str) -> str:
     return f"{result}; in mode advise, apply it with\nopenstack vp action apply {action_id}"
 
 
-def contention(told: Iterable[Told]) -> str:
-    return lines(
-        f"{one['kind']}: {one['meaning']}: {', '.join(map(name, one['servers']))}" for one in told
-    )
-
-
-def unmanaged_suspects(told: Iterable[Told]) -> str:
-    return lines(f"{name(one)}: {one['reason']}: {one['detail']}" for one in told)
-
-
-def nodes(told: Iterable[Told]) -> str:
-    return lines(
-        f"node {node['node']}: {number(node['misses_per_s'])} misses/s, {_limit(node)}"
-        + (", hot" if node["is_hot"] else "")
-        + f"; summed MPKI {number(node['mpki'])}"
-        for node in told
-    )
-
-
-def _limit(node: Told) -> str:
-    limit = node["limit_misses_per_s"]
-    return "limit not calibrated" if limit is None else f"limit {number(limit)}"
-
-
 def cap_floor(ratio: float | None) -> str:
     return "never capped" if ratio is None else f"{percent(ratio)} of each vCPU"
 
@@ -373,48 +341,3 @@ def weight(value: float | None) -> str:
 
 def or_none(value: str | None) -> str:
     return wrap(value or "") or "none"
-
-
-def cells(told: Iterable[Told]) -> str:
-    return lines(
-        f"NUMA node {cell['id']}, LLC domain {domain['id']}: CPUs {domain['cpus']}, "
-        f"{domain['free_cores']:.3g} cores free, {domain['vcpus']:.3g} vCPUs, "
-        f"{number(domain['misses_per_s'])} misses/s{_permits(domain)}{_newcomer(domain)}"
-        f"{_residents(domain)}"
-        for cell in told
-        for domain in cell["domains"]
-    )
-
-
-def _permits(domain: Told) -> str:
-    """Empty: none is booked, and any number may be."""
-    permits = domain.get("llc_permits", {"booked": 0, "free": None})
-    if not permits["booked"] and permits["free"] is None:
-        return ""
-    free = "" if permits["free"] is None else f", {number(permits['free'])} free"
-    return f", permits for {number(permits['booked'])} misses/ms booked{free}"
-
-
-def _newcomer(domain: Told) -> str:
-    """Of one whose class is not known."""
-    losses = domain.get("newcomer_losses") or {}
-    worst = {resource: by_class[-1] for resource, by_class in losses.items()}
-    told = ", ".join(f"{resource} {percent(ratio)}" for resource, ratio in worst.items() if ratio)
-    return f", a newcomer costs at most {told}" if told else ""
-
-
-def _residents(domain: Told) -> str:
-    names = ", ".join(map(name, domain.get("servers", ())))
-    return f": {names}" if names else ""
-
-
-def vps_of_host(told: Iterable[Told]) -> str:
-    return lines(
-        f"{server(vp)}: {state(vp['state'])}{_why_unknown(vp)}, domain {words(vp['domains'])}"
-        + (", degraded by a neighbour" if vp["hurt_by_neighbour"] else "")
-        for vp in told
-    )
-
-
-def _why_unknown(vp: Told) -> str:
-    return f" ({vp['incomplete']})" if vp["incomplete"] else ""

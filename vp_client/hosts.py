@@ -6,7 +6,14 @@ from typing import Any
 
 from osc_lib.command import command
 
-from vp_client import arguments, columns, escalation_formatters, formatters, service_formatters
+from vp_client import (
+    arguments,
+    columns,
+    escalation_formatters,
+    formatters,
+    host_formatters,
+    service_formatters,
+)
 from vp_client.columns import Cell
 from vp_client.plugin import client_of
 
@@ -16,18 +23,18 @@ FIELDS: list[columns.Field] = [
     ("mode", str),
     ("actuator", str),
     ("knobs", formatters.words),
-    ("counters", formatters.counters),
+    ("counters", host_formatters.counters),
     ("reported_at", str),
     ("age_s", formatters.age),
     ("is_stale", formatters.yes_no),
-    ("cells", formatters.cells),
-    ("nodes", formatters.nodes),
-    ("steal_ratio", formatters.steal),
-    ("contention", formatters.contention),
-    ("unmanaged_suspects", formatters.unmanaged_suspects),
+    ("cells", host_formatters.cells),
+    ("nodes", host_formatters.nodes),
+    ("steal_ratio", host_formatters.steal),
+    ("contention", host_formatters.contention),
+    ("unmanaged_suspects", host_formatters.unmanaged_suspects),
     ("vps_count", str),
     ("hurt_count", formatters.or_unknown),
-    ("vps", formatters.vps_of_host),
+    ("vps", host_formatters.vps_of_host),
     ("latency_projects", service_formatters.latency_projects),
     ("proposals", formatters.proposals),
     ("memory_moves", formatters.memory_moves),

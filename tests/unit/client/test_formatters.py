@@ -9,23 +9,6 @@ ME = {"server_id": "id-1", "name": "me"}
 OTHER = {"server_id": "id-2", "name": None}
 
 
-@pytest.mark.parametrize(
-    ("permits", "told"),
-    [
-        (None, "2 M misses/s"),
-        ({"booked": 0.0, "free": None}, "2 M misses/s"),
-        ({"booked": 0.0, "free": 1e5}, "2 M misses/s, permits for 0 misses/ms booked, 100 k free"),
-        ({"booked": 900.0, "free": None}, "2 M misses/s, permits for 900 misses/ms booked"),
-    ],
-)
-def test_what_is_booked_and_free(permits, told):
-    domain = {"id": 0, "cpus": "0-1", "free_cores": 1.0, "vcpus": 1, "misses_per_s": 2e6}
-    if permits:
-        domain["llc_permits"] = permits
-    text = formatters.cells([{"id": 0, "domains": [domain]}])
-    assert " ".join(text.split()).endswith(told)
-
-
 def an_action(*changes):
     return {
         "id": "a-1",
@@ -53,16 +36,6 @@ def a_change(server, knob, was, to, until=None):
 def a_move(**changes):
     left = {"moved_kib": 1024, "left_kib": 3072, "is_over": False, "problem": ""}
     return {"server": ME, "to": "node 1 100 %", **left, **changes}
-
-
-def a_node(limit=None):
-    return {
-        "node": 3,
-        "misses_per_s": 5e5,
-        "mpki": 2.0,
-        "limit_misses_per_s": limit,
-        "is_hot": False,
-    }
 
 
 @pytest.mark.parametrize(
@@ -105,11 +78,6 @@ def test_for_whom_it_was_done(whom, expected):
     assert f"reason swap-places{expected}: why" in text
 
 
-def a_cell(**changes):
-    numbers = {"cpus": "0-3", "free_cores": 1.5, "vcpus": 4.0, "misses_per_s": 2e6}
-    return {"id": 1, "domains": [{"id": 2, **numbers, **changes}]}
-
-
 def in_a_group(servers, measured, number=8):
     state = None if number is None else {"number": number, "name": "as it is"}
     now = {"servers_count": servers, "measured_servers": measured, "state": state}
@@ -127,10 +95,6 @@ def ordered(**changes):
         (
             formatters.action_result("a-1", "proposed"),
             "proposed; in mode advise, apply it with\nopenstack vp action apply a-1",
-        ),
-        (
-            formatters.contention([{"kind": "cache", "meaning": "why", "servers": [ME, OTHER]}]),
-            "cache: why: me, id-2",
         ),
         (formatters.orders(ordered()), "no override"),
         (formatters.orders(ordered(mode="advise", priority=0)), "mode advise at most, priority 0"),
@@ -172,20 +136,6 @@ def ordered(**changes):
             formatters.memory_moves([a_move(is_over=True, problem="no room")]),
             "me (id-1) to node 1 100 %: 1 of 4 MiB moved, ended early: no room",
         ),
-        (
-            formatters.nodes([a_node()]),
-            "node 3: 500 k misses/s, limit not calibrated; summed MPKI 2",
-        ),
-        (formatters.nodes([a_node(4e6)]), "node 3: 500 k misses/s, limit 4 M; summed MPKI 2"),
-        (
-            formatters.cells([a_cell(newcomer_losses={"cache": [0.5, 0.1], "cpu": [0.5, 0.0]})]),
-            "NUMA node 1, LLC domain 2: CPUs 0-3, 1.5 cores free, 4 vCPUs, 2 M\n"
-            "  misses/s, a newcomer costs at most cache 10%",
-        ),
-        (
-            formatters.cells([a_cell(newcomer_losses=None, servers=[ME])]),
-            "NUMA node 1, LLC domain 2: CPUs 0-3, 1.5 cores free, 4 vCPUs, 2 M\n  misses/s: me",
-        ),
         (formatters.listed_group({}), ""),
         (formatters.listed_group({"group": "shop", "group_state": None}), "shop"),
         (formatters.listed_group(in_a_group(3, 3)), "shop: 8 bulldog"),
@@ -211,7 +161,7 @@ def test_a_word_longer_than_a_column_is_broken():
     assert max(map(len, formatters.wrap("x" * 40, 12).splitlines())) <= 12
 
 
-def test_cpu_time_and_steal():
+def test_cpu_time():
     ratios = {"waiting_ratio": 0.1, "throttled_ratio_ours": 0.0, "throttled_ratio_nova": 0.25}
     assert " ".join(formatters.cpu_use(ratios).split()) == (
         "10% waiting for a CPU, 0% throttled by a cap of nova-vp, 25% throttled by the quota of "
@@ -224,5 +174,3 @@ def test_figures_are_told_by_controller():
     told = {"of-nobody": {"standing": "over", "balance_s": -4.0, "hidden": None}}
     assert formatters.figures(told) == "of-nobody: standing over, balance_s -4"
     assert formatters.figures({}) == formatters.figures(None) == "none"
-    assert formatters.steal(None) == formatters.UNKNOWN
-    assert formatters.steal(0.05) == "5%"

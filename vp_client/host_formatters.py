@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts as text: their counters, nodes and caches, what is contended there, and who runs there."""
+
+from collections.abc import Iterable
+
+from vp_client import formatters
+from vp_client.formatters import Told
+
+
+def counters(told: Told) -> str:
+    return formatters.lines(
+        [told["source"], *(f"problem: {problem}" for problem in told["problems"])]
+    )
+
+
+def steal(ratio: float | None) -> str:
+    return formatters.UNKNOWN if ratio is None else formatters.percent(ratio)
+
+
+def nodes(told: Iterable[Told]) -> str:
+    return formatters.lines(
+        f"node {node['node']}: {formatters.number(node['misses_per_s'])} misses/s, {_limit(node)}"
+        + (", hot" if node["is_hot"] else "")
+        + f"; summed MPKI {formatters.number(node['mpki'])}"
+        for node in told
+    )
+
+
+def _limit(node: Told) -> str:
+    limit = node["limit_misses_per_s"]
+    return "limit not calibrated" if limit is None else f"limit {formatters.number(limit)}"
+
+
+def contention(told: Iterable[Told]) -> str:
+    return formatters.lines(
+        f"{one['kind']}: {one['meaning']}: {', '.join(map(formatters.name, one['servers']))}"
+        for one in told
+    )
+
+
+def unmanaged_suspects(told: Iterable[Told]) -> str:
+    return formatters.lines(
+        f"{formatters.name(one)}: {one['reason']}: {one['detail']}" for one in told
+    )
+
+
+def cells(told: Iterable[Told]) -> str:
+    return formatters.lines(
+        f"NUMA node {cell['id']}, LLC domain {domain['id']}: CPUs {domain['cpus']}, "
+        f"{domain['free_cores']:.3g} cores free, {domain['vcpus']:.3g} vCPUs, "
+        f"{formatters.number(domain['misses_per_s'])} misses/s{_permits(domain)}{_newcomer(domain)}"
+        f"{_residents(domain)}"
+        for cell in told
+        for domain in cell["domains"]
+    )
+
+
+def _permits(domain: Told) -> str:
+    """Empty: none is booked, and any number may be."""
+    permits = domain.get("llc_permits", {"booked": 0, "free": None})
+    if not permits["booked"] and permits["free"] is None:
+        return ""
+    free = "" if permits["free"] is None else f", {formatters.number(permits['free'])} free"
+    return f", permits for {formatters.number(permits['booked'])} misses/ms booked{free}"
+
+
+def _newcomer(domain: Told) -> str:
+    """Of one whose class is not known."""
+    losses = domain.get("newcomer_losses") or {}
+    worst = {resource: by_class[-1] for resource, by_class in losses.items()}
+    told = ", ".join(
+        f"{resource} {formatters.percent(ratio)}" for resource, ratio in worst.items() if ratio
+    )
+    return f", a newcomer costs at most {told}" if told else ""
+
+
+def _residents(domain: Told) -> str:
+    names = ", ".join(map(formatters.name, domain.get("servers", ())))
+    return f": {names}" if names else ""
+
+
+def vps_of_host(told: Iterable[Told]) -> str:
+    return formatters.lines(
+        f"{formatters.server(vp)}: {formatters.state(vp['state'])}{_why_unknown(vp)}, "
+        f"domain {formatters.words(vp['domains'])}"
+        + (", degraded by a neighbour" if vp["hurt_by_neighbour"] else "")
+        for vp in told
+    )
+
+
+def _why_unknown(vp: Told) -> str:
+    return f" ({vp['incomplete']})" if vp["incomplete"] else ""
