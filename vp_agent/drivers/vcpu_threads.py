@@ -6,10 +6,12 @@ may have been reused since it was read, so a process is known by pid and start t
 """
 
 import contextlib
+import errno
 import os
 import re
 import time
 import zlib
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +19,10 @@ from pathlib import Path
 _VCPU_NAME = re.compile(r"(?:CPU (\d+)|ALL CPUs)/")
 _CPUCLOCK_SCHED = 2
 _START_TIME_FIELD = 19
+_FLAGS_FIELD = 6
 """Of /proc/PID/stat, counted after the parenthesised command, which may hold spaces."""
+_NO_SETAFFINITY = 0x04000000
+"""PF_NO_SETAFFINITY of the kernel's task flags."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +112,31 @@ def set_affinity(pid: int, started: int, vcpus: list[list[int]], emulator: list[
         raise ProcessLookupError(f"process {pid} has {len(tids)} vCPU threads, not {len(each)}")
     for tid, cpus in zip(tids, each, strict=True):
         os.sched_setaffinity(tid, cpus)
-    for tid in read_emulator_tids(pid) if emulator else ():
-        with contextlib.suppress(ProcessLookupError):
-            os.sched_setaffinity(tid, emulator)
+    if emulator:
+        move_others(read_emulator_tids(pid), emulator)
+
+
+def move_others(
+    tids: Iterable[int],
+    cpus: Collection[int],
+    move: Callable[[int, Collection[int]], None] = os.sched_setaffinity,
+    read_stat: Callable[[int], str] = lambda tid: Path(f"/proc/{tid}/stat").read_text(),
+) -> None:
+    """Threads that nobody may move stay where they are: those of io-wq, which the kernel makes for
+    QEMU, before Linux 6.1.110 and 6.3. Raises OSError of any other that cannot be moved."""
+    for tid in tids:
+        try:
+            move(tid, cpus)
+        except ProcessLookupError:  # Workers come and go.
+            continue
+        except OSError as exc:
+            if exc.errno != errno.EINVAL or not _is_fixed(read_stat, tid):
+                raise
+
+
+def _is_fixed(read_stat: Callable[[int], str], tid: int) -> bool:
+    try:
+        fields = read_stat(tid).rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return True  # Gone meanwhile.
+    return bool(int(fields[_FLAGS_FIELD]) & _NO_SETAFFINITY)

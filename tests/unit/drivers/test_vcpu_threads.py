@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Processes and threads as the kernel shows them, on processes of the test's own."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 from vp_agent.drivers.vcpu_threads import (
     Process,
     generation_of,
+    move_others,
     read_affinity,
     read_cpu_time_ns,
     read_emulator_affinity,
@@ -124,3 +126,44 @@ def test_the_generation_is_that_of_process_and_threads():
     assert first == generation_of(Process(10, 500), (11, 12))
     assert len({first, generation_of(Process(10, 501), (11, 12))}) == 2
     assert len({first, generation_of(Process(10, 500), (11, 13))}) == 2
+
+
+class TestThreadsThatNobodyMayMove:
+    """As the kernel answers for io-wq's threads: EINVAL, whatever the CPUs."""
+
+    FIXED = f"12 (iou-wrk-7) S 1 1 1 0 -1 {0x04000000 | 0x40:d} 0 0"
+    PLAIN = f"12 (worker) x) S 1 1 1 0 -1 {0x40:d} 0 0"
+
+    def moved(self, refused: dict[int, int], stats: dict[int, str]) -> list[int]:
+        done = []
+
+        def move(tid: int, cpus) -> None:
+            if code := refused.get(tid):
+                raise OSError(code, os.strerror(code))
+            done.append(tid)
+
+        def read_stat(tid: int) -> str:
+            if tid not in stats:
+                raise FileNotFoundError(tid)
+            return stats[tid]
+
+        move_others((11, 12, 13), {0}, move, read_stat)
+        return done
+
+    def test_the_others_are_moved_all_the_same(self):
+        assert self.moved({12: errno.EINVAL}, {12: self.FIXED}) == [11, 13]
+
+    def test_one_that_ended_meanwhile_is_none(self):
+        assert self.moved({12: errno.EINVAL}, {}) == [11, 13]
+        assert self.moved({12: errno.ESRCH}, {}) == [11, 13]
+
+    @pytest.mark.parametrize("code", [errno.EINVAL, errno.EPERM])
+    def test_any_other_that_cannot_be_moved_is_a_failure(self, code):
+        with pytest.raises(OSError, match=os.strerror(code)):
+            self.moved({12: code}, {12: self.PLAIN})
+
+    def test_of_one_that_may_be_moved_the_kernel_says_so(self):
+        stat = Path("/proc/self/stat").read_text()
+        with pytest.raises(OSError, match="Invalid argument"):
+            move_others((os.getpid(),), {4095})
+        assert not int(stat.rpartition(")")[2].split()[6]) & 0x04000000
