@@ -1,7 +1,7 @@
 # Everything a newcomer needs is `make demo` and `make test`; both install what they need.
 # Nothing that runs here gains from doing without: hundreds of tests start a process of ours.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: demo demo-down test lint unit unit-lane hosts-lane bus-lane services-lane alone software-pmu cover rules removal-test lab-test fault-test pair-test cpu-test state-8-test traits-test orphan-test escalation-test numa-test nova-matrix faults tempest api-fuzz rpc-fuzz bench venv docs screenshots install-test genconfig genpolicy packages
+.PHONY: demo demo-down test lint unit unit-lane hosts-lane bus-lane services-lane alone software-pmu cover rules removal-test lab-test fault-test pair-test cpu-test state-8-test traits-test orphan-test escalation-test numa-test machine-test nova-matrix faults tempest api-fuzz rpc-fuzz bench venv docs screenshots install-test genconfig genpolicy packages
 
 demo: venv
 	@.venv/bin/python -m testbed.lab.demo
@@ -104,6 +104,10 @@ state-8-test: venv
 numa-test: venv
 	.venv/bin/python -m pytest tests/numa
 	testbed/numa/numa-lab run -- python -m pytest tests/numa tests/contract/test_actuator.py
+
+# Our units with real systemd as pid 1, and the machine that has it; root, two minutes.
+machine-test: venv
+	.venv/bin/python -m pytest tests/machine
 
 # Filters, weighers and validators on every supported release of Nova.
 nova-matrix: venv

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The machine itself: real, quick to throw away, and nothing of it stays on this host."""
+
+import os
+from pathlib import Path
+
+from tests.machine.conftest import ROOT, Machine
+
+SYSCTLS = (
+    "fs/protected_hardlinks",
+    "fs/protected_fifos",
+    "fs/protected_regular",
+    "net/ipv4/ip_forward",
+)
+
+
+def of_this_host() -> dict[str, object]:
+    """What a container might leave or change."""
+    groups = {folder for folder, _, _ in os.walk("/sys/fs/cgroup") if "nova-vp-machine" in folder}
+    mounts = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
+    return {
+        "mounts": {t for t in mounts if t.startswith(str(ROOT))},
+        "groups": groups,
+        "links": {n for n in os.listdir("/sys/class/net") if n.startswith(("ve-", "vb-", "tap"))},
+        "running": programs(),
+        "sysctls": {name: Path("/proc/sys", name).read_text() for name in SYSCTLS},
+        "hostname": os.uname().nodename,
+    }
+
+
+def programs() -> set[str]:
+    found = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (process / "cmdline").read_text()
+        except OSError:
+            continue
+        if command.startswith(("systemd-nspawn", "slirp4netns", "/usr/lib/systemd/systemd\0")):
+            found.add(command)
+    return found
+
+
+def test_systemd_is_the_first_process_and_well(machine: Machine) -> None:
+    assert machine.says("readlink /proc/1/exe") == "/usr/lib/systemd/systemd"
+    assert machine.says("systemctl is-system-running") == "running"
+    assert machine.says("systemctl --failed --no-legend") == ""
+
+
+def test_a_command_has_its_own_exit_status_and_output(machine: Machine) -> None:
+    done = machine.run("echo out; echo err >&2; exit 7")
+    assert (done.returncode, done.stdout, done.stderr) == (7, "out\n", "err\n")
+
+
+def test_up_and_down_may_be_said_twice(machine: Machine) -> None:
+    machine.says("touch /root/witness")
+    assert "was up already" in machine.command("up").stdout
+    assert machine.says("ls /root") == "witness"
+    machine.down()
+    assert "was down already" in machine.command("down").stdout
+    refused = machine.run("true")
+    assert refused.returncode == 1
+    assert "machine up` first" in refused.stderr
+
+
+def test_the_next_machine_is_a_fresh_one(machine: Machine) -> None:
+    machine.says("touch /root/witness /etc/witness; systemctl enable systemd-journald@x.socket")
+    machine.down()
+    machine.up()
+    assert machine.says("ls /root; ls /etc | grep -c witness; true") == "0"
+
+
+def test_nothing_of_it_stays_on_this_host_and_nothing_of_this_host_changes(
+    machine: Machine,
+) -> None:
+    machine.down()
+    before = of_this_host()
+    machine.up()
+    assert programs() - before["running"]  # type: ignore[operator]
+    machine.says("hostname elsewhere; mkdir /mnt/x; mount -t tmpfs none /mnt/x")
+    machine.says("systemd-run --quiet sleep 1000")
+    machine.down()
+    assert of_this_host() == before
+
+
+def test_what_was_killed_in_between_is_found(machine: Machine) -> None:
+    """The first process of the container's command is gone, its systemd is not."""
+    for process in Path("/proc").glob("[0-9]*"):
+        if (process / "cmdline").exists() and (process / "cmdline").read_text().startswith("slirp"):
+            os.kill(int(process.name), 9)
+    machine.down()
+    assert programs() == set()
+
+
+def test_the_checkout_is_there_and_cannot_be_written(machine: Machine) -> None:
+    assert machine.says(f"{ROOT}/.venv/bin/vp-agent --help | head -1").startswith("usage:")
+    assert machine.run(f"touch {ROOT}/witness").returncode != 0
