@@ -45,6 +45,15 @@ class CorePolicy:
         self._executor.renew(decision.renewals)
         self._drivers.actuator.set_copy_rates(decision.copy_rate_kib_per_s)
 
+    def give_back(self) -> tuple[str, ...]:
+        """All goes back, as when the agent stops; memory is then on its way. Returns the guests
+        that could not be restored."""
+        return self._executor.undo(self._drivers.journal.read().values(), waits=False)
+
+    def finish_moves(self) -> None:
+        """Of memory on its way back."""
+        self._executor.finish_moves(self._drivers.actuator.moves())
+
     def _picture(self, now_s: float) -> Picture:
         drivers = self._drivers
         reading = HostReading(
