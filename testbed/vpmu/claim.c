@@ -15,6 +15,13 @@
 /* Of /proc/T/stat, counted after the parenthesised command, which may hold blanks. */
 #define STAT_STARTTIME 20
 
+bool claim_is_due(const struct claim_clock *clock, uint64_t now_ns, uint64_t cpu_ns)
+{
+    if (!clock->read_ns || now_ns >= clock->read_ns + CLAIM_LATEST_NS)
+        return true;
+    return now_ns >= clock->read_ns + CLAIM_EVERY_NS && cpu_ns >= clock->read_cpu_ns + CLAIM_COSTS * clock->cost_ns;
+}
+
 static bool read_text(const char *path, char *text, size_t size)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);

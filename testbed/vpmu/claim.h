@@ -6,6 +6,10 @@
 #include "cpus.h"
 
 #define CLAIM_EVERY_NS 100000000ull
+#define CLAIM_LATEST_NS 1000000000ull
+/* The thread uses so many times the CPU time of one read before the next: under a small quota, which its thread really
+ * has, it would do little else. */
+#define CLAIM_COSTS 20
 
 /* Where to read; the tests have trees of their own. */
 struct claim_source {
@@ -23,6 +27,15 @@ struct claim_thread {
     bool has_inherited;
     struct vpmu_cpumask inherited; /* what its process had when the thread began */
 };
+
+/* When a thread last read, by the wall clock and by its CPU time, and what that cost. */
+struct claim_clock {
+    uint64_t read_ns; /* 0: never */
+    uint64_t read_cpu_ns;
+    uint64_t cost_ns;
+};
+
+bool claim_is_due(const struct claim_clock *clock, uint64_t now_ns, uint64_t cpu_ns);
 
 /* Begins anew with a thread: its identity, which a later thread with its tid does not share. */
 void claim_begin(struct claim_thread *thread, const struct claim_source *source, int32_t pid, int32_t tid);

@@ -7,6 +7,7 @@
 
 #include "cpumask.h"
 #include "cpus_simulate.h"
+#include "quota.h"
 
 /* No more than this is made up for when nobody advanced the simulation. */
 #define MAX_LAG_NS (2 * CPUS_SILENT_NS)
@@ -118,6 +119,11 @@ static void follow_grants(struct cpus_seat *seat, uint64_t now_ns)
     seat->seen_at_ns = now_ns;
 }
 
+uint64_t cpus_silent_ns(const struct vpmu_cpus_entry *entry)
+{
+    return load32(&entry->quota.quota_us) ? CPUS_SILENT_WITH_QUOTA_NS : CPUS_SILENT_NS;
+}
+
 uint64_t cpus_run(struct cpus_seat *seat, uint64_t now_ns)
 {
     struct vpmu_cpus_entry *entry = seat->entry;
@@ -130,7 +136,8 @@ uint64_t cpus_run(struct cpus_seat *seat, uint64_t now_ns)
     __atomic_store_n(&entry->updated_ns, now_ns, __ATOMIC_RELAXED);
     set(&entry->state, VPMU_VCPU_RUNNABLE);
     follow_grants(seat, now_ns);
-    return silent_ns > CPUS_SILENT_NS ? silent_ns - CPUS_SILENT_NS : 0;
+    uint64_t most_ns = cpus_silent_ns(entry);
+    return silent_ns > most_ns ? silent_ns - most_ns : 0;
 }
 
 void cpus_halt(struct cpus_seat *seat, uint64_t now_ns)
@@ -151,11 +158,20 @@ int cpus_current(const struct cpus_seat *seat)
     return 0;
 }
 
-uint64_t cpus_patience_ns(const struct cpus_seat *seat, uint64_t owed_ns)
+static uint64_t longer(uint64_t one_ns, uint64_t other_ns)
 {
+    return one_ns > other_ns ? one_ns : other_ns;
+}
+
+uint64_t cpus_patience_ns(const struct cpus_seat *seat, uint64_t owed_ns, uint64_t now_ns)
+{
+    uint64_t own_ns = quota_wait_ns(&seat->entry->quota, now_ns);
+    uint64_t wait_ns = longer(own_ns, quota_wait_ns(&seat->table->vm[seat->vm_id].quota, now_ns));
+    if (wait_ns)
+        return longer(wait_ns, owed_ns);
     uint32_t current = load32(&seat->table->cpu[cpus_current(seat)].current);
     bool is_running = current == seat->vm_id * VPMU_MAX_VCPUS + seat->index;
-    return is_running || owed_ns > CPUS_STEP_NS ? owed_ns : CPUS_STEP_NS;
+    return is_running ? owed_ns : longer(owed_ns, CPUS_STEP_NS);
 }
 
 uint64_t cpus_throttled_ns(const struct vpmu_cpus_entry *entry)

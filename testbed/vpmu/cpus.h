@@ -20,6 +20,9 @@
 #define CPUS_GRANULARITY_NS 3000000ull  /* who runs stays until it is so far ahead of the others, weighted */
 #define CPUS_BALANCE_NS 100000000ull
 #define CPUS_SILENT_NS 100000000ull     /* a vCPU that says nothing for so long (paused, killed) claims no CPU */
+/* With a quota, its thread has that, too. The kernel looks at a quota every few milliseconds, so that who overran a small
+ * one by one look is then kept from running for several periods. */
+#define CPUS_SILENT_WITH_QUOTA_NS 1000000000ull
 #define CPUS_STANDARD_WEIGHT 1024u
 
 /* What a vCPU wants, and its VM. */
@@ -56,6 +59,10 @@ void cpus_claim(const struct cpus_seat *seat, const struct cpus_claim *claim);
 /* The vCPU wants to run, or still does; returns for how long it was silent although it wanted to, beyond what counts as
  * being runnable: time that the host took from it. Brings `clock_ns` up to now. */
 uint64_t cpus_run(struct cpus_seat *seat, uint64_t now_ns);
+
+/* For how long it counts as runnable after its last word. */
+uint64_t cpus_silent_ns(const struct vpmu_cpus_entry *entry);
+
 void cpus_halt(struct cpus_seat *seat, uint64_t now_ns);
 
 /* Up to now, unless another thread is at it. */
@@ -64,8 +71,9 @@ void cpus_advance(struct vpmu_cpus *table, uint64_t now_ns);
 /* The modelled CPU that it is on, or will be; always below the table's number of CPUs. */
 int cpus_current(const struct cpus_seat *seat);
 
-/* For how long a vCPU that owes so much CPU time had best sleep before it looks again. */
-uint64_t cpus_patience_ns(const struct cpus_seat *seat, uint64_t owed_ns);
+/* For how long a vCPU that owes so much CPU time had best sleep before it looks again. One whose quota is used up has
+ * nothing to look for before the next period: the looks alone would use up a small quota that its thread really has. */
+uint64_t cpus_patience_ns(const struct cpus_seat *seat, uint64_t owed_ns, uint64_t now_ns);
 
 /* Throttled by its own quota or by its VM's. */
 uint64_t cpus_throttled_ns(const struct vpmu_cpus_entry *entry);

@@ -45,8 +45,9 @@ static uint32_t weight_of(const uint32_t *field)
 static bool is_runnable(const struct vpmu_cpus_entry *entry, uint64_t now_ns)
 {
     uint64_t updated_ns = load64(&entry->updated_ns);
-    return load32(&entry->state) == VPMU_VCPU_RUNNABLE && updated_ns <= now_ns + CPUS_SILENT_NS &&
-           now_ns < updated_ns + CPUS_SILENT_NS;
+    uint64_t silent_ns = cpus_silent_ns(entry);
+    return load32(&entry->state) == VPMU_VCPU_RUNNABLE && updated_ns <= now_ns + silent_ns &&
+           now_ns < updated_ns + silent_ns;
 }
 
 /* The first runnable vCPU from `id` on, which it sets; NULL after the last. */

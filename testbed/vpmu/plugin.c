@@ -29,7 +29,7 @@ static struct vm *const the_vm = &the_setup.vm;
 
 /* Of this vCPU thread, on modelled CPUs. */
 static __thread struct claim_thread the_claims;
-static __thread uint64_t claimed_ns;
+static __thread struct claim_clock the_claim_clock;
 static __thread int the_cpu;
 
 static uint64_t read_ns(clockid_t clock)
@@ -67,13 +67,17 @@ static void claim(struct vcpu *vcpu, uint64_t now)
 {
     const struct claim_source source = {"/proc/self", CGROUP_MOUNT, the_setup.config.dir, the_setup.config.cpus};
     struct cpus_claim wanted;
-    if (!vcpu->seat.table || (claimed_ns && now < claimed_ns + CLAIM_EVERY_NS))
+    if (!vcpu->seat.table || now < the_claim_clock.read_ns + CLAIM_EVERY_NS)
+        return;
+    uint64_t cpu_ns = read_ns(CLOCK_THREAD_CPUTIME_ID);
+    if (!claim_is_due(&the_claim_clock, now, cpu_ns))
         return;
     if (the_claims.tid != vcpu->slot->tid)
         claim_begin(&the_claims, &source, getpid(), vcpu->slot->tid);
-    claimed_ns = now;
     claim_read(&the_claims, &source, &wanted);
     cpus_claim(&vcpu->seat, &wanted);
+    uint64_t end_cpu_ns = read_ns(CLOCK_THREAD_CPUTIME_ID);
+    the_claim_clock = (struct claim_clock){now, end_cpu_ns, end_cpu_ns - cpu_ns};
     vcpu->seat.entry->tid = the_claims.tid;
     vcpu->seat.entry->thread_started_ticks = the_claims.tid_started_ticks;
 }
@@ -83,7 +87,7 @@ static void sleep_on_modelled_cpu(struct vcpu *vcpu, uint64_t owed_ns)
 {
     uint64_t until_ns = now_ns() + PACE_MAX_SLEEP_NS;
     while (owed_ns && now_ns() < until_ns) {
-        uint64_t ns = cpus_patience_ns(&vcpu->seat, owed_ns);
+        uint64_t ns = cpus_patience_ns(&vcpu->seat, owed_ns, now_ns());
         stall_for(ns < PACE_MAX_SLEEP_NS ? ns : PACE_MAX_SLEEP_NS);
         owed_ns = vcpu_still_owes(vcpu, now_ns());
     }

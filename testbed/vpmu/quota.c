@@ -44,6 +44,16 @@ bool quota_is_used_up(struct vpmu_quota *quota, uint64_t now_ns)
     return true;
 }
 
+uint64_t quota_wait_ns(const struct vpmu_quota *quota, uint64_t now_ns)
+{
+    uint64_t period_us = load(&quota->period_us);
+    uint64_t start_ns = __atomic_load_n(&quota->period_start_ns, __ATOMIC_RELAXED);
+    if (!load(&quota->quota_us) || !load(&quota->is_throttled) || period_us > MAX_PERIOD_US)
+        return 0;
+    /* A beginning in the future is a spoilt file's. */
+    return now_ns < start_ns || now_ns - start_ns >= period_us * 1000 ? 0 : start_ns + period_us * 1000 - now_ns;
+}
+
 void quota_charge(struct vpmu_quota *quota, uint64_t ns)
 {
     if (load(&quota->quota_us))

@@ -102,7 +102,19 @@ static void cgroups_are_those_of_the_thread(void)
     scratch_remove();
 }
 
+static void a_small_quota_is_not_spent_on_reading_it(void)
+{
+    struct claim_clock clock = {.read_ns = 1, .read_cpu_ns = 7, .cost_ns = 400000};
+    CHECK(claim_is_due(&(struct claim_clock){0}, 1, 0));
+    CHECK(!claim_is_due(&clock, CLAIM_EVERY_NS, 7 + CLAIM_COSTS * 400000));
+    CHECK(claim_is_due(&clock, 1 + CLAIM_EVERY_NS, 7 + CLAIM_COSTS * 400000));
+    CHECK(!claim_is_due(&clock, 1 + CLAIM_EVERY_NS, 6 + CLAIM_COSTS * 400000));
+    CHECK(!claim_is_due(&clock, CLAIM_LATEST_NS, 8));
+    CHECK(claim_is_due(&clock, 1 + CLAIM_LATEST_NS, 8));
+}
+
 const struct test claim_tests[] = {
+    {"a small quota is not spent on reading it", a_small_quota_is_not_spent_on_reading_it},
     {"a thread without a record may run everywhere", a_thread_without_a_record_may_run_everywhere},
     {"a record is honoured when it changes", a_record_is_honoured_when_it_changes},
     {"the record of an earlier thread with its tid is not", the_record_of_an_earlier_thread_with_its_tid_is_not},

@@ -208,6 +208,22 @@ static void a_quota_alone_throttles_and_waits_for_nobody(void)
     end();
 }
 
+static void who_is_throttled_sleeps_until_its_next_period(void)
+{
+    begin(1);
+    struct cpus_seat *capped = vm_with_quota(1, "0", 1000);
+    pass(2 * MS);
+    uint64_t left_ns = capped->entry->quota.period_start_ns + 100 * MS - now;
+    CHECK(left_ns > 90 * MS);
+    CHECK_EQUAL(cpus_patience_ns(capped, MS / 2, now), left_ns);
+    CHECK(cpus_patience_ns(capped, MS / 2, now + left_ns) <= MS); /* nobody has looked since */
+    capped->entry->quota = (struct vpmu_quota){0};
+    table->vm[1].quota = (struct vpmu_quota){
+        .quota_us = 1000, .period_us = 100000, .period_start_ns = now, .is_throttled = 1};
+    CHECK_EQUAL(cpus_patience_ns(capped, MS / 2, now), 100 * MS);
+    end();
+}
+
 static void what_a_quota_leaves_is_the_others(void)
 {
     begin(1);
@@ -295,6 +311,18 @@ static void who_is_silent_claims_nothing_and_calls_it_debt(void)
     end();
 }
 
+static void who_the_kernel_throttles_keeps_its_claim(void)
+{
+    begin(1);
+    struct cpus_seat *capped = vm_with_quota(1, "0", 1000), *other = vm_on(2, "0", 1024);
+    is_idle[0] = true; /* its thread overran its real quota */
+    pass(600 * MS);
+    CHECK_BETWEEN(granted_ms(capped), 5, 7);
+    CHECK_BETWEEN(granted_ms(other), 592, 596);
+    CHECK_EQUAL(cpus_run(capped, now), 0);
+    end();
+}
+
 static void a_vm_that_left_claims_nothing(void)
 {
     begin(1);
@@ -356,7 +384,7 @@ static void a_spoilt_table_harms_nobody(void)
         pass(2 * MS);
         CHECK(one->clock_ns >= before && one->clock_ns - before <= 210 * MS);
         CHECK(cpus_current(one) >= 0 && (uint32_t)cpus_current(one) < VPMU_MAX_MODELLED_CPUS);
-        CHECK(cpus_patience_ns(one, MS) <= MS);
+        CHECK(cpus_patience_ns(one, MS, now) <= S);
     }
     end();
 }
@@ -371,12 +399,14 @@ const struct test cpus_tests[] = {
     {"a pin is honoured at once", a_pin_is_honoured_at_once_on_cpus_beyond_64_too},
     {"three on two CPUs take turns", three_on_two_cpus_take_turns},
     {"a quota alone throttles and waits for nobody", a_quota_alone_throttles_and_waits_for_nobody},
+    {"who is throttled sleeps until its next period", who_is_throttled_sleeps_until_its_next_period},
     {"what a quota leaves is the others'", what_a_quota_leaves_is_the_others},
     {"after a quota nothing is made up for", after_a_quota_nothing_is_made_up_for},
     {"a VM's quota is the sum of its vCPUs", a_vms_quota_is_the_sum_of_its_vcpus},
     {"who halts gives the CPU back", who_halts_gives_the_cpu_back},
     {"who wakes up has no credit for having slept", who_wakes_up_has_no_credit_for_having_slept},
     {"who is silent claims nothing and calls it debt", who_is_silent_claims_nothing_and_calls_it_debt},
+    {"who the kernel throttles keeps its claim", who_the_kernel_throttles_keeps_its_claim},
     {"a VM that left claims nothing", a_vm_that_left_claims_nothing},
     {"a dead or stopped holder is taken over", a_dead_or_stopped_holder_is_taken_over},
     {"a table that was abandoned makes up for little", a_table_that_was_abandoned_makes_up_for_little},
