@@ -16,6 +16,8 @@ from rich.console import Console
 from rich.table import Table
 
 from nova_vp.cpuset import format_cpus
+from vp_sim import booked_permits
+from vp_sim.booked_permits import ANY_SEED, Booked
 from vp_sim.jobs import JOB_S
 from vp_sim.measure import best_of, efficiency, worst_degradation
 from vp_sim.mixes import Mix
@@ -28,8 +30,6 @@ from vp_sim.policies import BASELINE, find
 from vp_sim.run import Run, World, simulate, world_of
 
 DIGITS = 4
-ANY_SEED = 0
-"""Nothing of a fixed placement depends on the start order, within the solver's precision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,13 @@ class Evaluation:
     placement: Placement
     run: Run
     best_s: Mapping[str, float]
+    permits: Mapping[int, Booked]
+    """By LLC domain."""
+
+    @property
+    def has_permits(self) -> bool:
+        """Whether there is something to say of them."""
+        return any(one.booked or one.free is not None for one in self.permits.values())
 
     @property
     def worst_degradation(self) -> float:
@@ -55,12 +62,19 @@ class Evaluation:
 
 
 def evaluate(
-    mix: Mix, placement: Placement, runs: int, perturb_seed: int | None = None
+    mix: Mix,
+    placement: Placement,
+    runs: int,
+    perturb_seed: int | None = None,
+    llc_permits_per_domain: float | None = None,
 ) -> Evaluation:
     world = world_of(mix, perturb_seed=perturb_seed)
     create = find((BASELINE,))[BASELINE]
     best_s = best_of([simulate(world, create, seed) for seed in range(runs)])
-    return Evaluation(world, placement, simulate(world, Placed(placement), ANY_SEED), best_s)
+    # Nothing of a fixed placement depends on the start order, within the solver's precision.
+    run = simulate(world, Placed(placement), ANY_SEED)
+    permits = booked_permits.booked_permits(world, placement, llc_permits_per_domain)
+    return Evaluation(world, placement, run, best_s, permits)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -79,18 +93,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=RUNS,
         help="Number of start orders of baseline to compare with (%(default)s)",
     )
+    parser.add_argument(
+        "--llc-permits-per-domain",
+        type=float,
+        metavar="N",
+        help="LLC misses per ms that may be booked in each LLC domain, as in [vp_scheduler]",
+    )
     parser.add_argument("--json", action="store_true", help="Print JSON instead of a table")
 
 
 def run(arguments: argparse.Namespace) -> int:
     mix = find_mix(arguments.mix)
     placement = read_placement(arguments.placement, mix)
-    found = evaluate(mix, placement, arguments.runs, arguments.perturb)
+    found = evaluate(
+        mix,
+        placement,
+        arguments.runs,
+        arguments.perturb,
+        arguments.llc_permits_per_domain,
+    )
     if arguments.json:
         print(json.dumps(as_json(found), indent=2))
     else:
         screen = Console(markup=False)
         screen.print(as_table(found))
+        if found.has_permits:
+            screen.print(booked_permits.as_table(dict(found.permits)))
         show_perturbation(screen, found.world.perturbation)
     return 0
 
@@ -99,6 +127,9 @@ def as_json(found: Evaluation) -> dict[str, Any]:
     shown: dict[str, Any] = {"mix": found.world.mix.name}
     if found.world.perturbation:
         shown["perturbation"] = found.world.perturbation.as_json()
+    if found.has_permits:
+        permits = {str(domain): one._asdict() for domain, one in found.permits.items()}
+        shown["llc_permits"] = permits
     return {
         **shown,
         "worst_degradation": round(found.worst_degradation, DIGITS),

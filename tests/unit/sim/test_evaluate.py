@@ -211,3 +211,30 @@ def test_the_mix_and_the_placement_of_the_guide_fit_each_other(tmp_path):
     (tmp_path / "mine.yaml").write_text(placement)
     found = read_mix(tmp_path / "my-host.yaml")
     assert len(read_placement(tmp_path / "mine.yaml", found)) == len(found.members)
+
+
+PERMITS_TEXT = (
+    "{name: pair, applications: [{app: stream, count: 2, extra_specs: {'vp:llc_permit': '9000'}}, "
+    "{app: voldemort}]}"
+)
+
+
+@pytest.mark.needs_controllers("permits")
+def test_permits_that_a_placement_books_and_leaves(tmp_path, capsys):
+    mix, placement = tmp_path / "mix.yaml", tmp_path / "placement.yaml"
+    mix.write_text(PERMITS_TEXT)
+    placement.write_text(f"applications: {{{WHOLE}}}")
+    ask = ["evaluate", "--mix", str(mix), "--placement", str(placement), "--runs", "1"]
+    assert main([*ask, "--llc-permits-per-domain", "50000", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["llc_permits"]
+    streams = {number: one for number, one in told.items() if one["booked"]}
+    assert streams.keys() == {"1", "2"}
+    [booked] = {one["booked"] for one in streams.values()}
+    assert booked % 9000 == 0 < booked
+    assert {one["free"] for one in streams.values()} == {50000 - booked}
+    assert told["3"] == {"booked": 0, "free": 50000}
+    assert main(ask) == 0
+    assert "any number" in capsys.readouterr().out
+    mix.write_text(MIX_TEXT)
+    assert main(ask) == 0
+    assert "booked" not in capsys.readouterr().out
