@@ -16,7 +16,13 @@ from nova_vp import controllers
 from nova_vp.core.types.declaration import FlavorKey
 from nova_vp.core.types.guest import Isolation
 from nova_vp.core.types.service_level import DEFAULT_PERCENTILE, ServiceClass
-from nova_vp.wire.latency import LEAST_PERCENTILE, MOST_LATENCY_MS, MOST_LOAD, MOST_PERCENTILE
+from nova_vp.wire.schema_types import (
+    LEAST_LEVEL,
+    LEAST_PERCENTILE,
+    MOST_LATENCY_MS,
+    MOST_LOAD,
+    MOST_PERCENTILE,
+)
 
 NAMESPACE = "vp:"
 DEFAULT_CAP_FLOOR_RATIO = 0.5
@@ -180,7 +186,7 @@ SPECS = (
             "`vp:latency_percentile` percent of its requests. Its application reports the latency."
         ),
         expected="a number of milliseconds from 0.001 to 600000, such as 10",
-        read=_number(0.001, MOST_LATENCY_MS),
+        read=_number(LEAST_LEVEL, MOST_LATENCY_MS),
         pattern=r"[0-9]{1,6}(\.[0-9]{1,3})?",
     ),
     Spec(
@@ -204,7 +210,7 @@ SPECS = (
             "in which its application reports load, such as requests per second."
         ),
         expected="a number from 0.001 to 1000000000000, such as 450000",
-        read=_number(0.001, MOST_LOAD),
+        read=_number(LEAST_LEVEL, MOST_LOAD),
         pattern=r"[0-9]{1,13}(\.[0-9]{1,3})?",
     ),
     Spec(

@@ -15,6 +15,8 @@ host reports up to so far ahead of its clock, and makes its own larger."""
 REMEMBERED_AHEAD_MS = POSSIBLE_AHEAD_MS // 2
 """Of the agent's clock. Less than the above by as much as clocks may differ: then every version
 that an agent remembers is one that a service can make a larger one than."""
+LEVELS = ("latency_target_ms", "latency_percentile", "max_load")
+"""The fields that a server's tenant may set within what its flavor says."""
 LEAST_WEIGHT = 0.1
 """What priority 0 weighs; the others weigh as much as they say, a flavor's default 1."""
 
@@ -28,6 +30,13 @@ class ServerOverride(NamedTuple):
     """0 to 9, in place of the flavor's; None: the flavor's."""
     exempt: bool = False
     """It is measured and never touched, whomever it harms."""
+    latency_target_ms: float | None = None
+    """Of a latency-critical server, in place of the flavor's where that is less; None: the
+    flavor's."""
+    latency_percentile: float | None = None
+    """In place of the flavor's where that is more; None: the flavor's."""
+    max_load: float | None = None
+    """In place of the flavor's where that is less; None: the flavor's."""
 
     @property
     def is_nothing(self) -> bool:
@@ -42,7 +51,7 @@ class ServerOverride(NamedTuple):
         """What holds where this was ordered for the cloud, and that on the host itself: the more
         careful one, and the host's own weight."""
         modes = [mode for mode in (self.mode, local.mode) if mode]
-        return ServerOverride(
+        return self._replace(
             mode=tightest(*modes) if modes else None,
             opt_out=self.opt_out or local.opt_out,
             priority=self.priority if local.priority is None else local.priority,
@@ -60,7 +69,8 @@ class ServerOverride(NamedTuple):
             told["priority"] = self.priority
         if self.exempt:
             told["exempt"] = True
-        return told
+        numbers = {name: getattr(self, name) for name in LEVELS}
+        return told | {name: value for name, value in numbers.items() if value is not None}
 
     @classmethod
     def from_message(cls, told: Mapping[str, Any]) -> "ServerOverride":
@@ -70,6 +80,7 @@ class ServerOverride(NamedTuple):
             opt_out=told.get("opt_out", False),
             priority=int(told["priority"]) if "priority" in told else None,
             exempt=told.get("exempt", False),
+            **{name: told.get(name) for name in LEVELS},
         )
 
 

@@ -13,6 +13,7 @@ from nova_vp.cli.labels import POINTS, small
 from nova_vp.cli.labels import cpu_use as wanted_cpu
 from nova_vp.cli.labels import figures as labels_of
 from nova_vp.core.types.sample import State
+from nova_vp.server_override import LEVELS
 
 Told = Mapping[str, Any]
 
@@ -117,6 +118,7 @@ def ordered(told: Told) -> str:
         *(["opted out: nothing is done for its sake"] if told["opt_out"] else []),
         *(["exempt: it is measured, but not changed"] if told["exempt"] else []),
         *([f"priority {told['priority']}"] if told["priority"] is not None else []),
+        *(f"{name} {told[name]:g}" for name in LEVELS if told.get(name) is not None),
     ]
     by = f" (by {told['by']} at {told['at']})" if told.get("by") else ""
     return ", ".join(parts) + by if parts else ""

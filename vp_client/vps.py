@@ -7,6 +7,7 @@ from typing import Any
 from osc_lib.command import command
 
 from nova_vp.cli.labels import POINTS, small
+from nova_vp.server_override import LEVELS
 from vp_client import arguments, columns, escalation_formatters, formatters, service_formatters
 from vp_client.columns import Cell
 from vp_client.errors import VpError
@@ -243,7 +244,7 @@ def _where(row: dict[str, Any]) -> Cell:
 
 
 class SetVp(command.Command):
-    """Override the mode, opt-out, priority or exemption of a server"""
+    """Override the mode, opt-out, priority, exemption or latency target of a server"""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -272,6 +273,7 @@ class SetVp(command.Command):
             metavar="<0-9>",
             help="Weight of this server when needs of servers conflict (operators)",
         )
+        _add_levels(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
@@ -282,6 +284,7 @@ class SetVp(command.Command):
                 ("opt_out", parsed_args.opt_out or None),
                 ("priority", parsed_args.priority),
                 ("exempt", parsed_args.exempt),
+                *((name, getattr(parsed_args, name)) for name in LEVELS),
             )
             if value is not None
         }
@@ -300,17 +303,38 @@ class UnsetVp(command.Command):
         parser.add_argument(
             "--priority", action="store_true", help="Use the priority of its flavor again"
         )
+        for name in LEVELS:
+            told = f"Use the {name.removesuffix('_ms').replace('_', ' ')} of its flavor again"
+            parser.add_argument(f"--{name.replace('_', '-')}", action="store_true", help=told)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         free = {"mode": None, "opt_out": False, "priority": None, "exempt": False}
+        free |= dict.fromkeys(LEVELS)
         orders = {name: value for name, value in free.items() if getattr(parsed_args, name)}
         _order(self, parsed_args.server, orders)
 
 
+def _add_levels(parser: argparse.ArgumentParser) -> None:
+    """Of latency-critical servers."""
+    levels = parser.add_argument_group("Latency-critical servers, within what their flavors say")
+    levels.add_argument(
+        "--latency-target-ms", type=float, metavar="<ms>", help="Latency target, no tighter"
+    )
+    levels.add_argument(
+        "--latency-percentile",
+        type=float,
+        metavar="<50-99.999>",
+        help="Percentile of the target and of reports, no higher",
+    )
+    levels.add_argument(
+        "--max-load", type=float, metavar="<load>", help="Largest load within the target, no less"
+    )
+
+
 def _order(command: command.Command, server: str, orders: dict[str, Any]) -> None:
     if not orders:
-        raise VpError("Give at least one of --mode, --opt-out, --priority and --exempt.")
+        raise VpError("Give at least one option; `--help` lists them.")
     told = client_of(command).change_vp(server, **orders)
     heard = (
         "its host received this"

@@ -317,6 +317,9 @@ class ServerOrdersRow(Base):
     version: Mapped[int] = mapped_column(BigInteger, index=True)
     """The number of the write that left it so. A row with no order in it tells those who have read
     an earlier one that it was taken back."""
+    latency_target_ms: Mapped[float | None] = mapped_column(Double)
+    latency_percentile: Mapped[float | None] = mapped_column(Double)
+    max_load: Mapped[float | None] = mapped_column(Double)
 
 
 class OrdersChange(Base):

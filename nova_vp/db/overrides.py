@@ -23,7 +23,13 @@ from nova_vp.db.models import OrdersChange, OrdersGate, ServerOrdersRow
 from nova_vp.db.records import StoredOverride
 from nova_vp.db.retry import after_conflict
 from nova_vp.db.upsert import upsert
-from nova_vp.server_override import NO_OVERRIDE, POSSIBLE_AHEAD_MS, overrides_text
+from nova_vp.server_override import (
+    LEVELS,
+    NO_OVERRIDE,
+    POSSIBLE_AHEAD_MS,
+    ServerOverride,
+    overrides_text,
+)
 from nova_vp.service.outage import Outage
 
 NEVER_WRITTEN = 0
@@ -32,7 +38,7 @@ NEVER_WRITTEN = 0
 IN_A_QUERY = 500
 HOUR = timedelta(hours=1)
 
-_COLUMNS = ("project_id", "mode", "opt_out", "priority", "exempt", "by", "at", "version")
+_COLUMNS = ("project_id", *ServerOverride._fields, "by", "at", "version")
 
 
 class Changed(NamedTuple):
@@ -81,6 +87,9 @@ class OverrideStore:
         opt_out: bool,
         priority: int | None,
         exempt: bool,
+        latency_target_ms: float | None = None,
+        latency_percentile: float | None = None,
+        max_load: float | None = None,
         by: str,
         now: datetime,
         expected: int | None = None,
@@ -104,6 +113,9 @@ class OverrideStore:
                 opt_out=opt_out,
                 priority=priority,
                 exempt=exempt,
+                latency_target_ms=latency_target_ms,
+                latency_percentile=latency_percentile,
+                max_load=max_load,
                 by=by,
                 at=now.replace(microsecond=0),
                 version=version,
@@ -121,10 +133,7 @@ class OverrideStore:
         self.put(
             uuid,
             stands.project_id,
-            mode=None,
-            opt_out=False,
-            priority=None,
-            exempt=False,
+            **NO_OVERRIDE._asdict(),
             by=by,
             now=now,
             expected=expected,
@@ -224,6 +233,7 @@ def _orders(row: ServerOrdersRow) -> StoredOverride:
         opt_out=row.opt_out,
         priority=row.priority,
         exempt=row.exempt,
+        **{name: getattr(row, name) for name in LEVELS},
         by=row.by,
         at=aware_utc(row.at),
         version=row.version,

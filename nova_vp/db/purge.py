@@ -29,6 +29,7 @@ from nova_vp.db.models import (
 )
 from nova_vp.db.retry import after_deadlock
 from nova_vp.db.sqlite import write_first
+from nova_vp.server_override import LEVELS
 
 STEP_ROWS = 2000
 BUDGETED = timedelta(days=2)
@@ -143,6 +144,7 @@ def _taken_back(connection: Connection, before: datetime, rows: int) -> int | No
         row.opt_out == false(),
         row.priority.is_(None),
         row.exempt == false(),
+        *(getattr(row, name).is_(None) for name in LEVELS),
     )
     if not (uuids := connection.scalars(select(row.uuid).where(old).limit(rows)).all()):
         return None

@@ -182,10 +182,14 @@ class StoredOverride:
     at: datetime
     """Aware."""
     version: int
+    latency_target_ms: float | None = None
+    latency_percentile: float | None = None
+    max_load: float | None = None
+    """As `ServerOverride` has these three."""
 
     @property
     def ordered(self) -> ServerOverride:
-        return ServerOverride(self.mode, self.opt_out, self.priority, self.exempt)
+        return ServerOverride(*(getattr(self, name) for name in ServerOverride._fields))
 
     @property
     def is_empty(self) -> bool:

@@ -45,23 +45,19 @@ from nova_vp.wire.fingerprints import (
     unpack_seats,
 )
 from nova_vp.wire.host_keys import HOST_KEYS, HOST_KEYS_SCHEMA, MAX_HOST_KEYS
-from nova_vp.wire.latency import (
-    LATENCY,
-    LATENCY_SCHEMA,
-    LEAST_PERCENTILE,
-    MAX_LATENCY_BYTES,
-    MOST_LATENCY_MS,
-    MOST_LOAD,
-    MOST_PERCENTILE,
-)
+from nova_vp.wire.latency import LATENCY, LATENCY_SCHEMA, MAX_LATENCY_BYTES
 from nova_vp.wire.overrides import MAX_ORDERS_BYTES, ORDERS, ORDERS_SCHEMA
 from nova_vp.wire.profiles import MAX_LEARNED, MAX_PROFILES_BYTES, PROFILES, PROFILES_SCHEMA
 from nova_vp.wire.report import CPU_RATIOS, MAX_REPORT_BYTES, REPORT_SCHEMA, REPORT_TOPIC
 from nova_vp.wire.schema_types import (
+    LEAST_PERCENTILE,
     MAX_PRIORITY,
     MAX_SERVERS,
     MOST_COUNT,
+    MOST_LATENCY_MS,
+    MOST_LOAD,
     MOST_NUMBER,
+    MOST_PERCENTILE,
     PREDICT_CLASSES,
     UNKNOWN_CLASS,
     VERSION,

@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an application reports of the latency and load of its server, as an agent gets it."""
 
-from nova_vp.wire.schema_types import COUNT, TEXT, UUID, VERSION, object_of
+from nova_vp.wire.schema_types import (
+    COUNT,
+    LATENCY_MS,
+    LOAD,
+    PERCENTILE,
+    TEXT,
+    UUID,
+    VERSION,
+    object_of,
+)
 from nova_vp.wire.validation import nullable
 
 LATENCY = "vp_latency"
 """No topic of its own: an agent is sent it by `rpcapi.AgentAPI.report_latency`."""
 
 MAX_LATENCY_BYTES = 2048
-MOST_LATENCY_MS = 600_000.0
-"""Ten minutes: no request is answered that late."""
-MOST_LOAD = 1e12
-LEAST_PERCENTILE, MOST_PERCENTILE = 50.0, 99.999
-
-LATENCY_MS = {"type": "number", "exclusiveMinimum": 0, "maximum": MOST_LATENCY_MS}
-LOAD = {"type": "number", "minimum": 0, "maximum": MOST_LOAD}
-PERCENTILE = {"type": "number", "minimum": LEAST_PERCENTILE, "maximum": MOST_PERCENTILE}
 
 LATENCY_SCHEMA = object_of(
     {

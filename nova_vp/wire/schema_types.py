@@ -22,6 +22,20 @@ MOST_COUNT = 2**53
 COUNT = {"type": "integer", "minimum": 0, "maximum": MOST_COUNT}
 MOST_NUMBER = 1e18
 NUMBER = {"type": "number", "minimum": 0, "maximum": MOST_NUMBER}
+MOST_LATENCY_MS = 600_000.0
+"""Ten minutes: no request is answered that late."""
+MOST_LOAD = 1e12
+LEAST_PERCENTILE, MOST_PERCENTILE = 50.0, 99.999
+LATENCY_MS = {"type": "number", "exclusiveMinimum": 0, "maximum": MOST_LATENCY_MS}
+LOAD = {"type": "number", "minimum": 0, "maximum": MOST_LOAD}
+PERCENTILE = {"type": "number", "minimum": LEAST_PERCENTILE, "maximum": MOST_PERCENTILE}
+LEAST_LEVEL = 0.001
+LEVELS = {
+    "latency_target_ms": {**LATENCY_MS, "minimum": LEAST_LEVEL},
+    "latency_percentile": PERCENTILE,
+    "max_load": {**LOAD, "minimum": LEAST_LEVEL},
+}
+"""What a tenant sets of a latency-critical server: as its flavor has it."""
 MODE = {"enum": ["observe", "advise", "enforce"]}
 
 
@@ -77,6 +91,7 @@ ORDERED = object_of(
         "opt_out": {"type": "boolean"},
         "priority": {"type": "integer", "minimum": 0, "maximum": MAX_PRIORITY},
         "exempt": {"type": "boolean"},
+        **LEVELS,
     },
 )
 """What is not ordered is absent: see `nova_vp.wire.overrides`."""

@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 
 from nova_vp import wire
 from nova_vp.core.types.action import Result
-from nova_vp.core.types.guest import Unmanaged
+from nova_vp.core.types.guest import Guest, Unmanaged
 from nova_vp.core.types.knob import Applied, Held, Knob
 from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.reason import REVOKED
+from nova_vp.core.types.service_level import ServiceClass
 from nova_vp.server_override import NO_OVERRIDE, ServerOverride, overrides_text, read_overrides
 from tests.decisions import facts
 from tests.policies import a_policy
@@ -377,7 +378,9 @@ def test_the_report_says_what_the_host_was_told(world: World) -> None:
 
 
 def test_an_order_in_a_message_is_read_back() -> None:
-    for ordered in (NO_OVERRIDE, EXEMPT, ServerOverride(Mode.OBSERVE), ServerOverride(priority=9)):
+    level = ServerOverride(latency_target_ms=25.0, latency_percentile=90.0, max_load=5e5)
+    some = (NO_OVERRIDE, EXEMPT, ServerOverride(Mode.OBSERVE), ServerOverride(priority=9), level)
+    for ordered in some:
         assert read_overrides(overrides_text(3, {ELSEWHERE: ordered})) == (3, {ELSEWHERE: ordered})
     assert read_overrides(overrides_text(3, {ELSEWHERE.upper(): EXEMPT}))[1] == {ELSEWHERE: EXEMPT}
 
@@ -388,6 +391,9 @@ SERVERS = st.fixed_dictionaries(
         "mode": st.sampled_from(["observe", "advise", "enforce", "", None, 1]),
         "opt_out": st.sampled_from([True, False, None, 0, "yes"]),
         "exempt": st.sampled_from([True, False, None, 0, "yes"]),
+        "latency_target_ms": st.floats() | st.sampled_from([10, None, True, "3"]),
+        "latency_percentile": st.floats(49, 101) | st.sampled_from([95, None, "p95"]),
+        "max_load": st.floats() | st.sampled_from([0, 450_000, None]),
         "priority": st.integers(-1, 10) | st.sampled_from([None, True, 1.5, "3", 1e308]),
         "more": st.just(1),
     },
@@ -645,3 +651,45 @@ def test_undo_from_the_command_line(world, monkeypatch, capsys) -> None:
         assert world.host.guests[neighbour].journal is None
         assert command(folder, "undo", "vp-0", monkeypatch=monkeypatch) == 1
         assert "no recent action 'vp-0' on this host" in capsys.readouterr().err
+
+
+CRITICAL = {
+    "service_class": ServiceClass.LATENCY_CRITICAL,
+    "latency_target_ms": 10.0,
+    "max_load": 450_000.0,
+}
+LOOSER = ServerOverride(latency_target_ms=25.0, latency_percentile=90.0, max_load=5e5)
+TIGHTER = ServerOverride(latency_target_ms=1.0, latency_percentile=99.9, max_load=1.0)
+
+
+def level_of(guest: Guest) -> tuple[float | None, ...]:
+    return guest.latency_target_ms, guest.latency_percentile, guest.max_load
+
+
+@pytest.mark.parametrize(
+    ("flavor", "ordered", "level"),
+    [
+        (CRITICAL, LOOSER, (25.0, 90.0, 5e5)),
+        (CRITICAL, TIGHTER, (10.0, 95.0, 450_000.0)),
+        (CRITICAL, EXEMPT, (10.0, 95.0, 450_000.0)),
+        ({**CRITICAL, "latency_target_ms": None, "max_load": None}, TIGHTER, (1.0, 95.0, 1.0)),
+        ({**CRITICAL, "latency_target_ms": None, "max_load": None}, EXEMPT, (None, 95.0, None)),
+        ({"service_class": ServiceClass.BEST_EFFORT}, LOOSER, (None, 95.0, None)),
+        ({}, LOOSER, (None, 95.0, None)),
+    ],
+)
+def test_a_tenant_asks_for_no_more_than_its_flavor_promises(
+    flavor: dict[str, Any], ordered: ServerOverride, level: tuple[Any, ...], world: World
+) -> None:
+    uuid = world.boot(COMPUTE, **flavor)
+    tell(world, **{uuid: ordered})
+    world.tick()
+    assert level_of(of(world, uuid)) == level
+    tell(world, 2, **{uuid: NO_OVERRIDE})
+    world.tick()
+    assert level_of(of(world, uuid))[0] == flavor.get("latency_target_ms")
+
+
+def test_levels_of_the_cloud_hold_beside_orders_of_the_host() -> None:
+    both = LOOSER.with_local(ServerOverride(opt_out=True))
+    assert both == LOOSER._replace(opt_out=True)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from nova_vp import wire
 from nova_vp.core.types.guest import Guest, Unmanaged
 from nova_vp.core.types.policy import Mode
+from nova_vp.core.types.service_level import ServiceClass
 from nova_vp.server_override import (
     NO_OVERRIDE,
     ServerOverride,
@@ -226,6 +227,7 @@ def _marked(guest: Guest, ordered: ServerOverride, host: Mode) -> Guest:
     if ordered.is_nothing:
         return guest
     weight = guest.priority if ordered.weight is None else ordered.weight
+    guest = _levelled(guest, ordered)
     guest = guest._replace(mode=ordered.mode, priority=weight, refuses_help=ordered.opt_out)
     if guest.unmanaged:
         return guest
@@ -236,6 +238,23 @@ def _marked(guest: Guest, ordered: ServerOverride, host: Mode) -> Guest:
         detail = "an override sets it to mode observe"
         return guest._replace(unmanaged=Unmanaged.ORDERED_OBSERVE, unmanaged_detail=detail)
     return guest
+
+
+def _levelled(guest: Guest, ordered: ServerOverride) -> Guest:
+    """A tenant may ask for less than its flavor promises, and for no more: more is at the cost of
+    best-effort servers of others. What the flavor leaves open is the tenant's."""
+    if guest.service_class is not ServiceClass.LATENCY_CRITICAL:
+        return guest
+    percentile = ordered.latency_percentile
+    return guest._replace(
+        latency_target_ms=_larger(guest.latency_target_ms, ordered.latency_target_ms),
+        latency_percentile=min(guest.latency_percentile, percentile or guest.latency_percentile),
+        max_load=_larger(guest.max_load, ordered.max_load),
+    )
+
+
+def _larger(flavors: float | None, ordered: float | None) -> float | None:
+    return max((one for one in (flavors, ordered) if one is not None), default=None)
 
 
 def _untouched_yet(guest: Guest) -> Guest:

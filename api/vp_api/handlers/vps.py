@@ -16,6 +16,7 @@ from nova_vp.db.filters import VpFilter
 from nova_vp.db.overrides import NEVER_WRITTEN, ChangedMeanwhile, ChangedTooOften
 from nova_vp.db.paging import Listed, Page
 from nova_vp.db.records import StoredOverride, VpHead
+from nova_vp.server_override import LEVELS
 from vp_api import paging
 from vp_api.agent_errors import telling
 from vp_api.errors import ApiError, Code
@@ -101,7 +102,10 @@ def show_vp(call: Call, server_id: str) -> Answer:
     view: Any = operator if call.sees_all else tenant
     told = operator.vp(report) if call.sees_all else tenant.show(report)
     if call.version >= V1_1:
-        orders = view.orders(call.services.stored.orders.get(report.server_id))
+        found = call.services.stored.orders.get(report.server_id)
+        orders = view.orders(found)
+        if call.version >= V1_2:
+            orders |= tenant.levels(found)
         told = {**view.since_1_1(told, report), "orders": orders}
         groups = groups_of(call.services.stored.browser, [report.head], call.services.clock())
         told["group_state"] = view.group_state(next(iter(groups.values()), None))
@@ -180,6 +184,10 @@ def no_such(server_id: str) -> ApiError:
 
 
 def change_vp(call: Call, server_id: str) -> Answer:
+    if call.version < V1_2 and not call.body.keys().isdisjoint(LEVELS):
+        raise ApiError(
+            Code.BAD_REQUEST, f"Ask for microversion {V1_2} or later to set {', '.join(LEVELS)}."
+        )
     report = find(call, server_id)
     for name in call.body:
         owner = {"project_id": report.vp["project_id"]}
@@ -188,6 +196,8 @@ def change_vp(call: Call, server_id: str) -> Answer:
     said = ", ".join(f"{name}={value}" for name, value in call.body.items())
     LOG.info("vp=%s ordered by user=%s: %s", found.uuid, call.user_id, said)
     shown = operator.orders(found) if call.sees_all else tenant.orders(found)
+    if call.version >= V1_2:
+        shown |= tenant.levels(found)
     told = _tell(call, report)
     return {"vp": {"server_id": report.server_id, "orders": shown, "is_told": told}}
 
@@ -200,6 +210,7 @@ def _put(call: Call, report: VpReport) -> StoredOverride:
         "opt_out": stands is not None and stands.opt_out,
         "priority": stands and stands.priority,
         "exempt": stands is not None and stands.exempt,
+        **tenant.levels(stands),
     }
     asked = dict(call.body)
     if asked.get("mode") is not None:

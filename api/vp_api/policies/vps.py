@@ -7,6 +7,7 @@ others' cost.
 
 from oslo_policy import policy
 
+from nova_vp.server_override import LEVELS
 from vp_api.policies import base
 
 SHOW = "nova_vp:vps:show"
@@ -15,7 +16,14 @@ OPT_OUT = "nova_vp:vps:opt_out"
 EXEMPT = "nova_vp:vps:exempt"
 SET_MODE = "nova_vp:vps:set_mode"
 SET_PRIORITY = "nova_vp:vps:set_priority"
-CHANGES = {"mode": SET_MODE, "opt_out": OPT_OUT, "priority": SET_PRIORITY, "exempt": EXEMPT}
+SET_LEVEL = "nova_vp:vps:set_level"
+CHANGES = {
+    "mode": SET_MODE,
+    "opt_out": OPT_OUT,
+    "priority": SET_PRIORITY,
+    "exempt": EXEMPT,
+    **dict.fromkeys(LEVELS, SET_LEVEL),
+}
 """Which rule each property of a change is asked of."""
 
 _CHANGE: policy.Operation = {"method": "PATCH", "path": "/v1/vps/{server_id}"}
@@ -59,6 +67,12 @@ RULES = [
         base.PROJECT_MEMBER_OR_ADMIN,
         "Opt a server out: nothing is done for its sake. It is still restrained if it degrades "
         "others.",
+    ),
+    _order(
+        SET_LEVEL,
+        base.PROJECT_MEMBER_OR_ADMIN,
+        "Set the latency target, percentile and largest load of a latency-critical server, which "
+        "its host uses as far as they ask for no more than its flavor does.",
     ),
     _order(
         SET_MODE,

@@ -7,6 +7,7 @@ from nova_vp.core.types.service_level import ServiceClass
 from nova_vp.db.serialization import METRICS
 from nova_vp.vp_group import METRICS as COMBINED
 from nova_vp.wire import CPU_RATIOS
+from nova_vp.wire.schema_types import LEVELS
 from vp_api.schemas import actions
 from vp_api.schemas.base import (
     COUNT,
@@ -133,8 +134,11 @@ _ORDERED = {
     "priority": nullable(PRIORITY),
     "exempt": YES_NO,
 }
-ORDERS = obj({**_ORDERED, "by": nullable(TEXT), "at": nullable(TIME)}, title="Orders")
-TENANT_ORDERS = obj(_ORDERED, title="TenantOrders")
+_LEVELS = {name: nullable(schema) for name, schema in LEVELS.items()}
+"""Since 1.2."""
+_BY = {"by": nullable(TEXT), "at": nullable(TIME)}
+ORDERS = obj({**_ORDERED, **_BY}, _LEVELS, title="Orders")
+TENANT_ORDERS = obj(_ORDERED, _LEVELS, title="TenantOrders")
 
 LIST_QUERY_1_0 = query(host=NAME)
 LIST_QUERY = pages(
@@ -214,7 +218,7 @@ TENANT_SHOW_ANSWER = obj(
 CHANGE = {
     "title": "VpChange",
     "type": "object",
-    "properties": _ORDERED,
+    "properties": {**_ORDERED, **_LEVELS},
     "minProperties": 1,
     "additionalProperties": False,
 }

@@ -17,6 +17,7 @@ from nova_vp.core.types.service_level import ServiceClass
 from nova_vp.db.records import StoredOverride, VpAt, VpHead
 from nova_vp.interference import is_degraded
 from nova_vp.latency_message import Ignored
+from nova_vp.server_override import LEVELS
 from nova_vp.wire import CPU_RATIOS
 from vp_api.schemas.history import TENANT_METRICS
 from vp_api.views import values
@@ -175,6 +176,11 @@ def orders(found: StoredOverride | None) -> dict[str, Any]:
         "priority": found.priority,
         "exempt": found.exempt,
     }
+
+
+def levels(found: StoredOverride | None) -> dict[str, Any]:
+    """As since 1.2: what is set of its latency target, percentile and largest load."""
+    return {name: getattr(found, name) if found else None for name in LEVELS}
 
 
 def history(one: VpAt) -> dict[str, Any]:

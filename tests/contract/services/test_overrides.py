@@ -2,6 +2,7 @@
 """What people order of servers, the same on SQLite, MariaDB and PostgreSQL."""
 
 import contextlib
+import json
 import threading
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -187,3 +188,15 @@ def test_only_what_was_taken_back_long_ago_is_purged(
 
 def test_every_column_of_an_order_is_kept() -> None:
     assert ServerOrdersRow.__table__.columns.keys() == list(StoredOverride.__slots__)
+
+
+def test_levels_are_kept_and_taken_back(book: OverrideStore) -> None:
+    level = {"latency_target_ms": 25.0, "latency_percentile": 90.0, "max_load": 5e5}
+    put(book, **level)
+    stands = book.get(WEB)
+    assert stands is not None
+    assert stands.ordered == ServerOverride(**level)
+    [told] = json.loads(book.message([WEB]))["servers"]
+    assert told == {"uuid": WEB, **level}
+    assert book.clear(WEB, by=USER, now=NOW)
+    assert book.get(WEB) is None

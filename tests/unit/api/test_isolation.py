@@ -142,7 +142,8 @@ def test_a_token_that_is_not_project_scoped(api, method, path, persona, status):
     assert_untouched(api)
 
 
-ORDERS = {"opt_out": True, "mode": "observe", "priority": 9, "exempt": True}
+LEVELS = {"latency_target_ms": 25.0, "latency_percentile": 90.0, "max_load": 5e5}
+ORDERS = {"opt_out": True, "mode": "observe", "priority": 9, "exempt": True, **LEVELS}
 
 
 @pytest.mark.parametrize("name", ORDERS)
@@ -150,8 +151,8 @@ ORDERS = {"opt_out": True, "mode": "observe", "priority": 9, "exempt": True}
     ("role", "may"),
     [
         ("reader", set()),
-        ("member", {"opt_out"}),
-        ("manager", {"opt_out"}),
+        ("member", {"opt_out", *LEVELS}),
+        ("manager", {"opt_out", *LEVELS}),
         ("admin", set(ORDERS)),
         ("service", set()),
     ],
@@ -217,7 +218,7 @@ def test_a_tenant_is_told_these_keys_and_no_more():
         "throttled_ratio_ours": 0.0,
         "throttled_ratio_nova": 0.4,
     }
-    assert set(new["orders"]) == {"mode", "opt_out", "priority", "exempt"}
+    assert set(new["orders"]) == {"mode", "opt_out", "priority", "exempt", *LEVELS}
     (minute,) = Api().latest(reader, f"/v1/vps/{cloud.VICTIM}/history").json["history"][-1:]
     assert set(minute) == {"at", "state", "hurt_by_neighbour", "metrics"}
     assert set(minute["metrics"]) == {"mpki", "memory_factor", "cpi", "cpu_cores"}

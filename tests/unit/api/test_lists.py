@@ -8,6 +8,7 @@ from urllib.parse import quote, urlsplit
 import jsonschema
 import pytest
 
+from nova_vp.server_override import LEVELS
 from tests.unit.api import cloud
 from tests.unit.api.client import Api, Persona
 from tests.unit.api.test_isolation import fill
@@ -413,6 +414,7 @@ def test_orders_are_kept_changed_and_taken_back():
         "opt_out": True,
         "priority": 7,
         "exempt": False,
+        **dict.fromkeys(LEVELS),
         "by": "user-admin",
         "at": "2026-01-02T03:04:05Z",
     }
@@ -552,3 +554,39 @@ def test_what_hosts_may_report_can_be_told_however_odd():
     odd = "half a surrogate: \ud800"
     record = cloud.a_record(vps=[cloud.a_vp(flavor=odd)])
     assert Api([record]).latest(ADMIN, f"/v1/vps/{cloud.VICTIM}").json["vp"]["flavor"] == odd
+
+
+LEVEL = {"latency_target_ms": 25.0, "latency_percentile": 90.0, "max_load": 500_000.0}
+
+
+def test_a_tenant_sets_the_latency_target_of_its_server():
+    api, member = Api(), Persona("member")
+    told = api.latest(member, V, "PATCH", LEVEL).json["vp"]["orders"]
+    assert told == {"mode": None, "opt_out": False, "priority": None, "exempt": False, **LEVEL}
+    assert api.latest(member, V).json["vp"]["orders"] == told
+    [(_, text)] = api.agents.orders
+    [ordered] = [one for one in json.loads(text)["servers"] if one["uuid"] == cloud.VICTIM]
+    assert ordered == {"uuid": cloud.VICTIM, **LEVEL}
+    assert api.latest(member, V, "PATCH", {"opt_out": True}).status == 200
+    left = api.latest(member, V, "PATCH", dict.fromkeys(LEVEL)).json["vp"]["orders"]
+    assert left == {**told, **dict.fromkeys(LEVEL), "opt_out": True}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *({"latency_target_ms": x} for x in (0, -1, 600_001, "10", True)),
+        *({"latency_percentile": x} for x in (49, 100, "p95")),
+        *({"max_load": x} for x in (0, -1, 1e13)),
+    ],
+)
+def test_levels_that_are_none(api, body):
+    assert api.latest(ADMIN, V, "PATCH", body).status == 400
+
+
+def test_levels_are_of_a_newer_microversion(api):
+    headers = {"OpenStack-API-Version": "vp 1.1"}
+    refused = api.ask(ADMIN, V, "PATCH", {"max_load": 5.0}, headers=headers)
+    assert refused.status == 400
+    assert "microversion 1.2" in refused.text
+    assert "max_load" not in api.ask(ADMIN, V, headers=headers).json["vp"]["orders"]

@@ -339,7 +339,7 @@ def test_the_command_itself(lab):
         (
             "vp set victim",
             "admin",
-            "Give at least one of --mode, --opt-out, --priority and --exempt.",
+            "Give at least one option; `--help` lists them.",
         ),
         ("vp set victim --priority 12", "admin", "invalid choice: 12"),
         (
