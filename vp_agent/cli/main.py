@@ -19,13 +19,15 @@ from nova_vp import wire
 from nova_vp.cli.exit_status import quietly
 from nova_vp.cli.live_view import NoTerminal
 from nova_vp.core.types.policy import Mode
+from nova_vp.recording.file_format import NotARecording
 from nova_vp.service import lifecycle
 from nova_vp.service.lifecycle import Reloader
 from vp_agent import wiring
 from vp_agent.calibration.capacity import CannotCalibrate
-from vp_agent.cli import calibrate, check, explain, order, top
+from vp_agent.cli import calibrate, check, explain, learn_cpi, order, top
 from vp_agent.cli.release import Release, Released
 from vp_agent.cli.status import render
+from vp_agent.cpi_threshold import TooFewSamples
 from vp_agent.drivers.base import CountersDriver, CountersUnavailable, DriverError
 from vp_agent.drivers.connection import Connection
 from vp_agent.drivers.counters import AUTO
@@ -53,7 +55,10 @@ _TOLD = (
     NoAgent,
     NoTerminal,
     Refused,
+    NotARecording,
+    TooFewSamples,
     explain.UnknownServer,
+    learn_cpi.NothingToLearn,
     top.NotAllowed,
     wiring.UnknownActuator,
 )
@@ -132,6 +137,13 @@ def _add_commands(commands: Any) -> None:
     taped = command("record", record, "Record samples and decisions to a file for `vp-sim replay`")
     taped.add_argument("switch", choices=["on", "off"], help="Start or stop the recording")
     taped.add_argument("file", nargs="?", help="Absolute path of the file to append to (with `on`)")
+    learn_cpi.add_arguments(
+        command(
+            "learn-cpi",
+            learn_cpi.run,
+            "Learn the CPI threshold of latency-critical servers from a recording",
+        )
+    )
     calibrate.add_arguments(
         command(
             "calibrate",

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`vp-agent learn-cpi`: a recording of a latency-critical server alone becomes a threshold."""
+
+from random import Random
+
+import pytest
+
+from nova_vp.core.types.guest import Guest
+from nova_vp.core.types.picture import Picture
+from nova_vp.core.types.policy import Mode
+from nova_vp.core.types.sample import Reading
+from nova_vp.core.types.service_level import ServiceClass
+from nova_vp.core.types.state import CoreState
+from nova_vp.core.types.topology import LlcDomain, Topology
+from nova_vp.recording.file_format import Header, Tick, Told
+from tests.policies import a_policy
+from tests.unit.test_recording import lines_of
+from vp_agent.cli.learn_cpi import NothingToLearn, learned
+from vp_agent.cpi_threshold import TooFewSamples
+
+CPUS = frozenset(range(4))
+TOPOLOGY = Topology((LlcDomain(0, 0, CPUS),))
+
+
+def pictures(seconds: int, restart_s: int = -1, service_class=ServiceClass.LATENCY_CRITICAL):
+    """At 1.2 cycles per instruction, with a little noise; half of a CPU, once a whole one."""
+    random, cycles, ran_ns = Random(1), 0, 0
+    for second in range(seconds):
+        generation = "2" if 0 <= restart_s <= second else "1"
+        guest = Guest("lc", "i", "lc", "p", "f", 2, 1, CPUS, CPUS, ran_ns, generation)
+        guest = guest._replace(service_class=service_class)
+        reading = Reading(1000 * second, cycles, 0, 0, 0, 2, 1.0, generation)
+        yield Picture(float(second), Mode.OBSERVE, TOPOLOGY, (guest,), {"lc": reading}, {})
+        cycles += round(1200 * random.gauss(1.0, 0.02))
+        ran_ns += 1_000_000_000 if second in (100, 101) else 500_000_000
+        if second == restart_s:
+            cycles = 10**9
+
+
+def test_it_prints_threshold_and_most_cpu() -> None:
+    [told] = learned(pictures(900))
+    uuid, _, model = told.partition("=")
+    threshold, _, cores = model.partition("/")
+    assert (uuid, float(cores)) == ("lc", 1.0)
+    assert 1.2 < float(threshold) < 1.23
+
+
+def test_an_interval_in_which_counters_began_anew_is_left_out() -> None:
+    [told] = learned(pictures(900, restart_s=450))
+    assert 1.2 < float(told.partition("=")[2].partition("/")[0]) < 1.23
+
+
+def test_a_short_recording_is_refused() -> None:
+    with pytest.raises(TooFewSamples, match="at least 20"):
+        list(learned(pictures(100)))
+
+
+def test_a_recording_without_a_latency_critical_server_is_refused() -> None:
+    with pytest.raises(NothingToLearn, match="no latency-critical server"):
+        list(learned(pictures(10, service_class=None)))
+
+
+def test_the_command_reads_a_recording(tmp_path, capsys) -> None:
+    from types import SimpleNamespace
+
+    from vp_agent.cli.learn_cpi import run
+
+    path = tmp_path / "recording"
+    header = Header("here", 1.0, a_policy(), CoreState())
+    path.write_text("".join(lines_of(header, [Tick(one, (), Told()) for one in pictures(900)])))
+    assert run(SimpleNamespace(command=SimpleNamespace(file=path))) == 0
+    assert capsys.readouterr().out.startswith("lc=1.2")

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`vp-agent learn-cpi`: the learning phase of the loop `cpi`, from a recording of a time in which
+no best-effort server ran beside the latency-critical ones."""
+
+import argparse
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from oslo_config import cfg
+
+from nova_vp.core.types.guest import Guest
+from nova_vp.core.types.picture import Picture
+from nova_vp.core.types.sample import Reading
+from nova_vp.core.types.service_level import ServiceClass
+from nova_vp.recording.file_format import read
+from vp_agent.cpi_threshold import threshold_of
+
+CPI_S, CPU_S = 18.5, 2.0
+"""Intervals in which the loop `cpi` looks at CPI and at CPU."""
+
+
+class NothingToLearn(Exception):
+    """The message says what the recording lacks."""
+
+
+class Look(NamedTuple):
+    """One server at one moment."""
+
+    at_s: float
+    guest: Guest
+    reading: Reading
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("file", type=Path, help="A recording, made with `vp-agent record on FILE`")
+
+
+def run(conf: cfg.ConfigOpts) -> int:
+    """Raises NothingToLearn, NotARecording, TooFewSamples, OSError."""
+    with conf.command.file.open() as lines:
+        pictures = [tick.picture for section in read(lines) for tick in section.ticks]
+    print(",".join(learned(pictures)))
+    return 0
+
+
+def learned(pictures: Iterable[Picture]) -> Iterator[str]:
+    """`UUID=threshold/cores` of each latency-critical server. Raises NothingToLearn."""
+    looks: dict[str, list[Look]] = {}
+    for picture in pictures:
+        for guest in picture.guests:
+            reading = picture.readings.get(guest.uuid)
+            if guest.service_class is ServiceClass.LATENCY_CRITICAL and reading is not None:
+                looks.setdefault(guest.uuid, []).append(Look(picture.at_s, guest, reading))
+    if not looks:
+        raise NothingToLearn("no latency-critical server was measured in this recording")
+    for uuid, seen in sorted(looks.items()):
+        cpis = list(_cpis(seen))
+        most_cores = max(_cores(seen), default=0.0)
+        yield f"{uuid}={threshold_of(cpis):.4f}/{most_cores:.2f}"
+
+
+def _cpis(looks: list[Look]) -> Iterator[float]:
+    """Of each interval of the monitor of CPI."""
+    for before, look in _spans(looks, CPI_S):
+        instructions = look.reading.instructions - before.reading.instructions
+        if instructions > 0:
+            yield (look.reading.cycles - before.reading.cycles) / instructions
+
+
+def _cores(looks: list[Look]) -> Iterator[float]:
+    """Of each interval of the monitor of CPU."""
+    for before, look in _spans(looks, CPU_S):
+        ran_ns = look.guest.cpu_time_ns - before.guest.cpu_time_ns
+        yield ran_ns / 1e9 / (look.at_s - before.at_s)
+
+
+def _spans(looks: list[Look], span_s: float) -> Iterator[tuple[Look, Look]]:
+    """Of at least that length, one after the other, in which all counters went on."""
+    begun = before = looks[0]
+    for look in looks[1:]:
+        if not _goes_on(before, look):
+            begun = look
+        elif look.at_s - begun.at_s >= span_s:
+            yield begun, look
+            begun = look
+        before = look
+
+
+def _goes_on(before: Look, look: Look) -> bool:
+    return (
+        before.guest.generation == look.guest.generation
+        and before.reading.generation == look.reading.generation
+        and look.at_s > before.at_s
+    )
