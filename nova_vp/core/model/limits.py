@@ -31,6 +31,9 @@ LIMITS = frozenset({Knob.CPU_CAP, Knob.LLC, Knob.MEMBW})
 PLACES = frozenset({Knob.PLACEMENT, Knob.MEMORY})
 """vCPUs and memory belong together: who moves the one decides on the other."""
 
+SUSPENDED = Quota(1000, 1_000_000)
+"""The least CPU that the kernel grants: who may be suspended keeps 1 ms of each second."""
+
 REST = 0.02
 """Share of a guest's memory that may stay where it is."""
 
@@ -84,6 +87,8 @@ def floor_of(guest: Guest, knob: Knob, nova: Value, policy: Policy) -> Value:
         return LlcShare(policy.llc_floor_ratio)
     if knob is Knob.MEMBW:
         return MembwShare(policy.membw_floor_ratio)
+    if guest.may_suspend:
+        return SUSPENDED
     own = cast(Quota, nova)
     return own if guest.cap_floor_ratio is None else quota_of(own, guest.cap_floor_ratio)
 

@@ -22,6 +22,7 @@ from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Mode, Policy
 from nova_vp.core.types.reason import Reason
 from nova_vp.core.types.sample import Reading
+from nova_vp.core.types.service_level import LatencyReport
 from nova_vp.core.types.state import CoreState
 from nova_vp.core.types.topology import Limits, LlcDomain, Topology
 from tests.policies import a_policy
@@ -104,6 +105,7 @@ class Host:
     memory_moves: dict[str, MemoryMove] = field(default_factory=dict)
     pace_kib_per_s: dict[str, float] = field(default_factory=dict)
     host_cpu: HostCpuTimes | None = None
+    latency_reports: dict[str, LatencyReport] = field(default_factory=dict)
 
     def add(
         self,
@@ -267,6 +269,7 @@ class Host:
             memory_moves=dict(self.memory_moves),
             limits=self.limits,
             host_cpu=self.host_cpu,
+            latency_reports=dict(self.latency_reports),
         )
 
     def _apply(self, action) -> Outcome:

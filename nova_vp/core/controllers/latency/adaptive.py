@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`adaptive`: as much CPU for best-effort servers as keeps latency below its target.
+
+Every two seconds it takes the CPU with which latency, as it was learned to answer, would stay below
+a ceiling even if the load moved as far as it lately did. Down it goes there at once, up by small
+steps. A missed target halves the CPU, whatever was learned.
+"""
+
+import math
+
+from nova_vp.core.controllers.latency.declaration import Watch
+from nova_vp.core.controllers.latency.response import Tangent, learned, tangent_of
+from nova_vp.core.controllers.latency.seen import Seen
+from nova_vp.core.controllers.latency.source_loops import SUB_S, next_look_s
+
+CEILING = 0.95
+"""Share of the target that latency is to stay below."""
+STEP_RATIO = 1 / 16
+"""Of all that best-effort servers can use: the most that they get more in one step."""
+STEP_RISE = 0.1
+"""How much ln(latency) may be expected to rise by one step."""
+LEFT_OVER = 0.15
+"""Of the same: so much more than they use may be left to them, or they could not use more."""
+MOST_JUMP = 0.05
+"""Of the maximum load: who moves farther between two looks is answered, not provided for."""
+JUMP_FADING = 0.9995
+"""Of what was seen of it, at each look."""
+CUT = 0.5
+RECOVERY_S = 10.0
+"""After a missed target, before anything is given again."""
+
+
+def adaptive(watch: Watch, seen: Seen, span_s: float) -> Watch:
+    """`span_s`: since the last tick. Only called while latency is reported."""
+    report = seen.report
+    assert report is not None
+    load_ratio = 0.0 if seen.load_ratio is None else seen.load_ratio
+    is_new = report.age_s <= span_s
+    if is_new:
+        latency_ratio = report.latency_ms / seen.target_ms
+        response = learned(watch.response, load_ratio, seen.best_effort_cores, latency_ratio)
+        watch = watch._replace(response=response, worst_ms=max(watch.worst_ms, report.latency_ms))
+    if seen.now_s < watch.sub_at_s:
+        return watch
+    watch = _with_jump(watch, load_ratio)
+    worst_ms = max(watch.worst_ms, report.latency_ms)
+    watch = watch._replace(
+        sub_at_s=next_look_s(watch.sub_at_s, SUB_S, seen.now_s),
+        worst_ms=0.0,
+        is_unlimited=False,
+        is_suspended=False,
+    )
+    return _acted(watch, seen, worst_ms / seen.target_ms, load_ratio)
+
+
+def _with_jump(watch: Watch, load_ratio: float) -> Watch:
+    before = load_ratio if watch.load_ratio is None else watch.load_ratio
+    jump = min(abs(load_ratio - before), MOST_JUMP)
+    return watch._replace(load_ratio=load_ratio, load_jump=max(watch.load_jump * JUMP_FADING, jump))
+
+
+def _acted(watch: Watch, seen: Seen, latency_ratio: float, load_ratio: float) -> Watch:
+    used_cores = min(seen.best_effort_cores, watch.cores)
+    if latency_ratio >= 1.0:
+        until_s = seen.now_s + RECOVERY_S
+        return watch._replace(cores=CUT * used_cores, cool_until_s=until_s)
+    answer = math.log(max(latency_ratio, 1e-3))
+    tangent = tangent_of(watch.response, load_ratio, used_cores, answer)
+    goal = tangent.cores_for(math.log(CEILING), load_ratio + watch.load_jump)
+    if goal < used_cores:
+        return watch._replace(cores=max(goal, 0.0))
+    if seen.now_s < watch.cool_until_s:
+        return watch
+    return watch._replace(cores=_risen(watch, seen, goal, tangent))
+
+
+def _risen(watch: Watch, seen: Seen, goal: float, tangent: Tangent) -> float:
+    """No farther than what is used bears: what is left over would be used at once when load falls,
+    and says nothing of latency meanwhile."""
+    step = min(STEP_RATIO * seen.most_cores, STEP_RISE / tangent.per_core)
+    most = seen.best_effort_cores + LEFT_OVER * seen.most_cores
+    return max(min(goal, watch.cores + step, most, seen.most_cores), 0.0)

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Latency-critical servers beside best-effort ones (Padala, 2020): the latter get what the former
+leave, as far as their latency stays within its target.
+
+For each latency-critical server one loop says how much that is; `ruling.py` says whether latency,
+silence or CPI decides, `source_loops.py` and `adaptive.py` how, `shares.py` who gets what.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from nova_vp.core.controllers.base import Answer, Controller, View
+from nova_vp.core.controllers.latency.adaptive import adaptive
+from nova_vp.core.controllers.latency.declaration import (
+    FIGURES,
+    NAME,
+    REASONS,
+    LatencySettings,
+    Loop,
+    Ruling,
+    Watch,
+    Watches,
+)
+from nova_vp.core.controllers.latency.ruling import retreated, ruling_of, with_starving
+from nova_vp.core.controllers.latency.seen import Seen, seen_of
+from nova_vp.core.controllers.latency.shares import (
+    LEAST_QUOTA_US,
+    PERIOD_US,
+    Given,
+    claims_of,
+    divided,
+    protected,
+)
+from nova_vp.core.controllers.latency.source_loops import SOURCE_LOOPS, begun, cpi
+from nova_vp.core.types.claim import ClaimGroup
+from nova_vp.core.types.guest import Guest
+from nova_vp.core.types.service_level import ServiceClass
+
+Beside = Mapping[str, tuple[Guest, ...]]
+"""By latency-critical server: the best-effort servers that share an LLC with it."""
+
+
+class Latency(Controller):
+    name = NAME
+    summary = "leaves best-effort servers the CPU that latency-critical servers do not need"
+    needs_counters = False
+    settings = LatencySettings
+    state = Watches
+    reasons = REASONS
+    figures = FIGURES
+
+    def run(self, view: View, state: Watches, settings: LatencySettings) -> Answer:
+        beside = _beside(view)
+        watches: dict[str, Watch] = {}
+        rulings: dict[str, Ruling] = {}
+        seen: dict[str, Seen] = {}
+        for uuid, others in beside.items():
+            guest = view.host.guests[uuid]
+            seen[uuid] = seen_of(view, guest, others, settings)
+            report = view.picture.latency_reports.get(uuid)
+            rulings[uuid] = ruling_of(guest, seen[uuid], report, state, settings)
+            watch = _watch_of(state, guest, settings, view.now_s)
+            span_s = 0.0 if state.at_s is None else view.now_s - state.at_s
+            watches[uuid] = _ruled(watch, seen[uuid], rulings[uuid], settings, span_s)
+        groups = tuple(_claims(view, beside, watches, seen, settings))
+        starved = _starving_projects(view, beside, watches)
+        state = with_starving(replace(state, by_guest=watches), starved, view.now_s, settings)
+        figures = {
+            uuid: _figures(view.host.guests[uuid], one, rulings[uuid], seen[uuid], state, settings)
+            for uuid, one in watches.items()
+        }
+        return Answer(state, groups, figures=figures)
+
+
+def _beside(view: View) -> Beside:
+    """Of each latency-critical server that runs and takes help, without those of a best-effort
+    server's own that are not here."""
+    host = view.host
+    found = {}
+    for uuid, guest in host.guests.items():
+        if guest.service_class is not ServiceClass.LATENCY_CRITICAL:
+            continue
+        if not guest.is_running or guest.refuses_help:
+            continue
+        found[uuid] = tuple(
+            host.guests[other]
+            for other in sorted(
+                {o for domain in host.domains_of[uuid] for o in host.members[domain.id]}
+            )
+            if host.guests[other].service_class is ServiceClass.BEST_EFFORT
+        )
+    return found
+
+
+def _watch_of(state: Watches, guest: Guest, settings: LatencySettings, now_s: float) -> Watch:
+    """Who was started anew, as after a resize, is learned anew."""
+    before = state.by_guest.get(guest.uuid)
+    if before is not None and before.generation == guest.generation:
+        return before
+    return begun(Watch(guest.generation, begun_at_s=now_s), settings.control_loop, now_s)
+
+
+def _ruled(
+    watch: Watch, seen: Seen, ruling: Ruling, settings: LatencySettings, span_s: float
+) -> Watch:
+    is_by_cpi = ruling in (Ruling.CPI, Ruling.STARVED)
+    if is_by_cpi:
+        if not watch.is_by_cpi:
+            watch = begun(watch._replace(level=0), Loop.CPI, seen.now_s)
+        return cpi(watch, seen)
+    if watch.is_by_cpi:
+        watch = begun(watch._replace(level=0, is_by_cpi=False), settings.control_loop, seen.now_s)
+    if ruling is Ruling.HOLD:
+        return watch
+    if ruling is Ruling.RETREAT:
+        return retreated(watch, seen)
+    if settings.control_loop is Loop.ADAPTIVE:
+        return adaptive(watch, seen, span_s)
+    return SOURCE_LOOPS[settings.control_loop](watch, seen)
+
+
+def _claims(
+    view: View,
+    beside: Beside,
+    watches: Mapping[str, Watch],
+    seen: Mapping[str, Seen],
+    settings: LatencySettings,
+) -> Iterator[ClaimGroup]:
+    given: dict[str, list[Given]] = {}
+    for uuid, others in beside.items():
+        watch = watches[uuid]
+        cores = seen[uuid].most_cores if watch.is_unlimited else watch.cores
+        evidence = {"slack_ratio": seen[uuid].slack_ratio, "best_effort_cores": cores}
+        for other, share in divided(view, cores, others).items():
+            given.setdefault(other, []).append(Given(uuid, share, watch.is_suspended, evidence))
+        if others:
+            yield from protected(view, view.host.guests[uuid])
+    for other, by in given.items():
+        yield from claims_of(view, view.host.guests[other], by, settings)
+
+
+def _starving_projects(view: View, beside: Beside, watches: Mapping[str, Watch]) -> Iterator[str]:
+    """Whose servers keep a best-effort server of another project at its least."""
+    for uuid, others in beside.items():
+        project, watch = view.host.guests[uuid].project_id, watches[uuid]
+        strangers = [one for one in others if one.project_id != project]
+        least = sum(one.vcpus for one in others) * LEAST_QUOTA_US / PERIOD_US
+        is_least = watch.is_suspended or (not watch.is_unlimited and watch.cores <= least)
+        if strangers and is_least and not watch.is_by_cpi:
+            yield project
+
+
+def _figures(
+    guest: Guest,
+    watch: Watch,
+    ruling: Ruling,
+    seen: Seen,
+    state: Watches,
+    settings: LatencySettings,
+) -> dict[str, float | str]:
+    cores = seen.most_cores if watch.is_unlimited else min(watch.cores, seen.most_cores)
+    spent_s = state.starved_s.get(guest.project_id, 0.0)
+    told: dict[str, float | str] = {
+        "ruled_by": ruling.value,
+        "best_effort_cores": 0.0 if watch.is_suspended else cores,
+        "starve_left_s": settings.starve_s - spent_s,
+    }
+    return told if seen.report is None else {**told, "slack_ratio": seen.slack_ratio}

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the loops see of one latency-critical server in a tick."""
+
+import math
+from typing import NamedTuple
+
+from nova_vp.core.controllers.base import View
+from nova_vp.core.controllers.latency.declaration import LatencySettings
+from nova_vp.core.model.limits import value_from_nova
+from nova_vp.core.types.guest import Guest
+from nova_vp.core.types.knob import Knob, Quota
+from nova_vp.core.types.sample import Incomplete, Sample
+from nova_vp.core.types.service_level import LatencyReport
+
+_MEASURED = frozenset({None, Incomplete.IDLE})
+
+
+class CpiModel(NamedTuple):
+    """Of one server, from its learning phase; or what stands in for it."""
+
+    threshold: float
+    """Cycles per instruction above which it is disturbed."""
+    most_cores: float
+    """The most CPU that it uses."""
+
+
+class Seen(NamedTuple):
+    now_s: float
+    machine_cpus: int
+    most_cores: float
+    """That the best-effort servers beside it can use together."""
+    cpi_model: CpiModel
+    sample: Sample | None
+    """Its own; None: not measured in this tick."""
+    best_effort_cores: float
+    """That those beside it use."""
+    report: LatencyReport | None
+    """One that is not too old and has a target; None: its application is silent."""
+    target_ms: float
+    load_ratio: float | None
+    """Of its maximum load."""
+
+    @property
+    def slack_ratio(self) -> float:
+        """(target - latency) / target; of who is silent 0."""
+        if self.report is None:
+            return 0.0
+        return (self.target_ms - self.report.latency_ms) / self.target_ms
+
+
+def seen_of(view: View, guest: Guest, beside: tuple[Guest, ...], settings: LatencySettings) -> Seen:
+    report = view.picture.latency_reports.get(guest.uuid)
+    target_ms = guest.latency_target_ms
+    is_told = report is not None and target_ms is not None and is_sound(report)
+    fresh = report if is_told and report and report.age_s <= settings.report_age_s else None
+    return Seen(
+        now_s=view.now_s,
+        machine_cpus=len(view.host.topology.cpus),
+        most_cores=sum(own_cores(view, one) for one in beside),
+        cpi_model=cpi_model_of(view, guest, settings),
+        sample=_sample(view, guest.uuid),
+        best_effort_cores=sum(used_cores(view, one.uuid) for one in beside),
+        report=fresh,
+        target_ms=target_ms or math.inf,
+        load_ratio=_load_ratio(guest, fresh),
+    )
+
+
+def is_sound(report: LatencyReport) -> bool:
+    """No number that cannot be one."""
+    load = report.load
+    numbers = (report.latency_ms, report.age_s, 0.0 if load is None else load)
+    return all(math.isfinite(one) and one >= 0.0 for one in numbers)
+
+
+def _load_ratio(guest: Guest, report: LatencyReport | None) -> float | None:
+    if report is None or report.load is None or not guest.max_load:
+        return None
+    return report.load / guest.max_load
+
+
+def _sample(view: View, uuid: str) -> Sample | None:
+    vp = view.host.vps[uuid]
+    return vp.sample if vp.incomplete in _MEASURED else None
+
+
+def used_cores(view: View, uuid: str) -> float:
+    sample = _sample(view, uuid)
+    return sample.cpu_cores if sample else 0.0
+
+
+def own_quota(view: View, guest: Guest) -> Quota:
+    """What Nova gave each of its vCPUs."""
+    nova = value_from_nova(guest, Knob.CPU_CAP, view.host.applied.get(guest.uuid))
+    assert isinstance(nova, Quota)
+    return nova
+
+
+def own_cores(view: View, guest: Guest) -> float:
+    """The most that it can use without a cap of ours."""
+    return guest.vcpus * own_quota(view, guest).cores
+
+
+def cpi_model_of(view: View, guest: Guest, settings: LatencySettings) -> CpiModel:
+    """As it was learned; else its undisturbed CPI and as much more as counts as degraded."""
+    for part in settings.cpi_models.split(","):
+        uuid, _, model = part.strip().partition("=")
+        threshold, _, cores = model.partition("/")
+        if uuid == guest.uuid and threshold and cores:
+            return CpiModel(float(threshold), float(cores))
+    profile = view.host.undisturbed.get(guest.uuid)
+    threshold_cpi = profile.cpi * (1 + view.policy.cpi_rise_ratio) if profile else math.inf
+    return CpiModel(threshold_cpi, own_cores(view, guest))

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What rules where an application is silent, has no target, or keeps others at their least."""
+
+import pytest
+
+from nova_vp.core.controllers.latency.declaration import Ruling
+from nova_vp.core.types.knob import Quota
+from tests.unit.core.build import uuid_of
+from tests.unit.core.controllers.latency.hosts import (
+    a_host,
+    best_effort,
+    critical,
+    figures,
+    given_cores,
+    run,
+    silent,
+)
+
+
+def a_grown_host(**settings):
+    host = a_host(**settings)
+    critical(host)
+    best_effort(host)
+    run(host, 20, latency_ms=2.0)
+    return host
+
+
+def test_silence_is_first_a_hold() -> None:
+    host = a_grown_host()
+    silent(host, 11)
+    before = given_cores(host)
+    silent(host, 28)
+    assert given_cores(host) == before > 3.0
+    assert figures(host)["ruled_by"] == Ruling.HOLD.value
+
+
+def test_then_a_retreat_by_a_twentieth_every_2_seconds() -> None:
+    host = a_grown_host()
+    silent(host, 40)
+    before = given_cores(host)
+    silent(host, 6)
+    assert figures(host)["ruled_by"] == Ruling.RETREAT.value
+    assert given_cores(host) == pytest.approx(before - 3 * 8.0 / 20, abs=0.09)
+
+
+def test_then_cpi_alone() -> None:
+    host = a_grown_host()
+    silent(host, 165)
+    assert figures(host)["ruled_by"] == Ruling.CPI.value
+    assert given_cores(host) < 1.0
+    silent(host, 200)
+    assert given_cores(host) > 5.0
+
+
+def test_a_report_ends_the_silence() -> None:
+    host = a_grown_host()
+    silent(host, 170)
+    run(host, 4, latency_ms=2.0)
+    assert figures(host)["ruled_by"] == Ruling.LATENCY.value
+    assert not host.state.controllers["latency"].by_guest[uuid_of("lc")].is_by_cpi
+
+
+def test_who_never_reported_is_ruled_by_cpi() -> None:
+    host = a_host()
+    critical(host)
+    best_effort(host)
+    host.ticks(3)
+    assert figures(host)["ruled_by"] == Ruling.CPI.value
+
+
+def test_who_has_no_target_is_ruled_by_cpi() -> None:
+    host = a_host()
+    critical(host, latency_target_ms=None)
+    best_effort(host)
+    run(host, 3, latency_ms=50.0)
+    assert figures(host)["ruled_by"] == Ruling.CPI.value
+
+
+def test_the_loop_cpi_needs_no_report() -> None:
+    host = a_host("cpi")
+    critical(host)
+    best_effort(host)
+    run(host, 30, latency_ms=50.0)
+    assert figures(host)["ruled_by"] == Ruling.CPI.value
+    assert given_cores(host) > 1.0
+
+
+def test_a_retreat_from_no_quota_begins_at_all_that_they_can_use() -> None:
+    host = a_host(hold_s=0.0)
+    critical(host)
+    best_effort(host)
+    run(host, 1, latency_ms=2.0)
+    silent(host, 480)
+    assert host.guest("be").quota == Quota()
+    report_was = host.latency_reports[uuid_of("lc")]
+    host.latency_reports[uuid_of("lc")] = report_was._replace(age_s=20.0)
+    silent(host, 3)
+    assert 7.0 < given_cores(host) < 8.0
+
+
+def test_who_keeps_others_at_their_least_for_too_long_is_ruled_by_cpi() -> None:
+    host = a_host(starve_s=100.0)
+    critical(host)
+    best_effort(host)
+    run(host, 90, latency_ms=1e6)
+    assert figures(host)["ruled_by"] == Ruling.LATENCY.value
+    assert figures(host)["starve_left_s"] == pytest.approx(10.0, abs=5.0)
+    run(host, 30, latency_ms=1e6)
+    assert figures(host)["ruled_by"] == Ruling.STARVED.value
+    run(host, 150, latency_ms=1e6)
+    assert given_cores(host) > 4.0
+
+
+def test_one_second_is_regained_in_four_and_half_of_them_are_needed() -> None:
+    host = a_host(starve_s=100.0)
+    critical(host)
+    best_effort(host)
+    run(host, 120, latency_ms=1e6)
+    run(host, 150, latency_ms=1e6)
+    assert figures(host)["ruled_by"] == Ruling.STARVED.value
+    run(host, 60, latency_ms=2.0)
+    assert figures(host)["ruled_by"] == Ruling.LATENCY.value
+    run(host, 300, latency_ms=2.0)
+    assert host.state.controllers["latency"].starved_s == {}
+
+
+def test_a_project_may_starve_its_own_servers() -> None:
+    host = a_host(starve_s=50.0)
+    critical(host)
+    best_effort(host, project_id="shop")
+    run(host, 100, latency_ms=1e6)
+    assert figures(host)["ruled_by"] == Ruling.LATENCY.value
+
+
+def test_all_servers_of_a_project_spend_one_budget() -> None:
+    host = a_host(starve_s=100.0)
+    critical(host)
+    critical(host, "lc2")
+    best_effort(host)
+    run(host, 120, latency_ms=1e6)
+    assert figures(host, "lc2")["ruled_by"] == Ruling.STARVED.value
+    assert figures(host)["starve_left_s"] == figures(host, "lc2")["starve_left_s"]
+
+
+def test_a_silent_server_tells_no_slack() -> None:
+    host = a_grown_host()
+    assert figures(host)["slack_ratio"] == pytest.approx(0.8)
+    silent(host, 20)
+    assert "slack_ratio" not in figures(host)

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several servers of either class, and what becomes of limits when one of them goes."""
+
+import pytest
+
+from nova_vp.core.controllers.latency.declaration import LIMIT
+from nova_vp.core.types.guest import Unmanaged
+from nova_vp.core.types.knob import NO_CPU_WEIGHT, Knob, Quota
+from tests.unit.core.build import uuid_of
+from tests.unit.core.controllers.latency.hosts import (
+    SHARES,
+    a_host,
+    best_effort,
+    critical,
+    given_cores,
+    report,
+    run,
+)
+
+
+def both(host, seconds: int, first_ms: float, second_ms: float) -> None:
+    for _ in range(seconds):
+        report(host, first_ms)
+        report(host, second_ms, name="lc2")
+        host.tick()
+
+
+def is_untouched(host, name: str) -> bool:
+    return host.guest(name).quota == Quota() and host.guest(name).cpu_weight == SHARES
+
+
+def test_the_tightest_slack_rules() -> None:
+    host = a_host()
+    critical(host)
+    critical(host, "lc2")
+    best_effort(host)
+    both(host, 40, 2.0, 2.0)
+    assert given_cores(host) > 6.0
+    both(host, 10, 2.0, 12.0)
+    assert given_cores(host) < 2.0
+
+
+def test_who_shares_no_cache_with_it_is_not_limited() -> None:
+    host = a_host()
+    critical(host)
+    best_effort(host)
+    best_effort(host, "far", cpus=set(range(25, 50)))
+    run(host, 5, latency_ms=12.0)
+    assert given_cores(host) < 1.0
+    assert is_untouched(host, "far")
+
+
+def test_several_best_effort_servers_share_by_priority() -> None:
+    host = a_host("latency")
+    critical(host)
+    best_effort(host, priority=3.0)
+    best_effort(host, "be2")
+    run(host, 76, latency_ms=2.0)
+    assert given_cores(host) == pytest.approx(3.0, abs=0.09)
+    assert given_cores(host, "be2") == pytest.approx(1.0, abs=0.09)
+
+
+def test_what_one_cannot_use_goes_to_the_others() -> None:
+    host = a_host("latency")
+    critical(host)
+    best_effort(host, priority=3.0, vcpus=1)
+    best_effort(host, "be2")
+    run(host, 94, latency_ms=2.0)
+    assert host.guest("be").quota == Quota()
+    assert given_cores(host, "be2") == pytest.approx(4.0, abs=0.09)
+
+
+def test_without_a_latency_critical_server_nobody_is_limited() -> None:
+    host = a_host()
+    best_effort(host)
+    host.ticks(5)
+    assert is_untouched(host, "be")
+
+
+def test_without_a_best_effort_server_nothing_is_changed() -> None:
+    host = a_host()
+    critical(host)
+    run(host, 5, latency_ms=12.0)
+    assert is_untouched(host, "lc")
+    assert host.outcomes == []
+
+
+@pytest.mark.parametrize("how", ["stops", "leaves", "refuses help", "other class"])
+def test_limits_end_with_the_server_that_they_are_for(how) -> None:
+    host = a_host()
+    critical(host)
+    best_effort(host)
+    run(host, 5, latency_ms=12.0)
+    assert not is_untouched(host, "be")
+    if how == "leaves":
+        host.leave("lc")
+    elif how == "stops":
+        host.change("lc", is_running=False)
+    elif how == "refuses help":
+        host.change("lc", refuses_help=True)
+    else:
+        host.change("lc", service_class=None)
+    host.ticks(2)
+    assert is_untouched(host, "be")
+    assert how == "leaves" or is_untouched(host, "lc")
+
+
+def test_while_it_is_migrated_they_stay_but_it_is_not_touched() -> None:
+    host = a_host()
+    critical(host, unmanaged=Unmanaged.MIGRATING)
+    best_effort(host)
+    run(host, 5, latency_ms=12.0)
+    assert not is_untouched(host, "be")
+    assert is_untouched(host, "lc")
+
+
+def test_who_was_resized_is_learned_anew() -> None:
+    host = a_host()
+    critical(host)
+    best_effort(host)
+    run(host, 40, latency_ms=2.0)
+    assert given_cores(host) > 6.0
+    host.change("lc", generation="2", vcpus=8)
+    run(host, 2, latency_ms=2.0)
+    assert given_cores(host) < 1.0
+
+
+def test_a_new_target_counts_at_once() -> None:
+    host = a_host()
+    critical(host)
+    best_effort(host)
+    run(host, 40, latency_ms=5.0)
+    before = given_cores(host)
+    host.change("lc", latency_target_ms=4.0)
+    run(host, 3, latency_ms=5.0)
+    assert given_cores(host) < 0.6 * before
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"unmanaged": Unmanaged.OPTED_OUT}, {"is_running": False}],
+    ids=["unmanaged", "stopped"],
+)
+def test_a_best_effort_server_that_may_not_be_touched_is_not(fields) -> None:
+    host = a_host()
+    critical(host)
+    best_effort(host, **fields)
+    run(host, 5, latency_ms=12.0)
+    assert is_untouched(host, "be")
+
+
+def test_who_may_not_be_capped_and_has_no_weight_is_left_alone() -> None:
+    host = a_host()
+    critical(host, cpu_weight=NO_CPU_WEIGHT)
+    best_effort(host, cap_floor_ratio=None, cpu_weight=NO_CPU_WEIGHT)
+    run(host, 5, latency_ms=12.0)
+    assert host.outcomes == []
+
+
+def test_a_floor_of_the_flavor_holds() -> None:
+    host = a_host()
+    critical(host)
+    best_effort(host, cap_floor_ratio=0.25)
+    run(host, 5, latency_ms=12.0)
+    assert given_cores(host) == 2.0
+
+
+def test_a_host_without_these_knobs_changes_nothing() -> None:
+    host = a_host(knobs=frozenset({Knob.PLACEMENT}))
+    critical(host)
+    best_effort(host)
+    run(host, 5, latency_ms=12.0)
+    assert host.outcomes == []
+
+
+def test_an_action_names_the_server_that_it_is_for_and_its_slack() -> None:
+    host = a_host()
+    critical(host)
+    best_effort(host)
+    run(host, 1, latency_ms=12.0)
+    [action] = [one.action for one in host.outcomes if one.action.reason is LIMIT]
+    assert action.on_behalf_of == uuid_of("lc")
+    assert action.evidence["slack_ratio"] == pytest.approx(-0.2)
