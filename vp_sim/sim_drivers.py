@@ -15,6 +15,7 @@ from nova_vp import flavor_specs
 from nova_vp.core.types.guest import Guest, Isolation, MemoryMove
 from nova_vp.core.types.knob import Applied, Cpus, Held, Knob, Quota, Shares, Value, all_cpus
 from nova_vp.core.types.sample import Reading
+from nova_vp.core.types.service_level import LatencyReport
 from nova_vp.core.types.topology import NO_LIMITS, Limits, Topology
 from vp_agent.drivers.base import Actuator, ApplyFailed, GuestGone, VcpuThreads
 from vp_sim.host import KIB, NS_PER_S, Move, SimGuest, SimHost
@@ -217,6 +218,10 @@ class SimDrivers(NamedTuple):
 
     def limits(self) -> Limits:
         return self.calibrated
+
+    def latency_reports(self) -> Mapping[str, LatencyReport]:
+        """No application of these mixes has a latency to report."""
+        return {}
 
     def actuators(self) -> Mapping[Knob, Actuator]:
         return dict.fromkeys(self.actuator.knobs, self.actuator)

@@ -8,6 +8,7 @@ import sys
 from tests.bench import (
     agent,
     anymix,
+    best_effort,
     best_effort_validation,
     calibration,
     ceiling,
@@ -26,6 +27,7 @@ from tests.bench.harness import run
 BENCHMARKS = (
     agent.BENCHMARK,
     anymix.BENCHMARK,
+    best_effort.BENCHMARK,
     best_effort_validation.BENCHMARK,
     calibration.BENCHMARK,
     ceiling.BENCHMARK,

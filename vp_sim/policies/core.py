@@ -7,15 +7,21 @@ The picture is made of what the drivers give and the actions pass the agent's ow
 
 from collections.abc import Callable, Iterable, Mapping
 from random import Random
+from typing import Protocol
 
 from nova_vp.controllers import with_controllers
 from nova_vp.core.pipeline.confirm import confirm
 from nova_vp.core.step import step
 from nova_vp.core.types.decision import Decision
+from nova_vp.core.types.guest import Guest, MemoryMove
+from nova_vp.core.types.knob import Knob
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Mode, Policy
-from nova_vp.core.types.sample import Profile
+from nova_vp.core.types.sample import Profile, Reading
+from nova_vp.core.types.service_level import LatencyReport
 from nova_vp.core.types.state import CoreState
+from nova_vp.core.types.topology import Limits, Topology
+from vp_agent.drivers.base import Actuator, Journal, VcpuThreads
 from vp_agent.loop.executor import Executor
 from vp_agent.loop.picture import Commanded, HostReading, assemble
 from vp_sim.sim_drivers import SimDrivers
@@ -23,9 +29,40 @@ from vp_sim.sim_drivers import SimDrivers
 EPOCH = 1
 
 
+class GuestsOfHost(Protocol):
+    def read(self) -> tuple[Guest, ...]: ...
+    def topology(self) -> Topology: ...
+    def threads(self) -> tuple[VcpuThreads, ...]: ...
+
+
+class CountersOfHost(Protocol):
+    def read(self, threads: Iterable[VcpuThreads]) -> Mapping[str, Reading]: ...
+
+
+class MemoryOfHost(Protocol):
+    def moves(self) -> Mapping[str, MemoryMove]: ...
+    def set_copy_rates(self, kib_per_s: Mapping[str, float]) -> None: ...
+
+
+class CoreDrivers(Protocol):
+    """A modelled host as the core has it."""
+
+    @property
+    def guests(self) -> GuestsOfHost: ...
+    @property
+    def counters(self) -> CountersOfHost: ...
+    @property
+    def journal(self) -> Journal: ...
+    @property
+    def actuator(self) -> MemoryOfHost: ...
+    def limits(self) -> Limits: ...
+    def actuators(self) -> Mapping[Knob, Actuator]: ...
+    def latency_reports(self) -> Mapping[str, LatencyReport]: ...
+
+
 class CorePolicy:
     def __init__(
-        self, drivers: SimDrivers, policy: Policy, profiles: Mapping[str, Profile] | None = None
+        self, drivers: CoreDrivers, policy: Policy, profiles: Mapping[str, Profile] | None = None
     ) -> None:
         """`profiles`: of guests that are known from before, by UUID."""
         self._drivers = drivers
@@ -61,6 +98,7 @@ class CorePolicy:
             readings=drivers.counters.read(drivers.guests.threads()),
             topology=drivers.guests.topology(),
             memory_moves=drivers.actuator.moves(),
+            latency_reports=drivers.latency_reports(),
         )
         self._executor.finish_moves(reading.memory_moves)
         applied, commanded = drivers.journal.read(), Commanded(Mode.ENFORCE)
