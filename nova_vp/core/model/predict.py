@@ -115,11 +115,14 @@ def resident(
 def predict(newcomer: Resident, residents: Sequence[Resident]) -> PredictedLoss:
     """Shares of performance lost to each other in one cache, once the newcomer is there."""
     total = newcomer.pressure_per_s + sum(one.pressure_per_s for one in residents)
-    loss, *losses = (
-        loss_ratio(one, evicted_ratio(one.references_per_s, total - one.pressure_per_s))
-        for one in (newcomer, *residents)
-    )
-    return PredictedLoss(loss, max(losses, default=0.0), resource=Kind.CACHE)
+    worst = worst_strict = 0.0
+    for one in residents:
+        loss = loss_ratio(one, evicted_ratio(one.references_per_s, total - one.pressure_per_s))
+        worst = max(worst, loss)
+        if one.is_strict:
+            worst_strict = max(worst_strict, loss)
+    evicted = evicted_ratio(newcomer.references_per_s, total - newcomer.pressure_per_s)
+    return PredictedLoss(loss_ratio(newcomer, evicted), worst, worst_strict, Kind.CACHE)
 
 
 def loss_ratio(one: Resident, evicted: float, memory_ratio: float = 1.0) -> float:

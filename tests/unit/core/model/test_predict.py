@@ -29,6 +29,14 @@ def test_class_of_a_measured_vp(state: int, is_cache_sensitive: bool, expected: 
     assert newcomer_class(State.from_number(state), is_cache_sensitive) == expected
 
 
+def test_only_a_strict_resident_forbids_a_place():
+    """Its loss is told apart from that of one that did not ask for it."""
+    needy = newcomers(CLOCK_HZ, POLICY)[4]
+    told = predict(STREAM, [needy, needy._replace(is_strict=True)])
+    assert told.worst_strict_ratio == told.worst_resident_ratio > 0.05
+    assert predict(STREAM, [needy]).worst_strict_ratio == 0.0
+
+
 def test_a_pug_that_lives_off_the_cache_is_told_to_be_hurt_beside_a_stream():
     classes = newcomers(CLOCK_HZ, POLICY)
     sensitive = predict(classes[newcomer_class(State.from_number(0), True)], [STREAM])
