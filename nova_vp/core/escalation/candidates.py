@@ -20,7 +20,8 @@ from nova_vp.core.model.candidate import (
     unit_of,
 )
 from nova_vp.core.model.host import DomainSet, Host, allotted_cores
-from nova_vp.core.model.what_if import GONE, Gain, WhatIfModel
+from nova_vp.core.model.location import GONE
+from nova_vp.core.model.what_if import Gain, WhatIfModel
 from nova_vp.core.types.decision import Migrant, Role
 from nova_vp.core.types.detection import Detection, Kind
 from nova_vp.core.types.guest import Guest

@@ -25,7 +25,8 @@ from nova_vp.core.model.candidate import (
 )
 from nova_vp.core.model.cost import price
 from nova_vp.core.model.host import DomainSet, Host, cpus_of
-from nova_vp.core.model.what_if import Gain, Location, WhatIfModel
+from nova_vp.core.model.location import Location
+from nova_vp.core.model.what_if import Gain, WhatIfModel
 from nova_vp.core.types.claim import Setting
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.knob import Knob

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import cast
 
 from nova_vp.core.model.host import DomainSet, Host, cpus_of
-from nova_vp.core.model.what_if import Gain, Location, WhatIfModel, location_of, spread_over
+from nova_vp.core.model.location import Location, location_of, spread_over
+from nova_vp.core.model.what_if import Gain, WhatIfModel
 from nova_vp.core.types.claim import Alternative, PredictedLoss, Setting
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.knob import Cpus, Knob, Shares, all_cpus

@@ -14,12 +14,13 @@ from typing import NamedTuple
 from nova_vp.core.model.cpu_share import cpu_speed
 from nova_vp.core.model.host import Host
 from nova_vp.core.model.latency import Flow, MemoryLatency, Route
+from nova_vp.core.model.location import GONE, Location, location_of
 from nova_vp.core.model.predict import LOST_MISSES, Resident, evicted_ratio, loss_ratio
 from nova_vp.core.types.claim import PredictedLoss
 from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.sample import Sample
-from nova_vp.core.types.topology import Limits, LlcDomain
+from nova_vp.core.types.topology import Limits
 
 UNTOLD_RATIO = 0.02
 """Of its cycles per instruction that a VP must be foretold to lose to its neighbours, before what
@@ -27,21 +28,6 @@ it misses tells whether that is true."""
 TOLD_TIMES = 3.0
 """The eviction that is expected where a VP is now: so far its misses tell of other places too. A
 breeze tells nothing of a storm."""
-
-
-class Location(NamedTuple):
-    """Where one guest lives."""
-
-    domains: Mapping[int, float]
-    """Share of its vCPUs by LLC domain."""
-    memory: Mapping[int, float]
-    """Share of its memory by node."""
-    speed: float = 1.0
-    """CPU that it gets there, over what it uses now: below 1 under a cap, above 1 with more CPU."""
-
-
-GONE = Location(domains={}, memory={}, speed=0.0)
-"""Of who is not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,18 +383,6 @@ class Exposure(NamedTuple):
         return (stall_cpi * self.weight / one.cpi, fixed_cpi / one.cpi)
 
 
-def location_of(host: Host, uuid: str) -> Location:
-    """Where it lives now."""
-    domains = {d.id: host.share(uuid, d) for d in host.domains_of[uuid]}
-    return Location(domains=domains, memory=host.memory_due(uuid), speed=1.0)
-
-
 def _kept(loss: float) -> float:
     """Performance left; nobody is taken to stand quite still."""
     return max(1 - loss, 0.01)
-
-
-def spread_over(domain_set: tuple[LlcDomain, ...]) -> dict[int, float]:
-    """A guest spread evenly over a domain set, CPU by CPU."""
-    cpus = sum(len(d.cpus) for d in domain_set)
-    return {d.id: len(d.cpus) / cpus for d in domain_set}

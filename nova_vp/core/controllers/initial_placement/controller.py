@@ -21,7 +21,7 @@ from nova_vp.core.controllers.initial_placement.declaration import (
 )
 from nova_vp.core.model.candidate import may_move_memory
 from nova_vp.core.model.host import DomainSet, Host, cpus_of
-from nova_vp.core.model.what_if import Location, spread_over
+from nova_vp.core.model.location import Location, spread_over
 from nova_vp.core.types.action import Outcome, Result
 from nova_vp.core.types.claim import Alternative, ClaimGroup, PredictedLoss, Release, Setting
 from nova_vp.core.types.guest import LET_GO_OF, Guest

@@ -11,7 +11,7 @@ from nova_vp.core.controllers.merlin.rungs import DecisionContext
 from nova_vp.core.controllers.merlin.shortage import cpu_sensitivity
 from nova_vp.core.model.candidate import needs_local_memory
 from nova_vp.core.model.host import Host, allotted_cores
-from nova_vp.core.model.what_if import Location
+from nova_vp.core.model.location import Location
 from nova_vp.core.types.guest import Guest
 
 

@@ -34,7 +34,8 @@ from nova_vp.core.model.cpu_cap import CAP_STEP, quota_of
 from nova_vp.core.model.holds import left_lately
 from nova_vp.core.model.host import Host
 from nova_vp.core.model.limits import value_from_nova
-from nova_vp.core.model.what_if import Location, WhatIfModel
+from nova_vp.core.model.location import Location
+from nova_vp.core.model.what_if import WhatIfModel
 from nova_vp.core.types.claim import Alternative, Setting
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.knob import Cpus, Knob, Quota, all_cpus

@@ -23,7 +23,7 @@ from nova_vp.core.model.candidate import (
 )
 from nova_vp.core.model.holds import failed_for_anybody
 from nova_vp.core.model.host import Host
-from nova_vp.core.model.what_if import Location, location_of
+from nova_vp.core.model.location import Location, location_of
 from nova_vp.core.types.claim import ClaimGroup
 from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.reason import Reason, Rung

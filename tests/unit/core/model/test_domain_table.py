@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from nova_vp.core.model.host import build_host
-from nova_vp.core.model.what_if import Location, WhatIfModel
+from nova_vp.core.model.location import Location
+from nova_vp.core.model.what_if import WhatIfModel
 from nova_vp.core.types.cpu_time import CpuTimes
 from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.guest import Isolation

@@ -2,7 +2,7 @@
 """Places that are taken, and memory that is on its way: what a plan reckons with."""
 
 from nova_vp.core.model.host import build_host
-from nova_vp.core.model.what_if import location_of
+from nova_vp.core.model.location import location_of
 from nova_vp.core.types.guest import MemoryMove
 from tests.unit.core.build import uuid_of
 from tests.unit.core.hosts import far_away

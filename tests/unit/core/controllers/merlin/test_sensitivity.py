@@ -6,7 +6,7 @@ import pytest
 from nova_vp.core.controllers.merlin.fairness import local_share, memory_sensitivity
 from nova_vp.core.model.host import Host as SeenHost
 from nova_vp.core.model.host import build_host
-from nova_vp.core.model.what_if import Location
+from nova_vp.core.model.location import Location
 from tests.unit.core.build import ALL_KNOBS, Host, Rates, nodes_of, uuid_of
 from tests.unit.core.controllers.merlin.hosts import POLICY, STORE, WORKER
 

@@ -13,7 +13,7 @@ from nova_vp.core.controllers.vp.separate import LOOK_S, Separation
 from nova_vp.core.model.arrangement import Rank
 from nova_vp.core.model.holds import signature
 from nova_vp.core.model.host import build_host
-from nova_vp.core.model.what_if import location_of
+from nova_vp.core.model.location import location_of
 from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.knob import Knob
 from nova_vp.core.types.topology import Limits, LoadCurve, LoadPoint
