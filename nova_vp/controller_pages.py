@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from nova_vp import controllers
-from nova_vp.conf.policy import POLICY, group_of
+from nova_vp.conf.controller_settings import POLICY, group_of
 from nova_vp.core.controllers.base import Controller
 from nova_vp.core.types.declaration import FlavorKey
 from nova_vp.core.types.reason import Reason

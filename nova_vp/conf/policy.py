@@ -1,24 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`[policy]` and `[controller_<name>]`: the decision core's numbers, frozen once read.
+"""`[policy]`: the decision core's numbers, frozen once read together with those of its controllers.
 
-Agent and scheduler share those of `[policy]`. The options of a controller are made from the
-settings that it declares.
+Agent and scheduler share them. The options of a controller's own are in `controller_settings.py`.
 """
 
 import dataclasses
-import enum
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from oslo_config import cfg, types
+from oslo_config import cfg
 
 from nova_vp import controllers
-from nova_vp.core.controllers.base import Controller
+from nova_vp.conf.controller_settings import (
+    POLICY,
+    controllers_opt,
+    group_of,
+    settings_from,
+    settings_opts,
+    value_of,
+)
 from nova_vp.core.types.policy import Policy
-
-POLICY = "policy"
 
 _DEFAULT = Policy()
 
@@ -292,55 +294,6 @@ for _option in POLICY_OPTS:
     _option.mutable = True  # The core is given its numbers anew with every tick.
 
 
-class ControllerName(types.String):  # type: ignore[misc]
-    """Of an installed controller."""
-
-    def __call__(self, value: Any) -> str:
-        name = str(super().__call__(value))
-        if name not in controllers.installed():
-            raise ValueError(controllers.unknown(name))
-        return name
-
-
-def controllers_opt() -> cfg.Opt:
-    """Which controllers there are is known once their packages are loaded."""
-    known = controllers.installed()
-    listed = "; ".join(f"`{name}` {one.summary}" for name, one in known.items())
-    return cfg.ListOpt(
-        "controllers",
-        default=list(controllers.by_default()),
-        item_type=ControllerName(),
-        mutable=True,
-        help=f"Enabled controllers: {listed}.",
-    )
-
-
-def group_of(name: str) -> str:
-    """The group of a controller's own options."""
-    return f"controller_{name}"
-
-
-def settings_opts(one: Controller) -> list[cfg.Opt]:
-    """The options of one controller, made from its settings."""
-    return [_option_of(field) for field in dataclasses.fields(one.settings)]
-
-
-_KINDS = {"int": cfg.IntOpt, "float": cfg.FloatOpt, "bool": cfg.BoolOpt, "str": cfg.StrOpt}
-
-
-def _option_of(field: "dataclasses.Field[Any]") -> cfg.Opt:
-    about = field.metadata
-    kwargs: dict[str, Any] = {"help": about["description"], "mutable": True}
-    if about["formerly"]:
-        kwargs |= {"deprecated_name": about["formerly"], "deprecated_group": POLICY}
-    if about["choices"]:
-        choices = [(value.value, meaning) for value, meaning in about["choices"].items()]
-        return cfg.StrOpt(field.name, default=field.default.value, choices=choices, **kwargs)
-    bounds = {"min": about["minimum"], "max": about["maximum"]}
-    kwargs |= {name: bound for name, bound in bounds.items() if bound is not None}
-    return _KINDS[type(field.default).__name__](field.name, default=field.default, **kwargs)
-
-
 def register_opts(conf: cfg.ConfigOpts) -> None:
     for group, options in list_opts():
         conf.register_opts(options, group=group)
@@ -364,12 +317,6 @@ def policy_from(conf: cfg.ConfigOpts) -> Policy:
         read = settings_from(one.controller, conf[group_of(name)].__getitem__)
         policy = controllers.with_settings(policy, name, **_fields_of(read))
     return policy
-
-
-def settings_from(one: Controller, read: Callable[[str], Any]) -> Any:
-    """A controller's settings, of its own kind. `read`: the value of each of its options."""
-    fields = dataclasses.fields(one.settings)
-    return one.settings(**{field.name: _value(field, read(field.name)) for field in fields})
 
 
 def _fields_of(settings: Any) -> dict[str, Any]:
@@ -403,9 +350,4 @@ def with_option(policy: Policy, name: str, text: str) -> Policy:
         return replace(policy, **{name: value})
     kind = type(next(e.settings for e in policy.controllers if e.controller.name == owner))
     field = next(f for f in dataclasses.fields(kind) if f.name == option.dest)
-    return controllers.with_settings(policy, owner, **{field.name: _value(field, value)})
-
-
-def _value(field: "dataclasses.Field[Any]", value: Any) -> Any:
-    """As the controller has it: an enum where its setting is one."""
-    return type(field.default)(value) if isinstance(field.default, enum.Enum) else value
+    return controllers.with_settings(policy, owner, **{field.name: value_of(field, value)})

@@ -12,7 +12,7 @@ from typing import Any
 from oslo_config import cfg
 
 from nova_vp import controllers
-from nova_vp.conf import fault_of, policy, scheduler
+from nova_vp.conf import controller_settings, fault_of, policy, scheduler
 from nova_vp.conf.scheduler import StaleHosts
 from nova_vp.core.controllers.base import Controller
 from nova_vp.core.types.asked import Asked
@@ -40,10 +40,9 @@ class SettingsReader:
 
     def read(self) -> Settings:
         ours = scheduler.GROUP, scheduler.OPTS
+        policies = controller_settings.POLICY, policy.POLICY_OPTS
         return Settings(
-            good_enough_ratio=self._value(
-                "strict_max_hurt_ratio", policy.POLICY, policy.POLICY_OPTS
-            ),
+            good_enough_ratio=self._value("strict_max_hurt_ratio", *policies),
             refuses_unknown=self._value("stale_hosts", *ours) == StaleHosts.REFUSE.value,
             llc_permits_per_domain=self._value("llc_permits_per_domain", *ours),
             multiplier=self._value("interference_weight_multiplier", *ours),
@@ -59,8 +58,8 @@ class SettingsReader:
         return sum(one.llc_permit(asked, self._settings_of(one)) for one in known)
 
     def _settings_of(self, one: Controller) -> Any:
-        ours = policy.group_of(one.name), policy.settings_opts(one)
-        return policy.settings_from(one, lambda name: self._value(name, *ours))
+        ours = controller_settings.group_of(one.name), controller_settings.settings_opts(one)
+        return controller_settings.settings_from(one, lambda name: self._value(name, *ours))
 
     def _value(self, name: str, group: str, options: list[cfg.Opt]) -> Any:
         option = next(option for option in options if option.dest == name)
