@@ -22,6 +22,7 @@ from nova_vp.core.types.policy import Mode
 from nova_vp.recording.file_format import NotARecording
 from nova_vp.service import lifecycle
 from nova_vp.service.lifecycle import Reloader
+from nova_vp.service.sd_notify import READY, WATCHDOG, notify
 from vp_agent import wiring
 from vp_agent.calibration.capacity import CannotCalibrate
 from vp_agent.cli import calibrate, check, explain, learn_cpi, order, top
@@ -189,13 +190,17 @@ def run(conf: cfg.ConfigOpts) -> int:
         load, faults = MembwFile(folder.path, source.name), RepeatedFault(folder.path)
         _announce(conf, built, source.name)
 
-        def beat() -> None:
+        def live() -> None:
             folder.beat()
+            notify(READY, WATCHDOG)
+
+        def beat() -> None:
+            live()
             faults.ticked()
             load.tell(built.control.last())
 
         with faults.counted():
-            faults.wait_out(stop, folder.beat)
+            faults.wait_out(stop, live)
             is_all_back = built.agent.run(stop, conf.agent.interval_s, beat)
         load.forget()
         built.latency.close()

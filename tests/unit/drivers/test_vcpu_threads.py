@@ -157,10 +157,13 @@ class TestThreadsThatNobodyMayMove:
         assert self.moved({12: errno.EINVAL}, {}) == [11, 13]
         assert self.moved({12: errno.ESRCH}, {}) == [11, 13]
 
-    @pytest.mark.parametrize("code", [errno.EINVAL, errno.EPERM])
-    def test_any_other_that_cannot_be_moved_is_a_failure(self, code):
+    @pytest.mark.parametrize(
+        ("code", "stat"),
+        [(errno.EINVAL, PLAIN), (errno.EPERM, PLAIN), (errno.EPERM, FIXED)],
+    )
+    def test_any_other_refusal_is_a_failure(self, code, stat):
         with pytest.raises(OSError, match=os.strerror(code)):
-            self.moved({12: code}, {12: self.PLAIN})
+            self.moved({12: code}, {12: stat})
 
     def test_of_one_that_may_be_moved_the_kernel_says_so(self):
         stat = Path("/proc/self/stat").read_text()
