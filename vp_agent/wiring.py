@@ -34,7 +34,6 @@ from vp_agent.drivers.journal import LibvirtJournal
 from vp_agent.drivers.libvirt_guests import LibvirtGuests
 from vp_agent.format import limits_line
 from vp_agent.latency.poller import Poller, open_sources
-from vp_agent.loop import kept_states
 from vp_agent.loop.command_handler import CommandHandler
 from vp_agent.loop.executor import Executor
 from vp_agent.loop.migration_holds import MigrationHolds
@@ -212,7 +211,9 @@ def standalone(conf: cfg.ConfigOpts) -> Iterator[Standalone]:
             LibvirtJournal(domains),
             limits(conf, state),
         )
-        yield Standalone(watched, policy_from(conf), _remembered(state) if state else CoreState())
+        yield Standalone(
+            watched, policy_from(conf), state.remembered(time.time()) if state else CoreState()
+        )
     finally:
         if source:
             source.close()
@@ -293,7 +294,7 @@ def build(
         publisher,
         StateKeeper(state),
         policy,
-        _remembered(state),
+        state.remembered(time.time()),
         recorder,
         Cluster(escalator, migrations, usage),
         tally,
@@ -309,15 +310,6 @@ def build(
         migrations,
         facts,
         Poller(open_sources(conf.agent.latency_sources), control.latency),
-    )
-
-
-def _remembered(state: StateFolder) -> CoreState:
-    """What was learned in runs before."""
-    return CoreState(
-        profiles=state.profiles(),
-        miss_costs=state.miss_costs(time.time()),
-        controllers=kept_states.states_of(state.controllers()),
     )
 
 

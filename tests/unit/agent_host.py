@@ -9,13 +9,11 @@ from pathlib import Path
 from nova_vp.core.types.action import Outcome
 from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.policy import Mode, Policy
-from nova_vp.core.types.state import CoreState
 from tests.policies import a_policy
 from tests.unit.core.build import CHASE, CHASE_HURT, COMPUTE, STREAM, Rates
 from vp_agent.drivers.counters_fake import FakeCounters, VcpuCounts
 from vp_agent.drivers.fake import FakeActuator, FakeGuests, FakeHost, FakeJournal
 from vp_agent.drivers.memory_fake import FakeMover
-from vp_agent.loop import kept_states
 from vp_agent.loop.command_handler import CommandHandler
 from vp_agent.loop.executor import Executor
 from vp_agent.loop.picture import OwnHost
@@ -84,11 +82,7 @@ class World:
             self.heard,
             StateKeeper(state),
             self.policy,
-            CoreState(
-                profiles=state.profiles(),
-                miss_costs=state.miss_costs(time.time()),
-                controllers=kept_states.states_of(state.controllers()),
-            ),
+            state.remembered(time.time()),
             self.recorder,
             self.cluster,
             self.tally,

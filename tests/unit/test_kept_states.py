@@ -17,14 +17,14 @@ DEBT = Account(-1234.5, 99.0, 900.0, own=Own(0.5, 45.0, 1.0, 0.0))
 
 
 def test_what_controllers_keep_comes_back_without_moments_of_this_run() -> None:
-    text = kept_states.text_of({"permits": Accounts({"a": DEBT}), "vp": object()})
+    text = kept_states.as_text({"permits": Accounts({"a": DEBT}), "vp": object()})
     kept = Account(-1234.5, None, 900.0, own=DEBT.own)
-    assert kept_states.states_of(text) == {"permits": Accounts({"a": kept})}
+    assert kept_states.from_text(text) == {"permits": Accounts({"a": kept})}
 
 
-def test_of_a_first_run_there_is_nothing() -> None:
-    assert kept_states.states_of(None) == {}
-    assert kept_states.states_of(kept_states.text_of({})) == {}
+def test_of_a_first_run_there_is_nothing(tmp_path: Path) -> None:
+    assert StateFolder(str(tmp_path)).controllers() == {}
+    assert kept_states.from_text(kept_states.as_text({})) == {}
 
 
 @pytest.mark.parametrize(
@@ -40,12 +40,14 @@ def test_of_a_first_run_there_is_nothing() -> None:
         "[" * 100_000,
     ],
 )
-def test_what_cannot_be_read_is_as_if_it_had_never_been(text: str) -> None:
-    assert kept_states.states_of(text) == {}
+def test_what_cannot_be_read_is_as_if_it_had_never_been(text: str, tmp_path: Path) -> None:
+    folder = StateFolder(str(tmp_path))
+    folder.set_controllers(text)
+    assert folder.controllers() == {}
 
 
 def test_what_a_controller_keeps_that_is_gone_is_left_out() -> None:
-    assert kept_states.states_of('{"of_another_package": {}}') == {}
+    assert kept_states.from_text('{"of_another_package": {}}') == {}
 
 
 def test_a_restart_of_the_agent_forgives_no_debt(tmp_path: Path) -> None:
@@ -64,9 +66,9 @@ def test_what_did_not_change_is_not_written_again(tmp_path: Path) -> None:
     folder = StateFolder(str(tmp_path))
     keeper = StateKeeper(folder)
     keeper.save(CoreState())
-    assert folder.controllers() is None
+    assert folder.controllers() == {}
     keeper.save(CoreState(controllers={"permits": Accounts({"a": DEBT})}))
-    assert kept_states.states_of(folder.controllers())
+    assert folder.controllers()
     (tmp_path / "controllers.json").unlink()
     keeper.save(CoreState(controllers={"permits": Accounts({"a": DEBT})}))
-    assert folder.controllers() is None
+    assert folder.controllers() == {}

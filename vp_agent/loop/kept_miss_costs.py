@@ -20,7 +20,6 @@ MOST_WEIGHT = 1 / (1 - KEPT)
 """Which the weight of samples comes close to, however many there are."""
 MOST_RATIO = 1e6
 """Of misses per 1000 instructions, and of cycles per instruction."""
-MALFORMED = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
 
 def as_text(costs: Mapping[str, MissCost], at_s: float) -> str:
@@ -29,7 +28,7 @@ def as_text(costs: Mapping[str, MissCost], at_s: float) -> str:
 
 
 def from_text(text: str, now_s: float) -> dict[str, MissCost]:
-    """Raises one of MALFORMED: it is not what `as_text` wrote."""
+    """Raises what decoding raises where it is not what `as_text` wrote."""
     told = json.loads(text)
     age_s = max(now_s - measured(told["at"]), 0.0)
     if len(told["servers"]) > wire.MAX_SERVERS:

@@ -13,26 +13,35 @@ import json
 import logging
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from nova_vp import wire
 from nova_vp.core.types.policy import Mode
-from nova_vp.core.types.sample import NO_MISS_COST, MissCost, Profile, Sensitivity, State
+from nova_vp.core.types.sample import NO_MISS_COST, MissCost, Profile
 from nova_vp.core.types.state import CoreState
 from nova_vp.printable import fault, printable
+from nova_vp.recording.codec import Malformed
 from vp_agent.calibration.record import Calibration, as_json, from_json
-from vp_agent.checked_numbers import finite, measured
-from vp_agent.loop import kept_miss_costs, kept_states
+from vp_agent.loop import kept_miss_costs, kept_profiles, kept_states
 
 LOG = logging.getLogger(__name__)
 
-MOST_RATIO = 1e6
 _MOST_TOLD = 20
-_DIVISORS = frozenset({"cpi", "memory_ratio"})
-"""Of a profile: what the core divides by."""
-_NO_PROFILES = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+_MALFORMED = (
+    Malformed,
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+)
+"""What decoding a file raises that is not what we wrote."""
+
+Kept = TypeVar("Kept")
 
 
 class StateFolder:
@@ -77,50 +86,45 @@ class StateFolder:
     def set_mode(self, mode: Mode) -> None:
         self._write("mode", mode.value)
 
+    def remembered(self, now_s: float) -> CoreState:
+        """What was learned in runs before. `now_s`: seconds since 1970."""
+        return CoreState(
+            profiles=self.profiles(),
+            miss_costs=self.miss_costs(now_s),
+            controllers=self.controllers(),
+        )
+
     def profiles(self) -> dict[str, Profile]:
-        text = self._read("profiles.json")
-        if text is None:
-            return {}
-        try:
-            return {uuid: _profile(row) for uuid, row in json.loads(text).items()}
-        except _NO_PROFILES as exc:
-            LOG.warning("profiles.json is not readable (%s): starting without", fault(exc))
-            return {}
+        return self._kept("profiles.json", kept_profiles.from_text, "starting without") or {}
 
     def set_profiles(self, profiles: Mapping[str, Profile]) -> None:
-        rows = {uuid: _row(profile) for uuid, profile in profiles.items()}
-        self._write("profiles.json", json.dumps(rows))
+        """Raises OSError, as all that follow."""
+        self._write("profiles.json", kept_profiles.as_text(profiles))
 
     def miss_costs(self, now_s: float) -> dict[str, MissCost]:
         """`now_s`: seconds since 1970. What was learned long ago counts less."""
-        text = self._read("miss_costs.json")
-        if text is None:
-            return {}
-        try:
-            return kept_miss_costs.from_text(text, now_s)
-        except kept_miss_costs.MALFORMED as exc:
-            LOG.warning(
-                "%s is not readable (%s): what misses cost is learned anew",
-                self._folder / "miss_costs.json",
-                fault(exc),
-            )
-            return {}
+        decode = partial(kept_miss_costs.from_text, now_s=now_s)
+        return self._kept("miss_costs.json", decode, "what misses cost is learned anew") or {}
 
     def set_miss_costs(self, costs: Mapping[str, MissCost], now_s: float) -> None:
-        """Raises OSError."""
         self._write("miss_costs.json", kept_miss_costs.as_text(costs, now_s))
+
+    def controllers(self) -> dict[str, Any]:
+        """What controllers keep, by name, of those that are installed."""
+        return self._kept("controllers.json", kept_states.from_text, "controllers begin anew") or {}
+
+    def set_controllers(self, text: str) -> None:
+        """The text of `kept_states.as_text`."""
+        self._write("controllers.json", text)
 
     def calibration(self) -> Calibration | None:
         """What `vp-agent calibrate` found on this host, if it was run."""
-        text = self._read("limits.json")
-        if text is None:
-            return None
-        try:
-            found = from_json(json.loads(text))
-        except _NO_PROFILES as exc:
-            LOG.warning(
-                "limits.json is not readable (%s): run `vp-agent calibrate` again", fault(exc)
-            )
+        found = self._kept(
+            "limits.json",
+            lambda text: from_json(json.loads(text)),
+            "run `vp-agent calibrate` again",
+        )
+        if found is None:
             return None
         if found.is_of_earlier_release:
             LOG.warning(
@@ -173,14 +177,6 @@ class StateFolder:
         """Raises OSError."""
         self._write("usage.json", text)
 
-    def controllers(self) -> str | None:
-        """The text of `set_controllers`; what it means is for `kept_states`."""
-        return self._read("controllers.json")
-
-    def set_controllers(self, text: str) -> None:
-        """Raises OSError."""
-        self._write("controllers.json", text)
-
     def orders(self, name: str) -> str | None:
         """The text of `set_orders`; what it means is for `overrides`."""
         return self._read(name)
@@ -196,6 +192,18 @@ class StateFolder:
     def set_facts(self, text: str) -> None:
         """Raises OSError."""
         self._write("facts.json", text)
+
+    def _kept(self, name: str, decode: Callable[[str], Kept], then: str) -> Kept | None:
+        """What an earlier run wrote there; None: it wrote nothing, or what cannot be read. `then`:
+        what follows from that."""
+        text = self._read(name)
+        if text is None:
+            return None
+        try:
+            return decode(text)
+        except _MALFORMED as exc:
+            LOG.warning("%s is not readable (%s): %s", self._folder / name, fault(exc), then)
+            return None
 
     def _read(self, name: str) -> str | None:
         try:
@@ -248,43 +256,6 @@ class StateFolder:
             os.close(folder)
 
 
-def _row(profile: Profile) -> dict[str, object]:
-    return {
-        **profile._asdict(),
-        "state": profile.state.number,
-        "sensitivity": profile.sensitivity._asdict(),
-        # Most of the file; digits behind the point would triple it.
-        "pressures": {uuid: round(per_s) for uuid, per_s in profile.pressures.items()},
-    }
-
-
-def _profile(row: Mapping[str, Any]) -> Profile:
-    """Raises one of _NO_PROFILES."""
-    values = dict(row)
-    return Profile(
-        state=State.from_number(int(finite(values.pop("state")))),
-        sensitivity=_sensitivity(values.pop("sensitivity")),
-        pressures={uuid: measured(per_s) for uuid, per_s in values.pop("pressures").items()},
-        samples=int(measured(values.pop("samples", 1))),
-        **{name: _divisor(values.pop(name)) for name in _DIVISORS & values.keys()},
-        **{name: measured(value) for name, value in values.items()},
-    )
-
-
-def _sensitivity(row: Mapping[str, Any]) -> Sensitivity:
-    """Raises one of _NO_PROFILES."""
-    if not all(isinstance(value, bool) for value in row.values()):
-        raise ValueError(f"{row} is no sensitivity")
-    return Sensitivity(**row)
-
-
-def _divisor(value: Any) -> float:
-    number = measured(value)
-    if not 1 / MOST_RATIO <= number <= MOST_RATIO:
-        raise ValueError(f"{number} is no ratio")
-    return number
-
-
 class StateKeeper:
     """Writes down now and then, and at the end, what was learned of each server, its undisturbed
     profile and what misses cost it, and what controllers keep of theirs."""
@@ -297,7 +268,7 @@ class StateKeeper:
         self._state = state
         self._kept_at_s: float | None = None
         self._miss_costs_kept_at_s: float | None = None
-        self._states = kept_states.text_of({})
+        self._states = kept_states.as_text({})
         self._is_failing = False
 
     def keep(self, state: CoreState, now_s: float) -> None:
@@ -316,7 +287,7 @@ class StateKeeper:
         # Who was not measured yet is still what it was before this run.
         known = {**state.profiles, **state.undisturbed}
         here = {uuid: profile for uuid, profile in known.items() if uuid in state.vps}
-        states = kept_states.text_of(state.controllers)
+        states = kept_states.as_text(state.controllers)
         try:
             self._state.set_profiles(here)
             if has_costs:
