@@ -140,6 +140,10 @@ class Guest(NamedTuple):
         return self.unmanaged is None and not self.refuses_help
 
     @property
+    def is_latency_critical(self) -> bool:
+        return self.service_class is ServiceClass.LATENCY_CRITICAL
+
+    @property
     def cpus(self) -> Cpus:
         """Its placement as a knob has it."""
         return self.vcpu_placement or (self.placement,)

@@ -43,6 +43,8 @@ class Reason:
     is_rule: bool = False
     """A rule of the source asks for it, whatever it brings: what it copied goes back only if it is
     measured to have done harm, since that costs as much again."""
+    limits_critical: bool = False
+    """It may limit a latency-critical server, whose target it holds against. No other one may."""
     is_stepwise: bool = False
     """One of several steps: it is verified by whether its victim gains, not by its recovery."""
 

@@ -13,7 +13,8 @@ from nova_vp.core.pipeline.arbitrate import arbitrate
 from nova_vp.core.types.claim import Claim, Setting
 from nova_vp.core.types.knob import CpuWeight, Knob, MembwShare, Quota
 from nova_vp.core.types.reason import Rejection
-from tests.unit.core.wishful import OTHER, PLACED, VM, World, cap, place
+from nova_vp.core.types.service_level import ServiceClass
+from tests.unit.core.wishful import OTHER, PLACED, VM, World, cap, llc, place
 
 
 def test_a_knob_that_does_not_compose_has_one_owner():
@@ -92,3 +93,14 @@ def test_bandwidth_has_a_floor_too():
 @pytest.mark.parametrize("own", [Quota(), Quota(80_000)])
 def test_all_that_nova_gave_is_no_cap(own):
     assert quota_of(own, 1.0) == quota_of(own, 1.2) == own
+
+
+@pytest.mark.parametrize("limit", [cap(0.7), llc(0.5)], ids=["cpu", "cache"])
+def test_a_latency_critical_server_is_limited_only_by_who_may(limit):
+    for may in (False, True):
+        world = World(flags={"limits_critical": may})
+        world.host.change("vm", service_class=ServiceClass.LATENCY_CRITICAL)
+        world.first.wants(limit)
+        decision = world.host.tick()
+        assert bool(decision.actions) is may
+        assert [one.rejection for one in decision.refused] == [Rejection.NEVER_CAPPED] * (not may)

@@ -21,6 +21,7 @@ PARTITION = Reason(
     label="its LLC misses exceed its permit, so its share of the cache is limited",
     own_label="this server exceeded its cache permit, so its share of the cache was limited",
     is_for_host=True,
+    limits_critical=True,
 )
 OVER = Reason(
     code="over-permit",
@@ -28,6 +29,7 @@ OVER = Reason(
     label="its LLC misses exceed its permit, so its CPU is capped",
     own_label="this server exceeded its cache permit, so its processor time was limited",
     is_for_host=True,
+    limits_critical=True,
 )
 DEDICATE = Reason(
     code="dedicate-llc",

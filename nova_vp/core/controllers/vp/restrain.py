@@ -35,7 +35,7 @@ def partition(
         profile = context.host.undisturbed.get(uuid)
         lives_off_cache = profile is not None and profile.sensitivity.cache
         setting = _smaller(context, guest, detection.kind)
-        if setting is None or (is_cache and lives_off_cache):
+        if setting is None or guest.is_latency_critical or (is_cache and lives_off_cache):
             continue
         candidate = in_place(Rung.PARTITION, setting)
         predicted_loss = PredictedLoss(0.0, 0.0)
@@ -96,7 +96,7 @@ def steps_down(
         busiest_cores = context.host.vps[uuid].busiest_cores
         at_first = context.history.busiest_cores.get(uuid, busiest_cores)
         quota = next_lower_quota(guest, own, busiest_cores, at_first)
-        if guest.cap_floor_ratio is None:
+        if guest.cap_floor_ratio is None or guest.is_latency_critical:
             why = Rejection.NEVER_CAPPED
         elif quota is None:
             why = Rejection.AT_FLOOR

@@ -7,6 +7,7 @@ from nova_vp.core.controllers.vp.declaration import CAP, PARTITION
 from nova_vp.core.types.knob import Knob, LlcShare, MembwShare
 from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.reason import REAPPLY, Rung
+from nova_vp.core.types.service_level import ServiceClass
 from nova_vp.core.types.topology import Limits
 from tests.policies import settings_of
 from tests.unit.core.build import CHASE, CHASE_HURT, COMPUTE, STREAM, Host, Rates, nodes_of, uuid_of
@@ -81,3 +82,10 @@ def test_a_share_of_the_cache_is_taken_before_any_cpu():
     host.mode = Mode.ENFORCE
     [action] = host.tick().actions
     assert action.reason is PARTITION
+
+
+def test_a_latency_critical_server_is_neither_parted_nor_capped():
+    host = crowd(cap_floor_ratio=0.2, service_class=ServiceClass.LATENCY_CRITICAL)
+    host.ticks(60)
+    assert {one.action.reason for one in host.outcomes}.isdisjoint({CAP, PARTITION})
+    assert host.outcomes == []
