@@ -12,6 +12,7 @@ import pytest
 
 from nova_vp import wire
 from nova_vp.core.types.guest import Guest
+from nova_vp.core.types.knob import NO_QUOTA
 from nova_vp.core.types.service_level import LatencyReport, ServiceClass
 from nova_vp.latency_message import (
     LATE_S,
@@ -21,8 +22,9 @@ from nova_vp.latency_message import (
     latency_text,
 )
 from tests.decisions import a_guest as any_guest
+from tests.policies import a_policy
 from tests.unit.agent_host import World
-from tests.unit.core.build import CHASE
+from tests.unit.core.build import CHASE, COMPUTE
 from vp_agent.loop.latency_reports import LatencyReports
 
 WEB, DB = "11111111-2222-4333-8444-000000000001", "11111111-2222-4333-8444-000000000002"
@@ -258,3 +260,42 @@ def test_the_next_tick_sees_what_was_reported(tmp_path: Path) -> None:
     assert reports[uuid].latency_ms == 8.5
     world.host.guests.clear()
     assert agent.picture(time.monotonic()).latency_reports == {}
+
+
+@pytest.mark.needs_controllers("latency")
+@pytest.mark.parametrize(
+    ("project_id", "latency_ms", "is_limited"),
+    [("p1", 30.0, True), ("p1", wire.MOST_LATENCY_MS, True), ("p2", 30.0, False)],
+    ids=["its own", "absurd", "another project"],
+)
+def test_a_report_over_the_target_costs_best_effort_servers_no_more_than_their_floor(
+    project_id: str, latency_ms: float, is_limited: bool, tmp_path: Path
+) -> None:
+    world = World(tmp_path, policy=a_policy(["latency"]))
+    critical = {"service_class": ServiceClass.LATENCY_CRITICAL, "latency_target_ms": 10.0}
+    web = world.boot(COMPUTE, project_id="p1", cap_floor_ratio=0.5, **critical)
+    batch = world.boot(
+        COMPUTE, project_id="p2", cap_floor_ratio=0.01, service_class=ServiceClass.BEST_EFFORT
+    )
+    other = world.boot(COMPUTE, project_id="p2", cap_floor_ratio=0.01)
+    world.start_agent()
+    reports = world.control.latency = LatencyReports(
+        lambda: NOW_MS / 1000 + world.now_s, lambda: world.now_s
+    )
+    world.tick()
+    least = 1.0
+    for _ in range(60):
+        at_ms = NOW_MS + round(1000 * world.now_s)
+        told = MESSAGE._replace(server=web, project_id=project_id, latency_ms=latency_ms)
+        reports.take(latency_text(told._replace(measured_at_ms=at_ms, sent_at_ms=at_ms)))
+        world.tick()
+        quota = world.host.guests[batch].guest.quota
+        ratio = 1.0 if quota == NO_QUOTA else quota.quota_us / quota.period_us
+        least = min(least, ratio)
+    assert least >= 0.01
+    assert world.host.guests[web].guest.quota == NO_QUOTA
+    assert world.host.guests[other].guest.quota == NO_QUOTA
+    ignored = reports.known().by_server[web].ignored
+    assert bool(ignored) is not is_limited
+    if is_limited:
+        assert least < 0.2
