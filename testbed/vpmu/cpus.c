@@ -11,6 +11,8 @@
 
 /* No more than this is made up for when nobody advanced the simulation. */
 #define MAX_LAG_NS (2 * CPUS_SILENT_NS)
+/* A thread that was kept from running brings a moment so far back at most; what is farther ahead of it is a spoilt file's. */
+#define LATE_NS 5000000000ull
 
 static uint64_t load64(const uint64_t *field)
 {
@@ -93,7 +95,8 @@ static uint64_t begin_of(const struct vpmu_cpus *table, uint64_t now_ns)
 void cpus_advance(struct vpmu_cpus *table, uint64_t now_ns)
 {
     uint64_t advanced_ns = load64(&table->advanced_ns);
-    bool is_recent = advanced_ns > now_ns ? advanced_ns - now_ns < CPUS_STEP_NS : now_ns - advanced_ns < CPUS_MIN_STEP_NS;
+    /* A late one must not turn the simulation back: the same time would be granted twice. */
+    bool is_recent = advanced_ns > now_ns ? advanced_ns - now_ns < LATE_NS : now_ns - advanced_ns < CPUS_MIN_STEP_NS;
     if (is_recent || !take(table, now_ns))
         return;
     uint64_t at_ns = begin_of(table, now_ns);

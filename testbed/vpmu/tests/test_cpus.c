@@ -323,6 +323,18 @@ static void who_the_kernel_throttles_keeps_its_claim(void)
     end();
 }
 
+static void who_is_late_turns_nothing_back(void)
+{
+    begin(1);
+    struct cpus_seat *one = vm_on(1, "0", 1024);
+    for (int round = 0; round < 10; round++) {
+        pass(100 * MS);
+        cpus_advance(table, now - 90 * MS); /* its thread was throttled after it looked at the clock */
+    }
+    CHECK_BETWEEN(granted_ms(one), 998, 1001);
+    end();
+}
+
 static void a_vm_that_left_claims_nothing(void)
 {
     begin(1);
@@ -407,6 +419,7 @@ const struct test cpus_tests[] = {
     {"who wakes up has no credit for having slept", who_wakes_up_has_no_credit_for_having_slept},
     {"who is silent claims nothing and calls it debt", who_is_silent_claims_nothing_and_calls_it_debt},
     {"who the kernel throttles keeps its claim", who_the_kernel_throttles_keeps_its_claim},
+    {"who is late turns nothing back", who_is_late_turns_nothing_back},
     {"a VM that left claims nothing", a_vm_that_left_claims_nothing},
     {"a dead or stopped holder is taken over", a_dead_or_stopped_holder_is_taken_over},
     {"a table that was abandoned makes up for little", a_table_that_was_abandoned_makes_up_for_little},
