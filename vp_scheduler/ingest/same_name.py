@@ -61,9 +61,9 @@ class SameName:
         if before.told_s is not None and now_s < before.told_s + TOLD_EVERY_S:
             return before.told_s
         LOG.warning(
-            "two agents report as host %s (epochs %d and %d): only the later is believed. Set "
-            "[agent] host of each to its nova-compute's [DEFAULT] host, and give each a key of its "
-            "own",
+            "host=%s two agents report under this name (epochs %d and %d): only the later is "
+            "believed. Set [agent] host of each to its nova-compute's [DEFAULT] host, and give "
+            "each a key of its own",
             host,
             before.other_epoch,
             before.epoch,

@@ -35,7 +35,8 @@ def test_two_that_report_in_turn_are_told_once_an_hour(
     world.hears(*(1000, 2000) * rounds)
     (first, *others) = caplog.messages
     assert len(others) == 1
-    assert "compute-1 (epochs 1000 and 2000)" in first
+    assert "host=compute-1" in first
+    assert "(epochs 1000 and 2000)" in first
     assert "[agent] host" in first
 
 
