@@ -57,7 +57,7 @@ FORGIVING = "debt_s = 1"
 what it polluted while nobody was beside it."""
 ALONE_S, WINDOW_S, LOOK_S = 10.0, 45.0, 1.0
 WARM_LINES, WARM_DEADLINE_S = 3, 60.0
-MOST_OWED_S, SETTLE_DEADLINE_S = 20.0, 180.0
+MOST_OWED_S, SETTLE_DEADLINE_S = 10.0, 300.0
 """Of its permit, once a run has settled: at full rate the seconds before the first cap cost a
 polluter thirty."""
 ATTEMPTS = 2
