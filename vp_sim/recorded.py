@@ -27,6 +27,7 @@ from nova_vp.core.types.knob import (
 )
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.sample import Reading
+from nova_vp.core.types.service_level import LatencyReport
 from nova_vp.core.types.topology import Limits, Topology
 from vp_agent.drivers.base import Actuator, ApplyFailed, GuestGone, VcpuThreads
 
@@ -178,6 +179,9 @@ class RecordedDrivers(NamedTuple):
     counters: RecordedCounters
     journal: RecordedJournal
     actuator: RecordedActuator
+
+    def latency_reports(self) -> Mapping[str, LatencyReport]:
+        return self.guests.host.picture.latency_reports
 
     def limits(self) -> Limits:
         return self.guests.host.picture.limits

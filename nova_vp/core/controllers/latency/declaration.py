@@ -30,7 +30,7 @@ WEIGHT = Reason(
     code="latency-weight",
     rank=202,
     label="latency-critical servers come before best-effort ones where CPU is short",
-    own_label="the CPU weight of this server was set by its class",
+    own_label="this server's share of a busy processor was set by its class",
     is_for_host=True,
 )
 PARTITION = Reason(
