@@ -105,6 +105,10 @@ def test_killed_at_any_step_everything_is_given_back(world, driver, method, when
     assert world.is_untouched(uuid)
 
 
+def nothing():
+    """For a beat that nobody waits for."""
+
+
 @pytest.mark.needs_controllers("vp")
 def test_the_hurt_pair_is_separated_and_given_back_on_stop(world):
     world.policy = FLOATING
@@ -115,7 +119,12 @@ def test_the_hurt_pair_is_separated_and_given_back_on_stop(world):
     assert [o.action.reason.code for o in world.heard.outcomes] == ["move-aggressor"]
     stop = threading.Event()
     stop.set()
-    world.agent.run(stop, 1.0, lambda: None)
+    held_at_the_end = []
+    world.agent.run(
+        stop, 1.0, nothing, lambda: held_at_the_end.append(world.host.guests[neighbour].journal)
+    )
+    assert len(held_at_the_end) == 1
+    assert held_at_the_end[0] is not None, "systemd is told before anybody is given back"
     assert world.host.guests[neighbour].journal is None
     assert world.placement(neighbour) == set(world.host.topology.domains[0].cpus)
 
@@ -126,7 +135,7 @@ def test_what_was_learned_since_the_last_write_outlives_the_stop(world):
     world.tick(4)  # Within the time in which nothing is written again.
     stop = threading.Event()
     stop.set()
-    world.agent.run(stop, 1.0, lambda: None)
+    world.agent.run(stop, 1.0, nothing, nothing)
     kept = StateFolder(str(world.folder)).profiles()
     assert kept == world.agent.state.undisturbed
     assert kept[uuid].sensitivity.cache
@@ -138,7 +147,7 @@ def test_who_was_not_measured_yet_is_not_forgotten(world):
     world.start_agent()
     stop = threading.Event()
     stop.set()
-    world.agent.run(stop, 1.0, lambda: None)
+    world.agent.run(stop, 1.0, nothing, nothing)
     assert StateFolder(str(world.folder)).profiles().keys() == {uuid, "gone"}, "nobody looked"
     world.tick()
     assert StateFolder(str(world.folder)).profiles() == {uuid: PROFILE}
@@ -153,7 +162,7 @@ def test_what_misses_cost_outlives_a_restart(world):
         world.tick()
     stop = threading.Event()
     stop.set()
-    world.agent.run(stop, 1.0, lambda: None)
+    world.agent.run(stop, 1.0, nothing, nothing)
     known = world.agent.state.vps[uuid].miss_cost
     assert known.weight > 10
     world.start_agent()
@@ -322,7 +331,7 @@ def test_release_of_a_living_agent_goes_through_it(world, tmp_path):
     executor = Executor(FakeJournal(world.host), by_knob(FakeActuator(world.host)), epoch=0)
     stop = threading.Event()
     server = Server(folder, world.control, dict, world.recorder.order)
-    loop = threading.Thread(target=world.agent.run, args=(stop, 0.05, folder.beat))
+    loop = threading.Thread(target=world.agent.run, args=(stop, 0.05, folder.beat, nothing))
     loop.start()
     try:
         with folder.locked():
@@ -539,7 +548,7 @@ def test_whatever_ends_the_loop_everything_is_given_back(world):
         raise Unforeseen
 
     with pytest.raises(Unforeseen):
-        world.agent.run(threading.Event(), 1.0, beat)
+        world.agent.run(threading.Event(), 1.0, beat, nothing)
     assert world.is_untouched(uuid)
 
 

@@ -22,7 +22,7 @@ from nova_vp.core.types.policy import Mode
 from nova_vp.recording.file_format import NotARecording
 from nova_vp.service import lifecycle
 from nova_vp.service.lifecycle import Reloader
-from nova_vp.service.sd_notify import READY, WATCHDOG, notify
+from nova_vp.service.sd_notify import READY, STOPPING, WATCHDOG, notify
 from vp_agent import wiring
 from vp_agent.calibration.capacity import CannotCalibrate
 from vp_agent.cli import calibrate, check, explain, learn_cpi, order, top
@@ -199,9 +199,13 @@ def run(conf: cfg.ConfigOpts) -> int:
             faults.ticked()
             load.tell(built.control.last())
 
+        def end() -> None:
+            # The watchdog would end it while memory is on its way back.
+            notify(STOPPING)
+
         with faults.counted():
             faults.wait_out(stop, live)
-            is_all_back = built.agent.run(stop, conf.agent.interval_s, beat)
+            is_all_back = built.agent.run(stop, conf.agent.interval_s, beat, end)
         load.forget()
         built.latency.close()
         parts = (built.publisher, built.escalator, built.usage, built.recorder)

@@ -132,9 +132,16 @@ class Agent:
         knobs = host.executor.knobs
         return assemble(reading, applied, commanded, knobs, host.limits, now_s, host.epoch)
 
-    def run(self, stop: threading.Event, interval_s: float, beat: Callable[[], None]) -> bool:
+    def run(
+        self,
+        stop: threading.Event,
+        interval_s: float,
+        beat: Callable[[], None],
+        end: Callable[[], None],
+    ) -> bool:
         """Tick until told to stop; then, or if a tick fails in a way nobody foresaw, give every
-        guest back. Whether all are. `beat` renews the leases; it must not raise."""
+        guest back. Whether all are. `beat` renews the leases; `end` is called when no beat will
+        follow, before memory is waited for. Neither must raise."""
         # What was imported lives for ever, and most of what a tick makes dies with the next one:
         # the garbage collector need not look for it in the middle of a tick.
         gc.freeze()
@@ -149,6 +156,7 @@ class Agent:
                 if self._control.release_requested():
                     self.give_back(waits=False)
         finally:
+            end()
             if self.state.vps:
                 self._keeper.save(self.state)
             is_all_back = self.give_back(waits=True)

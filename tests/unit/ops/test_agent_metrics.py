@@ -220,7 +220,7 @@ def test_ticks_are_counted_by_whether_libvirt_answered(world):
             return self.rounds > 3
 
     agent = world.start_agent()
-    agent.run(Stop(), 0.0, lambda: None)
+    agent.run(Stop(), 0.0, lambda: None, lambda: None)
     registry = registry_of(HOST, world.tally, sources())
     assert value(registry, "nova_vp_agent_ticks_total", result="done") == 2
     assert value(registry, "nova_vp_agent_ticks_total", result="libvirt-away") == 1
