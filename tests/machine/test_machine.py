@@ -4,6 +4,7 @@
 import os
 from pathlib import Path
 
+from testbed.machine.groups import members
 from tests.machine.conftest import ROOT, Machine
 
 SYSCTLS = (
@@ -84,9 +85,9 @@ def test_nothing_of_it_stays_on_this_host_and_nothing_of_this_host_changes(
 
 def test_what_was_killed_in_between_is_found(machine: Machine) -> None:
     """The first process of the container's command is gone, its systemd is not."""
-    for process in Path("/proc").glob("[0-9]*"):
-        if (process / "cmdline").exists() and (process / "cmdline").read_text().startswith("slirp"):
-            os.kill(int(process.name), 9)
+    for pid in members():
+        if Path(f"/proc/{pid}/cmdline").read_text().startswith("slirp"):
+            os.kill(pid, 9)
     machine.down()
     assert programs() == set()
 

@@ -3,7 +3,8 @@
 
 Whoever can open a file can lock it. So what decides is a file that only the agent's user and root
 can open. The other is readable by all: nova-compute looks at it to see whether an agent runs. Who
-locks that one keeps nobody from running; it is taken again with every heartbeat.
+locks that one keeps no agent from running, only nova-compute from starting one; it is taken again
+with every heartbeat.
 """
 
 import contextlib
