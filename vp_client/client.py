@@ -16,7 +16,14 @@ import requests
 from keystoneauth1 import exceptions as ksa_exceptions
 from keystoneauth1.adapter import Adapter
 
-from vp_client.errors import AmbiguousName, NoSuchName, NoSuchProject, Refused, Unreachable
+from vp_client.errors import (
+    AmbiguousName,
+    LoginFailed,
+    NoSuchName,
+    NoSuchProject,
+    Refused,
+    Unreachable,
+)
 
 SERVICE_TYPE = "performance-isolation"
 API_VERSION = "1.2"
@@ -221,6 +228,8 @@ class Client:
             )
         except ksa_exceptions.ConnectionError as exc:
             raise Unreachable(root, str(exc)) from exc
+        except ksa_exceptions.ClientException as exc:  # A token is renewed when it expires.
+            raise LoginFailed(str(exc)) from exc
         if response.status_code >= 400:
             raise Refused(response.status_code, _said(response))
         try:

@@ -17,6 +17,14 @@ class ServiceNotRegistered(VpError):
         )
 
 
+class LoginFailed(VpError):
+    def __init__(self, cause: str) -> None:
+        super().__init__(
+            f"There is no token for vp-api: {cause} Check the credentials (`OS_CLOUD`, or "
+            "`OS_AUTH_URL` and so on), and that keystone answers."
+        )
+
+
 class Unreachable(VpError):
     def __init__(self, url: str, cause: str) -> None:
         super().__init__(

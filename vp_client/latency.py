@@ -9,10 +9,12 @@ import threading
 import time
 
 import openstack.config
+from keystoneauth1 import exceptions as ksa_exceptions
 from keystoneauth1.adapter import Adapter
+from openstack import exceptions as sdk_exceptions
 
 from vp_client.client import SERVICE_TYPE, Client, Told
-from vp_client.errors import ServiceNotRegistered
+from vp_client.errors import LoginFailed, ServiceNotRegistered
 
 TIMEOUT_S = 2.0
 """A report is of no use for longer: the next one is due."""
@@ -29,8 +31,8 @@ def report_latency(
     application credential. The connection is made by the first call, and kept. Waits two seconds at
     most for each answer.
 
-    Raises VpError: vp-api refused it (`Refused`, with its HTTP status), or does not answer. Go on
-    without, and report again when the next report is due.
+    Raises VpError: vp-api refused it (`Refused`, with its HTTP status), or does not answer, or
+    there is no token (`LoginFailed`). Go on, and report again when the next report is due.
     """
     measured_at = time.time()
     with _LOCK:
@@ -40,9 +42,14 @@ def report_latency(
 
 @functools.cache
 def _client() -> Client:
-    cloud = openstack.config.get_cloud_region()
-    session, region = cloud.get_session(), cloud.get_region_name()
-    endpoint = session.get_endpoint(service_type=SERVICE_TYPE, region_name=region)
+    """Raises VpError."""
+    try:
+        cloud = openstack.config.get_cloud_region()
+        session, region = cloud.get_session(), cloud.get_region_name()
+        session.timeout = TIMEOUT_S
+        endpoint = session.get_endpoint(service_type=SERVICE_TYPE, region_name=region)
+    except (sdk_exceptions.SDKException, ksa_exceptions.ClientException) as exc:
+        raise LoginFailed(str(exc)) from exc
     if not endpoint:
         raise ServiceNotRegistered(region)
     adapter = Adapter(
@@ -51,5 +58,4 @@ def _client() -> Client:
         endpoint_override=endpoint,
         user_agent="nova-vp",
     )
-    session.timeout = TIMEOUT_S
     return Client(adapter)

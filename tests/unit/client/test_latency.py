@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reports of latency from a shell and from a program, through the real vp-api."""
 
+import socket
 import threading
 from collections.abc import Iterator
 
@@ -13,7 +14,7 @@ from tests.unit.api.stored import holding
 from tests.unit.client.conftest import Cloud, serving
 from vp_client import latency as module
 from vp_client import service_formatters
-from vp_client.errors import Refused, Unreachable
+from vp_client.errors import LoginFailed, Refused, Unreachable
 
 # openstacksdk says at each import of its configuration that it will do without InfluxDB.
 pytestmark = pytest.mark.filterwarnings("ignore:Support for InfluxDB")
@@ -110,6 +111,40 @@ def test_an_application_hears_that_nobody_answers(application: Cloud) -> None:
     application.balancer.is_without_api = True
     with pytest.raises((Refused, Unreachable)):
         vp_client.report_latency(cloud.VICTIM, 8.5)
+
+
+def test_an_application_whose_cloud_nobody_knows_is_told(
+    application: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OS_CLOUD", "unknown")
+    with pytest.raises(LoginFailed, match="unknown"):
+        vp_client.report_latency(cloud.VICTIM, 8.5)
+
+
+def test_an_application_that_may_not_log_in_is_told_and_may_later(application: Cloud) -> None:
+    application.keystone.closed_projects.add(cloud.ALPHA)
+    with pytest.raises(LoginFailed, match="no role"):
+        vp_client.report_latency(cloud.VICTIM, 8.5)
+    application.keystone.closed_projects.clear()
+    assert vp_client.report_latency(cloud.VICTIM, 8.5)["latency_ms"] == 8.5
+
+
+def test_an_application_whose_token_is_not_renewed_is_told(application: Cloud) -> None:
+    vp_client.report_latency(cloud.VICTIM, 8.5)
+    module._client()._adapter.session.invalidate()
+    application.keystone.closed_projects.add(cloud.ALPHA)
+    with pytest.raises(LoginFailed, match="no role"):
+        vp_client.report_latency(cloud.VICTIM, 8.5)
+
+
+def test_an_application_does_not_wait_for_a_keystone_that_hangs(
+    application: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "TIMEOUT_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setenv("OS_AUTH_URL", f"http://127.0.0.1:{silent.getsockname()[1]}/v3")
+        with pytest.raises(LoginFailed, match="timed out"):
+            vp_client.report_latency(cloud.VICTIM, 8.5)
 
 
 def test_the_package_has_no_other_name() -> None:
