@@ -26,18 +26,30 @@ def telling(host: str) -> Iterator[None]:
     except oslo_messaging.RemoteError as exc:
         raise _refused(host, str(exc.value)) from exc
     except oslo_messaging.MessagingException as exc:
-        LOG.warning("cannot reach the agents: %s", exc)
-        raise ApiError(
-            Code.BUS_UNAVAILABLE,
-            "Try again. If it stays: the operator checks [bus] transport_url of vp-api and the "
-            "broker.",
-        ) from exc
+        raise _without_bus(exc) from exc
     except Exception as exc:
         said = _said_by_agent(exc)
         if said is None:
             raise
         LOG.warning("host=%s its agent refused: %s", host, said)
         raise _refused(host, said) from exc
+
+
+@contextlib.contextmanager
+def sending() -> Iterator[None]:
+    """Of what no agent answers, for tenants: names no host. Raises ApiError: it is not sent."""
+    try:
+        yield
+    except oslo_messaging.MessagingException as exc:
+        raise _without_bus(exc) from exc
+
+
+def _without_bus(exc: Exception) -> ApiError:
+    LOG.warning("cannot reach the agents: %s", exc)
+    return ApiError(
+        Code.BUS_UNAVAILABLE,
+        "Try again. If it stays: the operator checks [bus] transport_url of vp-api and the broker.",
+    )
 
 
 def _said_by_agent(exc: Exception) -> str | None:

@@ -73,6 +73,13 @@ class LatencyLimits:
             self._sent[server_id] = _Sent(now_s, measured_at_ms)
             self._sent.move_to_end(server_id)
 
+    def give_back(self, server_id: str, measured_at_ms: int) -> None:
+        """One that was taken was not sent: it may be sent again."""
+        with self._lock:
+            last = self._sent.get(server_id)
+            if last is not None and last.measured_at_ms == measured_at_ms:
+                del self._sent[server_id]
+
 
 Known = TypeVar("Known", _Sent, _Bucket)
 

@@ -149,7 +149,6 @@ ROUTES: Routes = {
                 Code.NOT_LATENCY_CRITICAL,
                 Code.STALE_REPORT,
                 Code.TOO_MANY_REPORTS,
-                Code.AGENT_REFUSED,
                 Code.BUS_UNAVAILABLE,
                 Code.AGENT_SILENT,
             ),

@@ -10,7 +10,7 @@ import math
 from nova_vp.core.types.service_level import ServiceClass
 from nova_vp.db.records import VpHead
 from nova_vp.latency_message import AHEAD_S, LATE_S, LatencyMessage, latency_text
-from vp_api.agent_errors import telling
+from vp_api.agent_errors import sending
 from vp_api.errors import ApiError, Code
 from vp_api.handlers import vps
 from vp_api.latency_limits import NotNewer, TooMany
@@ -39,8 +39,12 @@ def report_latency(call: Call, server_id: str) -> Answer:
             "A report that was measured then or later was sent before. Measure again, and send "
             "each report once.",
         ) from exc
-    with telling(head.host):
-        call.services.agents.report_latency(head.host, latency_text(message))
+    try:
+        with sending():
+            call.services.agents.report_latency(head.host, latency_text(message))
+    except ApiError:
+        call.services.latency.give_back(head.uuid, message.measured_at_ms)
+        raise
     told = {key: call.body.get(key) for key in ("latency_ms", "load", "percentile")}
     measured_at = values.iso(message.measured_at_ms // 1000)
     return {"latency": {"server_id": head.uuid, **told, "measured_at": measured_at}}

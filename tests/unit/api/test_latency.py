@@ -192,10 +192,17 @@ def test_only_members_of_its_project_report(persona: Persona, status: int, api: 
     assert len(api.agents.latency) == (status == 200)
 
 
-def test_a_bus_that_is_away(api: Api) -> None:
-    api.agents.failing["lab-1"] = oslo_messaging.MessageDeliveryFailure("no broker")
+@pytest.mark.parametrize(
+    "failed", [oslo_messaging.MessageDeliveryFailure, oslo_messaging.MessagingTimeout]
+)
+def test_a_report_that_was_not_sent_may_be_sent_again(failed: type[Exception], api: Api) -> None:
+    api.agents.failing["lab-1"] = failed("no broker of lab-1")
     answer = put(api)
     assert (answer.status, code_of(answer)) == (503, "nova-vp.bus-unavailable")
+    assert "lab-1" not in answer.text
+    del api.agents.failing["lab-1"]
+    assert put(api).status == 200
+    assert len(api.agents.latency) == 1
 
 
 def test_older_microversions_have_none_of_it(api: Api) -> None:
@@ -276,6 +283,18 @@ def test_limits_let_one_report_in_half_a_second_through_whoever_asks_at_once() -
         thread.join()
     assert len(taken) == 1
     limits.take("web", 2000, 10.5)
+
+
+def test_limits_are_given_back_for_the_report_that_failed_alone() -> None:
+    limits = LatencyLimits()
+    limits.take("web", 1000, 10.0)
+    limits.take("web", 2000, 11.0)
+    limits.give_back("web", 1000)
+    limits.give_back("mail", 1000)
+    with pytest.raises(NotNewer):
+        limits.take("web", 2000, 12.0)
+    limits.give_back("web", 2000)
+    limits.take("web", 2000, 12.0)
 
 
 def test_limits_refill() -> None:
