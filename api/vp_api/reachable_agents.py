@@ -6,6 +6,7 @@ the broker is greeted before an agent is told something, and again while an answ
 """
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from typing import TypeVar
@@ -24,10 +25,17 @@ Told = TypeVar("Told")
 class ReachableAgents:
     """`Agents`, of which every method raises MessageDeliveryFailure as well: the bus is away."""
 
-    def __init__(self, agents: Agents, greet: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        agents: Agents,
+        greet: Callable[[], None],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         """`greet`: `BrokerProbe.greet`."""
         self._agents = agents
         self._greet = greet
+        self._monotonic = monotonic
+        self._greeted_s = float("-inf")
         self._outage = Outage("the message bus")
 
     def set_mode(self, host: str, mode: str) -> None:
@@ -40,13 +48,19 @@ class ReachableAgents:
         self._tell(lambda: self._agents.undo(host, action_id))
 
     def report_latency(self, host: str, text: str) -> None:
-        self._tell(lambda: self._agents.report_latency(host, text))
+        """There are many in a second: one greeting serves them all."""
+        if self._outage.is_on or self._monotonic() - self._greeted_s >= GREET_EVERY_S:
+            self._require_bus()
+        self._await(lambda: self._agents.report_latency(host, text))
 
     def set_orders(self, host: str, text: str) -> int | None:
         return self._tell(lambda: self._agents.set_orders(host, text))
 
     def _tell(self, tell: Callable[[], Told]) -> Told:
         self._require_bus()
+        return self._await(tell)
+
+    def _await(self, tell: Callable[[], Told]) -> Told:
         telling: Future[Told] = Future()
         # Of the request: the agents are told its id.
         current = request_context.get_current()
@@ -68,8 +82,11 @@ class ReachableAgents:
     def _require_bus(self) -> None:
         if self._outage.is_on:
             raise oslo_messaging.MessageDeliveryFailure("the message bus hangs")
+        begun_s = self._monotonic()
         try:
             self._greet()
+            self._greeted_s = begun_s
         except OSError as exc:
+            self._greeted_s = float("-inf")
             self._outage.note(exc, self._greet)
             raise oslo_messaging.MessageDeliveryFailure(f"no broker answers: {exc}") from exc

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What becomes of orders to agents where the bus is away, and where it is not."""
 
+import oslo_messaging
 import pytest
 
 from nova_vp.server_override import overrides_text
@@ -52,3 +53,33 @@ def test_where_no_broker_answers_nobody_is_told(exc):
     assert answer.status == 503
     assert answer.json["errors"][0]["code"] == "nova-vp.bus-unavailable"
     assert not agents.modes
+
+
+def test_reports_of_one_second_share_a_greeting_and_orders_have_their_own():
+    greeted, now_s = [], [10.0]
+    agents = ReachableAgents(MemoryAgents(), lambda: greeted.append(1), lambda: now_s[0])
+    for _ in range(5):
+        agents.report_latency("lab-1", "{}")
+    assert len(greeted) == 1
+    agents.set_mode("lab-1", "enforce")
+    assert len(greeted) == 2
+    now_s[0] = 11.5
+    agents.report_latency("lab-1", "{}")
+    assert len(greeted) == 3
+
+
+def test_reports_rely_on_no_greeting_from_before_a_failed_one():
+    excs, told = [], MemoryAgents()
+
+    def greet():
+        if excs:
+            raise excs.pop()
+
+    agents = ReachableAgents(told, greet, lambda: 10.0)
+    agents.report_latency("lab-1", "{}")
+    excs += [ConnectionRefusedError(), ConnectionRefusedError()]
+    with pytest.raises(oslo_messaging.MessageDeliveryFailure):
+        agents.set_mode("lab-1", "enforce")
+    with pytest.raises(oslo_messaging.MessageDeliveryFailure):
+        agents.report_latency("lab-1", "{}")
+    assert len(told.latency) == 1
