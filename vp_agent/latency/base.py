@@ -7,6 +7,7 @@ no tick waits for it, and its numbers are judged as those of an application are.
 
 import math
 import shlex
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 from uuid import UUID
@@ -14,6 +15,8 @@ from uuid import UUID
 NAMESPACE = "vp_agent.latency"
 TIMEOUT_S = 2.0
 """For each answer of what a source asks."""
+ROUND_S = 5.0
+"""For all requests of one round."""
 MOST_BYTES = 1 << 20
 """Of one answer."""
 
@@ -32,8 +35,16 @@ class Measured(NamedTuple):
     """None: this source does not know it."""
 
 
+class Asked(NamedTuple):
+    """What of a server's latency is asked for."""
+
+    percentile: float
+    target_ms: float | None
+    """None: it has none."""
+
+
 class LatencySource(Protocol):
-    def read(self, percentile: float) -> Measured:
+    def read(self, asked: Asked) -> Measured:
         """The latency at that percentile of what was measured since the last call. Waits some
         seconds at most. Raises SourceError."""
 
@@ -84,6 +95,40 @@ def samples_in(text: str) -> int:
     if not text.isascii() or not text.isdecimal() or not 1 <= int(text) <= 1000:
         raise WrongSetting(f"samples={text}: give a whole number from 1 to 1000")
     return int(text)
+
+
+class Samples(NamedTuple):
+    """Latencies of requests that a source made itself."""
+
+    took_ms: Sequence[float]
+    is_cut: bool
+    """The last one was not answered in time: it took as long as was waited, or longer."""
+
+    def latency_ms(self, asked: Asked) -> float:
+        """Raises SourceError: nobody knows whether the target was kept."""
+        found = percentile_of(self.took_ms, asked.percentile)
+        if self.is_cut and found >= TIMEOUT_S * 1000 and (asked.target_ms or 0.0) > found:
+            raise SourceError(
+                f"no answer within {TIMEOUT_S:g} s, and the target is {asked.target_ms:g} ms"
+            )
+        return found
+
+
+def sampled(request: Callable[[], object], most: int) -> Samples:
+    """Of one request after the other, until there are so many, one is not answered in time, or
+    another one might end after the round. `request` raises TimeoutError, SourceError, OSError."""
+    last_s = time.monotonic() + ROUND_S - TIMEOUT_S
+    took_ms: list[float] = []
+    while len(took_ms) < most:
+        begun_s = time.monotonic()
+        if took_ms and begun_s > last_s:
+            break
+        try:
+            request()
+        except TimeoutError:
+            return Samples([*took_ms, TIMEOUT_S * 1000], is_cut=True)
+        took_ms.append((time.monotonic() - begun_s) * 1000)
+    return Samples(took_ms, is_cut=False)
 
 
 def percentile_of(latencies_ms: Sequence[float], percentile: float) -> float:

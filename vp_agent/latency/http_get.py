@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """HTTP requests with an end: a deadline for the whole answer, and a bound of its size."""
 
+import functools
 import http.client
+import io
+import socket
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 from vp_agent.latency.base import MOST_BYTES, TIMEOUT_S, SourceError, WrongSetting
@@ -15,7 +18,36 @@ _CONNECTIONS = {"http": http.client.HTTPConnection, "https": http.client.HTTPSCo
 class Answer(NamedTuple):
     status: int
     body: bytes
-    took_s: float
+
+
+class _Until(io.RawIOBase):
+    """What a socket receives until a deadline, however slowly it comes."""
+
+    def __init__(self, sock: socket.socket, until_s: float) -> None:
+        self._sock = sock
+        self._raw = sock.makefile("rb", buffering=0)
+        self._until_s = until_s
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        left_s = self._until_s - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError("it is still answering")
+        self._sock.settimeout(left_s)
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class _Response(http.client.HTTPResponse):
+    def __init__(self, until_s: float, sock: socket.socket, *args: Any, **options: Any) -> None:
+        super().__init__(sock, *args, **options)
+        self.fp.close()
+        self.fp = io.BufferedReader(_Until(sock, until_s))
 
 
 def url_in(text: str) -> SplitResult:
@@ -32,13 +64,13 @@ def url_in(text: str) -> SplitResult:
 
 def get(url: SplitResult, target: str) -> Answer:
     """`target`: path and query. Raises SourceError, TimeoutError if it is not answered in time."""
-    begun_s = time.monotonic()
+    until_s = time.monotonic() + TIMEOUT_S
     connection = _CONNECTIONS[url.scheme](url.hostname or "", url.port, timeout=TIMEOUT_S)
+    connection.response_class = functools.partial(_Response, until_s)
     try:
         connection.request("GET", target, headers={"Accept": "application/json"})
         response = connection.getresponse()
-        body = _read(connection, response, begun_s + TIMEOUT_S)
-        return Answer(response.status, body, time.monotonic() - begun_s)
+        return Answer(response.status, _read(response))
     except TimeoutError:
         raise
     except (OSError, http.client.HTTPException) as exc:
@@ -47,17 +79,10 @@ def get(url: SplitResult, target: str) -> Answer:
         connection.close()
 
 
-def _read(
-    connection: http.client.HTTPConnection, response: http.client.HTTPResponse, until_s: float
-) -> bytes:
+def _read(response: http.client.HTTPResponse) -> bytes:
     body = b""
     while chunk := response.read1(_CHUNK):
         body += chunk
-        left_s = until_s - time.monotonic()
-        if left_s <= 0:
-            raise TimeoutError("it is still answering")
         if len(body) > MOST_BYTES:
             raise SourceError(f"the answer is larger than {MOST_BYTES} bytes")
-        if connection.sock is not None:
-            connection.sock.settimeout(left_s)
     return body

@@ -5,17 +5,17 @@ from collections.abc import Mapping
 from urllib.parse import SplitResult
 
 from vp_agent.latency.base import (
-    TIMEOUT_S,
+    Asked,
     LatencySource,
     Measured,
     SourceError,
-    percentile_of,
+    sampled,
     samples_in,
     settings_of,
 )
 from vp_agent.latency.http_get import get, url_in
 
-SERVER_ERROR = 500
+SUCCESS = range(200, 300)
 
 
 class HttpProbe:
@@ -24,19 +24,18 @@ class HttpProbe:
         self._target = (url.path or "/") + (f"?{url.query}" if url.query else "")
         self._samples = samples
 
-    def read(self, percentile: float) -> Measured:
-        """A request that is not answered in time took as long as was waited, and ends the round:
-        that many seconds are more than any target that this probe can judge."""
-        took_ms: list[float] = []
-        for _ in range(self._samples):
-            try:
-                answer = get(self._url, self._target)
-            except TimeoutError:
-                return Measured(TIMEOUT_S * 1000, None)
-            if answer.status >= SERVER_ERROR:
-                raise SourceError(f"{self._url.netloc} answers with HTTP status {answer.status}")
-            took_ms.append(answer.took_s * 1000)
-        return Measured(percentile_of(took_ms, percentile), None)
+    def read(self, asked: Asked) -> Measured:
+        """A request that is not answered in time took as long as was waited, and ends the round."""
+        return Measured(sampled(self._request, self._samples).latency_ms(asked), None)
+
+    def _request(self) -> None:
+        """What is not done may be refused very fast."""
+        status = get(self._url, self._target).status
+        if status not in SUCCESS:
+            raise SourceError(
+                f"{self._url.netloc} answers with HTTP status {status}; give a URL that it answers "
+                "with 2xx"
+            )
 
 
 def create(given: Mapping[str, str]) -> LatencySource:

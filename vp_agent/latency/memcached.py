@@ -9,18 +9,22 @@ from typing import NamedTuple
 
 from vp_agent.latency.base import (
     TIMEOUT_S,
+    Asked,
     LatencySource,
     Measured,
+    Samples,
     SourceError,
     WrongSetting,
-    percentile_of,
+    sampled,
     samples_in,
     settings_of,
 )
 
 _KEY = b"get nova-vp-latency\r\n"
+_STATS = b"stats\r\n"
 _END = b"END\r\n"
 _MOST_BYTES = 1 << 16
+_ERRORS = (b"ERROR", b"CLIENT_ERROR", b"SERVER_ERROR")
 _COUNTED = frozenset({b"cmd_get", b"cmd_set", b"cmd_touch"})
 
 
@@ -35,17 +39,21 @@ class Memcached:
         self._samples = samples
         self._last: _Count | None = None
 
-    def read(self, percentile: float) -> Measured:
+    def read(self, asked: Asked) -> Measured:
         """A request that is not answered in time took as long as was waited, and ends the round."""
+        last, self._last = self._last, None  # Of a round that fails nobody knows what it counts.
+        load = None
         try:
             with self._connected() as link:
-                took_ms = [_took_ms(link) for _ in range(self._samples)]
-                load = self._load(_count(_ask(link, b"stats\r\n")))
+                samples = sampled(lambda: _ask(link, _KEY), self._samples)
+                if not samples.is_cut:
+                    self._last = _count(_ask(link, _STATS))
+                    load = _load(last, self._last, len(samples.took_ms))
         except TimeoutError:
-            return Measured(TIMEOUT_S * 1000, None)
+            samples = Samples([TIMEOUT_S * 1000], is_cut=True)
         except OSError as exc:
             raise SourceError(f"memcached at {self._address[0]}:{self._address[1]}: {exc}") from exc
-        return Measured(percentile_of(took_ms, percentile), load)
+        return Measured(samples.latency_ms(asked), load)
 
     @contextlib.contextmanager
     def _connected(self) -> Iterator[socket.socket]:
@@ -53,19 +61,12 @@ class Memcached:
             link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             yield link
 
-    def _load(self, now: _Count) -> float | None:
-        """Requests per second since the last round, those of this probe apart."""
-        last, self._last = self._last, now
-        if last is None or now.requests < last.requests or now.at_s <= last.at_s:
-            return None  # The first one, or memcached was restarted.
-        made = now.requests - last.requests - self._samples
-        return max(0, made) / (now.at_s - last.at_s)
 
-
-def _took_ms(link: socket.socket) -> float:
-    begun_s = time.monotonic()
-    _ask(link, _KEY)
-    return (time.monotonic() - begun_s) * 1000
+def _load(last: _Count | None, now: _Count, own: int) -> float | None:
+    """Requests per second since the last round, without those of this probe."""
+    if last is None or now.requests < last.requests or now.at_s <= last.at_s:
+        return None  # The first one, or memcached was restarted.
+    return max(0, now.requests - last.requests - own) / (now.at_s - last.at_s)
 
 
 def _ask(link: socket.socket, request: bytes) -> bytes:
@@ -78,7 +79,7 @@ def _ask(link: socket.socket, request: bytes) -> bytes:
         link.settimeout(max(0.001, until_s - time.monotonic()))
         more = link.recv(_MOST_BYTES)
         answer += more
-        if not more or len(answer) > _MOST_BYTES or answer.startswith((b"ERROR", b"SERVER_ERROR")):
+        if not more or len(answer) > _MOST_BYTES or answer.startswith(_ERRORS):
             raise SourceError(f"no answer of memcached: {answer[:80]!r}")
         if time.monotonic() >= until_s:
             raise TimeoutError("it is still answering")

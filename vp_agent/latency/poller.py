@@ -13,6 +13,7 @@ from stevedore.exception import NoMatches
 from nova_vp.printable import printable
 from vp_agent.latency.base import (
     NAMESPACE,
+    Asked,
     LatencySource,
     Measured,
     SourceError,
@@ -28,7 +29,7 @@ INTERVAL_S = 2.0
 class Offered(Protocol):
     """What of the reports is used: `vp_agent.loop.latency_reports.LatencyReports`."""
 
-    def percentile_of(self, server: str) -> float | None:
+    def asked_of(self, server: str) -> Asked | None:
         """Of a latency-critical server that is here; None: it is none, or is not here."""
 
     def measures(self, servers: frozenset[str]) -> None:
@@ -84,20 +85,20 @@ class Poller:
     def _run(self, server: str, source: LatencySource) -> None:
         is_failing = False
         while not self._stopped.wait(self._interval_s):
-            percentile = self._reports.percentile_of(server)
-            if percentile is None:
+            asked = self._reports.asked_of(server)
+            if asked is None:
                 continue
-            fault = self._round(server, source, percentile)
+            fault = self._round(server, source, asked)
             if fault and not is_failing:
-                LOG.warning("vp=%s its latency source has none: %s", server, fault)
+                LOG.warning("vp=%s latency source failed: %s", server, fault)
             if is_failing and not fault:
                 LOG.info("vp=%s its latency source measures again", server)
             is_failing = bool(fault)
 
-    def _round(self, server: str, source: LatencySource, percentile: float) -> str:
+    def _round(self, server: str, source: LatencySource, asked: Asked) -> str:
         """What is wrong; empty: nothing is."""
         try:
-            measured: Measured = source.read(percentile)
+            measured: Measured = source.read(asked)
             if self._stopped.is_set() or self._reports.offer(server, *measured):
                 return ""
             return printable(f"{measured} is no latency")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from urllib.parse import SplitResult, urlencode
 
 from vp_agent.latency.base import (
+    Asked,
     LatencySource,
     Measured,
     SourceError,
@@ -26,7 +27,7 @@ class Prometheus:
         self._load_query = load_query
         self._ms_per_unit = ms_per_unit
 
-    def read(self, percentile: float) -> Measured:
+    def read(self, asked: Asked) -> Measured:
         """Of the percentile that the query has: the operator writes both."""
         latency_ms = self._value(self._query) * self._ms_per_unit
         return Measured(latency_ms, self._value(self._load_query) if self._load_query else None)

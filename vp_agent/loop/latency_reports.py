@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from nova_vp import wire
 from nova_vp.core.types.guest import Guest
-from nova_vp.core.types.service_level import LatencyReport, ServiceClass
+from nova_vp.core.types.service_level import LatencyReport
 from nova_vp.latency_message import (
     LATE_S,
     LEAST_INTERVAL_S,
@@ -24,6 +24,7 @@ from nova_vp.latency_message import (
     read_latency,
 )
 from nova_vp.message_filter import MessageFilter
+from vp_agent.latency.base import Asked
 
 LEAST_LATENCY_MS = 1e-6
 """Of what an operator's source measures: a clock that stood still has measured nothing."""
@@ -45,11 +46,17 @@ class Judged:
     project_id: str
     is_critical: bool
     percentile: float
+    target_ms: float | None = field(compare=False)
+    """Another one judges the same reports."""
 
     @classmethod
     def of(cls, guest: Guest) -> "Judged":
-        is_critical = guest.service_class is ServiceClass.LATENCY_CRITICAL
-        return cls(guest.project_id, is_critical, guest.latency_percentile)
+        return cls(
+            guest.project_id,
+            guest.is_latency_critical,
+            guest.latency_percentile,
+            guest.latency_target_ms,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +137,13 @@ class LatencyReports:
         with self._lock:
             self._measured = servers
 
-    def percentile_of(self, server: str) -> float | None:
+    def asked_of(self, server: str) -> Asked | None:
         """Of a latency-critical server that is here; None: it is none, or is not here."""
         with self._lock:
             account = self._accounts.get(server)
-        return account.by.percentile if account and account.by.is_critical else None
+        if account is None or not account.by.is_critical:
+            return None
+        return Asked(account.by.percentile, account.by.target_ms)
 
     def offer(self, server: str, latency_ms: float, load: float | None) -> bool:
         """What the operator's source measured just now; whether it can be a latency."""
@@ -218,4 +227,6 @@ def _not(account: Account, why: Ignored) -> Account:
 
 def _same(account: Account | None, by: Judged) -> Account:
     """A report at another percentile, or of another project's server, says nothing."""
-    return account if account is not None and account.by == by else Account(by)
+    if account is None or account.by != by:
+        return Account(by)
+    return replace(account, by=by)

@@ -23,15 +23,14 @@ from tests.loopback import served
 from tests.memcached import Memcached, memcached
 from tests.waiting import wait_until
 from vp_agent.latency import base, http_get
-from vp_agent.latency import http_probe as http_probe_module
 from vp_agent.latency import memcached as memcached_module
-from vp_agent.latency.base import Measured, SourceError, WrongSetting
+from vp_agent.latency.base import Asked, Measured, SourceError, WrongSetting
 from vp_agent.latency.poller import Poller, open_sources
 from vp_agent.loop.latency_reports import LatencyReports
 
 SERVER = "11111111-2222-4333-8444-000000000001"
 OTHER = "11111111-2222-4333-8444-000000000002"
-P95 = 95.0
+P95 = Asked(95.0, 10.0)
 
 
 def source(line: str) -> base.LatencySource:
@@ -41,9 +40,8 @@ def source(line: str) -> base.LatencySource:
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is waited for long."""
-    for module in (base, http_get, http_probe_module, memcached_module):
-        if hasattr(module, "TIMEOUT_S"):
-            monkeypatch.setattr(module, "TIMEOUT_S", 0.3)
+    for module in (base, http_get, memcached_module):
+        monkeypatch.setattr(module, "TIMEOUT_S", 0.3)
 
 
 @pytest.fixture(scope="module")
@@ -73,9 +71,12 @@ def test_a_real_memcached_tells_latency_and_the_load_of_others(cache: Memcached)
 
 def test_a_memcached_that_hangs_took_as_long_as_was_waited(cache: Memcached, hasty: None) -> None:
     probe = source(f"driver=memcached address={cache.address}")
+    probe.read(P95)
     with frozen(cache.pid):
         assert probe.read(P95) == Measured(300, None)
-    assert probe.read(P95).latency_ms < 300
+    after = probe.read(P95)
+    assert after.latency_ms < 300
+    assert after.load is None, "nobody knows how many requests of the probe are counted"
 
 
 def test_where_no_memcached_is_there_is_no_latency() -> None:
@@ -116,6 +117,16 @@ def test_what_is_no_memcached(said: bytes, hasty: None) -> None:
         source(f"driver=memcached address={address} samples=1").read(P95)
 
 
+@pytest.mark.parametrize("said", [b"ERROR", b"CLIENT_ERROR bad key", b"SERVER_ERROR no memory"])
+def test_errors_of_memcached_are_not_waited_out(said: bytes, hasty: None) -> None:
+    def answer(link: socket.socket) -> None:
+        link.sendall(said + b"\r\n")
+        say_nothing(link)
+
+    with speaking(answer) as address, pytest.raises(SourceError, match=said.decode()):
+        source(f"driver=memcached address={address}").read(P95)
+
+
 # HTTP
 
 
@@ -134,14 +145,9 @@ def test_a_real_web_server_tells_its_latency() -> None:
     assert measured.load is None
 
 
-@pytest.mark.parametrize("status", [200, 302, 404])
-def test_any_answer_of_a_web_server_took_time(status: int) -> None:
-    with served(web(status)) as url:
-        assert source(f"driver=http url={url} samples=2").read(P95).latency_ms > 0
-
-
-def test_a_web_server_that_fails_has_no_latency() -> None:
-    with served(web(503)) as url, pytest.raises(SourceError, match="HTTP status 503"):
+@pytest.mark.parametrize("status", [302, 404, 503])
+def test_a_web_server_that_does_not_succeed_has_no_latency(status: int) -> None:
+    with served(web(status)) as url, pytest.raises(SourceError, match=f"HTTP status {status}"):
         source(f"driver=http url={url}").read(P95)
 
 
@@ -152,15 +158,19 @@ def test_where_no_web_server_is_there_is_no_latency() -> None:
         source(f"driver=http url={url}").read(P95)
 
 
-def drip(link: socket.socket) -> None:
-    """An answer that goes on for ever."""
-    link.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
-    while True:
-        link.sendall(b"x")
-        link.settimeout(0.05)
-        with contextlib.suppress(TimeoutError):
-            if not link.recv(1):
-                return
+def dripping(begun: bytes, word: bytes) -> Callable[[socket.socket], None]:
+    """Says one thing, and then another one again and again, each in time."""
+
+    def answer(link: socket.socket) -> None:
+        link.sendall(begun)
+        while True:
+            link.sendall(word)
+            link.settimeout(0.05)
+            with contextlib.suppress(TimeoutError):
+                if not link.recv(1):
+                    return
+
+    return answer
 
 
 def say_nothing(link: socket.socket) -> None:
@@ -168,12 +178,56 @@ def say_nothing(link: socket.socket) -> None:
         pass
 
 
-@pytest.mark.parametrize("answer", [drip, say_nothing])
+HANGING: dict[str, Callable[[socket.socket], None]] = {
+    "nothing": say_nothing,
+    "body": dripping(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n", b"x"),
+    "header": dripping(b"HTTP/1.1 200 OK\r\nX: ", b"x"),
+    "continue": dripping(b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+}
+
+
+@pytest.mark.parametrize("answer", HANGING.values(), ids=HANGING.keys())
 def test_a_web_server_that_hangs_took_as_long_as_was_waited(
     answer: Callable[[socket.socket], None], hasty: None
 ) -> None:
     with speaking(answer) as address:
         assert source(f"driver=http url=http://{address}/").read(P95) == Measured(300, None)
+
+
+def test_one_request_without_an_answer_is_one_sample(hasty: None) -> None:
+    heard: list[int] = []
+
+    def answer(link: socket.socket) -> None:
+        heard.append(1)
+        if len(heard) < 5:
+            link.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
+        else:
+            say_nothing(link)
+
+    with speaking(answer) as address:
+        probe = source(f"driver=http url=http://{address}/ samples=100")
+        assert probe.read(Asked(50.0, 10.0)).latency_ms < 300
+    assert len(heard) == 5
+
+
+@pytest.mark.parametrize("driver", ["http url=http://", "memcached address="])
+def test_a_server_that_hangs_is_not_on_a_target_that_nobody_waited_for(
+    driver: str, hasty: None
+) -> None:
+    with speaking(say_nothing) as address:
+        probe = source(f"driver={driver}{address}")
+        for target_ms in (None, 300.0):
+            assert probe.read(Asked(95.0, target_ms)) == Measured(300, None)
+        with pytest.raises(SourceError, match="the target is 301 ms"):
+            probe.read(Asked(95.0, 301.0))
+
+
+def test_a_round_of_a_slow_server_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "ROUND_S", base.TIMEOUT_S)
+    requests: list[int] = []
+    samples = base.sampled(lambda: requests.append(1), 100)
+    assert len(samples.took_ms) == len(requests) == 1
+    assert not samples.is_cut
 
 
 @pytest.mark.parametrize("said", [b"", b"220 smtp\r\n", b"HTTP/1.1 what\r\n\r\n"])
@@ -336,7 +390,7 @@ class Scripted:
         self.rounds = 0
         self._act = act
 
-    def read(self, percentile: float) -> Any:
+    def read(self, asked: Asked) -> Any:
         self.rounds += 1
         return self._act()
 
@@ -394,7 +448,7 @@ def test_a_source_that_lies_is_not_believed_and_told_once(
         wait_until(lambda: lying.rounds > 3, "some rounds")
     assert known() == {}
     [line] = caplog.records
-    assert "its latency source has none" in line.getMessage()
+    assert "latency source failed" in line.getMessage()
     assert "\n" not in line.getMessage()
 
 
@@ -412,6 +466,33 @@ def test_nobody_asks_of_a_server_that_is_elsewhere_or_of_no_class() -> None:
     with polling(reports, **{SERVER: idle, OTHER: busy}):
         wait_until(lambda: busy.rounds > 3, "some rounds of the other")
     assert idle.rounds == 0
+
+
+def test_a_source_is_asked_for_the_percentile_and_target_of_its_server() -> None:
+    reports = LatencyReports()
+    guest = a_guest(uuid=SERVER, service_class=ServiceClass.LATENCY_CRITICAL)
+    asked: list[Asked] = []
+
+    class Listening:
+        def read(self, one: Asked) -> Measured:
+            asked.append(one)
+            return Measured(8.5, None)
+
+    with polling(reports, **{SERVER: Listening()}):
+        for target_ms in (10.0, 25.0):
+            now = guest._replace(latency_target_ms=target_ms, latency_percentile=90.0)
+            wanted = Asked(90.0, target_ms)
+            wait_until(lambda now=now: reports.of((now,), 0.0) != {}, "a report")
+            wait_until(lambda wanted=wanted: wanted in asked, "a round")
+
+
+def test_another_target_forgets_no_report() -> None:
+    reports = LatencyReports()
+    guest = a_guest(uuid=SERVER, service_class=ServiceClass.LATENCY_CRITICAL)
+    reports.of((guest,), reports._monotonic())
+    assert reports.offer(SERVER, 8.5, None)
+    now = guest._replace(latency_target_ms=25.0)
+    assert reports.of((now,), reports._monotonic())[SERVER].latency_ms == 8.5
 
 
 def test_where_the_operator_measures_the_application_is_not_believed() -> None:
