@@ -79,7 +79,12 @@ _FIGURES = {
     },
 }
 
-_COUNTS = {"type": "object", "additionalProperties": COUNT, "maxProperties": 16}
+_COUNTS = {
+    "type": "object",
+    "propertyNames": {"maxLength": 64},
+    "maxProperties": 16,
+    "additionalProperties": COUNT,
+}
 _SERVICE = object_of(
     {
         "class": {"enum": [one.value for one in ServiceClass]},

@@ -47,6 +47,13 @@ def enum(*values: str) -> Schema:
 TEXT: Schema = {"type": "string"}
 NUMBER: Schema = {"type": "number"}
 COUNT: Schema = {"type": "integer", "minimum": 0}
+COUNTS: Schema = {
+    "type": "object",
+    "propertyNames": {"maxLength": 64},
+    "maxProperties": 16,
+    "additionalProperties": COUNT,
+}
+"""By what is counted."""
 YES_NO: Schema = {"type": "boolean"}
 TIME: Schema = {"type": "string", "pattern": r"^\d{4,5}-\d\d-\d\dT\d\d:\d\d:\d\dZ$"}
 MODE = enum(*(mode.value for mode in Mode))

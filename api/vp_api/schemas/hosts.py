@@ -4,6 +4,7 @@
 from vp_api.schemas import actions, vps
 from vp_api.schemas.base import (
     COUNT,
+    COUNTS,
     KIND,
     MODE,
     NUMBER,
@@ -53,9 +54,8 @@ LEFT_ALONE = obj(
     {"server_id": TEXT, "name": TEXT, "reason": TEXT, "detail": TEXT}, title="UnmanagedSuspect"
 )
 
-_COUNTS = {"type": "object", "additionalProperties": COUNT}
 LATENCY_PROJECT = obj(
-    {"project_id": TEXT, "servers": COUNT, "used": COUNT, "ignored": _COUNTS},
+    {"project_id": TEXT, "servers": COUNT, "used": COUNT, "ignored": COUNTS},
     title="LatencyProject",
 )
 """`used`, `ignored`: reports of latency of its servers on the host, the latter by reason."""

@@ -11,6 +11,7 @@ from nova_vp.wire.schema_types import LEVELS
 from vp_api.schemas import actions
 from vp_api.schemas.base import (
     COUNT,
+    COUNTS,
     ISOLATION,
     KIND,
     MODE,
@@ -88,7 +89,7 @@ SERVICE = obj(
         "may_suspend": YES_NO,
         "reported": nullable(obj({"at": TIME, "latency_ms": NUMBER, "load": nullable(NUMBER)})),
         "used": COUNT,
-        "ignored": {"type": "object", "additionalProperties": COUNT},
+        "ignored": COUNTS,
     },
     title="Service",
 )

@@ -5,6 +5,7 @@ import json
 import threading
 from typing import Any
 
+import jsonschema
 import oslo_messaging
 import pytest
 
@@ -16,6 +17,7 @@ from tests.unit.api import cloud
 from tests.unit.api.client import LATEST, Answer, Api, Persona
 from vp_agent.loop.latency_reports import LatencyReports
 from vp_api.latency_limits import LatencyLimits, NotNewer, TooMany
+from vp_api.schemas import hosts, vps
 
 MEMBER = Persona("member")
 PATH = f"/v1/vps/{cloud.VICTIM}/latency"
@@ -251,6 +253,14 @@ def test_operators_see_how_many_reports_of_each_project_a_host_used(api: Api) ->
     assert answer.json["host"]["latency_projects"] == [
         {"project_id": cloud.ALPHA, "servers": 1, "used": 40, "ignored": {"too-soon": 2}}
     ]
+
+
+@pytest.mark.parametrize("schema", [vps.SERVICE, hosts.LATENCY_PROJECT], ids=["vp", "host"])
+def test_reasons_of_reports_that_were_not_used_are_bounded(schema: dict[str, Any]) -> None:
+    ignored = jsonschema.Draft202012Validator(schema["properties"]["ignored"])
+    assert ignored.is_valid({"k" * 64: 1})
+    assert not ignored.is_valid({"k" * 65: 1})
+    assert not ignored.is_valid({f"k{number}": 1 for number in range(17)})
 
 
 def test_what_the_api_sends_the_agent_uses(api: Api) -> None:

@@ -550,3 +550,19 @@ def test_an_agent_of_the_release_before_says_nothing_of_classes() -> None:
     told = sent_report(a_decision())
     assert service_of(told, told["vps"][0]) == NO_SERVICE
     assert service_of(told, {}) == NO_SERVICE
+
+
+@pytest.mark.parametrize(
+    "ignored",
+    [{"k" * 65: 1}, {f"k{number}": 1 for number in range(17)}, {"late": -1}],
+    ids=["long", "many", "negative"],
+)
+def test_reasons_why_reports_were_not_used_are_bounded(ignored: dict[str, int]) -> None:
+    known = KnownReports({}, {}, {CRITICAL.project_id: Came(1, 0, {"late": 1})})
+    message = sent_report(a_decision(a_view(1, guest=CRITICAL)), facts(latency=known))
+    for place in (message["vps"][0]["service"], message["latency_projects"][0]):
+        told, place["ignored"] = place["ignored"], ignored
+        with pytest.raises(wire.BadMessage):
+            wire.decode(wire.REPORT_TOPIC, json.dumps(message))
+        place["ignored"] = told
+    assert wire.decode(wire.REPORT_TOPIC, json.dumps(message)) == message
