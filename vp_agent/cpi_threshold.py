@@ -20,14 +20,23 @@ class TooFewSamples(ValueError):
     """Nothing can be learned of so few."""
 
 
-def threshold_of(cpis: Sequence[float]) -> float:
-    """Raises TooFewSamples."""
-    # Imported here: it takes a second, and nothing else of the agent needs it.
-    import numpy
-    from sklearn.mixture import GaussianMixture
+class NoLibrary(Exception):
+    """scikit-learn is not installed here."""
 
+
+def threshold_of(cpis: Sequence[float]) -> float:
+    """Raises TooFewSamples, NoLibrary."""
     if len(cpis) < LEAST_SAMPLES:
         raise TooFewSamples(f"{len(cpis)} samples are too few: give at least {LEAST_SAMPLES}")
+    # Imported here: it takes a second, and nothing else of the agent needs it.
+    try:
+        import numpy
+        from sklearn.mixture import GaussianMixture
+    except ImportError as exc:
+        raise NoLibrary(
+            f"learning a threshold needs scikit-learn ({exc}): install nova-vp[learn], for example "
+            'with `pip install "nova-vp[learn]"`'
+        ) from exc
     column = numpy.array(cpis).reshape(-1, 1)
     fitted = [
         GaussianMixture(number, random_state=0).fit(column)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`vp-agent learn-cpi`: a recording of a latency-critical server alone becomes a threshold."""
 
+import subprocess
+import sys
 from random import Random
 
 import pytest
@@ -60,13 +62,37 @@ def test_a_recording_without_a_latency_critical_server_is_refused() -> None:
         list(learned(pictures(10, service_class=None)))
 
 
-def test_the_command_reads_a_recording(tmp_path, capsys) -> None:
+@pytest.fixture
+def path(tmp_path):
+    """Of a recording."""
+    path = tmp_path / "recording"
+    header = Header("here", 1.0, a_policy(), CoreState())
+    path.write_text("".join(lines_of(header, [Tick(one, (), Told()) for one in pictures(900)])))
+    return path
+
+
+WITHOUT_LIBRARY = """
+import sys
+sys.modules["sklearn.mixture"] = None
+from vp_agent.cli.main import main
+sys.exit(main())
+"""
+
+
+def test_the_command_says_what_to_install(path, tmp_path) -> None:
+    config = tmp_path / "nova-vp.conf"
+    config.write_text("[DEFAULT]\n")
+    argv = [sys.executable, "-c", WITHOUT_LIBRARY, "--config-file", config, "learn-cpi", path]
+    ran = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 1
+    assert "install nova-vp[learn]" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_the_command_reads_a_recording(path, capsys) -> None:
     from types import SimpleNamespace
 
     from vp_agent.cli.learn_cpi import run
 
-    path = tmp_path / "recording"
-    header = Header("here", 1.0, a_policy(), CoreState())
-    path.write_text("".join(lines_of(header, [Tick(one, (), Told()) for one in pictures(900)])))
     assert run(SimpleNamespace(command=SimpleNamespace(file=path))) == 0
     assert capsys.readouterr().out.startswith("lc=1.2")

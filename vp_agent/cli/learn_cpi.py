@@ -12,12 +12,12 @@ from oslo_config import cfg
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.sample import Reading
-from nova_vp.core.types.service_level import ServiceClass
 from nova_vp.recording.file_format import read
 from vp_agent.cpi_threshold import threshold_of
 
 CPI_S, CPU_S = 18.5, 2.0
-"""Intervals in which the loop `cpi` looks at CPI and at CPU."""
+"""Intervals in which the loop `cpi` looks at CPI and at CPU: its MAIN_S and SUB_S. They are not
+imported, since the agent runs without any single controller; a test of the loop compares them."""
 
 
 class NothingToLearn(Exception):
@@ -37,7 +37,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(conf: cfg.ConfigOpts) -> int:
-    """Raises NothingToLearn, NotARecording, TooFewSamples, OSError."""
+    """Raises NothingToLearn, NotARecording, TooFewSamples, NoLibrary, OSError."""
     with conf.command.file.open() as lines:
         pictures = [tick.picture for section in read(lines) for tick in section.ticks]
     print(",".join(learned(pictures)))
@@ -50,7 +50,7 @@ def learned(pictures: Iterable[Picture]) -> Iterator[str]:
     for picture in pictures:
         for guest in picture.guests:
             reading = picture.readings.get(guest.uuid)
-            if guest.service_class is ServiceClass.LATENCY_CRITICAL and reading is not None:
+            if guest.is_latency_critical and reading is not None:
                 looks.setdefault(guest.uuid, []).append(Look(picture.at_s, guest, reading))
     if not looks:
         raise NothingToLearn("no latency-critical server was measured in this recording")

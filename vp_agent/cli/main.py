@@ -28,7 +28,7 @@ from vp_agent.calibration.capacity import CannotCalibrate
 from vp_agent.cli import calibrate, check, explain, learn_cpi, order, top
 from vp_agent.cli.release import Release, Released
 from vp_agent.cli.status import render
-from vp_agent.cpi_threshold import TooFewSamples
+from vp_agent.cpi_threshold import NoLibrary, TooFewSamples
 from vp_agent.drivers.base import CountersDriver, CountersUnavailable, DriverError
 from vp_agent.drivers.connection import Connection
 from vp_agent.drivers.counters import AUTO
@@ -54,6 +54,7 @@ _TOLD = (
     CannotCalibrate,
     DriverError,
     NoAgent,
+    NoLibrary,
     NoTerminal,
     Refused,
     NotARecording,

@@ -3,6 +3,7 @@
 
 import pytest
 
+from nova_vp.core.controllers.latency import source_loops
 from nova_vp.core.controllers.latency.declaration import Loop
 from nova_vp.core.controllers.latency.seen import CpiModel
 from nova_vp.core.types.knob import CpuWeight, Quota, WeightUnit
@@ -19,6 +20,7 @@ from tests.unit.core.controllers.latency.hosts import (
     run,
     watched,
 )
+from vp_agent.cli import learn_cpi
 
 BOTH_HYBRIDS = [
     (Loop.HYBRID, 0.85, 0.80, 300.0, 1.0),
@@ -244,3 +246,7 @@ def test_reports_that_cannot_be_are_silence() -> None:
             report(host, latency_ms, load)
             host.tick()
         assert host.state.controllers["latency"].by_guest[uuid_of("lc")].level == 0
+
+
+def test_the_threshold_is_learned_from_intervals_as_the_loop_has_them() -> None:
+    assert (learn_cpi.CPI_S, learn_cpi.CPU_S) == (source_loops.MAIN_S, source_loops.SUB_S)
