@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 from nova_vp import wire
 from nova_vp.core.types.guest import Guest, Unmanaged
 from nova_vp.core.types.policy import Mode
-from nova_vp.core.types.service_level import ServiceClass
 from nova_vp.server_override import (
     NO_OVERRIDE,
     ServerOverride,
@@ -243,7 +242,7 @@ def _marked(guest: Guest, ordered: ServerOverride, host: Mode) -> Guest:
 def _levelled(guest: Guest, ordered: ServerOverride) -> Guest:
     """A tenant may ask for less than its flavor promises, and for no more: more is at the cost of
     best-effort servers of others. What the flavor leaves open is the tenant's."""
-    if guest.service_class is not ServiceClass.LATENCY_CRITICAL:
+    if not guest.is_latency_critical:
         return guest
     percentile = ordered.latency_percentile
     return guest._replace(

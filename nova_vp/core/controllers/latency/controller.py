@@ -78,7 +78,7 @@ def _beside(view: View) -> Beside:
     host = view.host
     found = {}
     for uuid, guest in host.guests.items():
-        if guest.service_class is not ServiceClass.LATENCY_CRITICAL:
+        if not guest.is_latency_critical:
             continue
         if not guest.is_running or guest.refuses_help:
             continue
