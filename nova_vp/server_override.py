@@ -31,12 +31,13 @@ class ServerOverride(NamedTuple):
     exempt: bool = False
     """It is measured and never touched, whomever it harms."""
     latency_target_ms: float | None = None
-    """Of a latency-critical server, in place of the flavor's where that is less; None: the
-    flavor's."""
+    """Of a latency-critical server, in place of the flavor's where the flavor's is less, or where
+    it has none; None: the flavor's."""
     latency_percentile: float | None = None
-    """In place of the flavor's where that is more; None: the flavor's."""
+    """In place of the flavor's where the flavor's is more; None: the flavor's."""
     max_load: float | None = None
-    """In place of the flavor's where that is less; None: the flavor's."""
+    """In place of the flavor's where the flavor's is less, or where it has none; None: the
+    flavor's."""
 
     @property
     def is_nothing(self) -> bool:

@@ -17,7 +17,7 @@ REMEMBERED_S = LATE_S + AHEAD_S
 
 
 class TooMany(Exception):
-    """The text says of what. `wait_s`: whole seconds until another one is sent on."""
+    """The text says of what. `wait_s`: whole seconds until another one is forwarded."""
 
     def __init__(self, what: str, wait_s: float) -> None:
         super().__init__(what)
@@ -25,7 +25,7 @@ class TooMany(Exception):
 
 
 class NotNewer(Exception):
-    """One that was measured as late, or later, is sent on already."""
+    """One that was measured as late, or later, was forwarded before."""
 
 
 class _Sent(NamedTuple):
@@ -56,7 +56,11 @@ class LatencyLimits:
             passed_s = max(0.0, now_s - bucket.at_s)
             tokens = min(full, bucket.tokens + passed_s * most_per_s)
             if tokens < 1:
-                raise TooMany(f"your project sent {most_per_s} within a second", 1.0)
+                raise TooMany(
+                    f"Your project sent more than {most_per_s} reports within a second. Your "
+                    "operator can raise this limit ([vp_api] latency_reports_per_s).",
+                    1.0,
+                )
             self._projects[project_id] = _Bucket(tokens - 1, now_s)
             self._projects.move_to_end(project_id)
 
@@ -69,7 +73,10 @@ class LatencyLimits:
                 if measured_at_ms <= last.measured_at_ms:
                     raise NotNewer(server_id)
                 if 0 <= now_s - last.at_s < LEAST_INTERVAL_S:
-                    raise TooMany("the last one of this server is sent on", LEAST_INTERVAL_S)
+                    raise TooMany(
+                        f"At most one report per server and {LEAST_INTERVAL_S:g} s is forwarded.",
+                        LEAST_INTERVAL_S,
+                    )
             self._sent[server_id] = _Sent(now_s, measured_at_ms)
             self._sent.move_to_end(server_id)
 

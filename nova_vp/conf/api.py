@@ -23,9 +23,9 @@ OPTS = [
         default=50,
         min=1,
         help="Reports of latency that one project may send within a second, counted by each vp-api "
-        "process. More are refused with HTTP status 429. Of one server a process sends on one in "
-        "half a second, and its host uses no more, however many processes there are. The default "
-        "is enough for 100 latency-critical servers that report every two seconds.",
+        "process. More are refused with HTTP status 429. At most one report per server and half "
+        "second is forwarded, and the host of the server uses no more. The default is enough for "
+        "100 latency-critical servers that report every two seconds.",
     ),
 ]
 

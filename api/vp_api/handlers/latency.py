@@ -20,12 +20,10 @@ from vp_api.policies import vps as vp_rules
 from vp_api.views import values
 from vp_api.vp_report import age_of
 
-PER_S = "latency_reports_per_s"
-
 
 def report_latency(call: Call, server_id: str) -> Answer:
     now = call.services.clock()
-    most = call.services.conf.vp_api[PER_S]
+    most = call.services.conf.vp_api.latency_reports_per_s
     try:
         call.services.latency.count(call.project_id, now.timestamp(), most)
         head = _find(call, server_id)
@@ -98,9 +96,6 @@ def _message(call: Call, head: VpHead, now_s: float) -> LatencyMessage:
 
 
 def _too_many(exc: TooMany) -> ApiError:
-    error = ApiError(
-        Code.TOO_MANY_REPORTS,
-        f"Report every 2 s, and not more often than twice a second: {exc}.",
-    )
+    error = ApiError(Code.TOO_MANY_REPORTS, f"{exc} Report the latency of each server every 2 s.")
     error.headers["Retry-After"] = str(exc.wait_s)
     return error

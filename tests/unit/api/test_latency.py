@@ -126,6 +126,7 @@ def test_two_at_once_are_one(api: Api) -> None:
     answer = put(api, measured_at=cloud.NOW_S)
     assert (answer.status, code_of(answer)) == (429, "nova-vp.too-many-reports")
     assert answer.headers["Retry-After"] == "1"
+    assert "At most one report per server and 0.5 s is forwarded" in answer.text
     assert len(api.agents.latency) == 1
 
 
@@ -135,7 +136,9 @@ def test_a_project_that_floods_is_refused_before_anything_is_read() -> None:
     for number in range(most):
         answer = put(api, path=f"/v1/vps/{number}/latency")
         assert answer.status == 404
-    assert put(api).status == 429
+    refused = put(api)
+    assert refused.status == 429
+    assert "([vp_api] latency_reports_per_s)" in refused.text
     assert api.agents.latency == []
     other = put(api, Persona("member", cloud.BETA), f"/v1/vps/{cloud.NOISY}/latency")
     assert code_of(other) == "nova-vp.not-latency-critical"
