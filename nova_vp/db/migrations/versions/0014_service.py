@@ -2,15 +2,17 @@
 """What servers are for and how they answer: lists tell it. Each host tells it within a minute."""
 
 import sqlalchemy as sa
-from alembic import op
+
+from nova_vp.db.migrations.columns import add_missing_columns
 
 revision = "0014"
 down_revision = "0013"
 
 
 def upgrade() -> None:
-    op.add_column(
-        "vps", sa.Column("service_class", sa.String(16), nullable=False, server_default="")
+    add_missing_columns(
+        "vps",
+        sa.Column("service_class", sa.String(16), nullable=False, server_default=""),
+        sa.Column("latency_target_ms", sa.Double),
+        sa.Column("latency_ms", sa.Double),
     )
-    op.add_column("vps", sa.Column("latency_target_ms", sa.Double))
-    op.add_column("vps", sa.Column("latency_ms", sa.Double))

@@ -2,12 +2,13 @@
 """Latency targets, percentiles and largest loads that tenants set for single servers."""
 
 import sqlalchemy as sa
-from alembic import op
+
+from nova_vp.db.migrations.columns import add_missing_columns
 
 revision = "0015"
 down_revision = "0014"
 
 
 def upgrade() -> None:
-    for name in ("latency_target_ms", "latency_percentile", "max_load"):
-        op.add_column("vp_orders", sa.Column(name, sa.Double))
+    names = ("latency_target_ms", "latency_percentile", "max_load")
+    add_missing_columns("vp_orders", *(sa.Column(name, sa.Double) for name in names))

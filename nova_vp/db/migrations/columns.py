@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Columns that are added by revisions which may be run again after they failed halfway."""
+
+from typing import Any
+
+import sqlalchemy as sa
+from alembic import op
+
+
+def add_missing_columns(table: str, *columns: "sa.Column[Any]") -> None:
+    """MySQL keeps the first of several columns if a later one fails: each is a statement of its
+    own, and no part of a transaction. `batch_alter_table` makes several statements as well."""
+    present = {column["name"] for column in sa.inspect(op.get_bind()).get_columns(table)}
+    for column in columns:
+        if column.name not in present:
+            op.add_column(table, column)
