@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from nova_vp import wire
 from nova_vp.core.types.policy import Mode, tightest
+from nova_vp.wire.schema_types import LEVELS
 
 POSSIBLE_AHEAD_MS = 24 * 3600 * 1000
 """Versions are milliseconds since 1970, or one more than the last. A service believes one that a
@@ -15,8 +16,6 @@ host reports up to so far ahead of its clock, and makes its own larger."""
 REMEMBERED_AHEAD_MS = POSSIBLE_AHEAD_MS // 2
 """Of the agent's clock. Less than the above by as much as clocks may differ: then every version
 that an agent remembers is one that a service can make a larger one than."""
-LEVELS = ("latency_target_ms", "latency_percentile", "max_load")
-"""The fields that a server's tenant may set within what its flavor says."""
 LEAST_WEIGHT = 0.1
 """What priority 0 weighs; the others weigh as much as they say, a flavor's default 1."""
 

@@ -13,7 +13,7 @@ from nova_vp.cli.labels import POINTS, small
 from nova_vp.cli.labels import cpu_use as wanted_cpu
 from nova_vp.cli.labels import figures as labels_of
 from nova_vp.core.types.sample import State
-from nova_vp.server_override import LEVELS
+from nova_vp.wire.schema_types import LEVELS
 
 Told = Mapping[str, Any]
 

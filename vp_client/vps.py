@@ -7,7 +7,7 @@ from typing import Any
 from osc_lib.command import command
 
 from nova_vp.cli.labels import POINTS, small
-from nova_vp.server_override import LEVELS
+from nova_vp.wire.schema_types import LEVELS
 from vp_client import arguments, columns, escalation_formatters, formatters, service_formatters
 from vp_client.columns import Cell
 from vp_client.errors import VpError

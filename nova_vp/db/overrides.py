@@ -24,13 +24,13 @@ from nova_vp.db.records import StoredOverride
 from nova_vp.db.retry import after_conflict
 from nova_vp.db.upsert import upsert
 from nova_vp.server_override import (
-    LEVELS,
     NO_OVERRIDE,
     POSSIBLE_AHEAD_MS,
     ServerOverride,
     overrides_text,
 )
 from nova_vp.service.outage import Outage
+from nova_vp.wire.schema_types import LEVELS
 
 NEVER_WRITTEN = 0
 """The version of a server of which nothing is ordered."""

@@ -29,7 +29,7 @@ from nova_vp.db.models import (
 )
 from nova_vp.db.retry import after_deadlock
 from nova_vp.db.sqlite import write_first
-from nova_vp.server_override import LEVELS
+from nova_vp.wire.schema_types import LEVELS
 
 STEP_ROWS = 2000
 BUDGETED = timedelta(days=2)

@@ -35,7 +35,8 @@ LEVELS = {
     "latency_percentile": PERCENTILE,
     "max_load": {**LOAD, "minimum": LEAST_LEVEL},
 }
-"""What a tenant sets of a latency-critical server: as its flavor has it."""
+"""What a tenant may set of a latency-critical server, within what its flavor says: fields of
+`nova_vp.server_override.ServerOverride`."""
 MODE = {"enum": ["observe", "advise", "enforce"]}
 
 

@@ -16,7 +16,7 @@ from nova_vp.db.filters import VpFilter
 from nova_vp.db.overrides import NEVER_WRITTEN, ChangedMeanwhile, ChangedTooOften
 from nova_vp.db.paging import Listed, Page
 from nova_vp.db.records import StoredOverride, VpHead
-from nova_vp.server_override import LEVELS
+from nova_vp.wire.schema_types import LEVELS
 from vp_api import paging
 from vp_api.agent_errors import telling
 from vp_api.errors import ApiError, Code

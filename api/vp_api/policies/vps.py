@@ -7,7 +7,7 @@ others' cost.
 
 from oslo_policy import policy
 
-from nova_vp.server_override import LEVELS
+from nova_vp.wire.schema_types import LEVELS
 from vp_api.policies import base
 
 SHOW = "nova_vp:vps:show"

@@ -17,8 +17,8 @@ from nova_vp.core.types.service_level import ServiceClass
 from nova_vp.db.records import StoredOverride, VpAt, VpHead
 from nova_vp.interference import is_degraded
 from nova_vp.latency_message import Ignored
-from nova_vp.server_override import LEVELS
 from nova_vp.wire import CPU_RATIOS
+from nova_vp.wire.schema_types import LEVELS
 from vp_api.schemas.history import TENANT_METRICS
 from vp_api.views import values
 from vp_api.vp_groups import VpGroup

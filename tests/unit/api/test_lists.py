@@ -8,7 +8,7 @@ from urllib.parse import quote, urlsplit
 import jsonschema
 import pytest
 
-from nova_vp.server_override import LEVELS
+from nova_vp.wire.schema_types import LEVELS
 from tests.unit.api import cloud
 from tests.unit.api.client import Api, Persona
 from tests.unit.api.test_isolation import fill
