@@ -47,8 +47,6 @@ def adaptive(watch: Watch, seen: Seen, span_s: float) -> Watch:
     watch = watch._replace(
         sub_at_s=next_look_s(watch.sub_at_s, SUB_S, seen.now_s),
         worst_ms=0.0,
-        is_unlimited=False,
-        is_suspended=False,
     )
     return _acted(watch, seen, worst_ms / seen.target_ms, load_ratio)
 

@@ -104,19 +104,18 @@ def _ruled(
     watch: Watch, seen: Seen, ruling: Ruling, settings: LatencySettings, span_s: float
 ) -> Watch:
     is_by_cpi = ruling in (Ruling.CPI, Ruling.STARVED)
+    loop = Loop.CPI if is_by_cpi else settings.control_loop
+    if watch.loop is not loop:
+        watch = begun(watch, loop, seen.now_s)
     if is_by_cpi:
-        if not watch.is_by_cpi:
-            watch = begun(watch._replace(level=0), Loop.CPI, seen.now_s)
         return cpi(watch, seen)
-    if watch.is_by_cpi:
-        watch = begun(watch._replace(level=0, is_by_cpi=False), settings.control_loop, seen.now_s)
     if ruling is Ruling.HOLD:
         return watch
     if ruling is Ruling.RETREAT:
         return retreated(watch, seen)
-    if settings.control_loop is Loop.ADAPTIVE:
+    if loop is Loop.ADAPTIVE:
         return adaptive(watch, seen, span_s)
-    return SOURCE_LOOPS[settings.control_loop](watch, seen)
+    return SOURCE_LOOPS[loop](watch, seen)
 
 
 def _claims(
@@ -146,7 +145,7 @@ def _starving_projects(view: View, beside: Beside, watches: Mapping[str, Watch])
         strangers = [one for one in others if one.project_id != project]
         least = sum(one.vcpus for one in others) * LEAST_QUOTA_US / PERIOD_US
         is_least = watch.is_suspended or (not watch.is_unlimited and watch.cores <= least)
-        if strangers and is_least and not watch.is_by_cpi:
+        if strangers and is_least and watch.loop is not Loop.CPI:
             yield project
 
 

@@ -197,8 +197,8 @@ class Watch(NamedTuple):
     load_jump: float = 0.0
     """How far the load moves between two of its looks; old moves fade."""
     response: Response = NOTHING_LEARNED
-    is_by_cpi: bool = False
-    """The loop `cpi` ruled in the last tick."""
+    loop: Loop = Loop.ADAPTIVE
+    """That ruled in the last tick, or was silent then."""
 
 
 @dataclass(frozen=True, slots=True)

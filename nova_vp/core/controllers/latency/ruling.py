@@ -50,11 +50,10 @@ def retreated(watch: Watch, seen: Seen) -> Watch:
     """A twentieth of what they can use less, every two seconds."""
     if seen.now_s < watch.sub_at_s:
         return watch
-    before = seen.most_cores if watch.is_unlimited else min(watch.cores, seen.most_cores)
+    before = min(watch.cores, seen.most_cores)
     return watch._replace(
         sub_at_s=seen.now_s + RETREAT_EVERY_S,
         cores=max(before - RETREAT_RATIO * seen.most_cores, 0.0),
-        is_unlimited=False,
     )
 
 

@@ -37,9 +37,7 @@ def cpi(watch: Watch, seen: Seen) -> Watch:
     if seen.now_s >= watch.sub_at_s:
         watch = _looked_at_cpu(watch, seen)
     cores = watch.level * seen.cpi_model.most_cores / CPI_LEVELS
-    return watch._replace(
-        cores=cores, is_unlimited=watch.level >= CPI_LEVELS, is_suspended=False, is_by_cpi=True
-    )
+    return watch._replace(cores=cores, is_unlimited=watch.level >= CPI_LEVELS)
 
 
 def _counted(watch: Watch, seen: Seen) -> Watch:
@@ -151,9 +149,17 @@ def next_look_s(due_s: float, period_s: float, now_s: float) -> float:
 
 
 def begun(watch: Watch, loop: Loop, now_s: float) -> Watch:
-    """With its looks due one period from now, and nothing counted."""
+    """Best-effort servers at their least, its looks due one period from now, nothing counted."""
     main_s, sub_s = FIRST_LOOK_S[loop]
     return watch._replace(
+        loop=loop,
+        cores=0.0,
+        is_unlimited=False,
+        is_suspended=False,
+        level=0,
+        is_growing=False,
+        is_enabled=False,
+        worst_ms=0.0,
         main_at_s=now_s + main_s,
         sub_at_s=now_s + sub_s,
         quiet_cycles=0,

@@ -3,8 +3,10 @@
 
 import pytest
 
-from nova_vp.core.controllers.latency.declaration import Ruling
+from nova_vp.core.controllers.latency.declaration import Loop, Ruling
+from nova_vp.core.model.limits import SUSPENDED
 from nova_vp.core.types.knob import Quota
+from tests.policies import a_policy
 from tests.unit.core.build import uuid_of
 from tests.unit.core.controllers.latency.hosts import (
     a_host,
@@ -57,7 +59,21 @@ def test_a_report_ends_the_silence() -> None:
     silent(host, 170)
     run(host, 4, latency_ms=2.0)
     assert figures(host)["ruled_by"] == Ruling.LATENCY.value
-    assert not host.state.controllers["latency"].by_guest[uuid_of("lc")].is_by_cpi
+    assert host.state.controllers["latency"].by_guest[uuid_of("lc")].loop is Loop.ADAPTIVE
+
+
+@pytest.mark.parametrize("loop", ["adaptive", "latency", "hybrid", "hybrid-tuned"])
+def test_a_report_after_the_highest_level_of_cpi_begins_at_the_least(loop) -> None:
+    host = a_host(loop, hold_s=0.0, retreat_s=0.0)
+    critical(host)
+    best_effort(host)
+    run(host, 40, latency_ms=2.0)
+    silent(host, 310)
+    assert host.guest("be").quota == Quota()
+    run(host, 2, latency_ms=2.0)
+    assert given_cores(host) < 1.0
+    watch = host.state.controllers["latency"].by_guest[uuid_of("lc")]
+    assert [watch.is_unlimited, watch.is_enabled, watch.is_growing] == [False] * 3
 
 
 def test_who_never_reported_is_ruled_by_cpi() -> None:
@@ -85,17 +101,16 @@ def test_the_loop_cpi_needs_no_report() -> None:
     assert given_cores(host) > 1.0
 
 
-def test_a_retreat_from_no_quota_begins_at_all_that_they_can_use() -> None:
-    host = a_host(hold_s=0.0)
+@pytest.mark.parametrize("loop", ["adaptive", "latency", "hybrid-tuned"])
+def test_another_loop_in_the_options_begins_at_the_least(loop) -> None:
+    host = a_host("hybrid")
     critical(host)
-    best_effort(host)
-    run(host, 1, latency_ms=2.0)
-    silent(host, 480)
-    assert host.guest("be").quota == Quota()
-    report_was = host.latency_reports[uuid_of("lc")]
-    host.latency_reports[uuid_of("lc")] = report_was._replace(age_s=20.0)
-    silent(host, 3)
-    assert 7.0 < given_cores(host) < 8.0
+    best_effort(host, may_suspend=True)
+    run(host, 10, latency_ms=2.0)
+    assert host.guest("be").quota == SUSPENDED
+    host.policy = a_policy(controllers=("latency",), control_loop=loop)
+    run(host, 38, latency_ms=2.0)
+    assert given_cores(host) > 0.9
 
 
 def test_who_keeps_others_at_their_least_for_too_long_is_ruled_by_cpi() -> None:
