@@ -103,6 +103,8 @@ def _check_option(field: "dataclasses.Field[Any]") -> None:
             f"its setting {field.name} is a {type(default).__name__}: use {kinds}, or an enum of "
             "texts with choices"
         )
+    if about["check"] and not isinstance(default, str):
+        raise ControllerUnavailable(f"its setting {field.name} is no text and has a check")
     bounds = [one for one in (about["minimum"], about["maximum"]) if one is not None]
     is_number = type(default) in (int, float)
     if bounds and not is_number:

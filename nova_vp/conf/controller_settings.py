@@ -26,6 +26,19 @@ class ControllerName(types.String):  # type: ignore[misc]
         return name
 
 
+class CheckedText(types.String):  # type: ignore[misc]
+    """That the controller can read."""
+
+    def __init__(self, check: Callable[[str], object]) -> None:
+        super().__init__()
+        self._check = check
+
+    def __call__(self, value: Any) -> str:
+        text = str(super().__call__(value))
+        self._check(text)
+        return text
+
+
 def controllers_opt() -> cfg.Opt:
     """Which controllers there are is known once their packages are loaded."""
     known = controllers.installed()
@@ -60,6 +73,9 @@ def _option_of(field: "dataclasses.Field[Any]") -> cfg.Opt:
     if about["choices"]:
         choices = [(value.value, meaning) for value, meaning in about["choices"].items()]
         return cfg.StrOpt(field.name, default=field.default.value, choices=choices, **kwargs)
+    if about["check"]:
+        kind = CheckedText(about["check"])
+        return cfg.Opt(field.name, type=kind, default=field.default, **kwargs)
     bounds = {"min": about["minimum"], "max": about["maximum"]}
     kwargs |= {name: bound for name, bound in bounds.items() if bound is not None}
     return _KINDS[type(field.default).__name__](field.name, default=field.default, **kwargs)

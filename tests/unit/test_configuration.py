@@ -20,6 +20,7 @@ from nova_vp.conf import database
 from nova_vp.conf.policy import policy_from
 from nova_vp.controllers import installed
 
+UUID = "6c630000-0000-0000-0000-000000000000"
 WRONG = [
     ("[agent]\ninterval_s = nan", "interval_s = nan: give a finite number"),
     ("[agent]\ninterval_s =", "interval_s = : give a finite number"),
@@ -28,6 +29,10 @@ WRONG = [
     ("[policy]\nhysteresis_ratio = soup", "hysteresis_ratio"),
     ("[bus]\nmin_publish_interval_s = nan", "min_publish_interval_s"),
     ("[vp_scheduler]\nstale_after_s = nan", "stale_after_s"),
+    (
+        f"[controller_latency]\ncpi_models = {UUID}=1.2x/4",
+        f"'{UUID}=1.2x/4' is not UUID=threshold/cores with two numbers above 0",
+    ),
     ("[policy]\ncontrollers = soup", "'soup' is not an installed controller"),
 ]
 FORMER = [

@@ -22,12 +22,14 @@ def option(
     minimum: float | None = None,
     maximum: float | None = None,
     choices: Mapping[Any, str] | None = None,
+    check: Callable[[str], object] | None = None,
     formerly: str = "",
 ) -> Any:
     """One field of a controller's settings, a frozen dataclass of int, float, bool, str and enums
     of texts. It becomes an option of that name in the group `[controller_<name>]`.
 
-    `choices`: what each value of an enum means. `formerly`: its name in the group `[policy]`.
+    `choices`: what each value of an enum means. `check`: raises ValueError for a text that the
+    controller cannot read, and says what it must be. `formerly`: its name in the group `[policy]`.
     """
     return field(
         default=default,
@@ -36,6 +38,7 @@ def option(
             "minimum": minimum,
             "maximum": maximum,
             "choices": choices,
+            "check": check,
             "formerly": formerly,
         },
     )

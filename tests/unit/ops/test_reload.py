@@ -89,6 +89,7 @@ def test_changed_numbers_are_taken_over_and_named(files, caplog) -> None:
     [
         "[policy]\nmoves_per_minute = soup\n",
         "[policy]\neffect_window_s = nan\nmoves_per_minute = 9\n",
+        "[policy]\nmoves_per_minute = 9\n[controller_latency]\ncpi_models = soup=1.2x/4\n",
         "no section\n",
         None,
     ],

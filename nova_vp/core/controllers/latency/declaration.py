@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from nova_vp.core.controllers.latency.cpi_models import cpi_models_of
 from nova_vp.core.types.declaration import Figure, option
 from nova_vp.core.types.reason import Reason
 
@@ -75,6 +76,7 @@ class LatencySettings:
         "`UUID=threshold/cores`, separated by commas. The threshold is in cycles per instruction, "
         "the cores are the most that the server uses. A server that is not listed is judged by "
         "its undisturbed profile and all of its vCPUs.",
+        check=cpi_models_of,
     )
     report_age_s: float = option(
         10.0,

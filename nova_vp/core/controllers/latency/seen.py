@@ -5,6 +5,7 @@ import math
 from typing import NamedTuple
 
 from nova_vp.core.controllers.base import View
+from nova_vp.core.controllers.latency.cpi_models import CpiModel, cpi_models_of
 from nova_vp.core.controllers.latency.declaration import LatencySettings
 from nova_vp.core.model.limits import value_from_nova
 from nova_vp.core.types.guest import Guest
@@ -13,15 +14,6 @@ from nova_vp.core.types.sample import Incomplete, Sample
 from nova_vp.core.types.service_level import LatencyReport
 
 _MEASURED = frozenset({None, Incomplete.IDLE})
-
-
-class CpiModel(NamedTuple):
-    """Of one server, from its learning phase; or what stands in for it."""
-
-    threshold: float
-    """Cycles per instruction above which it is disturbed."""
-    most_cores: float
-    """The most CPU that it uses."""
 
 
 class Seen(NamedTuple):
@@ -103,11 +95,9 @@ def own_cores(view: View, guest: Guest) -> float:
 
 def cpi_model_of(view: View, guest: Guest, settings: LatencySettings) -> CpiModel:
     """As it was learned; else its undisturbed CPI and as much more as counts as degraded."""
-    for part in settings.cpi_models.split(","):
-        uuid, _, model = part.strip().partition("=")
-        threshold, _, cores = model.partition("/")
-        if uuid == guest.uuid and threshold and cores:
-            return CpiModel(float(threshold), float(cores))
+    learned = cpi_models_of(settings.cpi_models).get(guest.uuid)
+    if learned is not None:
+        return learned
     profile = view.host.undisturbed.get(guest.uuid)
     threshold_cpi = profile.cpi * (1 + view.policy.cpi_rise_ratio) if profile else math.inf
     return CpiModel(threshold_cpi, own_cores(view, guest))

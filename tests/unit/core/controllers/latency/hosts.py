@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts of 50 CPUs on which only `latency` acts: one level of the source's loops is one CPU."""
 
+from nova_vp.core.controllers.latency.cpi_models import CpiModel
 from nova_vp.core.controllers.latency.declaration import LatencySettings, Watch
-from nova_vp.core.controllers.latency.seen import CpiModel, Seen
+from nova_vp.core.controllers.latency.seen import Seen
 from nova_vp.core.controllers.latency.source_loops import SOURCE_LOOPS, begun
 from nova_vp.core.types.knob import CpuWeight, Knob, WeightUnit
 from nova_vp.core.types.sample import Sample

@@ -4,8 +4,8 @@
 import pytest
 
 from nova_vp.core.controllers.latency import source_loops
+from nova_vp.core.controllers.latency.cpi_models import CpiModel, cpi_models_of
 from nova_vp.core.controllers.latency.declaration import Loop
-from nova_vp.core.controllers.latency.seen import CpiModel
 from nova_vp.core.types.knob import CpuWeight, Quota, WeightUnit
 from tests.unit.core.build import uuid_of
 from tests.unit.core.controllers.latency.hosts import (
@@ -215,13 +215,24 @@ def test_a_level_is_shared_by_all_vcpus() -> None:
 
 
 def test_a_model_of_cpi_is_taken_from_the_options_or_the_profile() -> None:
-    listed = f"other=9/9, {uuid_of('lc')}=1.25/12.5"
+    listed = f"{uuid_of('other')}=9/9, {uuid_of('lc')}=1.25/12.5"
     for models, expected in ((listed, CpiModel(1.25, 12.5)), ("", CpiModel(1.1, 16.0))):
         host = a_host("cpi", cpi_models=models)
         critical(host)
         best_effort(host)
         host.ticks(20)
         assert model_of(host, models) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    "part", ["=1.2x/4", "=1.2", "=1.2/4/2", "=nan/4", "=1.2/inf", "=-1/4", "=1.2/0", "/1.2=4", ""]
+)
+def test_a_model_of_cpi_that_cannot_be_is_refused(part) -> None:
+    text = f"{uuid_of('lc')}{part}"
+    with pytest.raises(ValueError, match=r"is not UUID=threshold/cores .* above 0"):
+        cpi_models_of(text)
+    with pytest.raises(ValueError, match="'soup=1/1' is not UUID"):
+        cpi_models_of("soup=1/1")
 
 
 def model_of(host, models):
