@@ -27,4 +27,4 @@ class LatencyReport(NamedTuple):
     load: float | None
     """In the unit of `max_load`, requests per second for example; None: it was not told."""
     age_s: float
-    """Since it was measured."""
+    """Since it was measured, by the clock of who did."""

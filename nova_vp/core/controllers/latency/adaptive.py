@@ -28,18 +28,21 @@ JUMP_FADING = 0.9995
 CUT = 0.5
 RECOVERY_S = 10.0
 """After a missed target, before anything is given again."""
+SAME_REPORT_S = 0.3
+"""By so much the moment of one report may differ between two ticks."""
 
 
-def adaptive(watch: Watch, seen: Seen, span_s: float) -> Watch:
-    """`span_s`: since the last tick. Only called while latency is reported."""
+def adaptive(watch: Watch, seen: Seen) -> Watch:
+    """Only called while latency is reported."""
     report = seen.report
     assert report is not None
     load_ratio = 0.0 if seen.load_ratio is None else seen.load_ratio
-    is_new = report.age_s <= span_s
-    if is_new:
+    reported_at_s = seen.now_s - report.age_s
+    if abs(reported_at_s - watch.reported_at_s) > SAME_REPORT_S:
         latency_ratio = report.latency_ms / seen.target_ms
         response = learned(watch.response, load_ratio, seen.best_effort_cores, latency_ratio)
-        watch = watch._replace(response=response, worst_ms=max(watch.worst_ms, report.latency_ms))
+        worst_ms = max(watch.worst_ms, report.latency_ms)
+        watch = watch._replace(response=response, worst_ms=worst_ms, reported_at_s=reported_at_s)
     if seen.now_s < watch.sub_at_s:
         return watch
     watch = _with_jump(watch, load_ratio)

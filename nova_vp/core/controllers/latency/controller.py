@@ -60,8 +60,7 @@ class Latency(Controller):
             report = view.picture.latency_reports.get(uuid)
             rulings[uuid] = ruling_of(guest, seen[uuid], report, state, settings)
             watch = _watch_of(state, guest, settings, view.now_s)
-            span_s = 0.0 if state.at_s is None else view.now_s - state.at_s
-            watches[uuid] = _ruled(watch, seen[uuid], rulings[uuid], settings, span_s)
+            watches[uuid] = _ruled(watch, seen[uuid], rulings[uuid], settings)
         groups = tuple(_claims(view, beside, watches, seen, settings))
         starved = _starving_projects(view, beside, watches)
         state = with_starving(replace(state, by_guest=watches), starved, view.now_s, settings)
@@ -100,9 +99,7 @@ def _watch_of(state: Watches, guest: Guest, settings: LatencySettings, now_s: fl
     return begun(Watch(guest.generation, begun_at_s=now_s), settings.control_loop, now_s)
 
 
-def _ruled(
-    watch: Watch, seen: Seen, ruling: Ruling, settings: LatencySettings, span_s: float
-) -> Watch:
+def _ruled(watch: Watch, seen: Seen, ruling: Ruling, settings: LatencySettings) -> Watch:
     is_by_cpi = ruling in (Ruling.CPI, Ruling.STARVED)
     loop = Loop.CPI if is_by_cpi else settings.control_loop
     if watch.loop is not loop:
@@ -114,7 +111,7 @@ def _ruled(
     if ruling is Ruling.RETREAT:
         return retreated(watch, seen)
     if loop is Loop.ADAPTIVE:
-        return adaptive(watch, seen, span_s)
+        return adaptive(watch, seen)
     return SOURCE_LOOPS[loop](watch, seen)
 
 

@@ -192,6 +192,8 @@ class Watch(NamedTuple):
     """Measured since the monitor of CPU looked last, as the next two."""
     core_s: float = 0.0
     best_effort_core_s: float = 0.0
+    reported_at_s: float = -math.inf
+    """When the last report that `adaptive` learned from was measured."""
     worst_ms: float = 0.0
     """The highest latency reported since `adaptive` acted last."""
     load_ratio: float | None = None

@@ -52,7 +52,7 @@ def acted(
             best_effort_cores=used,
             most_cores=most,
         )
-        watch = adaptive(watch, seen, span_s=1.0)
+        watch = adaptive(watch, seen)
     return watch
 
 
@@ -151,7 +151,7 @@ def test_no_step_up_is_larger_than_a_sixteenth() -> None:
     watch, steps = a_watch(Loop.ADAPTIVE), []
     for second in range(1, 100):
         seen = a_seen(float(second), 1.0, best_effort_cores=watch.cores)
-        after = adaptive(watch, seen, 1.0)
+        after = adaptive(watch, seen)
         steps.append(after.cores - watch.cores)
         watch = after
     assert max(steps) == pytest.approx(8.0 / 16)
@@ -163,7 +163,7 @@ def test_a_step_up_is_smaller_where_a_core_costs_much() -> None:
         response = learned(response, 0.5, cores, 0.1 * math.exp(2.0 * cores))
     watch = a_watch(Loop.ADAPTIVE)._replace(response=response, cores=0.4)
     seen = a_seen(2.0, 2.2, best_effort_cores=0.4)
-    assert adaptive(watch, seen, 1.0).cores - 0.4 == pytest.approx(rules.STEP_RISE / 2.0, rel=0.2)
+    assert adaptive(watch, seen).cores - 0.4 == pytest.approx(rules.STEP_RISE / 2.0, rel=0.2)
 
 
 def test_a_rise_of_load_is_answered_before_the_target_is_missed() -> None:
@@ -191,7 +191,7 @@ def test_a_large_move_is_not_provided_for() -> None:
 def test_a_missed_target_halves_what_is_used_and_waits() -> None:
     settled = acted(400, 0.6)
     seen = a_seen(402.0, 10.0, 0.6, best_effort_cores=settled.cores)
-    cut = adaptive(settled, seen, 1.0)
+    cut = adaptive(settled, seen)
     assert cut.cores == pytest.approx(settled.cores / 2)
     assert acted(8, 0.6, cut, 402).cores == cut.cores
     assert acted(4, 0.6, cut, 410).cores > cut.cores
@@ -199,22 +199,34 @@ def test_a_missed_target_halves_what_is_used_and_waits() -> None:
 
 def test_the_worst_report_since_its_last_look_counts() -> None:
     settled = acted(400, 0.6)
-    settled = adaptive(settled, a_seen(401.0, 10.5, 0.6, best_effort_cores=2.0), 1.0)
+    settled = adaptive(settled, a_seen(401.0, 10.5, 0.6, best_effort_cores=2.0))
     assert settled.worst_ms == 10.5
-    assert adaptive(settled, a_seen(402.0, 5.0, 0.6, best_effort_cores=2.0), 1.0).cores == 1.0
+    assert adaptive(settled, a_seen(402.0, 5.0, 0.6, best_effort_cores=2.0)).cores == 1.0
 
 
 def test_no_more_is_left_over_than_they_soon_use() -> None:
     watch = a_watch(Loop.ADAPTIVE)
     for second in range(1, 100):
-        watch = adaptive(watch, a_seen(float(second), 1.0, best_effort_cores=2.0), 1.0)
+        watch = adaptive(watch, a_seen(float(second), 1.0, best_effort_cores=2.0))
     assert watch.cores == pytest.approx(2.0 + rules.LEFT_OVER * 8.0)
 
 
-def test_a_report_is_learned_once() -> None:
+@pytest.mark.parametrize("age_s", [0.0, 0.5, 1.5, 8.0])
+def test_every_report_is_learned_however_long_it_was_under_way(age_s) -> None:
     watch = a_watch(Loop.ADAPTIVE)
-    old = a_seen(1.0)._replace(report=LatencyReport(5.0, 0.5, 3.0))
-    assert adaptive(watch, old, span_s=1.0).response == NOTHING_LEARNED
+    for second in range(1, 5):
+        told = LatencyReport(5.0, 0.5, age_s + 0.1 * (second % 2))
+        watch = adaptive(watch, a_seen(float(second))._replace(report=told))
+    assert watch.response.samples == 4
+
+
+@pytest.mark.parametrize("age_s", [0.0, 0.5, 1.5, 5.0])
+def test_a_report_is_learned_once(age_s) -> None:
+    watch = a_watch(Loop.ADAPTIVE)
+    for second in range(1, 5):
+        told = LatencyReport(5.0, 0.5, age_s + second + 0.1 * (second % 2))
+        watch = adaptive(watch, a_seen(float(second))._replace(report=told))
+    assert watch.response.samples == 1
 
 
 def test_without_a_load_it_goes_by_latency_alone() -> None:
