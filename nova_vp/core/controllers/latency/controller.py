@@ -37,7 +37,7 @@ from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.service_level import ServiceClass
 
 Beside = Mapping[str, tuple[Guest, ...]]
-"""By latency-critical server: the best-effort servers that share an LLC with it."""
+"""By latency-critical server: the best-effort servers that get what it leaves."""
 
 
 class Latency(Controller):
@@ -72,22 +72,24 @@ class Latency(Controller):
 
 
 def _beside(view: View) -> Beside:
-    """Of each latency-critical server that runs and takes help, without those of a best-effort
-    server's own that are not here."""
+    """Of each latency-critical server that runs and does not refuse help: the best-effort servers
+    that share an LLC with it, run, and may be changed. The others get no share of the CPU."""
     host = view.host
+    taking = {
+        uuid
+        for uuid, guest in host.guests.items()
+        if guest.service_class is ServiceClass.BEST_EFFORT
+        and guest.is_running
+        and not guest.unmanaged
+    }
     found = {}
     for uuid, guest in host.guests.items():
         if not guest.is_latency_critical:
             continue
         if not guest.is_running or guest.refuses_help:
             continue
-        found[uuid] = tuple(
-            host.guests[other]
-            for other in sorted(
-                {o for domain in host.domains_of[uuid] for o in host.members[domain.id]}
-            )
-            if host.guests[other].service_class is ServiceClass.BEST_EFFORT
-        )
+        near = {other for domain in host.domains_of[uuid] for other in host.members[domain.id]}
+        found[uuid] = tuple(host.guests[other] for other in sorted(near & taking))
     return found
 
 

@@ -78,8 +78,6 @@ def claims_of(
     view: View, guest: Guest, given: Sequence[Given], settings: LatencySettings
 ) -> Iterator[ClaimGroup]:
     """Of one best-effort server. `given`: by each latency-critical server beside it."""
-    if guest.unmanaged or not guest.is_running:
-        return
     knobs = view.host.knobs
     tightest = min(given, key=lambda one: (not one.is_suspended, one.cores, one.lc_uuid))
     if Knob.CPU_CAP in knobs and guest.cap_floor_ratio is not None:

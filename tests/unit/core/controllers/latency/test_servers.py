@@ -12,6 +12,7 @@ from tests.unit.core.controllers.latency.hosts import (
     a_host,
     best_effort,
     critical,
+    figures,
     given_cores,
     report,
     run,
@@ -136,17 +137,33 @@ def test_a_new_target_counts_at_once() -> None:
     assert given_cores(host) < 0.6 * before
 
 
-@pytest.mark.parametrize(
+ABSENT = pytest.mark.parametrize(
     "fields",
     [{"unmanaged": Unmanaged.OPTED_OUT}, {"is_running": False}],
     ids=["unmanaged", "stopped"],
 )
+
+
+@ABSENT
 def test_a_best_effort_server_that_may_not_be_touched_is_not(fields) -> None:
     host = a_host()
     critical(host)
     best_effort(host, **fields)
     run(host, 5, latency_ms=12.0)
     assert is_untouched(host, "be")
+    assert is_untouched(host, "lc")
+
+
+@ABSENT
+def test_who_is_stopped_or_unmanaged_takes_no_share_from_others(fields) -> None:
+    host = a_host("latency")
+    critical(host)
+    best_effort(host)
+    best_effort(host, "be2", priority=3.0, **fields)
+    run(host, 76, latency_ms=2.0)
+    assert given_cores(host) == pytest.approx(4.0, abs=0.09)
+    run(host, 100, latency_ms=2.0)
+    assert figures(host)["best_effort_cores"] == 8.0
 
 
 def test_who_may_not_be_capped_and_has_no_weight_is_left_alone() -> None:
