@@ -71,7 +71,7 @@ class AgentHost:
             uuid=uuid,
             domain_name=f"instance-{uuid[-8:]}",
             name="memcached" if is_lc else "stress-ng",
-            project_id="0" * 31 + ("1" if is_lc else "2"),
+            project_id="0" * 31 + "1",
             flavor="sim",
             vcpus=vcpus,
             memory_kib=4 << 20,

@@ -22,13 +22,12 @@ from nova_vp.core.controllers.latency.declaration import (
     Watches,
 )
 from nova_vp.core.controllers.latency.ruling import retreated, ruling_of, with_starving
-from nova_vp.core.controllers.latency.seen import Seen, seen_of
+from nova_vp.core.controllers.latency.seen import Seen, own_cores, seen_of
 from nova_vp.core.controllers.latency.shares import (
-    LEAST_QUOTA_US,
-    PERIOD_US,
     Given,
     claims_of,
-    divided,
+    is_starved,
+    left_to,
     protected,
 )
 from nova_vp.core.controllers.latency.source_loops import SOURCE_LOOPS, begun, cpi
@@ -61,14 +60,21 @@ class Latency(Controller):
             rulings[uuid] = ruling_of(guest, seen[uuid], report, state, settings)
             watch = _watch_of(state, guest, settings, view.now_s)
             watches[uuid] = _ruled(watch, seen[uuid], rulings[uuid], settings)
-        groups = tuple(_claims(view, beside, watches, seen, settings))
-        starved = _starving_projects(view, beside, watches)
-        state = with_starving(replace(state, by_guest=watches), starved, view.now_s, settings)
+        left = {
+            uuid: left_to(view, view.host.guests[uuid], others, watches[uuid], rulings[uuid])
+            for uuid, others in beside.items()
+        }
+        groups = tuple(_claims(view, left, watches, seen, settings))
+        starving = frozenset(_starving_projects(view, left))
+        state = with_starving(replace(state, by_guest=watches), starving, view.now_s, settings)
         figures = {
-            uuid: _figures(view.host.guests[uuid], one, rulings[uuid], seen[uuid], state, settings)
-            for uuid, one in watches.items()
+            uuid: _figures(view, uuid, left[uuid], rulings[uuid], seen[uuid], state, settings)
+            for uuid in beside
         }
         return Answer(state, groups, figures=figures)
+
+    def kept(self, state: Watches) -> Watches:
+        return Watches(starved_s=state.starved_s, starving=state.starving)
 
 
 def _beside(view: View) -> Beside:
@@ -119,48 +125,52 @@ def _ruled(watch: Watch, seen: Seen, ruling: Ruling, settings: LatencySettings) 
 
 def _claims(
     view: View,
-    beside: Beside,
+    left: Mapping[str, Mapping[str, float]],
     watches: Mapping[str, Watch],
     seen: Mapping[str, Seen],
     settings: LatencySettings,
 ) -> Iterator[ClaimGroup]:
     given: dict[str, list[Given]] = {}
-    for uuid, others in beside.items():
-        watch = watches[uuid]
-        cores = seen[uuid].most_cores if watch.is_unlimited else watch.cores
-        evidence = {"slack_ratio": seen[uuid].slack_ratio, "best_effort_cores": cores}
-        for other, share in divided(view, cores, others).items():
-            given.setdefault(other, []).append(Given(uuid, share, watch.is_suspended, evidence))
-        if others:
+    for uuid, shares in left.items():
+        total = _total(view, shares)
+        evidence = {"slack_ratio": seen[uuid].slack_ratio, "best_effort_cores": total}
+        for other, share in shares.items():
+            one = Given(uuid, share, watches[uuid].is_suspended, evidence)
+            given.setdefault(other, []).append(one)
+        if shares:
             yield from protected(view, view.host.guests[uuid])
     for other, by in given.items():
         yield from claims_of(view, view.host.guests[other], by, settings)
 
 
-def _starving_projects(view: View, beside: Beside, watches: Mapping[str, Watch]) -> Iterator[str]:
-    """Whose servers keep a best-effort server of another project at its least."""
-    for uuid, others in beside.items():
-        project, watch = view.host.guests[uuid].project_id, watches[uuid]
-        strangers = [one for one in others if one.project_id != project]
-        least = sum(one.vcpus for one in others) * LEAST_QUOTA_US / PERIOD_US
-        is_least = watch.is_suspended or (not watch.is_unlimited and watch.cores <= least)
-        if strangers and is_least and watch.loop is not Loop.CPI:
-            yield project
+def _total(view: View, shares: Mapping[str, float]) -> float:
+    """That they can use of them."""
+    return sum(min(share, own_cores(view, view.host.guests[one])) for one, share in shares.items())
+
+
+def _starving_projects(view: View, left: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
+    """Whose servers leave too little to a best-effort server of another project."""
+    for uuid, shares in left.items():
+        project = view.host.guests[uuid].project_id
+        for other, share in shares.items():
+            stranger = view.host.guests[other]
+            if stranger.project_id != project and is_starved(view, stranger, share):
+                yield project
 
 
 def _figures(
-    guest: Guest,
-    watch: Watch,
+    view: View,
+    uuid: str,
+    shares: Mapping[str, float],
     ruling: Ruling,
     seen: Seen,
     state: Watches,
     settings: LatencySettings,
 ) -> dict[str, float | str]:
-    cores = seen.most_cores if watch.is_unlimited else min(watch.cores, seen.most_cores)
-    spent_s = state.starved_s.get(guest.project_id, 0.0)
+    spent_s = state.starved_s.get(view.host.guests[uuid].project_id, 0.0)
     told: dict[str, float | str] = {
         "ruled_by": ruling.value,
-        "best_effort_cores": 0.0 if watch.is_suspended else cores,
+        "best_effort_cores": _total(view, shares),
         "starve_left_s": settings.starve_s - spent_s,
     }
     return told if seen.report is None else {**told, "slack_ratio": seen.slack_ratio}

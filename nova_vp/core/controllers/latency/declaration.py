@@ -96,9 +96,10 @@ class LatencySettings:
     )
     starve_s: float = option(
         3600.0,
-        "Seconds for which the latency-critical servers of one project may keep best-effort "
-        "servers of others at their least. One second is regained in four. Afterwards the loop "
-        "`cpi` alone rules until half of them are regained.",
+        "Seconds for which the latency-critical servers of one project may leave a best-effort "
+        "server of another less than a quarter of what it could use, or less than its floor if "
+        "that is more. One second is regained in four. Afterwards they limit the CPU of no server "
+        "of others until half of them are regained.",
         minimum=1.0,
     )
     best_effort_llc_ratio: float = option(
@@ -129,7 +130,8 @@ class Ruling(enum.Enum):
     CPI = "cpi"
     """It has no target, or is silent for too long."""
     STARVED = "cpi-starved"
-    """Its project has kept others' best-effort servers at their least for too long."""
+    """Its project has starved others' best-effort servers for too long: only its own are limited,
+    by the loop `cpi`."""
 
 
 FIGURES = (
@@ -212,7 +214,7 @@ class Watches:
     by_guest: Mapping[str, Watch] = field(default_factory=dict)
     """By latency-critical server."""
     starved_s: Mapping[str, float] = field(default_factory=dict)
-    """By project: for how long its servers kept others' best-effort servers at their least."""
+    """By project: for how long its servers starved others' best-effort servers."""
     starving: frozenset[str] = frozenset()
     """Projects that did so for too long."""
     at_s: float | None = None

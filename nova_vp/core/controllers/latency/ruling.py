@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What rules for one latency-critical server: its latency, silence, or CPI alone.
 
-Nobody starves others by silence, or by lies: both end in the loop `cpi`.
+Nobody starves others for long: silence ends in the loop `cpi`, and a project that has starved
+others for too long, whatever ruled, limits them no more.
 """
 
 from collections.abc import Iterable, Mapping
@@ -32,10 +33,10 @@ def ruling_of(
     settings: LatencySettings,
 ) -> Ruling:
     """`report`: the last one, however old."""
-    if guest.latency_target_ms is None or settings.control_loop is Loop.CPI:
-        return Ruling.CPI
     if guest.project_id in state.starving:
         return Ruling.STARVED
+    if guest.latency_target_ms is None or settings.control_loop is Loop.CPI:
+        return Ruling.CPI
     if seen.report is not None:
         return Ruling.LATENCY
     if report is None:
@@ -60,7 +61,7 @@ def retreated(watch: Watch, seen: Seen) -> Watch:
 def with_starving(
     state: Watches, starved: Iterable[str], now_s: float, settings: LatencySettings
 ) -> Watches:
-    """`starved`: projects whose servers now keep others' best-effort servers at their least."""
+    """`starved`: projects whose servers now starve others' best-effort servers."""
     span_s = 0.0 if state.at_s is None else now_s - state.at_s
     now = frozenset(starved)
     found: dict[str, float] = {}

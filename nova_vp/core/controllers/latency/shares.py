@@ -18,6 +18,8 @@ from nova_vp.core.controllers.latency.declaration import (
     WEIGHT,
     LatencySettings,
     Loop,
+    Ruling,
+    Watch,
 )
 from nova_vp.core.controllers.latency.seen import own_cores, own_quota
 from nova_vp.core.model.limits import SUSPENDED
@@ -45,6 +47,10 @@ LC_WEIGHT = 7629
 """The same number of shares as systemd converts it for cgroup version 2."""
 
 
+STARVED_RATIO = 0.25
+"""Of what it could use: who is left less is starved."""
+
+
 class Given(NamedTuple):
     """What one latency-critical server leaves to one best-effort server."""
 
@@ -52,6 +58,27 @@ class Given(NamedTuple):
     cores: float
     is_suspended: bool
     evidence: Mapping[str, float]
+
+
+def left_to(
+    view: View, guest: Guest, others: Sequence[Guest], watch: Watch, ruling: Ruling
+) -> dict[str, float]:
+    """By best-effort server: what this latency-critical one leaves it. Once it has starved those of
+    other projects for too long, it limits them no more."""
+    is_spent = ruling is Ruling.STARVED
+    free = [one for one in others if is_spent and one.project_id != guest.project_id]
+    limited = [one for one in others if one not in free]
+    if watch.is_unlimited:
+        return dict.fromkeys((one.uuid for one in others), math.inf)
+    cores = 0.0 if watch.is_suspended else watch.cores
+    return divided(view, cores, limited) | dict.fromkeys((one.uuid for one in free), math.inf)
+
+
+def is_starved(view: View, guest: Guest, share: float) -> bool:
+    """Whether a latency-critical server leaves this best-effort one less than a quarter of what it
+    could use, or less than its floor if that is more."""
+    floor = guest.cap_floor_ratio
+    return floor is not None and share < max(floor, STARVED_RATIO) * own_cores(view, guest)
 
 
 def divided(view: View, cores: float, servers: Sequence[Guest]) -> dict[str, float]:
@@ -110,7 +137,7 @@ def _limit(view: View, guest: Guest, given: Given) -> Iterator[ClaimGroup]:
     if given.is_suspended and guest.may_suspend:
         yield _group(guest, SUSPEND, Knob.CPU_CAP, SUSPENDED, given)
         return
-    each = 0.0 if given.is_suspended else given.cores / guest.vcpus
+    each = given.cores / guest.vcpus
     if each < own.cores:
         yield _group(guest, LIMIT, Knob.CPU_CAP, _quota(each), given)
 

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """What rules where an application is silent, has no target, or keeps others at their least."""
 
+from dataclasses import replace
+
 import pytest
 
+from nova_vp.core.controllers.latency.controller import Latency
 from nova_vp.core.controllers.latency.declaration import Loop, Ruling
 from nova_vp.core.model.limits import SUSPENDED
+from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.knob import Quota
 from tests.policies import a_policy
-from tests.unit.core.build import uuid_of
+from tests.unit.core.build import Rates, uuid_of
 from tests.unit.core.controllers.latency.hosts import (
     a_host,
     best_effort,
@@ -155,6 +159,88 @@ def test_all_servers_of_a_project_spend_one_budget() -> None:
     run(host, 120, latency_ms=1e6)
     assert figures(host, "lc2")["ruled_by"] == Ruling.STARVED.value
     assert figures(host)["starve_left_s"] == figures(host, "lc2")["starve_left_s"]
+
+
+BURNING = Rates(mips=8000, cpi=1.0, cores=15.8)
+
+
+@pytest.mark.parametrize("floor", [0.02, 0.5])
+def test_a_lie_spends_the_budget_whatever_floor_others_have(floor) -> None:
+    host = a_host(starve_s=60.0)
+    critical(host)
+    best_effort(host, cap_floor_ratio=floor)
+    run(host, 50, latency_ms=1e6)
+    assert given_cores(host) == pytest.approx(8.0 * floor)
+    run(host, 15, latency_ms=1e6)
+    assert figures(host)["ruled_by"] == Ruling.STARVED.value
+
+
+def test_whatever_rules_the_budget_is_spent() -> None:
+    host = a_host("cpi", starve_s=60.0)
+    critical(host, latency_target_ms=None)
+    best_effort(host)
+    host.run("lc", BURNING)
+    host.ticks(55)
+    assert given_cores(host) < 0.1
+    host.ticks(15)
+    assert figures(host)["ruled_by"] == Ruling.STARVED.value
+    assert figures(host)["best_effort_cores"] == 8.0
+    assert host.guest("be").quota == Quota()
+
+
+def test_once_it_is_spent_only_weights_stand_for_others_and_caps_for_its_own() -> None:
+    host = a_host(starve_s=60.0)
+    critical(host)
+    best_effort(host)
+    best_effort(host, "own", project_id="shop")
+    run(host, 70, latency_ms=1e6)
+    assert host.guest("be").quota == Quota()
+    assert host.guest("be").cpu_weight.number == 2
+    assert given_cores(host, "own") < 1.0
+
+
+def test_a_share_far_above_the_least_is_starved_below_a_quarter() -> None:
+    host = a_host("latency", starve_s=300.0)
+    critical(host)
+    best_effort(host)
+    run(host, 60, latency_ms=2.0)
+    spent_s = host.state.controllers["latency"].starved_s["shop"]
+    assert 25.0 < spent_s < 35.0
+    run(host, 10, latency_ms=2.0)
+    assert host.state.controllers["latency"].starved_s["shop"] < spent_s
+
+
+def test_a_share_below_a_floor_above_a_quarter_is_starved() -> None:
+    host = a_host("latency", starve_s=300.0)
+    critical(host)
+    best_effort(host, cap_floor_ratio=0.5)
+    run(host, 65, latency_ms=2.0)
+    assert host.state.controllers["latency"].starved_s["shop"] > 60.0
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"unmanaged": Unmanaged.OPTED_OUT}, {"is_running": False}, {"cap_floor_ratio": None}],
+    ids=["unmanaged", "stopped", "never capped"],
+)
+def test_who_is_not_limited_is_not_starved(fields) -> None:
+    host = a_host()
+    critical(host)
+    best_effort(host, **fields)
+    run(host, 20, latency_ms=1e6)
+    assert host.state.controllers["latency"].starved_s == {}
+
+
+def test_what_is_spent_outlives_the_agent() -> None:
+    host = a_host(starve_s=60.0)
+    critical(host)
+    best_effort(host)
+    run(host, 70, latency_ms=1e6)
+    kept = Latency().kept(host.state.controllers["latency"])
+    assert (kept.starving, kept.by_guest, kept.at_s) == ({"shop"}, {}, None)
+    host.state = replace(host.state, controllers={"latency": kept})
+    run(host, 5, latency_ms=1e6)
+    assert figures(host)["ruled_by"] == Ruling.STARVED.value
 
 
 def test_a_silent_server_tells_no_slack() -> None:
