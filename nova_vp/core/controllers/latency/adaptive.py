@@ -40,7 +40,9 @@ def adaptive(watch: Watch, seen: Seen) -> Watch:
     reported_at_s = seen.now_s - report.age_s
     if abs(reported_at_s - watch.reported_at_s) > SAME_REPORT_S:
         latency_ratio = report.latency_ms / seen.target_ms
-        response = learned(watch.response, load_ratio, seen.best_effort_cores, latency_ratio)
+        response = watch.response
+        if seen.best_effort_cores is not None:
+            response = learned(response, load_ratio, seen.best_effort_cores, latency_ratio)
         worst_ms = max(watch.worst_ms, report.latency_ms)
         watch = watch._replace(response=response, worst_ms=worst_ms, reported_at_s=reported_at_s)
     if seen.now_s < watch.sub_at_s:
@@ -61,10 +63,15 @@ def _with_jump(watch: Watch, load_ratio: float) -> Watch:
 
 
 def _acted(watch: Watch, seen: Seen, latency_ratio: float, load_ratio: float) -> Watch:
-    used_cores = min(seen.best_effort_cores, watch.cores)
+    """Where nobody knows what best-effort servers use, only a missed target is answered."""
+    used_cores = watch.cores
+    if seen.best_effort_cores is not None:
+        used_cores = min(seen.best_effort_cores, watch.cores)
     if latency_ratio >= 1.0:
         until_s = seen.now_s + RECOVERY_S
         return watch._replace(cores=CUT * used_cores, cool_until_s=until_s)
+    if seen.best_effort_cores is None:
+        return watch
     answer = math.log(max(latency_ratio, 1e-3))
     tangent = tangent_of(watch.response, load_ratio, used_cores, answer)
     goal = tangent.cores_for(math.log(CEILING), load_ratio + watch.load_jump)
@@ -72,12 +79,11 @@ def _acted(watch: Watch, seen: Seen, latency_ratio: float, load_ratio: float) ->
         return watch._replace(cores=max(goal, 0.0))
     if seen.now_s < watch.cool_until_s:
         return watch
-    return watch._replace(cores=_risen(watch, seen, goal, tangent))
+    # What is left over would be used at once when load falls, and says nothing of latency now.
+    most_cores = seen.best_effort_cores + LEFT_OVER * seen.most_cores
+    return watch._replace(cores=_risen(watch, seen, min(goal, most_cores), tangent))
 
 
 def _risen(watch: Watch, seen: Seen, goal: float, tangent: Tangent) -> float:
-    """No farther than what is used bears: what is left over would be used at once when load falls,
-    and says nothing of latency meanwhile."""
     step = min(STEP_RATIO * seen.most_cores, STEP_RISE / tangent.per_core)
-    most = seen.best_effort_cores + LEFT_OVER * seen.most_cores
-    return max(min(goal, watch.cores + step, most, seen.most_cores), 0.0)
+    return max(min(goal, watch.cores + step, seen.most_cores), 0.0)

@@ -2,12 +2,14 @@
 """What the loops see of one latency-critical server in a tick."""
 
 import math
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple, cast
 
 from nova_vp.core.controllers.base import View
 from nova_vp.core.controllers.latency.cpi_models import CpiModel, cpi_models_of
 from nova_vp.core.controllers.latency.declaration import LatencySettings
 from nova_vp.core.model.limits import value_from_nova
+from nova_vp.core.types.cpu_time import CpuUse
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.knob import Knob, Quota
 from nova_vp.core.types.sample import Incomplete, Sample
@@ -24,8 +26,8 @@ class Seen(NamedTuple):
     cpi_model: CpiModel
     sample: Sample | None
     """Its own; None: not measured in this tick."""
-    best_effort_cores: float
-    """That those beside it use."""
+    best_effort_cores: float | None
+    """That those beside it use; None: of one of them nobody can say."""
     report: LatencyReport | None
     """One that is not too old and has a target; None: its application is silent."""
     target_ms: float
@@ -51,7 +53,7 @@ def seen_of(view: View, guest: Guest, beside: tuple[Guest, ...], settings: Laten
         most_cores=sum(own_cores(view, one) for one in beside),
         cpi_model=cpi_model_of(view, guest, settings),
         sample=_sample(view, guest.uuid),
-        best_effort_cores=sum(used_cores(view, one.uuid) for one in beside),
+        best_effort_cores=_used_cores(view, beside),
         report=fresh,
         target_ms=target_ms or math.inf,
         load_ratio=_load_ratio(guest, fresh),
@@ -76,9 +78,15 @@ def _sample(view: View, uuid: str) -> Sample | None:
     return vp.sample if vp.incomplete in _MEASURED else None
 
 
-def used_cores(view: View, uuid: str) -> float:
-    sample = _sample(view, uuid)
-    return sample.cpu_cores if sample else 0.0
+def _used_cores(view: View, guests: Iterable[Guest]) -> float | None:
+    """In this tick: as measured with their counters, else by the kernel's times."""
+    total = 0.0
+    for one in guests:
+        sample, use = _sample(view, one.uuid), view.host.vps[one.uuid].cpu_sample
+        if sample is None and use is None:
+            return None
+        total += sample.cpu_cores if sample else cast(CpuUse, use).ran_cores
+    return total
 
 
 def own_quota(view: View, guest: Guest) -> Quota:

@@ -45,9 +45,13 @@ def _counted(watch: Watch, seen: Seen) -> Watch:
     if sample is None:
         return watch
     instructions = sample.instructions_per_s * sample.span_s
-    return watch._replace(
+    watch = watch._replace(
         instructions=watch.instructions + instructions,
         cycles=watch.cycles + instructions * sample.cpi,
+    )
+    if seen.best_effort_cores is None:
+        return watch
+    return watch._replace(
         span_s=watch.span_s + sample.span_s,
         core_s=watch.core_s + sample.cpu_cores * sample.span_s,
         best_effort_core_s=watch.best_effort_core_s + seen.best_effort_cores * sample.span_s,

@@ -16,8 +16,10 @@ from nova_vp.core.controllers.latency.response import (
     learned,
     tangent_of,
 )
+from nova_vp.core.types.cpu_time import CpuTimes
 from nova_vp.core.types.knob import Knob, LlcShare, MembwShare
 from nova_vp.core.types.service_level import LatencyReport
+from tests.unit.core.build import Host
 from tests.unit.core.controllers.latency.hosts import (
     KNOBS,
     TARGET_MS,
@@ -227,6 +229,31 @@ def test_a_report_is_learned_once(age_s) -> None:
         told = LatencyReport(5.0, 0.5, age_s + second + 0.1 * (second % 2))
         watch = adaptive(watch, a_seen(float(second))._replace(report=told))
     assert watch.response.samples == 1
+
+
+def test_without_counters_it_goes_by_the_kernels_times() -> None:
+    host = a_host()
+    critical(host)
+    best_effort(host)
+    host.rule = without_counters
+    run(host, 60, latency_ms=2.0)
+    assert given_cores(host) > 7.0
+
+
+def without_counters(host: Host) -> None:
+    for uuid, guest in host.guests.items():
+        host.counts[uuid] = host.counts[uuid]._replace(running_ratio=0.0)
+        host.change(guest.name, cpu_times=CpuTimes(guest.cpu_time_ns, 0, 0, "1"))
+
+
+def test_where_nobody_knows_what_is_used_only_a_missed_target_is_answered() -> None:
+    watch = before = acted(100, 0.3)
+    for second in range(101, 111):
+        unknown = a_seen(float(second), 2.0, 0.3, best_effort_cores=None)
+        watch = adaptive(watch, unknown)
+    assert (watch.cores, watch.response) == (before.cores, before.response)
+    missed = adaptive(before, a_seen(102.0, 11.0, 0.3, best_effort_cores=None))
+    assert missed.cores == before.cores / 2
 
 
 def test_without_a_load_it_goes_by_latency_alone() -> None:

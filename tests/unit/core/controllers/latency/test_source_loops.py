@@ -116,6 +116,9 @@ def test_who_is_not_measured_is_neither_quiet_nor_disturbed() -> None:
     assert watched(Loop.CPI, 40, sample=None).level == 0
     up = watched(Loop.CPI, 14)
     assert watched(Loop.CPI, 40, up, 14, sample=None).level == 1
+    assert watched(Loop.CPI, 16, up, 14, best_effort_cores=None).level == 1
+    disturbed = a_sample(cpi=1.3)
+    assert watched(Loop.CPI, 40, up, 14, best_effort_cores=None, sample=disturbed).level == 0
 
 
 def test_latency_goes_one_of_50_levels_up_every_18_and_a_half_seconds() -> None:
