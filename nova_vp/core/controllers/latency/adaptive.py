@@ -36,7 +36,9 @@ def adaptive(watch: Watch, seen: Seen) -> Watch:
     """Only called while latency is reported."""
     report = seen.report
     assert report is not None
-    load_ratio = 0.0 if seen.load_ratio is None else seen.load_ratio
+    load_ratio = seen.load_ratio
+    if load_ratio is None:  # A report without a load says nothing of a change of it.
+        load_ratio = watch.load_ratio or 0.0
     reported_at_s = seen.now_s - report.age_s
     if abs(reported_at_s - watch.reported_at_s) > SAME_REPORT_S:
         latency_ratio = report.latency_ms / seen.target_ms

@@ -10,7 +10,7 @@ CPU have no effect.
 import math
 from typing import NamedTuple
 
-from nova_vp.core.controllers.latency.declaration import Response
+from nova_vp.core.controllers.latency.declaration import NOTHING_LEARNED, Response
 
 LEAST_PER_CORE = 0.02
 """A core is never taken to cost less: ln(latency) per core."""
@@ -41,11 +41,15 @@ class Tangent(NamedTuple):
 
 
 def learned(response: Response, load_ratio: float, cores: float, latency_ratio: float) -> Response:
-    """With one sample more. `latency_ratio`: of the target."""
+    """With one sample more; begun anew where that gives no number.
+
+    `latency_ratio`: of the target.
+    """
     answer = math.log(min(max(latency_ratio, 1e-3), WORST_RATIO))
     if not response.samples:
         return response._replace(load_ratio=load_ratio, cores=cores, answer=answer, samples=1)
-    return _corrected(_moved(response, load_ratio, cores), answer)
+    now = _corrected(_moved(response, load_ratio, cores), answer)
+    return now if all(map(math.isfinite, now)) else NOTHING_LEARNED
 
 
 def _moved(was: Response, load_ratio: float, cores: float) -> Response:

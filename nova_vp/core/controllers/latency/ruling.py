@@ -15,7 +15,7 @@ from nova_vp.core.controllers.latency.declaration import (
     Watch,
     Watches,
 )
-from nova_vp.core.controllers.latency.seen import Seen
+from nova_vp.core.controllers.latency.seen import Seen, is_sound
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.service_level import LatencyReport
 
@@ -39,7 +39,7 @@ def ruling_of(
         return Ruling.CPI
     if seen.report is not None:
         return Ruling.LATENCY
-    if report is None:
+    if report is None or not is_sound(report):
         return Ruling.CPI
     silent_s = report.age_s - settings.report_age_s
     if silent_s <= settings.hold_s:

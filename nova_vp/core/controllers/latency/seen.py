@@ -15,6 +15,8 @@ from nova_vp.core.types.knob import Knob, Quota
 from nova_vp.core.types.sample import Incomplete, Sample
 from nova_vp.core.types.service_level import LatencyReport
 
+MOST_LOAD_RATIO = 2.0
+"""Of the maximum load: what lies above is no truth, and says no more than this."""
 _MEASURED = frozenset({None, Incomplete.IDLE})
 
 
@@ -70,7 +72,7 @@ def is_sound(report: LatencyReport) -> bool:
 def _load_ratio(guest: Guest, report: LatencyReport | None) -> float | None:
     if report is None or report.load is None or not guest.max_load:
         return None
-    return report.load / guest.max_load
+    return min(report.load / guest.max_load, MOST_LOAD_RATIO)
 
 
 def _sample(view: View, uuid: str) -> Sample | None:

@@ -19,7 +19,7 @@ from nova_vp.core.controllers.latency.response import (
 from nova_vp.core.types.cpu_time import CpuTimes
 from nova_vp.core.types.knob import Knob, LlcShare, MembwShare
 from nova_vp.core.types.service_level import LatencyReport
-from tests.unit.core.build import Host
+from tests.unit.core.build import Host, uuid_of
 from tests.unit.core.controllers.latency.hosts import (
     KNOBS,
     TARGET_MS,
@@ -254,6 +254,31 @@ def test_where_nobody_knows_what_is_used_only_a_missed_target_is_answered() -> N
     assert (watch.cores, watch.response) == (before.cores, before.response)
     missed = adaptive(before, a_seen(102.0, 11.0, 0.3, best_effort_cores=None))
     assert missed.cores == before.cores / 2
+
+
+def test_an_absurd_load_is_forgotten_soon() -> None:
+    host = a_host()
+    critical(host)
+    best_effort(host)
+    run(host, 10, latency_ms=2.0)
+    run(host, 10, latency_ms=2.0, load_ratio=1e12)
+    response = host.state.controllers["latency"].by_guest[uuid_of("lc")].response
+    assert response.load_ratio == 2.0
+    run(host, 90, latency_ms=2.0)
+    assert given_cores(host) > 7.0
+
+
+def test_what_was_learned_is_begun_anew_where_it_is_no_number() -> None:
+    broken = learned(NOTHING_LEARNED, 0.5, 1.0, 0.5)._replace(per_load=math.inf)
+    assert learned(broken, 0.6, 1.0, 0.5) == NOTHING_LEARNED
+
+
+def test_a_report_without_a_load_leaves_the_load_as_it_was() -> None:
+    settled = acted(100, 0.8)
+    watch = adaptive(settled, a_seen(101.0, 5.0, None, best_effort_cores=0.0))
+    watch = adaptive(watch, a_seen(102.0, 5.0, None, best_effort_cores=0.0))
+    assert (watch.response.load_ratio, watch.load_ratio) == (0.8, 0.8)
+    assert watch.load_jump <= settled.load_jump
 
 
 def test_without_a_load_it_goes_by_latency_alone() -> None:
