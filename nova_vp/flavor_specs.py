@@ -218,8 +218,8 @@ SPECS = (
         field="may_suspend",
         default=None,
         description=(
-            "Whether a best-effort server may be left without any CPU for some time. With `no`, "
-            "the default, it keeps its `vp:cpu_floor`."
+            "Whether a best-effort server may be held to 1 ms of CPU in each second for some time. "
+            "With `no`, the default, it keeps its `vp:cpu_floor`."
         ),
         expected="one of yes, no",
         read=lambda value: value == "yes",

@@ -127,7 +127,7 @@ class Guest(NamedTuple):
     max_load: float | None = None
     """`vp:max_load`: the most that it serves within its target; None: nobody knows."""
     may_suspend: bool = False
-    """`vp:suspend=yes`: a best-effort server that may be left no CPU at all."""
+    """`vp:suspend=yes`: a best-effort server that may be held to 1 ms of CPU in each second."""
 
     @property
     def vp_id(self) -> str:

@@ -8,7 +8,7 @@ import pytest
 from nova_vp.core.controllers.base import View
 from nova_vp.core.model.cpu_cap import quota_of
 from nova_vp.core.model.host import build_host
-from nova_vp.core.model.limits import compose, floor_of
+from nova_vp.core.model.limits import SUSPENDED, compose, floor_of
 from nova_vp.core.pipeline.arbitrate import arbitrate
 from nova_vp.core.types.claim import Claim, Setting
 from nova_vp.core.types.knob import CpuWeight, Knob, MembwShare, Quota
@@ -93,6 +93,17 @@ def test_bandwidth_has_a_floor_too():
 @pytest.mark.parametrize("own", [Quota(), Quota(80_000)])
 def test_all_that_nova_gave_is_no_cap(own):
     assert quota_of(own, 1.0) == quota_of(own, 1.2) == own
+
+
+@pytest.mark.parametrize(
+    ("service_class", "least"),
+    [(ServiceClass.BEST_EFFORT, SUSPENDED), (ServiceClass.LATENCY_CRITICAL, None), (None, None)],
+)
+def test_only_a_best_effort_server_may_be_suspended(service_class, least):
+    world = World()
+    world.host.change("vm", may_suspend=True, service_class=service_class, cap_floor_ratio=0.4)
+    floor = floor_of(world.host.guest("vm"), Knob.CPU_CAP, Quota(), world.host.policy)
+    assert floor == (least or quota_of(Quota(), 0.4))
 
 
 @pytest.mark.parametrize("limit", [cap(0.7), llc(0.5)], ids=["cpu", "cache"])
