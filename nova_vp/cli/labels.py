@@ -27,6 +27,7 @@ REJECTIONS = {
     "value-out-of-bounds": "the server cannot have that value",
     "host-has-no-such-knob": "the host cannot change this setting",
     "flavor-allows-no-cap": "its flavor does not allow a cap",
+    "server-is-latency-critical": "it is latency-critical: only its pollution permit limits it",
     "cap-at-its-floor": "its cap is already at the floor of its flavor",
     "reverse-move-within-hold": "it left that place too recently",
     "moved-recently": "it was moved too recently",

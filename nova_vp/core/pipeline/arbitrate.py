@@ -88,7 +88,7 @@ def _why_not_set(setting: Setting, group: ClaimGroup, view: View) -> Rejection |
     if knob is Knob.CPU_CAP and guest.cap_floor_ratio is None:
         return Rejection.NEVER_CAPPED
     if knob in LIMITS and guest.is_latency_critical and not group.reason.limits_critical:
-        return Rejection.NEVER_CAPPED
+        return Rejection.LATENCY_CRITICAL
     if not is_valid(setting, guest, host.topology):
         return Rejection.INVALID
     if not view.may_claim(guest.uuid, knob, group.controller, group.reason.rank):

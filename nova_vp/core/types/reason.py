@@ -104,6 +104,8 @@ class Rejection(enum.Enum):
     """No value that the server can have, one knob twice, or a raise of what is no limit."""
     NO_SUCH_KNOB = "host-has-no-such-knob"
     NEVER_CAPPED = "flavor-allows-no-cap"
+    LATENCY_CRITICAL = "server-is-latency-critical"
+    """Only reasons that say so limit such a server."""
     AT_FLOOR = "cap-at-its-floor"
     REVERSE_MOVE = "reverse-move-within-hold"
     HOLD = "moved-recently"

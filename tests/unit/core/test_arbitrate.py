@@ -114,4 +114,6 @@ def test_a_latency_critical_server_is_limited_only_by_who_may(limit):
         world.first.wants(limit)
         decision = world.host.tick()
         assert bool(decision.actions) is may
-        assert [one.rejection for one in decision.refused] == [Rejection.NEVER_CAPPED] * (not may)
+        assert [one.rejection for one in decision.refused] == [Rejection.LATENCY_CRITICAL] * (
+            not may
+        )

@@ -96,8 +96,10 @@ def steps_down(
         busiest_cores = context.host.vps[uuid].busiest_cores
         at_first = context.history.busiest_cores.get(uuid, busiest_cores)
         quota = next_lower_quota(guest, own, busiest_cores, at_first)
-        if guest.cap_floor_ratio is None or guest.is_latency_critical:
+        if guest.cap_floor_ratio is None:
             why = Rejection.NEVER_CAPPED
+        elif guest.is_latency_critical:
+            why = Rejection.LATENCY_CRITICAL
         elif quota is None:
             why = Rejection.AT_FLOOR
         elif not _may_pay(context, detection, guest, loss_ratio(quota, at_first)):

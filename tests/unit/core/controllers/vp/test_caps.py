@@ -15,6 +15,7 @@ from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.knob import NO_QUOTA, Knob, LlcShare, Quota
 from nova_vp.core.types.policy import Mode, Policy
 from nova_vp.core.types.reason import RELEASED, REVOKED, Rejection, Rung
+from nova_vp.core.types.service_level import ServiceClass
 from tests.policies import a_policy, settings_of, with_numbers
 from tests.unit.core.build import (
     ALL_KNOBS,
@@ -128,6 +129,12 @@ def test_who_has_no_floor_is_never_capped():
     assert caps_of(host, 40) == [1.0]
     refused = {(r.rejection, r.rung) for r in host.tick().refused}
     assert (Rejection.NEVER_CAPPED, Rung.CAP) in refused
+
+
+def test_a_latency_critical_server_is_not_capped():
+    host = a_crowd(service_class=ServiceClass.LATENCY_CRITICAL)
+    assert caps_of(host, 40) == [1.0]
+    assert Rejection.LATENCY_CRITICAL in {one.rejection for one in host.tick().refused}
 
 
 def test_a_host_that_cannot_cap_does_not_want_to():
