@@ -2,7 +2,7 @@
 """The four loops of the source, transcribed from its listings: what the model is fitted with and
 validated by, without the agent.
 
-Each is called every half second with the socket, and sets its quota. `Seen` is what they see.
+Each is called every half second with the socket, and sets its quota.
 """
 
 from dataclasses import dataclass
