@@ -260,7 +260,7 @@ def test_servers_go_by_name_and_by_id(cast):
         ("history {nobody}", "`openstack vp list` lists the known servers"),
         ("set {nobody} --opt-out", "`openstack vp list` lists the known servers"),
         ("unset {nobody} --opt-out", "`openstack vp list` lists the known servers"),
-        ("set {victim}", "Give at least one of --mode, --opt-out, --priority and --exempt."),
+        ("set {victim}", "Give at least one option; `--help` lists them."),
         ("action show {nobody}", "`openstack vp action list` lists the stored actions"),
         ("action undo {nobody}", "`openstack vp action list` lists the stored actions"),
         ("action apply {nobody}", "`openstack vp action list` lists the stored actions"),
