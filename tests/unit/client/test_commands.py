@@ -310,7 +310,7 @@ def test_top_on_a_terminal(lab, monkeypatch):
         monkeypatch.setattr(lab.balancer, "is_without_api", False)
         monkeypatch.setattr(lab.balancer, "application", webob.Response(status=401))
         monkeypatch.setattr(lab.keystone, "closed_projects", {cloud.ALPHA})
-        terminal.wait_for("showing the last answer: no role")
+        terminal.wait_for("showing the last answer: There is no token for vp-api: no role")
         terminal.press("q")
         terminal.wait_for(f"{ENDED}: 0")
 
