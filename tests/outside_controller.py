@@ -71,7 +71,7 @@ def main(config: str, folder: str) -> None:
     found = {"while busy": run(5, 0.9), "afterwards": run(10, 0.1), "busy again": run(70, 0.9)}
     stop = threading.Event()
     stop.set()
-    world.agent.run(stop, 1.0, lambda: None)
+    world.agent.run(stop, 1.0, lambda: None, lambda: None)
     world.recorder.close()
     found["stopped"] = seen()
     reasons = [outcome.action.reason.code for outcome in world.heard.outcomes]

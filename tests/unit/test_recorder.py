@@ -58,7 +58,7 @@ def give_back(world):
     """As at a stop."""
     stop = threading.Event()
     stop.set()
-    assert world.agent.run(stop, 1.0, lambda: None) in (True, False)
+    assert world.agent.run(stop, 1.0, lambda: None, lambda: None) in (True, False)
 
 
 def assert_same(made, remade):
