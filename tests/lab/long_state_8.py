@@ -12,7 +12,7 @@ import pytest
 
 from nova_vp.core.types.topology import Limits, LoadCurve, LoadPoint
 from testbed.lab import cloud, settings
-from tests.bench.guest_calibration import CAPACITY_LINES_PER_S
+from tests.bench.guest_calibration import CAPACITY_LINES_PER_S, true_latency_ns
 from tests.lab.hosts import order, set_mode, wait_until_homed
 from tests.lab.operators import host_conf, reconfigured, wait_until_told
 from tests.lab.stage import HOSTILE, HOSTS, SOURCE, STREAM, three_hosts
@@ -21,15 +21,12 @@ from vp_agent.calibration.record import Calibration
 from vp_agent.loop.state import StateFolder
 
 RESIDENTS = 4
-IDLE_NS = 200 / 60e6 * 1e9
-"""Local memory of the software PMU: 200 cycles at 60 MHz."""
 NEWCOMERS = ("strict", "soft")
 
 
 def documented_limits():
-    """At utilisation u of the controller a miss takes 1 + u times as long."""
-    loads = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)
-    points = tuple(LoadPoint(u * CAPACITY_LINES_PER_S, IDLE_NS * (1 + u)) for u in loads)
+    loads = [part * CAPACITY_LINES_PER_S for part in (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)]
+    points = tuple(LoadPoint(load, true_latency_ns(load, 0.0)) for load in loads)
     curves = tuple(LoadCurve(node, node, 0.0, points) for node in (0, 1))
     return Limits(node_misses_per_s=KNEE_RATIO * CAPACITY_LINES_PER_S, curves=curves)
 

@@ -12,7 +12,6 @@ import oslo_messaging
 import pytest
 from oslo_config import cfg
 
-from nova_vp import conf as options
 from nova_vp import queues, rpcapi, rpcserver, rpctransport, wire
 from nova_vp.conf import database
 from nova_vp.core.types.policy import Mode
@@ -21,6 +20,7 @@ from nova_vp.signing.identity import Identity
 from nova_vp.signing.keyring import ToldKeys
 from nova_vp.signing.senders import Process, Sender
 from tests import identities
+from tests.bus_conf import a_conf
 from tests.decisions import a_decision, a_guest, a_view, facts
 from tests.messages import NothingToSay, digest_text, report_text
 from tests.rabbitmq import RabbitMQ, free_port
@@ -38,14 +38,6 @@ from vp_scheduler.placement.listener import DigestListener
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 QUICK = Intervals(refresh_s=3600.0, min_s=0.0)
-
-
-def a_conf(url: str) -> cfg.ConfigOpts:
-    conf = cfg.ConfigOpts()
-    options.register_all(conf)
-    conf([], default_config_files=[])
-    conf.set_override("transport_url", url, group="bus")
-    return conf
 
 
 @pytest.fixture

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from oslo_config import cfg
 
-from nova_vp import conf as options
 from nova_vp import rpcapi, rpcserver, rpctransport, wire
 from nova_vp.core.types.decision import Decision, Migrant, Role
 from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.policy import Mode
 from nova_vp.message_filter import may_refuse
 from tests import identities
+from tests.bus_conf import a_conf
 from tests.decisions import a_decision, a_detection, a_view, an_escalation, facts, uuid_of
 from tests.messages import NothingToSay
 from tests.rabbitmq import RabbitMQ
@@ -37,11 +37,7 @@ ESCALATION = "99999999-9999-5999-8999-999999999999"
 
 @pytest.fixture
 def conf(rabbitmq: RabbitMQ, nobody_listens_on: None) -> cfg.ConfigOpts:
-    conf = cfg.ConfigOpts()
-    options.register_all(conf)
-    conf([], default_config_files=[])
-    conf.set_override("transport_url", rabbitmq.url, group="bus")
-    return conf
+    return a_conf(rabbitmq.url)
 
 
 class Ledger:

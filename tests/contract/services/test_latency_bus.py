@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from oslo_config import cfg
 
-from nova_vp import conf as options
 from nova_vp import rpcapi
 from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.service_level import ServiceClass
 from nova_vp.latency_message import LatencyMessage, latency_text
 from tests import identities
+from tests.bus_conf import a_conf
 from tests.decisions import a_guest
 from tests.messages import NothingToSay
 from tests.rabbitmq import RabbitMQ
@@ -35,11 +35,7 @@ WITHIN_S = 1.0
 
 @pytest.fixture
 def conf(rabbitmq: RabbitMQ, nobody_listens_on: None) -> cfg.ConfigOpts:
-    conf = cfg.ConfigOpts()
-    options.register_all(conf)
-    conf([], default_config_files=[])
-    conf.set_override("transport_url", rabbitmq.url, group="bus")
-    return conf
+    return a_conf(rabbitmq.url)
 
 
 class AgentOnTheBus:

@@ -17,7 +17,6 @@ import pytest
 from oslo_config import cfg
 
 from nova_vp import answers, rpcapi, wire
-from nova_vp import conf as options
 from nova_vp.conf import database
 from nova_vp.core.types.policy import Mode
 from nova_vp.db.overrides import OverrideStore
@@ -29,6 +28,7 @@ from nova_vp.server_override import (
     overrides_text,
 )
 from tests import identities
+from tests.bus_conf import a_conf
 from tests.decisions import a_decision, a_view, facts, uuid_of
 from tests.rabbitmq import RabbitMQ
 from tests.waiting import wait_until
@@ -47,14 +47,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 QUICK = Intervals(refresh_s=3600.0, min_s=0.0)
 WEB, DB = uuid_of(1), uuid_of(2)
 OUT = ServerOverride(opt_out=True)
-
-
-def a_conf(url: str) -> cfg.ConfigOpts:
-    conf = cfg.ConfigOpts()
-    options.register_all(conf)
-    conf([], default_config_files=[])
-    conf.set_override("transport_url", url, group="bus")
-    return conf
 
 
 @pytest.fixture
