@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Overlays, the calls that applications and monitors make of them, and what becomes of a call.
+
+Source: thesis 2013, sections 4.3.2 and 4.3.3 (table 3). Nothing here decides.
+"""
+
+import enum
+from typing import NamedTuple
+
+
+class ArbitrationClass(enum.Enum):
+    """How calls of overlays that want the same are put in order."""
+
+    PRIORITY = "priority"
+    """By falling priority."""
+    ROUND_ROBIN = "round-robin"
+    """In turn; after those of the other class."""
+
+
+class Overlay(NamedTuple):
+    """Servers of one project that make up one application, as far as they are on this host."""
+
+    id: str
+    name: str
+    project_id: str
+    members: frozenset[str] = frozenset()
+    """UUIDs of servers."""
+    priority: float = 1.0
+    arbitration: ArbitrationClass = ArbitrationClass.PRIORITY
+    target: float | None = None
+    """What its monitors act on; None: it has none."""
+    target_unit: str = ""
+
+
+class Verb(enum.Enum):
+    TUNE = "tune"
+    """A little more or less of a resource for one server; the island decides how much."""
+    TRIGGER = "trigger"
+    """The servers go first at once, for a short time."""
+    BORROW = "borrow"
+    """Whole CPUs for the island of the overlay, from another island."""
+    RELEASE = "release"
+    """Everything that was borrowed or triggered goes back."""
+
+
+class CallResource(enum.Enum):
+    CPU = "cpu"
+    MEMORY_SIZE = "memory-size"
+
+
+class Direction(enum.Enum):
+    UP = "up"
+    DOWN = "down"
+
+
+class Call(NamedTuple):
+    """One call, checked for form and for whose overlay it is."""
+
+    id: str
+    overlay_id: str
+    verb: Verb
+    resource: CallResource = CallResource.CPU
+    direction: Direction = Direction.UP
+    """Of TUNE."""
+    guest_uuid: str = ""
+    """Empty: all members on this host, of TRIGGER and RELEASE alone."""
+    cpus: int = 0
+    """Of BORROW."""
+    island: str = ""
+    """From which BORROW takes; empty: the overlay's own islands first, then the idlest."""
+    lease_s: float | None = None
+    """None: as long as the host's settings say."""
+
+
+class Nack(enum.Enum):
+    """Why a call is refused."""
+
+    UNKNOWN_OVERLAY = "unknown-overlay"
+    NOT_A_MEMBER = "not-a-member"
+    UNKNOWN_ISLAND = "unknown-island"
+    NO_ROOM = "no-room"
+    NO_CREDIT = "no-credit"
+    TOO_MANY_CALLS = "too-many-calls"
+    NO_BALLOON = "no-balloon"
+    UNMANAGED = "unmanaged"
+    """Nova or an operator keeps the server to its place, or refuses help for it."""
+    MODE = "mode"
+    """The host or the server is not in mode enforce."""
+    OUTRANKED = "outranked"
+    """A controller of a higher rank limits it, or another overlay came first."""
+    NOTHING_TO_RELEASE = "nothing-to-release"
+
+
+class CallAnswer(NamedTuple):
+    call_id: str
+    nack: Nack | None
+    """None: it is granted."""
+    detail: str = ""
+    """For people: what was done, or what to do next."""
+    lease_s: float | None = None
+    """For how long it stands; None: until it is released, or nothing stands."""
