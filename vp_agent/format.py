@@ -9,12 +9,14 @@ from typing import Any, cast
 
 from nova_vp.core.types.knob import (
     NO_CPU_WEIGHT,
+    NO_MEMORY_SIZE,
     WEIGHT_RANGES,
     Cpus,
     CpuWeight,
     Knob,
     LlcShare,
     MembwShare,
+    MemorySize,
     Quota,
     Shares,
     Value,
@@ -78,6 +80,11 @@ def _membw(value: Value) -> str:
     return _share(cast(MembwShare, value).ratio, "memory bandwidth")
 
 
+def _memory_size(value: Value) -> str:
+    size = cast(MemorySize, value)
+    return "unknown" if size == NO_MEMORY_SIZE else f"{size.kib / 1024:.0f} MiB"
+
+
 def _share(ratio: float, whole: str) -> str:
     return f"{_percent(ratio)} of the {whole}" if ratio < 1 else "none"
 
@@ -93,6 +100,7 @@ _TEXTS = {
     Knob.MEMORY: _memory,
     Knob.LLC: _llc,
     Knob.MEMBW: _membw,
+    Knob.MEMORY_SIZE: _memory_size,
 }
 
 

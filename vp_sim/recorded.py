@@ -20,6 +20,7 @@ from nova_vp.core.types.knob import (
     Knob,
     LlcShare,
     MembwShare,
+    MemorySize,
     Quota,
     Shares,
     Value,
@@ -77,6 +78,8 @@ def _turned(guest: Guest, knob: Knob, value: Value) -> Guest:
         return guest._replace(llc=cast(LlcShare, value))
     if knob is Knob.MEMBW:
         return guest._replace(membw=cast(MembwShare, value))
+    if knob is Knob.MEMORY_SIZE:
+        return guest._replace(memory_size=cast(MemorySize, value))
     whole = sum(kib for _, kib in guest.memory_by_node)
     shares = cast(Shares, value)
     return guest._replace(memory_by_node=tuple((n, round(part * whole)) for n, part in shares))

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from nova_vp.core.types.knob import CpuWeight, LlcShare, MembwShare, Quota, Value
+from nova_vp.core.types.knob import CpuWeight, LlcShare, MembwShare, MemorySize, Quota, Value
 from nova_vp.cpuset import format_cpus
 from nova_vp.recording.file_format import Made, Section, Told
 from vp_sim.recorded import Wish
@@ -92,6 +92,8 @@ def value_text(value: Value) -> str:
         return f"{value.ratio:.0%} of the cache"
     if isinstance(value, MembwShare):
         return f"{value.ratio:.0%} of the bandwidth"
+    if isinstance(value, MemorySize):
+        return f"{value.kib / 1024:.0f} MiB"
     return ";".join(
         format_cpus(part) if isinstance(part, frozenset) else "{}:{:.0%}".format(*part)
         for part in value

@@ -14,6 +14,7 @@ from dataclasses import replace
 from nova_vp.core.escalation.escalate import escalate
 from nova_vp.core.model.budgets import victims_over_budget
 from nova_vp.core.model.host import after, build_host
+from nova_vp.core.pipeline.answers import answers_of
 from nova_vp.core.pipeline.arbitrate import arbitrate
 from nova_vp.core.pipeline.controllers import end_unclaimed, run_controllers
 from nova_vp.core.pipeline.copy_rate import copy_rates
@@ -70,4 +71,5 @@ def step(state: CoreState, picture: Picture, policy: Policy) -> tuple[CoreState,
         escalations=escalations,
         over_budget=victims_over_budget(state, picture.at_s, policy),
         renewals=plan.renewals,
+        answers=answers_of(claimed, refused, plan.proposals, picture),
     )

@@ -21,6 +21,7 @@ from nova_vp.core.types.knob import (
     Knob,
     LlcShare,
     MembwShare,
+    MemorySize,
     Quota,
     Shares,
     Value,
@@ -135,6 +136,7 @@ _KNOB_OF: Mapping[type, Knob] = {
     CpuWeight: Knob.CPU_WEIGHT,
     LlcShare: Knob.LLC,
     MembwShare: Knob.MEMBW,
+    MemorySize: Knob.MEMORY_SIZE,
 }
 
 

@@ -71,6 +71,7 @@ HELD = (
     {"knob": "llc", "value": "0.25", "original": "1.0"},
     {"knob": "membw", "value": "0.5", "original": "1.0"},
     {"knob": "partition", "value": "0.25 0.5", "original": "1.0 1.0"},
+    {"knob": "memory-size", "value": "524288", "original": "1048576"},
 )
 SHARES = {Knob.LLC: LlcShare, Knob.MEMBW: MembwShare}
 HOOK = Path(__file__).resolve().parents[2] / "vp_agent/hooks/qemu.d/nova-vp"
@@ -191,6 +192,8 @@ def _check_value(held: Held, value: Any) -> None:
     elif held.knob is Knob.CPU_WEIGHT:
         least, most, _ = WEIGHT_RANGES[value.unit]
         expect(value == NO_CPU_WEIGHT or least <= value.number <= most, f"{value}")
+    elif held.knob is Knob.MEMORY_SIZE:
+        expect(0 <= value.kib < 2**54, f"{value}")
     elif held.knob in SHARES:
         expect(isinstance(value, SHARES[held.knob]) and 0 < value.ratio <= 1, f"{value}")
     elif held.knob is Knob.MEMORY:

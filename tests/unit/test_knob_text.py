@@ -5,11 +5,13 @@ import pytest
 
 from nova_vp.core.types.knob import (
     NO_CPU_WEIGHT,
+    NO_MEMORY_SIZE,
     NO_QUOTA,
     CpuWeight,
     Knob,
     LlcShare,
     MembwShare,
+    MemorySize,
     Quota,
     Value,
     WeightUnit,
@@ -39,6 +41,8 @@ LOW, HIGH = frozenset({0, 1}), frozenset({2, 3})
         (Knob.LLC, LlcShare(0.5), "50 % of the cache"),
         (Knob.MEMBW, MembwShare(), "none"),
         (Knob.MEMBW, MembwShare(0.3), "30 % of the memory bandwidth"),
+        (Knob.MEMORY_SIZE, MemorySize(786_432), "768 MiB"),
+        (Knob.MEMORY_SIZE, NO_MEMORY_SIZE, "unknown"),
     ],
 )
 def test_knob_text(knob: Knob, value: Value, text: str) -> None:
@@ -54,6 +58,7 @@ def test_every_knob_has_text(knob: Knob) -> None:
         Knob.MEMORY: ((0, 1.0),),
         Knob.LLC: LlcShare(),
         Knob.MEMBW: MembwShare(),
+        Knob.MEMORY_SIZE: MemorySize(1024),
     }
     assert knob_text(knob, values[knob])
 

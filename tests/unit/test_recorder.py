@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nova_vp.core.types.knob import CpuWeight, Knob, LlcShare, MembwShare, Quota
+from nova_vp.core.types.knob import CpuWeight, Knob, LlcShare, MembwShare, MemorySize, Quota
 from nova_vp.core.types.policy import Mode, Policy
 from nova_vp.core.types.topology import Limits
 from nova_vp.recording.file_format import read
@@ -492,6 +492,7 @@ WISHES = {
     Knob.MEMORY: ((0, 1.0),),
     Knob.LLC: LlcShare(0.5),
     Knob.MEMBW: MembwShare(0.2),
+    Knob.MEMORY_SIZE: MemorySize(4096),
 }
 
 
@@ -528,6 +529,7 @@ def test_a_policy_on_a_recorded_host_sees_its_own_doing(world, tmp_path):
         "server-1 memory 0:100%",
         "server-1 llc 50% of the cache",
         "server-1 membw 20% of the bandwidth",
+        "server-1 memory-size 4 MiB",
     ]
 
 

@@ -22,6 +22,7 @@ from nova_vp.core.types.knob import (
     Knob,
     LlcShare,
     MembwShare,
+    MemorySize,
     Quota,
     Shares,
     Value,
@@ -42,6 +43,7 @@ _HELD = f"{{{NAMESPACE}}}held"
 _CACHE_AND_BANDWIDTH = "partition"
 _MAX_TEXT = 255
 _MAX_VALUE = 4096
+_MAX_KIB = 2**53
 _MAX_US = 2**63 - 1
 """The kernel's own type."""
 
@@ -65,7 +67,7 @@ def _format(value: Value) -> str:
     """CPU sets, one per vCPU if they differ, are parted by `;`, numbers by spaces."""
     if isinstance(value, CpuWeight):
         return f"{value.number} {value.unit.value}"
-    if isinstance(value, Quota | LlcShare | MembwShare):
+    if isinstance(value, Quota | LlcShare | MembwShare | MemorySize):
         return " ".join(map(repr, value))
     if value and isinstance(value[0], frozenset):
         return ";".join(format_cpus(cpus) for cpus in value)
@@ -92,6 +94,10 @@ def _parse(knob: Knob, text: str) -> Value:
         return LlcShare(_parse_share(text))
     if knob is Knob.MEMBW:
         return MembwShare(_parse_share(text))
+    if knob is Knob.MEMORY_SIZE:
+        kib = int(text)
+        _check(0 <= kib <= _MAX_KIB, "memory size")
+        return MemorySize(kib)
     pairs = (part.split(":") for part in text.split())
     shares = tuple((int(node), float(share)) for node, share in pairs)
     _check(all(node >= 0 and 0 <= share <= 1 for node, share in shares), "share of a node")

@@ -28,6 +28,7 @@ from nova_vp.core.types.claim import (
 from nova_vp.core.types.decision import NodeView
 from nova_vp.core.types.declaration import Figure, FlavorKey
 from nova_vp.core.types.knob import Knob
+from nova_vp.core.types.overlay import CallAnswer
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Mode, Policy
 from nova_vp.core.types.reason import Reason
@@ -122,6 +123,9 @@ class Answer:
     """By guest UUID: what it has to tell of that server, by the names of its figures."""
     usage: Mapping[str, Usage] = field(default_factory=dict)
     """By guest UUID: what it used since the last tick of what this controller sells."""
+    answers: tuple[CallAnswer, ...] = ()
+    """To all calls of the picture, as far as it is concerned: the pipeline may still refuse those
+    that name the `call_ids` of a group."""
 
 
 class Controller:
@@ -135,6 +139,8 @@ class Controller:
     """It runs where the operator does not say which controllers do."""
     needs_counters: ClassVar[bool] = True
     """It does not run in a tick in which no server could be measured."""
+    answers_calls: ClassVar[bool] = False
+    """It answers the calls of overlays, also between two ticks, when no other controller runs."""
     settings: ClassVar[type] = NoSettings
     """A frozen dataclass, each field an `option`."""
     state: ClassVar[type] = NoState

@@ -20,6 +20,7 @@ from nova_vp.core.types.knob import (
     Knob,
     LlcShare,
     MembwShare,
+    MemorySize,
     Quota,
     Shares,
     Value,
@@ -77,6 +78,8 @@ def value_now(guest: Guest, knob: Knob) -> Value:
             return guest.cpu_weight
         case Knob.LLC:
             return guest.llc
+        case Knob.MEMORY_SIZE:
+            return guest.memory_size
         case _:
             return guest.membw
 
@@ -146,8 +149,17 @@ def is_valid(setting: Setting, guest: Guest, topology: Topology) -> bool:
             weight = cast(CpuWeight, value)
             bounds = WEIGHT_RANGES[weight.unit]
             return bounds.least <= weight.number <= bounds.most
+        case Knob.MEMORY_SIZE:
+            return _is_memory_size(cast(MemorySize, value), guest)
         case _:
             return 0.0 < cast(LlcShare | MembwShare, value).ratio <= 1.0
+
+
+def _is_memory_size(value: MemorySize, guest: Guest) -> bool:
+    """At most the flavor's, and never less than it uses: its kernel would kill for the rest."""
+    if guest.balloon_obstacle or guest.memory_used_kib is None:
+        return False
+    return guest.memory_used_kib < value.kib <= guest.memory_kib
 
 
 def _is_place(cpus: Cpus, guest: Guest, topology: Topology) -> bool:

@@ -118,4 +118,11 @@ def refusal(group: ClaimGroup, why: Rejection) -> Alternative:
     """A whole group that may not be acted on now."""
     victim = group.detection.victim_uuid if group.detection else None
     domain_id = group.domain_ids[0] if group.domain_ids else 0
-    return Alternative(group.guest_uuid, domain_id, why, group.predicted_loss, victim)
+    return Alternative(
+        group.guest_uuid,
+        domain_id,
+        why,
+        group.predicted_loss,
+        victim,
+        call_ids=group.call_ids,
+    )

@@ -16,6 +16,7 @@ from nova_vp.core.model.limits import PLACES, of_controller
 from nova_vp.core.types.action import Outcome
 from nova_vp.core.types.claim import Claim, ClaimGroup, ClaimKey, Release, Setting
 from nova_vp.core.types.decision import NodeView
+from nova_vp.core.types.overlay import CallAnswer
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.reason import REAPPLY
@@ -43,6 +44,7 @@ class Claimed:
     """By controller and guest UUID."""
     usage: Mapping[str, tuple[Usage, ...]] = field(default_factory=dict)
     """By guest UUID."""
+    answers: tuple[CallAnswer, ...] = ()
 
 
 def run_controllers(
@@ -51,23 +53,27 @@ def run_controllers(
     nodes: tuple[NodeView, ...],
     picture: Picture,
     policy: Policy,
+    on_call: bool = False,
 ) -> tuple[CoreState, View, Claimed]:
-    """What each of them claims; they do not know of each other."""
+    """What each of them claims; they do not know of each other. `on_call`: between two ticks, when
+    only those run that answer calls."""
     remembered = dict(state.controllers)
     view = View(host, nodes, picture, replace(state, controllers={}), policy)
     groups: list[ClaimGroup] = []
     releases: dict[str, tuple[Release, ...]] = {}
     figures: dict[str, Mapping[str, Mapping[str, float | str]]] = {}
     usage: dict[str, tuple[Usage, ...]] = {}
+    answers: list[CallAnswer] = []
     ran = set()
     is_poor = _is_poor(host)
     for controller, settings in policy.controllers:
-        if controller.needs_counters and is_poor:
+        if (controller.needs_counters and is_poor) or (on_call and not controller.answers_calls):
             continue
         before = remembered.get(controller.name)
         answer = controller.run(view, controller.state() if before is None else before, settings)
         remembered[controller.name] = answer.state
         groups += answer.groups
+        answers += answer.answers
         releases[controller.name] = answer.releases
         if answer.figures:
             figures[controller.name] = answer.figures
@@ -75,7 +81,9 @@ def run_controllers(
             usage[uuid] = (*usage.get(uuid, ()), used)
         ran.add(controller.name)
     enabled = frozenset(one.controller.name for one in policy.controllers)
-    claimed = Claimed(tuple(groups), releases, frozenset(ran), enabled, figures, usage)
+    claimed = Claimed(
+        tuple(groups), releases, frozenset(ran), enabled, figures, usage, tuple(answers)
+    )
     return replace(state, controllers=remembered), view, claimed
 
 

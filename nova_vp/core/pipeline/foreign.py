@@ -9,6 +9,8 @@ from nova_vp.core.types.knob import Applied, Knob
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.state import CoreState
 
+_INEXACT = (Knob.MEMORY, Knob.MEMORY_SIZE)
+
 
 def respect_foreign_changes(
     state: CoreState, picture: Picture
@@ -32,9 +34,10 @@ def respect_foreign_changes(
 
 
 def _is_foreign(applied: Applied, guest: Guest) -> bool:
-    """Where memory lies is never exactly as asked, and nobody else moves it."""
+    """Where memory lies, and how much a balloon has left, is never exactly as asked, and nobody
+    else changes it."""
     for held in applied.held:  # Of every guest in every tick: without a generator.
-        if held.knob is not Knob.MEMORY:
+        if held.knob not in _INEXACT:
             now = value_now(guest, held.knob)
             if now not in (held.value, held.original):
                 return True

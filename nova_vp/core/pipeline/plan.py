@@ -97,6 +97,7 @@ class Plan:
             claims=() if _is_of_pipeline(group.reason) else group.settings,
             relaxes=group.relaxes,
             ignores_mode=group.ignores_mode,
+            call_ids=group.call_ids,
         )
 
     def _change(self, group: ClaimGroup, setting: Setting, claims: Claims) -> Change | None:
@@ -119,7 +120,15 @@ class Plan:
         now = value_now(guest, knob)
         if knob in LIMITS and to != self._original(guest, knob):
             return size(to) != size(now)
-        return differs(to, now)
+        return differs(to, now) and not self._is_under_way(guest, knob, to)
+
+    def _is_under_way(self, guest: Guest, knob: Knob, to: Value) -> bool:
+        """A guest gives memory back in its own time."""
+        if knob is not Knob.MEMORY_SIZE:
+            return False
+        applied = self._picture.applied.get(guest.uuid)
+        held = applied.of(knob) if applied else None
+        return held is not None and held.value == to and value_now(guest, knob) != held.original
 
     def _turned(self, guest: Guest, knob: Knob, to: Value, now: Value) -> Change:
         original = self._original(guest, knob)

@@ -54,6 +54,8 @@ class Action:
     relaxes: tuple[Setting, ...] = ()
     """Limits of other controllers, as far as they were raised for it."""
     ignores_mode: bool = False
+    call_ids: tuple[str, ...] = ()
+    """Calls of overlays that it answers: refused where it is only proposed, or fails."""
 
     @property
     def is_tried(self) -> bool:

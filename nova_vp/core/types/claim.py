@@ -36,6 +36,8 @@ class Alternative:
     victim_uuid: str | None = None
     """For whose sake it was considered; set where the whole group was refused."""
     rung: Rung = Rung.MOVE
+    call_ids: tuple[str, ...] = ()
+    """Calls of overlays that asked for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,8 @@ class ClaimGroup:
     """The operator allowed it in every mode of the host."""
     unmet_since_s: float | None = None
     """Since when nothing on this host meets a demand for CPU; None: this is no such demand."""
+    call_ids: tuple[str, ...] = ()
+    """Calls of overlays that it answers: they are granted if it is."""
 
     @property
     def helped_uuid(self) -> str | None:

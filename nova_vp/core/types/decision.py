@@ -12,6 +12,7 @@ from nova_vp.core.types.claim import Alternative, PredictedLoss
 from nova_vp.core.types.cpu_time import CpuUse
 from nova_vp.core.types.detection import Detection, Kind
 from nova_vp.core.types.guest import Guest, MemoryMove
+from nova_vp.core.types.overlay import CallAnswer
 from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.reason import Rejection
 from nova_vp.core.types.sample import Incomplete, Profile, Sample, Sensitivity, State
@@ -130,3 +131,5 @@ class Decision:
     """Of all CPU time of this host, the share that its own host took; None: unknown."""
     foreign: tuple[str, ...] = ()
     """Guests whose placement somebody else changed: ours no more, their journal is dropped."""
+    answers: tuple[CallAnswer, ...] = ()
+    """To the picture's calls, in their order. An action that fails refuses its calls after all."""

@@ -11,11 +11,13 @@ from nova_vp.core.types.knob import (
     NO_CPU_WEIGHT,
     NO_LLC_LIMIT,
     NO_MEMBW_LIMIT,
+    NO_MEMORY_SIZE,
     NO_QUOTA,
     Cpus,
     CpuWeight,
     LlcShare,
     MembwShare,
+    MemorySize,
     Quota,
     Shares,
 )
@@ -128,6 +130,13 @@ class Guest(NamedTuple):
     """`vp:max_load`: the most that it serves within its target; None: nobody knows."""
     may_suspend: bool = False
     """`vp:suspend=yes`: a best-effort server that may be held to 1 ms of CPU in each second."""
+    memory_size: MemorySize = NO_MEMORY_SIZE
+    """Read back from the host: at most `memory_kib`."""
+    memory_used_kib: int | None = None
+    """Of it, what its kernel and applications use, as its balloon driver says; None: it does not.
+    """
+    balloon_obstacle: str = ""
+    """Why its memory cannot be resized (no balloon driver, VFIO), for people."""
 
     @property
     def vp_id(self) -> str:

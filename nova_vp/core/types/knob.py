@@ -24,6 +24,8 @@ class Knob(enum.Enum):
     """Which share of the last-level cache it may fill."""
     MEMBW = "membw"
     """Which share of the memory bandwidth it may use."""
+    MEMORY_SIZE = "memory-size"
+    """How much memory it has: what its balloon leaves it."""
 
 
 Cpus = tuple[frozenset[int], ...]
@@ -102,7 +104,17 @@ class MembwShare(NamedTuple):
 
 NO_MEMBW_LIMIT = MembwShare()
 
-Value = Cpus | Quota | CpuWeight | Shares | LlcShare | MembwShare
+
+class MemorySize(NamedTuple):
+    """MEMORY_SIZE: what the balloon leaves to the guest's kernel."""
+
+    kib: int = 0
+
+
+NO_MEMORY_SIZE = MemorySize()
+"""Nobody can say: it has no balloon that answers."""
+
+Value = Cpus | Quota | CpuWeight | Shares | LlcShare | MembwShare | MemorySize
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,6 +89,12 @@ class Nack(enum.Enum):
     OUTRANKED = "outranked"
     """A controller of a higher rank limits it, or another overlay came first."""
     NOTHING_TO_RELEASE = "nothing-to-release"
+    TOO_SOON = "too-soon"
+    """It was changed, or undone, too recently."""
+    HOST_REFUSED = "host-refused"
+    """The host did not do it, now or a few seconds ago."""
+    DISABLED = "disabled"
+    """The host does not run the controller that answers calls."""
 
 
 class CallAnswer(NamedTuple):

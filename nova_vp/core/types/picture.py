@@ -10,6 +10,7 @@ from nova_vp.core.types.knob import (
     Applied,
     Knob,
 )
+from nova_vp.core.types.overlay import Call, Overlay
 from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.sample import Reading
 from nova_vp.core.types.service_level import LatencyReport
@@ -44,3 +45,7 @@ class Picture:
     """None: the kernel does not say."""
     latency_reports: Mapping[str, LatencyReport] = field(default_factory=dict)
     """By guest UUID: the last one of each application that ever made one."""
+    overlays: Mapping[str, Overlay] = field(default_factory=dict)
+    """By id: those that have a member on this host, or are about the host itself."""
+    calls: tuple[Call, ...] = ()
+    """Made since they were last answered, in the order of their arrival."""

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
+from nova_vp.core.overlay_step import answer_calls
 from nova_vp.core.pipeline.confirm import confirm
 from nova_vp.core.step import step
 from nova_vp.core.types.action import Action, Change, Outcome, Renewal, Result
@@ -18,6 +19,7 @@ from nova_vp.core.types.cpu_time import HostCpuTimes
 from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.guest import Guest, Isolation, MemoryMove, Unmanaged
 from nova_vp.core.types.knob import Applied, Held, Knob
+from nova_vp.core.types.overlay import Call, Overlay
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Mode, Policy
 from nova_vp.core.types.reason import Reason
@@ -106,6 +108,9 @@ class Host:
     pace_kib_per_s: dict[str, float] = field(default_factory=dict)
     host_cpu: HostCpuTimes | None = None
     latency_reports: dict[str, LatencyReport] = field(default_factory=dict)
+    overlays: dict[str, Overlay] = field(default_factory=dict)
+    calls: list[Call] = field(default_factory=list)
+    """Answered by the next decision."""
 
     def add(
         self,
@@ -248,6 +253,16 @@ class Host:
         """At this very moment."""
         self.state, decision = step(self.state, self.picture(), self.policy)
         self.pace_kib_per_s = dict(decision.copy_rate_kib_per_s)
+        return self._carry_out(decision)
+
+    def answer(self, *calls: Call) -> Decision:
+        """At this very moment, between two ticks."""
+        self.calls += calls
+        self.state, decision = answer_calls(self.state, self.picture(), self.policy)
+        return self._carry_out(decision)
+
+    def _carry_out(self, decision: Decision) -> Decision:
+        self.calls.clear()
         outcomes = [self._apply(action) for action in decision.actions]
         self.state = confirm(self.state, outcomes, self.policy)
         for renewal in decision.renewals:
@@ -270,6 +285,8 @@ class Host:
             limits=self.limits,
             host_cpu=self.host_cpu,
             latency_reports=dict(self.latency_reports),
+            overlays=dict(self.overlays),
+            calls=tuple(self.calls),
         )
 
     def _apply(self, action) -> Outcome:
@@ -325,6 +342,8 @@ class Host:
             return guest._replace(memory_by_node=kib)
         if change.knob is Knob.CPU_WEIGHT:
             return guest._replace(cpu_weight=change.to)
+        if change.knob is Knob.MEMORY_SIZE:
+            return guest._replace(memory_size=change.to)
         if change.knob is Knob.LLC:
             return guest._replace(llc=change.to)
         return guest._replace(membw=change.to)

@@ -13,6 +13,7 @@ from nova_vp.core.types.knob import (
     Knob,
     LlcShare,
     MembwShare,
+    MemorySize,
     Quota,
     WeightUnit,
 )
@@ -252,6 +253,7 @@ def test_an_original_beyond_the_bound_becomes_the_bound():
         (Knob.MEMORY, ((0, 0.25), (1, 0.75)), ((0, 1.0),)),
         (Knob.LLC, LlcShare(0.5), LlcShare()),
         (Knob.MEMBW, MembwShare(0.1), MembwShare(0.9)),
+        (Knob.MEMORY_SIZE, MemorySize(524_288), MemorySize(1_048_576)),
     ],
 )
 @pytest.mark.parametrize("until_s", [None, 12345.678])
