@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an overlay may ask for: calls in each second, and credit for being triggered.
+
+Both are token buckets. Who calls more often than it may is refused unseen for a while, twice as
+long each time.
+"""
+
+from nova_vp.core.controllers.overlays.declaration import Account, OverlaysSettings
+
+BURST_S = 2.0
+"""Seconds whose calls may come at once."""
+LEAST_HOLD_S = 0.1
+MOST_HOLD_S = 10.0
+"""After so long without too many calls, the next hold is short again."""
+
+
+def filled(account: Account | None, now_s: float, settings: OverlaysSettings) -> Account:
+    """As it is now. One that was never seen is full."""
+    most_calls = BURST_S * settings.calls_per_s
+    if account is None:
+        return Account(settings.credit_s, most_calls, now_s)
+    span_s = max(now_s - account.at_s, 0.0)
+    return account._replace(
+        credit_s=min(account.credit_s + span_s * settings.credit_per_s, settings.credit_s),
+        calls=min(account.calls + span_s * settings.calls_per_s, most_calls),
+        at_s=now_s,
+    )
+
+
+def with_call(account: Account) -> tuple[Account, bool]:
+    """With one call more, and whether it is considered."""
+    now_s = account.at_s
+    if now_s < account.held_off_until_s:
+        return account, False
+    is_forgiven = now_s - account.held_off_until_s > MOST_HOLD_S
+    rejected = 0 if is_forgiven else account.rejected
+    if account.calls >= 1.0:
+        return account._replace(calls=account.calls - 1.0, rejected=rejected), True
+    hold_s = min(LEAST_HOLD_S * 2**rejected, MOST_HOLD_S)
+    return account._replace(rejected=rejected + 1, held_off_until_s=now_s + hold_s), False

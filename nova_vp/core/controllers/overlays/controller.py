@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Overlays coordinate the servers of one application by four calls (thesis 2013, chapter 4).
+
+The coordinator of the host: it puts calls in order, grants or refuses each, and restates what
+stands; what was granted ends with its lease. `tune.py`, `trigger.py` and `memory_size.py` say what
+a call gets, `accounts.py` how often, `harm.py` at which cost to others, `concede.py` what follows
+refusals.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from nova_vp.core.controllers.base import Answer, Controller, View
+from nova_vp.core.controllers.overlays.accounts import with_call
+from nova_vp.core.controllers.overlays.claims import Touched, claims_of
+from nova_vp.core.controllers.overlays.concede import note_nack, unmet
+from nova_vp.core.controllers.overlays.declaration import (
+    NAME,
+    REASONS,
+    Ledger,
+    OverlaysSettings,
+)
+from nova_vp.core.controllers.overlays.desk import Desk
+from nova_vp.core.controllers.overlays.grant import Granted, Refused
+from nova_vp.core.controllers.overlays.harm import measure_harm, watch_raised
+from nova_vp.core.controllers.overlays.memory_size import resize
+from nova_vp.core.controllers.overlays.release import release
+from nova_vp.core.controllers.overlays.trigger import trigger
+from nova_vp.core.controllers.overlays.tune import tune
+from nova_vp.core.types.guest import Guest
+from nova_vp.core.types.overlay import (
+    ArbitrationClass,
+    Call,
+    CallAnswer,
+    CallResource,
+    Nack,
+    Overlay,
+    Verb,
+)
+
+
+class Overlays(Controller):
+    name = NAME
+    summary = "lets applications coordinate the resources of their own servers (inTune)"
+    needs_counters = False
+    answers_calls = True
+    settings = OverlaysSettings
+    state = Ledger
+    reasons = REASONS
+
+    def run(self, view: View, state: Ledger, settings: OverlaysSettings) -> Answer:
+        desk = Desk(view, state, settings)
+        measure_harm(desk)
+        touched: list[Touched] = []
+        answers = tuple(_answer(desk, call, touched) for call in _in_order(desk))
+        watch_raised(desk)
+        groups = (*claims_of(desk, touched), *unmet(desk))
+        return Answer(desk.ledger(), groups, answers=answers)
+
+
+def _in_order(desk: Desk) -> Iterable[Call]:
+    """What is given back comes first; then overlays by falling priority; then those that take
+    turns, who was served longest ago first."""
+    calls = desk.view.picture.calls
+    if len(calls) < 2:
+        return calls
+
+    def precedence(call: Call) -> tuple[bool, bool, float]:
+        overlay = desk.overlays.get(call.overlay_id)
+        takes_turns = overlay is not None and overlay.arbitration is ArbitrationClass.ROUND_ROBIN
+        if overlay is None or call.verb is Verb.RELEASE:
+            return False, False, 0.0
+        if takes_turns:
+            return True, True, desk.account(overlay.id).served_at_s
+        return True, False, -overlay.priority
+
+    return sorted(calls, key=precedence)
+
+
+def _answer(desk: Desk, call: Call, touched: list[Touched]) -> CallAnswer:
+    overlay = desk.overlays.get(call.overlay_id)
+    if overlay is None:
+        return CallAnswer(call.id, Nack.UNKNOWN_OVERLAY, "no server of it is on this host")
+    guests: Sequence[Guest] = ()
+    try:
+        _check_rate(desk, call, overlay)
+        guests = _servers_of(desk, call, overlay)
+        granted = _GRANTS[call.verb](desk, call, overlay, guests)
+    except Refused as refused:
+        if refused.nack is Nack.NO_ROOM and guests:
+            note_nack(desk, overlay, guests[0])
+        return CallAnswer(call.id, refused.nack, refused.detail)
+    desk.change_account(
+        overlay.id, served_at_s=desk.now_s, nacks=0, unmet_since_s=None, unmet_uuid=""
+    )
+    touched.append(Touched(frozenset(guest.uuid for guest in guests), (call.id,)))
+    return CallAnswer(call.id, None, granted.what, granted.lease_s)
+
+
+def _check_rate(desk: Desk, call: Call, overlay: Overlay) -> None:
+    """Raises Refused. What is given back is always welcome."""
+    if call.verb is Verb.RELEASE:
+        return
+    account, is_considered = with_call(desk.account(overlay.id))
+    desk.accounts[overlay.id] = account
+    if not is_considered:
+        wait_s = account.held_off_until_s - desk.now_s
+        raise Refused(Nack.TOO_MANY_CALLS, f"call less often; try again in {wait_s:.1f} s")
+
+
+def _servers_of(desk: Desk, call: Call, overlay: Overlay) -> list[Guest]:
+    """Whom the call is about. Raises Refused."""
+    if call.verb is Verb.TUNE and not call.guest_uuid:
+        raise Refused(Nack.NOT_A_MEMBER, "name the server that is to be tuned")
+    if call.guest_uuid:
+        guests = [guest for guest in desk.guests_of(overlay) if guest.uuid == call.guest_uuid]
+    else:
+        guests = list(_changeable(desk.guests_of(overlay)))
+    if not guests:
+        raise Refused(Nack.NOT_A_MEMBER, "the overlay has no such server on this host")
+    for guest in guests:
+        if call.verb is not Verb.RELEASE and not guest.takes_help:
+            why = guest.unmanaged.value if guest.unmanaged else "it refuses help"
+            raise Refused(Nack.UNMANAGED, why)
+    return guests
+
+
+def _changeable(guests: Iterable[Guest]) -> Iterator[Guest]:
+    return (guest for guest in guests if guest.takes_help and guest.is_running)
+
+
+def _tune(desk: Desk, call: Call, overlay: Overlay, guests: Sequence[Guest]) -> Granted:
+    change = resize if call.resource is CallResource.MEMORY_SIZE else tune
+    return change(desk, call, overlay, guests[0])
+
+
+def _borrow(desk: Desk, call: Call, overlay: Overlay, guests: Sequence[Guest]) -> Granted:
+    raise Refused(Nack.NO_ROOM, "this host lends no CPUs")
+
+
+_GRANTS = {
+    Verb.TUNE: _tune,
+    Verb.TRIGGER: trigger,
+    Verb.BORROW: _borrow,
+    Verb.RELEASE: release,
+}

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reasons, settings and state of the controller `overlays`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from nova_vp.core.types.declaration import option
+from nova_vp.core.types.reason import Reason
+
+NAME = "overlays"
+BY_ITS_OVERLAY = "its overlay asked for it"
+
+TUNE = Reason(
+    code="overlay-tune",
+    rank=500,
+    label="its overlay asked for another share of the CPU",
+    own_label="this server's share of a busy processor was changed, since its overlay asked for it",
+)
+TIGHTEN = Reason(
+    code="overlay-tighten",
+    rank=501,
+    label="its overlay asked for less CPU for it",
+    own_label="this server's processor time was limited, since its overlay asked for it",
+)
+TRIGGER = Reason(
+    code="overlay-trigger",
+    rank=502,
+    label="its overlay asked that it runs first for a moment",
+    own_label="this server ran first for a moment, since its overlay asked for it",
+)
+RESIZE = Reason(
+    code="overlay-memory-size",
+    rank=503,
+    label="its overlay asked for another memory size",
+    own_label="this server's memory was resized, since its overlay asked for it",
+)
+CONCEDE = Reason(
+    code="overlay-concede",
+    rank=504,
+    label="an overlay was refused several times in a row, and a limit of this server costs least",
+    own_label="this server's processor time was limited for another server of its host",
+    neighbour_label="another server was limited, since its overlay was refused several times",
+)
+REASONS = (TUNE, TIGHTEN, TRIGGER, RESIZE, CONCEDE)
+
+
+@dataclass(frozen=True, slots=True)
+class OverlaysSettings:
+    """Each field is an option of `[controller_overlays]`."""
+
+    tune_lease_s: float = option(
+        300.0,
+        "Seconds after which what was tuned goes back, unless the overlay tunes it again. A call "
+        "may ask for less.",
+        minimum=1.0,
+    )
+    trigger_lease_s: float = option(
+        1.0,
+        "Longest time in seconds for which a trigger lets a server run first. A call may ask for "
+        "less.",
+        minimum=0.01,
+        maximum=60.0,
+    )
+    trigger_times: float = option(
+        8.0,
+        "CPU weight of a triggered server, as a multiple of what Nova gave it.",
+        minimum=1.0,
+        maximum=100.0,
+    )
+    credit_s: float = option(
+        10.0,
+        "Seconds for which the servers of one overlay together may be triggered without a pause.",
+        minimum=0.1,
+    )
+    credit_per_s: float = option(
+        0.1,
+        "Seconds of that credit that an overlay gains in each second: the share of time for which "
+        "it can be triggered in the long run.",
+        minimum=0.0,
+        maximum=1.0,
+    )
+    most_harm_ratio: float = option(
+        0.04,
+        "Share of its time that a server of others may wait longer for a CPU while a server is "
+        "triggered or has a higher weight. Above it, this ends and the credit is halved. The "
+        "default is the degradation of neighbours that the source found.",
+        minimum=0.0,
+        maximum=1.0,
+    )
+    calls_per_s: float = option(
+        50.0,
+        "Calls of one overlay that are considered in each second. Twice as many are considered at "
+        "once after a pause.",
+        minimum=0.1,
+    )
+    escalate_nacks: int = option(
+        5,
+        "Refusals of one overlay in a row, for lack of resources, after which the host limits the "
+        "server of another overlay that loses least by it, or escalates. The default is that of "
+        "the source.",
+        minimum=1,
+    )
+
+
+class Account(NamedTuple):
+    """What is remembered of one overlay."""
+
+    credit_s: float
+    """Of being triggered."""
+    calls: float
+    """That it may make at once."""
+    at_s: float
+    """When both were last filled up."""
+    rejected: int = 0
+    """Calls in a row that were too many."""
+    held_off_until_s: float = 0.0
+    """Until then its calls are refused unseen."""
+    served_at_s: float = 0.0
+    """When a call was last granted."""
+    nacks: int = 0
+    """Refusals in a row for lack of resources."""
+    nacked_at_s: float = 0.0
+    unmet_since_s: float | None = None
+    """Since when nothing on this host helps it."""
+    unmet_uuid: str = ""
+    """Which of its servers."""
+
+
+class Tuned(NamedTuple):
+    """How far the CPU share of one server was tuned."""
+
+    overlay_id: str
+    until_s: float
+    cap_steps: int = 0
+    """That it is limited by."""
+    weight_times: float = 1.0
+    """Its weight over what Nova gave."""
+    is_up: bool = True
+    """The last step."""
+    changed_at_s: float = 0.0
+    turns: int = 0
+    """Changes of direction in quick succession."""
+
+
+class Boost(NamedTuple):
+    """One server that runs first for a moment."""
+
+    overlay_id: str
+    until_s: float
+    times: float
+    """Its weight over what it would be."""
+
+
+class Sized(NamedTuple):
+    """The memory size that an overlay asked for."""
+
+    overlay_id: str
+    until_s: float
+    kib: int
+
+
+class Conceded(NamedTuple):
+    """One server that is limited for an overlay that was refused several times."""
+
+    overlay_id: str
+    for_uuid: str
+    until_s: float
+    steps: int
+
+
+class Harm(NamedTuple):
+    """What raising one server does to those beside it."""
+
+    overlay_id: str
+    before: tuple[tuple[str, float], ...]
+    """By server of others: its CPU waiting before."""
+    at_s: float
+    """Of the last sample that is in it."""
+    samples: int = 0
+    loss_ratio: float = 0.0
+    """Mean of how much longer the one that loses most waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """What was granted and stands, and what overlays have left. By server, but for accounts."""
+
+    accounts: Mapping[str, Account] = field(default_factory=dict)
+    """By overlay."""
+    tuned: Mapping[str, Tuned] = field(default_factory=dict)
+    boosts: Mapping[str, Boost] = field(default_factory=dict)
+    sizes: Mapping[str, Sized] = field(default_factory=dict)
+    conceded: Mapping[str, Conceded] = field(default_factory=dict)
+    harms: Mapping[str, Harm] = field(default_factory=dict)

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`release`: what an overlay was granted for these servers goes back at once.
+
+What was not used up of a trigger goes back into its credit.
+"""
+
+from collections.abc import Sequence
+
+from nova_vp.core.controllers.overlays.desk import Desk, is_tuned
+from nova_vp.core.controllers.overlays.grant import Granted, Refused
+from nova_vp.core.types.guest import Guest
+from nova_vp.core.types.overlay import Call, Nack, Overlay
+
+
+def release(desk: Desk, call: Call, overlay: Overlay, guests: Sequence[Guest]) -> Granted:
+    """Raises Refused."""
+    released = sum(_release(desk, overlay, guest.uuid) for guest in guests)
+    if not released:
+        raise Refused(Nack.NOTHING_TO_RELEASE, "the overlay holds nothing of these servers")
+    return Granted(f"grants that were given back: {released}")
+
+
+def _release(desk: Desk, overlay: Overlay, uuid: str) -> int:
+    boost = desk.boosts.get(uuid)
+    if boost is not None and boost.overlay_id == overlay.id:
+        credit_s = desk.account(overlay.id).credit_s + boost.until_s - desk.now_s
+        desk.change_account(overlay.id, credit_s=min(credit_s, desk.settings.credit_s))
+    tuned, found = desk.tuned.get(uuid), 0
+    if tuned is not None and tuned.overlay_id == overlay.id and is_tuned(tuned):
+        desk.tuned[uuid] = tuned._replace(cap_steps=0, weight_times=1.0)
+        found += 1
+    for grants in (desk.boosts, desk.sizes):
+        one = grants.get(uuid)
+        if one is not None and one.overlay_id == overlay.id:
+            del grants[uuid]
+            found += 1
+    return found

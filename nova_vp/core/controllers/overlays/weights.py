@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far a CPU weight may be raised: the others on its CPUs keep their floors, and a
+latency-critical server still comes first.
+
+Weights are told as multiples of what Nova gave.
+"""
+
+import math
+from collections.abc import Sequence
+
+from nova_vp.core.controllers.overlays.declaration import NAME, TUNE
+from nova_vp.core.controllers.overlays.desk import Desk
+from nova_vp.core.controllers.overlays.grant import Refused
+from nova_vp.core.model.cpu_weight import times_given
+from nova_vp.core.types.guest import Guest
+from nova_vp.core.types.knob import NO_CPU_WEIGHT, CpuWeight, Knob
+from nova_vp.core.types.overlay import Nack, Overlay
+
+UNSET_FLOOR = 0.1
+"""Of each vCPU: what a server without a floor keeps beside one whose weight is raised."""
+LEAST_FLOOR = 0.01
+
+
+def check_weight(desk: Desk, guest: Guest) -> None:
+    """Raises Refused."""
+    if Knob.CPU_WEIGHT not in desk.view.host.knobs or guest.cpu_weight == NO_CPU_WEIGHT:
+        raise Refused(Nack.NO_ROOM, "this host cannot set its CPU weight")
+    if not desk.view.may_claim(guest.uuid, Knob.CPU_WEIGHT, NAME, TUNE.rank):
+        raise Refused(Nack.OUTRANKED, "another controller sets its CPU weight")
+
+
+def raised(desk: Desk, guest: Guest, now: float, wanted: float, overlay: Overlay) -> float:
+    """As far as others allow it. Raises Refused where that is no more than now."""
+    check_weight(desk, guest)
+    times = min(wanted, most_times(desk, (guest,), overlay))
+    if weight_of(desk, guest, times).number <= weight_of(desk, guest, now).number:
+        raise Refused(Nack.NO_ROOM, "more weight would take too much from others: borrow a CPU")
+    return times
+
+
+def weight_of(desk: Desk, guest: Guest, times: float) -> CpuWeight:
+    return times_given(guest, desk.view.picture.applied.get(guest.uuid), times)
+
+
+def times_of(desk: Desk, uuid: str) -> float:
+    """All that its overlay was granted."""
+    tuned, boost = desk.tuned.get(uuid), desk.boosts.get(uuid)
+    return (tuned.weight_times if tuned else 1.0) * (boost.times if boost else 1.0)
+
+
+def most_times(desk: Desk, guests: Sequence[Guest], overlay: Overlay) -> float:
+    """That all of these may have together, so that servers that are not of their overlay keep what
+    they must, should all of them want all they can get."""
+    most = math.inf
+    uuids = {guest.uuid for guest in guests}
+    for guest in guests:
+        beside = [one for one in desk.beside(guest) if one.cpu_weight != NO_CPU_WEIGHT]
+        together = [guest, *(one for one in beside if one.uuid in uuids)]
+        given = sum(weight_of(desk, one, 1.0).number for one in together)
+        others = [(one, _number(desk, one)) for one in beside if one.uuid not in uuids]
+        total = sum(number for _, number in others)
+        for one, number in others:
+            if one.uuid in overlay.members:
+                continue
+            room = len(guest.placement) * number / _floor_cores(one) - total
+            most = min(most, room / given)
+            if one.is_latency_critical:
+                most = min(most, number / weight_of(desk, guest, 1.0).number)
+    return most
+
+
+def _number(desk: Desk, guest: Guest) -> int:
+    """The weight that it has, or will once this run is over."""
+    if (guest.uuid, Knob.CPU_WEIGHT) in desk.standing or times_of(desk, guest.uuid) != 1.0:
+        return weight_of(desk, guest, times_of(desk, guest.uuid)).number
+    return guest.cpu_weight.number
+
+
+def _floor_cores(guest: Guest) -> float:
+    floor = UNSET_FLOOR if guest.cap_floor_ratio is None else guest.cap_floor_ratio
+    return max(floor, LEAST_FLOOR) * guest.vcpus

@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls in order, too many calls, and what follows refusals in a row."""
+
+from dataclasses import replace
+
+import pytest
+
+from nova_vp.core.controllers.overlays.accounts import MOST_HOLD_S
+from nova_vp.core.controllers.overlays.declaration import CONCEDE
+from nova_vp.core.types.claim import Setting
+from nova_vp.core.types.knob import CpuWeight, Knob, MemorySize
+from nova_vp.core.types.overlay import Nack, Verb
+from nova_vp.core.types.policy import Enabled
+from nova_vp.core.types.reason import Rejection
+from nova_vp.core.types.service_level import ServiceClass
+from tests.unit.core.build import Host, Rates, uuid_of
+from tests.unit.core.controllers.overlays.hosts import (
+    DOWN,
+    HIGH,
+    KNOBS,
+    MIB,
+    ROUND_ROBIN,
+    UP,
+    a_call,
+    answer,
+    overlay,
+    release,
+    resize,
+    trigger,
+    tune,
+    two_shops,
+    weight,
+)
+from tests.unit.core.wishful import Wishful
+
+
+def contenders(host: Host, **fields: object) -> None:
+    """Two more overlays of the server `web`: who is first has it."""
+    for name in ("first", "second"):
+        overlay(host, name, "web", **fields)
+
+
+def both(host: Host) -> list[Nack | None]:
+    """The calls of `second` come before those of `first`."""
+    calls = [a_call(Verb.TUNE, of, "web") for of in ("second", "first")]
+    return answer(host, *calls)
+
+
+def test_calls_that_arrive_together_are_answered_by_falling_priority() -> None:
+    host = two_shops()
+    contenders(host)
+    overlay(host, "first", "web", priority=2.0)
+    assert both(host) == [Nack.OUTRANKED, None]
+
+
+def test_calls_of_one_priority_are_answered_as_they_came() -> None:
+    host = two_shops()
+    contenders(host)
+    assert both(host) == [None, Nack.OUTRANKED]
+
+
+def test_round_robin_serves_who_was_served_longest_ago() -> None:
+    host = two_shops()
+    contenders(host, arbitration=ROUND_ROBIN)
+    served = []
+    for _ in range(4):
+        served.append(both(host))
+        for of in ("first", "second"):
+            release(host, of=of)
+        host.ticks(6)
+    assert served == [[None, Nack.OUTRANKED], [Nack.OUTRANKED, None]] * 2
+
+
+def test_round_robin_comes_after_priorities() -> None:
+    host = two_shops()
+    contenders(host, arbitration=ROUND_ROBIN)
+    overlay(host, "first", "web")
+    assert both(host) == [Nack.OUTRANKED, None]
+
+
+def test_what_is_given_back_comes_first() -> None:
+    host = two_shops()
+    contenders(host)
+    tune(host, of="second")
+    calls = [a_call(Verb.TUNE, "first", "web"), a_call(Verb.RELEASE, "second", "web")]
+    assert answer(host, *calls) == [None, None]
+    unknown = [a_call(Verb.TUNE, "nobody", "web"), a_call(Verb.TUNE, "first", "web")]
+    assert answer(host, *unknown) == [Nack.UNKNOWN_OVERLAY, None]
+
+
+def flood(host: Host, calls: int = 99) -> float:
+    """For how long its calls are refused then."""
+    answer(host, *[a_call(Verb.TUNE, server="db", direction=DOWN) for _ in range(calls)])
+    account = host.state.controllers["overlays"].accounts["shop"]
+    return round(account.held_off_until_s - host.now_s, 3)
+
+
+def test_too_many_calls_are_refused_for_longer_each_time() -> None:
+    host = two_shops(calls_per_s=2.0)
+    found = answer(host, *[a_call(Verb.TUNE, server="web") for _ in range(10)])
+    assert found == [None] * 4 + [Nack.TOO_MANY_CALLS] * 6
+    host.now_s += 0.09
+    assert tune(host) is Nack.TOO_MANY_CALLS
+    holds = []
+    for _ in range(9):
+        host.now_s += holds[-1] if holds else 0.1
+        holds.append(flood(host))
+    assert holds == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, MOST_HOLD_S, MOST_HOLD_S, MOST_HOLD_S]
+    host.now_s += 2 * MOST_HOLD_S + 0.1
+    assert flood(host) == 0.1, "it was quiet for long"
+
+
+def test_who_floods_does_not_keep_others_from_calling_nor_from_giving_back() -> None:
+    host = two_shops(calls_per_s=1.0)
+    answer(host, *[a_call(Verb.TUNE, server="web") for _ in range(200)])
+    assert trigger(host, "mill", of="mills") is None
+    assert release(host) is None
+    assert weight(host, "web") == 100
+
+
+STARVED = 5
+
+
+def starve(host: Host, times: int = STARVED, server: str = "web") -> list[Nack | None]:
+    return [tune(host, server) for _ in range(times)]
+
+
+def a_full_host(**fields: object) -> Host:
+    """No weight can be added to: `alone` is at its floor."""
+    host = two_shops()
+    host.change("alone", cap_floor_ratio=0.9)
+    host.change("mill", **fields)
+    host.run("mill", Rates(mips=50, cores=1.0))
+    host.ticks(2)
+    return host
+
+
+def limited(host: Host) -> dict[str, float]:
+    names = ("web", "db", "mill", "alone")
+    return {name: host.cap_ratio(name) for name in names if host.cap_ratio(name) < 1.0}
+
+
+def test_five_refusals_in_a_row_limit_who_loses_least() -> None:
+    host = a_full_host()
+    assert starve(host, 4) == [Nack.NO_ROOM] * 4
+    assert limited(host) == {}
+    decision = host.answer(a_call(Verb.TUNE, server="web"))
+    assert [one.nack for one in decision.answers] == [Nack.NO_ROOM]
+    [action] = decision.actions
+    assert (action.reason, action.on_behalf_of) == (CONCEDE, uuid_of("web"))
+    assert limited(host) == {"mill": pytest.approx(0.9)}
+    starve(host)
+    assert limited(host) == {"mill": pytest.approx(0.8)}
+
+
+def test_a_limit_that_was_conceded_ends_with_its_lease() -> None:
+    host = a_full_host()
+    starve(host)
+    host.ticks(290)
+    assert limited(host) == {"mill": pytest.approx(0.9)}
+    host.ticks(20)
+    assert limited(host) == {}
+    assert host.applied == {}
+
+
+def test_a_limit_that_was_conceded_ends_with_the_overlay_that_needed_it() -> None:
+    host = a_full_host()
+    starve(host)
+    del host.overlays["shop"]
+    host.tick()
+    assert limited(host) == {}
+
+
+def test_a_grant_between_refusals_begins_the_count_anew() -> None:
+    host = a_full_host()
+    starve(host, 4)
+    assert tune(host, "web", DOWN) is None
+    host.ticks(6)
+    tune(host, "web", UP)
+    starve(host, 4)
+    assert limited(host) == {}
+
+
+def test_who_weighs_less_is_limited_first() -> None:
+    """`mill` and `alone` lose alike; `alone` is of an overlay that matters more."""
+    host = a_full_host()
+    host.change("alone", cap_floor_ratio=0.1)
+    host.change("web", cpu_weight=CpuWeight(10_000))
+    overlay(host, "others", "alone", priority=3.0)
+    for name in ("mill", "alone"):
+        host.run(name, Rates(mips=50, cores=2.0))
+    host.ticks(3)
+    starve(host)
+    assert limited(host) == {"mill": pytest.approx(0.9)}
+    starve(host)
+    assert limited(host) == {"mill": pytest.approx(0.8)}
+
+
+def test_a_server_of_another_project_loses_little_at_most() -> None:
+    host = a_full_host(project_id="p2")
+    starve(host)
+    assert limited(host) == {"mill": pytest.approx(0.9)}, "it uses half of that"
+    for _ in range(10):
+        starve(host)
+    assert limited(host) == {"mill": pytest.approx(0.5)}
+
+
+@pytest.mark.parametrize(
+    "about",
+    [
+        {"cap_floor_ratio": None},
+        {"service_class": ServiceClass.LATENCY_CRITICAL},
+        {"refuses_help": True, "cap_floor_ratio": 0.95},
+        {"placement": frozenset(HIGH)},
+        {"is_running": False},
+    ],
+)
+def test_if_nobody_can_be_limited_the_cluster_is_asked(about: dict[str, object]) -> None:
+    host = a_full_host(**about)
+    starve(host)
+    assert limited(host) == {}
+    found = []
+    for _ in range(8):
+        starve(host, 1)
+        found += [one for decision in host.ticks(10) for one in decision.escalations]
+    assert {one.victim_uuid for one in found} == {uuid_of("web")}
+    assert found[0].rejected[0].rejection is Rejection.NO_FREE_CPU
+    assert found[-1].evidence["refused_calls"] > STARVED
+
+
+def test_a_need_that_is_not_told_any_more_is_over() -> None:
+    host = a_full_host(cap_floor_ratio=None)
+    starve(host)
+    host.ticks(61)
+    assert host.state.controllers["overlays"].accounts["shop"].unmet_since_s is None
+    assert host.tick().escalations == ()
+
+
+def test_without_caps_nobody_is_limited() -> None:
+    host = two_shops(knobs=KNOBS - {Knob.CPU_CAP, Knob.CPU_WEIGHT})
+    starve(host)
+    assert limited(host) == {}
+
+
+def test_who_is_limited_for_another_may_be_tuned_by_its_own() -> None:
+    host = a_full_host()
+    starve(host)
+    assert tune(host, "mill", DOWN, of="mills") is None
+    assert limited(host) == {"mill": pytest.approx(0.8)}
+
+
+def test_what_another_controller_sets_is_refused() -> None:
+    first = Wishful("first", 200)
+    host = two_shops()
+    host.policy = replace(
+        host.policy, controllers=(Enabled(first, first.settings()), *host.policy.controllers)
+    )
+    first.wants(
+        Setting(uuid_of("web"), Knob.CPU_WEIGHT, CpuWeight(50)),
+        Setting(uuid_of("web"), Knob.MEMORY_SIZE, MemorySize(80 * MIB)),
+    )
+    host.tick()
+    assert tune(host) is Nack.OUTRANKED
+    assert trigger(host, "web") is Nack.OUTRANKED
+    assert resize(host, "web", DOWN) is Nack.OUTRANKED
+    assert weight(host, "web") == 50

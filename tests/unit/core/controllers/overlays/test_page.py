@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page of `overlays` says what it does: its calls, its refusals, its numbers."""
+
+from nova_vp.core.controllers.overlays import accounts, concede, desk, memory_size, tune, weights
+from nova_vp.core.controllers.overlays.controller import Overlays
+from nova_vp.core.types.overlay import CallResource, Nack, Verb
+from tests.pages import check_page, codes, first_codes, section
+
+PAGE = check_page(Overlays())
+
+
+def test_every_call_and_resource_is_explained() -> None:
+    told = set(codes(section(PAGE, "Calls")))
+    assert {one.value for one in (*Verb, *CallResource)} <= told
+
+
+def test_every_refusal_is_explained_but_that_of_a_host_without_it() -> None:
+    told = first_codes(section(PAGE, "Refusals"))
+    assert set(told) == {one.value for one in Nack} - {Nack.DISABLED.value}
+
+
+def test_numbers_that_are_no_options_are_those_of_the_code() -> None:
+    assert (tune.WEIGHT_STEP, "multiplied by 1.25" in PAGE) == (1.25, True)
+    assert (tune.MOST_TIMES, "up to eight times in a row" in PAGE) == (1.25**8, True)
+    assert (tune.LEAST_TIMES, "by up to six steps" in PAGE) == (1.25**-6, True)
+    assert (tune.MOST_TURNS, "more than three times" in PAGE) == (3, True)
+    assert (desk.QUICK_S, "each within 5 s" in PAGE) == (5.0, True)
+    assert (memory_size.STEP_RATIO, "a tenth of the flavor's memory" in PAGE) == (0.1, True)
+    assert (memory_size.SPARE_RATIO, "what it uses and a tenth more" in PAGE) == (0.1, True)
+    assert (weights.UNSET_FLOOR, "keeps a tenth of each vCPU" in PAGE) == (0.1, True)
+    assert (accounts.BURST_S, "twice as often once" in PAGE) == (2.0, True)
+    assert (accounts.LEAST_HOLD_S, "refused for 0.1 s" in PAGE) == (0.1, True)
+    assert (accounts.MOST_HOLD_S, "up to 10 s" in PAGE) == (10.0, True)
+    assert (concede.UNMET_S, "not refused for 60 s" in PAGE) == (60.0, True)
+
+
+def test_it_is_off_by_default_and_says_so() -> None:
+    assert not Overlays.is_default
+    assert "off\nby default" in PAGE

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`trigger`: servers run first for a moment, with credit."""
+
+import pytest
+
+from nova_vp.core.types.guest import Unmanaged
+from nova_vp.core.types.knob import NO_CPU_WEIGHT, NO_QUOTA, Knob
+from nova_vp.core.types.overlay import Nack, Verb
+from nova_vp.core.types.policy import Mode
+from tests.unit.core.build import Host
+from tests.unit.core.controllers.overlays.hosts import (
+    DOWN,
+    HIGH,
+    KNOBS,
+    a_call,
+    answers,
+    overlay,
+    release,
+    server,
+    trigger,
+    tune,
+    two_shops,
+    weight,
+)
+
+
+def credit_s(host: Host, of: str = "shop") -> float:
+    return host.state.controllers["overlays"].accounts[of].credit_s
+
+
+def test_a_triggered_server_runs_first_at_once_and_for_a_moment() -> None:
+    host = two_shops()
+    assert (trigger(host, "web"), weight(host, "web"), weight(host, "db")) == (None, 800, 100)
+    host.now_s += 0.5
+    host.answer()
+    assert weight(host, "web") == 800
+    host.now_s += 0.6
+    host.answer()
+    assert weight(host, "web") == 100
+    assert host.applied == {}
+
+
+def test_all_are_triggered_together() -> None:
+    host = two_shops()
+    decision = host.answer(a_call(Verb.TRIGGER))
+    assert [len(action.changes) for action in decision.actions] == [2]
+    assert [weight(host, name) for name in ("web", "db", "mill")] == [800, 800, 100]
+
+
+def test_all_are_those_that_may_be_changed_and_run() -> None:
+    host = two_shops()
+    host.change("db", is_running=False)
+    assert trigger(host) is None
+    assert [weight(host, name) for name in ("web", "db")] == [800, 100]
+    host.change("web", unmanaged=Unmanaged.OPTED_OUT)
+    assert trigger(host) is Nack.NOT_A_MEMBER
+
+
+def test_its_own_limit_does_not_hold_meanwhile() -> None:
+    host = two_shops()
+    tune(host, way=DOWN)
+    assert host.cap_ratio("web") == pytest.approx(0.9)
+    trigger(host, "web")
+    assert host.guest("web").quota == NO_QUOTA
+    host.ticks(3)
+    assert (host.cap_ratio("web"), weight(host, "web")) == (pytest.approx(0.9), 100)
+
+
+def test_who_is_limited_is_triggered_where_no_weight_can_be_added() -> None:
+    host = two_shops()
+    tune(host, way=DOWN)
+    host.change("alone", cap_floor_ratio=0.6)
+    assert trigger(host, "db") is Nack.NO_ROOM
+    assert trigger(host, "web") is None
+    assert (host.guest("web").quota, weight(host, "web")) == (NO_QUOTA, 100)
+
+
+def test_it_costs_credit_that_comes_back_slowly() -> None:
+    host = two_shops(credit_s=2.5, credit_per_s=0.1)
+    assert trigger(host, "web") is None
+    assert credit_s(host) == pytest.approx(1.5)
+    assert trigger(host) is None, "one second of the web server is paid"
+    assert credit_s(host) == pytest.approx(0.5)
+    host.ticks(2)
+    assert trigger(host, "web") is Nack.NO_CREDIT
+    host.ticks(4)
+    assert trigger(host, "web") is None
+    host.ticks(100)
+    trigger(host, "web", lease_s=0.5)
+    assert credit_s(host) == pytest.approx(2.0), "it was full"
+
+
+def test_release_gives_what_was_not_used_back_into_the_credit() -> None:
+    host = two_shops(credit_s=2.0)
+    trigger(host, "web")
+    assert release(host) is None
+    assert credit_s(host) == pytest.approx(2.0)
+    assert weight(host, "web") == 100
+
+
+def test_a_trigger_that_another_release_concerns_stands() -> None:
+    host = two_shops()
+    overlay(host, "other", "web")
+    trigger(host, "web")
+    assert release(host, of="other") is Nack.NOTHING_TO_RELEASE
+    assert weight(host, "web") == 800
+
+
+def test_a_lease_is_at_most_the_settings() -> None:
+    host = two_shops()
+    asked = [a_call(Verb.TRIGGER, server="web", lease_s=span) for span in (0.2, 50.0)]
+    given = [answers(host, call)[0].lease_s for call in asked]
+    assert given == [0.2, 1.0]
+
+
+def test_a_tuned_server_runs_first_of_its_own_weight_and_goes_back_to_it() -> None:
+    host = two_shops()
+    tune(host)
+    trigger(host, "web")
+    assert weight(host, "web") == 800
+    host.ticks(3)
+    assert weight(host, "web") == 125
+
+
+def test_who_may_not_be_weighed_is_not_triggered() -> None:
+    host = two_shops()
+    host.change("web", cpu_weight=NO_CPU_WEIGHT)
+    assert trigger(host, "web") is Nack.NO_ROOM
+    host = two_shops(knobs=KNOBS - {Knob.CPU_WEIGHT})
+    tune(host, way=DOWN)
+    assert trigger(host, "web") is Nack.NO_ROOM
+
+
+def test_a_server_of_two_overlays_is_triggered_by_one() -> None:
+    host = two_shops()
+    overlay(host, "other", "web")
+    assert trigger(host, "web") is None
+    assert trigger(host, "web", of="other") is Nack.OUTRANKED
+
+
+def test_one_that_may_not_be_changed_keeps_all_from_running_first() -> None:
+    host = two_shops()
+    host.change("db", mode=Mode.OBSERVE)
+    assert trigger(host) is Nack.MODE
+    assert weight(host, "web") == 100
+    host.tick()
+    assert trigger(host, "web") is None
+
+
+def test_two_calls_for_one_server_are_one_action() -> None:
+    host = two_shops()
+    server(host, "cache")
+    overlay(host, "shop", "web", "db", "cache")
+    host.change("mill", placement=frozenset(HIGH))
+    host.tick()
+    calls = [a_call(Verb.TRIGGER, server=name) for name in ("web", "db")]
+    decision = host.answer(*calls, a_call(Verb.TRIGGER), a_call(Verb.TUNE, "mills", "mill"))
+    assert [one.nack for one in decision.answers] == [None] * 4
+    assert sorted(len(action.call_ids) for action in decision.actions) == [1, 3]
