@@ -33,7 +33,7 @@ def answer_calls(state: CoreState, picture: Picture, policy: Policy) -> tuple[Co
     state = end_unclaimed(state, claimed)
     granted, outranked = arbitrate(claimed.groups, state, view)
     allowed, deferred = rate_limit(granted, state, picture.at_s, policy)
-    keys = _concerned(stood, claimed)
+    keys = _concerned(stood, state.claims, claimed)
     own, others = _parted(state.claims, keys)
     state = replace(state, claims=own)
     plan = Plan(allowed, state, _narrowed(picture, keys), policy)
@@ -54,13 +54,11 @@ def answer_calls(state: CoreState, picture: Picture, policy: Policy) -> tuple[Co
     return replace(state, claims={**others, **state.claims}), decision
 
 
-def _concerned(stood: Claims, claimed: Claimed) -> frozenset[ClaimKey]:
-    """What those who ran claimed before, or claim now."""
-    before = (
-        key for key, claims in stood.items() if any(one.controller in claimed.ran for one in claims)
-    )
+def _concerned(stood: Claims, stands: Claims, claimed: Claimed) -> frozenset[ClaimKey]:
+    """What ended now, or is claimed now."""
+    ended = (key for key, claims in stood.items() if stands.get(key) != claims)
     now = ((one.guest_uuid, one.knob) for group in claimed.groups for one in group.settings)
-    return frozenset((*before, *now))
+    return frozenset((*ended, *now))
 
 
 def _parted(claims: Claims, keys: frozenset[ClaimKey]) -> tuple[Claims, Claims]:

@@ -56,7 +56,10 @@ class View:
         picture: Picture,
         core: CoreState,
         policy: Policy,
+        on_call: bool = False,
     ) -> None:
+        self.on_call = on_call
+        """It runs between two ticks: nothing was measured since the last one."""
         self.now_s = picture.at_s
         self.host = host
         self.nodes = nodes
@@ -126,6 +129,8 @@ class Answer:
     answers: tuple[CallAnswer, ...] = ()
     """To all calls of the picture, as far as it is concerned: the pipeline may still refuse those
     that name the `call_ids` of a group."""
+    restates: frozenset[ClaimKey] = frozenset()
+    """Its claims that stand on as they are, beside those in its groups."""
 
 
 class Controller:
@@ -140,7 +145,8 @@ class Controller:
     needs_counters: ClassVar[bool] = True
     """It does not run in a tick in which no server could be measured."""
     answers_calls: ClassVar[bool] = False
-    """It answers the calls of overlays, also between two ticks, when no other controller runs."""
+    """It answers the calls of overlays, also between two ticks, when no other controller runs. What
+    it does not restate ends, whether its server could be measured or not."""
     settings: ClassVar[type] = NoSettings
     """A frozen dataclass, each field an `option`."""
     state: ClassVar[type] = NoState

@@ -45,6 +45,10 @@ class Claimed:
     usage: Mapping[str, tuple[Usage, ...]] = field(default_factory=dict)
     """By guest UUID."""
     answers: tuple[CallAnswer, ...] = ()
+    restates: Mapping[str, frozenset[ClaimKey]] = field(default_factory=dict)
+    """By controller."""
+    answering: frozenset[str] = frozenset()
+    """Those that answer calls."""
 
 
 def run_controllers(
@@ -58,12 +62,13 @@ def run_controllers(
     """What each of them claims; they do not know of each other. `on_call`: between two ticks, when
     only those run that answer calls."""
     remembered = dict(state.controllers)
-    view = View(host, nodes, picture, replace(state, controllers={}), policy)
+    view = View(host, nodes, picture, replace(state, controllers={}), policy, on_call)
     groups: list[ClaimGroup] = []
     releases: dict[str, tuple[Release, ...]] = {}
     figures: dict[str, Mapping[str, Mapping[str, float | str]]] = {}
     usage: dict[str, tuple[Usage, ...]] = {}
     answers: list[CallAnswer] = []
+    restates: dict[str, frozenset[ClaimKey]] = {}
     ran = set()
     is_poor = _is_poor(host)
     for controller, settings in policy.controllers:
@@ -74,15 +79,24 @@ def run_controllers(
         remembered[controller.name] = answer.state
         groups += answer.groups
         answers += answer.answers
+        restates[controller.name] = answer.restates
         releases[controller.name] = answer.releases
         if answer.figures:
             figures[controller.name] = answer.figures
         for uuid, used in answer.usage.items():
             usage[uuid] = (*usage.get(uuid, ()), used)
         ran.add(controller.name)
-    enabled = frozenset(one.controller.name for one in policy.controllers)
+    known = [one.controller for one in policy.controllers]
     claimed = Claimed(
-        tuple(groups), releases, frozenset(ran), enabled, figures, usage, tuple(answers)
+        groups=tuple(groups),
+        releases=releases,
+        ran=frozenset(ran),
+        enabled=frozenset(one.name for one in known),
+        figures=figures,
+        usage=usage,
+        answers=tuple(answers),
+        restates=restates,
+        answering=frozenset(one.name for one in known if one.answers_calls),
     )
     return replace(state, controllers=remembered), view, claimed
 
@@ -117,7 +131,9 @@ def end_unclaimed(state: CoreState, claimed: Claimed) -> CoreState:
             return claim.controller in claimed.enabled
         if key[1] in PLACES:
             return (claim.controller, *key) not in released
-        return (claim.controller, *key) in stated or _is_unmeasured(state, key[0], claim)
+        if key in claimed.restates[claim.controller] or (claim.controller, *key) in stated:
+            return True
+        return claim.controller not in claimed.answering and _is_unmeasured(state, key[0], claim)
 
     if all(stands(key, one) for key, claims in state.claims.items() for one in claims):
         return state

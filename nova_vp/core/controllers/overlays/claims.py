@@ -18,7 +18,7 @@ from nova_vp.core.controllers.overlays.memory_size import size_now_kib
 from nova_vp.core.controllers.overlays.weights import most_times, times_of, weight_of
 from nova_vp.core.model.cpu_cap import CAP_STEP, quota_of
 from nova_vp.core.model.limits import value_from_nova
-from nova_vp.core.types.claim import ClaimGroup, PredictedLoss, Setting
+from nova_vp.core.types.claim import ClaimGroup, ClaimKey, PredictedLoss, Setting
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.knob import Knob, MemorySize, Quota
 from nova_vp.core.types.reason import Reason
@@ -37,9 +37,18 @@ class Touched(NamedTuple):
     call_ids: tuple[str, ...]
 
 
+def kept(desk: Desk) -> frozenset[ClaimKey]:
+    """What stands on between two ticks, since nothing was measured and nobody called for it."""
+    if not desk.view.on_call:
+        return frozenset()
+    servers = _servers(desk) - desk.changed
+    return frozenset(key for key in desk.standing if key[0] in servers)
+
+
 def claims_of(desk: Desk, touched: Iterable[Touched]) -> Iterator[ClaimGroup]:
     """What calls of this run changed is granted or refused with them; the rest stands alone."""
-    wanted = {uuid: tuple(_wanted(desk, uuid)) for uuid in sorted(_servers(desk))}
+    servers = _servers(desk) & desk.changed if desk.view.on_call else _servers(desk)
+    wanted = {uuid: tuple(_wanted(desk, uuid)) for uuid in sorted(servers)}
     for one in _together(touched):
         parts = [part for uuid in sorted(one.uuids) for part in wanted.pop(uuid, ())]
         if parts:

@@ -38,6 +38,7 @@ def _arbitrate(desk: Desk, overlay: Overlay, guest: Guest) -> None:
         return
     _, uuid, steps = found[0]
     until_s = desk.now_s + desk.settings.tune_lease_s
+    desk.note_change(uuid)
     desk.conceded[uuid] = Conceded(overlay.id, guest.uuid, until_s, steps)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from nova_vp.core.controllers.base import Answer, Controller, View
 from nova_vp.core.controllers.overlays.accounts import with_call
-from nova_vp.core.controllers.overlays.claims import Touched, claims_of
+from nova_vp.core.controllers.overlays.claims import Touched, claims_of, kept
 from nova_vp.core.controllers.overlays.concede import note_nack, unmet
 from nova_vp.core.controllers.overlays.declaration import (
     NAME,
@@ -54,7 +54,7 @@ class Overlays(Controller):
         answers = tuple(_answer(desk, call, touched) for call in _in_order(desk))
         watch_raised(desk)
         groups = (*claims_of(desk, touched), *unmet(desk))
-        return Answer(desk.ledger(), groups, answers=answers)
+        return Answer(desk.ledger(), groups, restates=kept(desk), answers=answers)
 
 
 def _in_order(desk: Desk) -> Iterable[Call]:

@@ -5,7 +5,7 @@ A grant that does not stand as a claim was refused later in the pipeline, or los
 """
 
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from nova_vp.core.controllers.base import View
 from nova_vp.core.controllers.overlays.accounts import filled
@@ -39,6 +39,9 @@ class Desk:
             uuid: account for uuid, account in ledger.accounts.items() if uuid in self.overlays
         }
         self.harms = dict(ledger.harms)
+        self.crowds: dict[frozenset[int], Any] = {}
+        """Of `weights.py`, until a weight changes."""
+        self._on: dict[frozenset[int], list[Guest]] = {}
         self.standing = standing = {key for key, _ in view.standing(NAME)}
         boosted = ledger.boosts.keys()
         tuned = {
@@ -67,6 +70,12 @@ class Desk:
             and one.overlay_id in self.overlays
             and uuid in view.host.guests
         }
+        self.changed: set[str] = set()
+        self.changed |= ledger.tuned.keys() - self.tuned.keys()
+        self.changed |= boosts.keys() - self.boosts.keys()
+        self.changed |= sizes.keys() - self.sizes.keys()
+        self.changed |= conceded.keys() - self.conceded.keys()
+        """Servers of which this run may claim something else than what stands."""
 
     def _unended(self, grants: Mapping[str, _Grant]) -> dict[str, _Grant]:
         """Of servers that are here and still members of an overlay that is still there."""
@@ -94,11 +103,20 @@ class Desk:
 
     def beside(self, guest: Guest) -> list[Guest]:
         """Other servers that may run on its CPUs, and run."""
-        return [
-            one
-            for one in self.view.host.guests.values()
-            if one.is_running and one.uuid != guest.uuid and one.placement & guest.placement
-        ]
+        return [one for one in self.on(guest.placement) if one.uuid != guest.uuid]
+
+    def on(self, cpus: frozenset[int]) -> list[Guest]:
+        """Servers that may run on one of these CPUs, and run."""
+        if cpus not in self._on:
+            guests = self.view.host.guests.values()
+            meets = {place: bool(place & cpus) for place in self.view.host.domain_ids}
+            self._on[cpus] = [one for one in guests if meets[one.placement] and one.is_running]
+        return self._on[cpus]
+
+    def note_change(self, *uuids: str) -> None:
+        """Of what these were granted."""
+        self.changed.update(uuids)
+        self.crowds.clear()
 
     def ledger(self) -> Ledger:
         return Ledger(self.accounts, self.tuned, self.boosts, self.sizes, self.conceded, self.harms)

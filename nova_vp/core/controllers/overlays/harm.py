@@ -78,6 +78,7 @@ def _is_too_much(desk: Desk, uuid: str, harm: Harm) -> bool:
 
 
 def _end(desk: Desk, uuid: str, overlay_id: str) -> None:
+    desk.note_change(uuid)
     desk.boosts.pop(uuid, None)
     tuned = desk.tuned.get(uuid)
     if tuned is not None and tuned.weight_times > 1.0:

@@ -33,6 +33,7 @@ def resize(desk: Desk, call: Call, overlay: Overlay, guest: Guest) -> Granted:
     if (kib - now_kib) * sign <= 0:
         raise Refused(Nack.NO_ROOM, _why(sign))
     lease_s = min(call.lease_s or desk.settings.tune_lease_s, desk.settings.tune_lease_s)
+    desk.note_change(guest.uuid)
     desk.sizes[guest.uuid] = Sized(overlay.id, desk.now_s + lease_s, kib)
     return Granted(f"its memory is resized to {kib // 1024} MiB", lease_s)
 

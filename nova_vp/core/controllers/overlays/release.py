@@ -34,4 +34,5 @@ def _release(desk: Desk, overlay: Overlay, uuid: str) -> int:
         if one is not None and one.overlay_id == overlay.id:
             del grants[uuid]
             found += 1
+    desk.note_change(uuid)
     return found

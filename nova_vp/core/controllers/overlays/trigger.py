@@ -27,6 +27,7 @@ def trigger(desk: Desk, call: Call, overlay: Overlay, guests: Sequence[Guest]) -
         raise Refused(Nack.NO_CREDIT, left)
     desk.change_account(overlay.id, credit_s=account.credit_s - price_s)
     desk.boosts.update(boosts)
+    desk.note_change(*boosts)
     return Granted(f"servers that run first: {len(boosts)}", lease_s)
 
 

@@ -37,6 +37,7 @@ def tune(desk: Desk, call: Call, overlay: Overlay, guest: Guest) -> Granted:
         changed_at_s=desk.now_s,
         turns=turns,
     )
+    desk.note_change(guest.uuid)
     return Granted(what, lease_s if is_tuned(after) else None)
 
 

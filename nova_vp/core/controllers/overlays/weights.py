@@ -6,7 +6,8 @@ Weights are told as multiples of what Nova gave.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from nova_vp.core.controllers.overlays.declaration import NAME, TUNE
 from nova_vp.core.controllers.overlays.desk import Desk
@@ -52,21 +53,48 @@ def most_times(desk: Desk, guests: Sequence[Guest], overlay: Overlay) -> float:
     """That all of these may have together, so that servers that are not of their overlay keep what
     they must, should all of them want all they can get."""
     most = math.inf
-    uuids = {guest.uuid for guest in guests}
     for guest in guests:
-        beside = [one for one in desk.beside(guest) if one.cpu_weight != NO_CPU_WEIGHT]
-        together = [guest, *(one for one in beside if one.uuid in uuids)]
+        crowd = _crowd_on(desk, guest.placement)
+        together = [one for one in guests if one.uuid in crowd.numbers]
         given = sum(weight_of(desk, one, 1.0).number for one in together)
-        others = [(one, _number(desk, one)) for one in beside if one.uuid not in uuids]
-        total = sum(number for _, number in others)
-        for one, number in others:
-            if one.uuid in overlay.members:
-                continue
-            room = len(guest.placement) * number / _floor_cores(one) - total
-            most = min(most, room / given)
-            if one.is_latency_critical:
-                most = min(most, number / weight_of(desk, guest, 1.0).number)
+        others = crowd.total - sum(crowd.numbers[one.uuid] for one in together)
+        least = _first_of_others(crowd.by_floor, overlay)
+        if least is not None:
+            most = min(most, (len(guest.placement) * least - others) / given)
+        first = _first_of_others(crowd.critical, overlay)
+        if first is not None:
+            most = min(most, first / weight_of(desk, guest, 1.0).number)
     return most
+
+
+def _first_of_others(ranked: Sequence[tuple[float, str]], overlay: Overlay) -> float | None:
+    return next((number for number, uuid in ranked if uuid not in overlay.members), None)
+
+
+class Crowd(NamedTuple):
+    """Those that may run on some CPUs, by their weights of now."""
+
+    numbers: Mapping[str, int]
+    total: int
+    by_floor: tuple[tuple[float, str], ...]
+    """Weight for each core of its floor, the least first."""
+    critical: tuple[tuple[float, str], ...]
+    """Weights of latency-critical servers, the least first."""
+
+
+def _crowd_on(desk: Desk, cpus: frozenset[int]) -> Crowd:
+    """Made once until a grant changes a weight: most servers are placed like others."""
+    crowd: Crowd | None = desk.crowds.get(cpus)
+    if crowd is None:
+        on = [one for one in desk.on(cpus) if one.cpu_weight != NO_CPU_WEIGHT]
+        numbers = {one.uuid: _number(desk, one) for one in on}
+        crowd = desk.crowds[cpus] = Crowd(
+            numbers,
+            sum(numbers.values()),
+            tuple(sorted((numbers[one.uuid] / _floor_cores(one), one.uuid) for one in on)),
+            tuple(sorted((numbers[o.uuid], o.uuid) for o in on if o.is_latency_critical)),
+        )
+    return crowd
 
 
 def _number(desk: Desk, guest: Guest) -> int:

@@ -11,7 +11,7 @@ import pytest
 
 from nova_vp.core.controllers.base import Answer
 from nova_vp.core.types.action import Result
-from nova_vp.core.types.claim import Setting
+from nova_vp.core.types.claim import ClaimKey, Setting
 from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.knob import NO_MEMORY_SIZE, CpuWeight, Knob, MemorySize
@@ -30,12 +30,13 @@ class Answering(Wishful):
 
     answers_calls = True
     needs_counters = False
+    restates: frozenset[ClaimKey] = frozenset()
 
     def run(self, view, state, settings):
         ids = tuple(call.id for call in view.picture.calls)
         groups = tuple(replace(group, call_ids=ids) for group in self.wish.groups)
         answers = tuple(CallAnswer(call_id, None, "done") for call_id in ids)
-        return Answer(state, groups, self.wish.releases, answers=answers)
+        return Answer(state, groups, self.wish.releases, restates=self.restates, answers=answers)
 
 
 class World:
@@ -172,6 +173,29 @@ def test_between_two_ticks_a_limit_that_ended_goes_back_as_far_as_others_let_it(
     world.second.wants()
     assert [action.reason for action in world.host.answer().actions] == [RELEASED]
     assert world.host.guest("vm").quota.cores == 0.7
+
+
+def test_a_claim_may_be_restated_by_its_key_alone(world: World) -> None:
+    world.second.wants(weight(400))
+    world.host.answer(CALL)
+    world.second.wants()
+    world.second.restates = frozenset({(VM, Knob.CPU_WEIGHT)})
+    assert world.host.answer().actions == ()
+    world.host.tick()
+    assert world.weight == 400
+    world.second.restates = frozenset()
+    world.host.tick()
+    assert world.weight == 100
+
+
+def test_what_a_call_led_to_ends_also_of_who_cannot_be_measured(world: World) -> None:
+    world.second.wants(weight(400))
+    world.host.answer(CALL)
+    del world.host.counts[VM], world.host.rates[VM]
+    world.host.tick()
+    world.second.wants()
+    world.host.tick()
+    assert world.weight == 100
 
 
 def test_what_is_looser_than_what_stands_is_granted_and_changes_nothing(world: World) -> None:
