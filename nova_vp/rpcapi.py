@@ -11,12 +11,15 @@ from typing import Any
 import oslo_messaging
 
 from nova_vp import wire
-from nova_vp.rpctransport import Bus, Client
+from nova_vp.rpctransport import CALL_TIMEOUT_S, Bus, Client
 from nova_vp.signing.senders import Process, Sender
 
 NO_LONGER_HURT = wire.NO_LONGER_HURT
 """Why a migration is not needed any more, from `prepare_migration`."""
 MIGRATION_OUTCOMES = ("completed", "failed", "aborted", "timed-out", "refused", "withdrawn")
+
+OVERLAY_CALL_TIMEOUT_S = 5.0
+"""An application waits for the answer; its agent needs some milliseconds."""
 
 
 class NobodyListens(Exception):
@@ -130,6 +133,9 @@ class AgentAPI:
     `wire.ORDERS` message: all that is ordered of the servers it names.
     set_facts(text): a cast from vp-scheduler to one host with a `wire.FACTS` message.
     report_latency(text): a cast from vp-api to one host with a `wire.LATENCY` message.
+    set_overlays(text): a call from vp-api or a cast from vp-scheduler to one host with a
+    `wire.OVERLAYS` message: all overlays with servers there.
+    call_overlay(text): a call from vp-api to one host with a `wire.OVERLAY_CALL` message.
     prepare_migration and end_migration: calls to one host that may be repeated, from vp-scheduler.
     republish(within_s), a cast to all: every agent sends its digest and report again at a random
     moment within that time. republish_digest(within_s): nobody needs the reports.
@@ -189,6 +195,23 @@ class AgentAPI:
         """Does not wait for the agent."""
         self._client.prepare(server=host).cast("report_latency", text=text)
 
+    def set_overlays(self, host: str, text: str) -> int | None:
+        """As `set_orders`."""
+        newer = self._call(host, "set_overlays", text=text)
+        return newer if isinstance(newer, int) else None
+
+    def tell_overlays(self, host: str, text: str) -> None:
+        """Does not wait for the agent."""
+        self._client.prepare(server=host).cast("set_overlays", text=text)
+
+    def call_overlay(self, host: str, text: str) -> str:
+        """A `wire.OVERLAY_ANSWER` message, which may be none: it is the agent's. A call that is
+        repeated with its id is carried out once.
+
+        Raises wire.BadMessage as the agent's refusal, or MessagingTimeout.
+        """
+        return str(self._call(host, "call_overlay", OVERLAY_CALL_TIMEOUT_S, text=text))
+
     def undo(self, host: str, action_id: str) -> None:
         """Returns once the agent has taken the order. Raises its UnknownAction or NotInForce, or
         MessagingTimeout."""
@@ -200,9 +223,12 @@ class AgentAPI:
     def republish_digest(self, within_s: float) -> None:
         self._client.cast("republish_digest", within_s=within_s)
 
-    def _call(self, host: str, method: str, **arguments: Any) -> Any:
+    def _call(
+        self, host: str, method: str, timeout_s: float = CALL_TIMEOUT_S, /, **arguments: Any
+    ) -> Any:
         agent = Sender(Process.AGENT, host)
-        return self._client.prepare(server=host).call(method, lambda who: who == agent, **arguments)
+        client = self._client.prepare(server=host)
+        return client.call(method, lambda who: who == agent, timeout_s, **arguments)
 
 
 class AnswerAPI:

@@ -164,13 +164,20 @@ class Client:
     def cast(self, method: str, **arguments: Any) -> None:
         self._send(method, arguments)
 
-    def call(self, method: str, may_answer: Callable[[Sender], bool], **arguments: Any) -> Any:
+    def call(
+        self,
+        method: str,
+        may_answer: Callable[[Sender], bool],
+        timeout_s: float = CALL_TIMEOUT_S,
+        /,
+        **arguments: Any,
+    ) -> Any:
         if self._bus.answers is None:
             raise ValueError(f"{method}: this bus waits for no answers; use open_asking_bus")
         return self._bus.answers.ask(
             lambda id, address: self._send(method, arguments, id=id, answer_to=address),
             may_answer,
-            CALL_TIMEOUT_S,
+            timeout_s,
         )
 
     def _send(self, method: str, arguments: Mapping[str, Any], **about: str) -> None:

@@ -74,6 +74,8 @@ MAY_CALL: Mapping[str, frozenset[Process]] = {
     "set_orders": _OPERATORS | _SCHEDULER,
     "set_facts": _SCHEDULER,
     "report_latency": _OPERATORS,
+    "set_overlays": _OPERATORS | _SCHEDULER,
+    "call_overlay": _OPERATORS,
     "prepare_migration": _SCHEDULER,
     "end_migration": _SCHEDULER,
     "republish": _SCHEDULER,
@@ -83,10 +85,19 @@ MAY_CALL: Mapping[str, frozenset[Process]] = {
 """A call that is not listed here is refused, whoever signed it."""
 
 ORDERED = frozenset(
-    {"digest", "report", "escalate", "usage", "scheduler_started", "report_latency"}
+    {
+        "digest",
+        "report",
+        "escalate",
+        "usage",
+        "scheduler_started",
+        "report_latency",
+        "call_overlay",
+    }
 )
 """Calls that may wait in a queue while their receiver starts, and whose repetition changes
 nothing: the first two carry (epoch, sequence), of which the newest wins, the third an id that the
-ledger knows, the fourth amounts of which the largest counts, the fifth only asks, the last carries
-the moment of a measurement, of which the latest wins and no old one counts. Their number is not
-limited either: many applications report through one vp-api."""
+ledger knows, the fourth amounts of which the largest counts, the fifth only asks, the sixth carries
+the moment of a measurement, of which the latest wins and no old one counts, the last an id that is
+answered once and the moment of its sending, after which it soon counts no more. Their number is not
+limited either: many applications report and call through one vp-api."""

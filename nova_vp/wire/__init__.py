@@ -46,6 +46,19 @@ from nova_vp.wire.fingerprints import (
 )
 from nova_vp.wire.host_keys import HOST_KEYS, HOST_KEYS_SCHEMA, MAX_HOST_KEYS
 from nova_vp.wire.latency import LATENCY, LATENCY_SCHEMA, MAX_LATENCY_BYTES
+from nova_vp.wire.overlays import (
+    MAX_OVERLAY_ANSWER_BYTES,
+    MAX_OVERLAY_CALL_BYTES,
+    MAX_OVERLAYS_BYTES,
+    MOST_CPUS,
+    MOST_LEASE_S,
+    OVERLAY_ANSWER,
+    OVERLAY_ANSWER_SCHEMA,
+    OVERLAY_CALL,
+    OVERLAY_CALL_SCHEMA,
+    OVERLAYS,
+    OVERLAYS_SCHEMA,
+)
 from nova_vp.wire.overrides import MAX_ORDERS_BYTES, ORDERS, ORDERS_SCHEMA
 from nova_vp.wire.profiles import MAX_LEARNED, MAX_PROFILES_BYTES, PROFILES, PROFILES_SCHEMA
 from nova_vp.wire.report import CPU_RATIOS, MAX_REPORT_BYTES, REPORT_SCHEMA, REPORT_TOPIC
@@ -103,6 +116,9 @@ __all__ = [
     "MAX_LATENCY_BYTES",
     "MAX_LEARNED",
     "MAX_ORDERS_BYTES",
+    "MAX_OVERLAYS_BYTES",
+    "MAX_OVERLAY_ANSWER_BYTES",
+    "MAX_OVERLAY_CALL_BYTES",
     "MAX_PRIORITY",
     "MAX_PROFILES_BYTES",
     "MAX_REPORT_BYTES",
@@ -110,7 +126,9 @@ __all__ = [
     "MAX_USAGE_BYTES",
     "MAX_USAGE_RECORDS",
     "MOST_COUNT",
+    "MOST_CPUS",
     "MOST_LATENCY_MS",
+    "MOST_LEASE_S",
     "MOST_LOAD",
     "MOST_NUMBER",
     "MOST_PERCENTILE",
@@ -118,6 +136,12 @@ __all__ = [
     "NO_LONGER_HURT",
     "ORDERS",
     "ORDERS_SCHEMA",
+    "OVERLAYS",
+    "OVERLAYS_SCHEMA",
+    "OVERLAY_ANSWER",
+    "OVERLAY_ANSWER_SCHEMA",
+    "OVERLAY_CALL",
+    "OVERLAY_CALL_SCHEMA",
     "PREDICT_CLASSES",
     "PROFILES",
     "PROFILES_SCHEMA",
