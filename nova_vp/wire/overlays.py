@@ -86,3 +86,25 @@ OVERLAY_ANSWER_SCHEMA = object_of(
 )
 """`nack`: why it is refused; null: it is granted. `detail`: for operators: it may name islands
 and other servers."""
+
+OVERLAYS_TOLD = object_of({"version": COUNT, "checksum": TEXT})
+OVERLAY_STATE = object_of(
+    {
+        "id": UUID,
+        "borrowed_cpus": COUNT,
+        "boosted": list_of(UUID, MAX_SERVERS),
+        "credit_ratio": {"type": "number", "minimum": 0, "maximum": 1},
+        "granted": COUNT,
+        "refused": COUNT,
+    }
+)
+ISLAND = object_of(
+    {
+        "name": {**ISLAND_NAME, "minLength": 1},
+        "kind": {"enum": ["fair", "capped", "exclusive"]},
+        "cpus": TEXT,
+        "own_cpus": TEXT,
+        "cap_cpus": nullable({"type": "number", "minimum": 0, "maximum": MOST_CPUS}),
+        "servers": list_of(UUID, MAX_SERVERS),
+    }
+)

@@ -3,6 +3,7 @@
 
 from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.service_level import ServiceClass
+from nova_vp.wire.overlays import ISLAND, OVERLAY_STATE, OVERLAYS_TOLD
 from nova_vp.wire.schema_types import (
     ALTERNATIVE,
     COUNT,
@@ -243,6 +244,9 @@ REPORT_SCHEMA = object_of(
         "facts": object_of({"read_at": NUMBER, "checksum": TEXT}),
         "steal_ratio": nullable(NUMBER),
         "latency_projects": list_of(_LATENCY_PROJECT, MAX_SERVERS),
+        "overlays_told": OVERLAYS_TOLD,
+        "overlays": list_of(OVERLAY_STATE, MAX_SERVERS),
+        "islands": list_of(ISLAND, 1024),
     },
 )
 """`at`, `since` and `until` are seconds since the Unix epoch by the host's clock, for people to
@@ -260,4 +264,10 @@ loses most to this resource would lose to it alone if one came; absent: the agen
 `vps[].figures`: by controller, what it tells of the server, by the name of each figure.
 `vps[].service`: its class and latency target, and the last latency that its application reported;
 null: it has no class. `latency_projects`: how many reports of latency of each project's servers
-were used, and how many ignored, by reason, since each of them is on the host."""
+were used, and how many ignored, by reason, since each of them is on the host.
+`overlays_told`: the version and the checksum (`nova_vp.overlay_message.checksum`) of the overlays
+that the agent was told last (0 and that of none: it was told none); absent: the agent takes none.
+`overlays`: what each of these holds now: whole CPUs that it has borrowed, servers with a boost, how
+full its credit is, and how many of its calls were granted and refused since the agent started.
+`islands`: `own_cpus` are those that belong to an island, `cpus` those that it has now, with what it
+borrowed and without what it lent; `cap_cpus`: CPUs that its servers may use together; null: all."""

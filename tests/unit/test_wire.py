@@ -14,6 +14,7 @@ from nova_vp import wire
 from tests.decisions import a_decision, a_node, a_view, an_action, an_eventful_view, facts
 from tests.decisions import an_escalation as a_core_escalation
 from tests.messages import (
+    VICTIM,
     a_digest,
     a_domain,
     a_report,
@@ -254,3 +255,42 @@ def test_unpacking_raises_nothing_but_bad_message(text: str) -> None:
         wire.split_marks(wire.unpack_known(text))
     with suppress(wire.BadMessage):
         wire.unpack_classes(text, bytes(20))
+
+
+ISLAND = {
+    "name": "llc-0",
+    "kind": "fair",
+    "cpus": "0-4",
+    "own_cpus": "0-3",
+    "cap_cpus": None,
+    "servers": [VICTIM],
+}
+OVERLAY = {
+    "id": VICTIM,
+    "borrowed_cpus": 1,
+    "boosted": [VICTIM],
+    "credit_ratio": 0.5,
+    "granted": 3,
+    "refused": 1,
+}
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_valid"),
+    [
+        ({"overlays_told": {"version": 7, "checksum": "ab"}, "overlays": [OVERLAY]}, True),
+        ({"islands": [ISLAND, {**ISLAND, "cap_cpus": 1.5}]}, True),
+        ({"overlays": [{**OVERLAY, "credit_ratio": 1.1}]}, False),
+        ({"islands": [{**ISLAND, "name": ""}]}, False),
+        ({"islands": [{**ISLAND, "kind": "magic"}]}, False),
+    ],
+)
+def test_a_report_may_say_what_islands_and_overlays_hold(
+    fields: dict[str, Any], is_valid: bool
+) -> None:
+    report = a_report(**fields)
+    if is_valid:
+        assert wire.decode(wire.REPORT_TOPIC, wire.encode(wire.REPORT_TOPIC, report)) == report
+    else:
+        with pytest.raises(wire.BadMessage):
+            wire.decode(wire.REPORT_TOPIC, wire.encode(wire.REPORT_TOPIC, report))
