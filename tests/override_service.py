@@ -7,7 +7,7 @@ Versions are given as `nova_vp.db.overrides` gives them, without a database.
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from nova_vp.db.overrides import is_possible
+from nova_vp.db.gate import is_possible
 from nova_vp.server_override import ServerOverride, overrides_text
 
 

@@ -333,8 +333,52 @@ class OrdersChange(Base):
     """UTC, by the clock of the process that wrote it."""
 
 
+class OverlayRow(Base):
+    """One overlay: what its project says of an application of several servers."""
+
+    __tablename__ = "overlays"
+
+    id: Mapped[str] = mapped_column(String(36), primary_key=True)
+    project_id: Mapped[str] = mapped_column(PROJECT)
+    name: Mapped[str] = mapped_column(NAME)
+    """Within its project, of one overlay; its id, once it is deleted."""
+    priority: Mapped[int] = mapped_column(SmallInteger)
+    arbitration: Mapped[str] = mapped_column(String(16))
+    target: Mapped[float | None] = mapped_column(Double)
+    target_unit: Mapped[str] = mapped_column(String(32))
+    by: Mapped[str] = mapped_column(String(255))
+    """Who changed it last: the id of a keystone user."""
+    at: Mapped[datetime] = mapped_column(DateTime)
+    """UTC, by the clock of the process that wrote it."""
+    version: Mapped[int] = mapped_column(BigInteger)
+    """The number of the write that left it and its servers so."""
+    is_deleted: Mapped[bool] = mapped_column(Boolean)
+    """The row tells those who have read an earlier one."""
+
+    __table_args__ = (
+        Index("ix_overlays_project_id", "project_id", "name", unique=True),
+        Index("ix_overlays_version", "version"),
+        Index("ix_overlays_is_deleted", "is_deleted", "at"),
+        TABLE,
+    )
+
+
+class OverlayServer(Base):
+    """That a server is in an overlay: in one at most."""
+
+    __tablename__ = "overlay_servers"
+
+    server_id: Mapped[str] = mapped_column(String(36), primary_key=True)
+    overlay_id: Mapped[str] = mapped_column(String(36))
+    added_at: Mapped[datetime] = mapped_column(DateTime)
+    """UTC, by the clock of the process that wrote it."""
+
+    __table_args__ = (Index("ix_overlay_servers_overlay_id", "overlay_id", "server_id"), TABLE)
+
+
 class OrdersGate(Base):
-    """One row. Who writes an order writes it first, so that their numbers appear in their order."""
+    """A row for orders and one for overlays: see `gate.py`. Who writes one writes its row first, so
+    that their numbers appear in their order."""
 
     __tablename__ = "vp_orders_gate"
 

@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What people have ordered of single servers, and who and when; no row or session leaves here.
 
-Every write takes a number behind one row, so that numbers appear in the order in which they were
-given: whoever has seen one needs only what came after it. They are milliseconds since 1970 where
-that is more than the last one, so that a database which was lost does not begin below what agents
-have obeyed.
+Every write takes a number: see `gate.py`.
 """
 
 import math
@@ -13,27 +10,21 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from oslo_config import cfg
-from sqlalchemy import case, delete, select, update
+from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from nova_vp.core.types.policy import Mode
+from nova_vp.db import gate
 from nova_vp.db.column_types import aware_utc, naive_utc
 from nova_vp.db.facade import Context, open_facade
-from nova_vp.db.models import OrdersChange, OrdersGate, ServerOrdersRow
+from nova_vp.db.gate import NEVER_WRITTEN
+from nova_vp.db.models import OrdersChange, ServerOrdersRow
 from nova_vp.db.records import StoredOverride
 from nova_vp.db.retry import after_conflict
 from nova_vp.db.upsert import upsert
-from nova_vp.server_override import (
-    NO_OVERRIDE,
-    POSSIBLE_AHEAD_MS,
-    ServerOverride,
-    overrides_text,
-)
+from nova_vp.server_override import NO_OVERRIDE, ServerOverride, overrides_text
 from nova_vp.service.outage import Outage
 from nova_vp.wire.schema_types import LEVELS
-
-NEVER_WRITTEN = 0
-"""The version of a server of which nothing is ordered."""
 
 IN_A_QUERY = 500
 HOUR = timedelta(hours=1)
@@ -102,7 +93,7 @@ class OverrideStore:
         Raises ChangedMeanwhile and ChangedTooOften.
         """
         with self._facade.writer.using(Context()) as session:
-            version = _next_version(session, now)
+            version = gate.next_version(session, gate.ORDERS, now)
             _check(session, uuid.lower(), expected)
             if changes_per_hour is not None:
                 _count(session, uuid.lower(), version, now, changes_per_hour)
@@ -144,54 +135,31 @@ class OverrideStore:
         row = ServerOrdersRow
         # Before the rows: whatever is written meanwhile is then given once more, and not missed.
         with self._facade.reader.using(Context()) as session:
-            newest = _version(session)
+            newest = gate.version_of(session, gate.ORDERS)
             found = select(row).where(row.version > version).order_by(row.version)
             return Changed(newest, [_orders(one) for one in session.scalars(found)])
 
     def version(self) -> int:
         """Of the latest write."""
         with self._facade.reader.using(Context()) as session:
-            return _version(session)
+            return gate.version_of(session, gate.ORDERS)
 
     @after_conflict
     def outbid(self, version: int, now: datetime) -> None:
         """The next messages have a larger number: some agent has obeyed this one, which a database
         that was restored does not know. Nothing happens for a number that nobody can have given."""
-        if not is_possible(version, now):
-            return
         with self._facade.writer.using(Context()) as session:
-            session.execute(_raise_gate(version + 1))
+            gate.outbid(session, gate.ORDERS, version, now)
 
     def message(self, uuids: Iterable[str]) -> str:
         """For `rpcapi.AgentAPI.set_orders`: all that is ordered of these servers, which should be
         all of one host."""
         asked = sorted({uuid.lower() for uuid in uuids})
         with self._facade.reader.using(Context()) as session:
-            version = _version(session)
+            version = gate.version_of(session, gate.ORDERS)
             stand = {one.uuid: one for one in _list(session, asked)}
         ordered = {uuid: stand[uuid].ordered if uuid in stand else NO_OVERRIDE for uuid in asked}
         return overrides_text(version, ordered)
-
-
-def is_possible(version: int, now: datetime) -> bool:
-    """Whether one of ours can have given it."""
-    return version <= _milliseconds(now) + POSSIBLE_AHEAD_MS
-
-
-def _next_version(session: Session, now: datetime) -> int:
-    # It comes first in its transaction: SQLite cannot wait for a lock once it has read.
-    session.execute(update(OrdersGate).values(version=OrdersGate.version + 1))
-    session.execute(_raise_gate(_milliseconds(now)))
-    return _version(session)
-
-
-def _raise_gate(least: int) -> Any:
-    higher = case((OrdersGate.version < least, least), else_=OrdersGate.version)
-    return update(OrdersGate).where(OrdersGate.id == 1).values(version=higher)
-
-
-def _version(session: Session) -> int:
-    return int(session.scalar(select(OrdersGate.version)) or NEVER_WRITTEN)
 
 
 def _check(session: Session, uuid: str, expected: int | None) -> None:
@@ -244,7 +212,3 @@ def _row(orders: StoredOverride) -> Mapping[str, Any]:
     row = {name: getattr(orders, name) for name in ("uuid", *_COLUMNS)}
     mode = orders.mode.value if orders.mode else None
     return {**row, "mode": mode, "at": naive_utc(orders.at)}
-
-
-def _milliseconds(moment: datetime) -> int:
-    return int(moment.timestamp() * 1000)

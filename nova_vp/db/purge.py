@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Engine, and_, delete, false, or_, select
+from sqlalchemy import Connection, Engine, and_, delete, false, or_, select, true
 
 from nova_vp.db.column_types import naive_utc
 from nova_vp.db.models import (
@@ -19,6 +19,7 @@ from nova_vp.db.models import (
     History,
     Host,
     MigrationRow,
+    OverlayRow,
     Profile,
     ServerOrdersRow,
     ServerSighting,
@@ -42,8 +43,8 @@ class Before:
 
     history: datetime
     ledger: datetime
-    """Actions, escalations, profiles, orders that were taken back, and hosts and VPs that were not
-    heard since."""
+    """Actions, escalations, profiles, orders that were taken back, overlays that were deleted, and
+    hosts and VPs that were not heard since."""
     usage: datetime
     """What servers are billed for."""
 
@@ -77,6 +78,7 @@ def purge(
         ("usage_records", lambda c: _aged(c, UsageRow.hour, usage, step_rows)),
         ("server_sightings", lambda c: _aged(c, ServerSighting.seen_at, usage, step_rows)),
         ("vp_orders", lambda c: _taken_back(c, ledger, step_rows)),
+        ("overlays", lambda c: _deleted_overlays(c, ledger, step_rows)),
     ]
     for table, task in tasks:
         while (rows := _step(engine, task)) is not None:
@@ -150,3 +152,12 @@ def _taken_back(connection: Connection, before: datetime, rows: int) -> int | No
         return None
     # Somebody may have ordered anew in between.
     return connection.execute(delete(row).where(row.uuid.in_(uuids), old)).rowcount
+
+
+def _deleted_overlays(connection: Connection, before: datetime, rows: int) -> int | None:
+    """Whoever has read them has had time to read that they are deleted."""
+    row = OverlayRow
+    old = and_(row.is_deleted == true(), row.at < before)
+    if not (ids := connection.scalars(select(row.id).where(old).limit(rows)).all()):
+        return None
+    return connection.execute(delete(row).where(row.id.in_(ids))).rowcount

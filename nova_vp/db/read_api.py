@@ -79,6 +79,12 @@ class ReadApi:
         rows = self._rows(statements.VP, {"uuid": uuid.lower()})
         return _vp_head(rows[0]) if rows else None
 
+    def find_heads(self, uuids: Collection[str]) -> dict[str, VpHead]:
+        """By UUID in lower case; those that run nowhere are absent."""
+        wanted = sorted({uuid.lower() for uuid in uuids})
+        rows = self._rows(statements.HEADS, {"uuids": wanted}) if wanted else []
+        return {row.uuid: _vp_head(row) for row in rows}
+
     def find_vp(self, uuid: str) -> HostRecord | None:
         """The latest report of the host that has it; of several the one that was heard last."""
         rows = self._rows(statements.HOST_OF_VP, {"uuid": uuid.lower()})

@@ -80,6 +80,9 @@ MEMBERS = (
 VP = select(VpRow.__table__, _HEARD.label("received_at")).where(
     _vp.uuid == bindparam("uuid"), ~_is_claimed_later()
 )
+HEADS = select(VpRow.__table__, _HEARD.label("received_at")).where(
+    _vp.uuid.in_(bindparam("uuids", expanding=True)), ~_is_claimed_later()
+)
 NAMES = select(_vp.uuid, _vp.name).where(
     _vp.uuid.in_(bindparam("uuids", expanding=True)), ~_is_claimed_later()
 )

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple, Protocol
 import oslo_messaging
 
 from nova_vp import wire
-from nova_vp.db.overrides import NEVER_WRITTEN, Changed, is_possible
+from nova_vp.db.gate import NEVER_WRITTEN, is_possible
+from nova_vp.db.overrides import Changed
 from nova_vp.db.report_store import ERRORS
 from nova_vp.server_override import NO_OVERRIDE, ServerOverride, overrides_text
 from vp_scheduler.ingest.report_queue import MAX_HOSTS

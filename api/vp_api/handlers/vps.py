@@ -13,7 +13,8 @@ from oslo_log import log as logging
 
 from nova_vp.core.types.policy import Mode
 from nova_vp.db.filters import VpFilter
-from nova_vp.db.overrides import NEVER_WRITTEN, ChangedMeanwhile, ChangedTooOften
+from nova_vp.db.gate import NEVER_WRITTEN
+from nova_vp.db.overrides import ChangedMeanwhile, ChangedTooOften
 from nova_vp.db.paging import Listed, Page
 from nova_vp.db.records import StoredOverride, VpHead
 from nova_vp.wire.schema_types import LEVELS

@@ -31,3 +31,18 @@ def test_a_revision_that_failed_after_its_first_column_is_run_again(
     found = {one["name"] for one in sa.inspect(engine).get_columns(table)}
     assert found == {one.name for one in Base.metadata.tables[table].columns}
     engine.dispose()
+
+
+def test_tables_of_overlays_that_were_made_halfway_are_made_again(database_url: str) -> None:
+    engine = sa.create_engine(database_url)
+    config = schema._config()
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0015")
+        connection.execute(sa.text("CREATE TABLE overlays (id VARCHAR(36))"))
+    schema.upgrade(engine)
+    assert schema.current_revision(engine) == schema.newest_revision()
+    with engine.connect() as connection:
+        rows = connection.execute(sa.text("SELECT id, version FROM vp_orders_gate ORDER BY id"))
+        assert [tuple(row) for row in rows] == [(1, 0), (2, 0)]
+    engine.dispose()

@@ -13,8 +13,9 @@ from oslo_config import cfg
 from nova_vp import wire
 from nova_vp.core.types.policy import Mode
 from nova_vp.db import schema
+from nova_vp.db.gate import NEVER_WRITTEN
 from nova_vp.db.models import ServerOrdersRow
-from nova_vp.db.overrides import NEVER_WRITTEN, ChangedMeanwhile, ChangedTooOften, OverrideStore
+from nova_vp.db.overrides import ChangedMeanwhile, ChangedTooOften, OverrideStore
 from nova_vp.db.purge import Before, Step, purge
 from nova_vp.db.records import StoredOverride
 from nova_vp.server_override import ServerOverride
