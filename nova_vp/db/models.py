@@ -341,7 +341,7 @@ class OverlayRow(Base):
     id: Mapped[str] = mapped_column(String(36), primary_key=True)
     project_id: Mapped[str] = mapped_column(PROJECT)
     name: Mapped[str] = mapped_column(NAME)
-    """Within its project, of one overlay; its id, once it is deleted."""
+    """Within its project, of one overlay; once it is deleted, what none is called."""
     priority: Mapped[int] = mapped_column(SmallInteger)
     arbitration: Mapped[str] = mapped_column(String(16))
     target: Mapped[float | None] = mapped_column(Double)

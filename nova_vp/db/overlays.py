@@ -39,6 +39,8 @@ from nova_vp.registered_overlay import RegisteredOverlay
 from nova_vp.service.outage import Outage
 
 IN_A_QUERY = 500
+NO_NAME = "\x7f"
+"""How no name begins: what a deleted overlay was called is free again."""
 
 
 class Limits(NamedTuple):
@@ -66,6 +68,12 @@ class InAnotherOverlay(Exception):
     def __init__(self, servers: Collection[str]) -> None:
         super().__init__(", ".join(sorted(servers)))
         self.servers = frozenset(servers)
+
+
+class Member(NamedTuple):
+    overlay_id: str
+    project_id: str
+    server_id: str
 
 
 class Changed(NamedTuple):
@@ -171,17 +179,20 @@ class OverlayStore:
         ]
         return Listed(listed, found.marker)
 
-    def projects(self) -> frozenset[str]:
-        """Those that have overlays."""
-        row = OverlayRow
+    def unseen(self, added_before: datetime, after: str, most: int) -> Sequence[Member]:
+        """Servers in overlays that no host reports: they are stopped, on a host without an agent,
+        or gone. `after`: whose ids are larger."""
+        member, overlay, vp = OverlayServer, OverlayRow, VpRow
+        found = (
+            select(member.overlay_id, overlay.project_id, member.server_id)
+            .join(overlay, overlay.id == member.overlay_id)
+            .where(member.added_at < naive_utc(added_before), member.server_id > after)
+            .where(~exists(select(vp.uuid).where(vp.uuid == member.server_id)))
+            .order_by(member.server_id)
+            .limit(most)
+        )
         with self._facade.reader.using(Context()) as session:
-            found = select(row.project_id).where(row.is_deleted == false()).distinct()
-            return frozenset(session.scalars(found))
-
-    def of_project(self, project_id: str) -> Sequence[RegisteredOverlay]:
-        row = OverlayRow
-        with self._facade.reader.using(Context()) as session:
-            return _list(session, row.is_deleted == false(), row.project_id == project_id)
+            return [Member(*row) for row in session.execute(found)]
 
     def of_servers(self, uuids: Iterable[str]) -> tuple[int, dict[str, RegisteredOverlay]]:
         """The version of the latest write, and by server in which one it is; others are absent."""
@@ -221,24 +232,15 @@ class OverlayStore:
 
     @after_conflict
     def remove_servers(
-        self,
-        id: str,
-        servers: Collection[str],
-        *,
-        by: str,
-        now: datetime,
-        added_before: datetime | None = None,
+        self, id: str, servers: Collection[str], *, by: str, now: datetime
     ) -> RegisteredOverlay | None:
-        """Those that it does not have are of no matter. `added_before`: later ones stay. None:
-        there is none."""
+        """Those that it does not have are of no matter. None: there is none."""
         member = OverlayServer
         with self._facade.writer.using(Context()) as session:
             version = gate.next_version(session, gate.OVERLAYS, now)
             if _find(session, id) is None:
                 return None
             gone = delete(member).where(member.overlay_id == id)
-            if added_before is not None:
-                gone = gone.where(member.added_at < naive_utc(added_before))
             for part in _parts({one.lower() for one in servers}):
                 session.execute(gone.where(member.server_id.in_(part)))
             _touch(session, id, version, by, now)
@@ -252,7 +254,7 @@ class OverlayStore:
             if _find(session, id) is None:
                 return False
             session.execute(delete(OverlayServer).where(OverlayServer.overlay_id == id))
-            _touch(session, id, version, by, now, name=id, is_deleted=True)
+            _touch(session, id, version, by, now, name=NO_NAME + id, is_deleted=True)
             return True
 
     def changed_since(self, version: int) -> Changed:

@@ -11,10 +11,20 @@ from oslo_config import cfg
 from nova_vp import conf as options
 from nova_vp.conf import database
 from nova_vp.db import schema
-from nova_vp.db.models import Base, BusKeyRow, EscalationGate, OrdersGate
+from nova_vp.db.models import (
+    Base,
+    BusKeyRow,
+    EscalationGate,
+    OrdersGate,
+    OverlayRow,
+    OverlayServer,
+)
 from tests.fuzz.oracle import check_rows, expect
 
-_NOBODYS = (EscalationGate.__tablename__, OrdersGate.__tablename__, BusKeyRow.__tablename__)
+_NOBODYS = tuple(
+    model.__tablename__
+    for model in (EscalationGate, OrdersGate, BusKeyRow, OverlayRow, OverlayServer)
+)
 """Nothing that comes in gets there."""
 _TABLES = {name: table for name, table in Base.metadata.tables.items() if name not in _NOBODYS}
 _OWNERS = ("host", "source_host", "uuid")

@@ -15,9 +15,11 @@ import jsonschema
 from nova_vp import wire
 from nova_vp.core.types.policy import Mode
 from nova_vp.db.models import ActionServer, History, Host, Profile, StoredAction
+from nova_vp.db.overlays import OverlayStore
 from nova_vp.db.overrides import OverrideStore
 from nova_vp.db.report_store import ReportStore
 from nova_vp.db.serialization import unpack, unpack_text
+from nova_vp.overlay_message import read_overlays
 from nova_vp.server_override import read_overrides
 from tests.fuzz import seeds
 from tests.fuzz.database import Database, Rows, check_change
@@ -28,6 +30,7 @@ from tests.fuzz.subject import ACCEPTED, REFUSED, Bus
 from tests.messages import report_text
 from tests.unit.api import cloud
 from vp_scheduler.ingest.meters import Meters
+from vp_scheduler.ingest.overlay_sync import OverlaySync
 from vp_scheduler.ingest.override_sync import OverrideSync
 from vp_scheduler.ingest.profile_publisher import learn
 from vp_scheduler.ingest.report_queue import ReportQueue
@@ -54,6 +57,10 @@ class Told:
         _, servers = read_overrides(text)
         expect(servers.keys() <= self.servers[host], f"{host} is told of servers of others")
 
+    def tell_overlays(self, host: str, text: str) -> None:
+        for one in read_overlays(text)[1]:
+            expect(one.members <= self.servers[host], f"{host} is told of servers of others")
+
 
 class Reports:
     name, weight = "reports", 24
@@ -65,7 +72,8 @@ class Reports:
         book = OverrideStore(database.conf)
         ordered = {"mode": Mode.ADVISE, "opt_out": True, "exempt": True, "priority": 3, "by": "me"}
         book.put(UUIDS[0], cloud.ALPHA, now=cloud.NOW, **ordered)
-        self._teller = OverrideSync(book, self._told)
+        overlays = OverlaySync(OverlayStore(database.conf), self._told)
+        self._tellers = (OverrideSync(book, self._told), overlays)
         self._inbox = ReportQueue()
         self._now: datetime = cloud.NOW
         self._endpoint = ReportEndpoint(
@@ -79,7 +87,8 @@ class Reports:
 
     def _heard(self, report: Mapping[str, Any]) -> None:
         self._told.heard(report)
-        self._teller.heard(report)
+        for one in self._tellers:
+            one.heard(report)
 
     def make(self, dice: Dice) -> Any:
         if dice.is_so(0.02):
@@ -106,7 +115,8 @@ class Reports:
 
     def settle(self) -> None:
         self._save()
-        self._teller._look()
+        for one in self._tellers:
+            one._look()
         learn(self._store.count_classes(), 1)
         self._readers.read(self._database.rows())
         self._good_ones_land()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Agents on the bus, as ingest tells them of orders and facts without waiting for them."""
+"""Agents on the bus, as ingest tells them of orders, overlays and facts, without waiting."""
 
 from functools import cached_property
 
@@ -20,6 +20,9 @@ class BusAgents:
 
     def tell_facts(self, host: str, text: str) -> None:
         self._api.tell_facts(host, text)
+
+    def tell_overlays(self, host: str, text: str) -> None:
+        self._api.tell_overlays(host, text)
 
     @cached_property
     def _api(self) -> rpcapi.AgentAPI:

@@ -15,14 +15,17 @@ from oslo_db import exception as db_exception
 
 from nova_vp import rpcserver, rpctransport, wire
 from nova_vp.db.bus_keys import BusKeyStore
+from nova_vp.db.overlays import OverlayStore
 from nova_vp.db.overrides import OverrideStore
 from nova_vp.db.report_store import ERRORS, NewReport
 from nova_vp.message_filter import KnownHosts, MessageFilter
 from nova_vp.signing.envelope import Call
 from nova_vp.signing.identity import Identity
 from vp_scheduler.ingest.bus_agents import BusAgents
+from vp_scheduler.ingest.deleted_servers import open_deleted_servers
 from vp_scheduler.ingest.key_publisher import HostKeyPublisher
 from vp_scheduler.ingest.nova_facts import FactsSync
+from vp_scheduler.ingest.overlay_sync import OverlaySync
 from vp_scheduler.ingest.override_sync import OverrideSync
 from vp_scheduler.ingest.profile_publisher import Counting, ProfilePublisher
 from vp_scheduler.ingest.purger import Purger, Purging
@@ -201,18 +204,27 @@ class Service:
         keys = HostKeyPublisher(identity, BusKeyStore(conf))
         republish = RepublishRequester(identity, store, keys.tell)
         orders = OverrideSync(OverrideStore(conf), BusAgents(identity))
+        overlays = OverlaySync(OverlayStore(conf), BusAgents(identity))
         self.endpoint = ReportEndpoint(
             reports,
             settings.known_hosts,
             teach=publisher.ask,
             ask_for_digests=republish.ask_for_digests,
             heard=heard,
-            compare=_all_of(orders.heard, SameName().heard, *([facts.heard] if facts else [])),
+            compare=_all_of(
+                orders.heard,
+                overlays.heard,
+                SameName().heard,
+                *([facts.heard] if facts else []),
+            ),
         )
         self._writer = Writer(reports, store, settings.batch_size)
-        self._threads: list[Part] = [publisher, keys, republish, orders, Purger(conf, store)]
+        self._threads: list[Part] = [publisher, keys, republish, orders, overlays]
+        self._threads.append(Purger(conf, store))
         if facts:
             self._threads.append(facts)
+        if (deleted := open_deleted_servers(conf)) is not None:
+            self._threads.append(deleted)
         # One queue for all vp-schedulers; oslo.messaging wants a server's name nevertheless.
         where = rpctransport.target(wire.REPORT_TOPIC, server="vp-scheduler")
         self._server = rpcserver.BackgroundServer(

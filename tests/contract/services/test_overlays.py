@@ -16,6 +16,7 @@ from nova_vp.db.overlays import (
     InAnotherOverlay,
     Limits,
     ListedOverlay,
+    Member,
     NameTaken,
     OverlayStore,
     TooManyOverlays,
@@ -68,9 +69,9 @@ def test_what_is_registered_is_read_back(store: OverlayStore) -> None:
     assert made == RegisteredOverlay(SHOP, PROJECT, "shop", frozenset({WEB, DB}), *about)
     assert store.get(SHOP.upper()) == made
     assert store.of_servers([DB.upper(), CACHE]) == (NOW_MS, {DB: made})
-    assert store.of_project(PROJECT) == [made]
-    assert store.projects() == {PROJECT}
-    assert (store.get(BLOG), store.of_project(OTHER)) == (None, [])
+    assert store.listed(PROJECT, Page("name")).items == [ListedOverlay(PROJECT, "shop", made)]
+    assert store.get(BLOG) is None
+    assert store.listed(OTHER, Page("name")).items == []
 
 
 def test_a_change_of_the_target_alone_leaves_the_rest(store: OverlayStore) -> None:
@@ -99,6 +100,8 @@ def test_a_name_is_free_again_once_its_overlay_is_deleted(store: OverlayStore) -
     assert not store.delete(SHOP, **WRITE)
     assert store.get(SHOP) is None
     assert create(store, BLOG, "shop", WEB).servers == {WEB}
+    create(store, CHAT, BLOG)
+    assert store.delete(BLOG, **WRITE), "another one may be called by its id"
 
 
 def test_a_server_is_in_one_overlay_at_most(store: OverlayStore) -> None:
@@ -142,7 +145,7 @@ def test_limits_hold_for_many_who_write_at_once(store: OverlayStore) -> None:
 
     _all_at_once([lambda number=number: attempt(number) for number in range(8)])
     assert sorted(outcomes) == ["InAnotherOverlay"] * 7 + ["made"]
-    assert len(store.of_project(PROJECT)) == 1
+    assert len(store.listed(PROJECT, Page("name")).items) == 1
 
 
 def test_two_who_change_one_overlay_at_once_lose_nothing(store: OverlayStore) -> None:
@@ -196,16 +199,6 @@ def test_overlays_and_orders_have_numbers_of_their_own(
     assert (orders.version(), store.changed_since(0).version) == (NOW_MS + 1, NOW_MS)
 
 
-def test_servers_that_were_added_later_stay(store: OverlayStore) -> None:
-    """Nova was asked before these were there."""
-    create(store, SHOP, "shop", WEB)
-    later = NOW + timedelta(seconds=10)
-    store.add_servers(SHOP, [DB], most=9, by=USER, now=later)
-    left = store.remove_servers(SHOP, [WEB, DB], **WRITE, added_before=later)
-    assert left is not None
-    assert left.servers == {DB}
-
-
 def a_report_of(*vps: dict[str, Any]) -> NewReport:
     return NewReport("vp1", MessageVersion(1, 1), "observe", NOW, report_text("vp1", vps=list(vps)))
 
@@ -240,6 +233,21 @@ def test_lists_have_groups_beside_what_is_registered(
         if (marker := page.marker) is None:
             break
     assert pages == every
+
+
+def test_servers_that_nobody_reports_are_found(
+    store: OverlayStore, database_conf: cfg.ConfigOpts
+) -> None:
+    """New ones may not have been reported yet."""
+    ReportStore(database_conf).save_reports([a_report_of(cloud.a_vp(uuid=WEB))])
+    create(store, SHOP, "shop", WEB, DB)
+    later = NOW + timedelta(seconds=10)
+    store.add_servers(SHOP, [CACHE], most=9, by=USER, now=later)
+    assert store.unseen(later, "", 9) == [Member(SHOP, PROJECT, DB)]
+    later += timedelta(seconds=1)
+    assert [one.server_id for one in store.unseen(later, "", 9)] == [DB, CACHE]
+    assert [one.server_id for one in store.unseen(later, "", 1)] == [DB]
+    assert [one.server_id for one in store.unseen(later, DB, 1)] == [CACHE]
 
 
 def test_only_what_was_deleted_long_ago_is_purged(
