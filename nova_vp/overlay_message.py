@@ -144,13 +144,13 @@ def _as_message(overlays: Iterable[Overlay]) -> list[dict[str, Any]]:
     return [
         {
             "id": one.id,
-            "name": one.name,
+            "name": printable(one.name),
             "project_id": one.project_id,
             "members": sorted(one.members),
             "priority": float(one.priority),
             "arbitration": one.arbitration.value,
             "target": None if one.target is None else float(one.target),
-            "target_unit": one.target_unit,
+            "target_unit": printable(one.target_unit),
         }
         for one in sorted(overlays, key=lambda overlay: overlay.id)
     ]

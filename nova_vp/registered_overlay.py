@@ -9,7 +9,7 @@ could be boosted by the credit of several.
 import uuid
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nova_vp.core.types.overlay import ArbitrationClass, Overlay
 
@@ -42,6 +42,13 @@ class Running(NamedTuple):
     project_id: str
     group: str
     """`vp:group` of its flavor; empty: it has none."""
+
+
+def running_in(report: Mapping[str, Any]) -> tuple[Running, ...]:
+    """The servers of a valid report."""
+    return tuple(
+        Running(vp["uuid"].lower(), vp["project_id"], vp.get("group", "")) for vp in report["vps"]
+    )
 
 
 def group_overlay_id(project_id: str, group: str) -> str:

@@ -26,7 +26,7 @@ from vp_client.errors import (
 )
 
 SERVICE_TYPE = "performance-isolation"
-API_VERSION = "1.2"
+API_VERSION = "1.3"
 """The newest that this client knows how to show."""
 PAGE = 1000
 """Rows per request; the API gives no more."""

@@ -55,6 +55,36 @@ def cells(told: Iterable[Told]) -> str:
     )
 
 
+def islands(told: Iterable[Told]) -> str:
+    return formatters.lines(
+        f"{one['name']} ({one['kind']}): CPUs {one['cpus']}{_lent(one)}{_cap(one)}{_residents(one)}"
+        for one in told
+    )
+
+
+def _lent(one: Told) -> str:
+    return "" if one["cpus"] == one["own_cpus"] else f", own {one['own_cpus']}"
+
+
+def _cap(one: Told) -> str:
+    cap = one["cap_cpus"]
+    return "" if cap is None else f", {formatters.number(cap)} CPUs at most"
+
+
+def overlays(told: Iterable[Told]) -> str:
+    return formatters.lines(
+        f"{one['id']}: {one['borrowed_cpus']} CPUs borrowed, "
+        f"{formatters.percent(one['credit_ratio'])} credit, {one['granted']} calls granted, "
+        f"{one['refused']} refused{_boosted(one)}"
+        for one in told
+    )
+
+
+def _boosted(one: Told) -> str:
+    names = ", ".join(map(formatters.name, one["boosted"]))
+    return f", boosted: {names}" if names else ""
+
+
 def _permits(domain: Told) -> str:
     """Empty: none is booked, and any number may be."""
     permits = domain.get("llc_permits", {"booked": 0, "free": None})

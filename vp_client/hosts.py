@@ -28,6 +28,8 @@ FIELDS: list[columns.Field] = [
     ("age_s", formatters.age),
     ("is_stale", formatters.yes_no),
     ("cells", host_formatters.cells),
+    ("islands", host_formatters.islands),
+    ("overlays", host_formatters.overlays),
     ("nodes", host_formatters.nodes),
     ("steal_ratio", host_formatters.steal),
     ("contention", host_formatters.contention),

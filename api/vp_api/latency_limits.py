@@ -5,23 +5,15 @@ in half a second, each measured after the one before it.
 The agent of the server's host judges the same again, whichever process sent it. Kept in memory.
 """
 
-import math
 import threading
 from collections import OrderedDict
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from nova_vp.latency_message import AHEAD_S, LATE_S, LEAST_INTERVAL_S
+from vp_api.project_rate import ProjectRate, TooMany
 
 REMEMBERED_S = LATE_S + AHEAD_S
 """What was measured before that is late anyway."""
-
-
-class TooMany(Exception):
-    """The text says of what. `wait_s`: whole seconds until another one is forwarded."""
-
-    def __init__(self, what: str, wait_s: float) -> None:
-        super().__init__(what)
-        self.wait_s = max(1, math.ceil(wait_s))
 
 
 class NotNewer(Exception):
@@ -33,11 +25,6 @@ class _Sent(NamedTuple):
     measured_at_ms: int
 
 
-class _Bucket(NamedTuple):
-    tokens: float
-    at_s: float
-
-
 class LatencyLimits:
     """Thread-safe."""
 
@@ -45,24 +32,7 @@ class LatencyLimits:
         self._lock = threading.Lock()
         self._sent: OrderedDict[str, _Sent] = OrderedDict()
         """By server, the one that waited longest first."""
-        self._projects: OrderedDict[str, _Bucket] = OrderedDict()
-
-    def count(self, project_id: str, now_s: float, most_per_s: int) -> None:
-        """One request of the project, whatever it says. Raises TooMany."""
-        with self._lock:
-            _forget(self._projects, now_s)
-            full = float(most_per_s)
-            bucket = self._projects.get(project_id, _Bucket(full, now_s))
-            passed_s = max(0.0, now_s - bucket.at_s)
-            tokens = min(full, bucket.tokens + passed_s * most_per_s)
-            if tokens < 1:
-                raise TooMany(
-                    f"Your project sent more than {most_per_s} reports within a second. Your "
-                    "operator can raise this limit ([vp_api] latency_reports_per_s).",
-                    1.0,
-                )
-            self._projects[project_id] = _Bucket(tokens - 1, now_s)
-            self._projects.move_to_end(project_id)
+        self.rate = ProjectRate("reports", "latency_reports_per_s")
 
     def take(self, server_id: str, measured_at_ms: int, now_s: float) -> None:
         """One report that is to be sent on. Raises TooMany and NotNewer."""
@@ -88,9 +58,6 @@ class LatencyLimits:
                 del self._sent[server_id]
 
 
-Known = TypeVar("Known", _Sent, _Bucket)
-
-
-def _forget(known: OrderedDict[str, Known], now_s: float) -> None:
+def _forget(known: OrderedDict[str, _Sent], now_s: float) -> None:
     while known and abs(now_s - next(iter(known.values())).at_s) > REMEMBERED_S:
         known.popitem(last=False)

@@ -48,16 +48,25 @@ class ReachableAgents:
         self._tell(lambda: self._agents.undo(host, action_id))
 
     def report_latency(self, host: str, text: str) -> None:
-        """There are many in a second: one greeting serves them all."""
-        if self._outage.is_on or self._monotonic() - self._greeted_s >= GREET_EVERY_S:
-            self._require_bus()
-        self._await(lambda: self._agents.report_latency(host, text))
+        self._tell_often(lambda: self._agents.report_latency(host, text))
+
+    def tell_overlays(self, host: str, text: str) -> None:
+        self._tell_often(lambda: self._agents.tell_overlays(host, text))
+
+    def call_overlay(self, host: str, text: str) -> str:
+        return self._tell_often(lambda: self._agents.call_overlay(host, text))
 
     def set_orders(self, host: str, text: str) -> int | None:
         return self._tell(lambda: self._agents.set_orders(host, text))
 
     def _tell(self, tell: Callable[[], Told]) -> Told:
         self._require_bus()
+        return self._await(tell)
+
+    def _tell_often(self, tell: Callable[[], Told]) -> Told:
+        """There are many in a second: one greeting serves them all."""
+        if self._outage.is_on or self._monotonic() - self._greeted_s >= GREET_EVERY_S:
+            self._require_bus()
         return self._await(tell)
 
     def _await(self, tell: Callable[[], Told]) -> Told:

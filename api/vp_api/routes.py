@@ -12,6 +12,8 @@ from vp_api.handlers import (
     escalations,
     hosts,
     latency,
+    overlay_calls,
+    overlays,
     profiles,
     root,
     service,
@@ -23,6 +25,7 @@ from vp_api.policies import actions as action_rules
 from vp_api.policies import escalations as escalation_rules
 from vp_api.policies import hosts as host_rules
 from vp_api.policies import latency as latency_rules
+from vp_api.policies import overlays as overlay_rules
 from vp_api.policies import service as service_rules
 from vp_api.policies import usage as usage_rules
 from vp_api.policies import vps as vp_rules
@@ -31,16 +34,28 @@ from vp_api.schemas import escalations as escalation_schemas
 from vp_api.schemas import history as history_schemas
 from vp_api.schemas import hosts as host_schemas
 from vp_api.schemas import latency as latency_schemas
+from vp_api.schemas import overlays as overlay_schemas
 from vp_api.schemas import profiles as profile_schemas
 from vp_api.schemas import root as root_schemas
 from vp_api.schemas import service as service_schemas
 from vp_api.schemas import usage as usage_schemas
 from vp_api.schemas import vps as vp_schemas
-from vp_api.versions import V1_1, V1_2
+from vp_api.versions import V1_1, V1_2, V1_3
 
 TOLD = (Code.AGENT_REFUSED, Code.BUS_UNAVAILABLE, Code.AGENT_SILENT)
 """What can go wrong where an agent is told something."""
 OWN: Mapping[str, Any] = {"rule": vp_rules.SHOW, "operator_rule": vp_rules.SHOW_ALL}
+OVERLAYS: Mapping[str, Any] = {
+    "rule": overlay_rules.SHOW,
+    "operator_rule": overlay_rules.SHOW_ALL,
+    "since": V1_3,
+}
+ONE_OVERLAY: Mapping[str, Any] = {
+    **OVERLAYS,
+    "tenant_answer": overlay_schemas.TENANT_SHOW_ANSWER,
+}
+CHANGED = (Code.OVERLAY_NOT_FOUND, Code.GROUP_OVERLAY, Code.TOO_MANY_CALLS)
+REGISTERED = (Code.QUOTA_EXCEEDED, Code.IN_ANOTHER_OVERLAY, Code.VP_NOT_FOUND)
 
 
 def show_openapi(call: Call) -> Answer:
@@ -176,6 +191,83 @@ ROUTES: Routes = {
             query=action_schemas.OF_VP_QUERY,
             since=V1_1,
             errors=(Code.VP_NOT_FOUND,),
+        )
+    },
+    "/v1/overlays": {
+        "GET": Operation(
+            overlays.list_overlays,
+            "Overlays: to a tenant its own, to an operator all",
+            overlay_schemas.LIST_ANSWER,
+            **OVERLAYS,
+            tenant_answer=overlay_schemas.TENANT_LIST_ANSWER,
+            query=overlay_schemas.LIST_QUERY,
+        ),
+        "POST": Operation(
+            overlays.create_overlay,
+            "Make servers of a project one overlay",
+            overlay_schemas.SHOW_ANSWER,
+            **ONE_OVERLAY,
+            body=overlay_schemas.CREATE,
+            errors=(*REGISTERED, Code.NAME_TAKEN, Code.TOO_MANY_CALLS),
+        ),
+    },
+    "/v1/overlays/{overlay_id}": {
+        "GET": Operation(
+            overlays.show_overlay,
+            "One overlay, and what it holds now",
+            overlay_schemas.SHOW_ANSWER,
+            **ONE_OVERLAY,
+            errors=(Code.OVERLAY_NOT_FOUND,),
+        ),
+        "PATCH": Operation(
+            overlays.change_overlay,
+            "Change its name, target, priority and arbitration class",
+            overlay_schemas.SHOW_ANSWER,
+            **ONE_OVERLAY,
+            body=overlay_schemas.CHANGE,
+            errors=(*CHANGED, Code.NAME_TAKEN),
+        ),
+        "DELETE": Operation(
+            overlays.delete_overlay,
+            "Delete it; what it holds is released",
+            overlay_schemas.DELETE_ANSWER,
+            **OVERLAYS,
+            errors=CHANGED,
+        ),
+    },
+    "/v1/overlays/{overlay_id}/servers": {
+        "POST": Operation(
+            overlays.add_servers,
+            "Add servers of its project",
+            overlay_schemas.SHOW_ANSWER,
+            **ONE_OVERLAY,
+            body=overlay_schemas.ADD_SERVERS,
+            errors=(*CHANGED, *REGISTERED),
+        )
+    },
+    "/v1/overlays/{overlay_id}/servers/{server_id}": {
+        "DELETE": Operation(
+            overlays.remove_server,
+            "Take a server out of it",
+            overlay_schemas.SHOW_ANSWER,
+            **ONE_OVERLAY,
+            errors=(*CHANGED, Code.VP_NOT_FOUND),
+        )
+    },
+    "/v1/overlays/{overlay_id}/calls": {
+        "POST": Operation(
+            overlay_calls.call_overlay,
+            "Call it: tune, trigger, borrow, release",
+            overlay_schemas.CALL_ANSWER,
+            **OVERLAYS,
+            body=overlay_schemas.CALL,
+            errors=(
+                Code.OVERLAY_NOT_FOUND,
+                Code.VP_NOT_FOUND,
+                Code.TOO_MANY_CALLS,
+                Code.BUS_UNAVAILABLE,
+                Code.AGENT_SILENT,
+            ),
         )
     },
     "/v1/actions": {

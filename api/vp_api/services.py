@@ -15,11 +15,13 @@ from oslo_config import cfg
 
 from nova_vp.conf import database
 from nova_vp.db.escalations import Ledger
+from nova_vp.db.overlays import OverlayStore
 from nova_vp.db.overrides import OverrideStore
 from nova_vp.db.read_api import ReadApi
 from nova_vp.db.usage import UsageStore
 from nova_vp.service.outage import Outage
 from vp_api.latency_limits import LatencyLimits
+from vp_api.overlay_limits import OverlayLimits
 from vp_api.policy import Policy
 
 TELLERS = 4
@@ -34,6 +36,7 @@ class Stored:
     ledger: Ledger
     orders: OverrideStore
     usage: UsageStore
+    overlays: OverlayStore
 
     @classmethod
     def open(cls, conf: cfg.ConfigOpts) -> "Stored":
@@ -46,6 +49,7 @@ class Stored:
             Ledger(conf, outage),
             OverrideStore(conf, outage),
             UsageStore(conf, outage),
+            OverlayStore(conf, outage),
         )
 
 
@@ -61,6 +65,12 @@ class Agents(Protocol):
 
     def report_latency(self, host: str, text: str) -> None:
         """Returns once it is sent: no agent acknowledges it."""
+
+    def tell_overlays(self, host: str, text: str) -> None:
+        """As `report_latency`."""
+
+    def call_overlay(self, host: str, text: str) -> str:
+        """What the agent answers, which may be anything."""
 
     def set_orders(self, host: str, text: str) -> int | None:
         """The newer version that holds on the host, which ignores these orders; None: it has
@@ -81,3 +91,4 @@ class Services:
     tellers: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(TELLERS))
     """Who wants to wait for an agent on behalf of a tenant takes one, or does without."""
     latency: LatencyLimits = field(default_factory=LatencyLimits)
+    overlay_calls: OverlayLimits = field(default_factory=OverlayLimits)

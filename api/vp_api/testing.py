@@ -4,6 +4,8 @@
 It behaves as the real ones do, failures included; nothing in production imports it.
 """
 
+from nova_vp.core.types.overlay import CallAnswer, Overlay
+from nova_vp.overlay_message import CallMessage, answer_text, read_call, read_overlays
 from nova_vp.server_override import read_overrides
 
 
@@ -16,6 +18,11 @@ class MemoryAgents:
         self.undone: list[tuple[str, str]] = []
         self.orders: list[tuple[str, str]] = []
         self.latency: list[tuple[str, str]] = []
+        self.overlays: dict[str, tuple[Overlay, ...]] = {}
+        """What each host was told last."""
+        self.calls: list[tuple[str, CallMessage]] = []
+        self.answers: dict[str, CallAnswer] = {}
+        """What each host says to every call; absent: it grants it."""
         self.versions: dict[str, int] = {}
         """Of the orders that each host obeys."""
         self.failing: dict[str, Exception] = {}
@@ -35,6 +42,19 @@ class MemoryAgents:
     def report_latency(self, host: str, text: str) -> None:
         self._fail(host)
         self.latency.append((host, text))
+
+    def tell_overlays(self, host: str, text: str) -> None:
+        self._fail(host)
+        self.overlays[host] = read_overlays(text)[1]
+
+    def call_overlay(self, host: str, text: str) -> str:
+        self._fail(host)
+        message = read_call(text)
+        self.calls.append((host, message))
+        answer = self.answers.get(
+            host, CallAnswer("", None, f"done on {host}", message.call.lease_s)
+        )
+        return answer_text(answer._replace(call_id=message.call.id))
 
     def set_orders(self, host: str, text: str) -> int | None:
         self._fail(host)

@@ -35,7 +35,7 @@ from nova_vp.db.facade import Context, open_facade
 from nova_vp.db.models import OverlayRow, OverlayServer, VpRow
 from nova_vp.db.paging import Listed, Page, Pages
 from nova_vp.db.retry import after_conflict
-from nova_vp.registered_overlay import RegisteredOverlay
+from nova_vp.registered_overlay import RegisteredOverlay, group_overlay_id
 from nova_vp.service.outage import Outage
 
 IN_A_QUERY = 500
@@ -94,12 +94,21 @@ class ListedOverlay(NamedTuple):
 
 def _listed(*wanted: Any) -> Pages:
     """`wanted`: of both, of a table's columns."""
-    overlay, vp, member = OverlayRow.__table__.c, VpRow.__table__.c, OverlayServer.__table__.c
+    overlay, vp = OverlayRow.__table__.c, VpRow.__table__.c
     registered = select(
         overlay.id, overlay.project_id, overlay.name, literal(0, Integer).label("is_group")
     ).where(overlay.is_deleted == false(), *(one(overlay) for one in wanted))
+    groups = _groups().where(*(one(vp) for one in wanted))
+    both = union_all(registered, groups).subquery()
+    sorts = {"name": (both.c.project_id, both.c.name, both.c.is_group)}
+    return Pages(select(both), {"project_id": true()}, sorts)
+
+
+def _groups() -> Any:
+    """VPs of several servers, without those whose servers are all in overlays by their own."""
+    vp, member = VpRow.__table__.c, OverlayServer.__table__.c
     is_registered = exists(select(member.server_id).where(member.server_id == vp.uuid))
-    groups = (
+    return (
         select(
             literal("", String(36)).label("id"),
             vp.project_id,
@@ -107,12 +116,8 @@ def _listed(*wanted: Any) -> Pages:
             literal(1, Integer).label("is_group"),
         )
         .where(vp.vp_group != "", vp.project_id != "", ~is_registered)
-        .where(*(one(vp) for one in wanted))
         .distinct()
     )
-    both = union_all(registered, groups).subquery()
-    sorts = {"name": (both.c.project_id, both.c.name, both.c.is_group)}
-    return Pages(select(both), {"project_id": true()}, sorts)
 
 
 _LISTED = _listed()
@@ -178,6 +183,16 @@ class OverlayStore:
             if row.is_group or row.id in known  # Else it was deleted a moment ago.
         ]
         return Listed(listed, found.marker)
+
+    def find_group(self, id: str, project_id: str | None) -> tuple[str, str] | None:
+        """The project and the name of the VP whose overlay has this id; `project_id`: only one of
+        that project."""
+        query = _groups().with_only_columns(VpRow.project_id, VpRow.vp_group)
+        if project_id is not None:
+            query = query.where(VpRow.project_id == project_id)
+        with self._facade.reader.using(Context()) as session:
+            found = (tuple(row) for row in session.execute(query))
+            return next((one for one in found if group_overlay_id(*one) == id.lower()), None)
 
     def unseen(self, added_before: datetime, after: str, most: int) -> Sequence[Member]:
         """Servers in overlays that no host reports: they are stopped, on a host without an agent,
@@ -315,7 +330,7 @@ def _add(session: Session, id: str, servers: Collection[str], most: int, now: da
         raise InAnotherOverlay(others)
     new = sorted(asked - stands.keys())
     has = session.scalar(select(func.count()).where(OverlayServer.overlay_id == id)) or 0
-    if has + len(new) > most:
+    if new and has + len(new) > most:
         raise TooManyServers(id)
     rows = [{"server_id": one, "overlay_id": id, "added_at": naive_utc(now)} for one in new]
     if rows:

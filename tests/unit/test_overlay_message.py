@@ -62,6 +62,13 @@ def test_the_checksum_is_the_same_in_any_order_and_of_what_was_read() -> None:
     assert checksum(read_overlays(overlays_text(7, [BLOG, SHOP]))[1]) == checksum([SHOP, BLOG])
 
 
+def test_one_name_that_nobody_can_read_keeps_no_other_overlay_from_a_host() -> None:
+    odd = BLOG._replace(name="a\u2028b\ud800", target_unit="\x07")
+    _, (_, read) = read_overlays(overlays_text(7, [SHOP, odd]))
+    assert (read.name, read.target_unit) == ("a?b?", "?")
+    assert checksum([read]) == checksum([odd])
+
+
 @pytest.mark.parametrize("call", [TUNE, TRIGGER, BORROW, RELEASE], ids=lambda call: call.verb)
 def test_calls_are_read_as_they_were_written(call: Call) -> None:
     message = CallMessage(call, "p1", NOW_MS)

@@ -6,7 +6,12 @@ from typing import Any, NamedTuple, Protocol
 
 from nova_vp.db.overlays import Changed
 from nova_vp.overlay_message import checksum, overlays_text
-from nova_vp.registered_overlay import RegisteredOverlay, Running, overlays_on_host
+from nova_vp.registered_overlay import (
+    RegisteredOverlay,
+    Running,
+    overlays_on_host,
+    running_in,
+)
 from vp_scheduler.ingest.told_sync import EVERY_S, Book, ToldSync
 
 
@@ -57,10 +62,3 @@ class OverlaySync(ToldSync[Held, Changed]):
     def _tell_host(self, host: str, held: Held) -> None:
         overlays = overlays_on_host(held.servers, self._of_server)
         self._agents.tell_overlays(host, overlays_text(self._version, overlays))
-
-
-def running_in(report: Mapping[str, Any]) -> tuple[Running, ...]:
-    """The servers of a valid report."""
-    return tuple(
-        Running(vp["uuid"].lower(), vp["project_id"], vp.get("group", "")) for vp in report["vps"]
-    )

@@ -12,7 +12,7 @@ from vp_api import paging
 from vp_api.agent_errors import telling
 from vp_api.errors import ApiError, Code
 from vp_api.operation import Answer, Call
-from vp_api.versions import V1_1, V1_2
+from vp_api.versions import V1_1, V1_2, V1_3
 from vp_api.views import history, operator
 from vp_api.vp_report import age_of, fresh_since
 
@@ -40,6 +40,8 @@ def show_host(call: Call, host: str) -> Answer:
     told = operator.host(record, age, most, is_full=call.version >= V1_1)
     if call.version >= V1_2:
         told["latency_projects"] = record.report.get("latency_projects", [])
+    if call.version >= V1_3:
+        told |= operator.overlays_of_host(record)
     return {"host": told}
 
 

@@ -13,10 +13,11 @@ from nova_vp.latency_message import AHEAD_S, LATE_S, LatencyMessage, latency_tex
 from vp_api.agent_errors import sending
 from vp_api.errors import ApiError, Code
 from vp_api.handlers import vps
-from vp_api.latency_limits import NotNewer, TooMany
+from vp_api.latency_limits import NotNewer
 from vp_api.operation import Answer, Call
 from vp_api.policies import latency as policies
 from vp_api.policies import vps as vp_rules
+from vp_api.project_rate import TooMany
 from vp_api.views import values
 from vp_api.vp_report import age_of
 
@@ -25,7 +26,7 @@ def report_latency(call: Call, server_id: str) -> Answer:
     now = call.services.clock()
     most = call.services.conf.vp_api.latency_reports_per_s
     try:
-        call.services.latency.count(call.project_id, now.timestamp(), most)
+        call.services.latency.rate.count(call.project_id, now.timestamp(), most)
         head = _find(call, server_id)
         message = _message(call, head, now.timestamp())
         call.services.latency.take(head.uuid, message.measured_at_ms, now.timestamp())

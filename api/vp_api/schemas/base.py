@@ -76,7 +76,7 @@ NAME: Schema = {
 PROFILE_ID: Schema = {**NAME, "maxLength": 1412}
 """In base64: the id of an image, and a flavor's name of 255 characters of up to four bytes."""
 PATH_ARGUMENTS: Mapping[str, Schema] = {
-    **dict.fromkeys(("host", "server_id", "action_id", "escalation_id"), NAME),
+    **dict.fromkeys(("host", "server_id", "action_id", "escalation_id", "overlay_id"), NAME),
     "profile_id": PROFILE_ID,
 }
 

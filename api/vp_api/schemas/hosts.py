@@ -11,6 +11,7 @@ from vp_api.schemas.base import (
     SERVER,
     TEXT,
     YES_NO,
+    enum,
     list_of,
     nullable,
     obj,
@@ -60,6 +61,32 @@ LATENCY_PROJECT = obj(
 )
 """`used`, `ignored`: reports of latency of its servers on the host, the latter by reason."""
 
+ISLAND = obj(
+    {
+        "name": TEXT,
+        "kind": enum("fair", "capped", "exclusive"),
+        "cpus": TEXT,
+        "own_cpus": TEXT,
+        "cap_cpus": nullable(NUMBER),
+        "servers": list_of(SERVER),
+    },
+    title="Island",
+)
+"""`own_cpus` belong to it; `cpus` are those that it has now, with what it borrowed and without what
+it lent."""
+
+OVERLAY_ON_HOST = obj(
+    {
+        "id": TEXT,
+        "borrowed_cpus": COUNT,
+        "boosted": list_of(SERVER),
+        "credit_ratio": NUMBER,
+        "granted": COUNT,
+        "refused": COUNT,
+    },
+    title="OverlayOnHost",
+)
+
 LIST_QUERY_1_0 = query()
 LIST_QUERY = pages(mode=MODE, is_stale=YES_NO, sort=sort("name", "hurt_count", "vps_count"))
 LIST_ANSWER = page_of("hosts", obj(_SUMMARY, title="Host"), "Hosts")
@@ -82,6 +109,8 @@ SHOW_ANSWER = obj(
                 "contention": list_of(CONTENTION),
                 "unmanaged_suspects": list_of(LEFT_ALONE),
                 "latency_projects": list_of(LATENCY_PROJECT),
+                "islands": list_of(ISLAND),
+                "overlays": list_of(OVERLAY_ON_HOST),
             },
             "FullHost",
         )

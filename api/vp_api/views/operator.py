@@ -68,6 +68,21 @@ def host(
     }
 
 
+def overlays_of_host(record: HostRecord) -> dict[str, Any]:
+    """Its islands, and what overlays hold there: as far as its agent says."""
+    names = _names(record)
+    return {
+        "islands": [
+            {**one, "servers": [server(names, uuid) for uuid in one["servers"]]}
+            for one in record.report.get("islands", ())
+        ],
+        "overlays": [
+            {**one, "boosted": [server(names, uuid) for uuid in one["boosted"]]}
+            for one in record.report.get("overlays", ())
+        ],
+    }
+
+
 def _summary(record: HostRecord, sightings: Sequence[VpReport]) -> HostSummary:
     return HostSummary(
         host=record.host,

@@ -61,7 +61,7 @@ def _minute_of(moment_s):
     return datetime.fromtimestamp(moment_s, UTC).strftime("%Y-%m-%dT%H:%M")
 
 
-ENUMS = {"mode", "isolation", "sensitivity", "kind", "v"}
+ENUMS = {"mode", "isolation", "sensitivity", "kind", "v", "credit_ratio"}
 """Fields in which the schema has no room for anything else."""
 OWN = {
     *(("uuid",), ("name",), ("project_id",), ("group",), ("state",), ("since",)),
@@ -118,6 +118,7 @@ def a_full_report():
         "lab-1",
         vps=[own, other],
         proposals=[cloud.an_action(), cloud.a_cap()],
+        **cloud.islands(cap_cpus=None),
         **cloud.under_way(),
     )
 

@@ -29,6 +29,8 @@ SLEEPER = "44444444-4444-4444-8444-444444444444"
 GONE = "55555555-5555-4555-8555-555555555555"
 ESCALATION = "66666666-6666-4666-8666-666666666666"
 OLD_ESCALATION = "77777777-7777-4777-8777-777777777777"
+OVERLAY = "88888888-8888-4888-8888-888888888888"
+"""Of alpha, registered: `victim` and `sleeper`."""
 UNKNOWN = "99999999-9999-4999-8999-999999999999"
 
 
@@ -164,6 +166,32 @@ def asked(group="", vp_id=VICTIM, **changes):
             "throttled_ratio_nova": 0.4,
         },
         **changes,
+    }
+
+
+def islands(cap_cpus=2.5):
+    """What agents say that have islands."""
+    return {
+        "islands": [
+            {
+                "name": "llc-0",
+                "kind": "capped",
+                "cpus": "0-2",
+                "own_cpus": "0-1",
+                "cap_cpus": cap_cpus,
+                "servers": [VICTIM],
+            }
+        ],
+        "overlays": [
+            {
+                "id": OVERLAY,
+                "borrowed_cpus": 1,
+                "boosted": [VICTIM],
+                "credit_ratio": 0.25,
+                "granted": 7,
+                "refused": 2,
+            }
+        ],
     }
 
 
@@ -396,6 +424,7 @@ def records():
             latency_projects=[
                 {"project_id": ALPHA, "servers": 1, "used": 40, "ignored": {"too-soon": 2}}
             ],
+            **islands(),
             **under_way(),
         ),
         a_record(

@@ -197,6 +197,7 @@ def names_of(api: Api) -> dict[str, list[str]]:
     return {
         "host": listed("/v1/hosts", "hosts", "name"),
         "server_id": [cloud.VICTIM, *listed("/v1/vps", "vps", "server_id")],
+        "overlay_id": listed("/v1/overlays", "overlays", "id"),
         "name": listed("/v1/vps", "vps", "name"),
         "project_id": [cloud.ALPHA, cloud.BETA],
         "marker": [*markers("/v1/vps"), *markers("/v1/hosts"), *markers("/v1/actions")],

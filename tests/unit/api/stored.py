@@ -13,8 +13,10 @@ from oslo_config import cfg
 
 from nova_vp import wire
 from nova_vp.conf import database
+from nova_vp.core.types.overlay import ArbitrationClass
 from nova_vp.db import schema
 from nova_vp.db.escalations import Ledger
+from nova_vp.db.overlays import Limits, OverlayStore
 from nova_vp.db.records import HostRecord
 from nova_vp.db.report_store import NewReport, ReportStore
 from nova_vp.db.usage import UsageStore
@@ -76,6 +78,19 @@ def _cloud() -> Path:
     usage = UsageStore(conf)
     for host, records in cloud.usage().items():
         usage.add(host, records)
+    OverlayStore(conf).create(
+        cloud.OVERLAY,
+        cloud.ALPHA,
+        "checkout",
+        [cloud.VICTIM, cloud.SLEEPER],
+        limits=Limits(9, 9),
+        priority=1,
+        arbitration=ArbitrationClass.PRIORITY,
+        target=250.0,
+        target_unit="requests/s",
+        by="user-member",
+        now=cloud.NOW,
+    )
     waiting = next(one for one in ledger.list_waiting() if one.id == cloud.ESCALATION)
     claimed = ledger.claim(waiting, "vp-scheduler-1")
     proposed = {"status": Status.PROPOSED, "owner": None, "changed_at": cloud.NOW}

@@ -15,6 +15,7 @@ import pytest
 
 from nova_vp import controllers
 from nova_vp.core.types.guest import Unmanaged
+from nova_vp.registered_overlay import group_overlay_id
 from tests.unit.api import cloud
 from tests.unit.api.canaries import Canaries, a_record_of_canaries
 from tests.unit.api.client import LATEST, Api, Persona
@@ -30,6 +31,14 @@ OPEN_TO_TENANTS = {
     ("GET", "/v1/vps/{server_id}/actions"),
     ("GET", "/v1/usage"),
     ("PUT", "/v1/vps/{server_id}/latency"),
+    ("GET", "/v1/overlays"),
+    ("POST", "/v1/overlays"),
+    ("GET", "/v1/overlays/{overlay_id}"),
+    ("PATCH", "/v1/overlays/{overlay_id}"),
+    ("DELETE", "/v1/overlays/{overlay_id}"),
+    ("POST", "/v1/overlays/{overlay_id}/servers"),
+    ("DELETE", "/v1/overlays/{overlay_id}/servers/{server_id}"),
+    ("POST", "/v1/overlays/{overlay_id}/calls"),
 }
 GUARDED = [
     (method, path) for path, methods in ROUTES.items() if path not in PUBLIC for method in methods
@@ -47,12 +56,17 @@ ARGUMENTS = {
     "action_id": "6f1c2d3e-2",
     "escalation_id": cloud.ESCALATION,
     "profile_id": PROFILE,
+    "overlay_id": cloud.OVERLAY,
 }
 BODIES = {
     "/v1/hosts/{host}": {"mode": "enforce"},
     "/v1/hosts/{host}/proposals/{action_id}": {"accepted": True},
     "/v1/vps/{server_id}": {"opt_out": True},
     "/v1/vps/{server_id}/latency": {"latency_ms": 8.5},
+    "/v1/overlays": {"name": "shop", "project_id": cloud.ALPHA},
+    "/v1/overlays/{overlay_id}": {"target": 100},
+    "/v1/overlays/{overlay_id}/servers": {"servers": [cloud.VICTIM]},
+    "/v1/overlays/{overlay_id}/calls": {"verb": "tune", "server_id": cloud.VICTIM},
 }
 
 
@@ -61,7 +75,7 @@ def fill(path):
 
 
 def ask(api, persona, method, path):
-    body = None if method == "GET" else BODIES.get(path, {})
+    body = None if method in ("GET", "DELETE") else BODIES.get(path, {})
     return api.latest(persona, fill(path), method, body)
 
 
@@ -76,6 +90,11 @@ def assert_untouched(api):
     assert api.agents.latency == api.agents.accepted == api.agents.undone == api.agents.orders == []
     assert api.stored.orders.get(cloud.VICTIM) is None
     assert api.stored.ledger.get(cloud.ESCALATION).accepted_at is None
+    assert api.agents.calls == []
+    assert api.agents.overlays == {}
+    (overlay,) = api.stored.overlays.changed_since(0).overlays
+    assert (overlay.id, overlay.by, overlay.is_deleted) == (cloud.OVERLAY, "user-member", False)
+    assert overlay.servers == {cloud.VICTIM, cloud.SLEEPER}
 
 
 def test_these_operations_are_open_to_tenants_and_no_others():
@@ -90,7 +109,7 @@ def test_these_operations_are_open_to_tenants_and_no_others():
 @pytest.mark.parametrize("role", TENANTS)
 def test_a_foreign_project(api, method, path, role, project_id):
     answer = ask(api, Persona(role, project_id), method, path)
-    if (method, path) not in OPEN_TO_TENANTS:
+    if (method, path) not in OPEN_TO_TENANTS or (method, path) == ("POST", "/v1/overlays"):
         assert answer.status == 403
     elif "{" in path:
         assert answer.status == 404
@@ -105,7 +124,7 @@ def test_a_foreign_project(api, method, path, role, project_id):
 def test_the_own_project(method, path, role):
     api = Api()
     answer = ask(api, Persona(role), method, path)
-    if (method, path) not in OPEN_TO_TENANTS or (method in ("PATCH", "PUT") and role == "reader"):
+    if (method, path) not in OPEN_TO_TENANTS or (method != "GET" and role == "reader"):
         assert answer.status == 403
         assert_untouched(api)
     else:
@@ -270,6 +289,8 @@ TENANTS_VIEWS = (
     f"/v1/vps/{cloud.VICTIM}/history",
     f"/v1/vps/{cloud.VICTIM}/actions",
     f"/v1/vps/{cloud.VICTIM}/actions?limit=1",
+    "/v1/overlays",
+    f"/v1/overlays/{group_overlay_id(cloud.ALPHA, 'shop')}",
 )
 
 

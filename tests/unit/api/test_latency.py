@@ -16,7 +16,8 @@ from tests.decisions import a_guest
 from tests.unit.api import cloud
 from tests.unit.api.client import LATEST, Answer, Api, Persona
 from vp_agent.loop.latency_reports import LatencyReports
-from vp_api.latency_limits import LatencyLimits, NotNewer, TooMany
+from vp_api.latency_limits import LatencyLimits, NotNewer
+from vp_api.project_rate import TooMany
 from vp_api.schemas import hosts, vps
 
 MEMBER = Persona("member")
@@ -313,26 +314,26 @@ def test_limits_are_given_back_for_the_report_that_failed_alone() -> None:
 def test_limits_refill() -> None:
     limits = LatencyLimits()
     for _ in range(3):
-        limits.count("p", 10.0, 3)
+        limits.rate.count("p", 10.0, 3)
     with pytest.raises(TooMany):
-        limits.count("p", 10.2, 3)
-    limits.count("p", 10.4, 3)
-    limits.count("q", 10.4, 3)
+        limits.rate.count("p", 10.2, 3)
+    limits.rate.count("p", 10.4, 3)
+    limits.rate.count("q", 10.4, 3)
 
 
 def test_limits_forget_who_is_silent() -> None:
     limits = LatencyLimits()
     for number in range(100):
-        limits.count(f"p{number}", 10.0, 3)
+        limits.rate.count(f"p{number}", 10.0, 3)
         limits.take(f"s{number}", 1, 10.0)
-    limits.count("p", 1000.0, 3)
+    limits.rate.count("p", 1000.0, 3)
     limits.take("s", 1, 1000.0)
-    assert (len(limits._projects), len(limits._sent)) == (1, 1)
+    assert (len(limits.rate._projects), len(limits._sent)) == (1, 1)
 
 
 def test_a_clock_that_is_set_back_locks_nobody_out() -> None:
     limits = LatencyLimits()
-    limits.count("p", 1000.0, 1)
+    limits.rate.count("p", 1000.0, 1)
     limits.take("s", 1_000_000, 1000.0)
-    limits.count("p", 10.0, 1)
+    limits.rate.count("p", 10.0, 1)
     limits.take("s", 10_000, 10.0)

@@ -495,28 +495,28 @@ def test_who_asks_for_no_version_gets_the_first(api, asked):
 @pytest.mark.parametrize(
     "asked",
     [
-        "performance-isolation 1.2",
+        "performance-isolation 1.3",
         "performance-isolation latest",
-        "compute 2.1, performance-isolation 1.2",
-        "vp 1.0, performance-isolation 1.2",
-        "vp 1.2",
+        "compute 2.1, performance-isolation 1.3",
+        "vp 1.0, performance-isolation 1.3",
+        "vp 1.3",
     ],
 )
 def test_the_newest_version(api, asked):
     answer = api.ask(ADMIN, "/v1/vps", headers={"OpenStack-API-Version": asked})
-    assert answer.headers["OpenStack-API-Version"] == "performance-isolation 1.2"
+    assert answer.headers["OpenStack-API-Version"] == "performance-isolation 1.3"
     assert answer.json["links"] == {}
 
 
 @pytest.mark.parametrize("word", ["performance-isolation", "vp"])
-@pytest.mark.parametrize("asked", ["1.3", "2.0", "x", "1", "1.1.1", "-1.-1"])
+@pytest.mark.parametrize("asked", ["1.4", "2.0", "x", "1", "1.1.1", "-1.-1"])
 def test_versions_that_nobody_speaks(api, asked, word):
     for path in ("/v1/vps", "/"):
         answer = api.ask(ADMIN, path, headers={"OpenStack-API-Version": f"{word} {asked}"})
         assert answer.status == 406
         (error,) = answer.json["errors"]
         assert "performance-isolation 1.0" in error["detail"]
-        assert (error["min_version"], error["max_version"]) == ("1.0", "1.2")
+        assert (error["min_version"], error["max_version"]) == ("1.0", "1.3")
 
 
 def test_the_document_names_every_operation_and_only_valid_schemas(api):

@@ -53,6 +53,8 @@ def test_sample(sample):
     answer = Api().ask(who, sample["path"], sample["method"], body, headers=headers)
     assert answer.status == int(sample["status"])
     text = re.sub(r"req-[0-9a-f-]{36}", "req-...", answer.text)
+    if (sample["method"], sample["path"]) == ("POST", "/v1/overlays"):  # Its id is made up.
+        text = re.sub(r'("overlay":{"id":")[0-9a-f-]{36}', r"\1...", text)
     assert json.loads(text) == json.loads(sample["answer"])
 
 

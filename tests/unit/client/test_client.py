@@ -51,7 +51,7 @@ def test_the_catalog_may_name_the_root_or_the_version(client_of, suffix):
     canned = Canned('{"vps": []}')
     assert client_of(canned, suffix).list_vps() == []
     assert canned.asked == ["GET /v1/vps"]
-    assert canned.versions == {"performance-isolation 1.2"}
+    assert canned.versions == {"performance-isolation 1.3"}
 
 
 class Pages:

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Overlays as a caller may know of them: registered ones, and those that follow from `vp:group`.
+
+An overlay of somebody else and one that does not exist are answered alike.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from nova_vp.core.types.overlay import ArbitrationClass
+from nova_vp.db.overlays import ListedOverlay
+from nova_vp.db.records import VpHead
+from nova_vp.registered_overlay import RegisteredOverlay, group_overlay
+from vp_api.errors import ApiError, Code
+from vp_api.operation import Call
+from vp_api.policies import overlays as policies
+
+
+@dataclass(frozen=True, slots=True)
+class KnownOverlay:
+    id: str
+    project_id: str
+    name: str
+    is_group: bool
+    priority: int
+    arbitration: ArbitrationClass
+    target: float | None
+    target_unit: str
+    changed_at: datetime | None
+    changed_by: str | None
+    """None: nobody changes it."""
+    heads: Mapping[str, VpHead | None]
+    """Its servers, by UUID; None: no host reports it for this project."""
+
+    @property
+    def hosts(self) -> dict[str, list[str]]:
+        """By host, its servers there."""
+        found: dict[str, list[str]] = {}
+        for uuid, head in self.heads.items():
+            if head is not None:
+                found.setdefault(head.host, []).append(uuid)
+        return found
+
+
+def find(call: Call, overlay_id: str) -> KnownOverlay:
+    """One that the caller may see. Raises ApiError."""
+    stored = call.services.stored.overlays
+    registered = stored.get(overlay_id)
+    if registered is not None:
+        listed = ListedOverlay(registered.project_id, registered.name, registered)
+    else:
+        group = stored.find_group(overlay_id, None if call.sees_all else call.project_id)
+        if group is None:
+            raise no_such(overlay_id)
+        listed = ListedOverlay(*group, None)
+    if not _may_see(call, listed.project_id):
+        raise no_such(overlay_id)
+    [found] = known(call, [listed])
+    return found
+
+
+def find_to_change(call: Call, overlay_id: str) -> KnownOverlay:
+    """One that the caller may change. Raises ApiError."""
+    found = find(call, overlay_id)
+    owner = {"project_id": found.project_id}
+    call.services.policy.require(call.context, policies.CHANGE, owner)
+    if found.is_group:
+        raise ApiError(
+            Code.GROUP_OVERLAY,
+            "Its servers are those whose flavor has this vp:group. Create an overlay with these "
+            "servers to have one that can be changed.",
+        )
+    return found
+
+
+def _may_see(call: Call, project_id: str) -> bool:
+    if call.sees_all:
+        return True
+    owner = {"project_id": project_id}
+    is_own = bool(project_id) and project_id == call.project_id
+    return is_own and call.services.policy.allows(call.context, policies.SHOW, owner)
+
+
+def known(call: Call, listed: Iterable[ListedOverlay]) -> list[KnownOverlay]:
+    """With their servers, as hosts report these."""
+    listed = list(listed)
+    stored = call.services.stored
+    groups = {(one.project_id, one.name) for one in listed if one.registered is None}
+    members = stored.browser.members_of(groups)
+    taken = stored.overlays.of_servers(head.uuid for head in members)[1] if members else {}
+    of_group: dict[tuple[str, str], dict[str, VpHead | None]] = {}
+    for head in members:
+        if head.uuid not in taken:
+            of_group.setdefault((head.project_id, head.group), {})[head.uuid] = head
+    named = [uuid for one in listed if one.registered for uuid in one.registered.servers]
+    heads = stored.browser.find_heads(named)
+    return [
+        _registered(one.registered, heads)
+        if one.registered is not None
+        else _group(one, of_group.get((one.project_id, one.name), {}))
+        for one in listed
+    ]
+
+
+def _registered(one: RegisteredOverlay, heads: Mapping[str, VpHead]) -> KnownOverlay:
+    def own(uuid: str) -> VpHead | None:
+        """A host may claim any server for any project."""
+        head = heads.get(uuid)
+        return head if head is not None and head.project_id == one.project_id else None
+
+    return KnownOverlay(
+        id=one.id,
+        project_id=one.project_id,
+        name=one.name,
+        is_group=False,
+        priority=one.priority,
+        arbitration=one.arbitration,
+        target=one.target,
+        target_unit=one.target_unit,
+        changed_at=one.at,
+        changed_by=one.by,
+        heads={uuid: own(uuid) for uuid in sorted(one.servers)},
+    )
+
+
+def _group(one: ListedOverlay, heads: Mapping[str, VpHead | None]) -> KnownOverlay:
+    overlay = group_overlay(one.project_id, one.name)
+    return KnownOverlay(
+        id=overlay.id,
+        project_id=one.project_id,
+        name=one.name,
+        is_group=True,
+        priority=int(overlay.priority),
+        arbitration=overlay.arbitration,
+        target=overlay.target,
+        target_unit=overlay.target_unit,
+        changed_at=None,
+        changed_by=None,
+        heads=dict(sorted(heads.items())),
+    )
+
+
+def no_such(overlay_id: str) -> ApiError:
+    return ApiError(
+        Code.OVERLAY_NOT_FOUND,
+        f"You can see no overlay '{overlay_id}'. `openstack vp overlay list` lists those that you "
+        "can see, with their ids.",
+    )
