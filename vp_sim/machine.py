@@ -46,18 +46,22 @@ class Shape:
         first = self.first_node * self.domains_per_node
         return Topology(
             domains=tuple(
-                LlcDomain(
-                    id=number,
-                    node=number // self.domains_per_node,
-                    cpus=frozenset(
-                        thread * self.cores + number * self.cores_per_domain + core
-                        for thread in range(self.threads_per_core)
-                        for core in range(self.cores_per_domain)
-                    ),
-                    siblings=self.threads_per_core,
-                )
+                self._domain(number)
                 for number in range(first, first + self.nodes * self.domains_per_node)
             )
+        )
+
+    def _domain(self, number: int) -> LlcDomain:
+        first = number * self.cores_per_domain
+        cores = tuple(
+            frozenset(range(core, self.threads_per_core * self.cores, self.cores))
+            for core in range(first, first + self.cores_per_domain)
+        )
+        return LlcDomain(
+            id=number,
+            node=number // self.domains_per_node,
+            cpus=frozenset().union(*cores),
+            shared_cores=cores if self.threads_per_core > 1 else (),
         )
 
     def core_of(self) -> dict[int, int]:

@@ -4,6 +4,7 @@
 Pure: from a layout to paths and texts; `write_tree` alone touches the disk. libvirt, Nova, lscpu
 and our agent read these files and believe them, so a machine without sockets can show some.
 Each cell is a socket of its own; its CPUs share one last-level cache, or as many as were asked for.
+Of a core that shows itself as two CPUs, one is in the first half of those of its cache.
 """
 
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from nova_vp.cpuset import format_cpus, parse_cpus
 LOCAL_DISTANCE = 10
 REMOTE_DISTANCE = 21
 LLC_SIZE_KIB = 32768
+_IN_PAIRS = "*2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,14 +25,17 @@ class Topology:
     llcs: tuple[tuple[int, ...], ...]
     """The CPUs of each last-level cache; none reaches beyond its cell."""
     memory_mib: int
+    threads_per_core: int = 1
 
     @classmethod
     def parse(cls, text: str, memory_mib: int) -> "Topology":
-        """`0-3/4-7` is two cells of four CPUs with a cache each, `0+1` one cell with two caches;
-        raises ValueError with the reason otherwise.
+        """`0-3/4-7` is two cells of four CPUs with a cache each, `0+1` one cell with two caches,
+        `0-3/4-7*2` the first with two CPUs per core; raises ValueError with the reason otherwise.
         """
+        cpu_text, threads = text.removesuffix(_IN_PAIRS), 2 if text.endswith(_IN_PAIRS) else 1
         llcs_of_cells = [
-            [tuple(sorted(parse_cpus(llc))) for llc in cell.split("+")] for cell in text.split("/")
+            [tuple(sorted(parse_cpus(llc))) for llc in cell.split("+")]
+            for cell in cpu_text.split("/")
         ]
         cells = tuple(tuple(sorted(chain(*llcs))) for llcs in llcs_of_cells)
         cpus = sorted(chain(*cells))
@@ -40,7 +45,9 @@ class Topology:
             raise ValueError(f"{text!r}: a CPU is in two cells or caches")
         if cpus != list(range(len(cpus))):
             raise ValueError(f"{text!r}: CPUs must be numbered from 0 without a gap")
-        return cls(cells, tuple(chain(*llcs_of_cells)), memory_mib)
+        if any(len(llc) % threads for llc in chain(*llcs_of_cells)):
+            raise ValueError(f"{text!r}: a cache has an odd number of CPUs; leave out {_IN_PAIRS}")
+        return cls(cells, tuple(chain(*llcs_of_cells)), memory_mib, threads)
 
     def cell_of(self, llc: int) -> int:
         return next(node for node, cell in enumerate(self.cells) if self.llcs[llc][0] in cell)
@@ -48,6 +55,12 @@ class Topology:
     @property
     def cpus(self) -> tuple[int, ...]:
         return tuple(sorted(cpu for cell in self.cells for cpu in cell))
+
+    def core(self, cpu: int) -> tuple[int, ...]:
+        """The CPUs of its core, itself included."""
+        llc = next(cpus for cpus in self.llcs if cpu in cpus)
+        cores = len(llc) // self.threads_per_core
+        return llc[llc.index(cpu) % cores :: cores]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +89,15 @@ def files(topology: Topology) -> dict[str, str]:
     cpus, nodes = format_cpus(topology.cpus), format_cpus(tuple(range(len(topology.cells))))
     tree = {f"cpu/{name}": cpus for name in ("online", "present", "possible")}
     tree |= {"cpu/offline": "", "cpu/isolated": "", "cpu/kernel_max": "8191"}
-    tree |= {"cpu/smt/control": "notsupported", "cpu/smt/active": "0"}
+    is_smt = topology.threads_per_core > 1
+    control = "on" if is_smt else "notsupported"
+    tree |= {"cpu/smt/control": control, "cpu/smt/active": str(int(is_smt))}
     for name in ("online", "possible", "has_cpu", "has_memory", "has_normal_memory"):
         tree[f"node/{name}"] = nodes
     for node in range(len(topology.cells)):
         tree |= _node_files(topology, node)
-        for core, cpu in enumerate(topology.cells[node]):
-            tree |= _cpu_files(topology, node, core, cpu)
+        for cpu in topology.cells[node]:
+            tree |= _cpu_files(topology, node, cpu)
     return tree
 
 
@@ -113,8 +128,9 @@ def _node_files(topology: Topology, node: int) -> dict[str, str]:
     return {f"node/node{node}/{name}": text for name, text in texts.items()}
 
 
-def _cpu_files(topology: Topology, node: int, core: int, cpu: int) -> dict[str, str]:
-    cell, own = topology.cells[node], (cpu,)
+def _cpu_files(topology: Topology, node: int, cpu: int) -> dict[str, str]:
+    cell, own = topology.cells[node], topology.core(cpu)
+    core = cell.index(own[0])
     texts = {"online": "1", "topology/physical_package_id": str(node)}
     texts |= {"topology/core_id": str(core), "topology/die_id": "0", "topology/cluster_id": "0"}
     for name, cpus in (
@@ -128,9 +144,9 @@ def _cpu_files(topology: Topology, node: int, core: int, cpu: int) -> dict[str, 
         texts[f"topology/{name}_list"] = format_cpus(cpus)
     llc = next(llc for llc, cpus in enumerate(topology.llcs) if cpu in cpus)
     caches = (
-        Cache(1, "Data", 48, cpu, own),
-        Cache(1, "Instruction", 32, cpu, own),
-        Cache(2, "Unified", 1024, cpu, own),
+        Cache(1, "Data", 48, own[0], own),
+        Cache(1, "Instruction", 32, own[0], own),
+        Cache(2, "Unified", 1024, own[0], own),
         Cache(3, "Unified", LLC_SIZE_KIB, llc, topology.llcs[llc]),
     )
     for index, cache in enumerate(caches):

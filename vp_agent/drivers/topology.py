@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LLC domains and nodes of this host, from libvirt's capabilities and sysfs. Parsing only.
+"""LLC domains, nodes and cores of this host, from libvirt's capabilities and sysfs. Parsing only.
 
 libvirt reports cache banks of level 3 and above; a host whose last level is 2 is read from sysfs,
 and one that tells nothing about caches is taken to have one LLC per NUMA cell. A cache that spans
-cells (sub-NUMA clusters) is split: a domain lies in one node, the unit of memory.
+cells (sub-NUMA clusters) is split: a domain lies in one node, the unit of memory. Which CPUs are
+threads of one core sysfs tells where libvirt does not.
 """
 
 import xml.etree.ElementTree as ET
@@ -22,7 +23,7 @@ def parse_topology(capabilities_xml: str, sysfs_cpu: Path = SYSFS_CPU) -> Topolo
         raise ValueError("libvirt's capabilities have no <host>")
     cells = _cells(host)
     banks = _libvirt_banks(host) or _sysfs_banks(cells, sysfs_cpu) or tuple(cells.values())
-    return Topology(domains=_domains(cells, banks, _siblings(host)))
+    return Topology(domains=_domains(cells, banks, _cores(host, cells, sysfs_cpu)))
 
 
 def _cells(host: ET.Element) -> Mapping[int, frozenset[int]]:
@@ -34,13 +35,23 @@ def _cells(host: ET.Element) -> Mapping[int, frozenset[int]]:
     return {node: cpus for node, cpus in cells.items() if cpus}
 
 
-def _siblings(host: ET.Element) -> Mapping[int, frozenset[int]]:
-    """By CPU: those of its core, itself included."""
-    return {
-        int(cpu.attrib["id"]): parse_cpus(cpu.attrib["siblings"])
+def _cores(
+    host: ET.Element, cells: Mapping[int, frozenset[int]], sysfs_cpu: Path
+) -> frozenset[frozenset[int]]:
+    """CPUs of each physical core."""
+    told = [
+        parse_cpus(cpu.attrib["siblings"])
         for cpu in host.iterfind("topology/cells/cell/cpus/cpu")
         if "siblings" in cpu.attrib
-    }
+    ]
+    return frozenset(told or _sysfs_cores(cells, sysfs_cpu))
+
+
+def _sysfs_cores(cells: Mapping[int, frozenset[int]], sysfs_cpu: Path) -> Iterable[frozenset[int]]:
+    for cpu in frozenset().union(*cells.values()):
+        path = sysfs_cpu / f"cpu{cpu}/topology/thread_siblings_list"
+        if path.exists():
+            yield parse_cpus(path.read_text())
 
 
 def _libvirt_banks(host: ET.Element) -> tuple[frozenset[int], ...]:
@@ -72,7 +83,7 @@ def _last_level(banks: Iterable[tuple[int, frozenset[int]]]) -> tuple[frozenset[
 def _domains(
     cells: Mapping[int, frozenset[int]],
     banks: Iterable[frozenset[int]],
-    siblings: Mapping[int, frozenset[int]],
+    cores: Iterable[frozenset[int]],
 ) -> tuple[LlcDomain, ...]:
     """CPUs that no bank names (a partial report) form a domain of their own per cell."""
     pieces = []
@@ -82,11 +93,14 @@ def _domains(
         pieces += [(node, part) for part in (*parts, rest) if part]
     pieces.sort(key=lambda piece: min(piece[1]))
     return tuple(
-        LlcDomain(id=i, node=node, cpus=cpus, siblings=_most_siblings(cpus, siblings))
+        LlcDomain(id=i, node=node, cpus=cpus, shared_cores=_shared_cores(cpus, cores))
         for i, (node, cpus) in enumerate(pieces)
     )
 
 
-def _most_siblings(cpus: frozenset[int], siblings: Mapping[int, frozenset[int]]) -> int:
+def _shared_cores(
+    cpus: frozenset[int], cores: Iterable[frozenset[int]]
+) -> tuple[frozenset[int], ...]:
     """Of those in the domain: a sibling that is offline, or in none, takes nothing."""
-    return max(1, *(len(siblings.get(cpu, frozenset()) & cpus) for cpu in cpus))
+    here = {core & cpus for core in cores}
+    return tuple(sorted((core for core in here if len(core) > 1), key=min))

@@ -12,13 +12,19 @@ class LlcDomain:
     id: int
     node: int
     cpus: frozenset[int]
-    siblings: int = 1
-    """CPUs that one physical core shows itself as."""
+    shared_cores: tuple[frozenset[int], ...] = ()
+    """CPUs of each physical core that shows itself as several: hyper-threads, siblings of each
+    other. Every other CPU is a core of its own."""
 
     @property
     def cores(self) -> int:
         """Physical ones."""
-        return -(-len(self.cpus) // self.siblings)
+        return self.cores_among(self.cpus)
+
+    def cores_among(self, cpus: frozenset[int]) -> int:
+        """Physical cores that these CPUs of the domain belong to."""
+        here = self.cpus & cpus
+        return len(here) - sum(max(len(core & here) - 1, 0) for core in self.shared_cores)
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,4 +96,5 @@ def test_cpus_that_libvirt_calls_siblings_are_one_core():
         "<cache><bank id='0' level='3' cpus='0-8'/></cache></host></capabilities>"
     )
     [domain] = parse_topology(text).domains
-    assert (domain.siblings, domain.cores) == (2, 5)
+    assert [set(core) for core in domain.shared_cores] == [{n, n + 4} for n in range(4)]
+    assert domain.cores == 5

@@ -14,6 +14,7 @@ from testbed.lab.topology import (
 TWO_CELLS = Topology.parse("0/1", memory_mib=4096)
 EIGHT_CPUS = Topology.parse("0-3/4-7", memory_mib=4096)
 ONE_CELL_TWO_LLCS = Topology.parse("0+1", memory_mib=4096)
+HYPER_THREADS = Topology.parse("0-1,4-5/2-3,6-7*2", memory_mib=4096)
 
 
 @pytest.mark.parametrize(
@@ -44,6 +45,7 @@ def test_cells_and_caches_are_parsed(text, cells, llcs):
         ("0+/1", "without CPUs"),
         ("0/2", "without a gap"),
         ("1/2", "without a gap"),
+        ("0-2*2", "odd number of CPUs"),
     ],
 )
 def test_wrong_cells_are_refused_with_the_reason(text, reason):
@@ -93,3 +95,18 @@ def test_links_lead_to_each_other(tmp_path):
         assert (tmp_path / name).is_dir()
     assert (tmp_path / "cpu/cpu1/node1/cpulist").read_text() == "1\n"
     assert (tmp_path / "node/node0/cpu0/topology/core_id").read_text() == "0\n"
+
+
+def test_cpus_of_one_core_share_its_private_caches():
+    tree = files(HYPER_THREADS)
+
+    assert [HYPER_THREADS.core(cpu) for cpu in (0, 1, 6, 7)] == [(0, 4), (1, 5), (2, 6), (3, 7)]
+    assert tree["cpu/smt/active"] == "1"
+    for cpu, core, core_id in ((0, "0,4", "0"), (4, "0,4", "0"), (7, "3,7", "1")):
+        below = f"cpu/cpu{cpu}"
+        assert tree[f"{below}/topology/thread_siblings_list"] == core
+        assert tree[f"{below}/topology/core_id"] == core_id
+        assert tree[f"{below}/cache/index2/shared_cpu_list"] == core
+        assert tree[f"{below}/cache/index2/id"] == core[0]
+        assert tree[f"{below}/cache/index3/shared_cpu_list"] in ("0-1,4-5", "2-3,6-7")
+    assert files(EIGHT_CPUS)["cpu/smt/control"] == "notsupported"

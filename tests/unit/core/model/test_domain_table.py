@@ -148,8 +148,8 @@ def test_siblings_of_a_core_count_as_sharing_it():
     """Two busy servers on four CPUs have a core each; with a third, two of them share one."""
     cpus = frozenset(range(4))
     lost = []
-    for siblings in (1, 2):
-        host = Host(Topology((LlcDomain(0, 0, cpus, siblings),)), NOBODY)
+    for shared in ((), (frozenset({0, 2}), frozenset({1, 3}))):
+        host = Host(Topology((LlcDomain(0, 0, cpus, shared),)), NOBODY)
         for number in range(2):
             host.add(f"busy{number}", BUSY, cpus=set(cpus))
         lost.append(host.ticks(17)[-1].domains[0].table[0])
