@@ -450,6 +450,7 @@ def test_profiles_with_a_wrong_value_are_not_believed(world, field, value):
         ('"cache": true', '"cache": [1]'),
         ('"memory_ratio": 1.0', '"memory_ratio": 0.0'),
         ('"memory_ratio": 1.0', '"memory_ratio": 5e-324'),
+        ('"sibling_speed": 1.0', '"sibling_speed": 0.0'),
         ('"cpi": 1.0', '"cpi": 0'),
         ('"mpki": 5.0', '"mpki": -5.0'),
         ('"mpki": 5.0', '"mpki": 1e300'),

@@ -9,7 +9,7 @@ from nova_vp.core.types.sample import Profile, Sensitivity, State
 from vp_agent.checked_numbers import finite, measured
 
 MOST_RATIO = 1e6
-_DIVISORS = frozenset({"cpi", "memory_ratio"})
+_DIVISORS = frozenset({"cpi", "memory_ratio", "sibling_speed"})
 """Of a profile: what the core divides by."""
 
 

@@ -7,12 +7,13 @@ along where it must follow. Whether there is room they ask `has_room`, or the wh
 Nothing here knows why a controller wants it.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import islice
 from typing import cast
 
 from nova_vp.core.model.host import DomainSet, Host, cpus_of
-from nova_vp.core.model.location import Location, location_of, spread_over
+from nova_vp.core.model.location import Location, location_of, pinned_to, spread_over
 from nova_vp.core.model.what_if import Gain, WhatIfModel
 from nova_vp.core.types.claim import Alternative, PredictedLoss, Setting
 from nova_vp.core.types.guest import Guest
@@ -113,6 +114,7 @@ def move(host: Host, unit: Sequence[Guest], domain_set: DomainSet, with_memory: 
             guest.uuid: Location(
                 domains=spread_over(domain_set),
                 memory={node: 1.0} if guest.uuid in goes else host.memory_due(guest.uuid),
+                cpus=pinned_to(domain_set, cpus_of(domain_set, guest)),
             )
             for guest in unit
         },
@@ -167,8 +169,8 @@ def within_allotment(
     host: Host, settings: Iterable[Setting], taken: Set[int] = frozenset()
 ) -> tuple[Setting, ...]:
     """Placements narrowed to as many CPUs as each guest was allotted (Merlin), the idlest of the
-    place that nobody gets in this tick (`taken`); who may use a whole domain here may use a whole
-    one there."""
+    place that nobody gets in this tick (`taken`), those of idle cores before siblings of busy ones;
+    who may use a whole domain here may use a whole one there."""
     wanted = tuple(settings)
     if not any(_is_beyond_allotment(host, setting) for setting in wanted):
         return wanted
@@ -192,10 +194,28 @@ def _narrowed(host: Host, setting: Setting, claims: dict[int, float]) -> Setting
     guest = host.guests[setting.guest_uuid]
     size = len(guest.placement)
     there = all_cpus(cast(Cpus, setting.value))
-    cpus = frozenset(sorted(there, key=lambda cpu: (claims[cpu], cpu))[:size])
-    for cpu in cpus:
-        claims[cpu] += host.used_cores(guest.uuid) / size
+    part = host.used_cores(guest.uuid) / size
+    cpus = frozenset(islice(idlest_first(host, there, claims, part), size))
     return Setting(guest.uuid, Knob.PLACEMENT, (cpus,))
+
+
+def idlest_first(
+    host: Host, cpus: Iterable[int], claims: dict[int, float], part: float
+) -> Iterator[int]:
+    """CPUs as a guest would take them that wants `part` of each: of idle cores first, then free
+    siblings of busy ones. `claims`, by CPU, grows by each one taken."""
+    left = set(cpus)
+    cores = {cpu: host.core_of(cpu) for cpu in left}
+
+    def load(cpu: int) -> tuple[bool, float, float, int]:
+        of_core = sum(claims.get(one, 0.0) for one in cores[cpu])
+        return (claims[cpu] > FREE_CPU, of_core, claims[cpu], cpu)
+
+    while left:
+        cpu = min(left, key=load)
+        left.remove(cpu)
+        claims[cpu] += part
+        yield cpu
 
 
 def needs_local_memory(host: Host, unit: Iterable[Guest]) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import cast
 
+from nova_vp.core.model.cpu_share import sibling_speeds
 from nova_vp.core.model.miss_cost import miss_cycles
 from nova_vp.core.model.predict import (
     FALLBACK_CLOCK_HZ,
@@ -57,6 +58,8 @@ class Host:
     """Under way now, by guest UUID."""
     applied: Mapping[str, Applied] = field(default_factory=dict)
     """By guest UUID: what our journal says we hold of it."""
+    has_siblings: bool = False
+    """Some cores show themselves as several CPUs."""
     _residents: dict[str, Resident] = field(default_factory=dict, init=False, compare=False)
     """Each made when it is first asked for, as those below: most ticks predict nothing."""
     _claims: dict[int, list[tuple[str, float]]] = field(
@@ -67,6 +70,9 @@ class Host:
         default_factory=dict, init=False, compare=False
     )
     _used: dict[int, float] = field(default_factory=dict, init=False, compare=False)
+    _beside_siblings: dict[int, Mapping[frozenset[int], float]] = field(
+        default_factory=dict, init=False, compare=False
+    )
     _domain_sets: dict[tuple[frozenset[int], int], tuple[DomainSet, ...]] = field(
         default_factory=dict, init=False, compare=False
     )
@@ -201,6 +207,31 @@ class Host:
                     self._claims.setdefault(one, []).append((uuid, part))
         return sum(part for uuid, part in self._claims.get(cpu, ()) if uuid not in without)
 
+    def core_of(self, cpu: int) -> frozenset[int]:
+        """All CPUs of its physical core."""
+        cores = (core for d in self.topology.domains for core in d.shared_cores if cpu in core)
+        return next(cores, frozenset((cpu,)))
+
+    def sibling_speed(self, uuid: str) -> float:
+        """Of what a core does for one thread alone, that its vCPUs get beside siblings that guests
+        keep busy now."""
+        if not self.has_siblings:
+            return 1.0
+        placement = self.guests[uuid].placement
+        return sum(
+            self.share(uuid, domain) * self._sibling_speeds(domain)[domain.cpus & placement]
+            for domain in self.domains_of[uuid]
+        )
+
+    def _sibling_speeds(self, domain: LlcDomain) -> Mapping[frozenset[int], float]:
+        if domain.id not in self._beside_siblings:
+            used: dict[frozenset[int], float] = {}
+            for uuid in self.members[domain.id]:
+                cpus = domain.cpus & self.guests[uuid].placement
+                used[cpus] = used.get(cpus, 0.0) + self._used_cores(uuid, domain)
+            self._beside_siblings[domain.id] = sibling_speeds(domain, used)
+        return self._beside_siblings[domain.id]
+
     def node_of(self, cpu: int) -> int:
         return next((d.node for d in self.topology.domains if cpu in d.cpus), 0)
 
@@ -274,6 +305,7 @@ def build_host(
         clock_hz=_clock_hz(guests, vps),
         knobs=picture.knobs,
         applied=picture.applied,
+        has_siblings=any(domain.shared_cores for domain in picture.topology.domains),
         memory_moves={u: move for u, move in picture.memory_moves.items() if not move.is_over},
     )
 

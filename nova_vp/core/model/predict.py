@@ -93,7 +93,8 @@ def resident(
     stall_cpi = min(profile.mpki * penalty * profile.memory_ratio, _MAX_STALL_SHARE * cpi)
     per_miss = stall_cpi / profile.mpki / profile.memory_ratio if profile.mpki else penalty
     miss_cpi = mpki * per_miss
-    cpi = cpi - stall_cpi + miss_cpi
+    computing_cpi = (cpi - stall_cpi) * profile.sibling_speed
+    cpi = computing_cpi + miss_cpi
     hits_pki = alone_pki if is_sensitive else 0.0
     speedup = max(profile.cpi, 0.1) / cpi
     per_pki = profile.instructions_per_s * speedup / 1000

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from nova_vp.core.model.cpu_share import cpu_speed
+from nova_vp.core.model.cpu_share import cpu_speed, sibling_speeds
 from nova_vp.core.model.host import Host
 from nova_vp.core.model.latency import Flow, MemoryLatency, Route
 from nova_vp.core.model.location import GONE, Location, location_of
@@ -20,7 +20,7 @@ from nova_vp.core.types.claim import PredictedLoss
 from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.sample import Sample
-from nova_vp.core.types.topology import Limits
+from nova_vp.core.types.topology import Limits, LlcDomain
 
 UNTOLD_RATIO = 0.02
 """Of its cycles per instruction that a VP must be foretold to lose to its neighbours, before what
@@ -63,6 +63,7 @@ class WhatIfModel:
         self._distance = limits.remote_penalty_ratio - 1
         self._node_of = {d.id: d.node for d in host.topology.domains}
         self._cpus = {d.id: (len(d.cpus), d.cores) for d in host.topology.domains}
+        self._with_siblings = {d.id: d for d in host.topology.domains if d.shared_cores}
         self._cores = {uuid: host.demanded_cores(uuid) for uuid in host.guests}
         self._weights = {uuid: guest.priority for uuid, guest in host.guests.items()}
         self._refusing = {uuid for uuid, guest in host.guests.items() if guest.refuses_help}
@@ -77,6 +78,8 @@ class WhatIfModel:
         self._members: dict[int, set[str]] = {d.id: set() for d in host.topology.domains}
         self._pressure = dict.fromkeys(self._node_of, 0.0)
         self._used = dict.fromkeys(self._node_of, 0.0)
+        self._beside_siblings: dict[int, Mapping[frozenset[int], float] | None] = {}
+        """By domain, what `_speeds_beside_siblings` said; made when it is first asked for."""
         self._memory_users: dict[int, set[str]] = {}
         self._at = dict(self.locations)
         """Where everybody is in what is asked about."""
@@ -184,6 +187,7 @@ class WhatIfModel:
     def _enter(self, uuid: str, location: Location, sign: float) -> None:
         one = self.residents[uuid]
         for domain, share in location.domains.items():
+            self._beside_siblings.pop(domain, None)
             self._pressure[domain] += sign * share * location.speed * one.pressure_per_s
             self._used[domain] += sign * share * location.speed * self._cores[uuid]
             (self._members[domain].add if sign > 0 else self._members[domain].discard)(uuid)
@@ -251,8 +255,36 @@ class WhatIfModel:
             others = self._others(one, domain, share * location.speed)
             evicted = self._calibrated_eviction(one, evicted_ratio(one.references_per_s, others))
             kept = 1 - loss_ratio(one, evicted, memory_ratio)
-            speed += share * kept * cpu_speed(self._used[domain], *self._cpus[domain])
+            speed += share * kept * self._cpu_speed(domain, location)
         return 1 - speed * location.speed
+
+    def _cpu_speed(self, domain: int, location: Location) -> float:
+        """Of vCPUs that are there, over those with a core of their own."""
+        wanted, (cpus, cores) = self._used[domain], self._cpus[domain]
+        known = self._with_siblings.get(domain)
+        speeds = self._speeds_beside_siblings(known) if known else None
+        if known is None or speeds is None or wanted <= 0:
+            return cpu_speed(wanted, cpus, cores)
+        return speeds[location.cpus_in(known)] * min(1.0, cpus / wanted)
+
+    def _speeds_beside_siblings(self, domain: LlcDomain) -> Mapping[frozenset[int], float] | None:
+        """By the CPUs that guests may use; None where all of them may use all."""
+        if domain.id not in self._beside_siblings:
+            wanted = self._wanted_in(domain)
+            is_shared_by_all = wanted.keys() <= {domain.cpus}
+            speeds = None if is_shared_by_all else sibling_speeds(domain, wanted)
+            self._beside_siblings[domain.id] = speeds
+        return self._beside_siblings[domain.id]
+
+    def _wanted_in(self, domain: LlcDomain) -> Mapping[frozenset[int], float]:
+        """CPU, by the CPUs of the domain that guests may use."""
+        wanted: dict[frozenset[int], float] = {}
+        for uuid in self._members[domain.id]:
+            location = self._at[uuid]
+            cpus = location.cpus_in(domain)
+            cores = location.domains[domain.id] * location.speed * self._cores[uuid]
+            wanted[cpus] = wanted.get(cpus, 0.0) + cores
+        return wanted
 
     def _memory_ratio(
         self, one: Resident, location: Location, queues: Mapping[Route, float], distance: float
@@ -302,7 +334,7 @@ class WhatIfModel:
         stall_cpi = (one.miss_cpi + lost_cpi) / self._alone[uuid]
         ratio = self._limits.remote_penalty_ratio
         slow = sum(
-            share / cpu_speed(self._used[domain], *self._cpus[domain]) - share
+            share / self._cpu_speed(domain, location) - share
             for domain, share in location.domains.items()
         )
         costs = {Kind.CACHE: lost_cpi, Kind.CPU: slow * one.cpi}

@@ -15,7 +15,7 @@ from nova_vp.core.types.decision import NodeView
 from nova_vp.core.types.detection import WAITING
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Policy
-from nova_vp.core.types.state import CoreState
+from nova_vp.core.types.state import CoreState, VpState
 
 
 def detect_all(
@@ -42,8 +42,13 @@ def detect_all(
         domain_id = domains[0].id if domains else 0
         before = state.undisturbed.get(uuid) or state.profiles.get(uuid)
         neighbours = host.neighbours[uuid]
+        sibling_speed = host.sibling_speed(uuid)
+        vp = _beside_siblings(vp, sibling_speed)
         conditions = Conditions(
-            host.evicted_ratio(uuid), memory_ratio(host, uuid, queues, limits), on_probe
+            host.evicted_ratio(uuid),
+            memory_ratio(host, uuid, queues, limits),
+            on_probe,
+            sibling_speed,
         )
         # Of waiting neither of these two knows.
         is_cpu = vp.detection is not None and vp.detection.kind in WAITING
@@ -55,3 +60,13 @@ def detect_all(
         if found.undisturbed:
             undisturbed[uuid] = found.undisturbed
     return replace(state, vps=vps, undisturbed=undisturbed), verdicts
+
+
+def _beside_siblings(vp: VpState, sibling_speed: float) -> VpState:
+    """With the speed that its siblings left it in its means, since a mean of cycles per instruction
+    is of many samples."""
+    window = vp.window
+    if sibling_speed == window.sibling_speed or not window.samples:
+        return vp
+    mean = window.sibling_speed + (sibling_speed - window.sibling_speed) / window.samples
+    return vp._replace(window=window._replace(sibling_speed=mean))

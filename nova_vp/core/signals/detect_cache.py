@@ -35,6 +35,7 @@ class Conditions(NamedTuple):
     evicted_ratio: float = 0.0
     memory_ratio: float = 1.0
     on_probe: frozenset[str] = frozenset()
+    sibling_speed: float = 1.0
 
 
 ALONE = Conditions()
@@ -162,7 +163,8 @@ def _undisturbed(
         return _profile_of(vp, sample, neighbours, policy, now)
     if old.state != vp.state:
         # It does other work by its own doing: nobody is to blame for what it misses now.
-        return _profile_of(vp, sample, neighbours, policy, ALONE)
+        alone = ALONE._replace(sibling_speed=now.sibling_speed)
+        return _profile_of(vp, sample, neighbours, policy, alone)
     kept = None
     if _is_better(now, old):
         kept = _profile_of(vp, sample, neighbours, policy, now)
@@ -178,14 +180,21 @@ def _undisturbed(
 
 
 def _is_better(now: Conditions, old: Profile) -> bool:
-    evicted = now.evicted_ratio - old.evicted_ratio
-    memory = now.memory_ratio / old.memory_ratio - 1
-    return (evicted < -MARGIN and memory < MARGIN) or (memory < -MARGIN and evicted < MARGIN)
+    differences = _differences(now, old)
+    return min(differences) < -MARGIN and max(differences) < MARGIN
 
 
 def _is_worse(now: Conditions, old: Profile) -> bool:
-    memory = now.memory_ratio / old.memory_ratio - 1
-    return now.evicted_ratio - old.evicted_ratio > MARGIN or memory > MARGIN
+    return max(_differences(now, old)) > MARGIN
+
+
+def _differences(now: Conditions, old: Profile) -> tuple[float, float, float]:
+    """How much worse caches, memory and siblings are now."""
+    return (
+        now.evicted_ratio - old.evicted_ratio,
+        now.memory_ratio / old.memory_ratio - 1,
+        old.sibling_speed / now.sibling_speed - 1,
+    )
 
 
 def _profile_of(
@@ -210,6 +219,7 @@ def _profile_of(
         evicted_ratio=now.evicted_ratio,
         memory_ratio=now.memory_ratio,
         pressures=neighbours if sensitivity.cache else {},
+        sibling_speed=now.sibling_speed,
     )
 
 
@@ -236,6 +246,7 @@ def _blend(
         evicted_ratio=old.evicted_ratio,
         memory_ratio=old.memory_ratio,
         pressures=_blend_pressures(old, sample, neighbours) if sensitivity.cache else {},
+        sibling_speed=old.sibling_speed,
     )
 
 

@@ -102,21 +102,32 @@ def is_slowed(vp: VpState, before: Profile, policy: Policy) -> bool:
     rise = policy.cpi_rise_ratio
     if vp.detection is None:  # The mean of a few samples is off by more than that of many.
         rise *= math.sqrt(max(STEADY_SAMPLES / window.samples, 1.0))
-    return _is_slower(vp, before, window.cpi, window.l2_mpki, rise, policy)
+    return _is_slower(vp, before, window.cpi, window.l2_mpki, rise, window.sibling_speed, policy)
 
 
-def _is_slow_now(vp: VpState, before: Profile, policy: Policy) -> bool:
+def _is_slow_now(vp: VpState, before: Profile, host: Host, policy: Policy) -> bool:
     sample, rise = vp.sample, policy.cpi_rise_ratio
-    return sample is not None and _is_slower(vp, before, sample.cpi, sample.l2_mpki, rise, policy)
+    speed = host.sibling_speed(vp.guest_uuid)
+    return sample is not None and _is_slower(
+        vp, before, sample.cpi, sample.l2_mpki, rise, speed, policy
+    )
 
 
 def _is_slower(
-    vp: VpState, before: Profile, cpi: float, l2_mpki: float, rise: float, policy: Policy
+    vp: VpState,
+    before: Profile,
+    cpi: float,
+    l2_mpki: float,
+    rise: float,
+    sibling_speed: float,
+    policy: Policy,
 ) -> bool:
+    """By more than siblings that are busier than before explain."""
     if vp.state is None or vp.state.factor > before.state.factor:
         return False
     l2_holds = abs(l2_mpki - before.l2_mpki) <= policy.l2_hold_ratio * before.l2_mpki
-    return l2_holds and cpi > before.cpi * (1 + rise)
+    siblings = max(before.sibling_speed / sibling_speed, 1.0)
+    return l2_holds and cpi > before.cpi * siblings * (1 + rise)
 
 
 def _loaded_point(
@@ -237,7 +248,7 @@ def detect_numa(
         return found
     slow = is_slowed(vp, before, policy)
     point = None
-    if slow or _is_slow_now(vp, before, policy):
+    if slow or _is_slow_now(vp, before, host, policy):
         point = _loaded_point(vp, host, nodes, picture, policy)
     if point is None or not slow:
         return _not_degraded(found, vp, before, policy, point is not None, is_on_trial)

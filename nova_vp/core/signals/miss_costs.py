@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every VP learns what a miss costs it, while its memory is near and its controllers are idle: a
-wait that others cause would otherwise count as its own cost."""
+"""Every VP learns what a miss costs it, while its memory is near, its controllers are idle and so
+are siblings of its cores: what others cause would otherwise count as its own cost."""
 
 from dataclasses import replace
 
@@ -14,6 +14,8 @@ from nova_vp.core.types.topology import Limits
 
 IDLE_RATIO = 1.05
 """Latency, over that of an idle controller, up to which nobody waits for others."""
+ALONE_SPEED = 0.95
+"""Of what a core does for one thread alone, from which on its siblings count as idle."""
 
 
 def learn_miss_costs(
@@ -35,7 +37,11 @@ def learn_miss_costs(
         )
         <= IDLE_RATIO
     }
-    known = {vp.guest_uuid: _learned(vp, policy) for vp in learners if _is_near(host, vp, idle)}
+    known = {
+        vp.guest_uuid: _learned(vp, policy)
+        for vp in learners
+        if _is_near(host, vp, idle) and host.sibling_speed(vp.guest_uuid) >= ALONE_SPEED
+    }
     return replace(state, vps={**state.vps, **known}) if known else state
 
 

@@ -157,11 +157,13 @@ def _perf_window(
     kept = PEAK_KEPT if seen > STARTING_SAMPLES else 0.0
     peak_cores = max(sample.cpu_cores, kept * before.peak_cores)
     busiest_cores = max(sample.busiest_cores, kept * before.busiest_cores)
-    return PerfWindow(window.since_s, samples, cpi, l2_mpki), peak_cores, busiest_cores, seen
+    window = PerfWindow(window.since_s, samples, cpi, l2_mpki, window.sibling_speed)
+    return window, peak_cores, busiest_cores, seen
 
 
 def window_from_onset(vp: VpState, before: VpState, now_s: float) -> VpState:
     """From the moment it is hurt, its means are of being hurt: a mitigation is measured by them."""
     if vp.detection is None or before.detection is not None or vp.sample is None:
         return vp
-    return vp._replace(window=PerfWindow(now_s, 1, vp.sample.cpi, vp.sample.l2_mpki))
+    sample, sibling_speed = vp.sample, vp.window.sibling_speed
+    return vp._replace(window=PerfWindow(now_s, 1, sample.cpi, sample.l2_mpki, sibling_speed))

@@ -147,3 +147,5 @@ class Profile(NamedTuple):
     pressures: Mapping[str, float] = MappingProxyType({})
     """LLC misses per second of each co-runner in the same LLC domain at that time. Kept of those
     alone whom a neighbour's misses can hurt: VPs times neighbours would be most of a tick."""
+    sibling_speed: float = 1.0
+    """Of what a core does for one thread alone, that its vCPUs got beside busy siblings then."""

@@ -40,6 +40,8 @@ class PerfWindow(NamedTuple):
     samples: int = 0
     cpi: float = 0.0
     l2_mpki: float = 0.0
+    sibling_speed: float = 1.0
+    """Of what a core does for one thread alone, that its vCPUs got beside busy siblings."""
 
 
 class VpState(NamedTuple):

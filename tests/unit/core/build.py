@@ -73,6 +73,21 @@ def nodes_of(*nodes: int, cpus: int = 2, far: int = 20) -> Topology:
     )
 
 
+def hyper_threads(cores: int, is_side_by_side: bool = False) -> Topology:
+    """Two nodes with so many cores each, of two CPUs each: numbered as Linux does, the first one of
+    every core before all second ones; or the two of a core side by side."""
+
+    def core(number: int) -> frozenset[int]:
+        cpus = (2 * number, 2 * number + 1) if is_side_by_side else (number, number + 2 * cores)
+        return frozenset(cpus)
+
+    found = []
+    for node in range(2):
+        of_node = tuple(core(number) for number in range(node * cores, (node + 1) * cores))
+        found.append(LlcDomain(node, node, frozenset().union(*of_node), of_node))
+    return Topology(tuple(found))
+
+
 ALL_KNOBS = frozenset({Knob.PLACEMENT, Knob.MEMORY, Knob.CPU_CAP})
 
 

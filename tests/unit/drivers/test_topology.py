@@ -98,3 +98,14 @@ def test_cpus_that_libvirt_calls_siblings_are_one_core():
     [domain] = parse_topology(text).domains
     assert [set(core) for core in domain.shared_cores] == [{n, n + 4} for n in range(4)]
     assert domain.cores == 5
+
+
+def test_siblings_that_libvirt_does_not_name_are_read_from_sysfs(tmp_path):
+    for cpu in range(8):
+        folder = tmp_path / f"cpu{cpu}/topology"
+        folder.mkdir(parents=True)
+        (folder / "thread_siblings_list").write_text(f"{cpu // 2 * 2}-{cpu // 2 * 2 + 1}\n")
+    topology = parse_topology(capabilities(TWO_CELLS), sysfs_cpu=tmp_path)
+    shared = [[format_cpus(core) for core in d.shared_cores] for d in topology.domains]
+    assert shared == [["0-1", "2-3"], ["4-5", "6-7"]]
+    assert [d.cores for d in topology.domains] == [2, 2]

@@ -135,10 +135,10 @@ def _place(view: View, guest: Guest, arrivals: _Arrivals) -> ClaimGroup | None:
     def load(domain_set: DomainSet) -> float:
         taken = sum(arrivals.taken_vcpus.get(d.id, 0) for d in domain_set)
         settled = host.allocated_vcpus(domain_set, arrivals.unsettled) + taken
-        return (settled + guest.vcpus) / len(cpus_of(domain_set, guest))
+        return (settled + guest.vcpus) / _cores_of(domain_set, guest)
 
     vcpus_in_all = sum(g.vcpus for g in host.guests.values())
-    fair = math.ceil(vcpus_in_all / len(host.topology.cpus))
+    fair = math.ceil(vcpus_in_all / sum(domain.cores for domain in host.topology.domains))
     roomy = [domain_set for domain_set in all_sets if load(domain_set) <= fair] or [
         min(all_sets, key=load)
     ]
@@ -177,6 +177,11 @@ def _place(view: View, guest: Guest, arrivals: _Arrivals) -> ClaimGroup | None:
         rejected=rejected,
         ignores_mode=arrivals.is_always,
     )
+
+
+def _cores_of(domain_set: DomainSet, guest: Guest) -> int:
+    """Physical ones: a core that is free comes before a free sibling."""
+    return sum(domain.cores_among(guest.allowed_cpus) for domain in domain_set)
 
 
 def _domain_sets_of_its_vp(host: Host, guest: Guest, arrivals: _Arrivals) -> set[DomainSet]:

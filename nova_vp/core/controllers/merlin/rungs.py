@@ -21,6 +21,7 @@ from nova_vp.core.model.candidate import (
     Candidate,
     domain_sets_of,
     has_room,
+    idlest_first,
     is_allotted,
     is_memory_movable,
     move,
@@ -34,7 +35,7 @@ from nova_vp.core.model.cpu_cap import CAP_STEP, quota_of
 from nova_vp.core.model.holds import left_lately
 from nova_vp.core.model.host import Host
 from nova_vp.core.model.limits import value_from_nova
-from nova_vp.core.model.location import Location
+from nova_vp.core.model.location import Location, pinned_to
 from nova_vp.core.model.what_if import WhatIfModel
 from nova_vp.core.types.claim import Alternative, Setting
 from nova_vp.core.types.guest import Guest
@@ -74,7 +75,8 @@ class DecisionContext:
 
 
 def _free_cpus(context: DecisionContext, guest: Guest, domain: LlcDomain) -> list[int]:
-    """CPUs of a domain that it may use and nobody else does, the idlest first."""
+    """CPUs of a domain that it may use and nobody else does, the idlest first, as if it kept each
+    of them busy."""
     host = context.host
     usable = (domain.cpus & guest.allowed_cpus) - guest.placement - context.taken
     free = [
@@ -82,7 +84,8 @@ def _free_cpus(context: DecisionContext, guest: Guest, domain: LlcDomain) -> lis
         for cpu in usable
         if host.claim(cpu) <= FREE_CPU and context.may_go(guest.uuid, frozenset((cpu,)))
     ]
-    return sorted(free, key=lambda cpu: (host.claim(cpu), cpu))
+    claims = {cpu: host.claim(cpu) for cpu in domain.cpus}
+    return list(idlest_first(host, free, claims, part=1.0))
 
 
 def _grown(context: DecisionContext, guest: Guest, cpu: int) -> Candidate:
@@ -104,6 +107,7 @@ def _grown(context: DecisionContext, guest: Guest, cpu: int) -> Candidate:
                 domains={d.id: len(d.cpus & cpus) / len(cpus) for d in domains},
                 memory=host.memory_due(guest.uuid),
                 speed=speed,
+                cpus=pinned_to(domains, cpus),
             )
         },
     )
@@ -230,6 +234,7 @@ def _onto_free_cpus(
                     domains={domain.id: 1.0},
                     memory={domain.node: 1.0} if follows else host.memory_due(guest.uuid),
                     speed=len(cpus) / size,
+                    cpus=pinned_to((domain,), cpus),
                 )
             },
         )

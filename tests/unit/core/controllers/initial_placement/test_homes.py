@@ -14,6 +14,7 @@ from tests.unit.core.build import (
     STREAM,
     Host,
     Rates,
+    hyper_threads,
     nodes_of,
     two_sockets,
     uuid_of,
@@ -41,6 +42,27 @@ def test_homing_at_the_same_moment_spreads_by_cpu():
     host.tick()
     placed = [frozenset(host.placement(f"vm{i}")) for i in range(4)]
     assert sorted(map(sorted, placed)) == [[0, 1, 2, 3]] * 2 + [[4, 5, 6, 7]] * 2
+
+
+def test_a_free_core_elsewhere_comes_before_a_free_sibling_beside_its_own_vp():
+    """Four cores, eight CPUs on each node: with four vCPUs one of them is full."""
+    host = Host(hyper_threads(4), POLICY)
+    host.add("first", COMPUTE, vcpus=4, group="shop")
+    host.tick()
+    host.add("second", COMPUTE, vcpus=1, group="shop")
+    host.tick()
+    assert host.domains("first").isdisjoint(host.domains("second"))
+
+
+def test_where_siblings_must_be_used_a_newcomer_goes_to_its_own_vp():
+    host = Host(hyper_threads(4), POLICY)
+    for node, group in enumerate(("bank", "shop")):
+        cpus = set(host.topology.domains[node].cpus)
+        host.add(group, COMPUTE, cpus=cpus, vcpus=4, group=group)
+    host.tick()
+    host.add("newcomer", COMPUTE, vcpus=4, group="shop")
+    host.tick()
+    assert host.domains("newcomer") == {1}
 
 
 STATE_8 = Rates(mips=300, l2_mpki=35.0, mpki=30.0, cpi=7.0, cores=1.0)

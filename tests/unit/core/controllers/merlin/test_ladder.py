@@ -23,6 +23,7 @@ from tests.unit.core.build import (
     COMPUTE,
     Host,
     Rates,
+    hyper_threads,
     nodes_of,
     uuid_of,
 )
@@ -265,3 +266,19 @@ def test_a_free_cpu_elsewhere_comes_before_changing_places():
     host = with_a_full_node_elsewhere(BUSY)
     host.leave("far")
     assert host.until(MORE_CPU).rung is Rung.REMOTE_CPU
+
+
+def test_a_cpu_of_a_free_core_comes_before_the_sibling_of_its_own():
+    """CPUs 0 and 1 are one core, and so are 2 and 3."""
+    host = Host(hyper_threads(2, is_side_by_side=True), POLICY, knobs=ALL_KNOBS)
+    host.add("worker", WORKER, cpus={0}, vcpus=2, node=0)
+    host.until(MORE_CPU)
+    assert host.placement("worker") == {0, 2}
+
+
+def test_who_goes_onto_free_cpus_elsewhere_gets_as_many_cores():
+    host = Host(hyper_threads(2, is_side_by_side=True), POLICY, knobs=ALL_KNOBS)
+    host.add("worker", WORKER, cpus={0}, vcpus=2, node=0)
+    host.add("full", replace(BUSY, cores=2.7), cpus={1, 2, 3}, vcpus=3, node=0)
+    host.until(MORE_CPU)
+    assert host.placement("worker") in ({4, 6}, {5, 7}, {4, 7}, {5, 6})
