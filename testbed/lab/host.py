@@ -176,6 +176,7 @@ def _render_config(host: Host, values: Values) -> None:
         "vpmu_maps": vpmu_maps(host.topology),
         "cpu_times": str(host.models_cpus).lower(),
         "vpmu_cpus": str(len(host.topology.cpus) if host.models_cpus else 0),
+        "vpmu_siblings": "auto" if host.models_cpus else "none",
     }
     render_to(etc / "nova" / "nova.conf", "nova-compute.conf", own)
     render_to(etc / "nova-vp" / "nova-vp.conf", "nova-vp-host.conf", own)

@@ -12,6 +12,7 @@ static const char USAGE[] =
     "usage: vpmu [--dir DIR] list [--json]\n"
     "       vpmu [--dir DIR] watch [VM...] [--interval-ms N] [--count N] [--json]\n"
     "       vpmu [--dir DIR] set VM mhz N | home NODE|first-touch\n"
+    "       vpmu siblings [DIRECTORY like /sys/devices/system/cpu]\n"
     "       vpmu layout --json\n"
     "       vpmu options\n"
     "DIR is the plugin's dir= option, " VPMU_DEFAULT_DIR " by default.\n";
@@ -65,6 +66,8 @@ static int run(const struct command_options *options, char **words, int count)
         return command_watch(options, words + 1, count - 1);
     if (!strcmp(words[0], "set") && count == 4)
         return command_set(options, words[1], words[2], words[3]);
+    if (!strcmp(words[0], "siblings") && count <= 2)
+        return command_siblings(count == 2 ? words[1] : NULL);
     if (!strcmp(words[0], "layout") && count == 1 && options->is_json)
         return command_layout();
     if (!strcmp(words[0], "options") && count == 1)

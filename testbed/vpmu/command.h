@@ -16,5 +16,6 @@ int command_list(const struct command_options *options);
 int command_watch(const struct command_options *options, char **names, int name_count);
 int command_set(const struct command_options *options, const char *name, const char *control, const char *value);
 int command_layout(void);
+int command_siblings(const char *root); /* NULL: this machine's */
 
 #endif

@@ -41,6 +41,7 @@ static const struct field SLOT[] = {
     FIELD(vpmu_slot, cpu),               FIELD(vpmu_slot, socket),
     FIELD(vpmu_slot, write_backs),       FIELD(vpmu_slot, granted_ns),
     FIELD(vpmu_slot, run_delay_ns),      FIELD(vpmu_slot, throttled_ns),
+    FIELD(vpmu_slot, beside_sibling_ns),
 };
 
 static const struct field LLC[] = {

@@ -38,6 +38,8 @@ static const struct number_key NUMBERS[] = {
     NUMBER("mhz", mhz, 60, 0, 10000, false, "modelled clock that guests are paced to, 0 = unpaced"),
     NUMBER("busy", busy, 0, 0, 1, false, "1: stalls use CPU time, so that a CPU quota takes modelled time"),
     NUMBER("cpus", cpus, 0, 0, VPMU_MAX_MODELLED_CPUS, false, "modelled CPUs that the VMs share, 0 = not modelled"),
+    NUMBER("sibling_percent", sibling_percent, 65, 50, 100, false,
+           "of what a core does for one thread alone, that each of two busy siblings gets"),
     NUMBER("cpi_x100", cpi_x100, 60, 1, 100000, false, "cycles per 100 instructions without stalls"),
     NUMBER("pace_after_s", pace_after_s, 30, 0, 86400, false, "the boot is over after so long at the latest"),
     NUMBER("pace_after_user_minstr", pace_after_user_minstr, 10, 0, 1000000, false,
@@ -56,6 +58,7 @@ static const struct text_key TEXTS[] = {
     {"name", offsetof(struct config, name), "", "of the VM, default: QEMU's -name guest="},
     {"cpumap", offsetof(struct config, cpumap), "auto", "cpu:socket pairs such as 0:0;1:1, or auto: from sysfs"},
     {"nodemap", offsetof(struct config, nodemap), "one-to-one", "socket:node pairs such as 0:0;1:0, or one-to-one"},
+    {"siblings", offsetof(struct config, siblings), "none", "CPUs of one core, pairs such as 0:8;1:9, none, or auto: from sysfs"},
 };
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -225,6 +228,8 @@ bool config_check(const struct config *config, struct problem *problem)
     if (config->cpus && config->busy)
         return problem_set(problem, "busy=1 with cpus=%u: modelled CPUs share out modelled time already; remove busy",
                            config->cpus);
+    if (!config->cpus && strcmp(config->siblings, "none"))
+        return problem_set(problem, "siblings=%.60s: only modelled CPUs have some; set cpus too", config->siblings);
     return true;
 }
 

@@ -17,6 +17,7 @@ struct config {
     uint32_t cpi_x100;
     uint32_t busy; /* 1: stalls keep the CPU busy, and modelled time is CPU time */
     uint32_t cpus; /* modelled CPUs whose time the vCPUs share, 0 = each vCPU has one to itself */
+    uint32_t sibling_percent; /* of what a core does for one thread alone, that each of two busy ones gets */
     uint32_t bandwidth; /* lines per 1000 cycles that one memory controller can move, 0 = no contention */
     uint32_t write_bandwidth; /* of these, lines that it can write, 0 = no limit of their own */
     uint32_t pace_after_s;
@@ -25,6 +26,7 @@ struct config {
     char name[CONFIG_TEXT_BYTES]; /* empty: from QEMU's command line */
     char cpumap[CONFIG_TEXT_BYTES];
     char nodemap[CONFIG_TEXT_BYTES];
+    char siblings[CONFIG_TEXT_BYTES];
 };
 
 void config_set_defaults(struct config *config);

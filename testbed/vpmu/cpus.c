@@ -60,6 +60,12 @@ static void claim_quota(struct vpmu_quota *quota, uint32_t quota_us, uint32_t pe
     set(&quota->quota_us, quota_us);
 }
 
+void cpus_set_siblings(struct vpmu_cpus *table, uint32_t cpu, uint32_t other)
+{
+    set(&table->cpu[cpu].sibling, other + 1);
+    set(&table->cpu[other].sibling, cpu + 1);
+}
+
 void cpus_claim(const struct cpus_seat *seat, const struct cpus_claim *claim)
 {
     struct vpmu_cpus_entry *entry = seat->entry;
@@ -114,11 +120,15 @@ void cpus_advance(struct vpmu_cpus *table, uint64_t now_ns)
 /* More than the time that passed was never granted: then the table is spoilt, and the clock goes on without it. */
 static void follow_grants(struct cpus_seat *seat, uint64_t now_ns)
 {
-    uint64_t granted_ns = load64(&seat->entry->granted_ns);
+    uint64_t granted_ns = load64(&seat->entry->granted_ns), beside_ns = load64(&seat->entry->beside_sibling_ns);
     uint64_t fresh_ns = granted_ns - seat->seen_granted_ns;
-    if (fresh_ns <= now_ns - seat->seen_at_ns + MAX_LAG_NS)
+    if (fresh_ns && fresh_ns <= now_ns - seat->seen_at_ns + MAX_LAG_NS) {
+        uint64_t fresh_beside_ns = beside_ns - seat->seen_beside_ns;
+        seat->beside_permille = fresh_beside_ns < fresh_ns ? (uint32_t)(fresh_beside_ns * 1000 / fresh_ns) : 1000;
         seat->clock_ns += fresh_ns;
+    }
     seat->seen_granted_ns = granted_ns;
+    seat->seen_beside_ns = beside_ns;
     seat->seen_at_ns = now_ns;
 }
 

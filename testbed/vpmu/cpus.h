@@ -45,6 +45,8 @@ struct cpus_seat {
     uint32_t index;
     uint64_t clock_ns; /* modelled CPU time, as far as it was granted within reason */
     uint64_t seen_granted_ns;
+    uint64_t seen_beside_ns;
+    uint32_t beside_permille; /* of what it was granted last, the part in which the sibling of its CPU was busy */
     uint64_t seen_at_ns;
 };
 
@@ -53,6 +55,9 @@ void cpus_join(struct vpmu_cpus *table, uint32_t vm_id, uint32_t vcpu_count);
 void cpus_leave(struct vpmu_cpus *table, uint32_t vm_id);
 
 struct cpus_seat cpus_seat(struct vpmu_cpus *table, uint32_t vm_id, uint32_t index, uint64_t now_ns);
+
+/* The two are threads of one core. */
+void cpus_set_siblings(struct vpmu_cpus *table, uint32_t cpu, uint32_t other);
 
 void cpus_claim(const struct cpus_seat *seat, const struct cpus_claim *claim);
 

@@ -124,13 +124,32 @@ static void move(struct vpmu_cpus *table, struct view *view, struct vpmu_cpus_en
     view->count[to]++;
 }
 
-/* -1: its affinity names no CPU. */
-static int32_t least_loaded(const struct view *view, const struct vpmu_cpus_entry *entry)
+/* -1: it has a core of its own. */
+static int32_t sibling_of(const struct vpmu_cpus *table, const struct view *view, uint32_t cpu)
+{
+    uint32_t sibling = load32(&table->cpu[cpu].sibling) - 1;
+    return sibling < view->cpu_count && sibling != cpu ? (int32_t)sibling : -1;
+}
+
+static uint64_t load_beside(const struct vpmu_cpus *table, const struct view *view, uint32_t cpu)
+{
+    int32_t sibling = sibling_of(table, view, cpu);
+    return sibling < 0 ? 0 : view->load[sibling];
+}
+
+/* Of CPUs that are loaded alike, the one whose sibling is loaded least. -1: its affinity names no CPU. */
+static int32_t least_loaded(const struct vpmu_cpus *table, const struct view *view,
+                            const struct vpmu_cpus_entry *entry)
 {
     int32_t best = -1;
-    for (uint32_t cpu = 0; cpu < view->cpu_count; cpu++)
-        if (cpumask_has(&entry->allowed, cpu) && (best < 0 || view->load[cpu] < view->load[best]))
+    for (uint32_t cpu = 0; cpu < view->cpu_count; cpu++) {
+        if (!cpumask_has(&entry->allowed, cpu))
+            continue;
+        if (best < 0 || view->load[cpu] < view->load[best] ||
+            (view->load[cpu] == view->load[best] &&
+             load_beside(table, view, cpu) < load_beside(table, view, (uint32_t)best)))
             best = (int32_t)cpu;
+    }
     return best;
 }
 
@@ -148,13 +167,24 @@ static void place_one(struct vpmu_cpus *table, struct view *view, struct vpmu_cp
     int32_t cpu = cpu_of(view, entry);
     bool is_misplaced = cpu < 0 || !cpumask_has(&entry->allowed, (uint32_t)cpu);
     if (is_misplaced || (has_woken && view->count[cpu] > 1)) {
-        int32_t best = least_loaded(view, entry);
+        int32_t best = least_loaded(table, view, entry);
         if (best >= 0 && best != cpu &&
             (is_misplaced || view->load[best] + entry->effective_weight < view->load[cpu]))
             move(table, view, entry, best);
     }
     if (has_woken && cpu_of(view, entry) >= 0)
         come_back(table, entry, cpu_of(view, entry));
+}
+
+/* From a CPU that others want too, wherever it would be no worse off; from beside a busy sibling, to an idle core. */
+static bool would_move(const struct vpmu_cpus *table, const struct view *view, const struct vpmu_cpus_entry *entry,
+                       int32_t from, int32_t to)
+{
+    if (to < 0 || to == from)
+        return false;
+    if (view->count[from] > 1)
+        return view->load[to] + entry->effective_weight <= view->load[from];
+    return load_beside(table, view, (uint32_t)from) && !view->load[to] && !load_beside(table, view, (uint32_t)to);
 }
 
 /* One pull at a time: whoever would be no worse off, the longest waiting first, so that three on two CPUs take turns. */
@@ -164,10 +194,10 @@ static void balance(struct vpmu_cpus *table, struct view *view, uint64_t now_ns)
     int32_t target = -1;
     FOR_EACH_RUNNABLE(table, entry, id, now_ns) {
         int32_t cpu = cpu_of(view, entry);
-        if (cpu < 0 || view->count[cpu] < 2)
+        if (cpu < 0)
             continue;
-        int32_t best = least_loaded(view, entry);
-        if (best < 0 || best == cpu || view->load[best] + entry->effective_weight > view->load[cpu])
+        int32_t best = least_loaded(table, view, entry);
+        if (!would_move(table, view, entry, cpu, best))
             continue;
         if (!moved || entry->delay_ns - entry->delay_at_move_ns > moved->delay_ns - moved->delay_at_move_ns) {
             moved = entry;
@@ -242,6 +272,9 @@ static void run_cpu(struct vpmu_cpus *table, const struct view *view, uint32_t c
     quota_charge(&chosen->quota, step_ns);
     quota_charge(&table->vm[id / VPMU_MAX_VCPUS].quota, step_ns);
     __atomic_store_n(&chosen->granted_ns, chosen->granted_ns + step_ns, __ATOMIC_RELAXED);
+    int32_t sibling = sibling_of(table, view, cpu);
+    if (sibling >= 0 && view->chosen[sibling])
+        __atomic_store_n(&chosen->beside_sibling_ns, chosen->beside_sibling_ns + step_ns, __ATOMIC_RELAXED);
 }
 
 void cpus_simulate_step(struct vpmu_cpus *table, uint64_t at_ns, uint64_t step_ns)

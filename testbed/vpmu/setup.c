@@ -6,6 +6,7 @@
 #include "cpumap.h"
 #include "guest_name.h"
 #include "nodemap.h"
+#include "siblings.h"
 
 #define NS_PER_S 1000000000ull
 
@@ -13,6 +14,7 @@
 struct topology {
     struct cpumap cpus;
     struct nodemap nodes;
+    struct siblings siblings;
 };
 
 static bool read_topology(const struct config *config, struct topology *topology, struct problem *problem)
@@ -22,8 +24,8 @@ static bool read_topology(const struct config *config, struct topology *topology
                                                    : cpumap_parse(map, config->cpumap, problem);
     bool is_whole = is_read && (config->cpus ? cpumap_check_modelled(map, config->cpus, problem)
                                              : cpumap_check_affinity(map, problem));
-    return is_whole &&
-           nodemap_parse(&topology->nodes, config->nodemap, map->socket_count, problem);
+    return is_whole && nodemap_parse(&topology->nodes, config->nodemap, map->socket_count, problem) &&
+           siblings_read(&topology->siblings, config->siblings, SIBLINGS_SYSFS, problem);
 }
 
 static void bind_topology(struct vm *vm, const struct topology *topology)
@@ -70,12 +72,18 @@ static bool attach_controllers(struct setup *setup, uint32_t node_count, struct 
     return true;
 }
 
-static bool attach_cpus(struct setup *setup, uint32_t vcpu_count, struct problem *problem)
+static bool attach_cpus(struct setup *setup, const struct siblings *siblings, uint32_t vcpu_count,
+                        struct problem *problem)
 {
     if (!setup->config.cpus)
         return true;
     if (!cpus_file_attach(&setup->directory, setup->config.cpus, &setup->cpus, problem))
         return false;
+    for (uint32_t cpu = 0; cpu < setup->config.cpus; cpu++) {
+        uint32_t other = siblings->of_cpu[cpu];
+        if (other && other <= setup->config.cpus)
+            cpus_set_siblings(setup->cpus, cpu, other - 1);
+    }
     cpus_join(setup->cpus, setup->vm.model.vm_id, vcpu_count);
     return true;
 }
@@ -120,14 +128,15 @@ static bool init_vm(struct setup *setup, uint32_t vcpu_count, uint64_t now_ns, s
     return true;
 }
 
-static bool use_directory(struct setup *setup, uint32_t vcpu_count, uint32_t socket_count, uint64_t now_ns,
+static bool use_directory(struct setup *setup, const struct topology *topology, uint32_t vcpu_count, uint64_t now_ns,
                           struct problem *problem)
 {
+    uint32_t socket_count = topology->cpus.socket_count;
     bool is_done = directory_open(&setup->directory, setup->config.dir, problem) &&
                    directory_claim_vm_id(&setup->directory, &setup->vm.model.vm_id, problem) &&
                    attach_llcs(setup, socket_count, problem) &&
                    attach_controllers(setup, setup->vm.model.node_count, problem) &&
-                   attach_cpus(setup, vcpu_count, problem) &&
+                   attach_cpus(setup, &topology->siblings, vcpu_count, problem) &&
                    make_vm_file(setup, vcpu_count, socket_count, problem) &&
                    init_vm(setup, vcpu_count, now_ns, problem);
     if (is_done)
@@ -151,7 +160,8 @@ bool setup_vm(struct setup *setup, uint32_t vcpu_count, int (*current_cpu)(void)
     setup->vm.model.config = setup->config.model;
     setup->vm.model.current_cpu = current_cpu;
     bind_topology(&setup->vm, &topology);
-    return use_directory(setup, vcpu_count, topology.cpus.socket_count, now_ns, problem);
+    setup->vm.sibling_percent = setup->config.sibling_percent;
+    return use_directory(setup, &topology, vcpu_count, now_ns, problem);
 }
 
 void setup_close(struct setup *setup)

@@ -15,6 +15,15 @@ static uint32_t live(const uint32_t *control)
     return __atomic_load_n(control, __ATOMIC_RELAXED);
 }
 
+/* Beside a busy sibling each instruction takes more of its thread's cycles. What a thread waits for memory is not shared. */
+static uint32_t cpi_beside_sibling(const struct vm *vm, const struct vcpu *vcpu, uint32_t cpi_x100)
+{
+    if (!vm->sibling_percent)
+        return cpi_x100;
+    uint64_t more = (100 - vm->sibling_percent) * (uint64_t)vcpu->seat.beside_permille / vm->sibling_percent;
+    return (uint32_t)(cpi_x100 * (1000 + more) / 1000);
+}
+
 static void refill(const struct vm *vm, struct vcpu *vcpu)
 {
     uint64_t mhz = vcpu->is_measured ? live(&vm->header->mhz) : 0;
@@ -23,7 +32,7 @@ static void refill(const struct vm *vm, struct vcpu *vcpu)
         cycles /= BEHIND_PART;
     vcpu->is_behind = false;
     uint32_t cpi_x100 = live(&vm->header->cpi_x100);
-    vcpu->cpi_x100 = cpi_x100 ? cpi_x100 : 1;
+    vcpu->cpi_x100 = cpi_beside_sibling(vm, vcpu, cpi_x100 ? cpi_x100 : 1);
     vcpu->budget_x100 = (int64_t)(cycles * 100);
 }
 
@@ -76,6 +85,7 @@ static void publish_cpu_time(const struct vm *vm, const struct vcpu *vcpu)
     slot->granted_ns = vcpu->seat.entry->granted_ns;
     slot->run_delay_ns = vcpu->seat.entry->delay_ns;
     slot->throttled_ns = cpus_throttled_ns(vcpu->seat.entry);
+    slot->beside_sibling_ns = vcpu->seat.entry->beside_sibling_ns;
 }
 
 static void publish(const struct vm *vm, struct vcpu *vcpu, uint64_t now_ns)

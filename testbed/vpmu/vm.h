@@ -33,6 +33,7 @@ struct vm {
     struct vpmu_vm_header *header;
     struct boot boot;
     struct boot_limits boot_limits;
+    uint32_t sibling_percent; /* speed of what a vCPU computes beside a busy sibling; 0: nobody has one */
     uint32_t vcpu_count;
     struct vcpu vcpus[VPMU_MAX_VCPUS];
 };

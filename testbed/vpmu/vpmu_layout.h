@@ -105,7 +105,8 @@ struct vpmu_slot {
     uint64_t granted_ns; /* these three on modelled CPUs only: time on its CPU, */
     uint64_t run_delay_ns; /* runnable while another had it, */
     uint64_t throttled_ns; /* and runnable while its quota, or its VM's, was used up; unlike in schedstat no part of delay */
-    uint8_t reserved[120];
+    uint64_t beside_sibling_ns; /* of granted_ns: while the sibling of its CPU was busy too */
+    uint8_t reserved[112];
 };
 
 /* llc.<socket>: sets * ways lines from header_bytes on, most recent first in each set. */
@@ -178,7 +179,9 @@ struct vpmu_cpus_entry {
     uint64_t slices;
     struct vpmu_quota quota;
     uint32_t may_run; /* as of the last step: it wants to, and no quota forbids it */
-    uint8_t reserved[256 - 180];
+    uint32_t reserved0;
+    uint64_t beside_sibling_ns; /* of granted_ns: while the sibling of its CPU was busy too */
+    uint8_t reserved[256 - 192];
 };
 
 struct vpmu_cpus_vm {
@@ -191,7 +194,7 @@ struct vpmu_cpus_vm {
 
 struct vpmu_modelled_cpu {
     uint32_t current; /* entry that runs, vm_id * VPMU_MAX_VCPUS + vCPU; 0 = idle */
-    uint32_t reserved;
+    uint32_t sibling; /* CPU + 1 of the other thread of its core; 0 = none */
     int64_t vruntime_ns;
     uint64_t busy_ns;
 };

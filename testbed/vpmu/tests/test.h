@@ -25,7 +25,7 @@ void test_check_text(const char *is, const char *part, const char *file, int lin
     X(boot_tests) X(cache_tests) X(cgroup_tests) X(claim_tests) X(config_tests) X(controller_tests) \
     X(cpumap_tests) X(cpumask_tests) X(cpus_tests) X(directory_tests) \
     X(guest_name_tests) X(model_tests) X(nodemap_tests) X(pace_tests) X(quota_tests) X(rates_tests) \
-    X(setup_tests) X(sharing_tests) X(vm_tests)
+    X(setup_tests) X(sharing_tests) X(siblings_tests) X(vm_tests)
 
 #define DECLARE(table) extern const struct test table[];
 TEST_TABLES(DECLARE)

@@ -42,7 +42,7 @@ static void values_are_taken(void)
 static void every_bad_assignment_is_refused_with_key_value_and_limits(void)
 {
     static const struct refusal REFUSALS[] = {
-        {"smaple=8", "smaple: no such key; known are dir, name, cpumap, nodemap, l1_kib"},
+        {"smaple=8", "smaple: no such key; known are dir, name, cpumap, nodemap, siblings, l1_kib"},
         {"sample=5", "sample=5: must be a power of two from 1 to 64"},
         {"sample=0", "sample=0: must be"},
         {"sample=128", "sample=128: must be"},
@@ -108,6 +108,16 @@ static void modelled_cpus_and_busy_stalls_exclude_each_other(void)
     CHECK(!config_apply(&config, "cpus=257", &problem));
 }
 
+static void only_modelled_cpus_have_siblings(void)
+{
+    config_set_defaults(&config);
+    CHECK(config_apply(&config, "siblings=0:1", &problem));
+    CHECK(!config_check(&config, &problem));
+    CHECK_CONTAINS(problem.text, "siblings=0:1: only modelled CPUs have some; set cpus too");
+    CHECK(config_apply(&config, "cpus=2", &problem));
+    CHECK(config_check(&config, &problem));
+}
+
 static bool apply_file(const char *text)
 {
     char assignment[SCRATCH_PATH_BYTES + 8];
@@ -144,6 +154,7 @@ const struct test config_tests[] = {
     {"endless values are refused", endless_values_are_refused},
     {"sizes must fit each other", sizes_must_fit_each_other},
     {"modelled CPUs and busy stalls exclude each other", modelled_cpus_and_busy_stalls_exclude_each_other},
+    {"only modelled CPUs have siblings", only_modelled_cpus_have_siblings},
     {"a file has one key a line", a_file_has_one_key_a_line},
     {"a bad file names the line", a_bad_file_names_the_line_and_is_read_to_its_end},
     {NULL, NULL},

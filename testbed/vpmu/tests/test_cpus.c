@@ -401,6 +401,67 @@ static void a_spoilt_table_harms_nobody(void)
     end();
 }
 
+static double beside_ms(const struct cpus_seat *seat)
+{
+    return (double)seat->entry->beside_sibling_ns / 1e6;
+}
+
+/* CPUs 0 and 1 are a core, and so are 2 and 3. */
+static void begin_with_two_cores(void)
+{
+    begin(4);
+    cpus_set_siblings(table, 0, 1);
+    cpus_set_siblings(table, 3, 2);
+}
+
+static void the_siblings_of_a_core_know_how_long_both_were_busy(void)
+{
+    begin_with_two_cores();
+    struct cpus_seat *one = vm_on(1, "0", 1024), *other = vm_on(2, "1", 1024), *apart = vm_on(3, "2", 1024);
+    pass(S);
+    CHECK_BETWEEN(beside_ms(one), 998, 1000);
+    CHECK_BETWEEN(beside_ms(other), 998, 1000);
+    CHECK_EQUAL(one->beside_permille, 1000);
+    CHECK_EQUAL(apart->beside_permille, 0);
+    CHECK_BETWEEN(granted_ms(one), 998, 1000); /* neither waits for the other */
+    CHECK_EQUAL(delay_ms(one), 0);
+    is_idle[1] = true;
+    cpus_halt(other, now);
+    pass(S);
+    CHECK_BETWEEN(beside_ms(one), 998, 1002);
+    CHECK_EQUAL(one->beside_permille, 0);
+    end();
+}
+
+static void a_free_core_comes_before_a_free_sibling(void)
+{
+    begin_with_two_cores();
+    vm_on(1, "0", 1024);
+    struct cpus_seat *other = vm_on(2, "0-3", 1024);
+    pass(S);
+    CHECK(cpus_current(other) >= 2);
+    CHECK_BETWEEN(beside_ms(other), 0, 1);
+    end();
+}
+
+static void who_shares_a_core_goes_to_one_that_falls_idle_and_else_stays(void)
+{
+    begin_with_two_cores();
+    vm_on(1, "0", 1024);
+    struct cpus_seat *there = vm_on(2, "2", 1024), *other = vm_on(3, "1,3", 1024);
+    pass(S);
+    CHECK_BETWEEN(beside_ms(other), 990, 1000);
+    int before = cpus_current(other);
+    pass(S);
+    CHECK_EQUAL(cpus_current(other), before);
+    is_idle[1] = true;
+    cpus_halt(there, now);
+    pass(S);
+    CHECK_EQUAL(cpus_current(other), 3);
+    CHECK_BETWEEN(beside_ms(other), 1990, 2110);
+    end();
+}
+
 const struct test cpus_tests[] = {
     {"a vCPU alone gets all", a_vcpu_alone_gets_all},
     {"two on one CPU have half each", two_on_one_cpu_have_half_each_and_wait_for_the_rest},
@@ -424,5 +485,8 @@ const struct test cpus_tests[] = {
     {"a dead or stopped holder is taken over", a_dead_or_stopped_holder_is_taken_over},
     {"a table that was abandoned makes up for little", a_table_that_was_abandoned_makes_up_for_little},
     {"a spoilt table harms nobody", a_spoilt_table_harms_nobody},
+    {"the siblings of a core know how long both were busy", the_siblings_of_a_core_know_how_long_both_were_busy},
+    {"a free core comes before a free sibling", a_free_core_comes_before_a_free_sibling},
+    {"who shares a core goes to one that falls idle", who_shares_a_core_goes_to_one_that_falls_idle_and_else_stays},
     {NULL, NULL},
 };

@@ -138,6 +138,23 @@ static void vms_join_the_modelled_cpus_and_leave_them(void)
     scratch_remove();
 }
 
+static void the_siblings_of_the_configuration_are_those_of_the_table(void)
+{
+    scratch_make();
+    prepare_on_cpus(&one, "one", 4);
+    strcpy(one.config.siblings, "0:2;1:5"); /* CPU 5 is not modelled */
+    CHECK(start(&one, 1));
+    CHECK_EQUAL(one.cpus->cpu[0].sibling, 3);
+    CHECK_EQUAL(one.cpus->cpu[2].sibling, 1);
+    CHECK_EQUAL(one.cpus->cpu[1].sibling, 0);
+    CHECK_EQUAL(one.vm.sibling_percent, 65);
+    release(&one);
+    strcpy(one.config.siblings, "0:0");
+    CHECK(!start(&one, 1));
+    CHECK_CONTAINS(problem.text, "cannot be one core");
+    scratch_remove();
+}
+
 static void a_dead_vm_has_left_when_the_next_one_starts(void)
 {
     scratch_make();
@@ -244,6 +261,7 @@ const struct test setup_tests[] = {
      two_sockets_on_one_node_have_two_llcs_and_one_controller},
     {"a socket without a node is refused", a_socket_without_a_node_is_refused},
     {"VMs join the modelled CPUs and leave them", vms_join_the_modelled_cpus_and_leave_them},
+    {"the siblings of the configuration are the table's", the_siblings_of_the_configuration_are_those_of_the_table},
     {"a dead VM has left when the next one starts", a_dead_vm_has_left_when_the_next_one_starts},
     {"all VMs have the same number of modelled CPUs", all_vms_have_the_same_number_of_modelled_cpus_and_all_are_mapped},
     {"bandwidth can be switched off", bandwidth_can_be_switched_off},

@@ -266,6 +266,54 @@ static void on_half_a_modelled_cpu_a_guest_runs_at_half_its_clock(void)
     stop();
 }
 
+/* Each vCPU on one of two CPUs, which are one core. */
+static void start_on_siblings(void)
+{
+    start_on_one_cpu(0);
+    cpus_set_siblings(&table, 0, 1);
+    vm.sibling_percent = 65;
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct cpus_claim claim = {.allowed = {{1u << i}}, .weight = 1024, .vm_weight = 1024};
+        cpus_claim(&vm.vcpus[i].seat, &claim);
+    }
+}
+
+static void beside_a_busy_sibling_a_guest_computes_less_in_as_many_cycles(void)
+{
+    uint64_t now_ns = S;
+    start_on_siblings();
+    pass_together(&now_ns, 4 * S);
+    for (int i = 0; i < 2; i++) {
+        CHECK_BETWEEN(slots[i].cycles, 239e6, 241e6);
+        CHECK_BETWEEN((double)slots[i].instructions, 0.65 * 400e6 * 0.99, 0.65 * 400e6 * 1.01);
+        CHECK_BETWEEN(slots[i].granted_ns, 3.98e9, 4e9);
+        CHECK_BETWEEN(slots[i].beside_sibling_ns, 3.97e9, 4e9);
+        CHECK_EQUAL(slots[i].run_delay_ns, 0);
+    }
+    uint64_t before = slots[0].instructions;
+    vcpu_halt(&vm, &vm.vcpus[1], now_ns);
+    for (uint64_t end_ns = now_ns + S; now_ns < end_ns; now_ns += MS / 4) {
+        run_to_tick(&vm.vcpus[0]);
+        for (uint64_t owed_ns = vcpu_tick(&vm, &vm.vcpus[0], false, now_ns); owed_ns; now_ns += MS / 4)
+            owed_ns = vcpu_still_owes(&vm.vcpus[0], now_ns);
+    }
+    CHECK_BETWEEN((double)(slots[0].instructions - before), 97e6, 101e6);
+    stop();
+}
+
+static void a_busy_sibling_makes_nobody_wait_longer_for_memory(void)
+{
+    uint64_t now_ns = S;
+    start_on_siblings();
+    pass_together(&now_ns, S);
+    uint64_t before = slots[0].cycles;
+    for (uint64_t page = 0; page < 100; page++)
+        vcpu_accesses(&vm, &vm.vcpus[0], MODEL_L1_MISS, page * 65536, page * 65536, false);
+    vcpu_tick(&vm, &vm.vcpus[0], false, now_ns);
+    CHECK_EQUAL(slots[0].cycles - before, 160000);
+    stop();
+}
+
 static void a_guest_that_the_host_cannot_run_is_in_debt_on_modelled_cpus_too(void)
 {
     start_on_one_cpu(0);
@@ -332,6 +380,8 @@ const struct test vm_tests[] = {
     {"a halted vCPU publishes and owes nothing", a_halted_vcpu_publishes_and_owes_nothing_for_its_idle_time},
     {"live controls take effect at the next tick", live_controls_take_effect_at_the_next_tick},
     {"on half a modelled CPU a guest runs at half its clock", on_half_a_modelled_cpu_a_guest_runs_at_half_its_clock},
+    {"beside a busy sibling a guest computes less", beside_a_busy_sibling_a_guest_computes_less_in_as_many_cycles},
+    {"a busy sibling makes nobody wait longer for memory", a_busy_sibling_makes_nobody_wait_longer_for_memory},
     {"a guest that the host cannot run is in debt on modelled CPUs too",
      a_guest_that_the_host_cannot_run_is_in_debt_on_modelled_cpus_too},
     {"a guest that boots is not on the modelled CPUs", a_guest_that_boots_is_not_on_the_modelled_cpus},

@@ -21,6 +21,7 @@ HOST_VALUES = {
     "vpmu_maps": "",
     "cpu_times": "false",
     "vpmu_cpus": "0",
+    "vpmu_siblings": "none",
 }
 PARTS = {"authtoken.conf", "nova-credentials.conf"}
 TEMPLATES = sorted(path.name for path in (settings.LAB / "conf").glob("*.conf"))
