@@ -21,7 +21,12 @@ from nova_vp.core.controllers.latency.declaration import (
     Watch,
     Watches,
 )
-from nova_vp.core.controllers.latency.ruling import retreated, ruling_of, with_starving
+from nova_vp.core.controllers.latency.ruling import (
+    retreated,
+    ruling_of,
+    spent_per_s,
+    with_starving,
+)
 from nova_vp.core.controllers.latency.seen import Seen, own_cores, seen_of
 from nova_vp.core.controllers.latency.shares import (
     Given,
@@ -65,7 +70,7 @@ class Latency(Controller):
             for uuid, others in beside.items()
         }
         groups = tuple(_claims(view, left, watches, seen, settings))
-        starving = frozenset(_starving_projects(view, left))
+        starving = _starving(view, left, seen, settings)
         state = with_starving(replace(state, by_guest=watches), starving, view.now_s, settings)
         figures = {
             uuid: _figures(view, uuid, left[uuid], rulings[uuid], seen[uuid], state, settings)
@@ -148,14 +153,22 @@ def _total(view: View, shares: Mapping[str, float]) -> float:
     return sum(min(share, own_cores(view, view.host.guests[one])) for one, share in shares.items())
 
 
-def _starving_projects(view: View, left: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
-    """Whose servers leave too little to a best-effort server of another project."""
+def _starving(
+    view: View,
+    left: Mapping[str, Mapping[str, float]],
+    seen: Mapping[str, Seen],
+    settings: LatencySettings,
+) -> Mapping[str, float]:
+    """By project whose servers leave too little to a best-effort server of another: what it spends
+    of its budget per second, by the one that spends most."""
+    found: dict[str, float] = {}
     for uuid, shares in left.items():
         project = view.host.guests[uuid].project_id
         for other, share in shares.items():
             stranger = view.host.guests[other]
             if stranger.project_id != project and is_starved(view, stranger, share):
-                yield project
+                found[project] = max(found.get(project, 0.0), spent_per_s(seen[uuid], settings))
+    return found
 
 
 def _figures(
@@ -173,4 +186,8 @@ def _figures(
         "best_effort_cores": _total(view, shares),
         "starve_left_s": settings.starve_s - spent_s,
     }
-    return told if seen.report is None else {**told, "slack_ratio": seen.slack_ratio}
+    if seen.busy_ratio is not None:
+        told["busy_ratio"] = seen.busy_ratio
+    if seen.report is not None:
+        told["slack_ratio"] = seen.slack_ratio
+    return told

@@ -102,6 +102,13 @@ class LatencySettings:
         "of others until half of them are regained.",
         minimum=1.0,
     )
+    starve_busy_s: float = option(
+        86_400.0,
+        "The same while the latency-critical server is busy: it uses or waits for at least half of "
+        "the most CPU that it uses, as the host measures it. One budget is spent for both, the "
+        "slower the larger this is. It counts as `starve_s` where it is below that.",
+        minimum=1.0,
+    )
     best_effort_llc_ratio: float = option(
         0.25,
         "Share of the LLC that a best-effort server may fill beside a latency-critical one, under "
@@ -143,6 +150,7 @@ FIGURES = (
     ),
     Figure(name="slack_ratio", label="distance to its latency target, as a share of it"),
     Figure(name="best_effort_cores", label="CPU that it leaves to best-effort servers"),
+    Figure(name="busy_ratio", label="CPU that it uses and waits for, as a share of its most"),
     Figure(name="starve_left_s", label="seconds for which its project may still starve others"),
 )
 
@@ -214,7 +222,7 @@ class Watches:
     by_guest: Mapping[str, Watch] = field(default_factory=dict)
     """By latency-critical server."""
     starved_s: Mapping[str, float] = field(default_factory=dict)
-    """By project: for how long its servers starved others' best-effort servers."""
+    """By project: what is spent of its `starve_s`."""
     starving: frozenset[str] = frozenset()
     """Projects that did so for too long."""
     at_s: float | None = None

@@ -2,10 +2,11 @@
 """What rules for one latency-critical server: its latency, silence, or CPI alone.
 
 Nobody starves others for long: silence ends in the loop `cpi`, and a project that has starved
-others for too long, whatever ruled, limits them no more.
+others for too long, whatever ruled, limits them no more. An application at its peak cannot be told
+from one that lies by what it reports, but by the CPU that it uses: who lies has to burn it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from nova_vp.core.controllers.latency.declaration import (
@@ -21,6 +22,8 @@ from nova_vp.core.types.service_level import LatencyReport
 
 REGAIN = 0.25
 """Seconds that a project regains in one."""
+BUSY_RATIO = 0.5
+"""Of the most CPU that it uses: who uses or waits for so much has a reason to be slow."""
 RETREAT_RATIO = 1 / 20
 RETREAT_EVERY_S = 2.0
 
@@ -58,15 +61,21 @@ def retreated(watch: Watch, seen: Seen) -> Watch:
     )
 
 
+def spent_per_s(seen: Seen, settings: LatencySettings) -> float:
+    """Of its project's budget, while this server starves others."""
+    is_busy = seen.busy_ratio is not None and seen.busy_ratio >= BUSY_RATIO
+    return min(settings.starve_s / settings.starve_busy_s, 1.0) if is_busy else 1.0
+
+
 def with_starving(
-    state: Watches, starved: Iterable[str], now_s: float, settings: LatencySettings
+    state: Watches, starving: Mapping[str, float], now_s: float, settings: LatencySettings
 ) -> Watches:
-    """`starved`: projects whose servers now starve others' best-effort servers."""
+    """`starving`: by project whose servers now starve others' best-effort servers, what it spends
+    per second."""
     span_s = 0.0 if state.at_s is None else now_s - state.at_s
-    now = frozenset(starved)
     found: dict[str, float] = {}
-    for project in now | state.starved_s.keys():
-        change_s = span_s if project in now else -REGAIN * span_s
+    for project in starving.keys() | state.starved_s.keys():
+        change_s = starving.get(project, -REGAIN) * span_s
         spent_s = min(state.starved_s.get(project, 0.0) + change_s, settings.starve_s)
         if spent_s > 0.0:
             found[project] = spent_s

@@ -35,6 +35,8 @@ class Seen(NamedTuple):
     target_ms: float
     load_ratio: float | None
     """Of its maximum load."""
+    busy_ratio: float | None
+    """CPU that it uses and waits for, of the most that it uses; None: nobody can say."""
 
     @property
     def slack_ratio(self) -> float:
@@ -45,21 +47,28 @@ class Seen(NamedTuple):
 
 
 def seen_of(view: View, guest: Guest, beside: tuple[Guest, ...], settings: LatencySettings) -> Seen:
-    report = view.picture.latency_reports.get(guest.uuid)
-    target_ms = guest.latency_target_ms
-    is_told = report is not None and target_ms is not None and is_sound(report)
-    fresh = report if is_told and report and report.age_s <= settings.report_age_s else None
+    report = _fresh_report(view, guest, settings)
+    cpi_model = cpi_model_of(view, guest, settings)
     return Seen(
         now_s=view.now_s,
         machine_cpus=len(view.host.topology.cpus),
         most_cores=sum(own_cores(view, one) for one in beside),
-        cpi_model=cpi_model_of(view, guest, settings),
+        cpi_model=cpi_model,
         sample=_sample(view, guest.uuid),
         best_effort_cores=_used_cores(view, beside),
-        report=fresh,
-        target_ms=target_ms or math.inf,
-        load_ratio=_load_ratio(guest, fresh),
+        report=report,
+        target_ms=guest.latency_target_ms or math.inf,
+        load_ratio=_load_ratio(guest, report),
+        busy_ratio=_busy_ratio(view, guest, cpi_model),
     )
+
+
+def _fresh_report(view: View, guest: Guest, settings: LatencySettings) -> LatencyReport | None:
+    """None: nothing to go by."""
+    report = view.picture.latency_reports.get(guest.uuid)
+    if report is None or guest.latency_target_ms is None or not is_sound(report):
+        return None
+    return report if report.age_s <= settings.report_age_s else None
 
 
 def is_sound(report: LatencyReport) -> bool:
@@ -89,6 +98,18 @@ def _used_cores(view: View, guests: Iterable[Guest]) -> float | None:
             return None
         total += sample.cpu_cores if sample else cast(CpuUse, use).ran_cores
     return total
+
+
+def _busy_ratio(view: View, guest: Guest, cpi_model: CpiModel) -> float | None:
+    """By the kernel's times, which know how long it waits, else by its counters."""
+    use, sample = view.host.vps[guest.uuid].cpu_use, _sample(view, guest.uuid)
+    if use is not None:
+        wanted_cores = use.ran_cores + use.waited_cores
+    elif sample is not None:
+        wanted_cores = sample.cpu_cores
+    else:
+        return None
+    return wanted_cores / min(cpi_model.most_cores, own_cores(view, guest))
 
 
 def own_quota(view: View, guest: Guest) -> Quota:

@@ -91,6 +91,7 @@ def a_seen(now_s: float, latency_ms: float = 5.0, load_ratio: float | None = 0.5
         "machine_cpus": 50,
         "most_cores": 8.0,
         "cpi_model": CpiModel(1.2, 16.0),
+        "busy_ratio": 0.25,
         "sample": a_sample(),
         "best_effort_cores": 0.0,
         "report": LatencyReport(latency_ms, load_ratio, 0.0),

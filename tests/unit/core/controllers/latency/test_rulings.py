@@ -176,7 +176,7 @@ def test_a_lie_spends_the_budget_whatever_floor_others_have(floor) -> None:
 
 
 def test_whatever_rules_the_budget_is_spent() -> None:
-    host = a_host("cpi", starve_s=60.0)
+    host = a_host("cpi", starve_s=60.0, starve_busy_s=60.0)
     critical(host, latency_target_ms=None)
     best_effort(host)
     host.run("lc", BURNING)
