@@ -338,6 +338,7 @@ class HostInfoSource:
             counters=self._source.name,
             actuator=self._side.actuator.name,
             is_homing=self._is_homing(),
+            serves_classes=any(one.controller.serves_classes for one in self.policy.controllers),
             epoch_offset_s=time.time() - time.monotonic(),
             problems=tuple(f"{who}: {why}" for who, why in self._source.problems().items()),
             stopped_servers=self._side.guests.stopped(),

@@ -52,6 +52,8 @@ DIGEST_SCHEMA = object_of(
         "classes": {"type": "string", "maxLength": MAX_DIGEST_BYTES},
         "seats": {"type": "string", "maxLength": MAX_DIGEST_BYTES},
         "permits": list_of(COUNT, 64),
+        "service": list_of(COUNT, 3),
+        "starved": {"type": "string", "maxLength": MAX_DIGEST_BYTES},
     },
 )
 """`known`: servers of this host that the numbers have counted, or that do not run (`pack_known`).
@@ -59,6 +61,10 @@ DIGEST_SCHEMA = object_of(
 `seats`: in which LLC domain each lives, and who is strict (`pack_seats`).
 `permits`: LLC misses per ms that servers have booked in each LLC domain of the host, in the order
 of their ids, those too that `domains` leaves out; absent: none, or the agent does not say.
+`service`: what servers of either `vp:class` find: milli-cores for all best-effort servers together,
+vCPUs of those that are here, milli-cores that nobody but them uses. Empty: no controller serves
+classes. Absent: the agent does not say, or could not in that tick.
+`starved`: projects whose latency-critical servers are not protected there (`pack_known`).
 `age_ms`: how old the numbers were when they left. `homing`: newcomers get one LLC domain each.
 `domains[].newcomer` / `.resident` / `.strict`: `predict` per newcomer class, in thousandths of
 performance lost by the newcomer, by the worst resident and by the worst strict resident, to all

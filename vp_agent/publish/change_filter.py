@@ -4,11 +4,14 @@
 from nova_vp.core.types.action import Result
 from nova_vp.core.types.decision import Decision, DomainView, VpView
 from nova_vp.core.types.detection import Kind
+from nova_vp.core.types.service_level import ClassRoom
 
 NEWS_RATIO = 0.02
 """A predicted loss that moved by less is no news."""
 NEWS_CORES = 0.5
 """Free CPU of a domain that moved by less is no news."""
+NEWS_ROOM_CORES = 2.0
+"""CPU that is open to a class and moved by less is none: a loop changes it every two seconds."""
 
 
 def is_material_change(old: Decision, new: Decision) -> bool:
@@ -18,6 +21,8 @@ def is_material_change(old: Decision, new: Decision) -> bool:
     if _lists(old) != _lists(new):
         return True
     if len(old.vps) != len(new.vps) or any(map(_is_vp_news, old.vps, new.vps)):
+        return True
+    if _is_room_news(old.class_room, new.class_room):
         return True
     if old.domains is new.domains:
         return False
@@ -45,6 +50,18 @@ def _is_vp_news(old: VpView, new: VpView) -> bool:
         or was.isolation is not now.isolation
         or _kind(old) is not _kind(new)
         or (old.history is not new.history and _last(old) != _last(new))
+    )
+
+
+def _is_room_news(old: ClassRoom | None, new: ClassRoom | None) -> bool:
+    """A tick in which the controller did not run says nothing."""
+    if old is None or new is None:
+        return old is None and new is not None
+    return (
+        old.starved != new.starved
+        or old.best_effort_vcpus != new.best_effort_vcpus
+        or abs(old.best_effort_cores - new.best_effort_cores) >= NEWS_ROOM_CORES
+        or abs(old.latency_critical_cores - new.latency_critical_cores) >= NEWS_ROOM_CORES
     )
 
 

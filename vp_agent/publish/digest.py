@@ -12,6 +12,7 @@ from nova_vp import wire
 from nova_vp.core.model.predict import newcomer_class
 from nova_vp.core.types.decision import Decision, DomainView, VpView
 from nova_vp.core.types.guest import Isolation
+from nova_vp.core.types.service_level import ClassRoom
 from vp_agent.publish.host_info import HostInfo, head
 
 
@@ -31,6 +32,7 @@ def digest(
         "known": wire.pack_known(classes),
         "classes": wire.pack_classes(classes),
     }
+    message |= _service(decision.class_room, host_info)
     if any(view.llc_permits for view in decision.domains):
         by_id = sorted(decision.domains, key=lambda view: view.domain.id)
         message["permits"] = [math.ceil(view.llc_permits) for view in by_id]
@@ -41,6 +43,20 @@ def digest(
     with_seats = {**message, "seats": wire.pack_seats(seats)}
     # They matter to servers of one group only: no domain is left out for them.
     return with_seats if len(wire.compact(with_seats)) <= wire.DIGEST_BYTES else message
+
+
+def _service(room: ClassRoom | None, host_info: HostInfo) -> dict[str, Any]:
+    if not host_info.serves_classes:
+        return {"service": []}
+    if room is None:
+        return {}
+    best_effort, latency_critical = (
+        round(1000 * cores) for cores in (room.best_effort_cores, room.latency_critical_cores)
+    )
+    told: dict[str, Any] = {"service": [best_effort, room.best_effort_vcpus, latency_critical]}
+    if room.starved:
+        told["starved"] = wire.pack_known(room.starved)
+    return told
 
 
 def _class(view: VpView) -> int:

@@ -24,6 +24,8 @@ class HostInfo:
     """Whether a newcomer would get one LLC domain in the present mode."""
     epoch_offset_s: float
     """Seconds since 1970 minus monotonic seconds."""
+    serves_classes: bool = False
+    """Whether a controller protects latency-critical servers from best-effort ones."""
     problems: tuple[str, ...] = ()
     """What is wrong with the counters, in words."""
     stopped_servers: frozenset[str] = field(default_factory=frozenset)

@@ -32,6 +32,7 @@ from nova_vp.core.types.overlay import CallAnswer
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Mode, Policy
 from nova_vp.core.types.reason import Reason
+from nova_vp.core.types.service_level import ClassRoom
 from nova_vp.core.types.state import CoreState
 from nova_vp.core.types.usage import Usage
 
@@ -131,6 +132,8 @@ class Answer:
     that name the `call_ids` of a group."""
     restates: frozenset[ClaimKey] = frozenset()
     """Its claims that stand on as they are, beside those in its groups."""
+    class_room: ClassRoom | None = None
+    """Of one that serves classes."""
 
 
 class Controller:
@@ -147,6 +150,8 @@ class Controller:
     answers_calls: ClassVar[bool] = False
     """It answers the calls of overlays, also between two ticks, when no other controller runs. What
     it does not restate ends, whether its server could be measured or not."""
+    serves_classes: ClassVar[bool] = False
+    """It protects latency-critical servers, and gives best-effort ones what they leave."""
     settings: ClassVar[type] = NoSettings
     """A frozen dataclass, each field an `option`."""
     state: ClassVar[type] = NoState

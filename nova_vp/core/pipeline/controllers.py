@@ -21,6 +21,7 @@ from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.reason import REAPPLY
 from nova_vp.core.types.sample import Incomplete
+from nova_vp.core.types.service_level import ClassRoom
 from nova_vp.core.types.state import CoreState
 from nova_vp.core.types.usage import Usage
 
@@ -49,6 +50,7 @@ class Claimed:
     """By controller."""
     answering: frozenset[str] = frozenset()
     """Those that answer calls."""
+    class_room: ClassRoom | None = None
 
 
 def run_controllers(
@@ -69,6 +71,7 @@ def run_controllers(
     usage: dict[str, tuple[Usage, ...]] = {}
     answers: list[CallAnswer] = []
     restates: dict[str, frozenset[ClaimKey]] = {}
+    class_room: ClassRoom | None = None
     ran = set()
     is_poor = _is_poor(host)
     for controller, settings in policy.controllers:
@@ -85,6 +88,7 @@ def run_controllers(
             figures[controller.name] = answer.figures
         for uuid, used in answer.usage.items():
             usage[uuid] = (*usage.get(uuid, ()), used)
+        class_room = class_room or answer.class_room
         ran.add(controller.name)
     known = [one.controller for one in policy.controllers]
     claimed = Claimed(
@@ -96,6 +100,7 @@ def run_controllers(
         usage=usage,
         answers=tuple(answers),
         restates=restates,
+        class_room=class_room,
         answering=frozenset(one.name for one in known if one.answers_calls),
     )
     return replace(state, controllers=remembered), view, claimed

@@ -46,6 +46,7 @@ def describe(
         detections=tuple(view.detection for view in views if view.detection),
         proposals=proposals,
         actions=actions,
+        class_room=claimed.class_room,
         steal_ratio=state.host_cpu.steal_ratio if state.host_cpu.samples else None,
     )
 

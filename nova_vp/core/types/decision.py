@@ -16,6 +16,7 @@ from nova_vp.core.types.overlay import CallAnswer
 from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.reason import Rejection
 from nova_vp.core.types.sample import Incomplete, Profile, Sample, Sensitivity, State
+from nova_vp.core.types.service_level import ClassRoom
 from nova_vp.core.types.topology import LlcDomain
 from nova_vp.core.types.usage import Usage
 
@@ -129,6 +130,8 @@ class Decision:
     """Leases of limits that stand on."""
     steal_ratio: float | None = None
     """Of all CPU time of this host, the share that its own host took; None: unknown."""
+    class_room: ClassRoom | None = None
+    """None: no controller serves classes, or it did not run in this tick."""
     foreign: tuple[str, ...] = ()
     """Guests whose placement somebody else changed: ours no more, their journal is dropped."""
     answers: tuple[CallAnswer, ...] = ()

@@ -19,6 +19,19 @@ class ServiceClass(enum.Enum):
     """It gets what latency-critical servers leave."""
 
 
+class ClassRoom(NamedTuple):
+    """What a server of either class would find on a host."""
+
+    best_effort_cores: float
+    """That all others leave to the best-effort servers together."""
+    best_effort_vcpus: int
+    """Of those that are here."""
+    latency_critical_cores: float
+    """That nobody but best-effort servers uses."""
+    starved: frozenset[str] = frozenset()
+    """Projects whose latency-critical servers limit no others here, after they starved them."""
+
+
 class LatencyReport(NamedTuple):
     """The last one that an application made of one server."""
 

@@ -22,7 +22,7 @@ from nova_vp.core.types.knob import NO_QUOTA, Knob, Quota
 from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.reason import Rejection, Rung
 from nova_vp.core.types.sample import Sensitivity, State
-from nova_vp.core.types.service_level import ServiceClass
+from nova_vp.core.types.service_level import ClassRoom, ServiceClass
 from nova_vp.service_levels import NO_SERVICE, RECENT_S, service_of
 from nova_vp.wire.digest import RESOURCES
 from tests.decisions import (
@@ -167,6 +167,59 @@ def test_a_digest_says_what_is_booked_in_each_domain_of_the_host() -> None:
 
 def test_a_digest_of_a_host_that_sold_none_is_as_small_as_before() -> None:
     assert "permits" not in sent_digest(a_decision(a_view(), domains=(a_domain_view(),)))
+
+
+ROOM = ClassRoom(3.5, 12, 20.25)
+
+
+def test_a_digest_says_what_servers_of_either_class_would_find() -> None:
+    decision = a_decision(a_view(), class_room=ROOM)
+    message = sent_digest(decision, facts(serves_classes=True))
+    assert message["service"] == [3500, 12, 20250]
+    assert "starved" not in message
+
+
+def test_it_says_whose_latency_critical_servers_are_not_protected() -> None:
+    decision = a_decision(a_view(), class_room=ROOM._replace(starved=frozenset({"p1"})))
+    message = sent_digest(decision, facts(serves_classes=True))
+    assert wire.unpack_known(message["starved"]) == wire.mark_of("p1")
+
+
+def test_a_host_that_serves_no_classes_says_so_and_one_that_could_not_look_says_nothing() -> None:
+    assert sent_digest(a_decision(a_view()))["service"] == []
+    assert "service" not in sent_digest(a_decision(a_view()), facts(serves_classes=True))
+
+
+def test_a_digest_of_a_full_host_with_classes_is_as_small() -> None:
+    views = [a_view(n) for n in range(100)]
+    domains = tuple(a_domain_view(n, newcomer=0.7 - n / 10) for n in range(7))
+    room = ClassRoom(1e3, 4096, 1e3, frozenset(map(str, range(50))))
+    decision = a_decision(*views, domains=domains, class_room=room)
+    message = sent_digest(decision, facts(serves_classes=True))
+    assert message["domains"]
+    assert len(wire.compact(message)) <= wire.DIGEST_BYTES
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, False),
+        ({"best_effort_cores": 5.0}, False),
+        ({"best_effort_cores": 5.5}, True),
+        ({"latency_critical_cores": 18.0}, True),
+        ({"best_effort_vcpus": 13}, True),
+        ({"starved": frozenset({"p1"})}, True),
+    ],
+)
+def test_room_that_moved_much_is_news(change: dict[str, Any], expected: bool) -> None:
+    before, after = (a_decision(class_room=one) for one in (ROOM, ROOM._replace(**change)))
+    assert is_material_change(before, after) is expected
+
+
+def test_a_tick_that_says_nothing_of_room_is_no_news() -> None:
+    told, silent = a_decision(class_room=ROOM), a_decision()
+    assert not is_material_change(told, silent)
+    assert is_material_change(silent, told)
 
 
 def test_what_is_booked_is_news() -> None:

@@ -21,6 +21,7 @@ from nova_vp.core.controllers.latency.declaration import (
     Watch,
     Watches,
 )
+from nova_vp.core.controllers.latency.room import room_of
 from nova_vp.core.controllers.latency.ruling import (
     retreated,
     ruling_of,
@@ -48,6 +49,7 @@ class Latency(Controller):
     name = NAME
     summary = "leaves best-effort servers the CPU that latency-critical servers do not need"
     needs_counters = False
+    serves_classes = True
     settings = LatencySettings
     state = Watches
     reasons = REASONS
@@ -72,11 +74,12 @@ class Latency(Controller):
         groups = tuple(_claims(view, left, watches, seen, settings))
         starving = _starving(view, left, seen, settings)
         state = with_starving(replace(state, by_guest=watches), starving, view.now_s, settings)
+        room = room_of(view, left, state.starving)
         figures = {
             uuid: _figures(view, uuid, left[uuid], rulings[uuid], seen[uuid], state, settings)
             for uuid in beside
         }
-        return Answer(state, groups, figures=figures)
+        return Answer(state, groups, figures=figures, class_room=room)
 
     def kept(self, state: Watches) -> Watches:
         return Watches(starved_s=state.starved_s, starving=state.starving)

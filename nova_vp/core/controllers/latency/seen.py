@@ -55,7 +55,7 @@ def seen_of(view: View, guest: Guest, beside: tuple[Guest, ...], settings: Laten
         most_cores=sum(own_cores(view, one) for one in beside),
         cpi_model=cpi_model,
         sample=_sample(view, guest.uuid),
-        best_effort_cores=_used_cores(view, beside),
+        best_effort_cores=used_cores(view, beside),
         report=report,
         target_ms=guest.latency_target_ms or math.inf,
         load_ratio=_load_ratio(guest, report),
@@ -89,7 +89,7 @@ def _sample(view: View, uuid: str) -> Sample | None:
     return vp.sample if vp.incomplete in _MEASURED else None
 
 
-def _used_cores(view: View, guests: Iterable[Guest]) -> float | None:
+def used_cores(view: View, guests: Iterable[Guest]) -> float | None:
     """In this tick: as measured with their counters, else by the kernel's times."""
     total = 0.0
     for one in guests:

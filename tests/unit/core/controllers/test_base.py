@@ -21,3 +21,4 @@ def test_what_a_controller_does_not_say_is_no():
     assert not any(silent.places_newcomers(mode, None) for mode in Mode)
     assert not silent.is_default
     assert silent.needs_counters
+    assert not silent.serves_classes
