@@ -98,5 +98,4 @@ def describe(place: Place | None, loss: float | None, settings: Settings) -> str
         return f"{decision}, no fresh digest"
     limit = settings.good_enough_ratio
     sign = "<=" if loss <= limit else ">"
-    cause = f", mostly by {place.resource}" if place.resource else ""
-    return f"{decision}, {place}: predicted degradation {loss:.1%} {sign} {limit:.1%}{cause}"
+    return f"{decision}, {place}: predicted degradation {loss:.1%} {sign} {limit:.1%}{place.cause}"

@@ -15,6 +15,7 @@ from nova.scheduler import utils, weights
 
 from nova_vp.core.types.guest import Isolation
 from vp_scheduler.placement import process_state
+from vp_scheduler.placement.class_room import served
 from vp_scheduler.placement.host_digest import Loss, Place
 from vp_scheduler.placement.host_scorer import MAX_TOLD, HostScorer, log_request
 from vp_scheduler.placement.settings import SettingsReader
@@ -60,6 +61,8 @@ class VPInterferenceWeigher(weights.BaseHostWeigher):  # type: ignore[misc]
         loss = Loss.RESIDENT if request.isolation is Isolation.NONE else Loss.WORST
         losses = scorer.losses(host_states, request, good_enough, loss)
         found = [None if lost is None else score(lost, good_enough) for lost in losses]
+        if request.wish is not None:
+            found = with_classes(found, scorer.fit_ratios(host_states, request))
         known = [one for one in found if one is not None]
         # Of unknown hosts nothing good and nothing bad is supposed.
         neutral = sum(known) / len(known) if known else self.maxval
@@ -77,11 +80,23 @@ def score(lost: float, good_enough: float) -> float:
     return 1.0 if lost <= good_enough else (1 - lost) / (1 - good_enough)
 
 
+def with_classes(
+    scores: Sequence[float | None], ratios: Sequence[float | None]
+) -> list[float | None]:
+    """The less a host serves the newcomer's class, the less it weighs. Of hosts that do not say how
+    much, nothing good and nothing bad is supposed."""
+    known = [one for one in ratios if one is not None]
+    neutral = sum(known) / len(known) if known else 1.0
+    return [
+        None if one is None else served(one, neutral if ratio is None else ratio)
+        for one, ratio in zip(scores, ratios, strict=True)
+    ]
+
+
 def describe(place: Place | None) -> str:
     if place is None:
         return "no fresh digest"
-    cause = f", mostly by {place.resource}" if place.resource else ""
     return (
         f"{place}: newcomer loses {place.losses[Loss.NEWCOMER]:.1%}, "
-        f"residents up to {place.losses[Loss.RESIDENT]:.1%}{cause}"
+        f"residents up to {place.losses[Loss.RESIDENT]:.1%}{place.cause}"
     )

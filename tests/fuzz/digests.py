@@ -10,21 +10,25 @@ import math
 from typing import Any
 
 from nova_vp import wire
+from nova_vp.core.types.service_level import ServiceClass
 from nova_vp.signing.keyring import ToldKeys
 from tests.fuzz import seeds
 from tests.fuzz.dice import HOSTS, UUIDS, Dice
 from tests.fuzz.oracle import expect, is_finite
 from tests.fuzz.subject import ACCEPTED, REFUSED, Bus
 from tests.messages import digest_text, profiles_text
+from vp_scheduler.placement.class_room import Wish, fit_ratio
 from vp_scheduler.placement.group_members import group_members_of
 from vp_scheduler.placement.host_digest import HostDigest, Loss
 from vp_scheduler.placement.host_view import HostView
 from vp_scheduler.placement.listener import DigestEndpoint
-from vp_scheduler.placement.scoring import Ask, Waiting, score_host, usual_loss
+from vp_scheduler.placement.scoring import Ask, score_host, usual_loss
+from vp_scheduler.placement.waiting import Waiting
 
 STALE_S = 180.0
 ASKS = (Ask(0, 1, 0.05), Ask(9, 4, 0.05, 0), Ask(8, 64, 0.2))
 ON_THEIR_WAY = (Waiting(8, 2, is_strict=True), Waiting(0, 1, is_sibling=True))
+WISHES = tuple(Wish(one, 2, wire.mark_of("p1")) for one in ServiceClass)
 KIN = frozenset(map(wire.mark_of, UUIDS[:3]))
 
 
@@ -92,5 +96,9 @@ def _judge(digest: HostDigest) -> None:
         if usual is not None:
             alone = score_host(digest, ask).losses[Loss.WORST]
             expect(math.isclose(usual, alone, abs_tol=1e-6), f"{ask}: {usual} and {alone}")
+    if digest.room is not None:
+        for wish in WISHES:
+            ratio = fit_ratio(digest.room, wish, ON_THEIR_WAY)
+            expect(0 <= ratio <= 1, f"{wish}: fit {ratio}")
     for uuid in UUIDS:
         expect(0 <= digest.class_of(uuid) <= wire.UNKNOWN_CLASS, "a class that there is not")

@@ -62,6 +62,10 @@ def a_host_digest(dice: Dice) -> Json:
         for i in range(dice.randint(1, 3))
     ]
     digest = a_digest("vp1", *domains, homing=dice.is_so(0.7), known=known, seats=seats)
+    if dice.is_so(0.7):
+        digest["service"] = [dice.randint(0, 9000) for _ in range(dice.pick((0, 3, 3)))]
+    if dice.is_so(0.3):
+        digest["starved"] = wire.pack_known(["p1", "p2"])
     return _sent(dice, digest)
 
 

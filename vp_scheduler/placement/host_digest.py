@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from nova_vp import wire
+from vp_scheduler.placement.class_room import HostRoom, read_room
 
 _CLASSES = wire.PREDICT_CLASSES
 _MAX_SHARED = 10_000
@@ -43,6 +44,14 @@ class Place(NamedTuple):
     """By `Loss`."""
     resource: str = ""
     """Which costs most there; empty: nobody says."""
+    service: str = ""
+    """What its class finds there, for people; empty: it has none, or nobody says."""
+
+    @property
+    def cause(self) -> str:
+        """Of what it loses and finds, for the end of a line of the log."""
+        resource = f", mostly by {self.resource}" if self.resource else ""
+        return resource + (f"; {self.service}" if self.service else "")
 
     def __str__(self) -> str:
         if not self.domain_ids:
@@ -91,6 +100,8 @@ class HostDigest:
     """LLC domains that a place is: more where guests float."""
     permits: tuple[int, ...] = ()
     """LLC misses per ms that are booked in each LLC domain, also where guests float."""
+    room: HostRoom | None = None
+    """What servers with a class find; None: its agent does not say."""
     judged: dict[Any, Place] = field(default_factory=dict)
     """What `score_host` remembers; nobody else reads it."""
 
@@ -151,6 +162,7 @@ def read_digest(message: Mapping[str, Any], now_s: float, good_enough_ratio: flo
         resources=_shared(tuple(resources)),
         permits=tuple(message.get("permits", (0,) * len(domains))),
         domains=1 if is_homing else max(1, len(domains)),
+        room=read_room(message, sum(one["free_mcores"] for one in domains) / 1000),
     )
 
 

@@ -14,6 +14,7 @@ from nova_vp import flavor_specs, wire
 from nova_vp.core.types.asked import Asked
 from nova_vp.core.types.guest import Isolation
 from nova_vp.flavor_specs import FlavorSpec
+from vp_scheduler.placement.class_room import Wish, fit_ratio, reason_of
 from vp_scheduler.placement.group_members import GroupMembers, group_members_of
 from vp_scheduler.placement.host_digest import HostDigest, Loss, Place
 from vp_scheduler.placement.host_view import HostView
@@ -27,7 +28,8 @@ from vp_scheduler.placement.request_profile import (
     profile_of_request,
     vp_of,
 )
-from vp_scheduler.placement.scoring import Ask, Waiting, score_host, usual_loss
+from vp_scheduler.placement.scoring import Ask, score_host, usual_loss
+from vp_scheduler.placement.waiting import Waiting
 
 LOG = logging.getLogger(__name__)
 MAX_TOLD = 20
@@ -58,6 +60,8 @@ class Request:
     """Where they are, as Nova knows it; None: it does not say."""
     llc_permit: float = 0.0
     """LLC misses per ms that it books."""
+    wish: Wish | None = None
+    """What it asks for by its class; None: it has none."""
 
     def kin_on(self, digest: HostDigest) -> GroupMembers | None:
         if not self.kin_marks or (self.kin_hosts is not None and digest.host not in self.kin_hosts):
@@ -128,8 +132,8 @@ class HostScorer:
         marks = frozenset(wire.mark_of(uuid) for uuid in siblings - {server})
         hosts = hosts_of_group(spec)
         vcpus, isolation = spec.flavor.vcpus, flavor.isolation
-        permit = self._permit(flavor, spec.flavor)
-        request = Request(server, vcpus, isolation, profile, siblings, marks, hosts, permit)
+        permit, wish = self._permit(flavor, spec.flavor), _wish(spec, flavor)
+        request = Request(server, vcpus, isolation, profile, siblings, marks, hosts, permit, wish)
         if len(self._asked) >= MAX_REMEMBERED:
             self._asked = {}
         self._asked[request.server] = _like(request)
@@ -152,14 +156,8 @@ class HostScorer:
             if digest is None or digest.measured_s < fresh_from_s:
                 found.append(None)
                 continue
-            servers = noted.get(host)
             # Almost always Nova and the agent agree on who is there.
-            agrees = (
-                servers is not None
-                and servers.marks == digest.known
-                and host_state.num_instances <= len(servers.uuids)
-                and servers.uuids == [*host_state.instances]
-            )
+            agrees = _agree(noted.get(host), digest, host_state)
             waiting = () if agrees else self._waiting(digest, host_state, request)
             members = request.kin_on(digest) if has_kin else None
             lost = None if waiting or members else usual_loss(digest, ask, wanted)
@@ -168,6 +166,19 @@ class HostScorer:
                 lost = None if place is None else place.losses[wanted]
             found.append(lost)
         return found
+
+    def fit_ratios(self, host_states: Iterable[Any], request: Request) -> list[float | None]:
+        """For each host: how well it serves the newcomer's class, from 0 to 1; None: nobody says,
+        or it has no class."""
+        return [self._fit_ratio(host_state, request) for host_state in host_states]
+
+    def _fit_ratio(self, host_state: Any, request: Request) -> float | None:
+        digest = self.view.get(host_state.host)
+        if request.wish is None or digest is None or digest.room is None:
+            return None
+        agrees = _agree(self._servers.get(digest.host), digest, host_state)
+        waiting = () if agrees else self._waiting(digest, host_state, request)
+        return fit_ratio(digest.room, request.wish, waiting)
 
     def has_permits(self, host_state: Any, request: Request, most_per_domain: float) -> bool | None:
         """Whether a cache of the host has so much left of what may be sold of each; None: nothing
@@ -189,7 +200,11 @@ class HostScorer:
         if found is None:
             return None
         resource = digest.resource_at(found.domain_ids, ask.newcomer_class)
-        return found._replace(resource=resource)
+        ratio = self._fit_ratio(host_state, request)
+        if ratio is None or request.wish is None or digest.room is None:
+            return found._replace(resource=resource)
+        service = reason_of(digest.room, request.wish, ratio)
+        return found._replace(resource=resource, service=service)
 
     def _waiting(
         self, digest: HostDigest, host_state: Any, request: Request
@@ -230,8 +245,13 @@ class HostScorer:
             return asked
         flavor = self._flavors.read(field_of(instance, "flavor"))
         newcomer_class = profile_of_flavor(flavor).newcomer_class
-        is_strict, permit = flavor.isolation is Isolation.STRICT, self._permit(flavor, instance)
-        return Waiting(newcomer_class, int(vcpus), is_strict, llc_permit=permit)
+        return Waiting(
+            newcomer_class,
+            int(vcpus),
+            is_strict=flavor.isolation is Isolation.STRICT,
+            llc_permit=self._permit(flavor, instance),
+            service_class=flavor.service_class,
+        )
 
     def _permit(self, flavor: FlavorSpec, sized: Any) -> float:
         """`sized`: a flavor or an instance of Nova's."""
@@ -239,9 +259,31 @@ class HostScorer:
         return self._permit_of(Asked(flavor.controller_keys, vcpus, memory_mib * _KIB_PER_MIB))
 
 
+def _agree(servers: _Servers | None, digest: HostDigest, host_state: Any) -> bool:
+    """Whether a host's digest has counted all whom Nova has there."""
+    return (
+        servers is not None
+        and servers.marks == digest.known
+        and host_state.num_instances <= len(servers.uuids)
+        and servers.uuids == [*host_state.instances]
+    )
+
+
+def _wish(spec: Any, flavor: FlavorSpec) -> Wish | None:
+    if flavor.service_class is None:
+        return None
+    project = field_of(spec, "project_id") or ""
+    return Wish(flavor.service_class, spec.flavor.vcpus, wire.mark_of(project))
+
+
 def _like(request: Request) -> Waiting:
-    is_strict, permit = request.isolation is Isolation.STRICT, request.llc_permit
-    return Waiting(request.profile.newcomer_class, request.vcpus, is_strict, llc_permit=permit)
+    return Waiting(
+        request.profile.newcomer_class,
+        request.vcpus,
+        is_strict=request.isolation is Isolation.STRICT,
+        llc_permit=request.llc_permit,
+        service_class=request.wish.service_class if request.wish else None,
+    )
 
 
 def log_request(plugin: str, request: Request, facts: Sequence[str], count: int) -> None:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable
 
 from vp_scheduler.placement.host_digest import HostDigest
-from vp_scheduler.placement.scoring import Waiting
+from vp_scheduler.placement.waiting import Waiting
 
 
 def has_room(

@@ -25,6 +25,7 @@ from vp_scheduler.placement.multi_vcpu import (
     speed_with,
     wide_loss,
 )
+from vp_scheduler.placement.waiting import Waiting
 
 _CLASSES = newcomers(FALLBACK_CLOCK_HZ, Policy())
 PAIR_RATIOS = tuple(
@@ -45,18 +46,6 @@ class Ask(NamedTuple):
     learned_class: int | None = None
     """Residents lose no more to the newcomer than to this class. Where it lives and what it loses
     itself stays that of `newcomer_class`."""
-
-
-class Waiting(NamedTuple):
-    """A server on its way to the host, which its digest does not know."""
-
-    newcomer_class: int
-    vcpus: int
-    is_strict: bool = False
-    is_sibling: bool = False
-    """Of the newcomer's own VP: what they do to each other is nobody's interference."""
-    llc_permit: float = 0.0
-    """LLC misses per ms that it books."""
 
 
 def usual_loss(digest: HostDigest, ask: Ask, loss: int) -> float | None:

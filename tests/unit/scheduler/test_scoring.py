@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from nova_vp import wire
 from tests.messages import a_digest
 from vp_scheduler.placement.host_digest import HostDigest, Loss, read_digest
-from vp_scheduler.placement.scoring import Ask, Waiting, score_host, usual_loss
+from vp_scheduler.placement.scoring import Ask, score_host, usual_loss
+from vp_scheduler.placement.waiting import Waiting
 
 GOOD_ENOUGH = 0.05
 
