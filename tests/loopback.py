@@ -18,7 +18,9 @@ def served(application: Any, threads: int = 4) -> Iterator[str]:
     try:
         yield f"http://127.0.0.1:{server.effective_port}"
     finally:
-        server.trigger.pull_trigger(lambda: _close(server))
+        # Its thread may do it, and close the trigger, before this one has pulled it.
+        with contextlib.suppress(OSError):
+            server.trigger.pull_trigger(lambda: _close(server))
         thread.join(timeout=10)
         server.task_dispatcher.shutdown()
 

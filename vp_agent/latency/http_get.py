@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HTTP requests with an end: a deadline for the whole answer, and a bound of its size."""
+"""HTTP requests with an end: a deadline from the lookup of the name to the end of the answer, and a
+bound of its size."""
 
 import functools
 import http.client
 import io
 import socket
+import ssl
 import time
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 from vp_agent.latency.base import MOST_BYTES, TIMEOUT_S, SourceError, WrongSetting
+from vp_agent.latency.connect import connected, left_s
 
 _CHUNK = 1 << 16
 _CONNECTIONS = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
@@ -32,10 +35,7 @@ class _Until(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        left_s = self._until_s - time.monotonic()
-        if left_s <= 0:
-            raise TimeoutError("it is still answering")
-        self._sock.settimeout(left_s)
+        self._sock.settimeout(left_s(self._until_s))
         return self._raw.readinto(buffer)
 
     def close(self) -> None:
@@ -68,6 +68,7 @@ def get(url: SplitResult, target: str) -> Answer:
     connection = _CONNECTIONS[url.scheme](url.hostname or "", url.port, timeout=TIMEOUT_S)
     connection.response_class = functools.partial(_Response, until_s)
     try:
+        connection.sock = _link(url, until_s)
         connection.request("GET", target, headers={"Accept": "application/json"})
         response = connection.getresponse()
         return Answer(response.status, _read(response))
@@ -77,6 +78,22 @@ def get(url: SplitResult, target: str) -> Answer:
         raise SourceError(f"{url.netloc}: {type(exc).__name__} {str(exc)[:200]}") from exc
     finally:
         connection.close()
+
+
+def _link(url: SplitResult, until_s: float) -> socket.socket:
+    host, is_secure = url.hostname or "", url.scheme == "https"
+    link = connected(host, url.port or (443 if is_secure else 80), until_s)
+    try:
+        link.settimeout(left_s(until_s))
+        # The timeout is that of the whole handshake.
+        return (
+            ssl.create_default_context().wrap_socket(link, server_hostname=host)
+            if is_secure
+            else link
+        )
+    except OSError:
+        link.close()
+        raise
 
 
 def _read(response: http.client.HTTPResponse) -> bytes:

@@ -19,6 +19,7 @@ from vp_agent.latency.base import (
     samples_in,
     settings_of,
 )
+from vp_agent.latency.connect import connected
 
 _KEY = b"get nova-vp-latency\r\n"
 _STATS = b"stats\r\n"
@@ -57,7 +58,7 @@ class Memcached:
 
     @contextlib.contextmanager
     def _connected(self) -> Iterator[socket.socket]:
-        with socket.create_connection(self._address, TIMEOUT_S) as link:
+        with connected(*self._address, time.monotonic() + TIMEOUT_S) as link:
             link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             yield link
 

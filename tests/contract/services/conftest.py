@@ -16,6 +16,7 @@ from tests.messages import AGGRESSOR, VICTIM
 from tests.postgresql import PostgreSQL
 from tests.rabbitmq import RabbitMQ
 from tests.synced import Synced, make_file
+from vp_agent.latency import base, http_get, memcached
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -139,3 +140,10 @@ def world() -> Iterator[World]:
 @pytest.fixture
 def cluster(tmp_path: Path, synced_file: Path, world: World) -> Cluster:
     return Cluster(Path(shutil.copy(synced_file, tmp_path / "ledger.sqlite")), world)
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A latency source waits for nobody long."""
+    for module in (base, http_get, memcached):
+        monkeypatch.setattr(module, "TIMEOUT_S", 0.3)

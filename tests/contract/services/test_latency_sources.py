@@ -19,29 +19,17 @@ from nova_vp.latency_message import Ignored, LatencyMessage, latency_text
 from tests import prometheus as real_prometheus
 from tests.decisions import a_guest
 from tests.freezing import frozen
+from tests.latency_lines import P95, SERVER, source
 from tests.loopback import served
 from tests.memcached import Memcached, memcached
+from tests.speaking import dripping, say_nothing, speaking
 from tests.waiting import wait_until
 from vp_agent.latency import base, http_get
-from vp_agent.latency import memcached as memcached_module
 from vp_agent.latency.base import Asked, Measured, SourceError, WrongSetting
 from vp_agent.latency.poller import Poller, open_sources
 from vp_agent.loop.latency_reports import LatencyReports
 
-SERVER = "11111111-2222-4333-8444-000000000001"
 OTHER = "11111111-2222-4333-8444-000000000002"
-P95 = Asked(95.0, 10.0)
-
-
-def source(line: str) -> base.LatencySource:
-    return open_sources([f"server={SERVER} {line}"])[SERVER]
-
-
-@pytest.fixture
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody is waited for long."""
-    for module in (base, http_get, memcached_module):
-        monkeypatch.setattr(module, "TIMEOUT_S", 0.3)
 
 
 @pytest.fixture(scope="module")
@@ -84,23 +72,6 @@ def test_where_no_memcached_is_there_is_no_latency() -> None:
         address = gone.address
     with pytest.raises(SourceError, match="refused"):
         source(f"driver=memcached address={address}").read(P95)
-
-
-@contextlib.contextmanager
-def speaking(answer: Callable[[socket.socket], None]) -> Iterator[str]:
-    """The address of one that speaks to whoever connects."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def serve() -> None:
-            with contextlib.suppress(OSError):
-                while True:
-                    link, _ = listener.accept()
-                    with link, contextlib.suppress(OSError):
-                        link.recv(100)
-                        answer(link)
-
-        threading.Thread(target=serve, daemon=True).start()
-        yield f"127.0.0.1:{listener.getsockname()[1]}"
 
 
 NOT_MEMCACHED = {
@@ -156,26 +127,6 @@ def test_where_no_web_server_is_there_is_no_latency() -> None:
         pass
     with pytest.raises(SourceError):
         source(f"driver=http url={url}").read(P95)
-
-
-def dripping(begun: bytes, word: bytes) -> Callable[[socket.socket], None]:
-    """Says one thing, and then another one again and again, each in time."""
-
-    def answer(link: socket.socket) -> None:
-        link.sendall(begun)
-        while True:
-            link.sendall(word)
-            link.settimeout(0.05)
-            with contextlib.suppress(TimeoutError):
-                if not link.recv(1):
-                    return
-
-    return answer
-
-
-def say_nothing(link: socket.socket) -> None:
-    while link.recv(4096):
-        pass
 
 
 HANGING: dict[str, Callable[[socket.socket], None]] = {
