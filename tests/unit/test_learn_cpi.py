@@ -3,10 +3,12 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from random import Random
 
 import pytest
 
+from nova_vp.core.controllers.latency.cpi_models import cpi_models_of
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Mode
@@ -20,6 +22,7 @@ from tests.unit.test_recording import lines_of
 from vp_agent.cli.learn_cpi import NothingToLearn, learned
 from vp_agent.cpi_threshold import TooFewSamples
 
+UUID = "11111111-2222-4333-8444-000000000001"
 CPUS = frozenset(range(4))
 TOPOLOGY = Topology((LlcDomain(0, 0, CPUS),))
 
@@ -45,6 +48,16 @@ def test_it_prints_threshold_and_most_cpu() -> None:
     threshold, _, cores = model.partition("/")
     assert (uuid, float(cores)) == ("lc", 1.0)
     assert 1.2 < float(threshold) < 1.23
+
+
+def test_one_that_hardly_runs_has_a_model_that_the_option_takes() -> None:
+    idle = (
+        replace(one, guests=tuple(guest._replace(cpu_time_ns=0) for guest in one.guests))
+        for one in pictures(900)
+    )
+    [told] = learned(idle)
+    assert told.endswith("/0.01")
+    assert cpi_models_of(told.replace("lc", UUID))[UUID].most_cores == 0.01
 
 
 def test_an_interval_in_which_counters_began_anew_is_left_out() -> None:

@@ -19,6 +19,9 @@ CPI_S, CPU_S = 18.5, 2.0
 """Intervals in which the loop `cpi` looks at CPI and at CPU: its MAIN_S and SUB_S. They are not
 imported, since the agent runs without any single controller; a test of the loop compares them."""
 
+LEAST_CORES = 0.01
+"""Of one that hardly ran: the option takes no zero."""
+
 
 class NothingToLearn(Exception):
     """The message says what the recording lacks."""
@@ -57,7 +60,7 @@ def learned(pictures: Iterable[Picture]) -> Iterator[str]:
     for uuid, seen in sorted(looks.items()):
         cpis = list(_cpis(seen))
         most_cores = max(_cores(seen), default=0.0)
-        yield f"{uuid}={threshold_of(cpis):.4f}/{most_cores:.2f}"
+        yield f"{uuid}={threshold_of(cpis):.4f}/{max(most_cores, LEAST_CORES):.2f}"
 
 
 def _cpis(looks: list[Look]) -> Iterator[float]:

@@ -79,7 +79,7 @@ def _service(guest: Guest, host_info: HostInfo) -> dict[str, Any] | None:
         "latency_target_ms": guest.latency_target_ms,
         "latency_percentile": guest.latency_percentile,
         "max_load": guest.max_load,
-        "may_suspend": guest.may_suspend,
+        "may_suspend": guest.is_suspendable,
         "used": came.used,
         "ignored": dict(came.ignored),
         "reported": last

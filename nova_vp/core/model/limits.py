@@ -26,7 +26,6 @@ from nova_vp.core.types.knob import (
     Value,
 )
 from nova_vp.core.types.policy import Policy
-from nova_vp.core.types.service_level import ServiceClass
 from nova_vp.core.types.topology import Topology
 
 LIMITS = frozenset({Knob.CPU_CAP, Knob.LLC, Knob.MEMBW})
@@ -91,7 +90,7 @@ def floor_of(guest: Guest, knob: Knob, nova: Value, policy: Policy) -> Value:
         return LlcShare(policy.llc_floor_ratio)
     if knob is Knob.MEMBW:
         return MembwShare(policy.membw_floor_ratio)
-    if guest.may_suspend and guest.service_class is ServiceClass.BEST_EFFORT:
+    if guest.is_suspendable:
         return SUSPENDED
     own = cast(Quota, nova)
     return own if guest.cap_floor_ratio is None else quota_of(own, guest.cap_floor_ratio)

@@ -129,7 +129,7 @@ class Guest(NamedTuple):
     max_load: float | None = None
     """`vp:max_load`: the most that it serves within its target; None: nobody knows."""
     may_suspend: bool = False
-    """`vp:suspend=yes`: a best-effort server that may be held to 1 ms of CPU in each second."""
+    """`vp:suspend=yes`, which says something of best-effort servers alone."""
     memory_size: MemorySize = NO_MEMORY_SIZE
     """Read back from the host: at most `memory_kib`."""
     memory_used_kib: int | None = None
@@ -151,6 +151,11 @@ class Guest(NamedTuple):
     @property
     def is_latency_critical(self) -> bool:
         return self.service_class is ServiceClass.LATENCY_CRITICAL
+
+    @property
+    def is_suspendable(self) -> bool:
+        """Whether it may be held to 1 ms of CPU in each second."""
+        return self.may_suspend and self.service_class is ServiceClass.BEST_EFFORT
 
     @property
     def cpus(self) -> Cpus:

@@ -593,6 +593,15 @@ def test_who_reports_nothing_has_a_class_all_the_same() -> None:
     assert service_of(told, told["vps"][0]) == ("latency-critical", 10.0, None)
 
 
+@pytest.mark.parametrize(
+    ("service_class", "expected"), [("best-effort", True), ("latency-critical", False)]
+)
+def test_only_best_effort_servers_may_be_suspended(service_class: str, expected: bool) -> None:
+    guest = a_guest(1, service_class=ServiceClass(service_class), may_suspend=True)
+    told = sent_report(a_decision(a_view(1, guest=guest)))
+    assert told["vps"][0]["service"]["may_suspend"] is expected
+
+
 def test_lists_tell_no_latency_of_long_ago() -> None:
     known = KnownReports({CRITICAL.uuid: Reported(8.5, None, 9.0 - RECENT_S)}, {}, {})
     told = sent_report(a_decision(a_view(1, guest=CRITICAL)), facts(latency=known))

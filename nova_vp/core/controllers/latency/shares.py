@@ -134,7 +134,7 @@ def protected(view: View, guest: Guest) -> Iterator[ClaimGroup]:
 
 def _limit(view: View, guest: Guest, given: Given) -> Iterator[ClaimGroup]:
     own = own_quota(view, guest)
-    if given.is_suspended and guest.may_suspend:
+    if given.is_suspended and guest.is_suspendable:
         yield _group(guest, SUSPEND, Knob.CPU_CAP, SUSPENDED, given)
         return
     each = given.cores / guest.vcpus
