@@ -69,18 +69,18 @@ CPU_USES: dict[str, tuple[str, Callable[[CpuUse], float]]] = {
 }
 
 
-def _gauge(name: str, text: str, labels: Iterable[str] = ()) -> GaugeMetricFamily:
+def gauge(name: str, text: str, labels: Iterable[str] = ()) -> GaugeMetricFamily:
     return GaugeMetricFamily(f"nova_vp_{name}", text, labels=list(labels))
 
 
 def _single(name: str, text: str, value: float) -> GaugeMetricFamily:
-    family = _gauge(name, text)
+    family = gauge(name, text)
     family.add_metric([], value)
     return family
 
 
 def _by(name: str, text: str, label: str, values: dict[str, float]) -> GaugeMetricFamily:
-    family = _gauge(name, text, [label])
+    family = gauge(name, text, [label])
     for told, value in values.items():
         family.add_metric([told], value)
     return family
@@ -190,8 +190,8 @@ def _counts_of_servers(decision: Decision) -> Iterator[Metric]:
 
 def _places(decision: Decision) -> Iterator[Metric]:
     where = ["domain", "node"]
-    free = _gauge("llc_domain_free_cores", "Free CPU of an LLC domain, in cores", where)
-    misses = _gauge(
+    free = gauge("llc_domain_free_cores", "Free CPU of an LLC domain, in cores", where)
+    misses = gauge(
         "llc_domain_llc_misses_per_second", "LLC misses of all servers in an LLC domain", where
     )
     for domain in decision.domains:
@@ -199,9 +199,9 @@ def _places(decision: Decision) -> Iterator[Metric]:
         free.add_metric(labels, domain.free_cores)
         misses.add_metric(labels, domain.pressure_per_s)
     yield from (free, misses)
-    served = _gauge("node_llc_misses_per_second", "LLC misses served by a NUMA node", ["node"])
-    limit = _gauge("node_limit_llc_misses_per_second", "Calibrated limit of a NUMA node", ["node"])
-    hot = _gauge("node_hot", "Whether the memory controller of a NUMA node is overloaded", ["node"])
+    served = gauge("node_llc_misses_per_second", "LLC misses served by a NUMA node", ["node"])
+    limit = gauge("node_limit_llc_misses_per_second", "Calibrated limit of a NUMA node", ["node"])
+    hot = gauge("node_hot", "Whether the memory controller of a NUMA node is overloaded", ["node"])
     for node in decision.nodes:
         served.add_metric([str(node.node)], node.misses_per_s)
         hot.add_metric([str(node.node)], node.is_hot)
@@ -211,11 +211,11 @@ def _places(decision: Decision) -> Iterator[Metric]:
 
 
 def of_servers(decision: Decision) -> Iterator[Metric]:
-    state = _gauge("server_state", "Interference state, 0 to 8", ["resource"])
-    hurt = _gauge("server_hurt", "Whether a neighbour degrades the server", ["resource"])
-    managed = _gauge("server_managed", "Whether the agent manages the server", ["resource"])
+    state = gauge("server_state", "Interference state, 0 to 8", ["resource"])
+    hurt = gauge("server_hurt", "Whether a neighbour degrades the server", ["resource"])
+    managed = gauge("server_managed", "Whether the agent manages the server", ["resource"])
     rates = {
-        name: _gauge(f"server_{name}", text, ["resource"])
+        name: gauge(f"server_{name}", text, ["resource"])
         for name, (text, _) in [*RATES.items(), *CPU_USES.items()]
     }
     for view in decision.vps:

@@ -21,7 +21,7 @@ from nova_vp.core.types.action import Outcome, Result
 from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.detection import Kind
 from nova_vp.service.metric_labels import LabelledCollector
-from vp_agent.publish import host_series
+from vp_agent.publish import host_series, service_series
 from vp_agent.publish.host_info import HostInfo
 from vp_agent.publish.usage_series import UsageCounters
 
@@ -133,6 +133,7 @@ class HostCollector(Collector):
         if decision is not None:
             yield from host_series.of_host(decision, host_info.epoch_offset_s)
             yield from host_series.of_servers(decision)
+            yield from service_series.of_classes(decision, host_info.latency, self._clock())
 
     def _age_s(self, at_s: float | None) -> float | None:
         return None if at_s is None else max(0.0, self._clock() - at_s)

@@ -14,6 +14,7 @@ from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.reason import Rejection
+from nova_vp.core.types.service_level import ServiceClass
 from nova_vp.core.types.usage import Usage
 from tests.decisions import (
     a_decision,
@@ -27,12 +28,13 @@ from tests.decisions import (
 from tests.policies import a_policy
 from tests.unit.agent_host import World, a_hurt_pair
 from tests.unit.core.build import CHASE
-from vp_agent.publish.metrics import Sources, Tally, registry_of
+from vp_agent.loop.latency_reports import Came, KnownReports, Reported
+from vp_agent.publish.metrics import HostCollector, Sources, Tally, registry_of
 
 HOST = "compute-17"
 LABELS = {
     "fqdn", "resource", "state", "kind", "reason", "result", "mode", "domain", "node", "le",
-    "release", "counters", "actuator", "project_id",
+    "release", "counters", "actuator", "project_id", "percentile", "controller", "figure", "word",
 }  # fmt: skip
 UNITS = (
     "_seconds", "_cores", "_ratio", "_per_second", "_per_instruction", "_per_kilo_instructions",
@@ -42,6 +44,7 @@ PLAIN = {
     "nova_vp_agent_bus_listening", "nova_vp_agent_bus_up", "nova_vp_agent_mode",
     "nova_vp_counter_problems", "nova_vp_escalations_standing", "nova_vp_memory_moves_running",
     "nova_vp_node_hot", "nova_vp_proposals", "nova_vp_server_hurt", "nova_vp_server_managed",
+    "nova_vp_server_figure", "nova_vp_server_figure_word", "nova_vp_server_load",
     "nova_vp_server_state", "nova_vp_servers", "nova_vp_servers_hurt",
     "nova_vp_servers_incomplete", "nova_vp_servers_unmanaged",
     "nova_vp_victims_over_budget", "nova_vp_aggressors_unmanaged",
@@ -80,7 +83,8 @@ def value(registry, name, **labels):
 
 
 def test_names_end_in_their_unit_and_labels_are_few():
-    for metric in ours(shown(a_decision(an_eventful_view()))):
+    views = an_eventful_view(2), a_latency_critical_view()
+    for metric in ours(shown(a_decision(*views), host_info=lambda: REPORTED)):
         for sample in metric.samples:
             assert sample.labels.keys() <= LABELS, sample
             assert sample.labels["fqdn"] == HOST
@@ -104,6 +108,90 @@ def test_a_server_adds_as_many_series_as_we_say():
         return sum(len(metric.samples) for metric in registry.collect())
 
     assert series(11) - series(1) == 10 * 12
+
+
+LC = a_guest(
+    1,
+    service_class=ServiceClass.LATENCY_CRITICAL,
+    latency_target_ms=10.0,
+    latency_percentile=99.9,
+    project_id="shop",
+)
+TOLD = {"latency": {"ruled_by": "hold", "starve_left_s": 1800.0}}
+REPORTED = facts(
+    HOST,
+    latency=KnownReports(
+        {LC.uuid: Reported(8.5, 120.0, 90.0)},
+        {LC.uuid: Came(1, 6, {"late": 2, "another-project": 1})},
+        {},
+    ),
+)
+
+
+def a_latency_critical_view():
+    return a_view(1, guest=LC, figures=TOLD)
+
+
+def told_of_latency(view, host_info=REPORTED, now_s=100.0):
+    inner = CollectorRegistry()
+    about = sources(a_decision(view), host_info=lambda: host_info)
+    inner.register(HostCollector(about, clock=lambda: now_s))
+
+    def told(name, **labels):
+        return inner.get_sample_value(f"nova_vp_server_{name}", {"resource": LC.uuid} | labels)
+
+    return told
+
+
+def test_a_latency_critical_server_tells_how_it_answers():
+    told = told_of_latency(a_latency_critical_view())
+    assert told("latency_seconds", percentile="99.9") == 0.0085
+    assert told("latency_target_seconds", percentile="99.9") == 0.01
+    assert told("load") == 120.0
+    assert told("latency_report_age_seconds") == 10.0
+
+
+def test_reports_are_counted_by_what_became_of_them():
+    told = told_of_latency(a_latency_critical_view())
+    counts = {
+        result: told("latency_reports_total", project_id="shop", result=result)
+        for result in ("used", "late", "another-project", "not-newer")
+    }
+    assert counts == {"used": 6, "late": 2, "another-project": 1, "not-newer": None}
+
+
+def test_what_rules_and_other_figures_of_a_controller_are_told():
+    told = told_of_latency(a_latency_critical_view())
+    by = {"controller": "latency"}
+    assert told("figure_word", **by, figure="ruled_by", word="hold") == 1
+    assert told("figure", **by, figure="starve_left_s") == 1800.0
+
+
+def test_what_nobody_reported_is_a_gap():
+    silent = told_of_latency(a_latency_critical_view(), facts(HOST))
+    assert silent("latency_target_seconds", percentile="99.9") == 0.01
+    assert silent("latency_seconds", percentile="99.9") is None
+    known = KnownReports({LC.uuid: Reported(8.5, None, 90.0)}, {}, {})
+    told = told_of_latency(a_latency_critical_view(), facts(HOST, latency=known))
+    assert told("latency_seconds", percentile="99.9") == 0.0085
+    assert told("load") is None
+    without = a_view(1, guest=LC._replace(latency_target_ms=None))
+    assert told_of_latency(without)("latency_target_seconds", percentile="99.9") is None
+
+
+def test_figures_of_servers_without_a_class_are_no_series():
+    told = told_of_latency(a_view(1, figures=TOLD))
+    assert told("figure", controller="latency", figure="starve_left_s") is None
+
+
+def test_a_latency_critical_server_adds_as_many_series_as_we_say():
+    def series(view):
+        registry = shown(a_decision(view), host_info=lambda: REPORTED)
+        return sum(len(metric.samples) for metric in registry.collect())
+
+    more = series(a_latency_critical_view()) - series(a_view(1))
+    reports, figures = 3, 2
+    assert more - reports - figures == 4
 
 
 def billed(number=1, at_s=1000.0, project_id="p1"):

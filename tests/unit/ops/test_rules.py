@@ -38,14 +38,19 @@ def exported() -> Exported:
     useless = Outcome(an_action("a2", guest_uuid=uuid_of(1)), Result.INEFFECTIVE, 10.0)
     about = {"history": (settled, useless), "cpu_use": CpuUse(9.0, 1), "usage": (Usage("plain"),)}
     view = a_view(1, detection=a_detection(), **about)
-    decision = a_decision(view, nodes=(a_node(limit_misses_per_s=2e6),), steal_ratio=0.0)
+    decision = a_decision(
+        view,
+        agent.a_latency_critical_view(),
+        nodes=(a_node(limit_misses_per_s=2e6),),
+        steal_ratio=0.0,
+    )
     tally, lookout = Tally(), StatsPoller(scheduler.Books())
     tally.decided(decision, ())
     tally.ticked(0.1, is_done=True)
     lookout.look()
     found: Exported = defaultdict(lambda: defaultdict(set))
     none = agent.shown(host_info=lambda: facts(counters="none"))
-    told = agent.shown(decision, tally, sent_at_s=lambda: 1.0)
+    told = agent.shown(decision, tally, sent_at_s=lambda: 1.0, host_info=lambda: agent.REPORTED)
     asked = api.counted(("GET", "/v1/vps"))
     for registry in (told, none, scheduler.shown(lookout), asked):
         for metric in registry.collect():
@@ -131,6 +136,9 @@ def test_what_is_exported_of_servers_is_shown_or_known_to_be_left_out(exported: 
         "nova_vp_server_counters_running_ratio", "nova_vp_server_instructions_per_second",
         "nova_vp_server_l2_misses_per_kilo_instructions", "nova_vp_server_llc_misses_per_second",
         "nova_vp_server_managed", "nova_vp_server_remote_misses_ratio",
+        "nova_vp_server_figure", "nova_vp_server_figure_word", "nova_vp_server_latency_seconds",
+        "nova_vp_server_latency_target_seconds", "nova_vp_server_load",
+        "nova_vp_server_latency_report_age_seconds", "nova_vp_server_latency_reports_total",
     }  # fmt: skip
     shown = {s.name for _, text in queries() for s in selectors(promql_parser.parse(text))}
     billed = {f"nova_vp_server_{name}_total" for name in SERIES}
