@@ -55,7 +55,7 @@ def step(state: CoreState, picture: Picture, policy: Policy) -> tuple[CoreState,
     for action in plan.unchanging:
         state = note_applied(state, action, picture.at_s)
     left = after(host, picture, plan.actions)
-    state = tabulate(state, left, picture.limits, picture.at_s, policy)
+    state = tabulate(state, left, view, policy)
     refused = outranked + deferred
     state, escalations = escalate(
         state, host, picture.limits, refused, claimed.groups, picture.at_s, policy

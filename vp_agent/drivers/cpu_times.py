@@ -8,7 +8,7 @@ guest waits enough for that to matter. What cannot be told apart is unknown.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from nova_vp.core.types.cpu_time import CpuTimes, HostCpuTimes
@@ -19,6 +19,8 @@ from vp_agent.drivers.kernel_file import KernelFile, Room
 LOG = logging.getLogger(__name__)
 WORTH_A_LOOK_RATIO = 0.01
 """Run delay over the CPU time wanted: below it nobody asks whether it was throttling."""
+_SCHEDSTAT_FIELDS = 3
+"""Time on a CPU, run delay, and how often it was given one; so since Linux 2.6.23."""
 _STEAL_FIELD, _GUEST_FIELD = 7, 8
 """Of `cpu` in /proc/stat; guest time and what follows is in user time already (proc_stat(5))."""
 _STAT_BYTES = 1 << 17
@@ -92,11 +94,7 @@ class _Guest:
 
     def read(self, *, is_limited: bool) -> CpuTimes:
         """Raises OSError, ValueError, _Unknown."""
-        ran_ns = run_delay_ns = 0
-        for file in self._threads:
-            ran, delay = _schedstat(file.read())
-            ran_ns += ran
-            run_delay_ns += delay
+        ran_ns, run_delay_ns = _schedstats([file.read() for file in self._threads])
         if is_limited or self._was_limited or self._waits(ran_ns, run_delay_ns):
             self._look()
         elif not self._has_gap:
@@ -147,15 +145,18 @@ class _Throttled:
             file.close()
 
 
-def _schedstat(text: bytes) -> tuple[int, int]:
-    """Time on a CPU and run delay in ns. Raises ValueError, _Unknown."""
-    ran, delay, *_ = map(int, text.split())
-    if not ran:
+def _schedstats(texts: Sequence[bytes]) -> tuple[int, int]:
+    """Time on a CPU and run delay of all threads together, in ns. Raises ValueError, _Unknown."""
+    numbers = [int(number) for number in b" ".join(texts).split()]
+    ran, delays = numbers[::_SCHEDSTAT_FIELDS], numbers[1::_SCHEDSTAT_FIELDS]
+    if len(numbers) != _SCHEDSTAT_FIELDS * len(texts):
+        raise ValueError("a line of schedstat has other numbers than are known")
+    if not all(ran):
         raise _Unknown(
             "/proc/PID/schedstat shows zeros. The kernel needs CONFIG_SCHEDSTATS, or "
             "CONFIG_TASK_DELAY_ACCT and the boot parameter `delayacct`"
         )
-    return ran, delay
+    return sum(ran), sum(delays)
 
 
 def _throttled_ns(text: bytes) -> int:

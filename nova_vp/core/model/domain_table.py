@@ -17,7 +17,7 @@ from nova_vp.core.types.claim import PredictedLoss
 from nova_vp.core.types.decision import DomainView
 from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.policy import Policy
-from nova_vp.core.types.topology import Limits, LlcDomain
+from nova_vp.core.types.topology import LlcDomain
 
 RESOURCES = (Kind.CACHE, Kind.CONTROLLER, Kind.CPU)
 """That a newcomer shares whose memory lies where it runs; what residents wait for at links counts
@@ -58,10 +58,9 @@ class _Row(NamedTuple):
     """The most that anybody would lose to each of RESOURCES, were it the only one."""
 
 
-def domain_views(host: Host, limits: Limits, policy: Policy) -> tuple[DomainView, ...]:
-    what_if = WhatIfModel(host, limits, policy)
+def domain_views(host: Host, what_if: WhatIfModel, policy: Policy) -> tuple[DomainView, ...]:
     classes = newcomers(host.clock_hz, policy)
-    cores = _cores_by_class(host, len(classes))
+    cores = _cores_by_class(host, what_if, len(classes))
     permits = _permits(host, policy)
     views: dict[int, DomainView] = {}
     for node in host.topology.nodes:
@@ -84,12 +83,12 @@ def domain_views(host: Host, limits: Limits, policy: Policy) -> tuple[DomainView
     return tuple(views[domain.id] for domain in host.topology.domains)
 
 
-def _cores_by_class(host: Host, classes: int) -> list[float]:
+def _cores_by_class(host: Host, what_if: WhatIfModel, classes: int) -> list[float]:
     """CPU that a vCPU of each class uses: the median of those of its class here, and for who is
     unknown, of all."""
     used: dict[int, list[float]] = {}
     for uuid, profile in host.undisturbed.items():
-        share = min(host.demanded_cores(uuid) / host.guests[uuid].vcpus, 1.0)
+        share = min(what_if.demanded_cores(uuid) / host.guests[uuid].vcpus, 1.0)
         number = newcomer_class(profile.state, profile.sensitivity.cache)
         used.setdefault(number, []).append(share)
         used.setdefault(classes - 1, []).append(share)

@@ -79,13 +79,28 @@ class MemoryLatency:
     def ratio(self, route: Route, flows: Iterable[Flow]) -> float:
         """The latency at which those who are slowed by it make just the load that causes it: a
         busy controller slows those who fill it."""
+        bins = _Bins()
+        for flow in flows:
+            bins.add(flow)
+        return self._settled(route, bins)
+
+    def ratios_beside(
+        self, route: Route, flows: Iterable[Flow], others: Iterable[Flow]
+    ) -> list[float]:
+        """The same with each of the others in turn."""
+        bins = _Bins()
+        for flow in flows:
+            bins.add(flow)
+        return [self._settled(route, bins.with_one(other)) for other in others]
+
+    def _settled(self, route: Route, bins: "_Bins") -> float:
         limit = self._limit(route)
         if limit is None:
             return 1.0
         curve = self._curves.get(route)
         if curve is None:
-            return _settled(_binned(flows), lambda load: queueing_ratio(load, limit))
-        return _settled(_binned(flows), curve.ratio)
+            return _settled(bins.users(), lambda load: queueing_ratio(load, limit))
+        return _settled(bins.users(), curve.ratio)
 
 
 class _Measured:
@@ -117,14 +132,29 @@ class _Measured:
         return ratios[at - 1] + part * (ratios[at] - ratios[at - 1])
 
 
-def _binned(flows: Iterable[Flow]) -> list[tuple[float, float]]:
-    """(demand, stall share) of users that wait alike."""
-    demand, stalled = [0.0] * (_BINS + 1), [0.0] * (_BINS + 1)
-    for asked, stall_share in flows:
+class _Bins:
+    """Users of a controller, those together that wait alike."""
+
+    def __init__(self) -> None:
+        self._demand = [0.0] * (_BINS + 1)
+        self._stalled = [0.0] * (_BINS + 1)
+
+    def add(self, flow: Flow) -> None:
+        demand, stall_share = flow
         number = int(stall_share * _BINS)
-        demand[number] += asked
-        stalled[number] += asked * stall_share
-    return [(asked, stall / asked) for asked, stall in zip(demand, stalled, strict=True) if asked]
+        self._demand[number] += demand
+        self._stalled[number] += demand * stall_share
+
+    def with_one(self, flow: Flow) -> "_Bins":
+        more = _Bins()
+        more._demand, more._stalled = self._demand.copy(), self._stalled.copy()
+        more.add(flow)
+        return more
+
+    def users(self) -> list[tuple[float, float]]:
+        """(demand, stall share) of each bin."""
+        bins = zip(self._demand, self._stalled, strict=True)
+        return [(demand, stalled / demand) for demand, stalled in bins if demand]
 
 
 def _settled(users: list[tuple[float, float]], latency_at: Callable[[float], float]) -> float:

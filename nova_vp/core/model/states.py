@@ -79,10 +79,19 @@ def _class_of(
 def sensitivity_of(state: State, cache_hits_pki: float, policy: Policy) -> Sensitivity:
     """Thesis section 2.1.2; a pug that lives off the LLC is our extension: it misses nothing
     while its working set fits, and loses most when it is evicted."""
-    is_pug = state.intensity is Intensity.PUG
-    lives_off_cache = is_pug and cache_hits_pki >= policy.sensitive_hits_pki
+    if state.intensity is Intensity.PUG and cache_hits_pki >= policy.sensitive_hits_pki:
+        return _LIVES_OFF_CACHE
+    return _SENSITIVITIES[state.factor][state.intensity]
+
+
+def _sensitivity(factor: FactorClass, intensity: Intensity) -> Sensitivity:
+    is_pug = intensity is Intensity.PUG
     return Sensitivity(
-        cache=lives_off_cache or (not is_pug and state.factor is not FactorClass.HIGH),
-        memory=not is_pug and state.factor is not FactorClass.LOW,
-        remote_latency=not is_pug and state.factor is FactorClass.HIGH,
+        cache=not is_pug and factor is not FactorClass.HIGH,
+        memory=not is_pug and factor is not FactorClass.LOW,
+        remote_latency=not is_pug and factor is FactorClass.HIGH,
     )
+
+
+_LIVES_OFF_CACHE = Sensitivity(cache=True)
+_SENSITIVITIES = tuple(tuple(_sensitivity(f, i) for i in Intensity) for f in FactorClass)

@@ -385,14 +385,13 @@ class WhatIfModel:
     def latencies(self, node: int, newcomers: Iterable[Resident]) -> list[tuple[float, float]]:
         """Of a memory controller with each of them in turn; and were it alone there."""
         route = (node, node)
-        flows = self._flows_now().get(route, [])
-        found = []
-        for one in newcomers:
-            demand = self._demand_alone(one)
-            flow = Flow(demand, one.miss_cpi / one.cpi)
-            alone = self._latency.ratio(route, [flow])
-            found.append((max(self._latency.ratio(route, [*flows, flow]), alone), alone))
-        return found
+        flows = [Flow(self._demand_alone(one), one.miss_cpi / one.cpi) for one in newcomers]
+        alone = self._latency.ratios_beside(route, (), flows)
+        beside = self._latency.ratios_beside(route, self._flows_now().get(route, ()), flows)
+        return [(max(ratio, least), least) for ratio, least in zip(beside, alone, strict=True)]
+
+    def demanded_cores(self, uuid: str) -> float:
+        return self._cores[uuid]
 
 
 Line = tuple[float, float]

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The decision as readers see it: every VP, and what a newcomer would find in each LLC domain."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
+from nova_vp.core.controllers.base import View
 from nova_vp.core.model.domain_table import domain_views
 from nova_vp.core.model.host import Host
+from nova_vp.core.model.what_if import WhatIfModel
 from nova_vp.core.pipeline.controllers import Claimed
 from nova_vp.core.types.action import Action
 from nova_vp.core.types.decision import Decision, VpView
@@ -12,20 +15,25 @@ from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.sample import Sensitivity
 from nova_vp.core.types.state import CoreState, VpState
-from nova_vp.core.types.topology import Limits
 
 DOMAINS_EVERY_S = 15.0
 """The domains' predict tables are made anew this often, and at once when a state or placement
 changed: they cost more than the rest of a tick."""
 
 
-def tabulate(
-    state: CoreState, host: Host, limits: Limits, now_s: float, policy: Policy
-) -> CoreState:
+_UNKNOWN = Sensitivity()
+
+
+def tabulate(state: CoreState, host: Host, view: View, policy: Policy) -> CoreState:
+    """`host`: as this tick leaves it. Where nobody goes elsewhere that is the controllers', and
+    their model tells what a newcomer costs there."""
+    now_s = view.now_s
     key = hash(tuple((u, vp.state, host.guests[u].placement) for u, vp in host.vps.items()))
     if key == state.domains_key and now_s - state.domains_at_s < DOMAINS_EVERY_S:
         return state
-    views = domain_views(host, limits, policy)
+    is_as_seen = host is view.host
+    what_if = view.what_if if is_as_seen else WhatIfModel(host, view.picture.limits, policy)
+    views = domain_views(host, what_if, policy)
     return replace(state, domains=views, domains_at_s=now_s, domains_key=key)
 
 
@@ -61,11 +69,15 @@ def _view(host: Host, vp: VpState, claimed: Claimed) -> VpView:
         incomplete=vp.incomplete,
         state=vp.state,
         since_s=vp.since_s,
-        sensitivity=undisturbed.sensitivity if undisturbed else Sensitivity(),
+        sensitivity=undisturbed.sensitivity if undisturbed else _UNKNOWN,
         undisturbed=undisturbed,
         detection=vp.detection,
         history=vp.history,
         cpu_use=vp.cpu_use,
-        figures={name: by[guest.uuid] for name, by in claimed.figures.items() if guest.uuid in by},
+        figures=_figures(guest.uuid, claimed) if claimed.figures else {},
         usage=claimed.usage.get(guest.uuid, ()),
     )
+
+
+def _figures(uuid: str, claimed: Claimed) -> Mapping[str, Mapping[str, float | str]]:
+    return {name: by[uuid] for name, by in claimed.figures.items() if uuid in by}

@@ -5,11 +5,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from nova_vp.core.model.host import Host
-from nova_vp.core.model.latency import queueing_ratio
 from nova_vp.core.signals.cpu_users import CpuUsers
 from nova_vp.core.signals.detect_cache import Conditions, Verdict, detect_cache
 from nova_vp.core.signals.detect_cpu import detect_cpu
-from nova_vp.core.signals.detect_numa import detect_numa, memory_ratio
+from nova_vp.core.signals.detect_numa import LoadedMemory, detect_numa
 from nova_vp.core.signals.sample import window_from_onset
 from nova_vp.core.types.decision import NodeView
 from nova_vp.core.types.detection import WAITING
@@ -32,23 +31,19 @@ def detect_all(
         if picture.at_s - at_s <= policy.probation_s
     )
     on_trial = {pending.action.victim_uuid for pending in state.pending}
-    limits = picture.limits
-    queues = {
-        view.node: queueing_ratio(view.misses_per_s, limits.node_misses_per_s) for view in nodes
-    }
+    loaded = LoadedMemory(host, nodes, picture.limits)
     users = CpuUsers(host, state.host_cpu)
     for uuid, vp in state.vps.items():
         domains = host.domains_of[uuid]
         domain_id = domains[0].id if domains else 0
         before = state.undisturbed.get(uuid) or state.profiles.get(uuid)
         neighbours = host.neighbours[uuid]
-        sibling_speed = host.sibling_speed(uuid)
-        vp = _beside_siblings(vp, sibling_speed)
+        sibling_speed = 1.0
+        if host.has_siblings:
+            sibling_speed = host.sibling_speed(uuid)
+            vp = _beside_siblings(vp, sibling_speed)
         conditions = Conditions(
-            host.evicted_ratio(uuid),
-            memory_ratio(host, uuid, queues, limits),
-            on_probe,
-            sibling_speed,
+            host.evicted_ratio(uuid), loaded.ratio(uuid), on_probe, sibling_speed
         )
         # Of waiting neither of these two knows.
         is_cpu = vp.detection is not None and vp.detection.kind in WAITING

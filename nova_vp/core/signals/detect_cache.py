@@ -165,35 +165,21 @@ def _undisturbed(
         # It does other work by its own doing: nobody is to blame for what it misses now.
         alone = ALONE._replace(sibling_speed=now.sibling_speed)
         return _profile_of(vp, sample, neighbours, policy, alone)
-    kept = None
-    if _is_better(now, old):
-        kept = _profile_of(vp, sample, neighbours, policy, now)
-    elif _is_worse(now, old):
+    # How much worse caches, memory and siblings are now.
+    cache = now.evicted_ratio - old.evicted_ratio
+    memory = now.memory_ratio / old.memory_ratio - 1
+    siblings = old.sibling_speed / now.sibling_speed - 1
+    worst = max(cache, memory, siblings)
+    if worst > MARGIN:
         kept = old
-    if kept is not None:
-        # Whoever does not hurt it now is known at the pressure of now.
-        is_sensitive = kept.sensitivity.cache
-        return kept._replace(
-            pressures=_blend_pressures(old, sample, neighbours) if is_sensitive else {}
-        )
-    return _blend(old, sample, neighbours, policy)
-
-
-def _is_better(now: Conditions, old: Profile) -> bool:
-    differences = _differences(now, old)
-    return min(differences) < -MARGIN and max(differences) < MARGIN
-
-
-def _is_worse(now: Conditions, old: Profile) -> bool:
-    return max(_differences(now, old)) > MARGIN
-
-
-def _differences(now: Conditions, old: Profile) -> tuple[float, float, float]:
-    """How much worse caches, memory and siblings are now."""
-    return (
-        now.evicted_ratio - old.evicted_ratio,
-        now.memory_ratio / old.memory_ratio - 1,
-        old.sibling_speed / now.sibling_speed - 1,
+    elif worst < MARGIN and min(cache, memory, siblings) < -MARGIN:
+        kept = _profile_of(vp, sample, neighbours, policy, now)
+    else:
+        return _blend(old, sample, neighbours, policy)
+    # Whoever does not hurt it now is known at the pressure of now.
+    is_sensitive = kept.sensitivity.cache
+    return kept._replace(
+        pressures=_blend_pressures(old, sample, neighbours) if is_sensitive else {}
     )
 
 

@@ -277,15 +277,33 @@ def _not_degraded(
     return found if well is found.vp else found._replace(vp=well)
 
 
-def memory_ratio(host: Host, uuid: str, queues: Mapping[int, float], limits: Limits) -> float:
-    """Latency of a guest's memory as it is loaded now, over local memory that serves it alone."""
-    sample, memory = host.vps[uuid].sample, host.memory_of(uuid)
-    is_known = memory and (limits.node_misses_per_s or host.guests[uuid].memory_by_node)
-    if sample is None or not is_known:
-        return 1.0
-    ratio = 0.0
-    local = host.cpus_by_node(uuid)
-    for node, share in memory.items():
-        far = (1 - local.get(node, 0.0)) * (limits.remote_penalty_ratio - 1)
-        ratio += share * (queues.get(node, 1.0) + far)
-    return ratio / queueing_ratio(sample.misses_per_s, limits.node_misses_per_s)
+class LoadedMemory:
+    """How far away guests' memory is as it is loaded now. Asked for all of them in a tick."""
+
+    def __init__(self, host: Host, nodes: tuple[NodeView, ...], limits: Limits) -> None:
+        self._host = host
+        self._limit = limits.node_misses_per_s
+        self._distance = limits.remote_penalty_ratio - 1
+        self._queues = {view.node: queueing_ratio(view.misses_per_s, self._limit) for view in nodes}
+        self._by_place: dict[tuple[object, object], float] = {}
+        """Most guests live as others do."""
+
+    def ratio(self, uuid: str) -> float:
+        """Latency of a guest's memory, over local memory that serves it alone."""
+        guest, sample = self._host.guests[uuid], self._host.vps[uuid].sample
+        if sample is None or not (self._limit or guest.memory_by_node):
+            return 1.0
+        place = (guest.placement, guest.memory_by_node)
+        ratio = self._by_place.get(place)
+        if ratio is None:
+            ratio = self._by_place[place] = self._shared_by_all(uuid)
+        return ratio / queueing_ratio(sample.misses_per_s, self._limit) if ratio else 1.0
+
+    def _shared_by_all(self, uuid: str) -> float:
+        """Over idle local memory; 0: nobody knows where it is."""
+        ratio = 0.0
+        local = self._host.cpus_by_node(uuid)
+        for node, share in self._host.memory_of(uuid).items():
+            far = (1 - local.get(node, 0.0)) * self._distance
+            ratio += share * (self._queues.get(node, 1.0) + far)
+        return ratio

@@ -118,20 +118,17 @@ class Separation:
 def _separation(view: View) -> Separation | None:
     """None where no node is hot, or nobody is in state 8."""
     host = view.host
-    residents = view.what_if.residents
-    heats = {
-        uuid: residents[uuid].misses_per_s
-        for uuid, profile in host.undisturbed.items()
-        if profile.state.number == STATE_8
-    }
-    if not any(heats.values()) or not _is_any_hot(view):
+    hot = [uuid for uuid, profile in host.undisturbed.items() if profile.state.number == STATE_8]
+    if not hot or not _is_any_hot(view):  # First: most ticks predict nothing.
         return None
+    heats = {uuid: view.what_if.residents[uuid].misses_per_s for uuid in hot}
     cache_users = [
         uuid
         for uuid, profile in host.undisturbed.items()
         if profile.sensitivity.cache and profile.state.factor is FactorClass.LOW
     ]
-    return Separation(host, view.what_if.locations, heats, cache_users)
+    is_any = any(heats.values())  # A kept profile need not be of one that ran.
+    return Separation(host, view.what_if.locations, heats, cache_users) if is_any else None
 
 
 def _is_any_hot(view: View) -> bool:
