@@ -4,7 +4,9 @@
 Rates and moments are the machine's affair and are not looked at; that an item comes and goes is.
 """
 
+import os
 import re
+import signal
 import subprocess
 from pathlib import Path
 
@@ -30,6 +32,7 @@ def workload(tmp_path_factory):
             [binary, *arguments], capture_output=True, text=True, timeout=60, check=False
         )
 
+    run.binary = binary
     return run
 
 
@@ -54,7 +57,7 @@ def story(lines):
 
 @pytest.mark.parametrize(
     "work",
-    ["chase", "chase:64", "chase:1", "compute", "stream:256", "server:64", "server:64/500"],
+    ["chase", "chase:64", "chase:1", "compute", "stream:256", "server:64", "server:64/500", "server:64/~500"],
 )
 def test_each_kind_reports_its_rate(workload, work):
     rates = [RATE.fullmatch(line) for line in lines_of(workload, work)]
@@ -99,6 +102,24 @@ def test_tracks_run_side_by_side(workload):
     assert ("chase", "server") in told
 
 
+@pytest.mark.parametrize(
+    ("work", "servers"), [("server:64@60,server:64/9", 1), ("server:64@60,server:128", 2)]
+)
+def test_one_server_goes_on_at_another_rate(workload, work, servers):
+    with subprocess.Popen([workload.binary, work], stdout=subprocess.PIPE) as running:
+        try:
+            assert running.stdout.readline().startswith(b"RATE server")
+            (track,) = children_of(running.pid)
+            assert len(children_of(track)) == servers
+        finally:
+            os.kill(track, signal.SIGKILL)
+            running.kill()
+
+
+def children_of(pid):
+    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
 def test_blanks_around_the_work_are_of_no_account(workload):
     assert story(lines_of(workload, "compute\r\n", reports=1)) == ["compute"]
 
@@ -119,10 +140,11 @@ def test_blanks_around_the_work_are_of_no_account(workload):
         ("chase@", "'chase@': a time is seconds ('@20') or an uptime in seconds ('@until=40')"),
         ("chase@20s", "'chase@20s': a time is seconds"),
         ("chase@until=", "'chase@until=': a time is seconds"),
-        ("server/0", "'server/0': a rate is requests per second, at most 100000"),
+        ("server/0", "'server/0': a rate is requests per second ('/100'; '/~100': on average), at most 1"),
         ("stream/9", "'stream/9': stream takes no request rate, only server does"),
         ("compute,stream", "'stream' would never start: give the item before it a time, e.g. 'com"),
-        (",".join(["idle@1"] * 17), "too many items in a row; 15 is the most"),
+        ("server/~", "'server/~': a rate is requests per second"),
+        (",".join(["idle@1"] * 33), "too many items in a row; 31 is the most"),
         ("+".join(["idle"] * 17), "too many '+'; 16 tracks are the most"),
     ],
 )

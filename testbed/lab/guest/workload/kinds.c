@@ -176,6 +176,7 @@ static const struct kind KINDS[] = {
     {.name = "server",
      .default_kib = 384,
      .takes_rate = true,
+     .goes_on = true,
      .prepare = prepare_server,
      .run = run_server,
      .describe = describe_server},

@@ -88,11 +88,21 @@ static long run_phase(struct phase *phase, int vcpu, const struct options *optio
     return reports;
 }
 
+static void prepare_track(struct track *track)
+{
+    for (int i = 0; i < track->count; i++) {
+        struct phase *phase = &track->phases[i], *before = i > 0 ? phase - 1 : NULL;
+        if (phase->kind->goes_on && before && before->kind == phase->kind && before->bytes == phase->bytes)
+            phase->state = before->state;
+        else
+            phase->kind->prepare(phase);
+    }
+}
+
 static void run_track(struct track *track, int vcpu, const struct options *options)
 {
     long reports = options->reports;
-    for (int i = 0; i < track->count; i++)
-        track->phases[i].kind->prepare(&track->phases[i]);
+    prepare_track(track);
     for (int i = 0; i < track->count; i++) {
         if (i > 0)
             print_line("SWITCH %s uptime=%.3f epoch=%.3f vcpu=%d from=%s\n", track->phases[i].kind->name,

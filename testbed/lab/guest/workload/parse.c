@@ -61,11 +61,12 @@ static void parse_rate(struct phase *phase, const char *text, const char *item)
 {
     if (text == NULL)
         return;
-    double requests_per_s = parse_number(text, MAX_REQUESTS_PER_S);
+    phase->is_random = text[0] == '~';
+    double requests_per_s = parse_number(phase->is_random ? text + 1 : text, MAX_REQUESTS_PER_S);
     if (!phase->kind->takes_rate)
         die("'%s': %s takes no request rate, only server does", item, phase->kind->name);
     if (isnan(requests_per_s))
-        die("'%s': a rate is requests per second, at most %d", item, MAX_REQUESTS_PER_S);
+        die("'%s': a rate is requests per second ('/100'; '/~100': on average), at most %d", item, MAX_REQUESTS_PER_S);
     phase->request_interval_ns = (int64_t)((double)NS_PER_S / requests_per_s);
 }
 

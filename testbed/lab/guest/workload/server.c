@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The request/response server: a process that walks a working set for each request, and the client that measures it.
-// Given a rate, requests fall due on a fixed schedule and latency counts from the moment due, so that a stalled
-// server is not flattered by a client that waited for it; without one the next request follows the answer.
+// Given a rate, requests fall due on a schedule and latency counts from the moment due, so that a stalled server is
+// not flattered by a client that waited for it; without one the next request follows the answer. The schedule is at
+// fixed intervals, or random as of many users (a Poisson process, the same one in each boot).
 
 #define _GNU_SOURCE // ppoll
 #include <errno.h>
+#include <math.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +24,7 @@ static const int64_t GIVE_UP_NS = 1000000000;
 struct client {
     int socket;
     int64_t next_due_ns;
+    unsigned short dice[3]; // of erand48
     uint32_t answers_by_latency[BUCKETS];
     uint32_t answers;
 };
@@ -99,7 +102,13 @@ static void receive_answer(struct client *client)
     client->answers++;
 }
 
-static uint64_t run_scheduled(struct client *client, int64_t interval_ns, int64_t until_ns)
+static int64_t next_interval_ns(struct client *client, const struct phase *phase)
+{
+    double mean_ns = (double)phase->request_interval_ns;
+    return phase->is_random ? (int64_t)(-log(1.0 - erand48(client->dice)) * mean_ns) : phase->request_interval_ns;
+}
+
+static uint64_t run_scheduled(struct client *client, const struct phase *phase, int64_t until_ns)
 {
     int64_t now_ns = uptime_ns();
     if (client->next_due_ns == 0)
@@ -107,7 +116,7 @@ static uint64_t run_scheduled(struct client *client, int64_t interval_ns, int64_
     if (client->next_due_ns < now_ns - GIVE_UP_NS)
         client->next_due_ns = now_ns - GIVE_UP_NS;
     while (client->next_due_ns <= now_ns && send_request(client, client->next_due_ns))
-        client->next_due_ns += interval_ns;
+        client->next_due_ns += next_interval_ns(client, phase);
 
     int64_t wake_ns = client->next_due_ns > now_ns && client->next_due_ns < until_ns ? client->next_due_ns : until_ns;
     int64_t wait_ns = wake_ns > now_ns ? wake_ns - now_ns : 0;
@@ -123,7 +132,7 @@ uint64_t run_server(struct phase *phase, int64_t until_ns)
 {
     struct client *client = phase->state;
     if (phase->request_interval_ns > 0)
-        return run_scheduled(client, phase->request_interval_ns, until_ns);
+        return run_scheduled(client, phase, until_ns);
     send_request(client, uptime_ns());
     receive_answer(client);
     return 1;

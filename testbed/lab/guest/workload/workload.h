@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MAX_PHASES = 16, MAX_TRACKS = 16, LINE_BYTES = 64 };
+enum { MAX_PHASES = 32, MAX_TRACKS = 16, LINE_BYTES = 64 };
 
 static const int64_t NS_PER_S = 1000000000;
 
@@ -18,6 +18,7 @@ struct kind {
     const char *name;
     size_t default_kib; // 0: has no working set
     bool takes_rate;
+    bool goes_on; // an item after another one of the same kind and size takes over what that one prepared
     // Called once before any phase starts: a switch then costs no allocation and no page faults.
     void (*prepare)(struct phase *phase);
     // Does a chunk of work, waiting no longer than until_ns; returns how many operations it completed.
@@ -30,6 +31,7 @@ struct phase {
     const struct kind *kind;
     size_t bytes;
     int64_t request_interval_ns; // 0: closed loop
+    bool is_random;              // requests fall due at random moments, so many on average
     int64_t lasts_ns;            // 0: no span given
     int64_t until_ns;            // 0: no uptime given
     void *state;                 // owned by the kind
