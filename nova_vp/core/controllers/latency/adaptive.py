@@ -8,13 +8,15 @@ steps. A missed target halves the CPU, whatever was learned.
 
 import math
 
-from nova_vp.core.controllers.latency.declaration import Watch
-from nova_vp.core.controllers.latency.response import Tangent, learned, tangent_of
+from nova_vp.core.controllers.latency.declaration import Response, Watch
+from nova_vp.core.controllers.latency.response import LEAST_NOISE, Tangent, learned, tangent_of
 from nova_vp.core.controllers.latency.seen import Seen
 from nova_vp.core.controllers.latency.source_loops import SUB_S, next_look_s
 
 CEILING = 0.95
-"""Share of the target that latency is to stay below."""
+"""Share of the target that latency is to stay below, if it varies no more than the least noise."""
+NOISE_MARGIN = 2.5
+"""By so many standard deviations of what it varies more, the ceiling is lower."""
 STEP_RATIO = 1 / 16
 """Of all that best-effort servers can use: the most that they get more in one step."""
 STEP_RISE = 0.1
@@ -76,7 +78,7 @@ def _acted(watch: Watch, seen: Seen, latency_ratio: float, load_ratio: float) ->
         return watch
     answer = math.log(max(latency_ratio, 1e-3))
     tangent = tangent_of(watch.response, load_ratio, used_cores, answer)
-    goal = tangent.cores_for(math.log(CEILING), load_ratio + watch.load_jump)
+    goal = tangent.cores_for(_ceiling(watch.response), load_ratio + watch.load_jump)
     if goal < used_cores:
         return watch._replace(cores=max(goal, 0.0))
     if seen.now_s < watch.cool_until_s:
@@ -84,6 +86,11 @@ def _acted(watch: Watch, seen: Seen, latency_ratio: float, load_ratio: float) ->
     # What is left over would be used at once when load falls, and says nothing of latency now.
     most_cores = seen.best_effort_cores + LEFT_OVER * seen.most_cores
     return watch._replace(cores=_risen(watch, seen, min(goal, most_cores), tangent))
+
+
+def _ceiling(response: Response) -> float:
+    """Of ln(latency / target)."""
+    return math.log(CEILING) - NOISE_MARGIN * (response.noise - LEAST_NOISE)
 
 
 def _risen(watch: Watch, seen: Seen, goal: float, tangent: Tangent) -> float:

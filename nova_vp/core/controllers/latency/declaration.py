@@ -155,6 +155,10 @@ FIGURES = (
 )
 
 
+FIRST_NOISE = 0.15
+"""Before anything was seen of it."""
+
+
 class Response(NamedTuple):
     """What was learned of how ln(latency / target) of one server answers to its load and to the CPU
     of best-effort servers: its value and its slopes at the last point, and how unsure they are."""
@@ -172,6 +176,8 @@ class Response(NamedTuple):
     load_variance: float = 9.0
     core_variance: float = 0.04
     load_core: float = 0.0
+    noise: float = FIRST_NOISE
+    """Standard deviation of one sample of ln(latency), as it was seen lately."""
 
 
 NOTHING_LEARNED = Response()

@@ -16,8 +16,13 @@ LEAST_PER_CORE = 0.02
 """A core is never taken to cost less: ln(latency) per core."""
 LEAST_PER_LOAD = 1.0
 """The same for the whole of the maximum load."""
-NOISE = 0.06
-"""Standard deviation of one sample of ln(latency)."""
+LEAST_NOISE = 0.06
+"""Standard deviation of one sample of ln(latency): no application is taken to vary less."""
+MOST_NOISE = 0.5
+NOISE_FADING = 1 / 30
+"""Of what was seen of it, at each sample."""
+OUTLIER = 3.0
+"""What is farther off, in standard deviations, counts as this: it is a change, not noise."""
 DRIFT = 0.02
 """The same of what else changes it from one sample to the next."""
 LOAD_DRIFT, CORE_DRIFT = 0.14, 0.014
@@ -48,8 +53,15 @@ def learned(response: Response, load_ratio: float, cores: float, latency_ratio: 
     answer = math.log(min(max(latency_ratio, 1e-3), WORST_RATIO))
     if not response.samples:
         return response._replace(load_ratio=load_ratio, cores=cores, answer=answer, samples=1)
-    now = _corrected(_moved(response, load_ratio, cores), answer)
+    now = _moved(response, load_ratio, cores)
+    now = _corrected(now._replace(noise=_noise(now, answer)), answer)
     return now if all(map(math.isfinite, now)) else NOTHING_LEARNED
+
+
+def _noise(now: Response, answer: float) -> float:
+    off = min(abs(answer - now.answer), OUTLIER * now.noise)
+    seen = math.sqrt((1 - NOISE_FADING) * now.noise**2 + NOISE_FADING * off**2)
+    return min(max(seen, LEAST_NOISE), MOST_NOISE)
 
 
 def _moved(was: Response, load_ratio: float, cores: float) -> Response:
@@ -76,7 +88,7 @@ def _moved(was: Response, load_ratio: float, cores: float) -> Response:
 
 
 def _corrected(now: Response, answer: float) -> Response:
-    error, spread = answer - now.answer, now.answer_variance + NOISE**2
+    error, spread = answer - now.answer, now.answer_variance + now.noise**2
     by_answer, by_load, by_core = (
         one / spread for one in (now.answer_variance, now.answer_load, now.answer_core)
     )

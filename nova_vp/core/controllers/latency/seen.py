@@ -9,7 +9,6 @@ from nova_vp.core.controllers.base import View
 from nova_vp.core.controllers.latency.cpi_models import CpiModel, cpi_models_of
 from nova_vp.core.controllers.latency.declaration import LatencySettings
 from nova_vp.core.model.limits import value_from_nova
-from nova_vp.core.types.cpu_time import CpuUse
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.knob import Knob, Quota
 from nova_vp.core.types.sample import Incomplete, Sample
@@ -90,13 +89,14 @@ def _sample(view: View, uuid: str) -> Sample | None:
 
 
 def used_cores(view: View, guests: Iterable[Guest]) -> float | None:
-    """In this tick: as measured with their counters, else by the kernel's times."""
+    """In this tick, by the kernel's times of their vCPUs, which is what a cap limits; else as
+    measured with their counters."""
     total = 0.0
     for one in guests:
         sample, use = _sample(view, one.uuid), view.host.vps[one.uuid].cpu_sample
         if sample is None and use is None:
             return None
-        total += sample.cpu_cores if sample else cast(CpuUse, use).ran_cores
+        total += use.ran_cores if use else cast(Sample, sample).cpu_cores
     return total
 
 

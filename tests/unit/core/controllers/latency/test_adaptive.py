@@ -10,6 +10,7 @@ from nova_vp.core.controllers.latency import adaptive as rules
 from nova_vp.core.controllers.latency.adaptive import adaptive
 from nova_vp.core.controllers.latency.declaration import NOTHING_LEARNED, Loop, Watch
 from nova_vp.core.controllers.latency.response import (
+    LEAST_NOISE,
     LEAST_PER_CORE,
     LEAST_PER_LOAD,
     WORST_RATIO,
@@ -132,6 +133,35 @@ def test_a_sample_that_is_low_by_chance_does_not_lower_what_is_expected() -> Non
     assert high.cores_for(math.log(0.95), 0.5) == pytest.approx(4.0)
 
 
+def test_how_much_latency_varies_is_seen() -> None:
+    random, response = Random(1), NOTHING_LEARNED
+    for _ in range(400):
+        response = learned(response, 0.5, 1.0, 0.4 * math.exp(random.gauss(0.0, 0.2)))
+    assert response.noise == pytest.approx(0.2, rel=0.3)
+    for _ in range(400):
+        response = learned(response, 0.5, 1.0, 0.4)
+    assert response.noise == LEAST_NOISE
+
+
+def test_a_change_is_not_taken_for_noise() -> None:
+    response = NOTHING_LEARNED
+    for _ in range(400):
+        response = learned(response, 0.5, 1.0, 0.1)
+    assert learned(response, 0.5, 1.0, 1.1).noise < 2 * LEAST_NOISE
+
+
+def test_the_more_latency_varies_the_lower_is_the_ceiling() -> None:
+    """All else as in the next test, but a second's p95 is off by a fifth and more."""
+    random, watch, missed = Random(1), a_watch(Loop.ADAPTIVE), 0
+    for second in range(1, 601):
+        latency_ms = answer(0.6, watch.cores) * math.exp(random.gauss(0.0, 0.2))
+        missed += second > 60 and latency_ms > TARGET_MS
+        seen = a_seen(float(second), latency_ms, 0.6, best_effort_cores=watch.cores, most_cores=8.0)
+        watch = adaptive(watch, seen)
+    assert missed <= 5
+    assert answer(0.6, watch.cores) > 0.4 * TARGET_MS
+
+
 def test_it_comes_to_the_ceiling_from_below_and_stays_there() -> None:
     watch, worst = a_watch(Loop.ADAPTIVE), 0.0
     for second in range(1, 601):
@@ -244,6 +274,21 @@ def without_counters(host: Host) -> None:
     for uuid, guest in host.guests.items():
         host.counts[uuid] = host.counts[uuid]._replace(running_ratio=0.0)
         host.change(guest.name, cpu_times=CpuTimes(guest.cpu_time_ns, 0, 0, "1"))
+
+
+def test_the_kernels_times_say_what_is_used_even_where_counters_are_good() -> None:
+    """They are those of the vCPUs, which a cap limits; counters' come with QEMU's threads."""
+    host = a_host()
+    critical(host)
+    best_effort(host)
+    host.rule = only_half_ran
+    run(host, 60, latency_ms=2.0)
+    assert given_cores(host) < 6.0
+
+
+def only_half_ran(host: Host) -> None:
+    for guest in host.guests.values():
+        host.change(guest.name, cpu_times=CpuTimes(guest.cpu_time_ns // 2, 0, 0, "1"))
 
 
 def test_where_nobody_knows_what_is_used_only_a_missed_target_is_answered() -> None:
