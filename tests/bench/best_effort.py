@@ -160,7 +160,12 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="the numbers alone, as JSON")
     parser.add_argument("--load", type=Path, help="a JSON list of [seconds, requests per second]")
     parser.add_argument("--model", type=Path, help="a JSON object of figures of the model")
+    parser.add_argument("--lab", action="store_true", help="real guests; 50 minutes")
     asked = parser.parse_args()
+    if asked.lab:
+        from tests.bench import best_effort_lab  # Here: it needs this module.
+
+        return run(best_effort_lab.BENCHMARK, as_json=asked.json)
     try:
         load = read_load(asked.load) if asked.load else None
         figures = read_figures(asked.model) if asked.model else None

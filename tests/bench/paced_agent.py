@@ -44,7 +44,7 @@ def an_agent(
         argv = ["tests.bench.policy_agent", policy, str(ready), str(config)]
     with (host.folder / "agent.log").open("w") as log:
         command = [*host.libvirt.inside(), sys.executable, "-m", *argv]
-        agent = subprocess.Popen(command, stdout=log, stderr=log)
+        agent = subprocess.Popen(command, stdout=log, stderr=log, env=host.env)
     try:
         wait_for(
             lambda: agent.poll() is not None or ready.exists() or agent_report(host),
@@ -67,7 +67,7 @@ def calibrate(host: PacedHost, state: str = "state") -> subprocess.CompletedProc
     config = _write_config(host, "observe", state, more="")
     argv = ["vp_agent.cli.main", "--config-file", str(config), "calibrate"]
     command = [*host.libvirt.inside(), sys.executable, "-m", *argv]
-    return subprocess.run(command, capture_output=True, text=True)
+    return subprocess.run(command, capture_output=True, text=True, env=host.env)
 
 
 def agent_report(host: PacedHost) -> Mapping[str, Any]:

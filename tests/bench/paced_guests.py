@@ -212,10 +212,15 @@ class PacedHost:
         argv = [str(VPMU / "vpmu"), "--dir", str(self.counters), "set"]
         subprocess.run([*argv, self.guests[name].domain.name(), "mhz", str(mhz)], check=True)
 
+    @property
+    def env(self) -> dict[str, str]:
+        """Of a process that sees the modelled CPUs, where there are some."""
+        shim = {**self._modelled_env, "LD_PRELOAD": str(SHIM)} if self.models_cpus else {}
+        return {**os.environ, **shim}
+
     def shimmed(self, *argv: str) -> str:
         """What a command prints that sees the modelled CPUs."""
-        env = {**os.environ, **self._modelled_env, "LD_PRELOAD": str(SHIM)}
-        return subprocess.run(argv, env=env, check=True, capture_output=True, text=True).stdout
+        return subprocess.run(argv, env=self.env, check=True, capture_output=True, text=True).stdout
 
     def pause(self) -> None:
         for guest in self.guests.values():
