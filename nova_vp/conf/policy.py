@@ -12,6 +12,7 @@ from typing import Any
 from oslo_config import cfg
 
 from nova_vp import controllers
+from nova_vp.conf import islands
 from nova_vp.conf.controller_settings import (
     POLICY,
     controllers_opt,
@@ -305,7 +306,7 @@ def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
         for name, one in controllers.installed().items()
         if (opts := settings_opts(one))
     ]
-    return [(POLICY, [*POLICY_OPTS, controllers_opt()]), *own]
+    return [(POLICY, [*POLICY_OPTS, controllers_opt()]), *own, *islands.list_opts()]
 
 
 def policy_from(conf: cfg.ConfigOpts) -> Policy:
@@ -316,7 +317,7 @@ def policy_from(conf: cfg.ConfigOpts) -> Policy:
         name = one.controller.name
         read = settings_from(one.controller, conf[group_of(name)].__getitem__)
         policy = controllers.with_settings(policy, name, **_fields_of(read))
-    return policy
+    return islands.with_islands(policy, conf)
 
 
 def _fields_of(settings: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ end, are renewed or are put right: that is the next tick's.
 from dataclasses import replace
 
 from nova_vp.core.model.host import build_host
+from nova_vp.core.model.islands import bound_to_islands
 from nova_vp.core.model.limits import Claims
 from nova_vp.core.pipeline.answers import answers_of
 from nova_vp.core.pipeline.arbitrate import arbitrate
@@ -27,6 +28,7 @@ from nova_vp.core.types.state import CoreState
 def answer_calls(state: CoreState, picture: Picture, policy: Policy) -> tuple[CoreState, Decision]:
     """Answers to the picture's calls, and what is to be done for them now. Without any call, what
     has ended since is taken back. Its guests are those of the last tick."""
+    picture = bound_to_islands(state, picture, policy)
     host = build_host(picture, state.vps, state.undisturbed)
     stood = state.claims
     state, view, claimed = run_controllers(state, host, (), picture, policy, on_call=True)
@@ -50,6 +52,7 @@ def answer_calls(state: CoreState, picture: Picture, policy: Policy) -> tuple[Co
         actions=plan.actions,
         refused=refused,
         answers=answers_of(claimed, refused, plan.proposals, picture),
+        next_end_s=claimed.next_end_s,
     )
     return replace(state, claims={**others, **state.claims}), decision
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 from nova_vp.core.escalation.escalate import escalate
 from nova_vp.core.model.budgets import victims_over_budget
 from nova_vp.core.model.host import after, build_host
+from nova_vp.core.model.islands import bound_to_islands
 from nova_vp.core.pipeline.answers import answers_of
 from nova_vp.core.pipeline.arbitrate import arbitrate
 from nova_vp.core.pipeline.controllers import end_unclaimed, run_controllers
@@ -38,6 +39,7 @@ from nova_vp.core.types.state import CoreState
 def step(state: CoreState, picture: Picture, policy: Policy) -> tuple[CoreState, Decision]:
     """What this host looks like, and what should be done about it now."""
     picture, state, foreign = respect_foreign_changes(state, picture)
+    picture = bound_to_islands(state, picture, policy)
     state = measure(end_lost(state, picture), picture, policy)
     host = build_host(picture, state.vps, state.undisturbed)
     nodes = node_views(host, picture.limits, policy)
@@ -72,4 +74,7 @@ def step(state: CoreState, picture: Picture, policy: Policy) -> tuple[CoreState,
         over_budget=victims_over_budget(state, picture.at_s, policy),
         renewals=plan.renewals,
         answers=answers_of(claimed, refused, plan.proposals, picture),
+        next_end_s=claimed.next_end_s,
+        islands=claimed.islands,
+        overlays=claimed.overlays,
     )

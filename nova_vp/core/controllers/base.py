@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from nova_vp.core.model.holds import is_change_allowed
 from nova_vp.core.model.host import Host
+from nova_vp.core.model.islands import islands_of, with_loans
 from nova_vp.core.model.limits import LIMITS, PLACES, of_controller, size
 from nova_vp.core.model.what_if import WhatIfModel
 from nova_vp.core.types.action import Outcome
@@ -27,8 +28,9 @@ from nova_vp.core.types.claim import (
 )
 from nova_vp.core.types.decision import NodeView
 from nova_vp.core.types.declaration import Figure, FlavorKey
+from nova_vp.core.types.island import Island, IslandView, Loan
 from nova_vp.core.types.knob import Knob
-from nova_vp.core.types.overlay import CallAnswer
+from nova_vp.core.types.overlay import CallAnswer, OverlayView
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Mode, Policy
 from nova_vp.core.types.reason import Reason
@@ -73,6 +75,11 @@ class View:
     def what_if(self) -> WhatIfModel:
         """Made when it is first asked for: most ticks predict nothing."""
         return WhatIfModel(self.host, self.picture.limits, self.policy)
+
+    @cached_property
+    def islands(self) -> tuple[Island, ...]:
+        """With the CPUs that each has now."""
+        return with_loans(islands_of(self.policy.islands, self.host.topology), self.core.loans)
 
     def standing(self, name: str) -> Iterator[tuple[ClaimKey, Claim]]:
         """A controller's own claims that stand, with guest and knob."""
@@ -134,6 +141,12 @@ class Answer:
     """Its claims that stand on as they are, beside those in its groups."""
     class_room: ClassRoom | None = None
     """Of one that serves classes."""
+    loans: tuple[Loan, ...] | None = None
+    """CPUs that are lent between islands from now on; None: as before."""
+    islands: tuple[IslandView, ...] = ()
+    overlays: tuple[OverlayView, ...] = ()
+    next_end_s: float | None = None
+    """When the next of its grants ends, so that it is run then; None: in no tick to come."""
 
 
 class Controller:

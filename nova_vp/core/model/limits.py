@@ -163,7 +163,7 @@ def _is_memory_size(value: MemorySize, guest: Guest) -> bool:
 
 def _is_place(cpus: Cpus, guest: Guest, topology: Topology) -> bool:
     """One set for all vCPUs, or one each that are not all alike: that is how it is read back."""
-    bound = guest.allowed_cpus & topology.cpus
+    bound = (guest.allowed_cpus | guest.beyond_island) & topology.cpus
     if not cpus or not all(one and one <= bound for one in cpus):
         return False
     return len(cpus) == 1 or (len(cpus) == guest.vcpus and len(set(cpus)) > 1)

@@ -15,7 +15,8 @@ from nova_vp.core.controllers.base import View
 from nova_vp.core.model.limits import LIMITS, PLACES, is_valid, size
 from nova_vp.core.pipeline.controllers import is_restated
 from nova_vp.core.types.claim import Alternative, ClaimGroup, Setting
-from nova_vp.core.types.knob import Knob, Quota
+from nova_vp.core.types.guest import Guest
+from nova_vp.core.types.knob import Cpus, Knob, Quota, all_cpus
 from nova_vp.core.types.reason import REAPPLY, Rejection
 from nova_vp.core.types.state import CoreState
 
@@ -89,11 +90,18 @@ def _why_not_set(setting: Setting, group: ClaimGroup, view: View) -> Rejection |
         return Rejection.NEVER_CAPPED
     if knob in LIMITS and guest.is_latency_critical and not group.reason.limits_critical:
         return Rejection.LATENCY_CRITICAL
-    if not is_valid(setting, guest, host.topology):
+    if not is_valid(setting, guest, host.topology) or _leaves_island(setting, guest, group):
         return Rejection.INVALID
     if not view.may_claim(guest.uuid, knob, group.controller, group.reason.rank):
         return Rejection.OUTRANKED
     return None
+
+
+def _leaves_island(setting: Setting, guest: Guest, group: ClaimGroup) -> bool:
+    """Only with a CPU that its island borrows at this moment."""
+    if setting.knob is not Knob.PLACEMENT or group.reason.is_at_once:
+        return False
+    return bool(all_cpus(cast(Cpus, setting.value)) & guest.beyond_island)
 
 
 def _is_tightened(group: ClaimGroup, granted: Iterable[ClaimGroup]) -> bool:

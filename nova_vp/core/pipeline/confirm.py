@@ -33,7 +33,8 @@ def _confirm(state: CoreState, outcome: Outcome, policy: Policy) -> CoreState:
     _note(vps, outcome)
     if action.guest_uuid not in vps:
         return replace(state, vps=vps)
-    for uuid in {c.guest_uuid for c in action.changes if c.knob in PLACES} & vps.keys():
+    moved = () if action.reason.is_at_once else action.changes
+    for uuid in {c.guest_uuid for c in moved if c.knob in PLACES} & vps.keys():
         vps[uuid] = _moved(vps[uuid], outcome)
     state = note(replace(state, vps=vps), outcome, owners(state, action), policy)
     if outcome.result is not Result.APPLIED:

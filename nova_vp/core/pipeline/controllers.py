@@ -16,7 +16,8 @@ from nova_vp.core.model.limits import PLACES, of_controller
 from nova_vp.core.types.action import Outcome
 from nova_vp.core.types.claim import Claim, ClaimGroup, ClaimKey, Release, Setting
 from nova_vp.core.types.decision import NodeView
-from nova_vp.core.types.overlay import CallAnswer
+from nova_vp.core.types.island import IslandView
+from nova_vp.core.types.overlay import CallAnswer, OverlayView
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.reason import REAPPLY
@@ -48,6 +49,10 @@ class Claimed:
     answers: tuple[CallAnswer, ...] = ()
     restates: Mapping[str, frozenset[ClaimKey]] = field(default_factory=dict)
     """By controller."""
+    islands: tuple[IslandView, ...] = ()
+    overlays: tuple[OverlayView, ...] = ()
+    next_end_s: float | None = None
+    """The first of all."""
     answering: frozenset[str] = frozenset()
     """Those that answer calls."""
     class_room: ClassRoom | None = None
@@ -72,6 +77,9 @@ def run_controllers(
     answers: list[CallAnswer] = []
     restates: dict[str, frozenset[ClaimKey]] = {}
     class_room: ClassRoom | None = None
+    islands: tuple[IslandView, ...] = ()
+    overlays: tuple[OverlayView, ...] = ()
+    ends_s: tuple[float, ...] = ()
     ran = set()
     is_poor = _is_poor(host)
     for controller, settings in policy.controllers:
@@ -83,6 +91,11 @@ def run_controllers(
         groups += answer.groups
         answers += answer.answers
         restates[controller.name] = answer.restates
+        islands += answer.islands
+        overlays += answer.overlays
+        ends_s += () if answer.next_end_s is None else (answer.next_end_s,)
+        if answer.loans is not None:
+            state = replace(state, loans=answer.loans)
         releases[controller.name] = answer.releases
         if answer.figures:
             figures[controller.name] = answer.figures
@@ -101,6 +114,9 @@ def run_controllers(
         answers=tuple(answers),
         restates=restates,
         class_room=class_room,
+        islands=islands,
+        overlays=overlays,
+        next_end_s=min(ends_s, default=None),
         answering=frozenset(one.name for one in known if one.answers_calls),
     )
     return replace(state, controllers=remembered), view, claimed

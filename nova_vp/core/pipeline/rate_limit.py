@@ -58,7 +58,9 @@ def _why_not(
     ):
         return Rejection.HOST_REFUSED
     moving = {s.guest_uuid for s in group.settings if s.knob in PLACES}
-    if any(moved_lately(state.vps[uuid], now_s, policy) for uuid in moving):
+    if not reason.is_at_once and any(
+        moved_lately(state.vps[uuid], now_s, policy) for uuid in moving
+    ):
         return Rejection.HOLD
     if not reason.is_verified:
         return None

@@ -12,7 +12,8 @@ from nova_vp.core.types.claim import Alternative, PredictedLoss
 from nova_vp.core.types.cpu_time import CpuUse
 from nova_vp.core.types.detection import Detection, Kind
 from nova_vp.core.types.guest import Guest, MemoryMove
-from nova_vp.core.types.overlay import CallAnswer
+from nova_vp.core.types.island import IslandView
+from nova_vp.core.types.overlay import CallAnswer, OverlayView
 from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.reason import Rejection
 from nova_vp.core.types.sample import Incomplete, Profile, Sample, Sensitivity, State
@@ -136,3 +137,9 @@ class Decision:
     """Guests whose placement somebody else changed: ours no more, their journal is dropped."""
     answers: tuple[CallAnswer, ...] = ()
     """To the picture's calls, in their order. An action that fails refuses its calls after all."""
+    islands: tuple[IslandView, ...] = ()
+    """Of a tick, as the controller that answers calls sees them; empty: none does."""
+    overlays: tuple[OverlayView, ...] = ()
+    next_end_s: float | None = None
+    """When the next grant of a call ends: `answer_calls` without calls takes it back then. None:
+    none does."""

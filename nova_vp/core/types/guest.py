@@ -137,6 +137,8 @@ class Guest(NamedTuple):
     """
     balloon_obstacle: str = ""
     """Why its memory cannot be resized (no balloon driver, VFIO), for people."""
+    beyond_island: frozenset[int] = frozenset()
+    """CPUs that Nova allows it and that are not in its island, where it is bound to one."""
 
     @property
     def vp_id(self) -> str:

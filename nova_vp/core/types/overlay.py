@@ -97,6 +97,20 @@ class Nack(enum.Enum):
     """The host does not run the controller that answers calls."""
 
 
+class OverlayView(NamedTuple):
+    """What one overlay holds after a tick or a call."""
+
+    overlay_id: str
+    borrowed_cpus: int
+    boosted: tuple[str, ...]
+    """Servers that run first now."""
+    credit_ratio: float
+    """How full its credit is."""
+    granted: int
+    """Calls since the agent started."""
+    refused: int
+
+
 class CallAnswer(NamedTuple):
     call_id: str
     nack: Nack | None

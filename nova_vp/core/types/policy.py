@@ -5,6 +5,8 @@ import enum
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from nova_vp.core.types.island import Island
+
 
 class Mode(enum.Enum):
     """What the operator lets the agent do on this host."""
@@ -67,5 +69,9 @@ class Policy:
     llc_floor_ratio: float = 0.05
     membw_floor_ratio: float = 0.1
     probation_s: float = 60.0
+    islands: tuple[Island, ...] = ()
+    """Empty: one of kind `fair` for each LLC domain, that servers may span."""
+    host_cap_cores: float | None = None
+    """That all servers together may use; None: all."""
     controllers: tuple[Enabled, ...] = ()
     """In the order of their names; what each may do is in its own settings."""

@@ -45,6 +45,9 @@ class Reason:
     measured to have done harm, since that costs as much again."""
     limits_critical: bool = False
     """It may limit a latency-critical server, whose target it holds against. No other one may."""
+    is_at_once: bool = False
+    """A move for it neither waits for the hold after an earlier move, nor begins one: it may leave
+    the server's island, and its controller has a hold of its own."""
     is_stepwise: bool = False
     """One of several steps: it is verified by whether its victim gains, not by its recovery."""
 

@@ -14,6 +14,7 @@ from nova_vp.core.types.claim import Claim, ClaimKey
 from nova_vp.core.types.cpu_time import NOT_MEASURED, CpuTimes, CpuUse, HostCpuUse
 from nova_vp.core.types.decision import DomainView
 from nova_vp.core.types.detection import Detection
+from nova_vp.core.types.island import Loan
 from nova_vp.core.types.knob import Knob, Quota
 from nova_vp.core.types.sample import (
     NO_MISS_COST,
@@ -196,3 +197,5 @@ class CoreState:
     domains_key: int = 0
     """What the domain views were made from, so that an unchanged host reuses them."""
     host_cpu: HostCpuUse = NOT_MEASURED
+    loans: tuple[Loan, ...] = ()
+    """CPUs lent between islands."""

@@ -123,13 +123,19 @@ def initial_placement(
 
 def _is_placed(host: Host, placed: Placed, uuid: str) -> bool:
     """Once placed it stays: balancing later arrivals is no reason to move anybody."""
-    return uuid in placed.generations or len(host.domains_of[uuid]) == 1
+    guest = host.guests[uuid]
+    is_alone = len(host.domains_of[uuid]) == 1 and not _leaves_its_island(guest)
+    return uuid in placed.generations or is_alone
+
+
+def _leaves_its_island(guest: Guest) -> bool:
+    return bool(guest.placement & guest.beyond_island)
 
 
 def _place(view: View, guest: Guest, arrivals: _Arrivals) -> ClaimGroup | None:
     host, policy = view.host, view.policy
     all_sets = host.domain_sets(guest)
-    if len(all_sets) < 2:
+    if len(all_sets) < 2 and not _leaves_its_island(guest):
         return None
 
     def load(domain_set: DomainSet) -> float:

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from nova_vp.core.controllers.base import Answer, Controller, View
 from nova_vp.core.controllers.overlays.accounts import with_call
+from nova_vp.core.controllers.overlays.borrow import borrow
+from nova_vp.core.controllers.overlays.caps import borrow_for_islands, deal_out
 from nova_vp.core.controllers.overlays.claims import Touched, claims_of, kept
 from nova_vp.core.controllers.overlays.concede import note_nack, unmet
 from nova_vp.core.controllers.overlays.declaration import (
@@ -22,10 +24,14 @@ from nova_vp.core.controllers.overlays.declaration import (
 from nova_vp.core.controllers.overlays.desk import Desk
 from nova_vp.core.controllers.overlays.grant import Granted, Refused
 from nova_vp.core.controllers.overlays.harm import measure_harm, watch_raised
+from nova_vp.core.controllers.overlays.lending import give_back_needed
 from nova_vp.core.controllers.overlays.memory_size import resize
+from nova_vp.core.controllers.overlays.places import note_places, returns
 from nova_vp.core.controllers.overlays.release import release
 from nova_vp.core.controllers.overlays.trigger import trigger
 from nova_vp.core.controllers.overlays.tune import tune
+from nova_vp.core.controllers.overlays.views import island_views, overlay_views
+from nova_vp.core.types.claim import ClaimGroup, Release
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.overlay import (
     ArbitrationClass,
@@ -50,11 +56,27 @@ class Overlays(Controller):
     def run(self, view: View, state: Ledger, settings: OverlaysSettings) -> Answer:
         desk = Desk(view, state, settings)
         measure_harm(desk)
+        if not view.on_call:
+            give_back_needed(desk)
+            borrow_for_islands(desk)
         touched: list[Touched] = []
         answers = tuple(_answer(desk, call, touched) for call in _in_order(desk))
+        problems = {} if view.on_call else deal_out(desk)
+        note_places(desk)
         watch_raised(desk)
+        back = tuple(returns(desk))
         groups = (*claims_of(desk, touched), *unmet(desk))
-        return Answer(desk.ledger(), groups, restates=kept(desk), answers=answers)
+        return Answer(
+            desk.ledger(),
+            (*groups, *(one for one in back if isinstance(one, ClaimGroup))),
+            tuple(one for one in back if isinstance(one, Release)),
+            answers=answers,
+            restates=kept(desk),
+            loans=tuple(desk.loans),
+            islands=() if view.on_call else island_views(desk, problems),
+            overlays=() if view.on_call else overlay_views(desk),
+            next_end_s=desk.next_end_s(),
+        )
 
 
 def _in_order(desk: Desk) -> Iterable[Call]:
@@ -88,11 +110,21 @@ def _answer(desk: Desk, call: Call, touched: list[Touched]) -> CallAnswer:
     except Refused as refused:
         if refused.nack is Nack.NO_ROOM and guests:
             note_nack(desk, overlay, guests[0])
+        desk.change_account(overlay.id, refused=desk.account(overlay.id).refused + 1)
         return CallAnswer(call.id, refused.nack, refused.detail)
     desk.change_account(
-        overlay.id, served_at_s=desk.now_s, nacks=0, unmet_since_s=None, unmet_uuid=""
+        overlay.id,
+        served_at_s=desk.now_s,
+        nacks=0,
+        unmet_since_s=None,
+        unmet_uuid="",
+        granted=desk.account(overlay.id).granted + 1,
     )
-    touched.append(Touched(frozenset(guest.uuid for guest in guests), (call.id,)))
+    uuids = {guest.uuid for guest in guests}
+    if call.verb is Verb.BORROW:
+        note_places(desk)
+        uuids |= desk.places.keys()
+    touched.append(Touched(frozenset(uuids), (call.id,), guests[0].uuid))
     return CallAnswer(call.id, None, granted.what, granted.lease_s)
 
 
@@ -109,8 +141,8 @@ def _check_rate(desk: Desk, call: Call, overlay: Overlay) -> None:
 
 def _servers_of(desk: Desk, call: Call, overlay: Overlay) -> list[Guest]:
     """Whom the call is about. Raises Refused."""
-    if call.verb is Verb.TUNE and not call.guest_uuid:
-        raise Refused(Nack.NOT_A_MEMBER, "name the server that is to be tuned")
+    if call.verb in (Verb.TUNE, Verb.BORROW) and not call.guest_uuid:
+        raise Refused(Nack.NOT_A_MEMBER, "name the server that it is for")
     if call.guest_uuid:
         guests = [guest for guest in desk.guests_of(overlay) if guest.uuid == call.guest_uuid]
     else:
@@ -133,13 +165,9 @@ def _tune(desk: Desk, call: Call, overlay: Overlay, guests: Sequence[Guest]) -> 
     return change(desk, call, overlay, guests[0])
 
 
-def _borrow(desk: Desk, call: Call, overlay: Overlay, guests: Sequence[Guest]) -> Granted:
-    raise Refused(Nack.NO_ROOM, "this host lends no CPUs")
-
-
 _GRANTS = {
     Verb.TUNE: _tune,
     Verb.TRIGGER: trigger,
-    Verb.BORROW: _borrow,
+    Verb.BORROW: borrow,
     Verb.RELEASE: release,
 }

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from nova_vp.core.types.declaration import option
+from nova_vp.core.types.knob import Cpus
 from nova_vp.core.types.reason import Reason
 
 NAME = "overlays"
@@ -42,7 +43,38 @@ CONCEDE = Reason(
     own_label="this server's processor time was limited for another server of its host",
     neighbour_label="another server was limited, since its overlay was refused several times",
 )
-REASONS = (TUNE, TIGHTEN, TRIGGER, RESIZE, CONCEDE)
+BORROW = Reason(
+    code="overlay-borrow",
+    rank=505,
+    label="a CPU was lent between islands for the servers of an overlay",
+    own_label="the processors of this server were changed",
+    neighbour_label="the processors of another server were changed for this one",
+    is_at_once=True,
+)
+RETURN = Reason(
+    code="overlay-return",
+    rank=506,
+    label="a CPU that was lent between islands was given back",
+    own_label="the processors of this server were changed back",
+    gives_back=True,
+    is_for_host=True,
+    is_at_once=True,
+)
+ISLAND_CAP = Reason(
+    code="island-cap",
+    rank=507,
+    label="the servers of its island together may use so many cores",
+    own_label="this server's processor time was limited",
+    is_for_host=True,
+)
+EXCLUSIVE = Reason(
+    code="island-exclusive",
+    rank=508,
+    label="each vCPU of its island has a CPU of its own",
+    own_label="the processors of this server were changed",
+    is_for_host=True,
+)
+REASONS = (TUNE, TIGHTEN, TRIGGER, RESIZE, CONCEDE, BORROW, RETURN, ISLAND_CAP, EXCLUSIVE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +120,19 @@ class OverlaysSettings:
         minimum=0.0,
         maximum=1.0,
     )
+    borrow_lease_s: float = option(
+        60.0,
+        "Seconds after which a borrowed CPU goes back, unless the overlay borrows again. A call "
+        "may ask for less.",
+        minimum=1.0,
+    )
+    borrow_hold_s: float = option(
+        10.0,
+        "Seconds in which an island that took a CPU back lends none, and in which an overlay keeps "
+        "a CPU that one of a higher priority wants. The default keeps CPUs from going back and "
+        "forth.",
+        minimum=0.0,
+    )
     calls_per_s: float = option(
         50.0,
         "Calls of one overlay that are considered in each second. Twice as many are considered at "
@@ -125,6 +170,11 @@ class Account(NamedTuple):
     """Since when nothing on this host helps it."""
     unmet_uuid: str = ""
     """Which of its servers."""
+    wants_cpu_at_s: float | None = None
+    """When it was last refused a CPU that another overlay has."""
+    granted: int = 0
+    """Calls since the agent started."""
+    refused: int = 0
 
 
 class Tuned(NamedTuple):
@@ -193,3 +243,9 @@ class Ledger:
     sizes: Mapping[str, Sized] = field(default_factory=dict)
     conceded: Mapping[str, Conceded] = field(default_factory=dict)
     harms: Mapping[str, Harm] = field(default_factory=dict)
+    places: Mapping[str, Cpus] = field(default_factory=dict)
+    """Where servers ran before CPUs were lent."""
+    caps: Mapping[str, float] = field(default_factory=dict)
+    """Cores of each vCPU that the cap of the island leaves a server."""
+    lend_again_s: Mapping[str, float] = field(default_factory=dict)
+    """By island that took a CPU back: when it lends again."""

@@ -5,7 +5,7 @@ A grant that does not stand as a claim was refused later in the pipeline, or los
 """
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from nova_vp.core.controllers.base import View
 from nova_vp.core.controllers.overlays.accounts import filled
@@ -19,8 +19,11 @@ from nova_vp.core.controllers.overlays.declaration import (
     Sized,
     Tuned,
 )
+from nova_vp.core.model.islands import island_of
+from nova_vp.core.model.limits import of_controller
 from nova_vp.core.types.guest import Guest
-from nova_vp.core.types.knob import Knob
+from nova_vp.core.types.island import Island, Loan
+from nova_vp.core.types.knob import Cpus, Knob, all_cpus
 from nova_vp.core.types.overlay import Overlay
 
 QUICK_S = 5.0
@@ -41,6 +44,9 @@ class Desk:
         self.harms = dict(ledger.harms)
         self.crowds: dict[frozenset[int], Any] = {}
         """Of `weights.py`, until a weight changes."""
+        self.pins: dict[str, Mapping[str, Cpus]] = {}
+        """By exclusive island."""
+        self._homes: dict[frozenset[int], Island | None] = {}
         self._on: dict[frozenset[int], list[Guest]] = {}
         self.standing = standing = {key for key, _ in view.standing(NAME)}
         boosted = ledger.boosts.keys()
@@ -70,6 +76,16 @@ class Desk:
             and one.overlay_id in self.overlays
             and uuid in view.host.guests
         }
+        self.places = {
+            uuid: place
+            for uuid, place in ledger.places.items()
+            if (uuid, Knob.PLACEMENT) in standing and view.host.guests[uuid].unmanaged is None
+        }
+        self.caps = dict(ledger.caps)
+        self.lend_again_s = {
+            name: at_s for name, at_s in ledger.lend_again_s.items() if at_s > self.now_s
+        }
+        self.loans = [loan for loan in view.core.loans if self._stands(loan)]
         self.changed: set[str] = set()
         self.changed |= ledger.tuned.keys() - self.tuned.keys()
         self.changed |= boosts.keys() - self.boosts.keys()
@@ -87,6 +103,32 @@ class Desk:
             and uuid in overlay.members
             and uuid in self.view.host.guests
         }
+
+    def _stands(self, loan: Loan) -> bool:
+        """It is not over, and one of those that it is for has the CPU."""
+        if loan.until_s <= self.now_s or not (loan.overlay_id in self.overlays or loan.is_for_all):
+            return False
+        claims = self.view.core.claims
+        return any(
+            (own := of_controller(claims.get((uuid, Knob.PLACEMENT), ()), NAME)) is not None
+            and loan.cpu in all_cpus(cast(Cpus, own.value))
+            for uuid, guest in self.view.host.guests.items()
+            if self.gains(loan, guest)
+        )
+
+    def gains(self, loan: Loan, guest: Guest) -> bool:
+        """Whether the CPU is lent for this server too, if it is in that island."""
+        if loan.is_for_all:
+            return True
+        overlay = self.overlays.get(loan.overlay_id)
+        return overlay is not None and guest.uuid in overlay.members
+
+    def home(self, guest: Guest) -> Island | None:
+        """Its island; None: it runs in several, or beside them."""
+        place = guest.placement
+        if place not in self._homes:
+            self._homes[place] = island_of(place, self.view.islands)
+        return self._homes[place]
 
     def account(self, overlay_id: str) -> Account:
         """As it is now."""
@@ -118,8 +160,23 @@ class Desk:
         self.changed.update(uuids)
         self.crowds.clear()
 
+    def next_end_s(self) -> float | None:
+        grants = (self.tuned, self.boosts, self.sizes, self.conceded)
+        ends_s = [one.until_s for some in grants for one in some.values()]
+        return min((*ends_s, *(loan.until_s for loan in self.loans)), default=None)
+
     def ledger(self) -> Ledger:
-        return Ledger(self.accounts, self.tuned, self.boosts, self.sizes, self.conceded, self.harms)
+        return Ledger(
+            accounts=self.accounts,
+            tuned=self.tuned,
+            boosts=self.boosts,
+            sizes=self.sizes,
+            conceded=self.conceded,
+            harms=self.harms,
+            places=self.places,
+            caps=self.caps,
+            lend_again_s=self.lend_again_s,
+        )
 
 
 def is_tuned(tuned: Tuned) -> bool:

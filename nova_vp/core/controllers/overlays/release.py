@@ -15,9 +15,22 @@ from nova_vp.core.types.overlay import Call, Nack, Overlay
 def release(desk: Desk, call: Call, overlay: Overlay, guests: Sequence[Guest]) -> Granted:
     """Raises Refused."""
     released = sum(_release(desk, overlay, guest.uuid) for guest in guests)
+    released += _return_cpus(desk, call, overlay, guests)
     if not released:
         raise Refused(Nack.NOTHING_TO_RELEASE, "the overlay holds nothing of these servers")
     return Granted(f"grants that were given back: {released}")
+
+
+def _return_cpus(desk: Desk, call: Call, overlay: Overlay, guests: Sequence[Guest]) -> int:
+    """Those that the islands of these servers borrowed for the overlay; without a server, all."""
+    homes = {home.name for guest in guests if (home := desk.home(guest)) is not None}
+    back = [
+        loan
+        for loan in desk.loans
+        if loan.overlay_id == overlay.id and (not call.guest_uuid or loan.borrower in homes)
+    ]
+    desk.loans = [loan for loan in desk.loans if loan not in back]
+    return len(back)
 
 
 def _release(desk: Desk, overlay: Overlay, uuid: str) -> int:

@@ -93,6 +93,13 @@ def release(host: Host, server: str = "", of: str = "shop") -> Nack | None:
     return nack
 
 
+def borrow(
+    host: Host, server: str = "web", cpus: int = 1, of: str = "shop", **fields: object
+) -> Nack | None:
+    [nack] = answer(host, a_call(Verb.BORROW, of, server, cpus=cpus, **fields))
+    return nack
+
+
 def weight(host: Host, name: str) -> int:
     return host.guest(name).cpu_weight.number
 

@@ -264,7 +264,3 @@ def test_what_another_controller_sets_is_refused() -> None:
     assert trigger(host, "web") is Nack.OUTRANKED
     assert resize(host, "web", DOWN) is Nack.OUTRANKED
     assert weight(host, "web") == 50
-
-
-def test_a_host_that_lends_no_cpus_says_so() -> None:
-    assert answer(two_shops(), a_call(Verb.BORROW, cpus=1)) == [Nack.NO_ROOM]

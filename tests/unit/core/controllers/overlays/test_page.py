@@ -1,8 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of `overlays` says what it does: its calls, its refusals, its numbers."""
 
-from nova_vp.core.controllers.overlays import accounts, concede, desk, memory_size, tune, weights
+from nova_vp.core.controllers.overlays import (
+    accounts,
+    borrow,
+    caps,
+    concede,
+    desk,
+    lending,
+    memory_size,
+    tune,
+    weights,
+)
 from nova_vp.core.controllers.overlays.controller import Overlays
+from nova_vp.core.types.island import Scheduler
 from nova_vp.core.types.overlay import CallResource, Nack, Verb
 from tests.pages import check_page, codes, first_codes, section
 
@@ -32,6 +43,18 @@ def test_numbers_that_are_no_options_are_those_of_the_code() -> None:
     assert (accounts.LEAST_HOLD_S, "refused for 0.1 s" in PAGE) == (0.1, True)
     assert (accounts.MOST_HOLD_S, "up to 10 s" in PAGE) == (10.0, True)
     assert (concede.UNMET_S, "not refused for 60 s" in PAGE) == (60.0, True)
+    assert (caps.HEADROOM, "what it wants and a quarter more" in PAGE) == (1.25, True)
+    assert (caps.DEAD_RATIO, "by more than 2 % of what Nova gave" in PAGE) == (0.02, True)
+    assert (caps.FULL_RATIO, "more than 98 % of its cap" in PAGE) == (0.98, True)
+    assert (caps.LOAN_S, "10 s after it last wanted it" in PAGE) == (10.0, True)
+    assert (lending.SPARE_RATIO, "a tenth of its CPUs" in PAGE) == (0.1, True)
+    assert (lending.NEED_RATIO, "more than nine tenths of what it has" in PAGE) == (0.9, True)
+    assert (borrow.BUSY_RATIO, "nine tenths of its [measured limit]" in PAGE) == (0.9, True)
+    assert (borrow.WAITS_S, "for 10 s after an overlay that has none" in PAGE) == (10.0, True)
+
+
+def test_every_kind_of_island_is_explained() -> None:
+    assert first_codes(section(PAGE, "Islands")) == [one.value for one in Scheduler]
 
 
 def test_it_is_off_by_default_and_says_so() -> None:

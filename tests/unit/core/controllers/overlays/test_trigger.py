@@ -40,6 +40,15 @@ def test_a_triggered_server_runs_first_at_once_and_for_a_moment() -> None:
     assert host.applied == {}
 
 
+def test_it_is_told_when_the_next_grant_ends() -> None:
+    host = two_shops()
+    assert host.tick().next_end_s is None
+    tune(host, "db")
+    assert host.tick().next_end_s == host.now_s + 299.0
+    decision = host.answer(a_call(Verb.TRIGGER, server="web"))
+    assert decision.next_end_s == host.now_s + 1.0
+
+
 def test_all_are_triggered_together() -> None:
     host = two_shops()
     decision = host.answer(a_call(Verb.TRIGGER))

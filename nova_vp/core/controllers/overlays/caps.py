@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Caps of islands: what its servers may use together, dealt out anew in every tick by what they
+want.
+
+Each server has its floor; the rest goes to those that want more, by priority and tuned weight. A
+cap that floors and servers that cannot be limited exceed by themselves does not hold, and says so.
+The cap of the host is the sum over its islands by their CPUs of now: it follows a CPU that is lent
+(thesis 2013, 4.5.1). An island that wants more than its cap borrows one that another can spare.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, cast
+
+from nova_vp.core.controllers.overlays.desk import Desk
+from nova_vp.core.controllers.overlays.lending import cap_of, idle_cores, lendable, wanted_cores
+from nova_vp.core.controllers.overlays.weights import times_of
+from nova_vp.core.model.holds import was_refused_lately
+from nova_vp.core.model.host import allotted_cores
+from nova_vp.core.model.limits import value_from_nova
+from nova_vp.core.types.claim import Setting
+from nova_vp.core.types.guest import Guest
+from nova_vp.core.types.island import Island, Loan
+from nova_vp.core.types.knob import Knob, Quota
+from nova_vp.core.types.policy import Mode, tightest
+
+HEADROOM = 1.25
+"""Of what a server uses and waits for: that it may grow to until the next tick."""
+DEAD_RATIO = 0.02
+"""A server's limit changes if it, or that of another one of the island, would by more than that."""
+AT_LEAST = 0.01
+"""Cores of each vCPU."""
+FULL_RATIO = 0.98
+"""Of its cap in use, from which an island wants another CPU."""
+LOAN_S = 10.0
+"""An island that is capped keeps a CPU that long after it last wanted it."""
+
+
+class Share(NamedTuple):
+    """One server of a capped island."""
+
+    guest: Guest
+    own_cores: float
+    """All that Nova gave it."""
+    floor_cores: float
+    wanted_cores: float
+    weight: float
+
+
+def deal_out(desk: Desk) -> Mapping[str, str]:
+    """Set the limits of all servers in capped islands. Returns what keeps a cap from holding, by
+    island."""
+    problems: dict[str, str] = {}
+    before, desk.caps = desk.caps, {}
+    if Knob.CPU_CAP not in desk.view.host.knobs:
+        return problems
+    for island in desk.view.islands:
+        cap = cap_of(desk, island)
+        if cap is None:
+            continue
+        inside = [one for one in desk.on(island.cpus) if desk.home(one) == island]
+        shares = [_share(desk, one) for one in inside if is_limitable(desk, one)]
+        fixed = sum(allotted_cores(one) for one in inside if not is_limitable(desk, one))
+        least = fixed + sum(one.floor_cores for one in shares)
+        if least > cap:
+            problems[island.name] = (
+                f"floors and servers that cannot be limited need {least:.2f} of {cap:.2f} cores"
+            )
+            continue
+        desk.caps |= _settled(desk, before, dealt(cap - fixed, shares), shares, cap - fixed)
+    return problems
+
+
+def is_limitable(desk: Desk, guest: Guest) -> bool:
+    """Whether a limit would be granted and applied."""
+    setting = Setting(guest.uuid, Knob.CPU_CAP, guest.quota)
+    view = desk.view
+    vp = view.host.vps[guest.uuid]
+    return (
+        guest.cap_floor_ratio is not None
+        and guest.unmanaged is None
+        and not guest.is_latency_critical
+        and tightest(view.picture.mode, guest.mode or Mode.ENFORCE) is Mode.ENFORCE
+        and not was_refused_lately(setting, vp, "overlays", view.now_s, view.policy)
+    )
+
+
+def _share(desk: Desk, guest: Guest) -> Share:
+    applied = desk.view.picture.applied.get(guest.uuid)
+    given = cast(Quota, value_from_nova(guest, Knob.CPU_CAP, applied)).cores
+    own = given * guest.vcpus
+    wanted = HEADROOM * wanted_cores(desk, guest)
+    floor = (guest.cap_floor_ratio or 0.0) * own
+    weight = guest.priority * times_of(desk, guest.uuid)
+    return Share(guest, own, floor, min(max(wanted, floor), own), weight)
+
+
+def dealt(cores: float, shares: Sequence[Share]) -> dict[str, float]:
+    """Cores of each: the floors, then what is wanted, then the rest, each by weight."""
+    found = {one.guest.uuid: one.floor_cores for one in shares}
+    _fill(found, cores, shares, {one.guest.uuid: one.wanted_cores for one in shares})
+    _fill(found, cores, shares, {one.guest.uuid: one.own_cores for one in shares})
+    return found
+
+
+def _fill(
+    found: dict[str, float], cores: float, shares: Sequence[Share], most: Mapping[str, float]
+) -> None:
+    """Raise all in step with their weights until each has its most, or nothing is left."""
+    hungry = [one for one in shares if found[one.guest.uuid] < most[one.guest.uuid]]
+    left = cores - sum(found.values())
+    while hungry and left > 1e-9:
+        weights = sum(one.weight for one in hungry)
+        step = min((most[one.guest.uuid] - found[one.guest.uuid]) / one.weight for one in hungry)
+        step = min(step, left / weights)
+        for one in hungry:
+            found[one.guest.uuid] += step * one.weight
+        left -= step * weights
+        hungry = [one for one in hungry if most[one.guest.uuid] - found[one.guest.uuid] > 1e-9]
+
+
+def _settled(
+    desk: Desk,
+    before: Mapping[str, float],
+    wanted: Mapping[str, float],
+    shares: Sequence[Share],
+    cores: float,
+) -> dict[str, float]:
+    """Cores of each vCPU: those of before, as long as they add up and are near enough."""
+    found = {
+        one.guest.uuid: max(wanted[one.guest.uuid] / one.guest.vcpus, AT_LEAST) for one in shares
+    }
+    same = all(
+        one.guest.uuid in before
+        and abs(before[one.guest.uuid] - found[one.guest.uuid])
+        <= DEAD_RATIO * one.own_cores / one.guest.vcpus
+        for one in shares
+    )
+    total = sum(before.get(one.guest.uuid, 0.0) * one.guest.vcpus for one in shares)
+    if same and total <= cores:
+        return {uuid: before[uuid] for uuid in found}
+    return found
+
+
+def borrow_for_islands(desk: Desk) -> None:
+    """Where the host is capped: a CPU for an island that uses all of its cap, from one that does
+    not, for as long as it needs it."""
+    if desk.view.policy.host_cap_cores is None or Knob.PLACEMENT not in desk.view.host.knobs:
+        return
+    for island in desk.view.islands:
+        inside = [one for one in desk.on(island.cpus) if desk.home(one) == island]
+        cap = cap_of(desk, island) or 0.0
+        wanted = sum(wanted_cores(desk, one) for one in inside)
+        has = [one for one in desk.loans if one.is_for_all and one.borrower == island.name]
+        each = cap / len(island.cpus)
+        if wanted > FULL_RATIO * cap and inside:
+            _extend(desk, has)
+            _borrow_one(desk, island, inside)
+        elif has and wanted > FULL_RATIO * (cap - each):
+            _extend(desk, has)
+
+
+def _extend(desk: Desk, loans: Sequence[Loan]) -> None:
+    until_s = desk.now_s + LOAN_S
+    desk.loans = [one._replace(until_s=until_s) if one in loans else one for one in desk.loans]
+
+
+def _borrow_one(desk: Desk, island: Island, inside: Sequence[Guest]) -> None:
+    if any(one.lender == island.name for one in desk.loans):
+        return
+    widest = max(inside, key=lambda one: (one.vcpus, one.uuid))
+    lenders = [one for one in desk.view.islands if one.name != island.name]
+    lenders.sort(key=lambda one: (-idle_cores(desk, one), one.name))
+    for lender in lenders:
+        cpus = lendable(desk, lender, widest, island)
+        if cpus:
+            until_s = desk.now_s + LOAN_S
+            desk.loans.append(Loan(cpus[0], lender.name, island.name, "", desk.now_s, until_s))
+            return

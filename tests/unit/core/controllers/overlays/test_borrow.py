@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`borrow`: whole CPUs from other islands, for a while, and back again."""
+
+import pytest
+
+from nova_vp.core.controllers.overlays.declaration import RETURN
+from nova_vp.core.types.guest import Unmanaged
+from nova_vp.core.types.island import Island, Scheduler
+from nova_vp.core.types.knob import Knob
+from nova_vp.core.types.overlay import Nack, Verb
+from nova_vp.core.types.policy import Mode
+from nova_vp.core.types.service_level import ServiceClass
+from nova_vp.core.types.topology import Limits
+from tests.policies import a_policy
+from tests.unit.core.build import Host, Rates, nodes_of, uuid_of
+from tests.unit.core.controllers.overlays.hosts import (
+    KNOBS,
+    ROUND_ROBIN,
+    a_call,
+    answer,
+    answers,
+    borrow,
+    overlay,
+    release,
+    server,
+)
+
+A, B, C = {0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9, 10, 11}
+BUSY = Rates(mips=100, cores=3.9)
+HALF = Rates(mips=100, cores=2.0)
+IDLE = Rates(mips=10, cores=0.1)
+
+
+def three_islands(knobs: frozenset[Knob] = KNOBS, **settings: object) -> Host:
+    """`web` is alone in A, `db` of the same overlay in B with `batch`, `mill` of another in C."""
+    host = Host(
+        nodes_of(0, 0, 1, cpus=4), a_policy(controllers=("overlays",), **settings), knobs=knobs
+    )
+    for name, cpus in (("web", A), ("db", B), ("batch", B), ("mill", C)):
+        server(host, name, cpus, vcpus=4)
+        host.run(name, IDLE)
+    overlay(host, "shop", "web", "db")
+    overlay(host, "mills", "mill")
+    host.ticks(3)
+    return host
+
+
+def test_a_borrowed_cpu_is_the_overlays_alone_and_comes_back_exactly() -> None:
+    host = three_islands()
+    server(host, "beside", A)
+    host.ticks(3)
+    assert borrow(host) is None
+    assert host.placement("web") == A | {4}
+    assert host.placement("beside") == A, "it is not of the overlay"
+    assert host.placement("db") == host.placement("batch") == B - {4}
+    assert host.placement("mill") == C
+    assert release(host, "web") is None
+    assert [host.placement(name) for name in ("web", "db", "batch")] == [A, B, B]
+    assert host.applied == {}
+    host.ticks(2)
+    assert host.state.claims == {}
+    assert host.state.controllers["overlays"].places == {}
+
+
+def test_all_moves_of_a_loan_are_one_action() -> None:
+    host = three_islands()
+    decision = host.answer(a_call(Verb.BORROW, server="web", cpus=1))
+    [action] = decision.actions
+    assert {change.guest_uuid for change in action.changes} == {
+        uuid_of(name) for name in ("web", "db", "batch")
+    }
+    decision = host.tick()
+    [view] = [one for one in decision.overlays if one.overlay_id == "shop"]
+    assert (view.borrowed_cpus, view.granted, view.refused) == (1, 1, 0)
+    by_name = {one.island.name: one for one in decision.islands}
+    assert by_name["llc-0"].island.cpus == A | {4}
+    assert by_name["llc-1"].island.cpus == B - {4}
+    assert by_name["llc-1"].servers == (uuid_of("db"), uuid_of("batch"))
+
+
+def test_islands_of_the_same_overlay_lend_first_then_the_idlest() -> None:
+    host = three_islands()
+    host.run("batch", HALF)
+    host.ticks(5)
+    [found] = answers(host, a_call(Verb.BORROW, server="web", cpus=3))
+    assert found.nack is None
+    assert host.placement("web") == A | {4, 8, 9}, "llc-1 can spare one"
+    host = three_islands()
+    assert borrow(host, "mill", of="mills") is None
+    assert host.placement("mill") == C | {0}, "llc-0 is as idle, and comes first"
+    host = three_islands()
+    host.run("web", HALF)
+    host.ticks(5)
+    assert borrow(host, "mill", of="mills") is None
+    assert host.placement("mill") == C | {4}
+
+
+def test_a_call_may_name_the_lender() -> None:
+    host = three_islands()
+    assert borrow(host, island="llc-2") is None
+    assert host.placement("web") == A | {8}
+    [unknown] = answers(host, a_call(Verb.BORROW, server="web", cpus=1, island="llc-9"))
+    assert unknown.nack is Nack.UNKNOWN_ISLAND
+    assert unknown.detail == "islands that could lend: llc-1, llc-2"
+    assert borrow(host, island="llc-0") is Nack.UNKNOWN_ISLAND, "its own"
+
+
+def test_a_lender_keeps_what_its_servers_use_and_their_floors() -> None:
+    host = three_islands()
+    assert borrow(host, cpus=7) is Nack.NO_ROOM
+    assert borrow(host, cpus=6) is None
+    assert host.placement("web") == A | {4, 5, 6, 8, 9, 10}
+    host = three_islands()
+    for name in ("db", "batch", "mill"):
+        host.change(name, cap_floor_ratio=0.5)
+    assert borrow(host, cpus=3) is Nack.NO_ROOM, "db and batch keep four CPUs, mill two"
+    assert borrow(host, cpus=2) is None
+
+
+def test_a_busy_lender_lends_nothing() -> None:
+    host = three_islands()
+    for name in ("db", "mill"):
+        host.run(name, BUSY)
+    host.ticks(5)
+    assert borrow(host) is Nack.NO_ROOM
+
+
+def test_a_loan_ends_with_its_lease_and_is_renewed_by_the_next() -> None:
+    host = three_islands(borrow_lease_s=10.0)
+    first = answers(host, a_call(Verb.BORROW, server="web", cpus=1, lease_s=5.0))
+    second = answers(host, a_call(Verb.BORROW, server="web", cpus=1, lease_s=50.0))
+    assert [one.lease_s for one in (*first, *second)] == [5.0, 10.0]
+    host.ticks(8)
+    assert host.placement("web") == A | {4, 5}
+    host.ticks(3)
+    assert host.placement("web") == A
+    assert host.placement("db") == B
+
+
+def test_a_lender_that_needs_its_cpu_gets_it_back_and_lends_none_for_a_while() -> None:
+    host = three_islands(borrow_hold_s=10.0)
+    borrow(host, cpus=2, island="llc-1")
+    host.run("batch", Rates(mips=100, cores=1.9))
+    reasons = [action.reason for decision in host.ticks(4) for action in decision.actions]
+    assert host.placement("batch") == B - {5}, "the one of the two that it needs"
+    assert RETURN not in reasons, "one is still lent"
+    assert borrow(host, island="llc-1") is Nack.NO_ROOM
+    host.run("batch", IDLE)
+    host.ticks(4)
+    assert borrow(host, island="llc-1") is Nack.NO_ROOM
+    host.ticks(90)
+    assert borrow(host, island="llc-1") is None
+
+
+@pytest.mark.parametrize(
+    "about",
+    [
+        {"unmanaged": Unmanaged.OPTED_OUT},
+        {"service_class": ServiceClass.LATENCY_CRITICAL},
+    ],
+)
+def test_cpus_of_who_may_not_be_moved_are_not_lent(about: dict[str, object]) -> None:
+    host = three_islands()
+    host.change("batch", **about)
+    host.change("mill", **about)
+    assert borrow(host) is Nack.NO_ROOM
+
+
+def test_who_runs_on_one_cpu_alone_keeps_it() -> None:
+    host = three_islands()
+    host.change("batch", placement=frozenset({4}))
+    host.change("db", placement=frozenset({5, 6, 7}))
+    host.ticks(2)
+    borrow(host, island="llc-1")
+    assert host.placement("web") == A | {5}
+
+
+def test_vcpus_that_are_pinned_each_get_the_cpu_too() -> None:
+    host = three_islands()
+    pins = (frozenset({0, 1}), frozenset({0, 1}), frozenset({2}), frozenset({3}))
+    host.change("web", vcpu_placement=pins)
+    borrow(host)
+    assert host.guest("web").vcpu_placement == tuple(one | {4} for one in pins)
+    release(host, "web")
+    assert host.guest("web").vcpu_placement == pins
+
+
+def test_novas_bound_holds_for_the_borrower() -> None:
+    host = three_islands()
+    host.change("web", allowed_cpus=frozenset(A | C))
+    assert borrow(host, island="llc-1") is Nack.NO_ROOM
+    assert borrow(host) is None
+    assert host.placement("web") == A | {8}
+
+
+def test_a_server_in_several_islands_borrows_nothing() -> None:
+    host = three_islands()
+    host.change("web", placement=frozenset(A | B))
+    host.tick()
+    assert borrow(host) is Nack.NO_ROOM
+
+
+def test_a_host_that_places_nobody_lends_nothing() -> None:
+    assert borrow(three_islands(knobs=KNOBS - {Knob.PLACEMENT})) is Nack.NO_ROOM
+
+
+def test_no_cpu_is_lent_where_the_memory_bandwidth_is_not_there() -> None:
+    host = three_islands()
+    host.limits = Limits(node_misses_per_s=6e6)
+    host.change("web", memory_by_node=((1, 98304),))
+    host.run("web", Rates(mips=100, mpki=40.0, cores=1.0))
+    host.ticks(3)
+    assert borrow(host) is Nack.NO_ROOM, "4 M misses per s, and 4 M more"
+    host.limits = Limits(node_misses_per_s=10e6)
+    assert borrow(host) is None
+
+
+def test_an_overlay_of_a_higher_priority_gets_the_cpu_of_a_lower_one() -> None:
+    host = three_islands(borrow_hold_s=5.0)
+    overlay(host, "mills", "mill", priority=2.0)
+    host.change("db", cap_floor_ratio=0.8)
+    assert borrow(host, cpus=1, island="llc-1") is Nack.NO_ROOM
+    host.change("db", cap_floor_ratio=0.65)
+    assert borrow(host, island="llc-1") is None
+    assert borrow(host, "mill", of="mills", island="llc-1") is Nack.NO_ROOM, "just lent"
+    host.ticks(6)
+    assert borrow(host, "mill", of="mills", island="llc-1") is None
+    assert host.placement("mill") == C | {4}
+    assert host.placement("web") == A
+    assert host.placement("db") == B - {4}
+    host.ticks(6)
+    assert borrow(host, "web", island="llc-1") is Nack.NO_ROOM, "it matters less"
+
+
+def test_who_takes_turns_leaves_the_last_cpu_to_who_has_none() -> None:
+    host = three_islands()
+    overlay(host, "shop", "web", "db", arbitration=ROUND_ROBIN)
+    overlay(host, "mills", "mill", arbitration=ROUND_ROBIN)
+    host.change("db", cap_floor_ratio=0.2)
+    host.change("batch", cap_floor_ratio=0.2)
+    assert borrow(host, cpus=2, island="llc-1") is None
+    assert borrow(host, "mill", of="mills", island="llc-1") is Nack.NO_ROOM
+    assert borrow(host, island="llc-2") is Nack.OUTRANKED, "mills wait"
+    release(host, "web")
+    host.tick()
+    assert borrow(host, "mill", of="mills", island="llc-1") is None
+    assert borrow(host, island="llc-2") is None
+    assert borrow(host, island="llc-2") is None, "nobody waits any more"
+
+
+def test_the_last_cpu_goes_to_the_more_important_of_two_that_call_together() -> None:
+    for priority, winner in ((2.0, "mill"), (0.5, "web")):
+        host = three_islands()
+        overlay(host, "mills", "mill", priority=priority)
+        for name in ("db", "batch"):
+            host.change(name, cap_floor_ratio=0.375)
+        calls = [
+            a_call(Verb.BORROW, of, name, cpus=1, island="llc-1")
+            for of, name in (("shop", "web"), ("mills", "mill"))
+        ]
+        found = dict(zip(("web", "mill"), answer(host, *calls), strict=True))
+        assert found.pop(winner) is None
+        assert list(found.values()) == [Nack.NO_ROOM]
+
+
+@pytest.mark.parametrize("gone", ["server", "overlay", "agent"])
+def test_a_loan_ends_with_whom_it_is_for(gone: str) -> None:
+    host = three_islands()
+    borrow(host, cpus=2)
+    if gone == "server":
+        host.leave("web")
+    elif gone == "overlay":
+        host.overlays.pop("shop")
+    else:
+        host.policy = a_policy(controllers=("overlays",))
+        host.state = type(host.state)()
+        for uuid in list(host.applied):
+            held = host.applied[uuid].of(Knob.PLACEMENT)
+            host.guests[uuid] = host.guests[uuid]._replace(placement=held.original[0])
+            del host.applied[uuid]
+    host.ticks(3)
+    assert [host.placement(name) for name in ("db", "batch")] == [B, B]
+    assert host.applied == {}
+    assert host.state.loans == ()
+
+
+def test_a_server_that_comes_to_the_lender_leaves_the_cpu_too() -> None:
+    host = three_islands()
+    borrow(host)
+    server(host, "late", B)
+    host.ticks(2)
+    assert host.placement("late") == B - {4}
+    release(host)
+    assert host.placement("late") == B
+
+
+def test_a_loan_that_is_not_permitted_leaves_nothing_behind() -> None:
+    host = three_islands()
+    host.mode = Mode.ADVISE
+    assert borrow(host) is Nack.MODE
+    host.mode = Mode.ENFORCE
+    host.ticks(2)
+    assert [host.placement(name) for name in ("web", "db")] == [A, B]
+    assert host.state.loans == ()
+
+
+def test_a_server_that_another_controller_moved_is_left_there() -> None:
+    host = three_islands()
+    borrow(host)
+    host.change("db", placement=frozenset(C))
+    host.applied.pop(uuid_of("db"))
+    host.ticks(2)
+    assert host.placement("db") == C
+    release(host)
+    host.ticks(2)
+    assert host.placement("db") == C
+
+
+def test_an_exclusive_island_lends_only_cpus_that_no_vcpu_needs() -> None:
+    host = three_islands()
+    islands = (
+        Island("a", frozenset(A)),
+        Island("b", frozenset(B), Scheduler.EXCLUSIVE),
+        Island("c", frozenset(C)),
+    )
+    host.policy = a_policy(controllers=("overlays",), islands=islands)
+    host.leave("batch")
+    host.change("db", vcpus=3)
+    host.tick()
+    assert borrow(host, cpus=2, island="b") is Nack.NO_ROOM
+    assert borrow(host, cpus=1, island="b") is None
