@@ -9,14 +9,12 @@ from collections.abc import Iterable
 
 from nova_vp.core.controllers.overlays.desk import Desk
 from nova_vp.core.types.guest import Guest
-from nova_vp.core.types.island import Island, Scheduler
+from nova_vp.core.types.island import Island
 from nova_vp.core.types.knob import Cpus, all_cpus
 
 
 def pins_of(desk: Desk, island: Island) -> dict[str, Cpus]:
     """By server that has its CPUs, or can have them."""
-    if island.scheduler is not Scheduler.EXCLUSIVE:
-        return {}
     inside = [one for one in desk.on(island.cpus) if desk.home(one) == island]
     pinned = {one.uuid: one.cpus for one in _in_order(inside) if _is_pinned(one, island)}
     free = sorted(island.cpus - frozenset().union(*map(all_cpus, pinned.values())))

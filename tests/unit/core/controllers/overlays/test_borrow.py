@@ -200,6 +200,26 @@ def test_a_server_in_several_islands_borrows_nothing() -> None:
     assert borrow(host) is Nack.NO_ROOM
 
 
+def test_who_runs_in_several_islands_is_left_there() -> None:
+    host = three_islands()
+    server(host, "float", A | B | C)
+    host.ticks(2)
+    assert borrow(host) is None
+    assert host.placement("float") == A | B | C
+
+
+def test_an_island_with_a_server_that_nobody_measured_yet_lends_nothing() -> None:
+    host = three_islands()
+    for name, cpus in (("new", B), ("newer", C)):
+        server(host, name, cpus, vcpus=4)
+    host.tick()
+    assert borrow(host) is Nack.NO_ROOM
+    for name in ("new", "newer"):
+        host.run(name, IDLE)
+    host.ticks(3)
+    assert borrow(host) is None
+
+
 def test_a_host_that_places_nobody_lends_nothing() -> None:
     assert borrow(three_islands(knobs=KNOBS - {Knob.PLACEMENT})) is Nack.NO_ROOM
 

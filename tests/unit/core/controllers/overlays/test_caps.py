@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nova_vp.core.controllers.overlays.caps import Share, dealt
+from nova_vp.core.types.cpu_time import CpuTimes
 from nova_vp.core.types.island import Island, Scheduler
 from nova_vp.core.types.knob import NO_QUOTA, Knob
 from nova_vp.core.types.overlay import Nack
@@ -15,6 +16,8 @@ from tests.unit.core.build import Host, Rates, nodes_of
 from tests.unit.core.controllers.overlays.hosts import (
     DOWN,
     KNOBS,
+    NS,
+    borrow,
     overlay,
     server,
     tune,
@@ -74,6 +77,19 @@ def test_it_is_dealt_out_anew_by_what_servers_want() -> None:
         host.tick()
         assert total(host, "one", "two") <= 2.0 + 1e-3
     assert total(host, "two") > 1.5
+
+
+def test_what_a_limit_of_ours_keeps_a_server_from_is_wanted_too() -> None:
+    """Each ran for half a second; `one` was throttled for three more."""
+    host = capped()
+    for name in ("one", "two"):
+        server(host, name, A, vcpus=4, cpu_times=CpuTimes(0, 0, 0, "1"))
+    for second in range(1, 12):
+        for name, throttled in (("one", 3), ("two", 0)):
+            denied_ns = second * throttled * NS
+            host.change(name, cpu_times=CpuTimes(second * NS // 2, denied_ns, denied_ns, "1"))
+        host.tick()
+    assert total(host, "one") > 1.2 > 0.8 > total(host, "two")
 
 
 def test_a_tuned_server_gets_more_of_it() -> None:
@@ -209,6 +225,20 @@ def test_the_lender_gets_it_back_when_it_needs_it() -> None:
     host.run("idle", BUSY)
     host.ticks(12)
     assert (host.placement("wide"), host.placement("idle")) == (A, B)
+
+
+def test_an_island_that_lends_takes_its_own_back_before_it_borrows() -> None:
+    host = two_islands()
+    host.run("wide", IDLE)
+    overlay(host, "shop", "idle")
+    host.ticks(4)
+    assert borrow(host, "idle", cpus=2) is None
+    host.run("wide", BUSY)
+    for _ in range(6):
+        host.tick()
+        lenders = {loan.lender for loan in host.state.loans}
+        borrowers = {loan.borrower for loan in host.state.loans}
+        assert not lenders & borrowers
 
 
 def test_islands_that_all_want_more_lend_nothing() -> None:
