@@ -123,9 +123,9 @@ def initial_placement(
 
 def _is_placed(host: Host, placed: Placed, uuid: str) -> bool:
     """Once placed it stays: balancing later arrivals is no reason to move anybody."""
-    guest = host.guests[uuid]
-    is_alone = len(host.domains_of[uuid]) == 1 and not _leaves_its_island(guest)
-    return uuid in placed.generations or is_alone
+    if uuid not in placed.generations and _leaves_its_island(host.guests[uuid]):
+        return False
+    return uuid in placed.generations or len(host.domains_of[uuid]) == 1
 
 
 def _leaves_its_island(guest: Guest) -> bool:
