@@ -11,7 +11,10 @@ from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
+from nova_vp.core.model.islands import faults, islands_of
 from nova_vp.core.types.guest import Unmanaged
+from nova_vp.core.types.island import Scheduler
+from nova_vp.core.types.policy import Policy
 from vp_agent.checks.finding import Finding, failure, ok, warning
 from vp_agent.drivers.base import GuestsDriver
 from vp_agent.drivers.connection import Connection
@@ -61,6 +64,22 @@ def caches(guests: GuestsDriver, balancing: Path = BALANCING) -> Iterator[Findin
             "the kernel moves memory between nodes by itself and overrides the agent",
             "set kernel.numa_balancing=0 with `sysctl -w` and in /etc/sysctl.d",
         )
+
+
+def islands(guests: GuestsDriver, policy: Policy) -> Iterator[Finding]:
+    """`[islands]` beside the CPUs that there are."""
+    topology = guests.topology()
+    found = islands_of(policy.islands, topology)
+    kinds = Counter(island.scheduler.value for island in found)
+    counted = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+    yield ok("islands", counted if policy.islands else f"{counted}, one for each LLC")
+    for name, told in faults(policy.islands, topology).items():
+        yield failure("islands", f"island {name}: {told}", "correct [islands] layout")
+    names = {one.controller.name for one in policy.controllers}
+    needs = policy.host_cap_cores is not None or kinds.keys() - {Scheduler.FAIR.value}
+    if needs and "overlays" not in names:
+        told = "caps and exclusive CPUs do not hold without the controller overlays"
+        yield warning("islands", told, "add overlays to [policy] controllers")
 
 
 def _is_on(switch: Path) -> bool:

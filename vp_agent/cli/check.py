@@ -17,6 +17,7 @@ from typing import Any
 
 from oslo_config import cfg
 
+from nova_vp.conf.policy import policy_from
 from vp_agent import wiring
 from vp_agent.checks import host, prerequisites, settings
 from vp_agent.checks.finding import Finding, Level, Looks, looked
@@ -120,6 +121,7 @@ def _of_servers(conf: cfg.ConfigOpts, side: wiring.LibvirtSide) -> dict[str, Loo
     return {
         "servers": lambda: host.servers(side.guests),
         "caches": lambda: host.caches(side.guests),
+        "islands": lambda: host.islands(side.guests, policy_from(conf)),
         "Nova's CPUs": lambda: settings.novas_cpus(NOVA, side.guests.topology()),
         "memory moves": memory,
     }

@@ -12,9 +12,11 @@ import pytest
 from oslo_config import cfg
 
 from nova_vp import conf as options
+from nova_vp.conf.islands import read_islands
 from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.topology import LlcDomain, Topology
 from nova_vp.signing.keyring import new_private_key, private_text
+from tests.policies import a_policy
 from vp_agent.checks import host, prerequisites, settings
 from vp_agent.checks.finding import Finding, Level, looked
 from vp_agent.cli import check
@@ -163,6 +165,25 @@ def test_caches_and_who_moves_memory(tmp_path, domains, nodes, balancing, expect
     if balancing:
         switch.write_text(f"{balancing}\n")
     assert levels(host.caches(topologies(domains, nodes), switch)) == expected
+
+
+@pytest.mark.parametrize(
+    ("islands", "cap", "controllers", "expected"),
+    [
+        ("", None, [], [OK]),
+        ("a: 0-1; b: 2-3", None, [], [OK]),
+        ("a: 0-1; b: 2-5", None, [], [OK, FAILURE]),
+        ("a: 0-1 exclusive; b: 2-3", None, [], [OK, WARNING]),
+        ("", 3.0, [], [OK, WARNING]),
+    ],
+)
+def test_islands_have_cpus_of_the_host_and_who_looks_after_them(
+    islands, cap, controllers, expected
+):
+    policy = a_policy(controllers, islands=read_islands(islands), host_cap_cores=cap)
+    found = list(host.islands(topologies(4, 1), policy))
+    assert levels(found) == expected
+    assert all(one.mend for one in found[1:])
 
 
 @pytest.mark.parametrize(

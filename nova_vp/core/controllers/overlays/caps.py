@@ -27,6 +27,7 @@ HEADROOM = 1.25
 """Of what a server uses and waits for: that it may grow to until the next tick."""
 DEAD_RATIO = 0.02
 """A server's limit changes if it, or that of another one of the island, would by more than that."""
+LEAST_WEIGHT = 0.01
 AT_LEAST = 0.01
 """Cores of each vCPU."""
 FULL_RATIO = 0.98
@@ -90,7 +91,7 @@ def _share(desk: Desk, guest: Guest) -> Share:
     own = given * guest.vcpus
     wanted = HEADROOM * wanted_cores(desk, guest)
     floor = (guest.cap_floor_ratio or 0.0) * own
-    weight = guest.priority * times_of(desk, guest.uuid)
+    weight = max(guest.priority, LEAST_WEIGHT) * times_of(desk, guest.uuid)
     return Share(guest, own, floor, min(max(wanted, floor), own), weight)
 
 
