@@ -2,16 +2,18 @@
 """`openstack vp …` and the REST client below it. Commands show what the API answers, no more:
 tenant and operator see different rows because the API gives them different keys.
 
-`vp_client.report_latency` is for applications: see `latency.py`.
+`vp_client.report_latency` and `vp_client.Overlay` are for applications: see `latency.py` and
+`overlay.py`.
 """
 
+import importlib
 from typing import Any
+
+_FOR_APPLICATIONS = {"report_latency": "latency", "Overlay": "overlay"}
 
 
 def __getattr__(name: str) -> Any:
     """When it is first used: the shell has no need of it, and imports this package."""
-    if name != "report_latency":
+    if name not in _FOR_APPLICATIONS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from vp_client.latency import report_latency
-
-    return report_latency
+    return getattr(importlib.import_module(f"vp_client.{_FOR_APPLICATIONS[name]}"), name)

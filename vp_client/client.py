@@ -18,8 +18,10 @@ from keystoneauth1.adapter import Adapter
 
 from vp_client.errors import (
     AmbiguousName,
+    AmbiguousOverlay,
     LoginFailed,
     NoSuchName,
+    NoSuchOverlay,
     NoSuchProject,
     Refused,
     Unreachable,
@@ -93,10 +95,7 @@ class Client:
             "percentile": percentile,
             **({} if measured_at is None else {"measured_at": measured_at}),
         }
-        # A number that JSON does not have is vp-api's to refuse, not the library's.
-        body, headers = json.dumps(report), {"Content-Type": "application/json"}
-        path = f"{self._vp_path(server)}/latency"
-        return self._ask("latency", "PUT", path, data=body, headers=headers)
+        return self._ask("latency", "PUT", f"{self._vp_path(server)}/latency", **_as_json(report))
 
     def vp_history(self, server: str, limit: int | None = None, **filters: Any) -> list[Told]:
         """`begin`, `end`, `every`; oldest first."""
@@ -105,6 +104,53 @@ class Client:
     def vp_actions(self, server: str, limit: int | None = None, **filters: Any) -> list[Told]:
         """`begin`, `end`; newest first."""
         return self._list("actions", f"{self._vp_path(server)}/actions", limit, filters)
+
+    def list_overlays(self, limit: int | None = None, **filters: Any) -> list[Told]:
+        """`project_id`."""
+        return self._list("overlays", "/overlays", limit, filters)
+
+    def show_overlay(self, overlay_id: str) -> Told:
+        return self._ask("overlay", "GET", _overlay(overlay_id))
+
+    def create_overlay(self, name: str, servers: list[str], **settings: Any) -> Told:
+        """`project_id`, `target`, `target_unit`, `priority`, `arbitration`."""
+        body = {"name": name, "servers": servers, **settings}
+        return self._ask("overlay", "POST", "/overlays", **_as_json(body))
+
+    def change_overlay(self, overlay_id: str, **settings: Any) -> Told:
+        """As of `create_overlay`, and `name`; what is absent stays."""
+        return self._ask("overlay", "PATCH", _overlay(overlay_id), **_as_json(settings))
+
+    def delete_overlay(self, overlay_id: str) -> Told:
+        return self._ask("overlay", "DELETE", _overlay(overlay_id))
+
+    def add_overlay_servers(self, overlay_id: str, servers: list[str]) -> Told:
+        path = f"{_overlay(overlay_id)}/servers"
+        return self._ask("overlay", "POST", path, json={"servers": servers})
+
+    def remove_overlay_server(self, overlay_id: str, server_id: str) -> Told:
+        path = f"{_overlay(overlay_id)}/servers/{_quoted(server_id)}"
+        return self._ask("overlay", "DELETE", path)
+
+    def call_overlay(self, overlay_id: str, body: Told, timeout_s: float | None = None) -> Told:
+        """`body`: as the API has it. `timeout_s`: None: that of the session."""
+        options = {} if timeout_s is None else {"timeout": timeout_s}
+        path = f"{_overlay(overlay_id)}/calls"
+        return self._ask("call", "POST", path, **_as_json(body), **options)
+
+    def overlay_id(self, overlay: str) -> str:
+        """Of an overlay by id or name: of a registered one before that of a group. Raises
+        NoSuchOverlay, AmbiguousOverlay."""
+        if _is_uuid(overlay):
+            return overlay
+        named = [one for one in self.list_overlays() if one["name"] == overlay]
+        registered = [one for one in named if not one["is_group"]]
+        found = [one["id"] for one in registered or named]
+        if not found:
+            raise NoSuchOverlay(overlay)
+        if len(found) > 1:
+            raise AmbiguousOverlay(overlay, found)
+        return str(found[0])
 
     def list_actions(self, limit: int | None = None, **filters: Any) -> list[Told]:
         """`host`, `server_id`, `project_id`, `result`, `begin`, `end`, `sort`."""
@@ -144,7 +190,7 @@ class Client:
     def server_id(self, server: str) -> str:
         """Of a server by id or name: Nova's, which may have changed, or else the one it was given
         at boot. Raises NoSuchName, AmbiguousName."""
-        if len(server) == 36 and _UUID_CHARACTERS.issuperset(server.lower()):
+        if _is_uuid(server):
             return server
         found = self._find_servers(server)
         if not found:
@@ -247,6 +293,19 @@ def _first(pages: Iterable[list[Told]], limit: int | None) -> list[Told]:
         if limit is not None and len(rows) >= limit:
             return rows[:limit]
     return rows
+
+
+def _as_json(body: Mapping[str, Any]) -> Told:
+    """A number that JSON does not have is vp-api's to refuse, not the library's."""
+    return {"data": json.dumps(body), "headers": {"Content-Type": "application/json"}}
+
+
+def _is_uuid(text: str) -> bool:
+    return len(text) == 36 and _UUID_CHARACTERS.issuperset(text.lower())
+
+
+def _overlay(overlay_id: str) -> str:
+    return f"/overlays/{_quoted(overlay_id)}"
 
 
 def _action(action_id: str) -> str:

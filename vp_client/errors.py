@@ -66,6 +66,22 @@ class AmbiguousName(VpError):
         )
 
 
+class NoSuchOverlay(VpError):
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"No overlay is named '{name}'. `openstack vp overlay list` lists those that you can "
+            "see."
+        )
+
+
+class AmbiguousOverlay(VpError):
+    def __init__(self, name: str, overlay_ids: list[str]) -> None:
+        super().__init__(
+            f"{len(overlay_ids)} overlays are named '{name}'. Give the id of one of them: "
+            f"{', '.join(overlay_ids)}"
+        )
+
+
 class SeveralImages(VpError):
     def __init__(self, flavor: str, profile_ids: list[str]) -> None:
         super().__init__(

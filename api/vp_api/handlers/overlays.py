@@ -236,8 +236,8 @@ def _told(
 
 def _shown(call: Call, found: KnownOverlay) -> Answer:
     records = call.services.stored.browser.get_hosts(sorted(found.hosts)[:MOST_HOSTS])
-    state = views.state(found, records, call.services.clock())
-    return {"overlay": {**views.summary(found, call.sees_all), "state": state}}
+    holds = views.holds(found, records, call.services.clock())
+    return {"overlay": {**views.summary(found, call.sees_all), "holds": holds}}
 
 
 def _tell_hosts(call: Call, servers: Iterable[str]) -> None:

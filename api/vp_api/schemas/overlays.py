@@ -75,8 +75,8 @@ _TOLD = {
     "changed_at": nullable(TIME),
 }
 """`is_group`: it follows from `vp:group`, and is changed by flavors alone."""
-_STATE = {
-    "state": nullable(
+_HOLDS = {
+    "holds": nullable(
         obj(
             {
                 "borrowed_cpus": COUNT,
@@ -85,7 +85,7 @@ _STATE = {
                 "granted": COUNT,
                 "refused": COUNT,
             },
-            title="OverlayState",
+            title="OverlayHolds",
         )
     )
 }
@@ -99,8 +99,8 @@ LIST_ANSWER = page_of("overlays", obj(_FULL, title="OverlaySummary"), "OverlayLi
 TENANT_LIST_ANSWER = page_of(
     "overlays", obj(_TENANT, title="TenantOverlaySummary"), "TenantOverlayList"
 )
-SHOW_ANSWER = obj({"overlay": obj({**_FULL, **_STATE}, title="Overlay")})
-TENANT_SHOW_ANSWER = obj({"overlay": obj({**_TENANT, **_STATE}, title="TenantOverlay")})
+SHOW_ANSWER = obj({"overlay": obj({**_FULL, **_HOLDS}, title="Overlay")})
+TENANT_SHOW_ANSWER = obj({"overlay": obj({**_TENANT, **_HOLDS}, title="TenantOverlay")})
 DELETE_ANSWER = obj({"overlay": obj({"id": TEXT, "is_deleted": YES_NO}, title="DeletedOverlay")})
 CALL_ANSWER = obj(
     {

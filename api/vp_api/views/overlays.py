@@ -52,7 +52,7 @@ def _server(one: KnownOverlay, uuid: str, is_full: bool) -> dict[str, Any]:
     return {**told, "host": head and head.host} if is_full else told
 
 
-def state(one: KnownOverlay, records: Iterable[HostRecord], now: datetime) -> dict[str, Any] | None:
+def holds(one: KnownOverlay, records: Iterable[HostRecord], now: datetime) -> dict[str, Any] | None:
     """What the hosts of its servers say that it holds; None: none of them says."""
     told = [
         state

@@ -555,7 +555,7 @@ def test_what_hosts_say_of_an_overlay_is_told_without_others_servers():
 
     def state(age_s: int, *overlays: dict[str, Any]) -> Any:
         record = cloud.a_record("lab-1", age_s=age_s, vps=[vp], overlays=list(overlays))
-        return Api([record]).latest(READER, path).json["overlay"]["state"]
+        return Api([record]).latest(READER, path).json["overlay"]["holds"]
 
     assert state(3, told, other) == {
         "borrowed_cpus": 2,

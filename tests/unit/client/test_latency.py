@@ -12,8 +12,8 @@ from nova_vp.latency_message import read_latency
 from tests.unit.api import cloud
 from tests.unit.api.stored import holding
 from tests.unit.client.conftest import Cloud, serving
+from vp_client import connection, service_formatters
 from vp_client import latency as module
-from vp_client import service_formatters
 from vp_client.errors import LoginFailed, Refused, Unreachable
 
 # openstacksdk says at each import of its configuration that it will do without InfluxDB.
@@ -34,9 +34,9 @@ def application(lab: Cloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cloud]:
             monkeypatch.setenv(name, value)
     monkeypatch.setattr(module.time, "time", lambda: cloud.NOW_S)
     yield lab
-    if module._client.cache_info().currsize:
-        module._client()._adapter.session._session.close()
-    module._client.cache_clear()
+    if connection._client.cache_info().currsize:
+        connection._client()._adapter.session._session.close()
+    connection._client.cache_clear()
 
 
 def test_the_shell_reports(lab: Cloud) -> None:
@@ -131,7 +131,7 @@ def test_an_application_that_may_not_log_in_is_told_and_may_later(application: C
 
 def test_an_application_whose_token_is_not_renewed_is_told(application: Cloud) -> None:
     vp_client.report_latency(cloud.VICTIM, 8.5)
-    module._client()._adapter.session.invalidate()
+    connection._client()._adapter.session.invalidate()
     application.keystone.closed_projects.add(cloud.ALPHA)
     with pytest.raises(LoginFailed, match="no role"):
         vp_client.report_latency(cloud.VICTIM, 8.5)
@@ -140,7 +140,7 @@ def test_an_application_whose_token_is_not_renewed_is_told(application: Cloud) -
 def test_an_application_does_not_wait_for_a_keystone_that_hangs(
     application: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "TIMEOUT_S", 0.2)
+    monkeypatch.setattr(connection, "TIMEOUT_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("OS_AUTH_URL", f"http://127.0.0.1:{silent.getsockname()[1]}/v3")
         with pytest.raises(LoginFailed, match="timed out"):

@@ -5,7 +5,9 @@ import json
 
 import pytest
 
+from nova_vp.core.types.overlay import ArbitrationClass
 from nova_vp.core.types.usage import Usage
+from nova_vp.db.overlays import Limits
 from nova_vp.db.usage import UsageRecord
 from nova_vp.latency_message import Ignored
 from tests.openstack_shell import TABLE_WIDTH
@@ -26,6 +28,27 @@ ACTIONS = [
     )
 ]
 PROBLEMS = {"source": "a-source-of-others", "problems": ["p" * 400]}
+
+
+def islands():
+    servers = [cloud.VICTIM, cloud.NOISY] * 20
+    island = {
+        "name": "i" * 64,
+        "kind": "exclusive",
+        "cpus": ",".join(map(str, range(0, 100, 2))),
+        "own_cpus": "0-99",
+        "cap_cpus": 4095.123,
+        "servers": servers,
+    }
+    held = {
+        "id": cloud.OVERLAY,
+        "borrowed_cpus": 2**53,
+        "boosted": servers,
+        "credit_ratio": 0.123456,
+        "granted": 2**53,
+        "refused": 2**53,
+    }
+    return {"islands": [island], "overlays": [held]}
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +77,7 @@ def lab(shell, tmp_path_factory):
     project = {"project_id": cloud.ALPHA, "servers": 9, "used": 2**53, "ignored": ignored}
     counters = {
         "latency_projects": [project],
+        **islands(),
         "mode": "enforce",
         "counters": PROBLEMS,
         "proposals": [cloud.a_cap()],
@@ -64,6 +88,19 @@ def lab(shell, tmp_path_factory):
     for number, used in enumerate((Usage("plain"), Usage("plain", *[1e15] * 6))):
         records = [UsageRecord(number, cloud.VICTIM, cloud.ALPHA, cloud.NOW, used)]
         found.usage.add(HOST, records)
+    found.overlays.create(
+        cloud.OVERLAY,
+        cloud.ALPHA,
+        "o" * 64,
+        [cloud.VICTIM, cloud.NOISY],
+        limits=Limits(9, 9),
+        priority=9,
+        arbitration=ArbitrationClass.ROUND_ROBIN,
+        target=-1.23456789e18,
+        target_unit="u" * 32,
+        by="u" * 64,
+        now=cloud.NOW,
+    )
     with serving(found, shell, tmp_path_factory.mktemp("etc")) as one:
         yield one
 
@@ -93,6 +130,11 @@ def lab(shell, tmp_path_factory):
         ("vp usage list --long", "admin"),
         ("vp usage list --long", "member"),
         (f"vp profile show {FLAVOR}", "admin"),
+        ("vp overlay list", "admin"),
+        ("vp overlay list", "member"),
+        (f"vp overlay show {cloud.OVERLAY}", "admin"),
+        (f"vp overlay show {cloud.OVERLAY}", "member"),
+        (f"vp overlay call {cloud.OVERLAY} trigger --lease-s 12345", "admin"),
     ],
 )
 def test_tables_fit(lab, command, user):
