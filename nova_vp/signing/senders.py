@@ -93,11 +93,13 @@ ORDERED = frozenset(
         "scheduler_started",
         "report_latency",
         "call_overlay",
+        "answer",
     }
 )
 """Calls that may wait in a queue while their receiver starts, and whose repetition changes
 nothing: the first two carry (epoch, sequence), of which the newest wins, the third an id that the
 ledger knows, the fourth amounts of which the largest counts, the fifth only asks, the sixth carries
-the moment of a measurement, of which the latest wins and no old one counts, the last an id that is
-answered once and the moment of its sending, after which it soon counts no more. Their number is not
-limited either: many applications report and call through one vp-api."""
+the moment of a measurement, of which the latest wins and no old one counts, the seventh an id that
+is answered once and the moment of its sending, after which it soon counts no more, and an answer
+the id of a call that waits for it, which takes one. Their number is not limited either: many
+applications report and call through one vp-api."""
