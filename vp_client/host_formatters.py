@@ -58,6 +58,7 @@ def cells(told: Iterable[Told]) -> str:
 def islands(told: Iterable[Told]) -> str:
     return formatters.lines(
         f"{one['name']} ({one['kind']}): CPUs {one['cpus']}{_lent(one)}{_cap(one)}{_residents(one)}"
+        + (f"; {one['problem']}" if one["problem"] else "")
         for one in told
     )
 

@@ -106,5 +106,6 @@ ISLAND = object_of(
         "own_cpus": TEXT,
         "cap_cpus": nullable({"type": "number", "minimum": 0, "maximum": MOST_CPUS}),
         "servers": list_of(UUID, MAX_SERVERS),
-    }
+    },
+    {"problem": LONG_TEXT},
 )

@@ -270,4 +270,5 @@ that the agent was told last (0 and that of none: it was told none); absent: the
 `overlays`: what each of these holds now: whole CPUs that it has borrowed, servers with a boost, how
 full its credit is, and how many of its calls were granted and refused since the agent started.
 `islands`: `own_cpus` are those that belong to an island, `cpus` those that it has now, with what it
-borrowed and without what it lent; `cap_cpus`: CPUs that its servers may use together; null: all."""
+borrowed and without what it lent; `cap_cpus`: CPUs that its servers may use together; null: all;
+`problem`: why the cap does not hold, or which CPUs are missing; empty or absent: all is well."""

@@ -69,11 +69,12 @@ ISLAND = obj(
         "own_cpus": TEXT,
         "cap_cpus": nullable(NUMBER),
         "servers": list_of(SERVER),
+        "problem": TEXT,
     },
     title="Island",
 )
 """`own_cpus` belong to it; `cpus` are those that it has now, with what it borrowed and without what
-it lent."""
+it lent. `problem`: empty: all is well."""
 
 OVERLAY_ON_HOST = obj(
     {

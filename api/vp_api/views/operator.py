@@ -73,7 +73,11 @@ def overlays_of_host(record: HostRecord) -> dict[str, Any]:
     names = _names(record)
     return {
         "islands": [
-            {**one, "servers": [server(names, uuid) for uuid in one["servers"]]}
+            {
+                "problem": "",
+                **one,
+                "servers": [server(names, uuid) for uuid in one["servers"]],
+            }
             for one in record.report.get("islands", ())
         ],
         "overlays": [

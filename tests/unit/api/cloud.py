@@ -180,6 +180,7 @@ def islands(cap_cpus=2.5):
                 "own_cpus": "0-1",
                 "cap_cpus": cap_cpus,
                 "servers": [VICTIM],
+                "problem": "its servers may use 3 CPUs by their floors",
             }
         ],
         "overlays": [

@@ -4,6 +4,7 @@ answered; and all that a tenant may try to learn of others or to keep them from.
 
 import itertools
 import threading
+from pathlib import Path
 from typing import Any
 
 import oslo_messaging
@@ -275,6 +276,11 @@ def test_a_refusal_is_an_answer_whose_reason_names_nobody(api, nack):
     assert leaks_of(answer, ["llc-0", "lab-1", "noisy"]) == []
     answer = api.latest(ADMIN, CALLS, "POST", TUNE)
     assert "island llc-0" in answer.json["call"]["answers"][0]["detail"]
+
+
+def test_the_page_of_overlays_has_every_reason():
+    page = (Path(__file__).parents[3] / "doc/source/overlays.md").read_text()
+    assert [nack.value for nack in Nack if f"| `{nack.value}` | " not in page] == []
 
 
 def test_a_call_of_all_asks_every_host_and_is_granted_by_all():

@@ -78,7 +78,9 @@ def test_the_shell_calls(lab: Cloud) -> None:
 
 def test_operators_are_shown_islands_and_what_overlays_hold(lab: Cloud) -> None:
     words = lab.run("vp host show lab-1").words
-    assert "llc-0 (capped): CPUs 0-2, own 0-1, 2.5 CPUs at most: victim" in words
+    assert (
+        "llc-0 (capped): CPUs 0-2, own 0-1, 2.5 CPUs at most: victim; its servers may use" in words
+    )
     held = "1 CPUs borrowed, 25% credit, 7 calls granted, 2 refused, boosted: victim"
     assert f"{cloud.OVERLAY}: {held}" in words
 
