@@ -28,7 +28,7 @@ from nova_vp.core.controllers.latency.ruling import (
     spent_per_s,
     with_starving,
 )
-from nova_vp.core.controllers.latency.seen import Seen, own_cores, seen_of
+from nova_vp.core.controllers.latency.seen import OwnCores, Seen, seen_of
 from nova_vp.core.controllers.latency.shares import (
     Given,
     claims_of,
@@ -56,27 +56,29 @@ class Latency(Controller):
     figures = FIGURES
 
     def run(self, view: View, state: Watches, settings: LatencySettings) -> Answer:
-        beside = _beside(view)
+        beside, own = _beside(view), OwnCores(view)
         watches: dict[str, Watch] = {}
         rulings: dict[str, Ruling] = {}
         seen: dict[str, Seen] = {}
         for uuid, others in beside.items():
             guest = view.host.guests[uuid]
-            seen[uuid] = seen_of(view, guest, others, settings)
+            seen[uuid] = seen_of(view, own, guest, others, settings)
             report = view.picture.latency_reports.get(uuid)
             rulings[uuid] = ruling_of(guest, seen[uuid], report, state, settings)
             watch = _watch_of(state, guest, settings, view.now_s)
             watches[uuid] = _ruled(watch, seen[uuid], rulings[uuid], settings)
         left = {
-            uuid: left_to(view, view.host.guests[uuid], others, watches[uuid], rulings[uuid])
+            uuid: left_to(own, view.host.guests[uuid], others, watches[uuid], rulings[uuid])
             for uuid, others in beside.items()
         }
-        groups = tuple(_claims(view, left, watches, seen, settings))
-        starving = _starving(view, left, seen, settings)
+        groups = tuple(_claims(view, own, left, watches, seen, settings))
+        starving = _starving(view, own, left, seen, settings)
         state = with_starving(replace(state, by_guest=watches), starving, view.now_s, settings)
-        room = room_of(view, left, state.starving)
+        room = room_of(view, own, left, state.starving)
         figures = {
-            uuid: _figures(view, uuid, left[uuid], rulings[uuid], seen[uuid], state, settings)
+            uuid: _figures(
+                view, uuid, _total(own, left[uuid]), rulings[uuid], seen[uuid], state, settings
+            )
             for uuid in beside
         }
         return Answer(state, groups, figures=figures, class_room=room)
@@ -133,51 +135,60 @@ def _ruled(watch: Watch, seen: Seen, ruling: Ruling, settings: LatencySettings) 
 
 def _claims(
     view: View,
+    own: OwnCores,
     left: Mapping[str, Mapping[str, float]],
     watches: Mapping[str, Watch],
     seen: Mapping[str, Seen],
     settings: LatencySettings,
 ) -> Iterator[ClaimGroup]:
-    given: dict[str, list[Given]] = {}
+    tightest: dict[str, Given] = {}
     for uuid, shares in left.items():
-        total = _total(view, shares)
-        evidence = {"slack_ratio": seen[uuid].slack_ratio, "best_effort_cores": total}
-        for other, share in shares.items():
-            one = Given(uuid, share, watches[uuid].is_suspended, evidence)
-            given.setdefault(other, []).append(one)
         if shares:
             yield from protected(view, view.host.guests[uuid])
-    for other, by in given.items():
-        yield from claims_of(view, view.host.guests[other], by, settings)
+        is_enabled = not watches[uuid].is_suspended
+        for other, share in shares.items():
+            given = Given(is_enabled, share, uuid)
+            if other not in tightest or given < tightest[other]:
+                tightest[other] = given
+    evidence = {
+        uuid: {"slack_ratio": seen[uuid].slack_ratio, "best_effort_cores": _total(own, left[uuid])}
+        for uuid in {given.lc_uuid for given in tightest.values()}
+    }
+    for other, given in tightest.items():
+        told = evidence[given.lc_uuid]
+        yield from claims_of(view, view.host.guests[other], given, told, settings)
 
 
-def _total(view: View, shares: Mapping[str, float]) -> float:
+def _total(own: OwnCores, shares: Mapping[str, float]) -> float:
     """That they can use of them."""
-    return sum(min(share, own_cores(view, view.host.guests[one])) for one, share in shares.items())
+    return sum(min(share, own[one]) for one, share in shares.items())
 
 
 def _starving(
     view: View,
+    own: OwnCores,
     left: Mapping[str, Mapping[str, float]],
     seen: Mapping[str, Seen],
     settings: LatencySettings,
 ) -> Mapping[str, float]:
     """By project whose servers leave too little to a best-effort server of another: what it spends
     of its budget per second, by the one that spends most."""
+    guests = view.host.guests
     found: dict[str, float] = {}
     for uuid, shares in left.items():
-        project = view.host.guests[uuid].project_id
-        for other, share in shares.items():
-            stranger = view.host.guests[other]
-            if stranger.project_id != project and is_starved(view, stranger, share):
-                found[project] = max(found.get(project, 0.0), spent_per_s(seen[uuid], settings))
+        project = guests[uuid].project_id
+        strangers = ((guests[one], cores) for one, cores in shares.items())
+        if any(
+            one.project_id != project and is_starved(own, one, cores) for one, cores in strangers
+        ):
+            found[project] = max(found.get(project, 0.0), spent_per_s(seen[uuid], settings))
     return found
 
 
 def _figures(
     view: View,
     uuid: str,
-    shares: Mapping[str, float],
+    best_effort_cores: float,
     ruling: Ruling,
     seen: Seen,
     state: Watches,
@@ -186,7 +197,7 @@ def _figures(
     spent_s = state.starved_s.get(view.host.guests[uuid].project_id, 0.0)
     told: dict[str, float | str] = {
         "ruled_by": ruling.value,
-        "best_effort_cores": _total(view, shares),
+        "best_effort_cores": best_effort_cores,
         "starve_left_s": settings.starve_s - spent_s,
     }
     if seen.busy_ratio is not None:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Mapping
 
 from nova_vp.core.controllers.base import View
-from nova_vp.core.controllers.latency.seen import own_cores, used_cores
+from nova_vp.core.controllers.latency.seen import OwnCores, used_cores
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.service_level import ClassRoom, ServiceClass
@@ -19,7 +19,10 @@ USED_UP_RATIO = 0.8
 
 
 def room_of(
-    view: View, left: Mapping[str, Mapping[str, float]], starving: frozenset[str]
+    view: View,
+    own: OwnCores,
+    left: Mapping[str, Mapping[str, float]],
+    starving: frozenset[str],
 ) -> ClassRoom:
     """`left`: by latency-critical and best-effort server, the CPU that the one leaves the other."""
     running = [guest for guest in view.host.guests.values() if guest.is_running]
@@ -28,7 +31,7 @@ def room_of(
     used = sum(_wanted_cores(view, one) for one in others)
     open_cores = max(len(view.host.topology.cpus) - used, 0.0)
     return ClassRoom(
-        best_effort_cores=min(open_cores, _left_cores(view, best_effort, left)),
+        best_effort_cores=min(open_cores, _left_cores(view, own, best_effort, left)),
         best_effort_vcpus=sum(one.vcpus for one in best_effort),
         latency_critical_cores=open_cores,
         starved=starving,
@@ -41,7 +44,10 @@ def _wanted_cores(view: View, guest: Guest) -> float:
 
 
 def _left_cores(
-    view: View, best_effort: Iterable[Guest], left: Mapping[str, Mapping[str, float]]
+    view: View,
+    own: OwnCores,
+    best_effort: Iterable[Guest],
+    left: Mapping[str, Mapping[str, float]],
 ) -> float:
     """To all of them; infinite where they are not held back, as in a mode that limits nobody."""
     if view.picture.mode is not Mode.ENFORCE:
@@ -49,7 +55,7 @@ def _left_cores(
     limited: list[Guest] = []
     left_cores = free_cores = 0.0
     for one in best_effort:
-        most = own_cores(view, one)
+        most = own[one.uuid]
         share = min((by[one.uuid] for by in left.values() if one.uuid in by), default=math.inf)
         if share < most:
             limited.append(one)

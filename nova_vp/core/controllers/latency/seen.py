@@ -19,6 +19,27 @@ MOST_LOAD_RATIO = 2.0
 _MEASURED = frozenset({None, Incomplete.IDLE})
 
 
+def own_quota(view: View, guest: Guest) -> Quota:
+    """What Nova gave each of its vCPUs."""
+    nova = value_from_nova(guest, Knob.CPU_CAP, view.host.applied.get(guest.uuid))
+    assert isinstance(nova, Quota)
+    return nova
+
+
+class OwnCores(dict[str, float]):
+    """By server: the most CPU that it can use without a cap of ours. Computed once in a tick: each
+    best-effort server is asked about for each latency-critical one."""
+
+    def __init__(self, view: View) -> None:
+        super().__init__()
+        self._view = view
+
+    def __missing__(self, uuid: str) -> float:
+        guest = self._view.host.guests[uuid]
+        self[uuid] = cores = guest.vcpus * own_quota(self._view, guest).cores
+        return cores
+
+
 class Seen(NamedTuple):
     now_s: float
     machine_cpus: int
@@ -45,20 +66,26 @@ class Seen(NamedTuple):
         return (self.target_ms - self.report.latency_ms) / self.target_ms
 
 
-def seen_of(view: View, guest: Guest, beside: tuple[Guest, ...], settings: LatencySettings) -> Seen:
+def seen_of(
+    view: View,
+    own: OwnCores,
+    guest: Guest,
+    beside: tuple[Guest, ...],
+    settings: LatencySettings,
+) -> Seen:
     report = _fresh_report(view, guest, settings)
-    cpi_model = cpi_model_of(view, guest, settings)
+    cpi_model = cpi_model_of(view, own, guest, settings)
     return Seen(
         now_s=view.now_s,
         machine_cpus=len(view.host.topology.cpus),
-        most_cores=sum(own_cores(view, one) for one in beside),
+        most_cores=sum(own[one.uuid] for one in beside),
         cpi_model=cpi_model,
         sample=_sample(view, guest.uuid),
         best_effort_cores=used_cores(view, beside),
         report=report,
         target_ms=guest.latency_target_ms or math.inf,
         load_ratio=_load_ratio(guest, report),
-        busy_ratio=_busy_ratio(view, guest, cpi_model),
+        busy_ratio=_busy_ratio(view, guest, min(cpi_model.most_cores, own[guest.uuid])),
     )
 
 
@@ -100,7 +127,7 @@ def used_cores(view: View, guests: Iterable[Guest]) -> float | None:
     return total
 
 
-def _busy_ratio(view: View, guest: Guest, cpi_model: CpiModel) -> float | None:
+def _busy_ratio(view: View, guest: Guest, most_cores: float) -> float | None:
     """By the kernel's times, which know how long it waits, else by its counters."""
     use, sample = view.host.vps[guest.uuid].cpu_use, _sample(view, guest.uuid)
     if use is not None:
@@ -109,26 +136,14 @@ def _busy_ratio(view: View, guest: Guest, cpi_model: CpiModel) -> float | None:
         wanted_cores = sample.cpu_cores
     else:
         return None
-    return wanted_cores / min(cpi_model.most_cores, own_cores(view, guest))
+    return wanted_cores / most_cores
 
 
-def own_quota(view: View, guest: Guest) -> Quota:
-    """What Nova gave each of its vCPUs."""
-    nova = value_from_nova(guest, Knob.CPU_CAP, view.host.applied.get(guest.uuid))
-    assert isinstance(nova, Quota)
-    return nova
-
-
-def own_cores(view: View, guest: Guest) -> float:
-    """The most that it can use without a cap of ours."""
-    return guest.vcpus * own_quota(view, guest).cores
-
-
-def cpi_model_of(view: View, guest: Guest, settings: LatencySettings) -> CpiModel:
+def cpi_model_of(view: View, own: OwnCores, guest: Guest, settings: LatencySettings) -> CpiModel:
     """As it was learned; else its undisturbed CPI and as much more as counts as degraded."""
     learned = cpi_models_of(settings.cpi_models).get(guest.uuid)
     if learned is not None:
         return learned
     profile = view.host.undisturbed.get(guest.uuid)
     threshold_cpi = profile.cpi * (1 + view.policy.cpi_rise_ratio) if profile else math.inf
-    return CpiModel(threshold_cpi, own_cores(view, guest))
+    return CpiModel(threshold_cpi, own[guest.uuid])

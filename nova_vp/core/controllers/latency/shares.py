@@ -7,6 +7,7 @@ several latency-critical servers the one that leaves it least rules.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from nova_vp.core.controllers.base import View
@@ -21,7 +22,7 @@ from nova_vp.core.controllers.latency.declaration import (
     Ruling,
     Watch,
 )
-from nova_vp.core.controllers.latency.seen import own_cores, own_quota
+from nova_vp.core.controllers.latency.seen import OwnCores, own_quota
 from nova_vp.core.model.limits import SUSPENDED
 from nova_vp.core.types.claim import ClaimGroup, PredictedLoss, Setting
 from nova_vp.core.types.guest import Guest
@@ -47,21 +48,23 @@ LC_WEIGHT = 7629
 """The same number of shares as systemd converts it for cgroup version 2."""
 
 
+NO_EVIDENCE: Mapping[str, float] = MappingProxyType({})
 STARVED_RATIO = 0.25
 """Of what it could use: who is left less is starved."""
 
 
 class Given(NamedTuple):
-    """What one latency-critical server leaves to one best-effort server."""
+    """What one latency-critical server leaves to one best-effort server; the tightest is the
+    smallest."""
 
-    lc_uuid: str
+    is_enabled: bool
+    """False: it is suspended."""
     cores: float
-    is_suspended: bool
-    evidence: Mapping[str, float]
+    lc_uuid: str
 
 
 def left_to(
-    view: View, guest: Guest, others: Sequence[Guest], watch: Watch, ruling: Ruling
+    own: OwnCores, guest: Guest, others: Sequence[Guest], watch: Watch, ruling: Ruling
 ) -> dict[str, float]:
     """By best-effort server: what this latency-critical one leaves it. Once it has starved those of
     other projects for too long, it limits them no more."""
@@ -71,44 +74,46 @@ def left_to(
     if watch.is_unlimited:
         return dict.fromkeys((one.uuid for one in others), math.inf)
     cores = 0.0 if watch.is_suspended else watch.cores
-    return divided(view, cores, limited) | dict.fromkeys((one.uuid for one in free), math.inf)
+    return divided(own, cores, limited) | dict.fromkeys((one.uuid for one in free), math.inf)
 
 
-def is_starved(view: View, guest: Guest, share: float) -> bool:
+def is_starved(own: OwnCores, guest: Guest, share: float) -> bool:
     """Whether a latency-critical server leaves this best-effort one less than a quarter of what it
     could use, or less than its floor if that is more."""
     floor = guest.cap_floor_ratio
-    return floor is not None and share < max(floor, STARVED_RATIO) * own_cores(view, guest)
+    return floor is not None and share < max(floor, STARVED_RATIO) * own[guest.uuid]
 
 
-def divided(view: View, cores: float, servers: Sequence[Guest]) -> dict[str, float]:
+def divided(own: OwnCores, cores: float, servers: Sequence[Guest]) -> dict[str, float]:
     """By priority; what one cannot use goes to the others."""
     left, open_servers = cores, list(servers)
     found: dict[str, float] = {}
     while open_servers:
         weights = sum(one.priority for one in open_servers)
-        full = [
-            one for one in open_servers if own_cores(view, one) <= left * one.priority / weights
-        ]
+        full = [one for one in open_servers if own[one.uuid] <= left * one.priority / weights]
         if not full:
             for one in open_servers:
                 found[one.uuid] = left * one.priority / weights
             return found
         for one in full:
-            found[one.uuid] = own_cores(view, one)
+            found[one.uuid] = own[one.uuid]
         left -= sum(found[one.uuid] for one in full)
         open_servers = [one for one in open_servers if one not in full]
     return found
 
 
 def claims_of(
-    view: View, guest: Guest, given: Sequence[Given], settings: LatencySettings
+    view: View,
+    guest: Guest,
+    given: Given,
+    evidence: Mapping[str, float],
+    settings: LatencySettings,
 ) -> Iterator[ClaimGroup]:
-    """Of one best-effort server. `given`: by each latency-critical server beside it."""
+    """Of one best-effort server. `given`: by the latency-critical server beside it that leaves it
+    least."""
     knobs = view.host.knobs
-    tightest = min(given, key=lambda one: (not one.is_suspended, one.cores, one.lc_uuid))
     if Knob.CPU_CAP in knobs and guest.cap_floor_ratio is not None:
-        yield from _limit(view, guest, tightest)
+        yield from _limit(view, guest, given, evidence)
     if Knob.CPU_WEIGHT in knobs and guest.cpu_weight != NO_CPU_WEIGHT:
         least = WEIGHT_RANGES[guest.cpu_weight.unit].least
         yield _group(guest, WEIGHT, Knob.CPU_WEIGHT, CpuWeight(least, guest.cpu_weight.unit))
@@ -132,14 +137,16 @@ def protected(view: View, guest: Guest) -> Iterator[ClaimGroup]:
         yield _group(guest, WEIGHT, Knob.CPU_WEIGHT, CpuWeight(number, unit))
 
 
-def _limit(view: View, guest: Guest, given: Given) -> Iterator[ClaimGroup]:
-    own = own_quota(view, guest)
-    if given.is_suspended and guest.is_suspendable:
-        yield _group(guest, SUSPEND, Knob.CPU_CAP, SUSPENDED, given)
+def _limit(
+    view: View, guest: Guest, given: Given, evidence: Mapping[str, float]
+) -> Iterator[ClaimGroup]:
+    own, lc_uuid = own_quota(view, guest), given.lc_uuid
+    if not given.is_enabled and guest.is_suspendable:
+        yield _group(guest, SUSPEND, Knob.CPU_CAP, SUSPENDED, evidence, lc_uuid)
         return
     each = given.cores / guest.vcpus
     if each < own.cores:
-        yield _group(guest, LIMIT, Knob.CPU_CAP, _quota(each), given)
+        yield _group(guest, LIMIT, Knob.CPU_CAP, _quota(each), evidence, lc_uuid)
 
 
 def _quota(cores: float) -> Quota:
@@ -149,7 +156,12 @@ def _quota(cores: float) -> Quota:
 
 
 def _group(
-    guest: Guest, reason: Reason, knob: Knob, value: Value, given: Given | None = None
+    guest: Guest,
+    reason: Reason,
+    knob: Knob,
+    value: Value,
+    evidence: Mapping[str, float] = NO_EVIDENCE,
+    on_behalf_of: str | None = None,
 ) -> ClaimGroup:
     return ClaimGroup(
         controller=NAME,
@@ -158,6 +170,6 @@ def _group(
         domain_ids=(),
         reason=reason,
         predicted_loss=PredictedLoss(0.0, 0.0),
-        evidence=given.evidence if given else {},
-        on_behalf_of=given.lc_uuid if given else None,
+        evidence=evidence,
+        on_behalf_of=on_behalf_of,
     )

@@ -242,13 +242,13 @@ def test_a_model_of_cpi_that_cannot_be_is_refused(part) -> None:
 def model_of(host, models):
     from nova_vp.core.controllers.base import View
     from nova_vp.core.controllers.latency.declaration import LatencySettings
-    from nova_vp.core.controllers.latency.seen import cpi_model_of
+    from nova_vp.core.controllers.latency.seen import OwnCores, cpi_model_of
     from nova_vp.core.model.host import build_host
 
     picture = host.picture()
     built = build_host(picture, host.state.vps, host.state.undisturbed)
     view = View(built, (), picture, host.state, host.policy)
-    return cpi_model_of(view, host.guest("lc"), LatencySettings(cpi_models=models))
+    return cpi_model_of(view, OwnCores(view), host.guest("lc"), LatencySettings(cpi_models=models))
 
 
 def test_reports_that_cannot_be_are_no_reports() -> None:
