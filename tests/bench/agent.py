@@ -6,6 +6,8 @@ Measured while nothing happens, and from the moment five guests start to stream 
 working set just fits.
 """
 
+import argparse
+import functools
 import os
 import signal
 import statistics
@@ -15,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from oslo_config import cfg
@@ -24,13 +26,14 @@ from nova_vp import conf as options
 from nova_vp.conf import database
 from nova_vp.db import schema
 from nova_vp.db.report_store import ReportStore
+from tests.bench import latency_load
 from tests.bench.harness import (
     Benchmark,
     CannotMeasure,
     Numbers,
-    command_line,
     fixed,
     progress,
+    run,
     scaled,
 )
 from tests.bench.live_counters import LiveCounters, LiveGuest, Work
@@ -80,6 +83,8 @@ class Scene:
     host: LibvirtHost
     broker: RabbitMQ
     counters: LiveCounters
+    with_classes: bool
+    """Half of the servers have one, the controller `latency` is on, and applications report."""
     agent: "subprocess.Popen[bytes] | None" = None
     """Once it is started."""
 
@@ -110,23 +115,27 @@ class Scene:
         )
 
 
-def measure() -> Numbers:
+def measure(*, with_classes: bool = False) -> Numbers:
     missing = missing_for_libvirt()
     if missing:
         raise CannotMeasure(missing)
-    with a_scene() as scene:
+    with a_scene(with_classes) as scene:
         progress(f"{ALONE_S:.0f} s of libvirtd without the agent")
         alone = (scene.mark(), scene.pass_time(ALONE_S), scene.mark())
         agent = scene.agent = start_agent(scene)
-        try:
+        with ExitStack() as stack:
+            stack.callback(agent.wait)
+            stack.callback(agent.kill)
+            if with_classes:
+                numbers = list(filter(latency_load.is_critical, range(1, VMS + 1)))
+                reporting = latency_load.Applications(scene.broker.url, "bench", numbers)
+                stack.callback(reporting.close)
+                reporting.start()
             return measure_agent(scene, agent, libvirtd_share(alone[0], alone[2]))
-        finally:
-            agent.kill()
-            agent.wait()
 
 
 @contextmanager
-def a_scene() -> Iterator[Scene]:
+def a_scene(with_classes: bool) -> Iterator[Scene]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vp-bench-")))
         stack.enter_context(with_logs(folder))
@@ -141,7 +150,7 @@ def a_scene() -> Iterator[Scene]:
         host.start()
         counters = LiveCounters()
         stack.callback(counters.close)
-        scene = Scene(folder, host, broker, counters)
+        scene = Scene(folder, host, broker, counters, with_classes)
         boot_guests(scene)
         yield scene
 
@@ -178,7 +187,9 @@ def boot_guests(scene: Scene) -> None:
     firmware = write_halting(scene.folder / "halting.bin")
     for number in range(1, VMS + 1):
         name = f"instance-{number:08x}"
-        xml = a_domain(name, vcpus=VCPUS, firmware=firmware)
+        metadata = latency_load.metadata_of(number) if scene.with_classes else None
+        uuid = latency_load.uuid_of(number)
+        xml = a_domain(name, uuid=uuid, vcpus=VCPUS, firmware=firmware, metadata=metadata)
         pid = scene.host.pid_of(scene.host.boot(xml, is_persistent=True))
         work = Work.MIXED if number % 3 == 0 else Work.COMPUTE
         path = scene.folder / "vpmu" / f"vm.{name}"
@@ -190,9 +201,9 @@ def boot_guests(scene: Scene) -> None:
 def start_agent(scene: Scene) -> "subprocess.Popen[bytes]":
     """Where it sees what libvirtd sees. nsenter executes it: the pid is the agent's."""
     config = scene.folder / "nova-vp.conf"
-    config.write_text(
-        CONFIG.format(folder=scene.folder, broker=scene.broker.url, keys=keys_directory())
-    )
+    keys = latency_load.keys_in(scene.folder) if scene.with_classes else keys_directory()
+    text = CONFIG.format(folder=scene.folder, broker=scene.broker.url, keys=keys)
+    config.write_text(text + (latency_load.configuration() if scene.with_classes else ""))
     timed = [sys.executable, "-m", "tests.bench.timed_agent", str(scene.folder / "times")]
     with (scene.folder / AGENT_LOG).open("w") as log:
         return subprocess.Popen(
@@ -299,5 +310,21 @@ BENCHMARK = Benchmark(
     measure=measure,
 )
 
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=BENCHMARK.about)
+    parser.add_argument("--json", action="store_true", help="the numbers alone, as JSON")
+    parser.add_argument(
+        "--latency",
+        action="store_true",
+        help="half of the servers with a class, the controller latency on, and reports every 2 s",
+    )
+    arguments = parser.parse_args()
+    asked = BENCHMARK
+    if arguments.latency:
+        asked = replace(BENCHMARK, measure=functools.partial(measure, with_classes=True))
+    return run(asked, as_json=arguments.json)
+
+
 if __name__ == "__main__":
-    sys.exit(command_line(BENCHMARK))
+    sys.exit(main())
