@@ -35,6 +35,9 @@ from vp_agent.drivers.journal import LibvirtJournal
 from vp_agent.drivers.libvirt_guests import LibvirtGuests
 from vp_agent.drivers.vcpu_threads import read_emulator_affinity, read_tids
 
+IO_THREAD = "<iothreads>1</iothreads>"
+"""Nova 33 and later gives every guest one."""
+
 
 class Subject(Protocol):
     guests: GuestsDriver
@@ -110,7 +113,7 @@ class LibvirtSubject:
             named |= {"quota": quota.quota_us, "period": quota.period_us}
         specs = {f"quota:cpu_{name}": str(value) for name, value in named.items()}
         elements = "".join(f"<{name}>{value}</{name}>" for name, value in named.items())
-        body = f"<cputune>{elements}</cputune>" if named else ""
+        body = IO_THREAD + (f"<cputune>{elements}</cputune>" if named else "")
         metadata = nova_metadata(extra_specs=specs)
         return self.boot_xml(vcpus=vcpus, cpuset=cpuset, metadata=metadata, body=body)
 

@@ -122,3 +122,12 @@ def test_ram_is_the_largest_mappings_that_together_hold_it(memory_mib, spans_mib
     """Neither code, heap, stack nor the code that TCG makes."""
     found = guest_pages.find_ram(MAPS, memory_mib * 1024)
     assert [size >> 20 for _, size in found] == spans_mib
+
+
+def test_a_mapping_far_larger_than_the_guests_memory_is_none_of_it():
+    """QEMU may map what it likes."""
+    maps = (
+        "7f0000000000-7f8000000000 rw-p 00000000 00:00 0 \n"
+        "550000000000-550001000000 rw-p 00000000 00:00 0 \n"
+    )
+    assert guest_pages.find_ram(maps, 16 * 1024) == ((0x550000000000, 0x1000000),)

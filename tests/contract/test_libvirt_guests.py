@@ -20,6 +20,7 @@ from nova_vp.core.types.knob import NO_QUOTA, Applied, Held, Knob, Quota
 from nova_vp.core.types.service_level import ServiceClass
 from tests.domain_xml import PROJECT_ID, nova_metadata
 from tests.host_subjects import (
+    IO_THREAD,
     LibvirtSubject,
     a_weight,
     an_applied,
@@ -31,7 +32,7 @@ from tests.host_subjects import (
 from tests.waiting import wait_until
 from vp_agent.drivers import actuator_kernel
 from vp_agent.drivers.actuator_libvirt import LibvirtActuator
-from vp_agent.drivers.base import ApplyFailed, HostUnavailable
+from vp_agent.drivers.base import ApplyFailed, GuestGone, HostUnavailable
 from vp_agent.drivers.cgroups import cpu_group
 from vp_agent.drivers.connection import Connection
 from vp_agent.drivers.domains import Domains
@@ -205,14 +206,31 @@ def test_the_libvirt_actuator_leaves_pins_equal_to_the_bound_and_no_limit(subjec
     subject.journal.write(entry)
     place(actuator, uuid, CORNER)
     cap(actuator, uuid, HALF)
-    for told in ("<vcpupin vcpu='0' cpuset='1'/>", "<emulatorpin cpuset='1'/>", "<quota>50000"):
+    for told in (
+        "<vcpupin vcpu='0' cpuset='1'/>",
+        "<emulatorpin cpuset='1'/>",
+        "<iothreadpin iothread='1' cpuset='1'/>",
+        "<quota>50000",
+    ):
         assert told in subject.live_xml(uuid)
     restore(actuator, entry)
     subject.journal.drop(uuid)
-    assert subject.live_xml(uuid).count("cpuset='0-1'") == 4  # <vcpu> and three pins
+    assert subject.live_xml(uuid).count("cpuset='0-1'") == 5  # <vcpu> and four pins
     assert "<quota>-1</quota>" in subject.live_xml(uuid)
     assert NAMESPACE not in subject.live_xml(uuid)
     assert the_guest(subject).unmanaged is None
+
+
+@pytest.mark.parametrize("kind", ["emulatorpin", "iothreadpin iothread='1'"])
+def test_other_threads_that_somebody_pinned_elsewhere_stay_there(subject, kind):
+    body = f"{IO_THREAD}<cputune><{kind} cpuset='0'/></cputune>"
+    uuid = subject.boot_xml(cpuset="0-1", body=body)
+    actuator, entry = LibvirtActuator(subject.domains), an_applied(uuid, CORNER, BOTH)
+    subject.journal.write(entry)
+    place(actuator, uuid, CORNER)
+    assert f"<{kind} cpuset='0'/>" in subject.live_xml(uuid)
+    restore(actuator, entry)
+    assert f"<{kind} cpuset='0'/>" in subject.live_xml(uuid)
 
 
 def test_the_libvirt_actuator_leaves_the_weight_that_stood_there(subject):
@@ -263,7 +281,7 @@ def test_each_actuator_undoes_what_the_other_did(subject, order):
 
 def test_emulator_threads_that_somebody_pinned_are_left_alone(subject):
     """Nova's vCPUs may be placed; these threads are the operator's."""
-    uuid = subject.boot()
+    uuid = subject.boot_xml(cpuset="0-1")
     subject.domain(uuid).pinEmulator((True, False), LIVE)
     entry = an_applied(uuid, CORNER, BOTH)
     for actuator in (actuator_kernel.create(subject.domains), LibvirtActuator(subject.domains)):
@@ -402,6 +420,52 @@ def test_guests_are_read_again_by_age_since_not_every_change_sends_an_event(subj
     domains.refresh()
     assert domains.find(uuid).read_at_s == 1000.0
     assert domains.find(uuid).generation == first.domain.generation
+    connection.close()
+
+
+def test_a_guest_with_threads_that_it_cannot_have_is_passed_over_and_named(
+    subject, tmp_path, caplog
+):
+    """Whoever broke out of it may name threads, but has no libvirtd at hand."""
+    named = "import ctypes, threading; ctypes.CDLL(None).prctl(15, b'CPU 9/KVM', 0, 0, 0);"
+    uuid = subject.boot()
+    other = subject.boot()
+    connection = Connection(subject.host.uri)
+    domains = Domains(connection, tmp_path)
+    script = f"{named} print('ready', flush=True); threading.Event().wait()"
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+        for one, pid in ((uuid, process.pid), (other, subject.host.pid_of(subject.domain(other)))):
+            (tmp_path / f"{subject.domain(one).name()}.pid").write_text(str(pid))
+        seen = [running.domain.description.uuid for running in domains.refresh()]
+        assert seen == [other]
+        assert f"vp={uuid} cannot be measured" in caplog.text
+        with pytest.raises(GuestGone):
+            domains.find(uuid)
+    finally:
+        process.kill()
+        process.communicate()
+        connection.close()
+
+
+def test_cpus_that_nova_powers_off_or_on_are_read_again(subject, tmp_path):
+    online = tmp_path / "devices/system/cpu/online"
+    online.parent.mkdir(parents=True)
+    online.write_text("0-1\n")
+    connection = Connection(subject.host.uri)
+    domains = Domains(connection, subject.host.run_directory, sysfs=tmp_path)
+    uuid = subject.boot()
+    domains.refresh()
+    topology, domain = domains.topology(), domains.find(uuid)
+    domains.refresh()
+    assert (domains.topology(), domains.find(uuid)) == (topology, domain)
+    assert domains.topology() is topology
+    online.write_text("0\n")
+    domains.refresh()
+    assert domains.topology() is not topology
+    assert domains.find(uuid) is not domain
     connection.close()
 
 

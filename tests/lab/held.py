@@ -98,7 +98,7 @@ def _in_xml(text: str, given: Given) -> list[str]:
     """Pins to the whole bound are what an undone pin leaves; libvirt can take none out again."""
     domain = ElementTree.fromstring(text)
     found = ["journal"] if JOURNAL in text else []
-    for kind in ("vcpupin", "emulatorpin"):
+    for kind in ("vcpupin", "emulatorpin", "iothreadpin"):
         pins = domain.iterfind(f"cputune/{kind}")
         found += [f"{kind} {p.get('cpuset')}" for p in pins if p.get("cpuset") != BOTH]
     quota = int(domain.findtext("cputune/quota", "-1"))

@@ -147,8 +147,9 @@ def test_with_a_numa_topology_the_weight_stays():
 
 
 @pytest.mark.parametrize("entry", [ENTRY, ""])
-def test_the_emulator_threads_arrive_free_as_the_vcpus_do(entry):
-    body = PINNED.replace("</cputune>", "<emulatorpin cpuset='1'/></cputune>")
+def test_the_other_threads_arrive_free_as_the_vcpus_do(entry):
+    others = "<emulatorpin cpuset='1'/><iothreadpin iothread='1' cpuset='1'/>"
+    body = PINNED.replace("</cputune>", f"{others}</cputune>")
     domain = arrived(a_domain(body=body, metadata=nova_metadata() + entry))
     assert domain.find("cputune") is None
 

@@ -29,7 +29,7 @@ from vp_agent.drivers.actuator_common import read_placement, to_restore, togethe
 from vp_agent.drivers.base import ApplyFailed, GuestGone
 from vp_agent.drivers.capabilities import CAP_DAC_OVERRIDE, CAP_SYS_NICE, has_capability
 from vp_agent.drivers.domains import Domain, Domains
-from vp_agent.drivers.vcpu_pinning import may_move_emulator, neutralise
+from vp_agent.drivers.vcpu_pinning import may_move_others, neutralise
 from vp_agent.drivers.vcpu_quota import (
     neutralise_quota,
     one_of,
@@ -145,7 +145,7 @@ class KernelActuator:
 
     def _move(self, domain: Domain, cpus: Cpus, emulator: frozenset[int]) -> None:
         uuid, process = domain.description.uuid, domain.process
-        others = sorted(emulator) if may_move_emulator(domain.description) else []
+        others = sorted(emulator) if may_move_others(domain.description) else []
         try:
             self._calls.set_affinity(
                 process.pid, process.started, [sorted(one) for one in cpus], others

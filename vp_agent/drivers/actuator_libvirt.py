@@ -21,7 +21,7 @@ from vp_agent.drivers import scope_weight
 from vp_agent.drivers.actuator_common import read_placement, to_restore, together, within_bound
 from vp_agent.drivers.base import ApplyFailed
 from vp_agent.drivers.domains import Domains
-from vp_agent.drivers.vcpu_pinning import may_move_emulator, neutralise, pin
+from vp_agent.drivers.vcpu_pinning import may_move_others, neutralise, pin
 from vp_agent.drivers.vcpu_quota import (
     neutralise_quota,
     one_of,
@@ -85,7 +85,7 @@ class LibvirtActuator:
         if read_placement(self._domains, uuid) != together(cpus):
             return False
         return (
-            not may_move_emulator(domain.description)
+            not may_move_others(domain.description)
             or read_emulator_affinity(domain.process.pid) == emulator
         )
 

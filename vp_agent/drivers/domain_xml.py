@@ -16,6 +16,7 @@ from nova_vp.cpuset import format_cpus, parse_cpus
 from nova_vp.flavor_specs import FlavorSpec, InvalidFlavorSpec, parse
 from vp_agent.drivers import journal_entry
 from vp_agent.drivers.migration_obstacle import migration_obstacle
+from vp_agent.drivers.passed_devices import devices_in
 
 _UUID = re.compile(r"[0-9a-fA-F-]{32,36}")
 _NOVA = "{http://openstack.org/xmlns/libvirt/nova/1.1}"
@@ -37,6 +38,8 @@ class DomainDescription:
     project_id: str
     flavor: str
     vcpus: int
+    most_vcpus: int
+    """That can be plugged in."""
     memory_kib: int
     allowed_cpus: frozenset[int]
     spec: FlavorSpec
@@ -48,10 +51,14 @@ class DomainDescription:
     """Why Nova cannot, or must not, live-migrate it, in the same way."""
     image: str
     """UUID of the image that it was booted from; empty: from a volume, or nobody says."""
+    devices: tuple[str, ...]
+    """Passed through to it, as `passed_devices` has them."""
     pins: tuple[frozenset[int], ...]
     """`<vcpupin>`, in the order written; Nova writes none for the guests that we may place."""
     emulator_pin: frozenset[int] | None
     """`<emulatorpin>`; None: its other threads may go wherever the guest may."""
+    io_threads: Mapping[int, frozenset[int] | None]
+    """By number of an I/O thread, its `<iothreadpin>`; None: it may go wherever the guest may."""
     quota: Quota
     """What libvirt was told of each vCPU, by Nova or by us."""
     flavor_quota: Quota
@@ -93,6 +100,7 @@ def parse_description(
         project_id=_attribute(nova, f"{_NOVA}owner/{_NOVA}project", "uuid"),
         flavor=_attribute(nova, f"{_NOVA}flavor", "name"),
         vcpus=int(vcpu.get("current", vcpu.text or "1")),
+        most_vcpus=int(vcpu.text or "1"),
         memory_kib=_memory_kib(domain),
         allowed_cpus=allowed,
         spec=spec,
@@ -106,8 +114,10 @@ def parse_description(
         memory_obstacle=_memory_obstacle(domain),
         migration_obstacle=migration_obstacle(domain, specs),
         image=_image(nova),
+        devices=devices_in(domain),
         pins=pins,
         emulator_pin=None if emulator is None else parse_cpus(emulator.get("cpuset", "")),
+        io_threads=_io_threads(domain),
         quota=_quota(domain.findtext("cputune/quota"), domain.findtext("cputune/period")),
         flavor_quota=flavor_quota,
         shares=_shares(domain.findtext("cputune/shares")),
@@ -122,6 +132,17 @@ def _root(domain_xml: str) -> ET.Element:
         return ET.fromstring(domain_xml)
     except ET.ParseError as exc:
         raise ValueError(f"that is no XML: {exc}") from exc
+
+
+def _io_threads(domain: ET.Element) -> Mapping[int, frozenset[int] | None]:
+    """`<iothreads>` alone numbers them from 1; libvirt names each once one has another number."""
+    named = [int(one.get("id", "0")) for one in domain.iterfind("iothreadids/iothread")]
+    pins = {
+        int(pin.get("iothread", "0")): parse_cpus(pin.get("cpuset", ""))
+        for pin in domain.iterfind("cputune/iothreadpin")
+    }
+    count = int(domain.findtext("iothreads") or 0)
+    return {number: pins.get(number) for number in named or range(1, count + 1)}
 
 
 def _flavor_quota(specs: Mapping[str, str]) -> Quota:

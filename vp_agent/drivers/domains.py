@@ -6,6 +6,7 @@ sends none, one guest per refresh is also read again by age.
 Guests driver, journal and actuators share this one cache; it decides nothing.
 """
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -22,9 +23,11 @@ from vp_agent.drivers.base import ApplyFailed, GuestGone, HostUnavailable, VcpuT
 from vp_agent.drivers.connection import Connection
 from vp_agent.drivers.domain_xml import DomainDescription, parse_description
 from vp_agent.drivers.journal_entry import NEVER
+from vp_agent.drivers.passed_devices import place_near
 from vp_agent.drivers.topology import parse_topology
 from vp_agent.drivers.vcpu_threads import (
     Process,
+    StrangeThreads,
     generation_of,
     read_cpu_time_ns,
     read_process,
@@ -33,6 +36,7 @@ from vp_agent.drivers.vcpu_threads import (
 
 LOG = logging.getLogger(__name__)
 RUN_DIRECTORY = Path("/run/libvirt/qemu")
+SYSFS = Path("/sys")
 REREAD_AFTER_S = 300.0
 # CPU time is read from the kernel: libvirtd would open cgroup files for it, five times the work.
 _STATS = libvirt.VIR_DOMAIN_STATS_STATE
@@ -101,18 +105,22 @@ class Domains:
         run_directory: Path = RUN_DIRECTORY,
         clock: Callable[[], float] = time.monotonic,
         told_specs: Callable[[str], Mapping[str, str]] = nothing_told,
+        sysfs: Path = SYSFS,
     ) -> None:
         """`run_directory`: where libvirt's QEMU driver keeps its pid files. `told_specs`: by
-        server, for `parse_description`; thread-safe."""
+        server, for `parse_description`; thread-safe. `sysfs`: where it is mounted."""
         self.connection = connection
         self._run_directory = run_directory
         self._clock = clock
         self._told_specs = told_specs
+        self._sysfs_bus = sysfs / "bus"
+        self._online_file = sysfs / "devices/system/cpu/online"
+        self._online_cpus = ""
         self._known: dict[str, Domain] = {}
         self._changed: set[str] = set()
         self._topology: Topology | None = None
         self._unreadable: set[str] = set()
-        """Guests whose XML was not understood, as far as somebody was told."""
+        """Guests whose XML or threads were not understood, as far as somebody was told."""
         self._lost_sight = False
         self._stopped: frozenset[str] = frozenset()
         self._is_stopped_known = False
@@ -120,7 +128,8 @@ class Domains:
         connection.listen(self._note)
 
     def topology(self) -> Topology:
-        """Read anew after every reconnection. Raises HostUnavailable."""
+        """Read anew after every reconnection, and when a CPU came or went. Raises
+        HostUnavailable."""
         if self._topology is None:
             capabilities = self.connection.call(lambda c: str(c.getCapabilities()))
             self._topology = parse_topology(capabilities)
@@ -134,6 +143,7 @@ class Domains:
         if not self._is_stopped_known:
             self._is_stopped_known = True
             self._stopped = self.connection.call(_stopped)
+        self._note_online_cpus()
         self._forget_changed()
         running = tuple(
             seen for handle, stats in answers if (seen := self._see(handle, stats)) is not None
@@ -187,6 +197,14 @@ class Domains:
         else:
             self._changed.add(uuid)
 
+    def _note_online_cpus(self) -> None:
+        """Nova powers dedicated CPUs off and on. No event tells of it, and what a guest may use
+        depends on it."""
+        with contextlib.suppress(OSError):
+            online = self._online_file.read_text()
+            if online != self._online_cpus:
+                self._online_cpus, self._topology, self._known = online, None, {}
+
     def _forget_changed(self) -> None:
         if self._lost_sight:
             self._lost_sight, self._known, self._topology = False, {}, None
@@ -210,24 +228,24 @@ class Domains:
                 is_running=state[0] == libvirt.VIR_DOMAIN_RUNNING,
                 is_migrating=state in _MIGRATING_STATES or self.connection.is_migrating(uuid),
             )
-        except (GuestGone, ApplyFailed, ProcessLookupError):
-            self._known.pop(uuid, None)
-        except ValueError as exc:
+        except (ValueError, StrangeThreads) as exc:
             self._known.pop(uuid, None)
             self._note_unreadable(uuid, exc)
+        except (GuestGone, ApplyFailed, ProcessLookupError):
+            self._known.pop(uuid, None)
         return None
 
     def _is_current(self, domain: Domain, handle: Any) -> bool:
         told_specs = self._told_specs(domain.description.uuid)
         return domain.domain_id == handle.ID() and domain.told_specs == told_specs
 
-    def _note_unreadable(self, uuid: str, exc: ValueError) -> None:
+    def _note_unreadable(self, uuid: str, exc: Exception) -> None:
         """Once for each: nothing is known of it, and the others go on."""
         if uuid not in self._unreadable:
             self._unreadable.add(uuid)
             LOG.warning(
-                "vp=%s cannot be measured, its domain XML cannot be parsed (%s): see "
-                "`virsh dumpxml`, and remove foreign metadata",
+                "vp=%s cannot be measured (%s): see `virsh dumpxml`, and remove foreign metadata "
+                "or restart the server",
                 uuid,
                 exc,
             )
@@ -239,7 +257,7 @@ class Domains:
         told_specs = self._told_specs(handle.UUIDString())
         description = parse_description(read(lambda _: handle.XMLDesc(0)), cpus, told_specs)
         process = read_process(self._pid_of(description.domain_name))
-        tids = read_tids(process.pid)
+        tids = read_tids(process.pid, description.most_vcpus)
         if not tids:
             raise ProcessLookupError(f"{description.domain_name} has no vCPU threads yet")
         self.connection.check_migrating(description.uuid)
@@ -254,12 +272,16 @@ class Domains:
             domain_id=read(lambda _: int(handle.ID())),
             process=process,
             threads=threads,
-            guest=_guest_of(description, threads.generation),
+            guest=_guest_of(description, threads.generation, self._place_of(description)),
             description=description,
             leftover=read(lambda _: _leftover(handle, cpus)),
             read_at_s=self._clock(),
             told_specs=told_specs,
         )
+
+    def _place_of(self, about: DomainDescription) -> frozenset[int]:
+        devices, bound = about.devices, about.allowed_cpus
+        return place_near(devices, bound, about.vcpus, self.topology(), self._sysfs_bus)
 
     def _pid_of(self, domain_name: str) -> int:
         try:
@@ -281,7 +303,7 @@ class Domains:
             raise ProcessLookupError(f"{domain_name} is just starting") from exc
 
 
-def _guest_of(about: DomainDescription, generation: str) -> Guest:
+def _guest_of(about: DomainDescription, generation: str, allowed_cpus: frozenset[int]) -> Guest:
     return Guest(
         uuid=about.uuid,
         domain_name=about.domain_name,
@@ -290,7 +312,7 @@ def _guest_of(about: DomainDescription, generation: str) -> Guest:
         flavor=about.flavor,
         vcpus=about.vcpus,
         memory_kib=about.memory_kib,
-        allowed_cpus=about.allowed_cpus,
+        allowed_cpus=allowed_cpus,
         placement=about.allowed_cpus,
         cpu_time_ns=0,
         generation=generation,

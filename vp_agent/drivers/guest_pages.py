@@ -18,7 +18,6 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import starmap
-from pathlib import Path
 from typing import NamedTuple
 
 from vp_agent.drivers.vcpu_threads import read_process
@@ -37,6 +36,10 @@ _UNTOUCHED = -errno.EBUSY
 """The kernel may give up on a batch without a word on its later pages."""
 _MAPPING = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) rw-([ps]) \S+ \S+ (\d+) *(.*)$", re.M)
 _SIZE = re.compile(r"^(VmLck|VmPin|HugetlbPages):\s*(\d+) kB$", re.M)
+_MOST_TIMES = 4
+"""Of a guest's memory, that one mapping may be: the kernel joins neighbours of one kind."""
+_MOST_BYTES = 16 << 20
+"""Of a file of /proc/PID: a hundred thousand mappings, more than the kernel allows by default."""
 _libc = ctypes.CDLL(None, use_errno=True)
 
 Counts = tuple[tuple[int, int], ...]
@@ -142,12 +145,16 @@ def choose(lie: Sequence[int], flows: Iterable[Flow]) -> list[tuple[int, int]]:
 
 
 def find_ram(maps: str, memory_kib: int) -> tuple[tuple[int, int], ...]:
-    """(address, bytes) of the largest writable mappings that together hold the guest's memory."""
-    found = []
+    """(address, bytes) of the largest writable mappings that together hold the guest's memory. One
+    that is far larger than all of that is none of them, whatever QEMU maps: it would be looked
+    through and copied for ever."""
+    found, most_bytes = [], _MOST_TIMES * memory_kib * 1024
     for start, end, kind, inode, name in _MAPPING.findall(maps):
         # Anonymous, or a shared file: memfd, or a memory backend on disk.
         if kind == "s" or (inode == "0" and not name.startswith(("[heap", "[stack"))):
-            found.append((int(end, 16) - int(start, 16), int(start, 16)))
+            size = int(end, 16) - int(start, 16)
+            if size <= most_bytes:
+                found.append((size, int(start, 16)))
     spans, missing_bytes = [], memory_kib * 1024
     for size, start in sorted(found, reverse=True):
         if missing_bytes <= 0:
@@ -226,6 +233,7 @@ def _check(pid: int, started: int) -> None:
 
 def _read(pid: int, name: str) -> str:
     try:
-        return Path(f"/proc/{pid}/{name}").read_text()
+        with open(f"/proc/{pid}/{name}") as file:
+            return file.read(_MOST_BYTES)
     except FileNotFoundError as exc:
         raise ProcessLookupError(errno.ESRCH, f"no process {pid}") from exc

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`<vcpupin>` and `<emulatorpin>` of a guest: set through libvirt, or made neutral.
+"""`<vcpupin>`, `<emulatorpin>` and `<iothreadpin>` of a guest: set through libvirt, or neutral.
 
 libvirt has no call that takes a pin out of the XML again: a pin equal to the guest's own bound is
 the nearest to none. Both actuators undo with this, since pins may have come by a migration.
@@ -26,8 +26,7 @@ def pin(domains: Domains, about: DomainDescription, cpus: Cpus, emulator: frozen
     def act(domain: Any) -> None:
         for vcpu, cpu_map in enumerate(maps):
             domain.pinVcpuFlags(vcpu, cpu_map, LIVE)
-        if may_move_emulator(about):
-            domain.pinEmulator(_map(domains, emulator), LIVE)
+        _pin_others(domain, about, _map(domains, emulator), LIVE)
 
     domains.connection.change(about.uuid, act)
 
@@ -36,9 +35,25 @@ def _map(domains: Domains, cpus: frozenset[int]) -> tuple[bool, ...]:
     return tuple(cpu in cpus for cpu in range(max(domains.topology().cpus) + 1))
 
 
-def may_move_emulator(about: DomainDescription) -> bool:
-    """Unless somebody pinned these threads elsewhere; our own pin goes where the vCPUs are."""
-    return about.emulator_pin in (None, about.allowed_cpus, all_cpus(about.pins))
+def _pin_others(
+    domain: Any, about: DomainDescription, cpu_map: tuple[bool, ...], where: int
+) -> None:
+    if may_move(about, about.emulator_pin):
+        domain.pinEmulator(cpu_map, where)
+    for number, pinned in about.io_threads.items():
+        if may_move(about, pinned):
+            domain.pinIOThread(number, cpu_map, where)
+
+
+def may_move(about: DomainDescription, pin: frozenset[int] | None) -> bool:
+    """Threads other than those of vCPUs, unless somebody pinned them elsewhere; our own pin goes
+    where the vCPUs are."""
+    return pin in (None, about.allowed_cpus, all_cpus(about.pins))
+
+
+def may_move_others(about: DomainDescription) -> bool:
+    """All of them."""
+    return all(may_move(about, pin) for pin in (about.emulator_pin, *about.io_threads.values()))
 
 
 def neutralise(domains: Domains, uuid: str) -> None:
@@ -51,12 +66,12 @@ def neutralise(domains: Domains, uuid: str) -> None:
 
 
 def _unpin(domains: Domains, about: DomainDescription, where: int) -> None:
-    """The emulator threads first: a pin of theirs is known as ours by those of the vCPUs."""
+    """The other threads first: a pin of theirs is known as ours by those of the vCPUs."""
     bound = _map(domains, about.allowed_cpus)
 
     def act(domain: Any) -> None:
-        if about.emulator_pin and may_move_emulator(about):
-            domain.pinEmulator(bound, where)
+        if about.emulator_pin or any(about.io_threads.values()):
+            _pin_others(domain, about, bound, where)
         for vcpu in range(about.vcpus):
             domain.pinVcpuFlags(vcpu, bound, where)
 

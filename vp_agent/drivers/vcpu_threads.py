@@ -17,6 +17,10 @@ from pathlib import Path
 
 # `CPU 3/KVM`; `ALL CPUs/TCG` is QEMU's single-threaded TCG. libvirt always sets debug-threads=on.
 _VCPU_NAME = re.compile(r"(?:CPU (\d+)|ALL CPUs)/")
+MOST_VCPUS = 4096
+"""Of any domain: libvirt and QEMU allow fewer."""
+MOST_THREADS = 16384
+"""Of one QEMU: vCPUs, I/O threads and the workers of its devices are fewer by far."""
 _CPUCLOCK_SCHED = 2
 _START_TIME_FIELD = 19
 _FLAGS_FIELD = 6
@@ -41,17 +45,40 @@ def read_process(pid: int) -> Process:
     return Process(pid, int(stat.rpartition(")")[2].split()[_START_TIME_FIELD]))
 
 
-def read_tids(pid: int) -> tuple[int, ...]:
-    """vCPU threads in the order of their vCPUs. Raises ProcessLookupError."""
-    found = []
+class StrangeThreads(ProcessLookupError):
+    """A process has threads that QEMU does not make for such a guest: whoever broke out of a guest
+    names threads as it likes. There is no guest there to measure or to place."""
+
+
+def _all_tids(pid: int) -> list[int]:
+    """Raises ProcessLookupError, StrangeThreads."""
     try:
-        for tid in os.listdir(f"/proc/{pid}/task"):
+        tids = os.listdir(f"/proc/{pid}/task")
+    except (FileNotFoundError, ProcessLookupError) as exc:
+        raise ProcessLookupError(f"no process {pid}") from exc
+    if len(tids) > MOST_THREADS:
+        raise StrangeThreads(f"process {pid} has {len(tids)} threads, over {MOST_THREADS}")
+    return [int(tid) for tid in tids]
+
+
+def read_tids(pid: int, most_vcpus: int = MOST_VCPUS) -> tuple[int, ...]:
+    """vCPU threads in the order of their vCPUs. Raises ProcessLookupError, and StrangeThreads if a
+    vCPU has two of them or there is one beyond what the domain may have."""
+    found = []
+    for tid in _all_tids(pid):
+        try:
             with open(f"/proc/{pid}/task/{tid}/comm") as comm:
                 match = _VCPU_NAME.match(comm.read())
-            if match:
-                found.append((int(match[1] or 0), int(tid)))
-    except (FileNotFoundError, ProcessLookupError) as exc:
-        raise ProcessLookupError(f"no process {pid}, or a thread of it just ended") from exc
+        except (FileNotFoundError, ProcessLookupError) as exc:
+            raise ProcessLookupError(f"a thread of process {pid} just ended") from exc
+        if match:
+            found.append((int(match[1] or 0), tid))
+    numbers = {number for number, _ in found}
+    if len(numbers) < len(found) or any(number >= most_vcpus for number in numbers):
+        raise StrangeThreads(
+            f"process {pid} has {len(found)} threads that are called vCPUs, and its domain at most "
+            f"{most_vcpus}"
+        )
     return tuple(tid for _, tid in sorted(found))
 
 
@@ -82,11 +109,7 @@ def read_affinity(tids: tuple[int, ...]) -> tuple[frozenset[int], ...]:
 def read_emulator_tids(pid: int) -> tuple[int, ...]:
     """All but the vCPU threads: QEMU's main loop, its workers, vhost. Raises ProcessLookupError."""
     vcpus = set(read_tids(pid))
-    try:
-        tids = map(int, os.listdir(f"/proc/{pid}/task"))
-    except FileNotFoundError as exc:
-        raise ProcessLookupError(f"no process {pid}") from exc
-    return tuple(tid for tid in tids if tid not in vcpus)
+    return tuple(tid for tid in _all_tids(pid) if tid not in vcpus)
 
 
 def read_emulator_affinity(pid: int) -> frozenset[int]:

@@ -77,7 +77,8 @@ class Guest(NamedTuple):
     vcpus: int
     memory_kib: int
     allowed_cpus: frozenset[int]
-    """Nova's bound: `<vcpu cpuset>`, or every CPU of the host."""
+    """Where it may be placed: Nova's bound (`<vcpu cpuset>`, or every CPU of the host), and of that
+    only what is near the devices that are passed through to it."""
     placement: frozenset[int]
     """Where any of its vCPU threads may run now, read back from the host."""
     cpu_time_ns: int

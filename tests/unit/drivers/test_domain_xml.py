@@ -338,3 +338,19 @@ def test_a_pin_of_the_emulator_threads():
     assert describe().emulator_pin is None
     pinned = "<cputune><emulatorpin cpuset='2-3'/></cputune>"
     assert describe(body=pinned).emulator_pin == {2, 3}
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("", {}),
+        ("<iothreads>2</iothreads>", {1: None, 2: None}),
+        (
+            "<iothreads>1</iothreads><iothreadids><iothread id='7'/></iothreadids>"
+            "<cputune><iothreadpin iothread='7' cpuset='1'/></cputune>",
+            {7: {1}},
+        ),
+    ],
+)
+def test_io_threads_and_their_pins(body, found):
+    assert describe(body=body).io_threads == found

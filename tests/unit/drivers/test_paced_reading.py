@@ -23,7 +23,7 @@ def a_guest(generation: str = "start-1", applied: Applied | None = None) -> Doma
         domain_id=1,
         process=Process(7, 1),
         threads=VcpuThreads(UUID, about.domain_name, 7, (8, 9), generation),
-        guest=_guest_of(about, generation),
+        guest=_guest_of(about, generation, about.allowed_cpus),
         description=about,
         leftover=None,
         read_at_s=0.0,

@@ -12,8 +12,10 @@ from subprocess import PIPE
 
 import pytest
 
+from vp_agent.drivers import vcpu_threads
 from vp_agent.drivers.vcpu_threads import (
     Process,
+    StrangeThreads,
     generation_of,
     move_others,
     read_affinity,
@@ -56,6 +58,31 @@ def names(tids):
 
 def test_vcpu_threads_come_in_the_order_of_the_vcpus(qemu):
     assert names(read_tids(qemu)) == ["CPU 0/TCG", "CPU 1/TCG", "CPU 10/KVM"]
+
+
+def test_who_has_threads_of_more_vcpus_than_its_domain_may_have_is_refused(qemu):
+    assert len(read_tids(qemu, most_vcpus=11)) == 3
+    with pytest.raises(StrangeThreads, match="3 threads that are called vCPUs, and its domain at"):
+        read_tids(qemu, most_vcpus=10)
+
+
+def test_two_threads_of_one_vcpu_are_refused():
+    named_alike = LIKE_QEMU.replace("CPU 1/TCG", "CPU 0/TCG")
+    with subprocess.Popen(
+        [sys.executable, "-c", named_alike], stdin=PIPE, stdout=PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout.readline() == "ready\n"
+            with pytest.raises(StrangeThreads):
+                read_tids(process.pid)
+        finally:
+            process.stdin.close()
+
+
+def test_who_has_more_threads_than_any_qemu_is_refused(qemu, monkeypatch):
+    monkeypatch.setattr(vcpu_threads, "MOST_THREADS", 4)
+    with pytest.raises(StrangeThreads, match="has 5 threads, over 4"):
+        read_tids(qemu)
 
 
 def test_without_cpus_for_the_others_only_vcpu_threads_are_moved(qemu):

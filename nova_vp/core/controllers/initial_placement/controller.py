@@ -135,7 +135,9 @@ def _leaves_its_island(guest: Guest) -> bool:
 def _place(view: View, guest: Guest, arrivals: _Arrivals) -> ClaimGroup | None:
     host, policy = view.host, view.policy
     all_sets = host.domain_sets(guest)
-    if len(all_sets) < 2 and not _leaves_its_island(guest):
+    # Where there is one place, it is only brought there that runs beyond it.
+    is_within = guest.placement <= guest.allowed_cpus
+    if len(all_sets) < 2 and is_within and not _leaves_its_island(guest):
         return None
 
     def load(domain_set: DomainSet) -> float:

@@ -258,3 +258,12 @@ def test_where_cpu_is_even_a_newcomer_goes_to_the_quieter_cache():
     host.add("newcomer", CHASE)
     host.ticks(2)
     assert host.placement("newcomer") == {4, 5, 6, 7}
+
+
+def test_who_may_be_in_one_domain_alone_is_brought_there():
+    """Near its device; Nova lets it run anywhere."""
+    host = Host(two_sockets(4), POLICY)
+    host.add("near", COMPUTE, vcpus=2, allowed_cpus=frozenset({4, 5, 6, 7}))
+    host.ticks(3)
+    assert host.placement("near") == {4, 5, 6, 7}
+    assert not any(decision.actions for decision in host.ticks(3))
