@@ -128,10 +128,12 @@ class UsageAPI:
 class AgentAPI:
     """To agents.
 
-    set_mode(mode), accept(action_id), undo(action_id): calls to one host, from vp-api.
+    set_mode(mode), accept(action_id), undo(action_id): calls to one host, from vp-api. `mode` may
+    be `cloud_modes.NOT_SET`.
     set_orders(text): a call from vp-api or a cast from vp-scheduler to one host with a
     `wire.ORDERS` message: all that is ordered of the servers it names.
     set_facts(text): a cast from vp-scheduler to one host with a `wire.FACTS` message.
+    set_modes(text): a cast from vp-scheduler to one host with a `wire.MODES` message.
     report_latency(text): a cast from vp-api to one host with a `wire.LATENCY` message.
     set_overlays(text): a call from vp-api or a cast from vp-scheduler to one host with a
     `wire.OVERLAYS` message: all overlays with servers there.
@@ -190,6 +192,10 @@ class AgentAPI:
     def tell_facts(self, host: str, text: str) -> None:
         """Does not wait for the agent."""
         self._client.prepare(server=host).cast("set_facts", text=text)
+
+    def tell_modes(self, host: str, text: str) -> None:
+        """Does not wait for the agent."""
+        self._client.prepare(server=host).cast("set_modes", text=text)
 
     def report_latency(self, host: str, text: str) -> None:
         """Does not wait for the agent."""

@@ -67,7 +67,7 @@ def _rows(size: Size, host: int, now: datetime) -> Iterator[tuple[type[Base], li
     rows = rows_of(latest, now)
     order = wire.MessageVersion(7, 41)
     stored = NewReport(latest["host"], order, latest["mode"], now, json.dumps(latest))
-    yield Host, [stored.as_row(latest["counters"], rows)]
+    yield Host, [stored.as_row(latest, rows)]
     yield VpRow, list(rows.vps)
     yield from _facts(rows)
     yield History, list(_history(latest["host"], [pack(one) for one in reports], size, now))

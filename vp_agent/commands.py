@@ -26,8 +26,9 @@ class NotAdvising(Exception):
 class Commands(Protocol):
     """Thread-safe; takes effect with the next tick."""
 
-    def set_mode(self, mode: Mode) -> None:
-        """Remembered across restarts. Raises OSError where the state folder refuses."""
+    def set_mode(self, mode: Mode | None) -> None:
+        """The host's own, remembered across restarts; None: it has none any more. Raises OSError
+        where the state folder refuses."""
 
     def accept(self, action_id: str) -> None:
         """Raises UnknownAction or NotAdvising."""
@@ -39,6 +40,11 @@ class Commands(Protocol):
         """Of single servers: a `wire.ORDERS` message, remembered across restarts; None. One that is
         older than what was taken already changes nothing; the version that holds. Raises
         wire.BadMessage, and OSError where the state folder refuses."""
+
+    def take_modes(self, text: object) -> None:
+        """Of the cloud and of aggregates: a `wire.MODES` message, remembered across restarts. One
+        that is older than what was taken already changes nothing. Raises wire.BadMessage, and
+        OSError where the state folder refuses."""
 
     def take_latency(self, text: object) -> None:
         """What an application reports of its server: a `wire.LATENCY` message. What is late or of

@@ -262,7 +262,7 @@ def build(
 ) -> Built:
     policy = policy_from(conf)
     last_epoch, epoch = state.last_epoch(), state.next_epoch()
-    control = CommandHandler(state, Mode(conf.agent.mode))
+    control = CommandHandler(state, conf.agent.mode and Mode(conf.agent.mode), facts=facts)
     host_info = HostInfoSource(conf, side, source, control, facts, policy)
     identity = bus_identity(conf)
     publisher = BusPublisher(BusSender(identity), host_info, intervals(conf), epoch)
@@ -346,6 +346,7 @@ class HostInfoSource:
             knobs=self._side.knobs,
             told=self._control.servers.told,
             facts=self._facts.told,
+            modes=self._control.mode.now(),
             latency=self._control.latency.known(),
         )
 

@@ -59,8 +59,23 @@ class Client:
     def show_host(self, host: str) -> Told:
         return self._ask("host", "GET", f"/hosts/{_quoted(host)}")
 
-    def set_mode(self, host: str, mode: str) -> Told:
+    def set_mode(self, host: str, mode: str | None) -> Told:
+        """Of a host; None: it has none of its own."""
         return self._ask("host", "PATCH", f"/hosts/{_quoted(host)}", json={"mode": mode})
+
+    def list_modes(self) -> list[Told]:
+        """Of the cloud and of host aggregates."""
+        listed: list[Told] = self._request("modes", "GET", "/modes")["modes"]
+        return listed
+
+    def set_cloud_mode(self, mode: str | None) -> Told:
+        """None: no mode is set for the cloud."""
+        return self._ask("mode", "PUT", "/modes/cloud", json={"mode": mode})
+
+    def set_aggregate_mode(self, aggregate: str, mode: str | None) -> Told:
+        """Of a host aggregate, by its name in Nova; None: it has none."""
+        asked = {"aggregate": aggregate, "mode": mode}
+        return self._ask("mode", "PUT", "/modes/aggregates", json=asked)
 
     def host_history(self, host: str, limit: int | None = None, **filters: Any) -> list[Told]:
         """`begin`, `end`, `every`; oldest first."""

@@ -14,7 +14,6 @@ from osc_lib.command import command
 
 from nova_vp.cli.explain import Case, Reader, explain, harming
 from nova_vp.cli.labels import is_judged, outcome, result, rise
-from nova_vp.core.types.policy import Mode, tightest
 from vp_client import formatters
 from vp_client.client import Client
 from vp_client.errors import Refused
@@ -43,7 +42,7 @@ class Explain(command.Command):
             host = client.show_host(vp["host"])
             latest = client.list_escalations(LAST_ESCALATIONS, host=vp["host"])
             sufferers = _sufferers(client, host, vp["server_id"])
-            case = operators_case(vp, host["mode"], asked_of_cluster(vp, latest), sufferers)
+            case = operators_case(vp, asked_of_cluster(vp, latest), sufferers)
         else:
             case = tenants_case(vp, client.vp_history(vp["server_id"]))
         self.app.stdout.write(f"{explain(case)}\n")
@@ -73,7 +72,7 @@ def tenants_case(vp: Told, history: list[Told]) -> Case:
 
 
 def operators_case(
-    vp: Told, host_mode: str, escalations: Mapping[str, str], sufferers: Iterable[Told] = ()
+    vp: Told, escalations: Mapping[str, str], sufferers: Iterable[Told] = ()
 ) -> Case:
     before = vp["last_known"] or vp
     found = before["interference"]
@@ -91,7 +90,7 @@ def operators_case(
         is_judged=any(map(is_judged, vp["actions"])),
         escalations=escalations or {one["id"]: "" for one in vp["escalations"]},
         ordered=_ordered(vp),
-        mode=_tighter(host_mode, vp.get("orders", {}).get("mode")),
+        mode=vp["mode"]["mode"],
     )
 
 
@@ -142,7 +141,3 @@ def _deed(action: Told) -> str:
 def _ordered(vp: Told) -> str:
     orders = vp.get("orders")
     return formatters.ordered(orders) if orders else ""
-
-
-def _tighter(host: str, ordered: str | None) -> str:
-    return tightest(Mode(host), Mode(ordered or host)).value

@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from nova_vp.cli import labels
 from nova_vp.cli.labels import POINTS, small
 from nova_vp.cli.labels import cpu_use as wanted_cpu
 from nova_vp.cli.labels import figures as labels_of
@@ -42,6 +43,24 @@ def wrap_code(code: str, width: int) -> str:
 
 def lines(texts: Iterable[str]) -> str:
     return "\n".join(wrap(text) for text in texts) or "none"
+
+
+def mode_source(told: Told | None) -> str:
+    """Agents of earlier releases do not say."""
+    return UNKNOWN if told is None else labels.mode_source(told["level"], told["name"])
+
+
+def short_mode_source(told: Told | None) -> str:
+    """For a column."""
+    return UNKNOWN if told is None else told["name"] or told["level"]
+
+
+def mode_levels(told: Iterable[Told]) -> str:
+    return lines(f"{one['mode']}: {labels.mode_source(one['level'], one['name'])}" for one in told)
+
+
+def effective_mode(told: Told) -> str:
+    return f"{told['mode']} ({mode_source(told['source'])})"
 
 
 def yes_no(value: bool | None) -> str:

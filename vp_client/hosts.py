@@ -21,6 +21,8 @@ FIELDS: list[columns.Field] = [
     ("name", str),
     ("hypervisor", formatters.or_unknown),
     ("mode", str),
+    ("mode_source", formatters.mode_source),
+    ("mode_levels", formatters.mode_levels),
     ("actuator", str),
     ("knobs", formatters.words),
     ("counters", host_formatters.counters),
@@ -66,7 +68,7 @@ class ListHosts(command.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         servers = columns.heading(parsed_args, "Servers", "VPs")
         degraded = columns.heading(parsed_args, "Degraded", "Hurt")
-        headers = ("Host", "Mode", "Counters", "Problems", servers, degraded, "Age", "Stale")
+        headers = ("Host", "Mode", "Set", "Counters", "Problems", servers, degraded, "Age", "Stale")
         hosts = client_of(self).list_hosts(
             parsed_args.limit,
             mode=parsed_args.mode,
@@ -80,6 +82,7 @@ def _row(host: dict[str, Any]) -> tuple[Any, ...]:
     return (
         columns.flexible(host["name"]),
         host["mode"],
+        columns.flexible(formatters.short_mode_source(host["mode_source"])),
         columns.flexible(host["counters"]["source"]),
         len(host["counters"]["problems"]),
         host["vps_count"],

@@ -28,6 +28,7 @@ FIELDS: list[columns.Field] = [
     ("priority", formatters.weight),
     ("cap_floor_ratio", formatters.cap_floor),
     ("orders", formatters.orders),
+    ("mode", formatters.effective_mode),
     ("unmanaged", formatters.unmanaged),
     ("domains", formatters.words),
     ("cpus", formatters.wrap),
@@ -252,7 +253,8 @@ class SetVp(command.Command):
         parser.add_argument(
             "--mode",
             choices=arguments.MODES,
-            help="Mode of this server; the stricter of this and the mode of its host applies",
+            help="Mode of this server; the tightest of this and those of its host, its aggregates "
+            "and the cloud holds",
         )
         parser.add_argument(
             "--opt-out",

@@ -12,6 +12,7 @@ from vp_api.handlers import (
     escalations,
     hosts,
     latency,
+    modes,
     overlay_calls,
     overlays,
     profiles,
@@ -25,6 +26,7 @@ from vp_api.policies import actions as action_rules
 from vp_api.policies import escalations as escalation_rules
 from vp_api.policies import hosts as host_rules
 from vp_api.policies import latency as latency_rules
+from vp_api.policies import modes as mode_rules
 from vp_api.policies import overlays as overlay_rules
 from vp_api.policies import service as service_rules
 from vp_api.policies import usage as usage_rules
@@ -34,6 +36,7 @@ from vp_api.schemas import escalations as escalation_schemas
 from vp_api.schemas import history as history_schemas
 from vp_api.schemas import hosts as host_schemas
 from vp_api.schemas import latency as latency_schemas
+from vp_api.schemas import modes as mode_schemas
 from vp_api.schemas import overlays as overlay_schemas
 from vp_api.schemas import profiles as profile_schemas
 from vp_api.schemas import root as root_schemas
@@ -91,7 +94,7 @@ ROUTES: Routes = {
         ),
         "PATCH": Operation(
             hosts.change_host,
-            "Set the mode of its agent",
+            "Set the mode of the host, since 1.3 to none with null",
             host_schemas.CHANGE_ANSWER,
             rule=host_rules.SET_MODE,
             body=host_schemas.CHANGE,
@@ -117,6 +120,35 @@ ROUTES: Routes = {
             rule=host_rules.ACCEPT,
             body=host_schemas.ACCEPT,
             errors=(Code.HOST_NOT_FOUND, *TOLD),
+        )
+    },
+    "/v1/modes": {
+        "GET": Operation(
+            modes.list_modes,
+            "Modes that are set for the cloud and for host aggregates",
+            mode_schemas.LIST_ANSWER,
+            rule=mode_rules.SHOW,
+            since=V1_3,
+        )
+    },
+    "/v1/modes/cloud": {
+        "PUT": Operation(
+            modes.set_cloud_mode,
+            "Set the mode of the cloud, or with null none",
+            mode_schemas.CHANGE_ANSWER,
+            rule=mode_rules.SET,
+            body=mode_schemas.CHANGE,
+            since=V1_3,
+        )
+    },
+    "/v1/modes/aggregates": {
+        "PUT": Operation(
+            modes.set_aggregate_mode,
+            "Set the mode of a host aggregate, or with null none",
+            mode_schemas.CHANGE_ANSWER,
+            rule=mode_rules.SET,
+            body=mode_schemas.CHANGE_OF_AGGREGATE,
+            since=V1_3,
         )
     },
     "/v1/vps": {

@@ -15,6 +15,7 @@ from oslo_config import cfg
 
 from nova_vp.conf import database
 from nova_vp.db.escalations import Ledger
+from nova_vp.db.modes import ModeStore
 from nova_vp.db.overlays import OverlayStore
 from nova_vp.db.overrides import OverrideStore
 from nova_vp.db.read_api import ReadApi
@@ -37,6 +38,7 @@ class Stored:
     orders: OverrideStore
     usage: UsageStore
     overlays: OverlayStore
+    modes: ModeStore
 
     @classmethod
     def open(cls, conf: cfg.ConfigOpts) -> "Stored":
@@ -50,6 +52,7 @@ class Stored:
             OverrideStore(conf, outage),
             UsageStore(conf, outage),
             OverlayStore(conf, outage),
+            ModeStore(conf, outage),
         )
 
 

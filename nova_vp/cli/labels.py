@@ -44,6 +44,15 @@ REJECTIONS = {
     "limit-still-needed": "the controller that set the limit still needs it",
 }
 
+MODE_SOURCES = {
+    "cloud": "set for the cloud",
+    "aggregate": "set for the host aggregate",
+    "host": "set for this host",
+    "server": "set for this server",
+    "default": "no mode is set",
+}
+"""Where a mode comes from, by `nova_vp.core.types.mode_levels.ModeLevel`."""
+
 KINDS = {
     "cache": "neighbours evict its data from the last-level cache",
     "memory-controller": "neighbours overload the memory controller that serves it",
@@ -104,6 +113,11 @@ RUNGS = {
     "partition": "limiting its share of the cache",
     "cap": "capping its CPU",
 }
+
+
+def mode_source(level: str, name: str = "") -> str:
+    """Where a mode comes from. `name`: of the aggregate."""
+    return f"{MODE_SOURCES.get(level, level)} {name}".rstrip()
 
 
 def reason(code: str) -> str:

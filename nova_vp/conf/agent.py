@@ -19,14 +19,16 @@ AGENT_OPTS = [
     ),
     cfg.StrOpt(
         "mode",
-        default=Mode.OBSERVE.value,
+        sample_default="<unset>",
         choices=[
             (Mode.OBSERVE.value, "measure and report only"),
             (Mode.ADVISE.value, "propose actions, apply the ones that an operator accepts"),
             (Mode.ENFORCE.value, "apply actions"),
         ],
-        help="Mode of the agent at its first start. A mode that is set later, by the API or with "
-        "`vp-agent mode`, is stored in state_directory and takes precedence over this option.",
+        help="Mode of this host at the first start of its agent. A mode that is set later, by the "
+        "API or with `vp-agent mode`, is stored in state_directory and takes precedence over this "
+        "option. The tightest of this mode, those of the host aggregates and that of the cloud "
+        "holds. Unset: the host has no mode of its own; if none is set at all, `observe` holds.",
     ),
     cfg.StrOpt(
         "counters",

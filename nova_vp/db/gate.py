@@ -18,7 +18,7 @@ from nova_vp.server_override import POSSIBLE_AHEAD_MS
 
 NEVER_WRITTEN = 0
 """Before the first write."""
-ORDERS, OVERLAYS = 1, 2
+ORDERS, OVERLAYS, MODES = 1, 2, 3
 """What has numbers of its own."""
 
 

@@ -13,6 +13,7 @@ from hashlib import blake2b
 from typing import Any
 from zlib import crc32
 
+from nova_vp.cloud_modes import source_text
 from nova_vp.core.model.predict import newcomer_class
 from nova_vp.core.types.sample import State
 from nova_vp.db.column_types import minute_of, naive_utc, storable
@@ -28,6 +29,8 @@ DAY_S = 24 * HOUR_S
 
 PROPOSED = "proposed"
 """The result of an action that waits for an operator."""
+
+MOST_SOURCE = 255
 
 UNKNOWN = -1
 """A state, a moment or a harm that nobody knows, in a column that lists are searched by."""
@@ -94,6 +97,12 @@ def _vp_row(report: Mapping[str, Any], vp: Mapping[str, Any]) -> Row:
         "vp_group": vp.get("group", ""),
         **service_of(report, vp)._asdict(),
     }
+
+
+def mode_source_of(report: Mapping[str, Any]) -> str | None:
+    """As `hosts` has it: an aggregate's name may be as long as the column."""
+    source = source_text(report)
+    return source and storable(source)[:MOST_SOURCE]
 
 
 def _mark(rows: tuple[Row, ...]) -> int:

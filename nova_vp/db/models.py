@@ -53,6 +53,8 @@ class Host(Base):
     epoch: Mapped[int] = mapped_column(BigInteger)
     sequence: Mapped[int] = mapped_column(BigInteger)
     mode: Mapped[str] = mapped_column(String(16))
+    mode_source: Mapped[str | None] = mapped_column(NAME)
+    """On which level it is set, as `aggregate:NAME`; NULL: the agent does not say."""
     received_at: Mapped[datetime] = mapped_column(DateTime)
     """UTC, by the clock of the vp-scheduler that stored it."""
     packed: Mapped[bytes] = mapped_column(LONG_BYTES)
@@ -67,6 +69,7 @@ class Host(Base):
     __table_args__ = (
         Index("ix_hosts_received_at", "received_at"),
         Index("ix_hosts_mode", "mode", "host"),
+        Index("ix_hosts_mode_source", "mode_source"),
         Index("ix_hosts_hurt_count", "hurt_count", "host"),
         Index("ix_hosts_vps_count", "vps_count", "host"),
         TABLE,
@@ -377,14 +380,30 @@ class OverlayServer(Base):
 
 
 class OrdersGate(Base):
-    """A row for orders and one for overlays: see `gate.py`. Who writes one writes its row first, so
-    that their numbers appear in their order."""
+    """A row for orders, one for overlays and one for modes: see `gate.py`. Who writes one writes its
+    row first, so that their numbers appear in their order."""
 
     __tablename__ = "vp_orders_gate"
 
     id: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
     version: Mapped[int] = mapped_column(BigInteger)
     """Of the latest write: larger than any before, also than those that a lost database gave."""
+
+
+class ModeRow(Base):
+    """The mode that is set for the cloud or for one host aggregate."""
+
+    __tablename__ = "modes"
+
+    level: Mapped[str] = mapped_column(String(16), primary_key=True)
+    """`nova_vp.core.types.mode_levels.ModeLevel`."""
+    name: Mapped[str] = mapped_column(NAME, primary_key=True)
+    """Of the aggregate; empty for the cloud."""
+    mode: Mapped[str] = mapped_column(String(16))
+    by: Mapped[str] = mapped_column(String(255))
+    """The id of a keystone user."""
+    at: Mapped[datetime] = mapped_column(DateTime)
+    """UTC, by the clock of the process that wrote it."""
 
 
 class UsageRow(Base):

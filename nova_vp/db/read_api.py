@@ -233,6 +233,7 @@ def _host_summary(row: Any) -> HostSummary:
     return HostSummary(
         host=row.host,
         mode=row.mode,
+        mode_source=row.mode_source,
         received_at=aware_utc(row.received_at),
         counters=json.loads(row.counters),
         vps_count=row.vps_count,

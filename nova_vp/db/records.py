@@ -106,6 +106,8 @@ class VpHead(NamedTuple):
 class HostSummary:
     host: str
     mode: str
+    mode_source: str | None
+    """On which level it is set, as `aggregate:NAME`; None: the agent does not say."""
     received_at: datetime
     counters: Mapping[str, Any]
     vps_count: int

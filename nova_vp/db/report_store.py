@@ -24,7 +24,7 @@ from nova_vp.db import statements
 from nova_vp.db.column_types import aware_utc, naive_utc
 from nova_vp.db.dedup_cache import DedupCache
 from nova_vp.db.facade import Context, open_facade
-from nova_vp.db.mapping import ReportRows, Row, history_row, rows_of
+from nova_vp.db.mapping import ReportRows, Row, history_row, mode_source_of, rows_of
 from nova_vp.db.models import ActionServer, History, Host, Profile, Stay, StoredAction, VpRow
 from nova_vp.db.purge import Before, Step, purge
 from nova_vp.db.records import ClassCount, HostHead, HostRecord
@@ -38,7 +38,7 @@ ERRORS = (db_exception.DBError, SQLAlchemyError)
 """What a database that is away, or lacks our tables, raises: oslo.db does not translate all."""
 
 HOST_COLUMNS = (
-    *("epoch", "sequence", "mode", "received_at", "packed"),
+    *("epoch", "sequence", "mode", "mode_source", "received_at", "packed"),
     *("counters", "vps_count", "hurt_count", "vps_mark"),
 )
 
@@ -68,9 +68,10 @@ class NewReport:
     received_at: datetime
     text: str
 
-    def as_row(self, counters: Mapping[str, Any], rows: ReportRows) -> Row:
+    def as_row(self, message: Mapping[str, Any], rows: ReportRows) -> Row:
         return {
-            "counters": compact(counters),
+            "counters": compact(message["counters"]),
+            "mode_source": mode_source_of(message),
             "vps_count": len(rows.vps),
             "hurt_count": sum(vp["is_hurt"] == 1 for vp in rows.vps),
             "vps_mark": rows.vps_mark,
@@ -124,7 +125,7 @@ class ReportStore:
             rows = {h: rows_of(messages[h], r.received_at) for h, r in taken.items()}
             _save_hosts(
                 session,
-                {h: r.as_row(messages[h]["counters"], rows[h]) for h, r in taken.items()},
+                {h: r.as_row(messages[h], rows[h]) for h, r in taken.items()},
                 orders,
             )
             _save_vps(session, rows, orders)

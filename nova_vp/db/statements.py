@@ -91,7 +91,7 @@ NAMES = select(_vp.uuid, _vp.name).where(
 
 HOSTS = Pages(
     select(
-        *(_host.host, _host.mode, _host.received_at),
+        *(_host.host, _host.mode, _host.mode_source, _host.received_at),
         *(_host.counters, _host.vps_count, _host.hurt_count),
     ),
     filters={

@@ -73,6 +73,7 @@ MAY_CALL: Mapping[str, frozenset[Process]] = {
     "undo": _OPERATORS,
     "set_orders": _OPERATORS | _SCHEDULER,
     "set_facts": _SCHEDULER,
+    "set_modes": _SCHEDULER,
     "report_latency": _OPERATORS,
     "set_overlays": _OPERATORS | _SCHEDULER,
     "call_overlay": _OPERATORS,

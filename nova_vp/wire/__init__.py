@@ -46,6 +46,7 @@ from nova_vp.wire.fingerprints import (
 )
 from nova_vp.wire.host_keys import HOST_KEYS, HOST_KEYS_SCHEMA, MAX_HOST_KEYS
 from nova_vp.wire.latency import LATENCY, LATENCY_SCHEMA, MAX_LATENCY_BYTES
+from nova_vp.wire.modes import MAX_AGGREGATES, MAX_MODES_BYTES, MODES, MODES_SCHEMA
 from nova_vp.wire.overlays import (
     MAX_OVERLAY_ANSWER_BYTES,
     MAX_OVERLAY_CALL_BYTES,
@@ -108,6 +109,7 @@ __all__ = [
     "LATENCY_SCHEMA",
     "LEAST_PERCENTILE",
     "MARK_BYTES",
+    "MAX_AGGREGATES",
     "MAX_CANDIDATES",
     "MAX_DIGEST_BYTES",
     "MAX_ESCALATION_BYTES",
@@ -115,6 +117,7 @@ __all__ = [
     "MAX_HOST_KEYS",
     "MAX_LATENCY_BYTES",
     "MAX_LEARNED",
+    "MAX_MODES_BYTES",
     "MAX_ORDERS_BYTES",
     "MAX_OVERLAYS_BYTES",
     "MAX_OVERLAY_ANSWER_BYTES",
@@ -125,6 +128,8 @@ __all__ = [
     "MAX_SERVERS",
     "MAX_USAGE_BYTES",
     "MAX_USAGE_RECORDS",
+    "MODES",
+    "MODES_SCHEMA",
     "MOST_COUNT",
     "MOST_CPUS",
     "MOST_LATENCY_MS",

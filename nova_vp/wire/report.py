@@ -2,7 +2,9 @@
 """The report, which operators and tenants are shown: all that an agent knows of its host."""
 
 from nova_vp.core.types.detection import Kind
+from nova_vp.core.types.mode_levels import ModeLevel
 from nova_vp.core.types.service_level import ServiceClass
+from nova_vp.wire.modes import MAX_AGGREGATES
 from nova_vp.wire.overlays import ISLAND, OVERLAY_STATE, OVERLAYS_TOLD
 from nova_vp.wire.schema_types import (
     ALTERNATIVE,
@@ -13,6 +15,7 @@ from nova_vp.wire.schema_types import (
     KIND,
     LONG_TEXT,
     MAX_SERVERS,
+    MODE,
     MOST_NUMBER,
     NUMBER,
     ORDERED,
@@ -154,6 +157,7 @@ _VP = object_of(
         "image": IMAGE,
         "memory_kib": COUNT,
         "ordered": ORDERED,
+        "mode": MODE,
         "cpu_use": nullable(_CPU_USE),
         "figures": _FIGURES,
         "service": nullable(_SERVICE),
@@ -215,6 +219,20 @@ _ESCALATION = object_of(
     }
 )
 
+_SET_MODE = object_of(
+    {"level": {"enum": [level.value for level in ModeLevel]}, "name": TEXT, "mode": MODE}
+)
+
+_MODES = object_of(
+    {
+        "version": COUNT,
+        "checksum": TEXT,
+        "knows_aggregates": {"type": "boolean"},
+        "source": _SET_MODE,
+        "levels": list_of(_SET_MODE, MAX_AGGREGATES + 2),
+    }
+)
+
 _LATENCY_PROJECT = object_of(
     {
         "project_id": TEXT,
@@ -241,6 +259,7 @@ REPORT_SCHEMA = object_of(
         "hypervisor": TEXT,
         "knobs": list_of(TEXT, 16),
         "orders_version": COUNT,
+        "modes": _MODES,
         "facts": object_of({"read_at": NUMBER, "checksum": TEXT}),
         "steal_ratio": nullable(NUMBER),
         "latency_projects": list_of(_LATENCY_PROJECT, MAX_SERVERS),
@@ -257,6 +276,10 @@ libvirt's name of the host, under which Placement knows it. `knobs`: what its ag
 `orders_version`: of the latest such message; absent: the agent takes none.
 `facts`: those of Nova that the agent was told last, and when Nova was asked for them (0: it was
 told none); absent: the agent takes none.
+`vps[].mode`: what holds for the server; absent: the mode of its host. `modes`: what is set on the
+levels that hold for the host, and which of it is the `source` of its mode; `version` and
+`checksum` of those of the cloud and of aggregates that the agent was told last; absent: the agent
+takes none. `modes.knows_aggregates`: false: those of all aggregates count.
 `vps[].cpu_use`, `steal_ratio`: null or absent: unknown.
 `domains[].llc_permits`: LLC misses per ms that servers have booked there.
 `domains[].newcomer_losses`: by resource and newcomer class, the share of performance that whoever

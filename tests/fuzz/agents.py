@@ -13,6 +13,7 @@ from typing import Any
 
 from nova_vp import wire
 from nova_vp.core.types.guest import Guest
+from nova_vp.core.types.mode_levels import ModeLevel, SetMode
 from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.service_level import ServiceClass
 from nova_vp.server_override import NO_OVERRIDE, REMEMBERED_AHEAD_MS, ServerOverride
@@ -33,6 +34,7 @@ from vp_agent.loop.command_server import (
     MigrationEndpoint,
 )
 from vp_agent.loop.control_socket import RunFolder, Server
+from vp_agent.loop.host_mode import HostMode
 from vp_agent.loop.migration_holds import MOST_HOLD_S, MigrationHolds
 from vp_agent.loop.overrides import ServerOverrides
 from vp_agent.loop.recorder import CannotRecord, Recorder
@@ -49,6 +51,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "undo": {"action_id": "a1"},
     "set_orders": {},
     "set_facts": {},
+    "set_modes": {},
     "report_latency": {},
     SERVICE_ORDERS: {},
     "republish": {"within_s": 5.0},
@@ -68,6 +71,7 @@ REFUSALS: dict[str, tuple[type[Exception], ...]] = {
 }
 """What their callers are told; those of the others wire.BadMessage. The disk is well here."""
 NOW_S = 1000.0
+ENFORCED = (SetMode(Mode.ENFORCE, ModeLevel.HOST),)
 ORDERED = UUIDS[3]
 """The server that the service orders something of."""
 
@@ -93,10 +97,10 @@ def guests() -> tuple[Guest, ...]:
     )
 
 
-def a_control(folder: Path) -> CommandHandler:
-    control = CommandHandler(StateFolder(str(folder)), Mode.ADVISE, wall_clock)
+def a_control(folder: Path, facts: ToldFacts | None = None) -> CommandHandler:
+    control = CommandHandler(StateFolder(str(folder)), Mode.ADVISE, wall_clock, facts)
     control.show(a_decision(an_eventful_view(1), proposals=(an_action("p1"),)))
-    control.servers.mark(guests(), Mode.ENFORCE, NOW_S)
+    control.servers.mark(guests(), ENFORCED, NOW_S)
     control.latency.of(guests(), NOW_S)
     return control
 
@@ -106,9 +110,9 @@ class AgentBus:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "state"
-        self._control = a_control(self._folder)
-        self._migrations = MigrationHolds(lambda id: id == STANDING, lambda id, outcome: None)
         self._facts = ToldFacts(StateFolder(str(self._folder)), wall_clock)
+        self._control = a_control(self._folder, self._facts)
+        self._migrations = MigrationHolds(lambda id: id == STANDING, lambda id, outcome: None)
         self._bus = Bus(
             [
                 Endpoint(self._control, Publisher()),
@@ -127,6 +131,8 @@ class AgentBus:
             arguments = {"text": dice.json_text(dice.bent(seeds.orders(dice)))}
         if method == "report_latency":
             arguments = {"text": dice.json_text(dice.bent(seeds.a_latency(dice)))}
+        if method == "set_modes":
+            arguments = {"text": dice.json_text(dice.bent(seeds.modes(dice)))}
         if method == "set_facts":
             arguments = {"text": dice.json_text(dice.bent(seeds.nova_facts(dice)))}
         if not arguments.get("text") or dice.is_so(0.05):
@@ -174,12 +180,14 @@ class AgentBus:
             is_stale = seeds.NOW_MS / 1000 - self._facts.told.read_at > STALE_AFTER_S
             expect(is_stale or again == self._facts.told, "other facts are kept")
             json.dumps(self._facts.as_status())
-        if method == "set_mode":
-            kept = StateFolder(str(self._folder)).mode(Mode.OBSERVE)
-            expect(kept is self._control.commanded().mode, "another mode is kept")
+        if method in ("set_mode", "set_modes"):
+            kept = HostMode(StateFolder(str(self._folder)), Mode.ADVISE, self._facts, wall_clock)
+            expect(kept.now() == self._control.mode.now(), "other modes are kept")
+            ahead_ms = kept.now().told.version - seeds.NOW_MS
+            expect(ahead_ms <= REMEMBERED_AHEAD_MS, f"modes of version {ahead_ms} are remembered")
 
     def settle(self) -> None:
-        marked = self._control.servers.mark(guests(), Mode.ENFORCE, NOW_S + 60)
+        marked = self._control.servers.mark(guests(), ENFORCED, NOW_S + 60)
         expect(len(marked) == len(guests()), "guests are lost")
         for uuid in UUIDS:
             held = self._migrations.mark((a_guest(1, uuid=uuid),), NOW_S + MOST_HOLD_S + 1)

@@ -15,6 +15,7 @@ from nova_vp.db.models import (
     Base,
     BusKeyRow,
     EscalationGate,
+    ModeRow,
     OrdersGate,
     OverlayRow,
     OverlayServer,
@@ -23,7 +24,7 @@ from tests.fuzz.oracle import check_rows, expect
 
 _NOBODYS = tuple(
     model.__tablename__
-    for model in (EscalationGate, OrdersGate, BusKeyRow, OverlayRow, OverlayServer)
+    for model in (EscalationGate, OrdersGate, BusKeyRow, OverlayRow, OverlayServer, ModeRow)
 )
 """Nothing that comes in gets there."""
 _TABLES = {name: table for name, table in Base.metadata.tables.items() if name not in _NOBODYS}

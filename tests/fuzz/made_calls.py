@@ -37,6 +37,7 @@ MAY = {
         "undo": (API,),
         "set_orders": (API, SCHEDULER),
         "set_facts": (SCHEDULER,),
+        "set_modes": (SCHEDULER,),
         "report_latency": (API,),
         "republish": (SCHEDULER,),
         "republish_digest": (SCHEDULER, NOVA),
@@ -150,6 +151,8 @@ def _text(dice: Dice, method: str) -> str:
         return dice.json_text(dice.bent(seeds.orders(dice)))
     if method == "set_facts":
         return dice.json_text(dice.bent(seeds.nova_facts(dice)))
+    if method == "set_modes":
+        return dice.json_text(dice.bent(seeds.modes(dice)))
     if method == "report_latency":
         return dice.json_text(dice.bent(seeds.a_latency(dice)))
     if method == "report":

@@ -27,6 +27,7 @@ from vp_agent.publish.report import report
 
 NOW_MS = 1_800_000_000_000
 """Milliseconds since 1970, of orders' versions."""
+MODES = [mode.value for mode in Mode]
 LEARNED = [["m1.small", "", 3], ["m1.small", UUIDS[0], 8], ["m1.big", UUIDS[1], 0]]
 ORDERED = ServerOverride(Mode.ADVISE, opt_out=True, priority=3, exempt=True)
 
@@ -108,6 +109,12 @@ def nova_facts(dice: Dice) -> Json:
         "groups": [group],
         "servers": servers,
     }
+
+
+def modes(dice: Dice) -> Json:
+    named = [{"name": name, "mode": dice.pick(MODES)} for name in ("ssd", "rack 7")]
+    told = {"v": wire.VERSION, "version": NOW_MS + dice.number, "aggregates": named}
+    return told | ({"cloud": dice.pick(MODES)} if dice.is_so(0.5) else {})
 
 
 def a_latency(dice: Dice) -> Json:

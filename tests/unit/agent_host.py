@@ -47,7 +47,7 @@ class World:
     counters: FakeCounters = field(default_factory=FakeCounters)
     rates: dict[str, Rates] = field(default_factory=dict)
     policy: Policy = field(default_factory=a_policy)
-    mode: Mode = Mode.ENFORCE
+    mode: Mode | None = Mode.ENFORCE
     now_s: float = 1000.0
     heard: Heard = field(default_factory=Heard)
     record_max_bytes: int = 1 << 30

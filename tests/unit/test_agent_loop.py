@@ -297,7 +297,7 @@ def test_advise_proposes_and_applies_what_is_accepted(world):
 def test_observe_accepts_nothing_and_says_how_to_change_that(world):
     world.mode = Mode.OBSERVE
     world.start_agent()
-    with pytest.raises(NotAdvising, match="--mode advise"):
+    with pytest.raises(NotAdvising, match="vp mode set advise"):
         world.control.accept("vp-1")
 
 

@@ -499,10 +499,15 @@ def command(folder: RunFolder, *argv: str, monkeypatch: Any) -> int:
 
 
 def test_the_mode_is_told_without_a_new_one(world, monkeypatch, capsys) -> None:
-    status = {"mode": "advise"}
+    source = {"level": "aggregate", "name": "ssd", "mode": "advise"}
+    modes = {"source": source, "levels": [source], "knows_aggregates": True}
+    status = {"mode": "advise", "modes": modes}
     with served(world, lambda: status) as folder:
         assert command(folder, "mode", monkeypatch=monkeypatch) == 0
-        assert capsys.readouterr().out == "mode advise\n"
+        assert capsys.readouterr().out == (
+            "mode advise (set for the host aggregate ssd)\n"
+            "  advise: set for the host aggregate ssd\n"
+        )
         status.clear()
         assert command(folder, "mode", monkeypatch=monkeypatch) == 1
         assert "no sample yet" in capsys.readouterr().err

@@ -4,9 +4,12 @@
 import pytest
 
 from nova_vp.core.types.detection import Kind
-from vp_agent.cli.status import render
+from vp_agent.cli.status import render, told_modes
 
 SERVER = "4a808665-1327-49bd-af0b-797dacb54d5d"
+
+RACKS = {"level": "aggregate", "name": "rack 7", "mode": "enforce"}
+CLOUDS = {"level": "cloud", "name": "", "mode": "advise"}
 
 
 def told(**changes):
@@ -22,7 +25,8 @@ def told(**changes):
         "incomplete": None,
     }
     counters = {"source": "perf", "problems": []}
-    base = {"host": "vp1", "mode": "advise", "actuator": "kernel"}
+    modes = {"source": CLOUDS, "levels": [CLOUDS], "knows_aggregates": True}
+    base = {"host": "vp1", "mode": "advise", "actuator": "kernel", "modes": modes}
     empty = {"proposals": [], "nodes": [], "memory_moves": [], "escalations": []}
     return {**base, "counters": counters, "vps": [vp], **empty, **changes}
 
@@ -47,6 +51,22 @@ def test_a_proposal_names_the_server_and_says_how_to_accept():
     assert "; gone cap none -> 90 % of each vCPU: it degrades a neighbour" in words
     assert text.endswith("To apply a proposal in mode advise: `vp-agent accept ID`")
     assert max(map(len, text.splitlines())) <= 100
+
+
+def test_a_mode_says_where_it_is_set():
+    assert render(told()).startswith("host vp1  mode advise (set for the cloud)  counters perf")
+    assert list(told_modes(told())) == [
+        "mode advise (set for the cloud)",
+        "  advise: set for the cloud",
+    ]
+
+
+@pytest.mark.parametrize(("levels", "is_said"), [([CLOUDS], False), ([CLOUDS, RACKS], True)])
+def test_a_host_that_knows_no_aggregates_says_so_where_that_matters(levels, is_said):
+    modes = {"source": CLOUDS, "levels": levels, "knows_aggregates": False}
+    lines = list(told_modes(told(modes=modes)))
+    assert ("not told which aggregates" in lines[-1]) is is_said
+    assert ("  enforce: set for the host aggregate rack 7" in lines) is is_said
 
 
 def test_without_proposals_nothing_is_to_be_accepted():

@@ -191,7 +191,7 @@ def ran(*command, prefix=()):
 def test_a_terminal_beside_an_agent(world, options, answering):
     with Terminal([VP_AGENT, *options, "top", "--interval", "0.2"], rows=12) as terminal:
         first = terminal.wait_for("server-2")
-        assert first.startswith("here  mode observe  counters fake")
+        assert first.startswith("here  mode observe (no mode is set)  counters fake")
         assert "by itself" not in first
         world.tick(4)
         rows = rows_of(terminal.wait_for("by server-3"))

@@ -9,7 +9,6 @@ from oslo_config import cfg
 
 from nova_vp.cli import labels
 from nova_vp.cli.explain import Case, Reader, explain, harming
-from nova_vp.core.types.policy import Mode, tightest
 from nova_vp.interference import is_degraded
 from vp_agent.cli.status import names_of, proposal
 from vp_agent.loop.control_socket import Refused, RunFolder, ask
@@ -64,7 +63,7 @@ def case_of(report: Report, server: str) -> Case:
         },
         is_judged=any(map(labels.is_judged, vp["actions"])),
         escalations={one["id"]: "" for one in report["escalations"] if one["victim"] == vp["uuid"]},
-        mode=tightest(Mode(report["mode"]), Mode(ordered.get("mode", report["mode"]))).value,
+        mode=vp.get("mode", report["mode"]),
     )
 
 

@@ -18,6 +18,7 @@ from nova_vp import conf as options
 from nova_vp import wire
 from nova_vp.cli.exit_status import quietly
 from nova_vp.cli.live_view import NoTerminal
+from nova_vp.cloud_modes import NOT_SET
 from nova_vp.core.types.policy import Mode
 from nova_vp.recording.file_format import NotARecording
 from nova_vp.service import lifecycle
@@ -27,7 +28,7 @@ from vp_agent import wiring
 from vp_agent.calibration.capacity import CannotCalibrate
 from vp_agent.cli import calibrate, check, explain, learn_cpi, order, top
 from vp_agent.cli.release import Release, Released
-from vp_agent.cli.status import render
+from vp_agent.cli.status import render, told_modes
 from vp_agent.cpi_threshold import NoLibrary, TooFewSamples
 from vp_agent.drivers.base import CountersDriver, CountersUnavailable, DriverError
 from vp_agent.drivers.connection import Connection
@@ -124,8 +125,9 @@ def _add_commands(commands: Any) -> None:
     mode.add_argument(
         "mode",
         nargs="?",
-        choices=[m.value for m in Mode],
-        help="Mode to set; default: print the current mode",
+        choices=[*(m.value for m in Mode), NOT_SET],
+        help="Mode of this host to set; `unset`: it has none of its own; default: print the mode "
+        "that holds and where it is set",
     )
     accept = command("accept", accept_action, "Apply a proposed action (mode advise)")
     accept.add_argument("id", help="Id of the proposal, from `vp-agent status`")
@@ -309,11 +311,11 @@ def set_mode(conf: cfg.ConfigOpts) -> int:
     folder, mode = RunFolder(conf.agent.run_directory), conf.command.mode
     if mode:
         ask(folder, "mode", mode)
+        print(f"mode of this host: {mode}")
     elif answer := ask(folder, "status"):
-        mode = answer["mode"]
+        print("\n".join(told_modes(answer)))
     else:
         raise Refused("the agent has no sample yet: check libvirt, and see the log of vp-agent")
-    print(f"mode {mode}")
     return 0
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from nova_vp.cli import labels
 from nova_vp.core.types.knob import Knob
+from nova_vp.core.types.mode_levels import ModeLevel
 from vp_agent.format import limits_line
 
 _COLUMNS = ("SERVER", "CPUS", "STATE", "MF", "MPKI", "DEGRADED", "NOTE")
@@ -25,7 +26,7 @@ def render(report: Mapping[str, Any]) -> str:
         return "no sample yet: check libvirt, and see the log of vp-agent"
     counters = report["counters"]
     lines = [
-        f"host {report['host']}  mode {report['mode']}  counters {counters['source']}  "
+        f"host {report['host']}  mode {mode_of(report)}  counters {counters['source']}  "
         f"actuator {report['actuator']}",
         *(_wrap(f"! {problem}") for problem in counters["problems"]),
         *([_wrap(limits_line(report["limits"]))] if "limits" in report else []),
@@ -36,6 +37,24 @@ def render(report: Mapping[str, Any]) -> str:
         *_proposals(report),
     ]
     return "\n".join(lines)
+
+
+def mode_of(report: Mapping[str, Any]) -> str:
+    """What holds, and where it is set."""
+    source = report["modes"]["source"]
+    return f"{report['mode']} ({labels.mode_source(source['level'], source['name'])})"
+
+
+def told_modes(report: Mapping[str, Any]) -> Iterable[str]:
+    """What holds for the host, and what is set on which level."""
+    yield f"mode {mode_of(report)}"
+    for one in report["modes"]["levels"]:
+        yield f"  {one['mode']}: {labels.mode_source(one['level'], one['name'])}"
+    levels = {one["level"] for one in report["modes"]["levels"]}
+    if ModeLevel.AGGREGATE.value in levels and not report["modes"]["knows_aggregates"]:
+        yield _wrap(
+            "  This host was not told which aggregates it is in; the modes of all aggregates hold."
+        )
 
 
 def footers(report: Mapping[str, Any]) -> Iterable[str]:

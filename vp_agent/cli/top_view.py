@@ -9,7 +9,7 @@ from typing import Any
 from nova_vp.cli import labels
 from nova_vp.cli.live_view import Column, Row, View
 from nova_vp.core.types.sample import State
-from vp_agent.cli.status import footers, hurt, names_of, note, proposal
+from vp_agent.cli.status import footers, hurt, mode_of, names_of, note, proposal
 
 Report = Mapping[str, Any]
 COLUMNS = (
@@ -48,7 +48,7 @@ def view(report: Report, gone: str = "") -> View:
 
 def _title(report: Report) -> str:
     at = time.strftime("%H:%M:%S", time.localtime(report["at"]))
-    who = "read-only" if _is_alone(report) else f"mode {report['mode']}"
+    who = "read-only" if _is_alone(report) else f"mode {mode_of(report)}"
     return f"{report['host']}  {who}  counters {report['counters']['source']}  {at}"
 
 

@@ -10,16 +10,19 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
+from nova_vp.cli import labels
 from nova_vp.core.pipeline.permit import mode_of
 from nova_vp.core.pipeline.revert import done, standing
 from nova_vp.core.types.action import Action, Outcome
 from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.policy import Mode
 from vp_agent.commands import NotAdvising, NotInForce, UnknownAction
+from vp_agent.loop.host_mode import HostMode
 from vp_agent.loop.latency_reports import LatencyReports
 from vp_agent.loop.overrides import ServerOverrides
 from vp_agent.loop.picture import Commanded
 from vp_agent.loop.state import StateFolder
+from vp_agent.loop.told_facts import ToldFacts
 
 LOG = logging.getLogger(__name__)
 RELEASE_TIMEOUT_S = 60.0
@@ -31,17 +34,18 @@ class CommandHandler:
     def __init__(
         self,
         state: StateFolder,
-        default_mode: Mode,
+        default_mode: Mode | None,
         clock: Callable[[], float] = time.time,
+        facts: ToldFacts | None = None,
     ) -> None:
-        """`clock`: seconds since 1970."""
+        """`default_mode`: the host's own, if none was ever set here. `clock`: seconds since 1970.
+        `facts`: of Nova; None: nobody tells them."""
         self.servers = ServerOverrides(state, clock)
         """The overrides of single servers."""
         self.latency = LatencyReports(clock)
         """What applications report of them."""
-        self._state = state
+        self.mode = HostMode(state, default_mode, facts, clock)
         self._lock = threading.Lock()
-        self._mode = state.mode(default_mode)
         self._approved: frozenset[str] = frozenset()
         self._revoked: frozenset[str] = frozenset()
         self._decision: Decision | None = None
@@ -50,29 +54,30 @@ class CommandHandler:
         self._release_ok = False
 
     def commanded(self) -> Commanded:
+        modes = self.mode.now()
         with self._lock:
-            return Commanded(self._mode, self._approved, self._revoked)
+            mode = modes.source.mode
+            return Commanded(mode, self._approved, self._revoked, modes.levels)
 
-    def set_mode(self, mode: Mode) -> None:
+    def set_mode(self, mode: Mode | None) -> None:
+        """The host's own; None: it has none any more."""
         with self._lock:
-            self._state.set_mode(mode)
-            self._hold(mode)
-
-    def _hold(self, mode: Mode) -> None:
-        self._mode = mode
-        self._approved = frozenset()
+            self.mode.set_own(mode)
+            self._approved = frozenset()
 
     def accept(self, action_id: str) -> None:
         with self._lock:
             decision = self._decision
             proposals = {a.id: a for a in decision.proposals} if decision else {}
             proposal = proposals.get(action_id)
-            mode = self._mode if proposal is None else self._mode_of(proposal)
+            source = self.mode.now().source
+            mode = source.mode if proposal is None else self._mode_of(proposal, source.mode)
             if mode is not Mode.ADVISE:
                 raise NotAdvising(
                     f"proposals can be accepted in mode advise only, and the mode is {mode.value}; "
-                    "set it with `openstack vp host set HOST --mode advise` or "
-                    "`vp-agent mode advise`"
+                    f"mode of the host: {source.mode.value} ("
+                    f"{labels.mode_source(source.level.value, source.name)}); set it with "
+                    "`openstack vp mode set advise --host HOST` or `vp-agent mode advise`"
                 )
             if proposal is None:
                 listed = ", ".join(proposals) or "none"
@@ -81,11 +86,11 @@ class CommandHandler:
                 )
             self._approved |= {action_id}
 
-    def _mode_of(self, proposal: Action) -> Mode:
-        """That of the host, unless one of the servers has a tighter one."""
+    def _mode_of(self, proposal: Action, host: Mode) -> Mode:
+        """That of the host, unless another one holds for one of the servers."""
         views = self._decision.vps if self._decision else ()
         ordered = {view.guest.uuid: view.guest.mode for view in views if view.guest.mode}
-        return mode_of(proposal, self._mode, ordered)
+        return mode_of(proposal, host, ordered)
 
     def undo(self, action_id: str) -> None:
         with self._lock:
@@ -109,6 +114,11 @@ class CommandHandler:
     def take_orders(self, text: object) -> int | None:
         return self.servers.take(text)
 
+    def take_modes(self, text: object) -> None:
+        with self._lock:
+            self.mode.take(text)
+            self._approved = frozenset()
+
     def take_latency(self, text: object) -> None:
         self.latency.take(text)
 
@@ -131,7 +141,8 @@ class CommandHandler:
         except OSError as exc:
             LOG.error("mode observe cannot be saved and is lost at the next start: %s", exc)
             with self._lock:
-                self._hold(Mode.OBSERVE)
+                self.mode.force_own(Mode.OBSERVE)
+                self._approved = frozenset()
         self._release_done.clear()
         self._release_wanted.set()
         return self._release_done.wait(RELEASE_TIMEOUT_S) and self._release_ok

@@ -9,6 +9,7 @@ import math
 from typing import Any, Protocol
 
 from nova_vp import rpcapi, rpcserver, rpctransport, wire
+from nova_vp.cloud_modes import NOT_SET
 from nova_vp.core.types.policy import Mode
 from nova_vp.message_filter import may_refuse
 from nova_vp.printable import printable
@@ -47,7 +48,7 @@ class Endpoint:
     @may_refuse(ValueError, OSError)
     def set_mode(self, call: Call, mode: str) -> None:
         request_log.note(request_log.request_of(call), "set-mode", mode=mode)
-        self._commands.set_mode(Mode(mode))
+        self._commands.set_mode(None if mode == NOT_SET else Mode(mode))
 
     @may_refuse(UnknownAction, NotAdvising)
     def accept(self, call: Call, action_id: str) -> None:
@@ -63,6 +64,10 @@ class Endpoint:
     def set_orders(self, call: Call, text: Any) -> int | None:
         request_log.note(request_log.request_of(call), "set-orders")
         return self._commands.take_orders(text)
+
+    @may_refuse(wire.BadMessage, OSError)
+    def set_modes(self, call: Call, text: Any) -> None:
+        self._commands.take_modes(text)
 
     @may_refuse(wire.BadMessage)
     def report_latency(self, call: Call, text: Any) -> None:

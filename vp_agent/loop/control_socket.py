@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from nova_vp.cloud_modes import NOT_SET
 from nova_vp.core.types.policy import Mode
 from nova_vp.service.run_dir import boot_clock_s
 from vp_agent.commands import CannotOrder, NotAdvising, NotInForce, UnknownAction
@@ -192,11 +193,13 @@ def _answer(answers: Mapping[str, Callable[[str], Any]], line: bytes) -> dict[st
         return {"error": f"{name} failed in the agent ({type(exc).__name__}: {exc}); see its log"}
 
 
-def _mode(value: str) -> Mode:
+def _mode(value: str) -> Mode | None:
+    if value == NOT_SET:
+        return None
     try:
         return Mode(value)
     except ValueError:
-        known = ", ".join(mode.value for mode in Mode)
+        known = ", ".join([*(mode.value for mode in Mode), NOT_SET])
         raise CannotOrder(f"{value[:80]!r} is not a mode: use one of {known}") from None
 
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from nova_vp import wire
 from nova_vp.core.types.guest import Guest, Unmanaged
+from nova_vp.core.types.mode_levels import ModeLevel, SetMode, effective
 from nova_vp.core.types.policy import Mode
 from nova_vp.server_override import (
     NO_OVERRIDE,
@@ -173,8 +174,10 @@ class ServerOverrides:
             if guest.unmanaged is not Unmanaged.MIGRATING and self.is_exempt(guest.uuid)
         )
 
-    def mark(self, guests: tuple[Guest, ...], host: Mode, now_s: float) -> tuple[Guest, ...]:
-        """The same guests, as they are to be treated. `host`: its mode."""
+    def mark(
+        self, guests: tuple[Guest, ...], host: tuple[SetMode, ...], now_s: float
+    ) -> tuple[Guest, ...]:
+        """The same guests, as they are to be treated. `host`: the modes that are set for it."""
         with self._lock:
             self._guests, obeyed = guests, self._obeyed
             untold = self._untold(guests, now_s)
@@ -222,21 +225,30 @@ def _both(told: Overrides, local: Overrides) -> Overrides:
     return {uuid: ordered for uuid, ordered in both.items() if not ordered.is_nothing}
 
 
-def _marked(guest: Guest, ordered: ServerOverride, host: Mode) -> Guest:
+def _marked(guest: Guest, ordered: ServerOverride, host: tuple[SetMode, ...]) -> Guest:
     if ordered.is_nothing:
         return guest
     weight = guest.priority if ordered.weight is None else ordered.weight
     guest = _levelled(guest, ordered)
-    guest = guest._replace(mode=ordered.mode, priority=weight, refuses_help=ordered.opt_out)
+    mode = _own_mode(ordered, host)
+    guest = guest._replace(mode=mode, priority=weight, refuses_help=ordered.opt_out)
     if guest.unmanaged:
         return guest
     if ordered.exempt:
         detail = "an override exempts it"
         return guest._replace(unmanaged=Unmanaged.EXEMPT, unmanaged_detail=detail)
-    if ordered.mode is Mode.OBSERVE and host is not Mode.OBSERVE:
+    if mode is Mode.OBSERVE:
         detail = "an override sets it to mode observe"
         return guest._replace(unmanaged=Unmanaged.ORDERED_OBSERVE, unmanaged_detail=detail)
     return guest
+
+
+def _own_mode(ordered: ServerOverride, host: tuple[SetMode, ...]) -> Mode | None:
+    """None: the host's."""
+    if ordered.mode is None:
+        return None
+    holds = effective((*host, SetMode(ordered.mode, ModeLevel.SERVER))).mode
+    return None if holds is effective(host).mode else holds
 
 
 def _levelled(guest: Guest, ordered: ServerOverride) -> Guest:

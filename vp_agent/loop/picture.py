@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from nova_vp.core.types.cpu_time import HostCpuTimes
 from nova_vp.core.types.guest import Guest, MemoryMove
 from nova_vp.core.types.knob import Applied, Knob
+from nova_vp.core.types.mode_levels import SetMode
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.sample import Reading
@@ -37,10 +38,13 @@ class Commanded:
     """What operators told the agent of this host."""
 
     mode: Mode
+    """What holds for the host."""
     approved: frozenset[str] = frozenset()
     """Proposals that are to be applied."""
     revoked: frozenset[str] = frozenset()
     """Actions that are to be undone."""
+    levels: tuple[SetMode, ...] = ()
+    """On which the mode is set, for this host."""
 
 
 @dataclass(frozen=True, slots=True)

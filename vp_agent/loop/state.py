@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What outlives one run of the agent: epoch, mode, limits, profiles, what misses cost, what
-controllers keep, usage, escalations, orders, facts of Nova.
+controllers keep, usage, escalations, orders, modes of the cloud, facts of Nova.
 
 Small files in the state folder, each replaced whole (write, fsync, rename), so that a full disk, a
 kill or a loss of power leaves the old one or the new one. What cannot be read is treated as absent,
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from nova_vp import wire
+from nova_vp.cloud_modes import NOT_SET
 from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.sample import NO_MISS_COST, MissCost, Profile
 from nova_vp.core.types.state import CoreState
@@ -74,17 +75,30 @@ class StateFolder:
                 )
         return epoch
 
-    def mode(self, default: Mode) -> Mode:
-        text = (self._read("mode") or default.value).strip()
+    def mode(self, default: Mode | None) -> Mode | None:
+        """Of this host; None: it has none of its own. `default`: if none was ever set here."""
+        text = self._read("mode")
+        if text is None:
+            return default
+        if text.strip() == NOT_SET:
+            return None
         try:
-            return Mode(text)
+            return Mode(text.strip())
         except ValueError:
-            told = printable(text, _MOST_TOLD)
-            LOG.warning("%s: unknown mode %s, using %s", self._folder / "mode", told, default.value)
+            told, used = printable(text.strip(), _MOST_TOLD), default.value if default else NOT_SET
+            LOG.warning("%s: unknown mode %s, using %s", self._folder / "mode", told, used)
             return default
 
-    def set_mode(self, mode: Mode) -> None:
-        self._write("mode", mode.value)
+    def set_mode(self, mode: Mode | None) -> None:
+        self._write("mode", mode.value if mode else NOT_SET)
+
+    def modes(self) -> str | None:
+        """The text of `set_modes`; what it means is for `host_mode`."""
+        return self._read("modes.json")
+
+    def set_modes(self, text: str) -> None:
+        """Raises OSError."""
+        self._write("modes.json", text)
 
     def remembered(self, now_s: float) -> CoreState:
         """What was learned in runs before. `now_s`: seconds since 1970."""

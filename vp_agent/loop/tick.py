@@ -125,7 +125,7 @@ class Agent:
         holds = self._cluster.migrations if self._cluster else None
         reading, applied = reconcile(host, reading, overrides, holds, now_s)
         commanded = self._control.commanded()
-        guests = overrides.mark(reading.guests, commanded.mode, now_s)
+        guests = overrides.mark(reading.guests, commanded.levels, now_s)
         latency = self._control.latency.of(guests, now_s)
         guests = host.memory.survey(guests, now_s)
         reading = replace(reading, guests=guests, latency_reports=latency)

@@ -7,6 +7,7 @@ from typing import Any
 from nova_vp import wire
 from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.knob import Knob
+from vp_agent.loop.host_mode import NO_HOST_MODES, HostModes
 from vp_agent.loop.latency_reports import NOTHING_REPORTED, KnownReports
 from vp_agent.loop.overrides import NO_CLOUD_OVERRIDES, CloudOverrides
 from vp_agent.loop.told_facts import NOTHING_TOLD, Told
@@ -39,6 +40,8 @@ class HostInfo:
     """What is ordered of servers, as far as this host was told."""
     facts: Told = NOTHING_TOLD
     """What Nova knows of the host, as far as it was told."""
+    modes: HostModes = NO_HOST_MODES
+    """What is set of the host's mode, where."""
     latency: KnownReports = NOTHING_REPORTED
     """What applications reported of servers here."""
 

@@ -18,9 +18,11 @@ from nova_vp.core.types.decision import Decision, DomainView, Escalation, NodeVi
 from nova_vp.core.types.detection import Detection
 from nova_vp.core.types.guest import Guest, MemoryMove
 from nova_vp.core.types.knob import Knob
+from nova_vp.core.types.mode_levels import SetMode
 from nova_vp.core.types.reason import Rung
 from nova_vp.core.types.sample import Sample, Sensitivity
 from vp_agent.format import cpu_list, knob_text
+from vp_agent.loop.host_mode import HostModes
 from vp_agent.loop.latency_reports import NOTHING_CAME, KnownReports
 from vp_agent.publish.host_info import HostInfo, head
 
@@ -48,6 +50,7 @@ def report(
             _ordered(view, host_info)
             | _vp(view, refused.get(view.guest.uuid, ()), offset_s, actions_per_vp)
             | {"service": _service(view.guest, host_info)}
+            | ({"mode": view.guest.mode.value} if view.guest.mode else {})
             for view in decision.vps
         ],
         "proposals": [_proposal(action, offset_s) for action in decision.proposals[:256]],
@@ -60,7 +63,22 @@ def report(
         "steal_ratio": None if decision.steal_ratio is None else number(decision.steal_ratio),
         "latency_projects": _latency_projects(host_info.latency),
         "facts": {"read_at": host_info.facts.read_at, "checksum": host_info.facts.checksum},
+        "modes": _modes(host_info.modes),
     }
+
+
+def _modes(modes: HostModes) -> dict[str, Any]:
+    return {
+        "version": modes.told.version,
+        "checksum": modes.told.checksum,
+        "knows_aggregates": modes.knows_aggregates,
+        "source": _set_mode(modes.source),
+        "levels": [_set_mode(one) for one in modes.levels],
+    }
+
+
+def _set_mode(one: SetMode) -> dict[str, str]:
+    return {"level": one.level.value, "name": one.name, "mode": one.mode.value}
 
 
 def _ordered(view: VpView, host_info: HostInfo) -> dict[str, Any]:

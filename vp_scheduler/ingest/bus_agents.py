@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Agents on the bus, as ingest tells them of orders, overlays and facts, without waiting."""
+"""Agents on the bus, as ingest tells them of orders, overlays, facts and modes; nobody waits."""
 
 from functools import cached_property
 
@@ -23,6 +23,9 @@ class BusAgents:
 
     def tell_overlays(self, host: str, text: str) -> None:
         self._api.tell_overlays(host, text)
+
+    def tell_modes(self, host: str, text: str) -> None:
+        self._api.tell_modes(host, text)
 
     @cached_property
     def _api(self) -> rpcapi.AgentAPI:

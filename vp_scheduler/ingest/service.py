@@ -15,6 +15,7 @@ from oslo_db import exception as db_exception
 
 from nova_vp import rpcserver, rpctransport, wire
 from nova_vp.db.bus_keys import BusKeyStore
+from nova_vp.db.modes import ModeStore
 from nova_vp.db.overlays import OverlayStore
 from nova_vp.db.overrides import OverrideStore
 from nova_vp.db.report_store import ERRORS, NewReport
@@ -24,6 +25,7 @@ from nova_vp.signing.identity import Identity
 from vp_scheduler.ingest.bus_agents import BusAgents
 from vp_scheduler.ingest.deleted_servers import open_deleted_servers
 from vp_scheduler.ingest.key_publisher import HostKeyPublisher
+from vp_scheduler.ingest.mode_sync import ModeSync
 from vp_scheduler.ingest.nova_facts import FactsSync
 from vp_scheduler.ingest.overlay_sync import OverlaySync
 from vp_scheduler.ingest.override_sync import OverrideSync
@@ -205,6 +207,7 @@ class Service:
         republish = RepublishRequester(identity, store, keys.tell)
         orders = OverrideSync(OverrideStore(conf), BusAgents(identity))
         overlays = OverlaySync(OverlayStore(conf), BusAgents(identity))
+        modes = ModeSync(ModeStore(conf), BusAgents(identity))
         self.endpoint = ReportEndpoint(
             reports,
             settings.known_hosts,
@@ -214,12 +217,13 @@ class Service:
             compare=_all_of(
                 orders.heard,
                 overlays.heard,
+                modes.heard,
                 SameName().heard,
                 *([facts.heard] if facts else []),
             ),
         )
         self._writer = Writer(reports, store, settings.batch_size)
-        self._threads: list[Part] = [publisher, keys, republish, orders, overlays]
+        self._threads: list[Part] = [publisher, keys, republish, orders, overlays, modes]
         self._threads.append(Purger(conf, store))
         if facts:
             self._threads.append(facts)

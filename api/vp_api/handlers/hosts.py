@@ -6,6 +6,7 @@ An answer means that the agent acknowledged; the next report shows it everywhere
 
 from oslo_log import log as logging
 
+from nova_vp.cloud_modes import NOT_SET
 from nova_vp.db.filters import HostFilter
 from nova_vp.db.records import HostRecord
 from vp_api import paging
@@ -30,6 +31,11 @@ def list_hosts(call: Call) -> Answer:
     page = paging.page_of(call, "name:asc")
     found = call.services.stored.browser.list_hosts(wanted, page)
     told = [operator.host_summary(one, age_of(one.received_at, now)) for one in found.items]
+    if call.version >= V1_3:
+        told = [
+            {**one, "mode_source": operator.mode_source(summary.mode_source)}
+            for summary, one in zip(found.items, told, strict=True)
+        ]
     return paging.answer(call, "hosts", told, found.marker)
 
 
@@ -42,14 +48,17 @@ def show_host(call: Call, host: str) -> Answer:
         told["latency_projects"] = record.report.get("latency_projects", [])
     if call.version >= V1_3:
         told |= operator.overlays_of_host(record)
+        told |= operator.modes_of_host(record.report)
     return {"host": told}
 
 
 def change_host(call: Call, host: str) -> Answer:
     mode = call.body["mode"]
+    if mode is None and call.version < V1_3:
+        raise ApiError(Code.BAD_REQUEST, f"Ask for microversion {V1_3} or later to unset a mode.")
     record = _find(call, host)
     with telling(record.host):
-        call.services.agents.set_mode(record.host, mode)
+        call.services.agents.set_mode(record.host, mode or NOT_SET)
     LOG.info("host=%s mode=%s set by user=%s", record.host, mode, call.user_id)
     return {"host": {"name": record.host, "mode": mode}}
 

@@ -24,7 +24,7 @@ from vp_api.errors import ApiError, Code
 from vp_api.operation import Answer, Call
 from vp_api.policies import vps as policies
 from vp_api.schemas import vps as schemas
-from vp_api.versions import V1_1, V1_2
+from vp_api.versions import V1_1, V1_2, V1_3
 from vp_api.views import history, operator, tenant
 from vp_api.vp_groups import groups_of
 from vp_api.vp_report import VpReport, age_of, fresh_since, vp_reports_of
@@ -112,6 +112,8 @@ def show_vp(call: Call, server_id: str) -> Answer:
         told["group_state"] = view.group_state(next(iter(groups.values()), None))
     if call.version >= V1_2:
         told = view.since_1_2(told, report)
+    if call.version >= V1_3 and call.sees_all:
+        told = operator.since_1_3(told, report)
     return {"vp": told}
 
 

@@ -3,9 +3,19 @@
 
 from oslo_policy import policy
 
-from vp_api.policies import actions, escalations, hosts, latency, overlays, service, usage, vps
+from vp_api.policies import (
+    actions,
+    escalations,
+    hosts,
+    latency,
+    modes,
+    overlays,
+    service,
+    usage,
+    vps,
+)
 
-RESOURCES = (hosts, vps, latency, overlays, actions, escalations, usage, service)
+RESOURCES = (hosts, modes, vps, latency, overlays, actions, escalations, usage, service)
 
 
 def list_rules() -> list[policy.RuleDefault]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Queries, bodies and answers of /v1/hosts."""
 
-from vp_api.schemas import actions, vps
+from vp_api.schemas import actions, modes, vps
 from vp_api.schemas.base import (
     COUNT,
     COUNTS,
@@ -29,6 +29,8 @@ _SUMMARY = {
     "hurt_count": nullable(COUNT),
     **vps.AGE,
 }
+_LISTED = {"mode_source": nullable(modes.SOURCE)}
+"""Since 1.3; null: the agent does not say."""
 _LOSSES = {"type": "object", "additionalProperties": list_of(NUMBER)}
 """By resource: of each newcomer class in turn, states 0 to 8 and then one that was not measured."""
 DOMAIN = obj(
@@ -90,7 +92,7 @@ OVERLAY_ON_HOST = obj(
 
 LIST_QUERY_1_0 = query()
 LIST_QUERY = pages(mode=MODE, is_stale=YES_NO, sort=sort("name", "hurt_count", "vps_count"))
-LIST_ANSWER = page_of("hosts", obj(_SUMMARY, title="Host"), "Hosts")
+LIST_ANSWER = page_of("hosts", obj(_SUMMARY, _LISTED, "Host"), "Hosts")
 SHOW_ANSWER = obj(
     {
         "host": obj(
@@ -104,6 +106,8 @@ SHOW_ANSWER = obj(
                 **vps.UNDER_WAY,
             },
             {
+                **_LISTED,
+                "mode_levels": list_of(modes.SET_MODE),
                 "hypervisor": TEXT,
                 "knobs": list_of(TEXT),
                 "steal_ratio": nullable(NUMBER),
@@ -118,7 +122,7 @@ SHOW_ANSWER = obj(
     },
     title="HostAnswer",
 )
-CHANGE = obj({"mode": MODE}, title="HostChange")
-CHANGE_ANSWER = obj({"host": obj({"name": TEXT, "mode": MODE})}, title="ChangedHost")
+CHANGE = obj({"mode": nullable(MODE)}, title="HostChange")
+CHANGE_ANSWER = obj({"host": obj({"name": TEXT, "mode": nullable(MODE)})}, title="ChangedHost")
 ACCEPT = obj({"accepted": {"const": True}}, title="Accept")
 ACCEPT_ANSWER = obj({"proposal": obj({"id": TEXT, "accepted": YES_NO})}, title="AcceptedProposal")

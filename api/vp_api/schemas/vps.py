@@ -8,7 +8,7 @@ from nova_vp.db.serialization import METRICS
 from nova_vp.vp_group import METRICS as COMBINED
 from nova_vp.wire import CPU_RATIOS
 from nova_vp.wire.schema_types import LEVELS
-from vp_api.schemas import actions
+from vp_api.schemas import actions, modes
 from vp_api.schemas.base import (
     COUNT,
     COUNTS,
@@ -192,6 +192,7 @@ _MORE = {
     **_SINCE_1_1,
     "group_state": nullable(GROUP_STATE),
     **_SINCE_1_2,
+    "mode": modes.EFFECTIVE,
 }
 SHOW_ANSWER = obj({"vp": obj(_FULL, _MORE, "FullVp")}, title="VpAnswer")
 

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from nova_vp.cli import labels
+from nova_vp.cloud_modes import source_text
+from nova_vp.core.types.mode_levels import ModeLevel
 from nova_vp.core.types.reason import Rung
 from nova_vp.db.records import (
     NAMES,
@@ -91,11 +93,26 @@ def _summary(record: HostRecord, sightings: Sequence[VpReport]) -> HostSummary:
     return HostSummary(
         host=record.host,
         mode=record.mode,
+        mode_source=source_text(record.report),
         received_at=record.received_at,
         counters=record.report["counters"],
         vps_count=len(sightings),
         hurt_count=sum(s.head.is_hurt is True for s in sightings),
     )
+
+
+def mode_source(stored: str | None) -> dict[str, str] | None:
+    """As since 1.3: on which level a host's mode is set. `stored`: as `HostSummary` has it."""
+    if stored is None:
+        return None
+    level, _, name = stored.partition(":")
+    return {"level": level, "name": name}
+
+
+def modes_of_host(report: Mapping[str, Any]) -> dict[str, Any]:
+    """As since 1.3: where its mode is set, and what is set on each level that holds for it."""
+    levels = report.get("modes", {}).get("levels", [])
+    return {"mode_source": mode_source(source_text(report)), "mode_levels": levels}
 
 
 def _contention(sightings: Iterable[VpReport]) -> list[dict[str, Any]]:
@@ -179,6 +196,15 @@ def since_1_1(told: Mapping[str, Any], sighting: VpReport) -> dict[str, Any]:
 def since_1_2(told: Mapping[str, Any], sighting: VpReport) -> dict[str, Any]:
     """As tenants are told it."""
     return tenant.since_1_2(told, sighting)
+
+
+def since_1_3(told: Mapping[str, Any], sighting: VpReport) -> dict[str, Any]:
+    """What holds for it, and where that is set."""
+    report, own = sighting.record.report, sighting.vp.get("mode")
+    source = mode_source(source_text(report)) or {"level": ModeLevel.HOST.value, "name": ""}
+    if own is not None:
+        source = {"level": ModeLevel.SERVER.value, "name": ""}
+    return {**told, "mode": {"mode": own or sighting.record.mode, "source": source}}
 
 
 def group_state(group: VpGroup | None) -> dict[str, Any] | None:

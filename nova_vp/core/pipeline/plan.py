@@ -31,7 +31,7 @@ from nova_vp.core.types.detection import Detection, Kind
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.knob import Cpus, Held, Knob, Value, all_cpus, plain
 from nova_vp.core.types.picture import Picture
-from nova_vp.core.types.policy import Mode, Policy, tightest
+from nova_vp.core.types.policy import Mode, Policy
 from nova_vp.core.types.reason import REAPPLY, RELEASED, REVOKED, Reason
 from nova_vp.core.types.state import CoreState
 
@@ -202,7 +202,7 @@ class Plan:
                 guest, key = self._guests.get(uuid), (uuid, held.knob)
                 if guest is None or guest.unmanaged or key in turned or key not in self._claims:
                     continue
-                if tightest(self._picture.mode, guest.mode or Mode.ENFORCE) is Mode.ENFORCE:
+                if (guest.mode or self._picture.mode) is Mode.ENFORCE:
                     yield Renewal(uuid, held.knob, now_s + LEASE_S)
 
     def _id(self, group: ClaimGroup) -> str:

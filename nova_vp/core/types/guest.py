@@ -50,7 +50,7 @@ class Unmanaged(enum.Enum):
     EXEMPT = "exempt"
     """An operator ordered it for this server; what was set on it is undone."""
     ORDERED_OBSERVE = "ordered-observe"
-    """Somebody ordered mode observe for this server, on a host that may do more."""
+    """Mode observe is set for this server, on a host that may do more."""
     AWAITING_ORDERS = "awaiting-orders"
     """It has just arrived, and nobody has said yet whether it may be touched."""
 
@@ -116,7 +116,7 @@ class Guest(NamedTuple):
     image: str = ""
     """UUID of the image that it was booted from; empty: from none, or nobody says."""
     mode: Mode | None = None
-    """Ordered for it alone: the tighter one of this and the host's holds."""
+    """What holds for it, if that is not what holds for its host; None: the same."""
     refuses_help: bool = False
     """Nothing is done for its sake. What keeps it from harming others is."""
     cpu_times: CpuTimes | None = None

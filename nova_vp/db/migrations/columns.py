@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns that are added by revisions which may be run again after they failed halfway."""
+"""Columns and indexes added by revisions that may be run again after they failed halfway."""
 
 from typing import Any
 
@@ -14,3 +14,10 @@ def add_missing_columns(table: str, *columns: "sa.Column[Any]") -> None:
     for column in columns:
         if column.name not in present:
             op.add_column(table, column)
+
+
+def add_missing_index(name: str, table: str, *columns: str) -> None:
+    """As `add_missing_columns`."""
+    present = {index["name"] for index in sa.inspect(op.get_bind()).get_indexes(table)}
+    if name not in present:
+        op.create_index(name, table, list(columns))

@@ -267,6 +267,14 @@ def a_report(host, **changes):
     return wire.decode(wire.REPORT_TOPIC, wire.encode(wire.REPORT_TOPIC, report))
 
 
+def a_mode(mode, level="aggregate", name="ssd"):
+    """What is set of a host's mode, and where: more than that is looser."""
+    source = {"level": level, "name": name, "mode": mode}
+    levels = [{"level": "cloud", "name": "", "mode": "enforce"}, source]
+    told = {"version": 7, "checksum": "0" * 32, "knows_aggregates": True}
+    return {**told, "source": source, "levels": levels}
+
+
 def a_record(host="lab-1", age_s=3, **changes):
     report = a_report(host, **changes)
     return HostRecord(
@@ -380,6 +388,7 @@ def records():
     return [
         a_record(
             "lab-1",
+            modes=a_mode("enforce"),
             vps=[
                 a_vp(
                     interference=hurt,

@@ -13,9 +13,12 @@ from oslo_config import cfg
 
 from nova_vp import wire
 from nova_vp.conf import database
+from nova_vp.core.types.mode_levels import ModeLevel
 from nova_vp.core.types.overlay import ArbitrationClass
+from nova_vp.core.types.policy import Mode
 from nova_vp.db import schema
 from nova_vp.db.escalations import Ledger
+from nova_vp.db.modes import ModeStore
 from nova_vp.db.overlays import Limits, OverlayStore
 from nova_vp.db.records import HostRecord
 from nova_vp.db.report_store import NewReport, ReportStore
@@ -91,6 +94,8 @@ def _cloud() -> Path:
         by="user-member",
         now=cloud.NOW,
     )
+    ModeStore(conf).put(ModeLevel.CLOUD, "", Mode.ENFORCE, by="user-admin", at=cloud.NOW)
+    ModeStore(conf).put(ModeLevel.AGGREGATE, "ssd", Mode.ENFORCE, by="user-admin", at=cloud.NOW)
     waiting = next(one for one in ledger.list_waiting() if one.id == cloud.ESCALATION)
     claimed = ledger.claim(waiting, "vp-scheduler-1")
     proposed = {"status": Status.PROPOSED, "owner": None, "changed_at": cloud.NOW}

@@ -15,6 +15,7 @@ import pytest
 
 from nova_vp import controllers
 from nova_vp.core.types.guest import Unmanaged
+from nova_vp.core.types.policy import Mode
 from nova_vp.registered_overlay import group_overlay_id
 from tests.unit.api import cloud
 from tests.unit.api.canaries import Canaries, a_record_of_canaries
@@ -59,6 +60,8 @@ ARGUMENTS = {
     "overlay_id": cloud.OVERLAY,
 }
 BODIES = {
+    "/v1/modes/cloud": {"mode": "advise"},
+    "/v1/modes/aggregates": {"aggregate": "ssd", "mode": "observe"},
     "/v1/hosts/{host}": {"mode": "enforce"},
     "/v1/hosts/{host}/proposals/{action_id}": {"accepted": True},
     "/v1/vps/{server_id}": {"opt_out": True},
@@ -89,6 +92,7 @@ def assert_untouched(api):
     assert api.agents.modes == {}
     assert api.agents.latency == api.agents.accepted == api.agents.undone == api.agents.orders == []
     assert api.stored.orders.get(cloud.VICTIM) is None
+    assert {one.mode for one in api.stored.modes.list_modes()} == {Mode.ENFORCE}
     assert api.stored.ledger.get(cloud.ESCALATION).accepted_at is None
     assert api.agents.calls == []
     assert api.agents.overlays == {}

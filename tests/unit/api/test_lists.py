@@ -13,6 +13,7 @@ from tests.unit.api import cloud
 from tests.unit.api.client import Api, Persona
 from tests.unit.api.test_isolation import fill
 from vp_api.routes import PUBLIC, ROUTES
+from vp_api.versions import NEWEST
 
 ADMIN, READER = Persona("admin"), Persona("reader")
 V = f"/v1/vps/{cloud.VICTIM}"
@@ -495,16 +496,16 @@ def test_who_asks_for_no_version_gets_the_first(api, asked):
 @pytest.mark.parametrize(
     "asked",
     [
-        "performance-isolation 1.3",
+        f"performance-isolation {NEWEST}",
         "performance-isolation latest",
-        "compute 2.1, performance-isolation 1.3",
-        "vp 1.0, performance-isolation 1.3",
-        "vp 1.3",
+        f"compute 2.1, performance-isolation {NEWEST}",
+        f"vp 1.0, performance-isolation {NEWEST}",
+        f"vp {NEWEST}",
     ],
 )
 def test_the_newest_version(api, asked):
     answer = api.ask(ADMIN, "/v1/vps", headers={"OpenStack-API-Version": asked})
-    assert answer.headers["OpenStack-API-Version"] == "performance-isolation 1.3"
+    assert answer.headers["OpenStack-API-Version"] == f"performance-isolation {NEWEST}"
     assert answer.json["links"] == {}
 
 
@@ -516,7 +517,7 @@ def test_versions_that_nobody_speaks(api, asked, word):
         assert answer.status == 406
         (error,) = answer.json["errors"]
         assert "performance-isolation 1.0" in error["detail"]
-        assert (error["min_version"], error["max_version"]) == ("1.0", "1.3")
+        assert (error["min_version"], error["max_version"]) == ("1.0", str(NEWEST))
 
 
 def test_the_document_names_every_operation_and_only_valid_schemas(api):

@@ -12,7 +12,7 @@ from keystoneauth1.noauth import NoAuth
 from keystoneauth1.session import Session
 
 from tests.loopback import served
-from vp_client.client import Client
+from vp_client.client import API_VERSION, Client
 from vp_client.errors import AmbiguousName, NoSuchName, Refused, Unreachable
 
 VPS = [{"server_id": f"id-{n}", "name": name} for n, name in enumerate(("one", "twin", "twin"))]
@@ -51,7 +51,7 @@ def test_the_catalog_may_name_the_root_or_the_version(client_of, suffix):
     canned = Canned('{"vps": []}')
     assert client_of(canned, suffix).list_vps() == []
     assert canned.asked == ["GET /v1/vps"]
-    assert canned.versions == {"performance-isolation 1.3"}
+    assert canned.versions == {f"performance-isolation {API_VERSION}"}
 
 
 class Pages:

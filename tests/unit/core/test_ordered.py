@@ -52,14 +52,17 @@ def test_the_tightest_of_modes():
 @pytest.mark.parametrize(
     ("host_mode", "ordered", "is_done"),
     [
-        (Mode.ENFORCE, Mode.ENFORCE, True),
+        (Mode.ENFORCE, None, True),
         (Mode.ENFORCE, Mode.ADVISE, False),
         (Mode.ENFORCE, Mode.OBSERVE, False),
-        (Mode.ADVISE, Mode.ENFORCE, False),
-        (Mode.OBSERVE, Mode.ENFORCE, False),
+        (Mode.ADVISE, None, False),
+        (Mode.OBSERVE, None, False),
+        # No mode is set for the host.
+        (Mode.OBSERVE, Mode.ADVISE, False),
+        (Mode.OBSERVE, Mode.ENFORCE, True),
     ],
 )
-def test_the_tighter_of_host_and_server_holds(host_mode, ordered, is_done):
+def test_what_holds_for_a_server_is_what_counts_for_it(host_mode, ordered, is_done):
     host = a_hurt_pair(mode=ordered, host_mode=host_mode)
     decision = host.ticks(2)[-1]
     assert [a.guest_uuid for a in decision.actions] == ([NEIGHBOUR] if is_done else [])

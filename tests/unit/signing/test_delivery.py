@@ -69,6 +69,7 @@ METHODS: list[tuple[Callable[[], object], Sender, str]] = [
     (agents_endpoint, API, "report_latency"),
     (agents_endpoint, SCHEDULER, "republish"),
     (agents_endpoint, SCHEDULER, "republish_digest"),
+    (agents_endpoint, SCHEDULER, "set_modes"),
     (lambda: FactsEndpoint(Nobody()), SCHEDULER, "set_facts"),  # type: ignore[arg-type]
     (lambda: MigrationEndpoint(Nobody()), SCHEDULER, "prepare_migration"),
     (lambda: MigrationEndpoint(Nobody()), SCHEDULER, "end_migration"),
