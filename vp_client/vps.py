@@ -31,6 +31,7 @@ FIELDS: list[columns.Field] = [
     ("mode", formatters.effective_mode),
     ("unmanaged", formatters.unmanaged),
     ("domains", formatters.words),
+    ("virtual_domains", formatters.words),
     ("cpus", formatters.wrap),
     ("cap", formatters.or_unknown),
     ("memory", formatters.or_unknown),

@@ -13,7 +13,7 @@ from nova_vp.core.model.islands import bound_to_islands
 from nova_vp.core.model.limits import Claims
 from nova_vp.core.pipeline.answers import answers_of
 from nova_vp.core.pipeline.arbitrate import arbitrate
-from nova_vp.core.pipeline.controllers import Claimed, end_unclaimed, run_controllers
+from nova_vp.core.pipeline.controllers import Claimed, SeenHost, end_unclaimed, run_controllers
 from nova_vp.core.pipeline.ledger import note_applied
 from nova_vp.core.pipeline.plan import Plan
 from nova_vp.core.pipeline.rate_limit import rate_limit
@@ -31,7 +31,8 @@ def answer_calls(state: CoreState, picture: Picture, policy: Policy) -> tuple[Co
     picture = bound_to_islands(state, picture, policy)
     host = build_host(picture, state.vps, state.undisturbed)
     stood = state.claims
-    state, view, claimed = run_controllers(state, host, (), picture, policy, on_call=True)
+    real = SeenHost(host, picture)
+    state, view, claimed = run_controllers(state, real, real, (), policy, on_call=True)
     state = end_unclaimed(state, claimed)
     granted, outranked = arbitrate(claimed.groups, state, view)
     allowed, deferred = rate_limit(granted, state, picture.at_s, policy)

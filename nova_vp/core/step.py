@@ -17,7 +17,7 @@ from nova_vp.core.model.host import after, build_host
 from nova_vp.core.model.islands import bound_to_islands
 from nova_vp.core.pipeline.answers import answers_of
 from nova_vp.core.pipeline.arbitrate import arbitrate
-from nova_vp.core.pipeline.controllers import end_unclaimed, run_controllers
+from nova_vp.core.pipeline.controllers import SeenHost, end_unclaimed, run_controllers
 from nova_vp.core.pipeline.copy_rate import copy_rates
 from nova_vp.core.pipeline.describe import describe, tabulate
 from nova_vp.core.pipeline.foreign import respect_foreign_changes
@@ -26,6 +26,7 @@ from nova_vp.core.pipeline.plan import Plan, lost_places
 from nova_vp.core.pipeline.rate_limit import rate_limit
 from nova_vp.core.pipeline.revert import note_left_alone, revert
 from nova_vp.core.pipeline.verify import verify
+from nova_vp.core.pipeline.virtual_places import note_virtual_places, with_virtual_places
 from nova_vp.core.signals.detect import detect_all
 from nova_vp.core.signals.detect_numa import node_views
 from nova_vp.core.signals.measure import measure
@@ -48,21 +49,26 @@ def step(state: CoreState, picture: Picture, policy: Policy) -> tuple[CoreState,
     host = replace(host, vps=state.vps, undisturbed=state.undisturbed)
     state, reverting = revert(note_left_alone(state, picture, policy), picture, policy)
     state, undoing = verify(state, verdicts, picture, policy)
-    state, view, claimed = run_controllers(state, host, nodes, picture, policy)
+    state, virtual = with_virtual_places(state, picture)
+    real = would_be = SeenHost(host, picture)
+    if virtual is not picture:
+        would_be = SeenHost(build_host(virtual, state.vps, state.undisturbed), virtual)
+    state, view, claimed = run_controllers(state, real, would_be, nodes, policy)
     state = end_unclaimed(state, claimed)
     groups = (*reverting, *undoing, *claimed.groups, *lost_places(picture))
     granted, outranked = arbitrate(groups, state, view)
     allowed, deferred = rate_limit(granted, state, picture.at_s, policy)
-    plan = Plan(allowed, state, picture, policy)
+    plan = Plan(allowed, state, view.picture, policy)
+    state = note_virtual_places(state, picture, plan.virtual)
     for action in plan.unchanging:
         state = note_applied(state, action, picture.at_s)
     left = after(host, picture, plan.actions)
     state = tabulate(state, left, view, policy)
     refused = outranked + deferred
     state, escalations = escalate(
-        state, host, picture.limits, refused, claimed.groups, picture.at_s, policy
+        state, view.host, picture.limits, refused, claimed.groups, picture.at_s, policy
     )
-    decision = describe(state, host, picture, plan.actions, plan.proposals, claimed)
+    decision = describe(state, host, picture, plan.actions, plan.proposals, claimed, view.host)
     return state, replace(
         decision,
         refused=refused,

@@ -380,8 +380,8 @@ class OverlayServer(Base):
 
 
 class OrdersGate(Base):
-    """A row for orders, one for overlays and one for modes: see `gate.py`. Who writes one writes its
-    row first, so that their numbers appear in their order."""
+    """A row each for orders, overlays and modes: see `gate.py`. Who writes one writes its row
+    first, so that their numbers appear in their order."""
 
     __tablename__ = "vp_orders_gate"
 

@@ -158,6 +158,7 @@ _VP = object_of(
         "memory_kib": COUNT,
         "ordered": ORDERED,
         "mode": MODE,
+        "virtual_domains": list_of(COUNT, 64),
         "cpu_use": nullable(_CPU_USE),
         "figures": _FIGURES,
         "service": nullable(_SERVICE),
@@ -276,10 +277,11 @@ libvirt's name of the host, under which Placement knows it. `knobs`: what its ag
 `orders_version`: of the latest such message; absent: the agent takes none.
 `facts`: those of Nova that the agent was told last, and when Nova was asked for them (0: it was
 told none); absent: the agent takes none.
-`vps[].mode`: what holds for the server; absent: the mode of its host. `modes`: what is set on the
-levels that hold for the host, and which of it is the `source` of its mode; `version` and
-`checksum` of those of the cloud and of aggregates that the agent was told last; absent: the agent
-takes none. `modes.knows_aggregates`: false: those of all aggregates count.
+`vps[].virtual_domains`: LLC domains in which a host that only observes would place it; empty or
+absent: none. `vps[].mode`: what holds for the server; absent: the mode of its host. `modes`: what
+is set on the levels that hold for the host, and which of it is the `source` of its mode; `version`
+and `checksum` of those of the cloud and of aggregates that the agent was told last; absent: the
+agent takes none. `modes.knows_aggregates`: false: those of all aggregates count.
 `vps[].cpu_use`, `steal_ratio`: null or absent: unknown.
 `domains[].llc_permits`: LLC misses per ms that servers have booked there.
 `domains[].newcomer_losses`: by resource and newcomer class, the share of performance that whoever

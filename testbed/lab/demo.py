@@ -101,7 +101,7 @@ def run(mode: str) -> int:
     admin = cloud.connect()
     clear(admin)
     wait_until_known(HOST)
-    openstack("vp", "host", "set", HOST, "--mode", "observe")
+    openstack("vp", "mode", "set", "advise", "--host", HOST)  # Newcomers get their places.
     eyes = DemoView()
     try:
         twin = start_twin(story, admin, eyes)
@@ -219,6 +219,7 @@ def harm(story: Story, eyes: DemoView) -> None:
     story.say(
         f"no interference yet; the neighbour starts to stream {SWITCH_AT_UPTIME_S} s after its boot"
     )
+    openstack("vp", "mode", "set", "observe", "--host", HOST)
     cloud.wait_for(lambda: neighbour.console.switches, "the neighbour's switch", deadline_s=120)
     switch_at = neighbour.console.switches[-1].at
     measure(story, eyes, "alone", switch_at - PHASE_S, switch_at)

@@ -2,7 +2,7 @@
 """Undo, with the real agent and real libvirt: killed anywhere, stopped, or overtaken by events, it
 leaves every guest as Nova made it.
 
-What is applied here is homing on a host of two LLC domains, in mode observe; and a cap on every
+What is applied here is homing on a host of two LLC domains, in mode enforce; and a cap on every
 guest, by a controller of the tests.
 """
 

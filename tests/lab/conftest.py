@@ -32,10 +32,10 @@ def admin(lab_up):
 
 @pytest.fixture(autouse=True, scope="module")
 def cleared(admin):
-    """No servers, every agent running and observing, before each module."""
+    """No servers, every agent running in mode advise (it places newcomers), before each module."""
     cloud.delete(admin, *admin.compute.servers(all_projects=True))
     for host in HOSTS:
-        set_mode(host, "observe")
+        set_mode(host, "advise")
     yield
     cloud.delete(admin, *admin.compute.servers(all_projects=True))
 

@@ -52,7 +52,7 @@ def clear(admin, host):
 @contextmanager
 def a_cast(admin, host):
     """Whoever an act boots is gone after it."""
-    set_mode(host, "observe")
+    set_mode(host, "advise")
     cast = Cast(admin, host)
     try:
         yield cast

@@ -32,7 +32,7 @@ def world(admin):
     """Two residents of one kind on each host, one in each of its caches."""
     with three_hosts("[vp_scheduler]"):
         for host in RESIDENTS:
-            set_mode(host, "observe")
+            set_mode(host, "advise")
         for name, (_, _, expects) in NEWCOMERS.items():
             specs = {"vp:isolation": "strict", "vp:expects": expects}
             cloud.put_flavor(admin, f"t.{name}", specs=specs)

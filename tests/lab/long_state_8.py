@@ -36,7 +36,7 @@ def storm(admin):
     """The busy host, and one that computes; the third is empty. Nobody acts."""
     with three_hosts("[vp_scheduler]"):
         for host in HOSTS:
-            set_mode(host, "observe")
+            set_mode(host, "advise")
         for isolation in NEWCOMERS:
             specs = {"vp:isolation": isolation, "vp:expects": "streaming"}
             cloud.put_flavor(admin, f"t.{isolation}", specs=specs)

@@ -79,7 +79,7 @@ def three_hosts(cloud_conf: str = ENFORCE, services: tuple[str, ...] = ()) -> It
         stack.enter_context(reconfigured(CONTROLLER_CONF, cloud_conf, "vp-scheduler", *services))
         set_mode(SOURCE, "enforce")
         yield
-        set_mode(SOURCE, "observe")
+        set_mode(SOURCE, "advise")
 
 
 def _empty(host: str) -> None:

@@ -33,7 +33,7 @@ def pair(admin):
     yield admin.compute.get_server(chase.id), admin.compute.get_server(stream.id)
     rates.close()
     cloud.start(f"vp-agent@{HOST}")
-    set_mode(HOST, "observe")
+    set_mode(HOST, "advise")
 
 
 def run_on(server, cpu: int) -> None:

@@ -220,7 +220,7 @@ def test_a_restarted_agent_is_heard_however_few_its_messages(bus, strict_is_plac
     for host, order in orders.items():
         bus.wait_for_news(host, wire.MessageVersion(order.epoch, order.sequence + 1000))
         assert bus.order(host).sequence < order.sequence + 1000
-    assert modes() == {"observe"}
+    assert modes() == {"advise"}
     strict_is_placed()
 
 

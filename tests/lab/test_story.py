@@ -80,6 +80,7 @@ def test_a_full_host_brings_victim_and_neighbour_into_one_domain(cast):
 
 
 def test_in_observe_the_harm_is_seen_and_nothing_is_done(cast):
+    set_mode(HOST, "observe")
     cast.rates.wait_for_kind("neighbour", "stream")
     seen = wait_for_vp(HOST, cast.victim.id, "the harm", lambda vp: vp["interference"])
     assert [s["uuid"] for s in seen["interference"]["suspects"]] == [cast.neighbour.id]

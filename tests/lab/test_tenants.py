@@ -87,7 +87,7 @@ def has_result(seen, result):
 
 @pytest.fixture(scope="module")
 def tenancy(admin):
-    set_mode(HOST, "observe")
+    set_mode(HOST, "advise")
     [service] = admin.compute.services(binary="nova-compute", host=OTHER)
     admin.compute.disable_service(service)
     try:

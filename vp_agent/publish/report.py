@@ -189,6 +189,7 @@ def _vp(
         "unmanaged": guest.unmanaged and guest.unmanaged.value,
         "unmanaged_detail": guest.unmanaged_detail[:1024],
         "domains": list(view.domain_ids[:64]),
+        "virtual_domains": list(view.virtual_domain_ids[:64]),
         "cpus": cpu_list(guest.placement),
         "state": view.state and view.state.number,
         "since": None if view.since_s is None else number(view.since_s + offset_s),

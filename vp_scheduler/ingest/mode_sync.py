@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol
 
 from nova_vp.cloud_modes import NO_MODES, CloudModes, modes_text
-from vp_scheduler.ingest.override_sync import FAULTS
 from vp_scheduler.ingest.report_queue import MAX_HOSTS
+from vp_scheduler.ingest.told_sync import FAULTS
 
 LOG = logging.getLogger(__name__)
 EVERY_S = 2.0

@@ -193,6 +193,7 @@ _MORE = {
     "group_state": nullable(GROUP_STATE),
     **_SINCE_1_2,
     "mode": modes.EFFECTIVE,
+    "virtual_domains": list_of(COUNT),
 }
 SHOW_ANSWER = obj({"vp": obj(_FULL, _MORE, "FullVp")}, title="VpAnswer")
 

@@ -199,12 +199,13 @@ def since_1_2(told: Mapping[str, Any], sighting: VpReport) -> dict[str, Any]:
 
 
 def since_1_3(told: Mapping[str, Any], sighting: VpReport) -> dict[str, Any]:
-    """What holds for it, and where that is set."""
+    """What holds for it, and where that is set; where a host that only observes would place it."""
     report, own = sighting.record.report, sighting.vp.get("mode")
     source = mode_source(source_text(report)) or {"level": ModeLevel.HOST.value, "name": ""}
     if own is not None:
         source = {"level": ModeLevel.SERVER.value, "name": ""}
-    return {**told, "mode": {"mode": own or sighting.record.mode, "source": source}}
+    mode = {"mode": own or sighting.record.mode, "source": source}
+    return {**told, "mode": mode, "virtual_domains": sighting.vp.get("virtual_domains", [])}
 
 
 def group_state(group: VpGroup | None) -> dict[str, Any] | None:

@@ -165,6 +165,9 @@ class Controller:
     it does not restate ends, whether its server could be measured or not."""
     serves_classes: ClassVar[bool] = False
     """It protects latency-critical servers, and gives best-effort ones what they leave."""
+    sees_virtual_places: ClassVar[bool] = False
+    """It decides where servers run. On a host that only observes it sees new servers where they
+    would be placed, so that it has something to propose; the others see where these really run."""
     settings: ClassVar[type] = NoSettings
     """A frozen dataclass, each field an `option`."""
     state: ClassVar[type] = NoState

@@ -8,7 +8,7 @@ through the view: a request to raise a limit is answered by the controller whose
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from nova_vp.core.controllers.base import View
 from nova_vp.core.model.host import Host
@@ -58,18 +58,29 @@ class Claimed:
     class_room: ClassRoom | None = None
 
 
+class SeenHost(NamedTuple):
+    """The host and the picture that it was made from."""
+
+    host: Host
+    picture: Picture
+
+
 def run_controllers(
     state: CoreState,
-    host: Host,
+    real: SeenHost,
+    virtual: SeenHost,
     nodes: tuple[NodeView, ...],
-    picture: Picture,
     policy: Policy,
     on_call: bool = False,
 ) -> tuple[CoreState, View, Claimed]:
-    """What each of them claims; they do not know of each other. `on_call`: between two ticks, when
-    only those run that answer calls."""
+    """What each of them claims; they do not know of each other. `virtual`: with virtual places,
+    where there are any, for controllers that place servers; the same is the view that is returned.
+    `on_call`: between two ticks, when only those run that answer calls."""
     remembered = dict(state.controllers)
-    view = View(host, nodes, picture, replace(state, controllers={}), policy, on_call)
+    core = replace(state, controllers={})
+    view = placing = View(real.host, nodes, real.picture, core, policy, on_call)
+    if virtual is not real:
+        placing = View(virtual.host, nodes, virtual.picture, core, policy, on_call)
     groups: list[ClaimGroup] = []
     releases: dict[str, tuple[Release, ...]] = {}
     figures: dict[str, Mapping[str, Mapping[str, float | str]]] = {}
@@ -81,12 +92,13 @@ def run_controllers(
     overlays: tuple[OverlayView, ...] = ()
     ends_s: tuple[float, ...] = ()
     ran = set()
-    is_poor = _is_poor(host)
+    is_poor = _is_poor(real.host)
     for controller, settings in policy.controllers:
         if (controller.needs_counters and is_poor) or (on_call and not controller.answers_calls):
             continue
         before = remembered.get(controller.name)
-        answer = controller.run(view, controller.state() if before is None else before, settings)
+        seen = placing if controller.sees_virtual_places else view
+        answer = controller.run(seen, controller.state() if before is None else before, settings)
         remembered[controller.name] = answer.state
         groups += answer.groups
         answers += answer.answers
@@ -119,7 +131,7 @@ def run_controllers(
         next_end_s=min(ends_s, default=None),
         answering=frozenset(one.name for one in known if one.answers_calls),
     )
-    return replace(state, controllers=remembered), view, claimed
+    return replace(state, controllers=remembered), placing, claimed
 
 
 def _is_poor(host: Host) -> bool:

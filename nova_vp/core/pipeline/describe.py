@@ -44,8 +44,10 @@ def describe(
     actions: tuple[Action, ...],
     proposals: tuple[Action, ...],
     claimed: Claimed,
+    would_be: Host,
 ) -> Decision:
-    views = tuple(_view(host, state.vps[guest.uuid], claimed) for guest in picture.guests)
+    """`would_be`: the host with virtual places."""
+    views = tuple(_view(host, state.vps[guest.uuid], claimed, would_be) for guest in picture.guests)
     return Decision(
         at_s=picture.at_s,
         mode=picture.mode,
@@ -59,12 +61,15 @@ def describe(
     )
 
 
-def _view(host: Host, vp: VpState, claimed: Claimed) -> VpView:
+def _view(host: Host, vp: VpState, claimed: Claimed, would_be: Host) -> VpView:
     undisturbed = host.undisturbed.get(vp.guest_uuid)
     guest = host.guests[vp.guest_uuid]
+    virtual = would_be.domain_ids[would_be.guests[guest.uuid].placement]
+    domain_ids = host.domain_ids[guest.placement]
     return VpView(
         guest=guest,
-        domain_ids=host.domain_ids[guest.placement],
+        domain_ids=domain_ids,
+        virtual_domain_ids=() if virtual == domain_ids else virtual,
         sample=vp.sample,
         incomplete=vp.incomplete,
         state=vp.state,

@@ -27,9 +27,9 @@ def is_permitted(action: Action, picture: Picture, modes: Mapping[str, Mode]) ->
     mode = mode_of(action, picture.mode, modes)
     if mode is Mode.ENFORCE or action.reason is REVOKED:
         return True
-    if action.ignores_mode and mode_of(action, Mode.ENFORCE, modes) is Mode.ENFORCE:
-        return True
     if mode is Mode.OBSERVE:
         return False
+    if action.ignores_mode and mode_of(action, Mode.ENFORCE, modes) is Mode.ENFORCE:
+        return True
     settles = action.is_undo or action.reason in (REAPPLY, RELEASED)
     return settles or action.id in picture.approved

@@ -52,6 +52,12 @@ class Plan:
         self._policy = policy
         self._guests = {guest.uuid: guest for guest in picture.guests}
         self._modes = modes_of(picture)
+        self.virtual: tuple[ClaimGroup, ...] = ()
+        """First places that are neither given nor proposed, since the host only observes."""
+        if picture.only_observes:
+            groups = tuple(groups)
+            self.virtual = tuple(group for group in groups if group.is_first_place)
+            groups = [group for group in groups if not group.is_first_place]
         # What is only proposed counts for itself, and not for what the others come to.
         alone = [(group, self._proposed(group)) for group in groups]
         may = [group for group, action in alone if self._is_permitted(action)]

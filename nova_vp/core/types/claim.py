@@ -72,7 +72,10 @@ class ClaimGroup:
     """Limits of other controllers that it asks to raise so far: the one whose limit it is grants
     or refuses."""
     ignores_mode: bool = False
-    """The operator allowed it in every mode of the host."""
+    """The operator allowed it in mode `advise` without being asked."""
+    is_first_place: bool = False
+    """It places a server that has no place yet. A host that only observes takes it as done where
+    it decides what to propose: see `nova_vp.core.pipeline.virtual_places`."""
     unmet_since_s: float | None = None
     """Since when nothing on this host meets a demand for CPU; None: this is no such demand."""
     call_ids: tuple[str, ...] = ()

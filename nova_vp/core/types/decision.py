@@ -77,6 +77,8 @@ class VpView(NamedTuple):
     """By controller: what it tells of it, by the name of each figure."""
     usage: tuple[Usage, ...] = ()
     """Since the last tick, of each controller that sells something."""
+    virtual_domain_ids: tuple[int, ...] = ()
+    """Where it would be placed, on a host that only observes; empty: nowhere else."""
 
 
 @dataclass(frozen=True, slots=True)

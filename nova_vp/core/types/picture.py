@@ -49,3 +49,8 @@ class Picture:
     """By id: those that have a member on this host, or are about the host itself."""
     calls: tuple[Call, ...] = ()
     """Made since they were last answered, in the order of their arrival."""
+
+    @property
+    def only_observes(self) -> bool:
+        """No server of this host may be changed, and no change is proposed to be accepted."""
+        return self.mode is Mode.OBSERVE and not any(guest.mode for guest in self.guests)

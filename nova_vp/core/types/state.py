@@ -127,6 +127,14 @@ class ActionOnOthers(NamedTuple):
     at_s: float
 
 
+class VirtualPlace(NamedTuple):
+    """Where a server would be placed: see `nova_vp.core.pipeline.virtual_places`."""
+
+    generation: str
+    """Of the vCPU threads that it is for."""
+    cpus: frozenset[int]
+
+
 class WithoutGain(NamedTuple):
     """Actions on others for one victim that did not help it, in a row."""
 
@@ -179,6 +187,8 @@ class CoreState:
     """By name: what each controller remembers, a value of its own kind."""
     copy_kib_per_s: float | None = None
     """How fast this host copied memory last; None: it never did."""
+    virtual_places: Mapping[str, VirtualPlace] = field(default_factory=dict)
+    """By guest UUID, while the host only observes."""
     placed_at_s: float = 0.0
     """When anybody's place, memory or cap last changed."""
     evaluations: Mapping[str, CandidateEvaluation] = field(default_factory=dict)

@@ -227,7 +227,7 @@ class Story:
 
     def check_mode(self, decision: Decision) -> None:
         if decision.mode is Mode.OBSERVE:
-            assert all(action.ignores_mode for action in decision.actions)
+            assert not decision.actions, "observe changes nothing"
 
     def check_pace(self, decision: Decision) -> None:
         """Holds between moves, no way back, a budget; undo is exempt."""

@@ -37,7 +37,7 @@ class _Arrivals:
 
     placed: Placed
     is_always: bool
-    """The operator lets them be placed in every mode."""
+    """The operator lets them be placed in mode `advise` without being asked."""
     unsettled: frozenset[str]
     taken_vcpus: dict[int, float] = field(default_factory=dict)
     """By domain id."""
@@ -49,6 +49,7 @@ class InitialPlacement(Controller):
     summary = "places new servers (Virtual Platforms thesis 2013, section 2.2)"
     is_default = True
     needs_counters = False
+    sees_virtual_places = True
     settings = PlacementSettings
     state = Placed
     reasons = (HOME,)
@@ -70,9 +71,9 @@ class InitialPlacement(Controller):
         return Placed({**state.generations, **now})
 
     def places_newcomers(self, mode: Mode, settings: PlacementSettings) -> bool:
-        if settings.home_on_arrival is Homing.ENFORCE:
-            return mode is Mode.ENFORCE
-        return settings.home_on_arrival is Homing.ALWAYS
+        if settings.home_on_arrival is Homing.ALWAYS:
+            return mode is not Mode.OBSERVE
+        return settings.home_on_arrival is Homing.ENFORCE and mode is Mode.ENFORCE
 
 
 def _with_known(view: View, state: Placed) -> Placed:
@@ -98,15 +99,16 @@ def initial_placement(
     least is lost; losses up to `strict_max_hurt_ratio` count as none. In `advise` it is proposed
     like anything else, since VPs that float share every cache and cannot be told apart.
     """
-    host, mode = view.host, view.picture.mode
+    host = view.host
     if settings.home_on_arrival is Homing.NEVER:
-        return
-    if settings.home_on_arrival is Homing.ENFORCE and mode is Mode.OBSERVE:
         return
     unplaced = [
         guest
         for uuid, guest in host.guests.items()
-        if guest.is_running and not guest.unmanaged and not _is_placed(host, placed, uuid)
+        if guest.is_running
+        and not guest.unmanaged
+        and _may_be_placed(view, guest)
+        and not _is_placed(host, placed, uuid)
     ]
     # The widest first: the narrow ones even out what the wide ones leave.
     unplaced.sort(key=lambda guest: -guest.vcpus)
@@ -119,6 +121,12 @@ def initial_placement(
                 taken = arrivals.taken_vcpus.get(domain_id, 0)
                 arrivals.taken_vcpus[domain_id] = taken + guest.vcpus / len(group.domain_ids)
             yield group
+
+
+def _may_be_placed(view: View, guest: Guest) -> bool:
+    """In mode `observe` virtually, which needs a host that does nothing else."""
+    picture = view.picture
+    return picture.only_observes or (guest.mode or picture.mode) is not Mode.OBSERVE
 
 
 def _is_placed(host: Host, placed: Placed, uuid: str) -> bool:
@@ -184,6 +192,7 @@ def _place(view: View, guest: Guest, arrivals: _Arrivals) -> ClaimGroup | None:
         predicted_loss=predicted_losses[best],
         rejected=rejected,
         ignores_mode=arrivals.is_always,
+        is_first_place=True,
     )
 
 

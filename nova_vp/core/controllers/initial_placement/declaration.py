@@ -38,8 +38,9 @@ class PlacementSettings:
         choices={
             Homing.NEVER: "leave the initial placement to the kernel",
             Homing.ENFORCE: "place new servers in mode `enforce`, propose their placement in "
-            "mode `advise`",
-            Homing.ALWAYS: "place new servers in every mode, including `observe`",
+            "mode `advise`, compute virtual places in mode `observe`",
+            Homing.ALWAYS: "place new servers in the modes `enforce` and `advise`, compute virtual "
+            "places in mode `observe`",
         },
         formerly="home_on_arrival",
     )

@@ -69,6 +69,7 @@ class Merlin(Controller):
         "gives servers more CPU by the cheapest reconfiguration (Virtual Platforms thesis 2013, "
         "chapter 3)"
     )
+    sees_virtual_places = True
     settings = MerlinSettings
     state = Demands
     reasons = REASONS

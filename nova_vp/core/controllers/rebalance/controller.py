@@ -46,6 +46,7 @@ class Rebalance(Controller):
         "thesis 2013, section 2.3.1)"
     )
     is_default = True
+    sees_virtual_places = True
     settings = RebalanceSettings
     state = Looks
     reasons = REASONS

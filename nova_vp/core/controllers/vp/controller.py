@@ -56,6 +56,7 @@ class Vp(Controller):
     name = NAME
     summary = "mitigates interference (Virtual Platforms thesis 2013, chapter 2)"
     is_default = True
+    sees_virtual_places = True
     settings = VpSettings
     state = CapHistory
     reasons = REASONS
