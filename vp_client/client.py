@@ -20,6 +20,7 @@ from vp_client.errors import (
     AmbiguousName,
     AmbiguousOverlay,
     LoginFailed,
+    NoSuchFlavor,
     NoSuchName,
     NoSuchOverlay,
     NoSuchProject,
@@ -37,6 +38,8 @@ _UUID_CHARACTERS = frozenset("0123456789abcdef-")
 Told = dict[str, Any]
 FindServers = Callable[[str], list[str]]
 """Ids of the servers that Nova knows by a name now."""
+FindFlavor = Callable[[str], Told | None]
+"""`name`, `vcpus` and `extra_specs` of the flavor that Nova knows by a name or id."""
 FindProject = Callable[[str], str | None]
 """Id of the project that keystone knows by a name or id."""
 
@@ -47,10 +50,12 @@ class Client:
         adapter: Adapter,
         find_servers: FindServers = lambda name: [],
         find_project: FindProject = lambda project: None,
+        find_flavor: FindFlavor = lambda flavor: None,
     ) -> None:
         self._adapter = adapter
         self._find_servers = find_servers
         self._find_project = find_project
+        self._find_flavor = find_flavor
 
     def list_hosts(self, limit: int | None = None, **filters: Any) -> list[Told]:
         """`mode`, `is_stale`, `sort`."""
@@ -202,6 +207,21 @@ class Client:
     def show_profile(self, profile_id: str) -> Told:
         return self._ask("profile", "GET", f"/profiles/{_quoted(profile_id)}")
 
+    def what_if_server(self, server: str) -> list[Told]:
+        """Of a running server by id or name: what it would meet on each host."""
+        return self._what_if({"server_id": self.server_id(server)})
+
+    def what_if_flavor(self, flavor: str, image_id: str | None = None) -> list[Told]:
+        """Of a new server of a flavor by id or name. Raises NoSuchFlavor."""
+        found = self._find_flavor(flavor)
+        if found is None:
+            raise NoSuchFlavor(flavor)
+        return self._what_if({"flavor": found | ({"image": image_id} if image_id else {})})
+
+    def _what_if(self, asked: Told) -> list[Told]:
+        pages = self._pages("hosts", "/what-if", {"limit": PAGE}, method="POST", json=asked)
+        return _first(pages, None)
+
     def server_id(self, server: str) -> str:
         """Of a server by id or name: Nova's, which may have changed, or else the one it was given
         at boot. Raises NoSuchName, AmbiguousName."""
@@ -249,11 +269,13 @@ class Client:
         asked = {**_given(filters), "limit": PAGE}
         return _first(self._pages("history", f"{path}/history", asked), limit)
 
-    def _pages(self, key: str, path: str, asked: Told) -> Iterator[list[Told]]:
+    def _pages(
+        self, key: str, path: str, asked: Told, method: str = "GET", **options: Any
+    ) -> Iterator[list[Told]]:
         """The link names the next page by an address that need not be the one we came by: what
         counts in it is the marker."""
         while True:
-            answer = self._request(key, "GET", path, params=asked)
+            answer = self._request(key, method, path, params=asked, **options)
             yield answer[key]
             link = answer.get("links", {}).get("next")
             if not link:

@@ -58,6 +58,14 @@ class NoSuchProject(VpError):
         )
 
 
+class NoSuchFlavor(VpError):
+    def __init__(self, flavor: str) -> None:
+        super().__init__(
+            f"Nova returned no flavor '{flavor}'. List the flavors with `openstack flavor list "
+            "--all`."
+        )
+
+
 class AmbiguousName(VpError):
     def __init__(self, name: str, server_ids: list[str]) -> None:
         super().__init__(

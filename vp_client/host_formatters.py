@@ -44,6 +44,29 @@ def unmanaged_suspects(told: Iterable[Told]) -> str:
     )
 
 
+def heat_domains(told: Iterable[Told]) -> str:
+    """One line for each: who is there, by state."""
+    return "\n".join(
+        f"{one['id']}: {one['servers_count']} servers, {one['hurt_count']} degraded"
+        + "".join(f", {s['servers_count']} x {s['state']['number']}" for s in one["states"])
+        for one in told
+    )
+
+
+def heat_nodes(told: Iterable[Told]) -> str:
+    return "\n".join(
+        f"{one['node']}: {formatters.number(one['misses_per_s'])}/s"
+        + (", hot" if one["is_hot"] else "")
+        for one in told
+    )
+
+
+def what_if_rank(one: Told) -> tuple[bool, float, str]:
+    """Those that accept it first, then by what is lost; of which nothing is known last."""
+    known = [one[name] for name in ("newcomer_ratio", "resident_ratio") if one[name] is not None]
+    return not one["is_accepted"], max(known, default=2.0), one["host"]
+
+
 def cells(told: Iterable[Told]) -> str:
     return formatters.lines(
         f"NUMA node {cell['id']}, LLC domain {domain['id']}: CPUs {domain['cpus']}, "

@@ -62,6 +62,9 @@ class ListHosts(command.Lister):
             default=None,
             help="Only hosts without a recent report",
         )
+        parser.add_argument(
+            "--long", action="store_true", help="Add LLC domains with the states of their servers"
+        )
         arguments.add_page(parser, "name", "hurt_count", "vps_count")
         return parser
 
@@ -74,8 +77,23 @@ class ListHosts(command.Lister):
             mode=parsed_args.mode,
             is_stale=parsed_args.stale,
             sort=parsed_args.sort,
+            heat=parsed_args.long or None,
         )
-        return columns.table(headers, map(_row, hosts))
+        if not parsed_args.long:
+            return columns.table(headers, map(_row, hosts))
+        return columns.table(
+            ("Host", "Mode", "Age", "LLC domains", "NUMA nodes"), map(_long_row, hosts)
+        )
+
+
+def _long_row(host: dict[str, Any]) -> tuple[Any, ...]:
+    return (
+        columns.flexible(host["name"]),
+        host["mode"],
+        Cell(host["age_s"], formatters.age(host["age_s"])),
+        Cell(host["domains"], host_formatters.heat_domains(host["domains"])),
+        Cell(host["nodes"], host_formatters.heat_nodes(host["nodes"])),
+    )
 
 
 def _row(host: dict[str, Any]) -> tuple[Any, ...]:

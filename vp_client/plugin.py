@@ -32,6 +32,7 @@ def make_client(instance: Any) -> Client:
         adapter,
         lambda name: _servers_named(instance.sdk_connection, name),
         lambda project: _project(instance.sdk_connection, project),
+        lambda flavor: _flavor(instance.sdk_connection, flavor),
     )
 
 
@@ -70,6 +71,17 @@ def _project(connection: Any, project: str) -> str | None:
     except (sdk_exceptions.SDKException, ksa_exceptions.ClientException):
         return None
     return None if found is None else str(found.id)
+
+
+def _flavor(connection: Any, flavor: str) -> dict[str, Any] | None:
+    """What of it is asked about."""
+    try:
+        found = connection.compute.find_flavor(flavor, get_extra_specs=True, ignore_missing=True)
+    except (sdk_exceptions.SDKException, ksa_exceptions.ClientException):
+        return None
+    if found is None:
+        return None
+    return {"name": found.name, "vcpus": found.vcpus, "extra_specs": dict(found.extra_specs or {})}
 
 
 def build_option_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:

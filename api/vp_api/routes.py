@@ -20,6 +20,7 @@ from vp_api.handlers import (
     service,
     usage,
     vps,
+    what_if,
 )
 from vp_api.operation import Answer, Call, Operation, Routes
 from vp_api.policies import actions as action_rules
@@ -31,6 +32,7 @@ from vp_api.policies import overlays as overlay_rules
 from vp_api.policies import service as service_rules
 from vp_api.policies import usage as usage_rules
 from vp_api.policies import vps as vp_rules
+from vp_api.policies import what_if as what_if_rules
 from vp_api.schemas import actions as action_schemas
 from vp_api.schemas import escalations as escalation_schemas
 from vp_api.schemas import history as history_schemas
@@ -43,6 +45,7 @@ from vp_api.schemas import root as root_schemas
 from vp_api.schemas import service as service_schemas
 from vp_api.schemas import usage as usage_schemas
 from vp_api.schemas import vps as vp_schemas
+from vp_api.schemas import what_if as what_if_schemas
 from vp_api.versions import V1_1, V1_2, V1_3
 
 TOLD = (Code.AGENT_REFUSED, Code.BUS_UNAVAILABLE, Code.AGENT_SILENT)
@@ -388,6 +391,18 @@ ROUTES: Routes = {
             tenant_answer=usage_schemas.TENANT_LIST_ANSWER,
             query=usage_schemas.LIST_QUERY,
             since=V1_1,
+        )
+    },
+    "/v1/what-if": {
+        "POST": Operation(
+            what_if.ask_what_if,
+            "What a server or a flavor would meet on each host",
+            what_if_schemas.ANSWER,
+            rule=what_if_rules.ASK,
+            query=what_if_schemas.QUERY,
+            body=what_if_schemas.BODY,
+            since=V1_3,
+            errors=(Code.VP_NOT_FOUND,),
         )
     },
     "/v1/profiles": {

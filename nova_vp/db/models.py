@@ -61,6 +61,8 @@ class Host(Base):
     """The report as it came, compressed: see `nova_vp.db.serialization`."""
     counters: Mapped[str] = mapped_column(LONG_TEXT)
     """What the report says of them, JSON: lists of hosts show it, and unpack no report."""
+    heat: Mapped[str | None] = mapped_column(LONG_TEXT)
+    """What it says of LLC domains and NUMA nodes, JSON, as `nova_vp.db.heat` has it."""
     vps_count: Mapped[int] = mapped_column(BigInteger)
     hurt_count: Mapped[int] = mapped_column(BigInteger)
     vps_mark: Mapped[int] = mapped_column(BigInteger)

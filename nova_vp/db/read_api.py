@@ -17,6 +17,7 @@ from nova_vp.db.column_types import DAY_MINUTES, aware_at, aware_utc, minute_of,
 from nova_vp.db.escalations import escalation_of
 from nova_vp.db.facade import Context, open_facade
 from nova_vp.db.filters import ActionFilter, HostFilter, Span, VpFilter, given
+from nova_vp.db.heat import read_heat
 from nova_vp.db.mapping import UNKNOWN
 from nova_vp.db.models import Host
 from nova_vp.db.paging import Listed, Page, bound
@@ -26,6 +27,7 @@ from nova_vp.db.records import (
     ClassesOf,
     Escalation,
     HostAt,
+    HostHeat,
     HostRecord,
     HostSummary,
     VpAt,
@@ -92,13 +94,32 @@ class ReadApi:
 
     # hosts
 
-    def list_hosts(self, wanted: HostFilter, page: Page) -> Listed[HostSummary]:
-        found = statements.HOSTS.read(self._rows, given(wanted), page)
+    def list_hosts(
+        self, wanted: HostFilter, page: Page, *, has_heat: bool = False
+    ) -> Listed[HostSummary]:
+        """`has_heat`: with LLC domains and NUMA nodes."""
+        listed = statements.HOSTS_WITH_HEAT if has_heat else statements.HOSTS
+        found = listed.read(self._rows, given(wanted), page)
         return Listed([_host_summary(row) for row in found.items], found.marker)
 
     def get_host(self, name: str) -> HostRecord | None:
         rows = self._rows(statements.HOST, {"name": name})
         return record_of(rows[0]) if rows else None
+
+    def class_of(self, uuid: str) -> int | None:
+        """Of a VP, when it was last measured undisturbed; None: it never was."""
+        rows = self._rows(statements.CLASS_OF_VP, {"uuid": uuid.lower()})
+        return int(rows[0].vp_class) if rows else None
+
+    def classes_of(self, flavor: str, image: str) -> list[ClassCount]:
+        """Of the VPs of one flavor and image, as `list_profiles` counts them."""
+        found = self.list_profiles(flavor, image, Page("flavor", limit=1)).items
+        return list(found[0].counts) if flavor and found else []
+
+    def list_heat(self, after: str, limit: int) -> list[HostHeat]:
+        """Of hosts in the order of their names, from the first after `after` on."""
+        rows = self._rows(statements.HEAT, {"after": after, "limit": limit})
+        return [HostHeat(r.host, aware_utc(r.received_at), read_heat(r.heat)) for r in rows]
 
     def get_hosts(self, names: Sequence[str]) -> list[HostRecord]:
         """Those of them that are known."""
@@ -238,6 +259,7 @@ def _host_summary(row: Any) -> HostSummary:
         counters=json.loads(row.counters),
         vps_count=row.vps_count,
         hurt_count=row.hurt_count,
+        heat=read_heat(getattr(row, "heat", None)),
     )
 
 

@@ -112,6 +112,17 @@ class HostSummary:
     counters: Mapping[str, Any]
     vps_count: int
     hurt_count: int
+    heat: Mapping[str, Any] | None = None
+    """As `nova_vp.db.heat` has it; None: not asked for, or the agent does not say."""
+
+
+class HostHeat(NamedTuple):
+    """What one host says of its LLC domains and NUMA nodes."""
+
+    host: str
+    received_at: datetime
+    heat: Mapping[str, Any] | None
+    """As `nova_vp.db.heat` has it; None: the agent does not say."""
 
 
 @dataclass(frozen=True, slots=True)

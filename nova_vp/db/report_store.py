@@ -24,6 +24,7 @@ from nova_vp.db import statements
 from nova_vp.db.column_types import aware_utc, naive_utc
 from nova_vp.db.dedup_cache import DedupCache
 from nova_vp.db.facade import Context, open_facade
+from nova_vp.db.heat import heat_text
 from nova_vp.db.mapping import ReportRows, Row, history_row, mode_source_of, rows_of
 from nova_vp.db.models import ActionServer, History, Host, Profile, Stay, StoredAction, VpRow
 from nova_vp.db.purge import Before, Step, purge
@@ -38,7 +39,7 @@ ERRORS = (db_exception.DBError, SQLAlchemyError)
 """What a database that is away, or lacks our tables, raises: oslo.db does not translate all."""
 
 HOST_COLUMNS = (
-    *("epoch", "sequence", "mode", "mode_source", "received_at", "packed"),
+    *("epoch", "sequence", "mode", "mode_source", "received_at", "packed", "heat"),
     *("counters", "vps_count", "hurt_count", "vps_mark"),
 )
 
@@ -72,6 +73,7 @@ class NewReport:
         return {
             "counters": compact(message["counters"]),
             "mode_source": mode_source_of(message),
+            "heat": heat_text(message),
             "vps_count": len(rows.vps),
             "hurt_count": sum(vp["is_hurt"] == 1 for vp in rows.vps),
             "vps_mark": rows.vps_mark,

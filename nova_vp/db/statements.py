@@ -89,21 +89,28 @@ NAMES = select(_vp.uuid, _vp.name).where(
 
 # hosts
 
-HOSTS = Pages(
-    select(
-        *(_host.host, _host.mode, _host.mode_source, _host.received_at),
-        *(_host.counters, _host.vps_count, _host.hurt_count),
-    ),
-    filters={
-        "mode": _host.mode == bindparam("mode"),
-        "heard_since": _host.received_at >= bindparam("heard_since"),
-        "not_heard_since": _host.received_at < bindparam("not_heard_since"),
-    },
-    sorts={
-        "name": (_host.host,),
-        "hurt_count": (_host.hurt_count, _host.host),
-        "vps_count": (_host.vps_count, _host.host),
-    },
+_LISTED = (
+    *(_host.host, _host.mode, _host.mode_source, _host.received_at),
+    *(_host.counters, _host.vps_count, _host.hurt_count),
+)
+_HOST_FILTERS = {
+    "mode": _host.mode == bindparam("mode"),
+    "heard_since": _host.received_at >= bindparam("heard_since"),
+    "not_heard_since": _host.received_at < bindparam("not_heard_since"),
+}
+_HOST_SORTS = {
+    "name": (_host.host,),
+    "hurt_count": (_host.hurt_count, _host.host),
+    "vps_count": (_host.vps_count, _host.host),
+}
+HOSTS = Pages(select(*_LISTED), _HOST_FILTERS, _HOST_SORTS)
+HOSTS_WITH_HEAT = Pages(select(*_LISTED, _host.heat), _HOST_FILTERS, _HOST_SORTS)
+CLASS_OF_VP = select(_profile.vp_class).where(_profile.uuid == bindparam("uuid"))
+HEAT = (
+    select(_host.host, _host.received_at, _host.heat)
+    .where(_host.host > bindparam("after"))
+    .order_by(_host.host)
+    .limit(bindparam("limit"))
 )
 _RECORDS = select(
     *(_host.host, _host.epoch, _host.sequence),

@@ -26,26 +26,25 @@ _PERMILLE = {
     "maxItems": PREDICT_CLASSES,
 }
 
+DIGEST_DOMAIN = object_of(
+    {
+        "id": COUNT,
+        "free_mcores": COUNT,
+        "cpus": COUNT,
+        "vcpus": COUNT,
+        "newcomer": _PERMILLE,
+        "resident": _PERMILLE,
+        "strict": _PERMILLE,
+    },
+    {"resources": COUNT},
+)
+
 DIGEST_SCHEMA = object_of(
     {
         **HEAD,
         "homing": {"type": "boolean"},
         "age_ms": COUNT,
-        "domains": list_of(
-            object_of(
-                {
-                    "id": COUNT,
-                    "free_mcores": COUNT,
-                    "cpus": COUNT,
-                    "vcpus": COUNT,
-                    "newcomer": _PERMILLE,
-                    "resident": _PERMILLE,
-                    "strict": _PERMILLE,
-                },
-                {"resources": COUNT},
-            ),
-            64,
-        ),
+        "domains": list_of(DIGEST_DOMAIN, 64),
         "known": {"type": "string", "maxLength": MAX_DIGEST_BYTES},
     },
     {

@@ -4,6 +4,7 @@
 from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.mode_levels import ModeLevel
 from nova_vp.core.types.service_level import ServiceClass
+from nova_vp.wire.digest import DIGEST_DOMAIN
 from nova_vp.wire.modes import MAX_AGGREGATES
 from nova_vp.wire.overlays import ISLAND, OVERLAY_STATE, OVERLAYS_TOLD
 from nova_vp.wire.schema_types import (
@@ -184,6 +185,7 @@ _DOMAIN = object_of(
     {
         "newcomer_losses": object_of({}, {kind.value: _BY_CLASS for kind in Kind}),
         "llc_permits": NUMBER,
+        "digest": DIGEST_DOMAIN,
     },
 )
 
@@ -261,6 +263,7 @@ REPORT_SCHEMA = object_of(
         "knobs": list_of(TEXT, 16),
         "orders_version": COUNT,
         "modes": _MODES,
+        "homing": {"type": "boolean"},
         "facts": object_of({"read_at": NUMBER, "checksum": TEXT}),
         "steal_ratio": nullable(NUMBER),
         "latency_projects": list_of(_LATENCY_PROJECT, MAX_SERVERS),
@@ -283,6 +286,7 @@ is set on the levels that hold for the host, and which of it is the `source` of 
 and `checksum` of those of the cloud and of aggregates that the agent was told last; absent: the
 agent takes none. `modes.knows_aggregates`: false: those of all aggregates count.
 `vps[].cpu_use`, `steal_ratio`: null or absent: unknown.
+`homing`, `domains[].digest`: as in the digest, where domains may be left out; absent: unknown.
 `domains[].llc_permits`: LLC misses per ms that servers have booked there.
 `domains[].newcomer_losses`: by resource and newcomer class, the share of performance that whoever
 loses most to this resource would lose to it alone if one came; absent: the agent does not say.

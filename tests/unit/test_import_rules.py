@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "nova_vp": set(),
     "vp_agent": {"nova_vp"},
     "vp_scheduler": {"nova_vp"},
-    "vp_api": {"nova_vp"},
+    "vp_api": {"nova_vp", "vp_scheduler"},
     "vp_client": {"nova_vp"},
     "vp_sim": {"nova_vp", "vp_agent"},
 }
@@ -68,6 +68,12 @@ def test_packages_import_only_what_they_may(package):
     for path in modules(PACKAGES[package]):
         wrong = {name for name in imports_of(path) if name.split(".")[0] in outside}
         assert not wrong, f"{path.relative_to(ROOT)} imports {wrong}"
+
+
+def test_vp_api_scores_hosts_as_schedulers_do_and_uses_nothing_else_of_theirs():
+    found = {name for path in modules("api/vp_api") for name in imports_of(path)}
+    theirs = {name for name in found if name.startswith("vp_scheduler")}
+    assert theirs == {"vp_scheduler.placement.host_digest", "vp_scheduler.placement.scoring"}
 
 
 def test_the_core_imports_the_pure_standard_library_and_itself_alone():

@@ -38,7 +38,7 @@ def digest(
         message["permits"] = [math.ceil(view.llc_permits) for view in by_id]
     room = wire.DIGEST_BYTES - len(wire.encode(wire.DIGEST_TOPIC, message))
     message["domains"] = _fitting(
-        [_digest_domain(view) for view in decision.domains], host_info, room
+        [digest_domain(view) for view in decision.domains], host_info, room
     )
     with_seats = {**message, "seats": wire.pack_seats(seats)}
     # They matter to servers of one group only: no domain is left out for them.
@@ -70,7 +70,8 @@ def _seat(view: VpView) -> int:
     return wire.seat_of(view.domain_ids, view.guest.isolation is Isolation.STRICT)
 
 
-def _digest_domain(view: DomainView) -> dict[str, Any]:
+def digest_domain(view: DomainView) -> dict[str, Any]:
+    """What schedulers place by of one LLC domain."""
     return {
         "id": view.domain.id,
         "free_mcores": round(max(view.free_cores, 0.0) * 1000),

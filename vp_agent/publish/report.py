@@ -24,6 +24,7 @@ from nova_vp.core.types.sample import Sample, Sensitivity
 from vp_agent.format import cpu_list, knob_text
 from vp_agent.loop.host_mode import HostModes
 from vp_agent.loop.latency_reports import NOTHING_CAME, KnownReports
+from vp_agent.publish.digest import digest_domain
 from vp_agent.publish.host_info import HostInfo, head
 
 MOST = wire.MOST_NUMBER
@@ -64,6 +65,7 @@ def report(
         "latency_projects": _latency_projects(host_info.latency),
         "facts": {"read_at": host_info.facts.read_at, "checksum": host_info.facts.checksum},
         "modes": _modes(host_info.modes),
+        "homing": host_info.is_homing,
     }
 
 
@@ -129,6 +131,7 @@ def _report_domain(view: DomainView) -> dict[str, Any]:
             kind.value: [min(round(number(ratio), 3), 1.0) for ratio in by_class]
             for kind, by_class in view.by_resource.items()
         },
+        "digest": digest_domain(view),
     }
 
 

@@ -28,12 +28,19 @@ def list_hosts(call: Call) -> Answer:
         heard_since=fresh_since(now) if is_stale is False else None,
         not_heard_since=fresh_since(now) if is_stale else None,
     )
-    page = paging.page_of(call, "name:asc")
-    found = call.services.stored.browser.list_hosts(wanted, page)
+    page, has_heat = paging.page_of(call, "name:asc"), call.query.get("heat", False)
+    if has_heat and call.version < V1_3:
+        raise ApiError(Code.BAD_REQUEST, f"Ask for microversion {V1_3} or later to set heat.")
+    found = call.services.stored.browser.list_hosts(wanted, page, has_heat=has_heat)
     told = [operator.host_summary(one, age_of(one.received_at, now)) for one in found.items]
     if call.version >= V1_3:
         told = [
             {**one, "mode_source": operator.mode_source(summary.mode_source)}
+            for summary, one in zip(found.items, told, strict=True)
+        ]
+    if has_heat:
+        told = [
+            one | operator.heat(summary.heat, is_stale=one["is_stale"])
             for summary, one in zip(found.items, told, strict=True)
         ]
     return paging.answer(call, "hosts", told, found.marker)

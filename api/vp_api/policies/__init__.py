@@ -13,9 +13,10 @@ from vp_api.policies import (
     service,
     usage,
     vps,
+    what_if,
 )
 
-RESOURCES = (hosts, modes, vps, latency, overlays, actions, escalations, usage, service)
+RESOURCES = (hosts, modes, vps, latency, overlays, actions, escalations, usage, what_if, service)
 
 
 def list_rules() -> list[policy.RuleDefault]:

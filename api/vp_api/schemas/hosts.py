@@ -9,6 +9,7 @@ from vp_api.schemas.base import (
     MODE,
     NUMBER,
     SERVER,
+    STATE,
     TEXT,
     YES_NO,
     enum,
@@ -90,9 +91,44 @@ OVERLAY_ON_HOST = obj(
     title="OverlayOnHost",
 )
 
+HEAT = {
+    "domains": list_of(
+        obj(
+            {
+                "id": COUNT,
+                "node": COUNT,
+                "cpus": TEXT,
+                "free_cores": NUMBER,
+                "vcpus": NUMBER,
+                "misses_per_s": NUMBER,
+                "servers_count": COUNT,
+                "hurt_count": COUNT,
+                "states": list_of(
+                    obj({"state": STATE, "servers_count": COUNT}, title="StateCount")
+                ),
+            },
+            title="HeatDomain",
+        )
+    ),
+    "nodes": list_of(
+        obj(
+            {
+                "node": COUNT,
+                "misses_per_s": NUMBER,
+                "limit_misses_per_s": nullable(NUMBER),
+                "is_hot": YES_NO,
+            },
+            title="HeatNode",
+        )
+    ),
+}
+"""Since 1.3, where asked for."""
+
 LIST_QUERY_1_0 = query()
-LIST_QUERY = pages(mode=MODE, is_stale=YES_NO, sort=sort("name", "hurt_count", "vps_count"))
-LIST_ANSWER = page_of("hosts", obj(_SUMMARY, _LISTED, "Host"), "Hosts")
+LIST_QUERY = pages(
+    mode=MODE, is_stale=YES_NO, heat=YES_NO, sort=sort("name", "hurt_count", "vps_count")
+)
+LIST_ANSWER = page_of("hosts", obj(_SUMMARY, {**_LISTED, **HEAT}, "Host"), "Hosts")
 SHOW_ANSWER = obj(
     {
         "host": obj(

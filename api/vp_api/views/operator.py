@@ -109,6 +109,28 @@ def mode_source(stored: str | None) -> dict[str, str] | None:
     return {"level": level, "name": name}
 
 
+_HEAT = ("id", "node", "cpus", "free_cores", "vcpus", "misses_per_s", "servers_count")
+
+
+def heat(found: Mapping[str, Any] | None, *, is_stale: bool) -> dict[str, Any]:
+    """As since 1.3: its LLC domains with the states of who runs there, and its NUMA nodes. What
+    holds now, of a host that is silent, nobody knows."""
+    if found is None or is_stale:
+        return {"domains": [], "nodes": []}
+    domains = [
+        {
+            **{name: one[name] for name in _HEAT},
+            "hurt_count": one["hurt_count"],
+            "states": [
+                {"state": values.state(int(number)), "servers_count": count}
+                for number, count in sorted(one["states"].items())
+            ],
+        }
+        for one in found["domains"]
+    ]
+    return {"domains": domains, "nodes": found["nodes"]}
+
+
 def modes_of_host(report: Mapping[str, Any]) -> dict[str, Any]:
     """As since 1.3: where its mode is set, and what is set on each level that holds for it."""
     levels = report.get("modes", {}).get("levels", [])

@@ -11,6 +11,7 @@ import json
 from datetime import UTC, datetime, timedelta
 
 from nova_vp import wire
+from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.usage import Usage
 from nova_vp.db.records import HostRecord
 from nova_vp.db.usage import UsageRecord
@@ -275,6 +276,14 @@ def a_mode(mode, level="aggregate", name="ssd"):
     return {**told, "source": source, "levels": levels}
 
 
+def a_digest_domain(number):
+    """A newcomer loses 2 %, a resident 8 %, no strict one more than it."""
+    tables = {"newcomer": [20] * 10, "resident": [80] * 10, "strict": [20] * 10}
+    resources = wire.pack_resources([Kind.CACHE] * wire.PREDICT_CLASSES)
+    room = {"free_mcores": 1500, "cpus": 2, "vcpus": 1}
+    return {"id": number, **room, **tables, "resources": resources}
+
+
 def a_record(host="lab-1", age_s=3, **changes):
     report = a_report(host, **changes)
     return HostRecord(
@@ -389,6 +398,11 @@ def records():
         a_record(
             "lab-1",
             modes=a_mode("enforce"),
+            homing=True,
+            domains=[
+                {**one, "digest": a_digest_domain(one["id"])}
+                for one in a_report("lab-1")["domains"]
+            ],
             vps=[
                 a_vp(
                     interference=hurt,

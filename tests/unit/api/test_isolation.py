@@ -60,6 +60,7 @@ ARGUMENTS = {
     "overlay_id": cloud.OVERLAY,
 }
 BODIES = {
+    "/v1/what-if": {"flavor": {"vcpus": 1}},
     "/v1/modes/cloud": {"mode": "advise"},
     "/v1/modes/aggregates": {"aggregate": "ssd", "mode": "observe"},
     "/v1/hosts/{host}": {"mode": "enforce"},

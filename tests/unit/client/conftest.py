@@ -31,6 +31,8 @@ class Nova:
 
     @webob.dec.wsgify
     def __call__(self, request):
+        if request.path_info.startswith("/v2.1/flavors"):
+            return self._flavors(request)
         if not request.path_info.startswith("/v2.1/servers"):
             links = [{"rel": "self", "href": f"{request.application_url}/v2.1/"}]
             about = {"id": "v2.1", "status": "CURRENT", "version": "2.96", "min_version": "2.1"}
@@ -38,6 +40,19 @@ class Nova:
         wanted = re.compile(request.params["name"])
         found = [{"id": i, "name": n} for i, n in self.names.items() if wanted.search(n)]
         return webob.Response(json={"servers": found if "marker" not in request.params else []})
+
+    def _flavors(self, request):
+        """One, by id or name, with what it asks of us."""
+        one = {"id": "7", "name": "vp.strict", "vcpus": 2, "ram": 64, "disk": 0}
+        one["extra_specs"] = {"vp:isolation": "strict", "vp:expects": "8"}
+        asked = request.path_info.removeprefix("/v2.1/flavors").strip("/")
+        if asked in ("", "detail"):
+            return webob.Response(json={"flavors": [] if "marker" in request.params else [one]})
+        if asked == "7":
+            return webob.Response(json={"flavor": one})
+        if asked == "7/os-extra_specs":
+            return webob.Response(json={"extra_specs": one["extra_specs"]})
+        return webob.Response(status=404, json={"itemNotFound": {"message": "none"}})
 
 
 @dataclass

@@ -101,7 +101,7 @@ def test_ours_that_are_mentioned_exist_and_have_these_options(command: str) -> N
 
 
 OPTIONS = re.findall(
-    r"^\| `openstack (vp[a-z ]+[a-z])[^`]*` (\|.*--.*)$", PAGES["doc/source/cli.md"], re.M
+    r"^\| `openstack (vp[a-z -]+[a-z])[^`]*` (\|.*--.*)$", PAGES["doc/source/cli.md"], re.M
 )
 
 
