@@ -53,13 +53,18 @@ class AgentHost:
     entries: dict[str, Applied] = field(default_factory=dict)
     limits_value: Limits = NO_LIMITS
     knobs: frozenset[Knob] = frozenset({Knob.PLACEMENT, Knob.CPU_CAP, Knob.CPU_WEIGHT})
+    be_mpki: float = 0.0
+    """LLC misses per 1000 instructions of the best-effort server, which here cost nobody anything
+    but its pollution permit."""
     is_silent: bool = False
     """The application reports nothing."""
     told_at_s: float | None = None
+    _topology: Topology = field(init=False)
     name: str = "best-effort-model"
 
     def __post_init__(self) -> None:
         figures = self.socket.figures
+        self._topology = topology_of(figures)
         self._add(LC, figures.lc_cores, ServiceClass.LATENCY_CRITICAL)
         self._add(BE, figures.be_cores, ServiceClass.BEST_EFFORT)
         self._give()
@@ -109,7 +114,7 @@ class AgentHost:
 
     @property
     def counters(self) -> "_Counters":
-        return _Counters(self.socket)
+        return _Counters(self.socket, self.be_mpki)
 
     @property
     def journal(self) -> "_Journal":
@@ -120,7 +125,7 @@ class AgentHost:
         return self
 
     def topology(self) -> Topology:
-        return topology_of(self.socket.figures)
+        return self._topology
 
     def read(self) -> tuple[Guest, ...]:
         return tuple(self.guests_by_uuid.values())
@@ -171,6 +176,7 @@ class AgentHost:
 @dataclass(frozen=True, slots=True)
 class _Counters:
     socket: Socket
+    be_mpki: float
     name: str = "best-effort-model"
 
     def read(self, threads: Iterable[VcpuThreads]) -> Mapping[str, Reading]:
@@ -178,11 +184,12 @@ class _Counters:
         # A request of memcached is some thousand instructions.
         lc = _reading(1000 * socket.instructions, 1000 * socket.cycles, figures.lc_cores)
         work = socket.be_core_s * BE_INSTRUCTIONS_PER_CORE_S
-        return {LC: lc, BE: _reading(work, work, figures.be_cores)}
+        return {LC: lc, BE: _reading(work, work, figures.be_cores, self.be_mpki)}
 
 
-def _reading(instructions: float, cycles: float, vcpus: int) -> Reading:
-    return Reading(int(instructions), int(cycles), 0, 0, 0, vcpus, 1.0, GENERATION)
+def _reading(instructions: float, cycles: float, vcpus: int, mpki: float = 0.0) -> Reading:
+    misses = int(instructions * mpki / 1000)
+    return Reading(int(instructions), int(cycles), 2 * misses, misses, 0, vcpus, 1.0, GENERATION)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import Protocol
 from nova_vp.controllers import with_controllers
 from nova_vp.core.pipeline.confirm import confirm
 from nova_vp.core.step import step
+from nova_vp.core.types.claim import Claim, ClaimKey
 from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.guest import Guest, MemoryMove
 from nova_vp.core.types.knob import Knob
@@ -72,6 +73,11 @@ class CorePolicy:
         self._limits = drivers.limits()
         self.decision: Decision | None = None
         """The last one, for who watches."""
+
+    @property
+    def claims(self) -> Mapping[ClaimKey, tuple[Claim, ...]]:
+        """That stand, for who watches."""
+        return self._state.claims
 
     def tick(self, now_s: float) -> None:
         picture = self._picture(now_s)
