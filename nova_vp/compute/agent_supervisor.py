@@ -14,13 +14,18 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from nova_vp.service.run_dir import is_agent_running
+from nova_vp.service.run_dir import LOCK, is_agent_running, silent_for_s
 
 LOG = logging.getLogger(__name__)
 LIFELINE = "--lifeline"
 POLL_S = 1.0
 LOOK_AGAIN_S = 5.0
 """How long nobody looks after an agent that ended and was not ours."""
+BEATS_WITHIN_S = 15.0
+"""An agent that is well beats every few seconds."""
+PATIENCE_S = 60.0
+"""With who holds the lock and does not beat: an agent that is starting or ending, or no agent but
+another user of the host."""
 BACK_OFF_S = (1.0, 60.0)
 STEADY_S = 60.0
 """An agent that ran so long was well: the next one is started soon."""
@@ -35,6 +40,7 @@ class AgentSupervisor:
         self._clock = clock
         self._back_off_s = BACK_OFF_S[0]
         self._is_left_alone = False
+        self._silent_since_s: float | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="vp-agent-keeper", daemon=True)
 
@@ -54,7 +60,7 @@ class AgentSupervisor:
     def _keep_one(self) -> float:
         """One agent from start to end, or none because there is one; seconds until the next."""
         try:
-            if is_agent_running(self._run_folder):
+            if self._is_another_there():
                 return self._leave_alone()
             self._is_left_alone = False
             started_s = self._clock()
@@ -64,6 +70,26 @@ class AgentSupervisor:
         if self._stop.is_set():
             return 0.0
         return self._back_off(ending, self._clock() - started_s)
+
+    def _is_another_there(self) -> bool:
+        """Whoever wrongly takes an agent for dead does no harm: a second one refuses to start."""
+        if not is_agent_running(self._run_folder):
+            self._silent_since_s = None
+            return False
+        silent_s = silent_for_s(self._run_folder)
+        if silent_s is not None and silent_s < BEATS_WITHIN_S:
+            self._silent_since_s = None
+            return True
+        if self._silent_since_s is None:
+            self._silent_since_s = self._clock()
+        if self._clock() - self._silent_since_s < PATIENCE_S:
+            return True
+        LOG.warning(
+            "%s is locked, but no agent beats on this host: one is started. See which process "
+            "holds that file (`fuser`)",
+            self._run_folder / LOCK,
+        )
+        return False
 
     def _leave_alone(self) -> float:
         if not self._is_left_alone:

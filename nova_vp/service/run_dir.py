@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What other programs of a host may see of its agent: whether it runs, and the memory's load.
 
-Two files in the agent's run folder, which any user of the host may read: they name no server. They
-are files and no question to the agent: who looks, nova-compute above all, waits for nobody.
+Three files in the agent's run folder, which any user of the host may read: they name no server.
+They are files and no question to the agent: who looks, nova-compute above all, waits for nobody.
 """
 
 import fcntl
@@ -16,6 +16,7 @@ from typing import Any
 
 LOCK = "agent.lock"
 LOAD = "agent.load"
+BEAT = "agent.alive"
 STALE_AFTER_S = 30.0
 """Six times as long as an agent that is well leaves its numbers alone."""
 MAX_LOAD_BYTES = 256 * 1024
@@ -67,6 +68,17 @@ def is_agent_running(folder: Path) -> bool:
     except FileNotFoundError:
         return False
     return False
+
+
+def silent_for_s(folder: Path) -> float | None:
+    """Seconds since the agent's last heartbeat of this boot, or None if there was none. Only the
+    agent's user writes it, while whoever can open the lock can hold it."""
+    try:
+        beat_s = float((folder / BEAT).read_text())
+    except (OSError, ValueError):
+        return None
+    silent_s = boot_clock_s() - beat_s
+    return silent_s if silent_s >= 0 else None
 
 
 def write_load(folder: Path, load: Load) -> None:

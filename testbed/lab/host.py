@@ -4,6 +4,7 @@
 Every step leaves alone what is already as it should be, so `ensure` also repairs.
 """
 
+import shlex
 import shutil
 import uuid
 from contextlib import suppress
@@ -21,16 +22,7 @@ from testbed.lab.waiting import wait_for
 SHIM = settings.CACHE / "numa_shim.so"
 INSTANCES = settings.RUN / "instances"
 MIGRATE_HOOK = settings.ROOT / "vp_agent" / "hooks" / "qemu.d" / "nova-vp"
-# As the systemd timer does it: a look only once the agent's heart has stopped.
-RELEASE_LOOP = (
-    "sh",
-    "-c",
-    "while sleep 5; do "
-    "if test -e /run/nova-vp/agent.alive && awk '"
-    "FILENAME ~ /uptime/ { up = $1; next } { beat = $1 } "
-    "END { exit !(up - beat > 15 || beat > up + 1) }' /run/nova-vp/agent.alive /proc/uptime; "
-    "then vp-agent --config-file /etc/nova-vp/nova-vp.conf release --expired; fi; done",
-)
+RELEASE_UNIT = settings.ROOT / "etc" / "nova-vp" / "systemd" / "vp-agent-release.service"
 MODELLED = "modelled:"
 VPMU_FOLDER = "/run/vpmu"
 """As a host sees it; made by host-init."""
@@ -248,8 +240,18 @@ def services(host: Host) -> list[Service]:
     ]
     if (settings.VENV / "bin" / "vp-agent").exists():
         rows.append(_service(host, "vp-agent", agent, host.shim, "nova-vp/nova-vp.conf"))
-        rows.append(_service(host, "vp-agent-release", RELEASE_LOOP, host.shim))
+        rows.append(_service(host, "vp-agent-release", release_loop(), host.shim))
     return rows
+
+
+def release_loop() -> tuple[str, ...]:
+    """As the systemd timer does it, by the condition of its unit: a look only once the agent's
+    heart has stopped."""
+    _, _, condition = RELEASE_UNIT.read_text().partition("\nExecCondition=")
+    *_, script = shlex.split(condition.splitlines()[0])
+    look = "vp-agent --config-file /etc/nova-vp/nova-vp.conf release --expired"
+    condition = script.replace("$$", "$")
+    return ("sh", "-c", f"while sleep 5; do if {condition}; then {look}; fi; done")
 
 
 def _service(

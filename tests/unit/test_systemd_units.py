@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from nova_vp.service.run_dir import boot_clock_s
-from testbed.lab.host import RELEASE_LOOP
+from testbed.lab.host import release_loop
 from vp_agent.loop.control_socket import RunFolder
 
 UNITS = sorted((Path(__file__).parents[2] / "etc/nova-vp/systemd").iterdir())
@@ -57,7 +57,7 @@ CONDITIONS = {
         next(u for u in UNITS if u.name == "vp-agent-release.service").read_text(),
         re.M,
     )[1],
-    "lab": shlex.join(["/bin/sh", "-c", re.search(r"if (.*?); then", RELEASE_LOOP[2])[1]]),
+    "lab": shlex.join(["/bin/sh", "-c", re.search(r"if (.*?); then", release_loop()[2])[1]]),
 }
 
 

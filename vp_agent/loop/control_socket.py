@@ -19,7 +19,7 @@ from typing import Any
 
 from nova_vp.cloud_modes import NOT_SET
 from nova_vp.core.types.policy import Mode
-from nova_vp.service.run_dir import boot_clock_s
+from nova_vp.service.run_dir import BEAT, boot_clock_s, silent_for_s
 from vp_agent.commands import CannotOrder, NotAdvising, NotInForce, UnknownAction
 from vp_agent.loop import request_log
 from vp_agent.loop.command_handler import RELEASE_TIMEOUT_S, CommandHandler
@@ -58,7 +58,7 @@ class RunFolder:
         self.path = Path(folder)
         self.socket = self.path / "agent.sock"
         self._lock = HostLock(self.path)
-        self._beat = self.path / "agent.alive"
+        self._beat = self.path / BEAT
         self._is_failing = False
 
     @contextlib.contextmanager
@@ -116,12 +116,7 @@ class RunFolder:
 
     def silent_for_s(self) -> float | None:
         """Seconds since the last heartbeat of this boot, or None if there was none."""
-        try:
-            beat_s = float(self._beat.read_text())
-        except (OSError, ValueError):
-            return None
-        silent = boot_clock_s() - beat_s
-        return silent if silent >= 0 else None
+        return silent_for_s(self.path)
 
 
 class _Listener(socketserver.ThreadingUnixStreamServer):

@@ -5,6 +5,7 @@ The agents here are small programs with the real lock and the real lifeline; the
 them is real too where it has to die.
 """
 
+import fcntl
 import logging
 import os
 import signal
@@ -122,7 +123,9 @@ def test_an_agent_of_somebody_else_is_left_alone_and_followed_by_ours(
 
     monkeypatch.setattr(agent_supervisor, "is_agent_running", look)
     one = AgentSupervisor(command, tmp_path)
-    with RunFolder(str(tmp_path)).locked():
+    other = RunFolder(str(tmp_path))
+    with other.locked():
+        other.beat()
         one.start()
         wait_until(lambda: len(looks) >= 5, "the keeper to look five times")
         assert not (tmp_path / "pid").exists()
@@ -130,6 +133,49 @@ def test_an_agent_of_somebody_else_is_left_alone_and_followed_by_ours(
     one.close(20)
     wait_until_gone(tmp_path)
     assert caplog.text.count("left alone") == 1
+
+
+@pytest.mark.parametrize("beat", [None, "0 1.0\n", "1.0\n"])
+def test_who_holds_the_lock_and_is_no_agent_keeps_none_from_running(
+    command: str,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    beat: str | None,
+) -> None:
+    """Any user of the host can open that file; the heartbeat is the agent's alone."""
+    monkeypatch.setattr(agent_supervisor, "PATIENCE_S", 0.1)
+    with RunFolder(str(tmp_path)).locked():
+        pass  # An agent ran before.
+    if beat:
+        (tmp_path / "agent.alive").write_text(beat)
+    with (tmp_path / "agent.lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        one = AgentSupervisor(command, tmp_path)
+        one.start()
+        wait_for_agent(tmp_path)
+        one.close(20)
+    wait_until_gone(tmp_path)
+    assert "agent.lock is locked, but no agent beats" in caplog.text
+
+
+def test_an_agent_that_has_not_beaten_yet_is_given_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = [100.0]
+    one = AgentSupervisor("false", tmp_path, clock=lambda: now_s[0])
+    other = RunFolder(str(tmp_path))
+    with other.locked():
+        assert one._is_another_there()
+        now_s[0] += agent_supervisor.PATIENCE_S - 1
+        assert one._is_another_there()
+        other.beat()
+        now_s[0] += agent_supervisor.PATIENCE_S
+        assert one._is_another_there(), "it beats"
+        other.forget_beat()
+        assert one._is_another_there()
+        now_s[0] += agent_supervisor.PATIENCE_S
+        assert not one._is_another_there()
 
 
 @pytest.mark.parametrize("wrong", ["/no/such/program", "false", "'open quote"])
