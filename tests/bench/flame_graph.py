@@ -8,6 +8,7 @@ Only what runs below the frame that begins so is shown, by function. Standard ou
 """
 
 import argparse
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from xml.sax.saxutils import escape
 WIDTH, ROW, LETTER = 1200.0, 17.0, 6.6
 LEAST_SHARE = 0.002
 """Of all samples: narrower frames cannot be seen."""
+_LINE = re.compile(r":\d+\)$")
 HUES = ("#e8a26b", "#e9b872", "#d98f63", "#edc987")
 HEAD = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" '
@@ -47,7 +49,7 @@ def read(lines: Iterable[str], begins: str) -> Frame:
     root = Frame()
     for line in lines:
         stack, _, samples = line.rpartition(" ")
-        names = [frame.rpartition(":")[0] or frame for frame in stack.split(";")]
+        names = [_LINE.sub(")", frame) for frame in stack.split(";")]
         first = next((n for n, name in enumerate(names) if name.startswith(begins)), len(names))
         frame = root
         for name in names[first:]:
