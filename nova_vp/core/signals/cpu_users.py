@@ -27,9 +27,9 @@ class CpuUsers:
         return self._by_placement[cpus]
 
     def host_cores(self, cpus: frozenset[int]) -> float:
-        """Cores of these CPUs that are taken, and not by vCPUs; 0 where nobody can say.
+        """Cores of these CPUs that are taken, and not by guests; 0 where nobody can say.
 
-        Guests need not spread as evenly as is assumed: it is never more than what vCPUs leave of
+        Guests need not spread as evenly as is assumed: it is never more than what they leave of
         all that is taken on this host.
         """
         taken = self._taken_cores()
@@ -57,7 +57,8 @@ class CpuUsers:
         }
 
     def _ran_cores(self, uuid: str) -> float:
-        """By the kernel's scheduler, which knows it of guests without counters too."""
+        """By the kernel's scheduler, which knows it of guests without counters too; or by its whole
+        process, whose I/O threads and the like are its own."""
         vp = self.host.vps[uuid]
         use = vp.recent_cpu_use or vp.cpu_use
-        return use.ran_cores if use else self.host.used_cores(uuid)
+        return max(use.ran_cores if use else 0.0, self.host.used_cores(uuid))

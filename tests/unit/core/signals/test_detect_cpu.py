@@ -12,7 +12,7 @@ from nova_vp.core.types.knob import Applied, Held, Knob, Quota
 from nova_vp.core.types.policy import Mode, Policy
 from nova_vp.interference import is_degraded
 from tests.unit.core.build import CHASE, CHASE_HURT, COMPUTE, STREAM, Host, Rates, uuid_of
-from tests.unit.core.crowding import beside_host_processes, shared_cpus
+from tests.unit.core.crowding import beside_host_processes, give, shared_cpus
 from tests.unit.core.wishful import NOBODY
 
 BUSY = replace(COMPUTE, cores=1.0)
@@ -172,6 +172,23 @@ def test_guests_that_do_not_spread_evenly_are_not_taken_for_the_host():
     beside_host_processes(host, rule, {0: 0.15, 1: -0.15})
     one = found(host)[uuid_of("victim")]
     assert one.kind is Kind.CPU
+    assert one.host_cores == pytest.approx(0.0, abs=0.02)
+
+
+def test_other_threads_of_a_server_are_its_own_and_not_the_hosts():
+    """Its I/O threads run where the victim waits, its vCPU hardly does."""
+    host = a_host(victim=replace(COMPUTE, cores=0.5))
+    alone = shared_cpus({"victim": replace(COMPUTE, cores=0.5)})
+
+    def rule(host: Host) -> None:
+        alone(host)
+        give(host, "neighbour", ran=0.05, waited=0.0)
+        host.run("neighbour", replace(COMPUTE, mips=5.0, cores=0.5))
+
+    beside_host_processes(host, starved(rule, "victim", ran_s=0.5, delay_s=0.5), {})
+    one = found(host)[uuid_of("victim")]
+    assert one.kind is Kind.CPU
+    assert [suspect.guest_uuid for suspect in one.suspects] == [uuid_of("neighbour")]
     assert one.host_cores == pytest.approx(0.0, abs=0.02)
 
 
