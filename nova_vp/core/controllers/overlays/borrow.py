@@ -39,6 +39,7 @@ def borrow(desk: Desk, call: Call, overlay: Overlay, guests: Sequence[Guest]) ->
     taken = {loan.cpu for loan in new}
     kept = [loan for loan in desk.loans if loan.cpu not in taken]
     desk.loans = [_renewed(loan, overlay, desk.now_s + lease_s) for loan in kept] + new
+    desk.note_change(*desk.places)
     desk.change_account(overlay.id, wants_cpu_at_s=None)
     lenders = ", ".join(sorted({loan.lender for loan in new}))
     return Granted(f"CPUs that {lenders} lent: {len(new)}", lease_s)

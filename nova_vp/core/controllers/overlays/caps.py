@@ -8,11 +8,18 @@ The cap of the host is the sum over its islands by their CPUs of now: it follows
 (thesis 2013, 4.5.1). An island that wants more than its cap borrows one that another can spare.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, cast
 
 from nova_vp.core.controllers.overlays.desk import Desk
-from nova_vp.core.controllers.overlays.lending import cap_of, idle_cores, lendable, wanted_cores
+from nova_vp.core.controllers.overlays.lending import (
+    cap_of,
+    cpus_now,
+    idle_cores,
+    lendable,
+    wanted_cores,
+)
 from nova_vp.core.controllers.overlays.weights import times_of
 from nova_vp.core.model.holds import was_refused_lately
 from nova_vp.core.model.host import allotted_cores
@@ -32,7 +39,7 @@ AT_LEAST = 0.01
 """Cores of each vCPU."""
 FULL_RATIO = 0.98
 """Of its cap in use, from which an island wants another CPU."""
-LOAN_S = 10.0
+LOAN_S = 2.0
 """An island that is capped keeps a CPU that long after it last wanted it."""
 
 
@@ -152,10 +159,10 @@ def borrow_for_islands(desk: Desk) -> None:
         cap = cap_of(desk, island) or 0.0
         wanted = sum(wanted_cores(desk, one) for one in inside)
         has = [one for one in desk.loans if one.is_for_all and one.borrower == island.name]
-        each = cap / len(island.cpus)
+        each = cap / cpus_now(desk, island)
         if wanted > FULL_RATIO * cap and inside:
             _extend(desk, has)
-            _borrow_one(desk, island, inside)
+            _borrow(desk, island, inside, math.ceil((wanted - FULL_RATIO * cap) / each))
         elif has and wanted > FULL_RATIO * (cap - each):
             _extend(desk, has)
 
@@ -165,15 +172,15 @@ def _extend(desk: Desk, loans: Sequence[Loan]) -> None:
     desk.loans = [one._replace(until_s=until_s) if one in loans else one for one in desk.loans]
 
 
-def _borrow_one(desk: Desk, island: Island, inside: Sequence[Guest]) -> None:
-    if any(one.lender == island.name for one in desk.loans):
-        return
+def _borrow(desk: Desk, island: Island, inside: Sequence[Guest], cpus: int) -> None:
+    """As many of so many CPUs as others can spare. One that lends has all back that it needs."""
     widest = max(inside, key=lambda one: (one.vcpus, one.uuid))
     lenders = [one for one in desk.view.islands if one.name != island.name]
     lenders.sort(key=lambda one: (-idle_cores(desk, one), one.name))
-    for lender in lenders:
-        cpus = lendable(desk, lender, widest, island)
-        if cpus:
-            until_s = desk.now_s + LOAN_S
-            desk.loans.append(Loan(cpus[0], lender.name, island.name, "", desk.now_s, until_s))
-            return
+    found = [
+        (cpu, lender.name) for lender in lenders for cpu in lendable(desk, lender, widest, island)
+    ]
+    until_s = desk.now_s + LOAN_S
+    desk.loans += [
+        Loan(cpu, name, island.name, "", desk.now_s, until_s) for cpu, name in found[:cpus]
+    ]

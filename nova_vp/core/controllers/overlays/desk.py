@@ -87,6 +87,8 @@ class Desk:
         }
         self.loans = [loan for loan in view.core.loans if self._stands(loan)]
         self.changed: set[str] = set()
+        if len(self.loans) < len(view.core.loans):
+            self.changed |= self.places.keys()
         self.changed |= ledger.tuned.keys() - self.tuned.keys()
         self.changed |= boosts.keys() - self.boosts.keys()
         self.changed |= sizes.keys() - self.sizes.keys()
@@ -106,7 +108,9 @@ class Desk:
 
     def _stands(self, loan: Loan) -> bool:
         """It is not over, and one of those that it is for has the CPU."""
-        if loan.until_s <= self.now_s or not (loan.overlay_id in self.overlays or loan.is_for_all):
+        is_capped = self.view.policy.host_cap_cores is not None
+        is_wanted = is_capped if loan.is_for_all else loan.overlay_id in self.overlays
+        if loan.until_s <= self.now_s or not is_wanted:
             return False
         claims = self.view.core.claims
         return any(

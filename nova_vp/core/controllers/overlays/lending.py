@@ -10,6 +10,7 @@ import math
 from nova_vp.core.controllers.overlays.declaration import BORROW, NAME
 from nova_vp.core.controllers.overlays.desk import Desk
 from nova_vp.core.model.host import allotted_cores
+from nova_vp.core.model.islands import with_loans
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.island import Island, Loan, Scheduler
 from nova_vp.core.types.knob import Knob
@@ -22,24 +23,33 @@ UNSET_FLOOR = 0.1
 
 
 def lendable(desk: Desk, lender: Island, guest: Guest, borrower: Island) -> list[int]:
-    """CPUs that it can spare for this server, the nearest first."""
+    """CPUs that it can spare for this server, the nearest first. Who borrows lends none: it would
+    be left with less than it has once it gives back."""
     if lender.name in desk.lend_again_s:
         return []
+    if any(loan.borrower == lender.name for loan in desk.loans):
+        return []
     lent = {loan.cpu for loan in desk.loans}
-    newly = {loan.cpu for loan in desk.loans if loan.lender == lender.name} - lender.lent
-    spare = idle_cores(desk, lender) - SPARE_RATIO * len(lender.cpus)
+    cpus = cpus_now(desk, lender)
+    spare = idle_cores(desk, lender) - SPARE_RATIO * cpus
     least = max(1, math.ceil(_needed_cpus(desk, lender)))
-    most = min(math.floor(spare), len(lender.cpus) - least) - len(newly)
+    most = min(math.floor(spare), cpus - least)
     own = [cpu for cpu in lender.own_cpus - lent if _may_be_lent(desk, lender, cpu, guest)]
     own.sort(key=lambda cpu: (*_distance(desk, cpu, borrower), cpu))
     return own[: max(most, 0)]
 
 
+def cpus_now(desk: Desk, island: Island) -> int:
+    """With what this run lent and gave back."""
+    [now] = with_loans((island,), desk.loans)
+    return len(now.cpus) if desk.loans else len(island.own_cpus)
+
+
 def idle_cores(desk: Desk, island: Island) -> float:
     """CPUs that it could do without: one that is capped needs them for its cap."""
-    cap = cap_of(desk, island)
-    room = len(island.cpus) if cap is None else min(cap, len(island.cpus))
-    return (room - used_cores(desk, island)) * len(island.cpus) / room
+    cap, cpus = cap_of(desk, island), cpus_now(desk, island)
+    room = cpus if cap is None else min(cap, cpus)
+    return (room - used_cores(desk, island)) * cpus / room
 
 
 def used_cores(desk: Desk, island: Island) -> float:
@@ -54,8 +64,9 @@ def wanted_cores(desk: Desk, guest: Guest) -> float:
     """CPU that it uses, waits for, or is kept from by our limits; all that it could use where
     nobody has measured it yet."""
     vp = desk.view.host.vps[guest.uuid]
-    if vp.cpu_use is not None:
-        return vp.cpu_use.ran_cores + vp.cpu_use.waited_cores + vp.cpu_use.throttled_ours_cores
+    use = vp.cpu_sample or vp.cpu_use
+    if use is not None:  # Of the last second: what is lent comes back as soon as it is needed.
+        return use.ran_cores + use.waited_cores + use.throttled_ours_cores
     if vp.sample is None:
         return allotted_cores(guest)
     return desk.view.host.demanded_cores(guest.uuid)
@@ -65,9 +76,9 @@ def cap_of(desk: Desk, island: Island) -> float | None:
     """Cores that hold now; None: no cap does."""
     cpus = sum(len(one.own_cpus) for one in desk.view.islands)
     host = desk.view.policy.host_cap_cores
-    caps = [] if host is None else [host * len(island.cpus) / cpus]
+    caps = [] if host is None else [host * cpus_now(desk, island) / cpus]
     if island.scheduler is Scheduler.CAPPED and island.cap_cores is not None:
-        caps.append(island.cap_cores * len(island.cpus) / len(island.own_cpus))
+        caps.append(island.cap_cores * cpus_now(desk, island) / len(island.own_cpus))
     return min(caps, default=None)
 
 
@@ -113,14 +124,14 @@ def priority_of(desk: Desk, loan: Loan) -> float:
 
 
 def give_back_needed(desk: Desk) -> None:
-    """Each lender that needs one gets one CPU back, that of the overlay that matters least, and
+    """Each lender gets as many CPUs back as it needs, those of overlays that matter least, and
     lends none for a while."""
     for island in desk.view.islands:
         loans = [loan for loan in desk.loans if loan.lender == island.name]
-        spare = (1 - NEED_RATIO) * len(island.cpus)
-        if not loans or idle_cores(desk, island) >= spare:
+        needed = (1 - NEED_RATIO) * cpus_now(desk, island) - idle_cores(desk, island)
+        if not loans or needed <= 0.0:
             continue
-        desk.loans.remove(
-            min(loans, key=lambda one: (priority_of(desk, one), -one.began_at_s, one.cpu))
-        )
+        loans.sort(key=lambda one: (priority_of(desk, one), -one.began_at_s, one.cpu))
+        back = loans[: math.ceil(needed)]
+        desk.loans = [loan for loan in desk.loans if loan not in back]
         desk.lend_again_s[island.name] = desk.now_s + desk.settings.borrow_hold_s

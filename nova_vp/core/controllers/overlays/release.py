@@ -30,6 +30,7 @@ def _return_cpus(desk: Desk, call: Call, overlay: Overlay, guests: Sequence[Gues
         if loan.overlay_id == overlay.id and (not call.guest_uuid or loan.borrower in homes)
     ]
     desk.loans = [loan for loan in desk.loans if loan not in back]
+    desk.note_change(*desk.places)
     return len(back)
 
 

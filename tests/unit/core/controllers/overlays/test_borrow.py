@@ -137,6 +137,28 @@ def test_a_loan_ends_with_its_lease_and_is_renewed_by_the_next() -> None:
     assert host.placement("db") == B
 
 
+def test_an_island_that_borrows_lends_none() -> None:
+    host = three_islands()
+    assert borrow(host, island="llc-1") is None
+    assert borrow(host, "mill", of="mills", island="llc-0") is Nack.NO_ROOM
+    assert borrow(host, "mill", of="mills", island="llc-1") is None
+
+
+def test_a_second_loan_and_the_end_of_the_first_are_done_at_once() -> None:
+    host = three_islands()
+    borrow(host, lease_s=5.0, island="llc-1")
+    host.pass_time(2.0)
+    assert borrow(host, "mill", of="mills", lease_s=50.0, island="llc-1") is None
+    assert host.placement("mill") == C | {5}
+    assert host.placement("db") == host.placement("batch") == B - {4, 5}
+    host.pass_time(4.0)
+    host.answer()
+    assert host.placement("web") == A
+    assert host.placement("db") == host.placement("batch") == B - {5}
+    assert release(host, "mill", of="mills") is None
+    assert [host.placement(name) for name in ("db", "batch", "mill")] == [B, B, C]
+
+
 def test_a_lender_that_needs_its_cpu_gets_it_back_and_lends_none_for_a_while() -> None:
     host = three_islands(borrow_hold_s=10.0)
     borrow(host, cpus=2, island="llc-1")
@@ -264,8 +286,7 @@ def test_who_takes_turns_leaves_the_last_cpu_to_who_has_none() -> None:
     release(host, "web")
     host.tick()
     assert borrow(host, "mill", of="mills", island="llc-1") is None
-    assert borrow(host, island="llc-2") is None
-    assert borrow(host, island="llc-2") is None, "nobody waits any more"
+    assert borrow(host, island="llc-1") is None, "nobody waits any more"
 
 
 def test_the_last_cpu_goes_to_the_more_important_of_two_that_call_together() -> None:

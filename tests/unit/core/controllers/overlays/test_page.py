@@ -46,7 +46,7 @@ def test_numbers_that_are_no_options_are_those_of_the_code() -> None:
     assert (caps.HEADROOM, "what it wants and a quarter more" in PAGE) == (1.25, True)
     assert (caps.DEAD_RATIO, "by more than 2 % of what Nova gave" in PAGE) == (0.02, True)
     assert (caps.FULL_RATIO, "more than 98 % of its cap" in PAGE) == (0.98, True)
-    assert (caps.LOAN_S, "10 s after it last wanted it" in PAGE) == (10.0, True)
+    assert (caps.LOAN_S, "2 s after it last wanted it" in PAGE) == (2.0, True)
     assert (lending.SPARE_RATIO, "a tenth of its CPUs" in PAGE) == (0.1, True)
     assert (lending.NEED_RATIO, "more than nine tenths of what it has" in PAGE) == (0.9, True)
     assert (borrow.BUSY_RATIO, "nine tenths of its [measured limit]" in PAGE) == (0.9, True)
