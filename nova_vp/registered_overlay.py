@@ -9,6 +9,7 @@ could be boosted by the credit of several.
 import uuid
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from nova_vp.core.types.overlay import ArbitrationClass, Overlay
@@ -51,6 +52,7 @@ def running_in(report: Mapping[str, Any]) -> tuple[Running, ...]:
     )
 
 
+@lru_cache(maxsize=16_384)
 def group_overlay_id(project_id: str, group: str) -> str:
     """The same wherever and whenever it is asked for."""
     return str(uuid.uuid5(_GROUPS, f"{project_id}/{group}"))
@@ -66,27 +68,29 @@ def overlays_on_host(
 ) -> tuple[Overlay, ...]:
     """`registered`: by server. A host that claims a server for another project than that of its
     overlay is not told of the overlay."""
+    grouped: dict[tuple[str, str], set[str]] = {}
     members: dict[str, set[str]] = {}
-    known: dict[str, Overlay] = {}
+    known: dict[str, RegisteredOverlay] = {}
     for one in servers:
         found = registered.get(one.uuid)
-        if found is not None:
-            overlay = _as_told(found) if found.project_id == one.project_id else None
-        elif one.group and one.project_id:
-            overlay = group_overlay(one.project_id, one.group)
-        else:
-            overlay = None
-        if overlay is not None:
-            known[overlay.id] = overlay
-            members.setdefault(overlay.id, set()).add(one.uuid)
-    return tuple(one._replace(members=frozenset(members[id])) for id, one in known.items())
+        if found is None:
+            if one.group and one.project_id:
+                grouped.setdefault((one.project_id, one.group), set()).add(one.uuid)
+        elif found.project_id == one.project_id:
+            known[found.id] = found
+            members.setdefault(found.id, set()).add(one.uuid)
+    return (
+        *(_as_told(found, members[found.id]) for found in known.values()),
+        *(group_overlay(*key, uuids) for key, uuids in grouped.items()),
+    )
 
 
-def _as_told(one: RegisteredOverlay) -> Overlay:
+def _as_told(one: RegisteredOverlay, members: Iterable[str]) -> Overlay:
     return Overlay(
         id=one.id,
         name=one.name,
         project_id=one.project_id,
+        members=frozenset(members),
         priority=float(one.priority),
         arbitration=one.arbitration,
         target=one.target,

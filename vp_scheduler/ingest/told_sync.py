@@ -126,16 +126,16 @@ class ToldSync(ABC, Generic[Held, Changed]):
             heard = self._differing.copy()
         self._read()
         with self._changed:
-            held = {host: one for host, one in heard.items() if not self._fits(one)}
-        for host in heard.keys() - held.keys():
-            self._drop(host, heard[host])
+            held = {host: one for host, one in self._differing.items() if not self._fits(one)}
+            for host in heard.keys() - held.keys():
+                self._drop(host, heard[host])
         self._outbid(held)
         self._tell(held)
 
     def _drop(self, host: str, held: Held) -> None:
-        with self._changed:
-            if self._differing.get(host) is held:  # Else it has spoken since.
-                del self._differing[host]
+        """With the lock held."""
+        if self._differing.get(host) is held:  # Else it has spoken since.
+            del self._differing[host]
 
     def _outbid(self, held: Mapping[str, Held]) -> None:
         """What is told next has a larger number than these hosts obey."""
@@ -185,7 +185,8 @@ class ToldSync(ABC, Generic[Held, Changed]):
                 self._tell_host(host, one)
             except wire.BadMessage as exc:  # One host must not keep the others waiting.
                 LOG.error("host=%s cannot be told of %s: %s", host, self.noun, exc)
-            self._drop(host, one)
+            with self._changed:
+                self._drop(host, one)
 
     def _note_failure(self, exc: Exception) -> None:
         if not self._is_failing:
