@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol
 
+from nova_vp import wire
 from nova_vp.cloud_modes import NO_MODES, CloudModes, modes_text
 from vp_scheduler.ingest.report_queue import MAX_HOSTS
 from vp_scheduler.ingest.told_sync import FAULTS
@@ -92,7 +93,7 @@ class ModeSync:
         while not self._is_closed:
             try:
                 self._look()
-            except FAULTS as exc:
+            except (*FAULTS, wire.BadMessage) as exc:  # The latter: more than agents take.
                 self._note_failure(exc)
             else:
                 self._is_failing = False
