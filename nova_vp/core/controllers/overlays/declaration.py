@@ -227,9 +227,10 @@ class Harm(NamedTuple):
     """By server of others: its CPU waiting before."""
     at_s: float
     """Of the last sample that is in it."""
-    samples: int = 0
-    loss_ratio: float = 0.0
-    """Mean of how much longer the one that loses most waits."""
+    losses: tuple[float, ...] = ()
+    """How much longer the one that loses most waited, in the latest samples."""
+    is_triggered: bool = False
+    """Since the last of them."""
 
 
 @dataclass(frozen=True, slots=True)

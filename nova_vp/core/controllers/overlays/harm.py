@@ -5,14 +5,16 @@ Where one of them loses more than `most_harm_ratio`, what raised the server ends
 its overlay is halved. Where nobody measures CPU waiting, nothing can be told.
 """
 
+from statistics import fmean
+
 from nova_vp.core.controllers.overlays.declaration import Harm
 from nova_vp.core.controllers.overlays.desk import Desk
 from nova_vp.core.controllers.overlays.tune import WEIGHT_STEP
 from nova_vp.core.types.cpu_time import CpuUse
 
 JUDGED_SAMPLES = 3
-"""Of a weight that was tuned: one sample may be far off. A trigger is over by then, and is judged
-by the first one."""
+"""The latest, of a weight that was tuned: one may be far off. A trigger is over by then, and is
+judged by the first one."""
 
 
 def measure_harm(desk: Desk) -> None:
@@ -21,13 +23,16 @@ def measure_harm(desk: Desk) -> None:
         after = _with_sample(desk, harm)
         if uuid not in desk.view.host.guests or harm.overlay_id not in desk.overlays:
             del desk.harms[uuid]
-        elif _is_too_much(desk, uuid, after):
+        elif after is None:
+            if not harm.before and not _is_raised(desk, uuid):
+                del desk.harms[uuid]
+        elif _is_too_much(desk, after):
             _end(desk, uuid, harm.overlay_id)
-            desk.harms[uuid] = after._replace(samples=0, loss_ratio=0.0)
-        elif after.samples > harm.samples and not _is_raised(desk, uuid):
+            desk.harms[uuid] = after._replace(losses=(), is_triggered=False)
+        elif not _is_raised(desk, uuid):
             del desk.harms[uuid]
         else:
-            desk.harms[uuid] = after
+            desk.harms[uuid] = after._replace(is_triggered=False)
 
 
 def watch_raised(desk: Desk) -> None:
@@ -36,6 +41,8 @@ def watch_raised(desk: Desk) -> None:
         if uuid not in desk.harms and _is_raised(desk, uuid):
             grant = desk.boosts.get(uuid) or desk.tuned[uuid]
             desk.harms[uuid] = _begun(desk, uuid, grant.overlay_id)
+        if uuid in desk.boosts:
+            desk.harms[uuid] = desk.harms[uuid]._replace(is_triggered=True)
 
 
 def _is_raised(desk: Desk, uuid: str) -> bool:
@@ -54,27 +61,24 @@ def _begun(desk: Desk, uuid: str, overlay_id: str) -> Harm:
     return Harm(overlay_id, before, desk.now_s)
 
 
-def _with_sample(desk: Desk, harm: Harm) -> Harm:
+def _with_sample(desk: Desk, harm: Harm) -> Harm | None:
+    """None: nobody measured since."""
     found: list[tuple[CpuUse, float]] = []
     for uuid, before in harm.before:
         vp = desk.view.host.vps.get(uuid)
         if vp is not None and vp.cpu_sample is not None and vp.cpu_sample.at_s > harm.at_s:
             found.append((vp.cpu_sample, before))
     if not found:
-        return harm
+        return None
     loss = max(max(use.waiting_ratio - before, 0.0) for use, before in found)
-    samples = harm.samples + 1
-    return harm._replace(
-        at_s=max(use.at_s for use, _ in found),
-        samples=samples,
-        loss_ratio=harm.loss_ratio + (loss - harm.loss_ratio) / samples,
-    )
+    losses = (*harm.losses, loss)[-JUDGED_SAMPLES:]
+    return harm._replace(at_s=max(use.at_s for use, _ in found), losses=losses)
 
 
-def _is_too_much(desk: Desk, uuid: str, harm: Harm) -> bool:
-    is_tuned = uuid in desk.tuned and uuid not in desk.boosts
-    enough = harm.samples >= (JUDGED_SAMPLES if is_tuned else 1)
-    return enough and harm.loss_ratio > desk.settings.most_harm_ratio
+def _is_too_much(desk: Desk, harm: Harm) -> bool:
+    judged = harm.losses[-1:] if harm.is_triggered else harm.losses
+    enough = harm.is_triggered or len(judged) == JUDGED_SAMPLES
+    return enough and fmean(judged) > desk.settings.most_harm_ratio
 
 
 def _end(desk: Desk, uuid: str, overlay_id: str) -> None:

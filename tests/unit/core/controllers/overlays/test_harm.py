@@ -5,7 +5,9 @@ import pytest
 
 from tests.unit.core.build import Host, uuid_of
 from tests.unit.core.controllers.overlays.hosts import (
+    DOWN,
     HIGH,
+    LOW,
     trigger,
     tune,
     two_shops,
@@ -112,3 +114,48 @@ def test_a_tuned_and_triggered_server_keeps_being_watched_as_tuned() -> None:
     second(host)
     assert uuid_of("web") in host.state.controllers["overlays"].harms
     assert weight(host, "web") == 125
+
+
+def test_a_trigger_of_a_server_that_is_limited_by_its_own_overlay_is_judged_too() -> None:
+    host = a_measured_host(credit_s=10.0, credit_per_s=0.0)
+    tune(host, "web", DOWN)
+    trigger(host, "web")
+    second(host, mill=0.2)
+    assert credit_s(host) == pytest.approx(4.5)
+
+
+def test_many_quiet_seconds_do_not_outweigh_what_others_lose_now() -> None:
+    host = a_measured_host(credit_s=10.0, credit_per_s=0.0)
+    tune(host)
+    for _ in range(60):
+        second(host)
+    for _ in range(3):
+        second(host, alone=0.2)
+    assert weight(host, "web") == 100
+    assert credit_s(host) == pytest.approx(5.0)
+
+
+def test_a_trigger_of_a_tuned_server_is_judged_by_its_own_sample() -> None:
+    host = a_measured_host(credit_s=10.0, credit_per_s=0.0)
+    tune(host)
+    for _ in range(10):
+        second(host)
+    trigger(host, "web")
+    second(host, mill=0.2)
+    assert credit_s(host) == pytest.approx(4.5)
+
+
+def test_who_was_alone_when_it_was_raised_is_judged_once_others_are_there() -> None:
+    host = a_measured_host(credit_s=10.0, credit_per_s=0.0)
+    for name in ("mill", "alone"):
+        host.change(name, placement=frozenset(HIGH))
+    second(host)
+    trigger(host, "web")
+    for _ in range(3):
+        second(host)
+    for name in ("mill", "alone"):
+        host.change(name, placement=frozenset(LOW))
+    second(host)
+    trigger(host, "web")
+    second(host, mill=0.2)
+    assert credit_s(host) == pytest.approx(4.0)
