@@ -7,6 +7,7 @@ a call gets, `accounts.py` how often, `harm.py` at which cost to others, `conced
 refusals.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from nova_vp.core.controllers.base import Answer, Controller, View
@@ -38,6 +39,7 @@ from nova_vp.core.types.overlay import (
     Call,
     CallAnswer,
     CallResource,
+    Direction,
     Nack,
     Overlay,
     Verb,
@@ -81,19 +83,21 @@ class Overlays(Controller):
 
 def _in_order(desk: Desk) -> Iterable[Call]:
     """What is given back comes first; then overlays by falling priority; then those that take
-    turns, who was served longest ago first."""
+    turns, one call of each before the second one of any, who was served longest ago first."""
     calls = desk.view.picture.calls
     if len(calls) < 2:
         return calls
+    turns: Counter[str] = Counter()
 
-    def precedence(call: Call) -> tuple[bool, bool, float]:
+    def precedence(call: Call) -> tuple[bool, int, float]:
         overlay = desk.overlays.get(call.overlay_id)
         takes_turns = overlay is not None and overlay.arbitration is ArbitrationClass.ROUND_ROBIN
         if overlay is None or call.verb is Verb.RELEASE:
-            return False, False, 0.0
+            return False, 0, 0.0
         if takes_turns:
-            return True, True, desk.account(overlay.id).served_at_s
-        return True, False, -overlay.priority
+            turns[overlay.id] += 1
+            return True, turns[overlay.id], desk.account(overlay.id).served_at_s
+        return True, 0, -overlay.priority
 
     return sorted(calls, key=precedence)
 
@@ -108,7 +112,7 @@ def _answer(desk: Desk, call: Call, touched: list[Touched]) -> CallAnswer:
         guests = _servers_of(desk, call, overlay)
         granted = _GRANTS[call.verb](desk, call, overlay, guests)
     except Refused as refused:
-        if refused.nack is Nack.NO_ROOM and guests:
+        if refused.nack is Nack.NO_ROOM and guests and _wants_cpu(call):
             note_nack(desk, overlay, guests[0])
         desk.change_account(overlay.id, refused=desk.account(overlay.id).refused + 1)
         return CallAnswer(call.id, refused.nack, refused.detail)
@@ -126,6 +130,12 @@ def _answer(desk: Desk, call: Call, touched: list[Touched]) -> CallAnswer:
         uuids |= desk.places.keys()
     touched.append(Touched(frozenset(uuids), (call.id,), guests[0].uuid))
     return CallAnswer(call.id, None, granted.what, granted.lease_s)
+
+
+def _wants_cpu(call: Call) -> bool:
+    """So that it helps if the host limits another server."""
+    is_cpu = call.resource is CallResource.CPU and call.direction is Direction.UP
+    return call.verb is not Verb.TUNE or is_cpu
 
 
 def _check_rate(desk: Desk, call: Call, overlay: Overlay) -> None:

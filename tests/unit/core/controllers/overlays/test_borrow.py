@@ -304,6 +304,19 @@ def test_the_last_cpu_goes_to_the_more_important_of_two_that_call_together() -> 
         assert list(found.values()) == [Nack.NO_ROOM]
 
 
+def test_who_takes_turns_is_served_one_call_of_each_at_a_time() -> None:
+    host = three_islands()
+    overlay(host, "shop", "web", "db", arbitration=ROUND_ROBIN)
+    overlay(host, "mills", "mill", arbitration=ROUND_ROBIN)
+    for name in ("db", "batch"):
+        host.change(name, cap_floor_ratio=0.25)
+    web = [a_call(Verb.BORROW, server="web", cpus=1, island="llc-1") for _ in range(3)]
+    mill = a_call(Verb.BORROW, "mills", "mill", cpus=1, island="llc-1")
+    assert answer(host, *web, mill)[0] is None
+    assert host.placement("web") == A | {4}
+    assert host.placement("mill") == C | {5}
+
+
 @pytest.mark.parametrize("gone", ["server", "overlay", "agent"])
 def test_a_loan_ends_with_whom_it_is_for(gone: str) -> None:
     host = three_islands()

@@ -181,6 +181,15 @@ def test_a_grant_between_refusals_begins_the_count_anew() -> None:
     assert limited(host) == {}
 
 
+def test_only_who_is_refused_more_cpu_is_in_need() -> None:
+    host = a_full_host()
+    assert [resize(host, "web", UP) for _ in range(STARVED)] == [Nack.NO_ROOM] * STARVED
+    host.change("web", cap_floor_ratio=1.0)
+    found = [tune(host, "web", DOWN) for _ in range(6 + STARVED)]
+    assert found[6:] == [Nack.NO_ROOM] * STARVED, "it has as little as it may have"
+    assert limited(host) == {}
+
+
 def test_who_weighs_less_is_limited_first() -> None:
     """`mill` and `alone` lose alike; `alone` is of an overlay that matters more."""
     host = a_full_host()
