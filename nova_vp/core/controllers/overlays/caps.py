@@ -68,6 +68,9 @@ def deal_out(desk: Desk) -> Mapping[str, str]:
         inside = [one for one in desk.on(island.cpus) if desk.home(one) == island]
         shares = [_share(desk, one) for one in inside if is_limitable(desk, one)]
         fixed = sum(allotted_cores(one) for one in inside if not is_limitable(desk, one))
+        fixed += sum(
+            _spread_cores(one, island) for one in desk.on(island.cpus) if not desk.home(one)
+        )
         least = fixed + sum(one.floor_cores for one in shares)
         if least > cap:
             problems[island.name] = (
@@ -76,6 +79,11 @@ def deal_out(desk: Desk) -> Mapping[str, str]:
             continue
         desk.caps |= _settled(desk, before, dealt(cap - fixed, shares), shares, cap - fixed)
     return problems
+
+
+def _spread_cores(guest: Guest, island: Island) -> float:
+    """What a server that runs in several islands could use of this one. Nobody limits it."""
+    return allotted_cores(guest) * len(guest.placement & island.cpus) / len(guest.placement)
 
 
 def is_limitable(desk: Desk, guest: Guest) -> bool:
@@ -97,7 +105,7 @@ def _share(desk: Desk, guest: Guest) -> Share:
     given = cast(Quota, value_from_nova(guest, Knob.CPU_CAP, applied)).cores
     own = given * guest.vcpus
     wanted = HEADROOM * wanted_cores(desk, guest)
-    floor = (guest.cap_floor_ratio or 0.0) * own
+    floor = min(max((guest.cap_floor_ratio or 0.0) * own, AT_LEAST * guest.vcpus), own)
     weight = max(guest.priority, LEAST_WEIGHT) * times_of(desk, guest.uuid)
     return Share(guest, own, floor, min(max(wanted, floor), own), weight)
 
@@ -134,9 +142,7 @@ def _settled(
     cores: float,
 ) -> dict[str, float]:
     """Cores of each vCPU: those of before, as long as they add up and are near enough."""
-    found = {
-        one.guest.uuid: max(wanted[one.guest.uuid] / one.guest.vcpus, AT_LEAST) for one in shares
-    }
+    found = {one.guest.uuid: wanted[one.guest.uuid] / one.guest.vcpus for one in shares}
     same = all(
         one.guest.uuid in before
         and abs(before[one.guest.uuid] - found[one.guest.uuid])

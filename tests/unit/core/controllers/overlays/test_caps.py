@@ -144,6 +144,33 @@ def test_floors_and_servers_that_cannot_be_limited_may_need_more_than_the_cap() 
     assert total(host, "one") == pytest.approx(1.0, abs=0.01)
 
 
+def test_who_runs_in_several_islands_counts_for_their_caps() -> None:
+    policy = a_policy(controllers=("overlays",), host_cap_cores=6.0)
+    host = Host(nodes_of(0, 1, cpus=4), policy, knobs=KNOBS - {Knob.PLACEMENT})
+    for name in ("one", "two"):
+        server(host, name, A | B, vcpus=4)
+    host.ticks(2)
+    needs = "floors and servers that cannot be limited need 4.00 of 3.00 cores"
+    assert problems(host) == {"llc-0": needs, "llc-1": needs}
+    host.leave("two")
+    server(host, "here", A, vcpus=4)
+    host.run("here", BUSY)
+    host.ticks(3)
+    assert problems(host) == {}
+    assert total(host, "here") == pytest.approx(1.0, abs=0.01), "`one` may use two of three"
+
+
+def test_many_servers_that_want_nothing_do_not_break_a_cap() -> None:
+    host = capped()
+    names = ["busy", *(f"idle{number}" for number in range(10))]
+    for name in names:
+        server(host, name, A, vcpus=4, cap_floor_ratio=0.0)
+        host.run(name, Rates(mips=1, cores=0.0))
+    host.run("busy", BUSY)
+    host.ticks(10)
+    assert total(host, *names) <= 2.0 + 1e-3
+
+
 @pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.ADVISE])
 def test_who_is_not_in_mode_enforce_is_not_limited(mode: Mode) -> None:
     host = capped()
