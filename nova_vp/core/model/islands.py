@@ -5,6 +5,7 @@ Configured islands bind: a server that is in one stays within it. Without config
 domain is one, and servers may span them.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -67,17 +68,19 @@ def within_islands(picture: Picture, islands: tuple[Island, ...]) -> Picture:
     the most room for it; where no island admits it, it stays where Nova put it."""
     homes = {guest.uuid: island_of(guest.placement, islands) for guest in picture.guests}
     room = {island.name: _room(island, picture.guests, homes) for island in islands}
+    left = {island.name: _left_cores(island, picture.guests, homes) for island in islands}
     guests = []
     for guest in picture.guests:
         home = homes[guest.uuid]
         if home is None and guest.unmanaged is None:
             home = max(
-                (one for one in islands if _admits(one, guest, room[one.name])),
+                (one for one in islands if _admits(one, guest, room[one.name], left[one.name])),
                 key=lambda one: (room[one.name], one.name),
                 default=None,
             )
             if home is not None:
                 room[home.name] -= guest.vcpus
+                left[home.name] -= _least_cores(guest)
         bound = guest.allowed_cpus & home.cpus if home else frozenset()
         guests.append(_bound(guest, bound) if bound else guest)
     return replace(picture, guests=tuple(guests))
@@ -94,7 +97,20 @@ def _room(island: Island, guests: Iterable[Guest], homes: Mapping[str, Island | 
     return (cores if island.cap_cores is None else min(island.cap_cores, cores)) - inside
 
 
-def _admits(island: Island, guest: Guest, room: float) -> bool:
+def _left_cores(
+    island: Island, guests: Iterable[Guest], homes: Mapping[str, Island | None]
+) -> float:
+    """Of its cap, beside what those that are there must have."""
+    least = sum(_least_cores(guest) for guest in guests if homes[guest.uuid] is island)
+    return math.inf if island.cap_cores is None else island.cap_cores - least
+
+
+def _least_cores(guest: Guest) -> float:
+    """Its floor; all that it could use, if nobody may limit it."""
+    return guest.vcpus * (1.0 if guest.cap_floor_ratio is None else guest.cap_floor_ratio)
+
+
+def _admits(island: Island, guest: Guest, room: float, left_cores: float) -> bool:
     """Whether a newcomer may come: Nova allows it as many CPUs there as it has vCPUs; where each
     vCPU has a CPU of its own, there are as many left; where there is a cap, its floor is."""
     usable = len(guest.allowed_cpus & island.cpus)
@@ -102,6 +118,4 @@ def _admits(island: Island, guest: Guest, room: float) -> bool:
         return False
     if island.scheduler is Scheduler.EXCLUSIVE:
         return room >= guest.vcpus
-    if island.scheduler is Scheduler.CAPPED and guest.cap_floor_ratio is None:
-        return room >= guest.vcpus
-    return True
+    return island.scheduler is not Scheduler.CAPPED or left_cores >= _least_cores(guest)

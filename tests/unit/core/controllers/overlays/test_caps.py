@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nova_vp.core.controllers.overlays.caps import Share, dealt
+from nova_vp.core.model.islands import bound_to_islands
 from nova_vp.core.types.cpu_time import CpuTimes
 from nova_vp.core.types.island import Island, Scheduler
 from nova_vp.core.types.knob import NO_QUOTA, Knob
@@ -169,6 +170,18 @@ def test_many_servers_that_want_nothing_do_not_break_a_cap() -> None:
     host.run("busy", BUSY)
     host.ticks(10)
     assert total(host, *names) <= 2.0 + 1e-3
+
+
+def test_a_capped_island_takes_no_server_whose_floor_its_cap_has_no_room_for() -> None:
+    host = capped(cap=4.0)
+    server(host, "old", A, vcpus=4, cap_floor_ratio=0.7)
+    for name in ("other", "another"):
+        server(host, name, B, vcpus=4)
+    for name in ("first", "second"):
+        server(host, name, A | B, vcpus=2, cap_floor_ratio=0.5)
+    bound = bound_to_islands(host.state, host.picture(), host.policy).guests
+    found = [set(one.allowed_cpus) for one in bound if one.name in ("first", "second")]
+    assert sorted(found, key=min) == [A, B]
 
 
 @pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.ADVISE])
