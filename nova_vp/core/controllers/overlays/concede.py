@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """After so many refusals in a row for lack of room the host itself arbitrates.
 
-It limits, by one step, that server of another overlay on the same CPUs whose degradation weighs
-least (the source: one chosen at random). A server of another project loses at most
-`most_harm_ratio`. If there is none, nothing on this host helps: the cluster is asked.
+It limits that server of another overlay on the same CPUs whose degradation weighs least (the
+source: one chosen at random), as little as takes CPU from it. A server of another project loses at
+most `most_harm_ratio`, now and later. If there is none, nothing on this host helps: the cluster is
+asked.
 """
 
+import math
 from collections.abc import Iterator
+from typing import cast
 
 from nova_vp.core.controllers.overlays.declaration import NAME, TUNE, Conceded
 from nova_vp.core.controllers.overlays.desk import Desk
 from nova_vp.core.model.cpu_cap import CAP_STEP
+from nova_vp.core.model.limits import value_from_nova
 from nova_vp.core.types.claim import Alternative, ClaimGroup, PredictedLoss
 from nova_vp.core.types.guest import Guest
-from nova_vp.core.types.knob import Knob
+from nova_vp.core.types.knob import Knob, Quota
 from nova_vp.core.types.overlay import Overlay
 from nova_vp.core.types.reason import Rejection
 
@@ -51,9 +55,10 @@ def _candidates(desk: Desk, overlay: Overlay, guest: Guest) -> Iterator[tuple[fl
         if priority is None or not _may_be_limited(one):
             continue
         before = desk.conceded.get(one.uuid)
-        steps = (before.steps if before else 0) + 1
+        used = _used_ratio(desk, one)
+        steps = _steps(used, before.steps if before else 0)
         left = round(1.0 - CAP_STEP * steps, 6)
-        loss = _loss_ratio(desk, one, left)
+        loss = max(1.0 - left / used, 0.0) if used else 0.0
         is_own = one.project_id == guest.project_id
         if left < (one.cap_floor_ratio or 0.0):
             continue
@@ -77,9 +82,32 @@ def _may_be_limited(guest: Guest) -> bool:
     )
 
 
-def _loss_ratio(desk: Desk, guest: Guest, left_cores: float) -> float:
-    busiest = desk.view.host.vps[guest.uuid].busiest_cores
-    return max(1.0 - left_cores / busiest, 0.0) if busiest else 0.0
+def _used_ratio(desk: Desk, guest: Guest) -> float:
+    """By its busiest vCPU, of what Nova gave it."""
+    applied = desk.view.picture.applied.get(guest.uuid)
+    given = cast(Quota, value_from_nova(guest, Knob.CPU_CAP, applied)).cores
+    return (desk.view.host.vps[guest.uuid].busiest_cores or 0.0) / given
+
+
+def _steps(used_ratio: float, before: int) -> int:
+    """The fewest more that take CPU from it: nobody has more of what another one leaves idle."""
+    idle = math.floor(round((1.0 - used_ratio) / CAP_STEP, 6))
+    return max(before, idle) + 1
+
+
+def end_too_dear(desk: Desk) -> None:
+    """A server of another project that wants more now than when it was limited is limited no more,
+    where its limit costs it more than it may."""
+    guests = desk.view.host.guests
+    for uuid, one in list(desk.conceded.items()):
+        helped, use = guests.get(one.for_uuid), desk.view.host.vps[uuid].cpu_use
+        is_own = helped is not None and helped.project_id == guests[uuid].project_id
+        if use is None or is_own:
+            continue
+        wanted = use.ran_cores + use.waited_cores + use.throttled_ours_cores
+        if use.throttled_ours_cores > desk.settings.most_harm_ratio * wanted:
+            del desk.conceded[uuid]
+            desk.note_change(uuid)
 
 
 def unmet(desk: Desk) -> Iterator[ClaimGroup]:

@@ -15,7 +15,7 @@ from nova_vp.core.controllers.overlays.accounts import with_call
 from nova_vp.core.controllers.overlays.borrow import borrow
 from nova_vp.core.controllers.overlays.caps import borrow_for_islands, deal_out
 from nova_vp.core.controllers.overlays.claims import Touched, claims_of, kept
-from nova_vp.core.controllers.overlays.concede import note_nack, unmet
+from nova_vp.core.controllers.overlays.concede import end_too_dear, note_nack, unmet
 from nova_vp.core.controllers.overlays.declaration import (
     NAME,
     REASONS,
@@ -59,6 +59,7 @@ class Overlays(Controller):
         desk = Desk(view, state, settings)
         measure_harm(desk)
         if not view.on_call:
+            end_too_dear(desk)
             give_back_needed(desk)
             borrow_for_islands(desk)
         touched: list[Touched] = []

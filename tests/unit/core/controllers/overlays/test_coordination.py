@@ -8,6 +8,7 @@ import pytest
 from nova_vp.core.controllers.overlays.accounts import MOST_HOLD_S
 from nova_vp.core.controllers.overlays.declaration import CONCEDE
 from nova_vp.core.types.claim import Setting
+from nova_vp.core.types.cpu_time import CpuTimes
 from nova_vp.core.types.knob import CpuWeight, Knob, MemorySize
 from nova_vp.core.types.overlay import Nack, Verb
 from nova_vp.core.types.policy import Enabled
@@ -19,6 +20,7 @@ from tests.unit.core.controllers.overlays.hosts import (
     HIGH,
     KNOBS,
     MIB,
+    NS,
     ROUND_ROBIN,
     UP,
     a_call,
@@ -148,16 +150,16 @@ def test_five_refusals_in_a_row_limit_who_loses_least() -> None:
     assert [one.nack for one in decision.answers] == [Nack.NO_ROOM]
     [action] = decision.actions
     assert (action.reason, action.on_behalf_of) == (CONCEDE, uuid_of("web"))
-    assert limited(host) == {"mill": pytest.approx(0.9)}
+    assert limited(host) == {"mill": pytest.approx(0.4)}
     starve(host)
-    assert limited(host) == {"mill": pytest.approx(0.8)}
+    assert limited(host) == {"mill": pytest.approx(0.3)}
 
 
 def test_a_limit_that_was_conceded_ends_with_its_lease() -> None:
     host = a_full_host()
     starve(host)
     host.ticks(290)
-    assert limited(host) == {"mill": pytest.approx(0.9)}
+    assert limited(host) == {"mill": pytest.approx(0.4)}
     host.ticks(20)
     assert limited(host) == {}
     assert host.applied == {}
@@ -208,10 +210,35 @@ def test_who_weighs_less_is_limited_first() -> None:
 def test_a_server_of_another_project_loses_little_at_most() -> None:
     host = a_full_host(project_id="p2")
     starve(host)
-    assert limited(host) == {"mill": pytest.approx(0.9)}, "it uses half of that"
+    assert limited(host) == {}, "it uses half of each vCPU: it would lose a fifth of that"
+    host.run("mill", Rates(mips=50, cores=1.84))
+    host.ticks(12)
     for _ in range(10):
         starve(host)
-    assert limited(host) == {"mill": pytest.approx(0.5)}
+    assert limited(host) == {"mill": pytest.approx(0.9)}
+
+
+def busy_for(host: Host, seconds: int, throttled: float) -> None:
+    """`mill` runs for most of each second, and is kept from running for so much of it."""
+    for _ in range(seconds):
+        before = host.guest("mill").cpu_times or CpuTimes(0, 0, 0, "1")
+        denied_ns = before.run_delay_ns + round(throttled * NS)
+        host.change("mill", cpu_times=CpuTimes(before.ran_ns + NS, denied_ns, denied_ns, "1"))
+        host.tick()
+
+
+@pytest.mark.parametrize(("project_id", "stands"), [("p2", False), ("p1", True)])
+def test_who_is_of_another_project_and_wants_more_later_is_limited_no_more(
+    project_id: str, stands: bool
+) -> None:
+    host = a_full_host(project_id=project_id)
+    host.run("mill", Rates(mips=50, cores=1.84))
+    host.ticks(12)
+    starve(host)
+    busy_for(host, 12, throttled=0.02)
+    assert limited(host) == {"mill": pytest.approx(0.9)}
+    busy_for(host, 12, throttled=0.2)
+    assert bool(limited(host)) is stands
 
 
 @pytest.mark.parametrize(
@@ -255,7 +282,7 @@ def test_who_is_limited_for_another_may_be_tuned_by_its_own() -> None:
     host = a_full_host()
     starve(host)
     assert tune(host, "mill", DOWN, of="mills") is None
-    assert limited(host) == {"mill": pytest.approx(0.8)}
+    assert limited(host) == {"mill": pytest.approx(0.3)}
 
 
 def test_what_another_controller_sets_is_refused() -> None:
