@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from nova_vp.core.controllers.overlays.desk import Desk
 from nova_vp.core.controllers.overlays.grant import Granted, Refused
 from nova_vp.core.controllers.overlays.lending import idle_cores, lendable, priority_of
+from nova_vp.core.controllers.overlays.tune import MOST_TURNS
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.island import Island, Loan
 from nova_vp.core.types.knob import Knob
@@ -30,6 +31,7 @@ def borrow(desk: Desk, call: Call, overlay: Overlay, guests: Sequence[Guest]) ->
     if island is None:
         raise Refused(Nack.NO_ROOM, "the server runs in several islands: it needs no loan")
     _check_turn(desk, overlay)
+    _check_returns(desk, overlay)
     _check_bandwidth(desk, guest, call.cpus)
     lease_s = min(call.lease_s or desk.settings.borrow_lease_s, desk.settings.borrow_lease_s)
     new = [
@@ -46,7 +48,8 @@ def borrow(desk: Desk, call: Call, overlay: Overlay, guests: Sequence[Guest]) ->
 
 
 def _renewed(loan: Loan, overlay: Overlay, until_s: float) -> Loan:
-    return loan._replace(until_s=until_s) if loan.overlay_id == overlay.id else loan
+    is_own = loan.overlay_id == overlay.id
+    return loan._replace(until_s=max(until_s, loan.until_s)) if is_own else loan
 
 
 def _check_turn(desk: Desk, overlay: Overlay) -> None:
@@ -60,6 +63,13 @@ def _check_turn(desk: Desk, overlay: Overlay) -> None:
         waits = since_s is not None and desk.now_s - since_s < WAITS_S
         if waits and takes_turns and other_id not in having:
             raise Refused(Nack.OUTRANKED, "another overlay waits for a CPU: it is its turn")
+
+
+def _check_returns(desk: Desk, overlay: Overlay) -> None:
+    """CPUs do not go back and forth. Raises Refused."""
+    account, hold_s = desk.account(overlay.id), desk.settings.borrow_hold_s
+    if account.returns >= MOST_TURNS and desk.now_s - account.returned_at_s < hold_s:
+        raise Refused(Nack.TOO_SOON, f"it gave CPUs back too often: wait {hold_s:g} s")
 
 
 def _check_bandwidth(desk: Desk, guest: Guest, cpus: int) -> None:

@@ -15,10 +15,20 @@ from nova_vp.core.types.overlay import Call, Nack, Overlay
 def release(desk: Desk, call: Call, overlay: Overlay, guests: Sequence[Guest]) -> Granted:
     """Raises Refused."""
     released = sum(_release(desk, overlay, guest.uuid) for guest in guests)
-    released += _return_cpus(desk, call, overlay, guests)
+    returned = _return_cpus(desk, call, overlay, guests)
+    released += returned
     if not released:
         raise Refused(Nack.NOTHING_TO_RELEASE, "the overlay holds nothing of these servers")
+    if returned:
+        _note_return(desk, overlay)
     return Granted(f"grants that were given back: {released}")
+
+
+def _note_return(desk: Desk, overlay: Overlay) -> None:
+    account = desk.account(overlay.id)
+    is_quick = desk.now_s - account.returned_at_s < desk.settings.borrow_hold_s
+    returns = account.returns + 1 if is_quick else 1
+    desk.change_account(overlay.id, returns=returns, returned_at_s=desk.now_s)
 
 
 def _return_cpus(desk: Desk, call: Call, overlay: Overlay, guests: Sequence[Guest]) -> int:

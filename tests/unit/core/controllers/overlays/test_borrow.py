@@ -304,6 +304,29 @@ def test_the_last_cpu_goes_to_the_more_important_of_two_that_call_together() -> 
         assert list(found.values()) == [Nack.NO_ROOM]
 
 
+def test_cpus_do_not_go_back_and_forth_by_calls() -> None:
+    host = three_islands()
+    found = []
+    for _ in range(5):
+        found.append(borrow(host))
+        release(host)
+        host.pass_time(0.05)
+    assert found == [None, None, None, Nack.TOO_SOON, Nack.TOO_SOON]
+    host.ticks(11)
+    for _ in range(5):
+        assert borrow(host) is None, "it takes its time"
+        release(host)
+        host.ticks(11)
+
+
+def test_a_short_loan_does_not_shorten_those_of_before() -> None:
+    host = three_islands()
+    borrow(host)
+    borrow(host, lease_s=2.0)
+    host.ticks(4)
+    assert host.placement("web") == A | {4}
+
+
 def test_who_takes_turns_is_served_one_call_of_each_at_a_time() -> None:
     host = three_islands()
     overlay(host, "shop", "web", "db", arbitration=ROUND_ROBIN)
