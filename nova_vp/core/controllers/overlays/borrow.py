@@ -32,7 +32,10 @@ def borrow(desk: Desk, call: Call, overlay: Overlay, guests: Sequence[Guest]) ->
         raise Refused(Nack.NO_ROOM, "the server runs in several islands: it needs no loan")
     _check_turn(desk, overlay)
     _check_returns(desk, overlay)
-    _check_bandwidth(desk, guest, call.cpus)
+    own = [one for one in desk.guests_of(overlay) if desk.home(one) == island]
+    node = full_node(desk, own, call.cpus)
+    if node is not None:
+        raise Refused(Nack.NO_ROOM, f"the memory controller of node {node} is at its limit")
     lease_s = min(call.lease_s or desk.settings.borrow_lease_s, desk.settings.borrow_lease_s)
     new = [
         Loan(cpu, lender, island.name, overlay.id, desk.now_s, desk.now_s + lease_s)
@@ -72,16 +75,21 @@ def _check_returns(desk: Desk, overlay: Overlay) -> None:
         raise Refused(Nack.TOO_SOON, f"it gave CPUs back too often: wait {hold_s:g} s")
 
 
-def _check_bandwidth(desk: Desk, guest: Guest, cpus: int) -> None:
-    """Raises Refused."""
+def full_node(desk: Desk, guests: Sequence[Guest], cpus: int) -> int | None:
+    """Whose memory controller cannot serve what these would add with so many CPUs more, in
+    proportion to what they have now."""
     host, limit = desk.view.host, desk.view.picture.limits.node_misses_per_s
-    sample = host.vps[guest.uuid].sample
-    if limit is None or sample is None:
-        return
-    more = sample.misses_per_s * cpus / max(sample.cpu_cores, 1.0)
-    for node, share in host.memory_of(guest.uuid).items():
-        if share * more > 0.0 and _served(desk, node) + share * more > BUSY_RATIO * limit:
-            raise Refused(Nack.NO_ROOM, f"the memory controller of node {node} is at its limit")
+    samples = {one.uuid: host.vps[one.uuid].sample for one in guests}
+    known = {uuid: one for uuid, one in samples.items() if one is not None}
+    if limit is None or not known:
+        return None
+    times = cpus / max(sum(one.cpu_cores for one in known.values()), 1.0)
+    for node in sorted({node for uuid in known for node in host.memory_of(uuid)}):
+        misses = (one.misses_per_s * host.memory_of(u).get(node, 0.0) for u, one in known.items())
+        more = times * sum(misses)
+        if more > 0.0 and _served(desk, node) + more > BUSY_RATIO * limit:
+            return node
+    return None
 
 
 def _served(desk: Desk, node: int) -> float:

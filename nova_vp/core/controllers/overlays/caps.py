@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, cast
 
+from nova_vp.core.controllers.overlays.borrow import full_node
 from nova_vp.core.controllers.overlays.desk import Desk
 from nova_vp.core.controllers.overlays.lending import (
     cap_of,
@@ -180,6 +181,8 @@ def _extend(desk: Desk, loans: Sequence[Loan]) -> None:
 
 def _borrow(desk: Desk, island: Island, inside: Sequence[Guest], cpus: int) -> None:
     """As many of so many CPUs as others can spare. One that lends has all back that it needs."""
+    if full_node(desk, inside, cpus) is not None:
+        return
     widest = max(inside, key=lambda one: (one.vcpus, one.uuid))
     lenders = [one for one in desk.view.islands if one.name != island.name]
     lenders.sort(key=lambda one: (-idle_cores(desk, one), one.name))

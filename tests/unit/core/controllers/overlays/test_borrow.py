@@ -257,6 +257,18 @@ def test_no_cpu_is_lent_where_the_memory_bandwidth_is_not_there() -> None:
     assert borrow(host) is None
 
 
+def test_all_servers_that_may_use_the_cpu_are_weighed() -> None:
+    host = three_islands()
+    server(host, "still", A, vcpus=4)
+    host.run("still", IDLE)
+    overlay(host, "shop", "web", "db", "still")
+    host.limits = Limits(node_misses_per_s=6e6)
+    host.change("web", memory_by_node=((1, 98304),))
+    host.run("web", Rates(mips=100, mpki=40.0, cores=1.0))
+    host.ticks(3)
+    assert borrow(host, "still") is Nack.NO_ROOM, "web would use it too"
+
+
 def test_an_overlay_of_a_higher_priority_gets_the_cpu_of_a_lower_one() -> None:
     host = three_islands(borrow_hold_s=5.0)
     overlay(host, "mills", "mill", priority=2.0)

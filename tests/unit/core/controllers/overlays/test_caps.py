@@ -12,6 +12,7 @@ from nova_vp.core.types.island import Island, Scheduler
 from nova_vp.core.types.knob import NO_QUOTA, Knob
 from nova_vp.core.types.overlay import Nack
 from nova_vp.core.types.policy import Mode
+from nova_vp.core.types.topology import Limits
 from tests.policies import a_policy
 from tests.unit.core.build import Host, Rates, nodes_of
 from tests.unit.core.controllers.overlays.hosts import (
@@ -247,6 +248,18 @@ def test_an_island_at_its_cap_borrows_and_the_cap_follows_the_cpu() -> None:
     for _ in range(20):
         host.tick()
         assert total(host, "wide", "idle") <= 20 / 3 + 1e-2
+
+
+def test_an_island_borrows_no_cpu_where_the_memory_bandwidth_is_not_there() -> None:
+    host = two_islands()
+    host.change("wide", memory_by_node=((0, 98304),))
+    host.run("wide", Rates(mips=100, mpki=40.0, cores=4.0))
+    host.limits = Limits(node_misses_per_s=4.4e6)
+    host.ticks(12)
+    assert host.placement("wide") == A, "4 M misses per s, and more of them"
+    host.limits = Limits(node_misses_per_s=40e6)
+    host.ticks(3)
+    assert host.placement("wide") > A
 
 
 def test_it_gives_the_cpu_back_once_it_needs_it_no_more() -> None:
