@@ -6,7 +6,7 @@ Weights are told as multiples of what Nova gave.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from nova_vp.core.controllers.overlays.declaration import NAME, TUNE
@@ -58,17 +58,17 @@ def most_times(desk: Desk, guests: Sequence[Guest], overlay: Overlay) -> float:
         together = [one for one in guests if one.uuid in crowd.numbers]
         given = sum(weight_of(desk, one, 1.0).number for one in together)
         others = crowd.total - sum(crowd.numbers[one.uuid] for one in together)
-        least = _first_of_others(crowd.by_floor, overlay)
+        least = _first_but(crowd.by_floor, overlay.members)
         if least is not None:
             most = min(most, (len(guest.placement) * least - others) / given)
-        first = _first_of_others(crowd.critical, overlay)
+        first = _first_but(crowd.critical, {one.uuid for one in guests})
         if first is not None:
             most = min(most, first / weight_of(desk, guest, 1.0).number)
     return most
 
 
-def _first_of_others(ranked: Sequence[tuple[float, str]], overlay: Overlay) -> float | None:
-    return next((number for number, uuid in ranked if uuid not in overlay.members), None)
+def _first_but(ranked: Sequence[tuple[float, str]], without: Collection[str]) -> float | None:
+    return next((number for number, uuid in ranked if uuid not in without), None)
 
 
 class Crowd(NamedTuple):

@@ -180,6 +180,14 @@ def test_no_weight_comes_before_a_latency_critical_server() -> None:
     assert weight(host, "web") == 130
 
 
+def test_not_even_one_of_the_same_overlay_comes_before_it() -> None:
+    host = two_shops()
+    host.change("db", service_class=ServiceClass.LATENCY_CRITICAL, cpu_weight=CpuWeight(110))
+    assert [tune(host), tune(host)] == [None, Nack.NO_ROOM]
+    assert (weight(host, "web"), tune(host, "db")) == (110, None)
+    assert weight(host, "db") > 110, "it may come before the others itself"
+
+
 def test_who_has_no_floor_keeps_a_tenth_of_each_vcpu() -> None:
     host = a_host()
     server(host, "web", vcpus=4)
