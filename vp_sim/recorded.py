@@ -11,17 +11,13 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, cast
 
 from nova_vp.core.model.limits import value_now
+from nova_vp.core.model.turned import turned
 from nova_vp.core.types.guest import Guest, MemoryMove
 from nova_vp.core.types.knob import (
     Applied,
     Cpus,
-    CpuWeight,
     Held,
     Knob,
-    LlcShare,
-    MembwShare,
-    MemorySize,
-    Quota,
     Shares,
     Value,
     all_cpus,
@@ -62,27 +58,8 @@ class RecordedHost:
         for knob in self.picture.knobs:
             value = self.turned.get((guest.uuid, knob))
             if value is not None:
-                guest = _turned(guest, knob, value)
+                guest = turned(guest, knob, value)
         return guest
-
-
-def _turned(guest: Guest, knob: Knob, value: Value) -> Guest:
-    if knob is Knob.PLACEMENT:
-        cpus = cast(Cpus, value)
-        return guest._replace(placement=all_cpus(cpus), vcpu_placement=cpus if cpus[1:] else ())
-    if knob is Knob.CPU_CAP:
-        return guest._replace(quota=cast(Quota, value))
-    if knob is Knob.CPU_WEIGHT:
-        return guest._replace(cpu_weight=cast(CpuWeight, value))
-    if knob is Knob.LLC:
-        return guest._replace(llc=cast(LlcShare, value))
-    if knob is Knob.MEMBW:
-        return guest._replace(membw=cast(MembwShare, value))
-    if knob is Knob.MEMORY_SIZE:
-        return guest._replace(memory_size=cast(MemorySize, value))
-    whole = sum(kib for _, kib in guest.memory_by_node)
-    shares = cast(Shares, value)
-    return guest._replace(memory_by_node=tuple((n, round(part * whole)) for n, part in shares))
 
 
 @dataclass(frozen=True, slots=True)
