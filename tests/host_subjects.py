@@ -304,4 +304,5 @@ def placement(actuator: Actuator, uuid: str) -> frozenset[int]:
 
 def restore(actuator: Actuator, applied: Applied) -> None:
     for held in applied.held:
-        actuator.restore(applied.guest_uuid, held)
+        if held.knob in actuator.knobs:
+            actuator.restore(applied.guest_uuid, held)

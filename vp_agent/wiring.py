@@ -22,7 +22,8 @@ from nova_vp.core.types.state import CoreState
 from nova_vp.core.types.topology import Limits
 from nova_vp.signing.identity import Identity, trusted_keys
 from nova_vp.signing.senders import Process
-from vp_agent.drivers.base import Actuator, CountersDriver, GuestsDriver, MemoryMover
+from vp_agent.drivers.balloon import Balloon
+from vp_agent.drivers.base import Actuator, CountersDriver, GuestsDriver, MemoryMover, MemorySizer
 from vp_agent.drivers.cache_partition import NONE as NO_PARTITION
 from vp_agent.drivers.cache_partition import PartitionActuator, PartitionedGuests, open_partition
 from vp_agent.drivers.connection import Connection
@@ -74,6 +75,7 @@ class LibvirtSide:
     actuator: Actuator
     partition: PartitionActuator
     memory: MemoryMover
+    balloon: MemorySizer
 
     @property
     def actuators(self) -> dict[Knob, Actuator]:
@@ -82,6 +84,7 @@ class LibvirtSide:
             Knob.LLC: self.partition,
             Knob.MEMBW: self.partition,
             Knob.MEMORY: self.memory,
+            Knob.MEMORY_SIZE: self.balloon,
         }
         return {**undoing, **by_knob(self.actuator)}
 
@@ -113,6 +116,7 @@ def libvirt_side(
         _actuator(conf.agent.actuator, domains),
         partition.actuator,
         open_mover(conf, domains),
+        Balloon(domains),
     )
 
 
@@ -274,6 +278,7 @@ def build(
         guests=side.guests,
         counters=source,
         memory=side.memory,
+        balloon=side.balloon,
         journal=side.journal,
         executor=Executor(side.journal, side.actuators, epoch),
         epoch=epoch,

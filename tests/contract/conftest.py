@@ -3,17 +3,21 @@
 hosts that the suites of guests, journal and actuators run on."""
 
 import contextlib
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import vp_agent
 from tests.host_subjects import FakeSubject, LibvirtSubject, Subject
 from tests.libvirt_host import LibvirtHost, missing_for_libvirt
 from tests.perf_shim import PerfShim
 from tests.regrouped_host import CPU_HIERARCHY, RealV1, RegroupedSubject, V2Tree
 from tests.systemd_manager import SystemdManager
 from vp_agent.drivers import cgroups, systemd_scopes
+
+HOOK = Path(vp_agent.__file__).parent / "hooks/qemu.d/nova-vp"
 
 
 @pytest.fixture(scope="session")
@@ -113,3 +117,35 @@ def counting_libvirt_host(
         yield host.start()
     finally:
         host.stop()
+
+
+@pytest.fixture(scope="session")
+def second_host(
+    shared_libvirt_host: LibvirtHost, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LibvirtHost]:
+    host = LibvirtHost(tmp_path_factory.mktemp("destination"), migration_port=49300)
+    try:
+        yield host.start()
+    finally:
+        host.stop()
+
+
+@pytest.fixture
+def destination(second_host: LibvirtHost) -> Iterator[LibvirtHost]:
+    yield second_host
+    second_host.destroy_all()
+
+
+@pytest.fixture(params=["with hook", "without hook"])
+def has_hook(request, destination: LibvirtHost) -> Iterator[bool]:
+    """libvirtd notices a hook that is added to an existing folder only when it starts."""
+    installed = destination.folder / "etc/hooks/qemu.d/nova-vp"
+    if request.param == "without hook":
+        yield False
+        return
+    installed.parent.mkdir(exist_ok=True)
+    shutil.copy(HOOK, installed)
+    destination.stop_libvirtd()
+    destination.start_libvirtd()
+    yield True
+    installed.unlink()

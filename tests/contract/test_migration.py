@@ -5,19 +5,17 @@ Two private hosts on one machine. Nova hands the source's migratable live XML to
 the persistent side of the destination, and so does `migrate` here.
 """
 
-import shutil
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import libvirt
 import pytest
 
-import vp_agent
 from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.knob import NO_QUOTA, WEIGHT_RANGES, Knob, Quota
 from tests.host_subjects import LibvirtSubject, a_cap, a_weight, an_applied, cap, place, weigh
 from tests.libvirt_host import LibvirtHost
+from tests.migrating import arrived, migrate, xml_of
 from tests.waiting import wait_until
 from vp_agent.cli.release import Release
 from vp_agent.drivers.base import ApplyFailed
@@ -25,7 +23,6 @@ from vp_agent.drivers.journal_entry import NAMESPACE
 from vp_agent.loop.control_socket import RunFolder
 from vp_agent.loop.executor import Executor
 
-HOOK = Path(vp_agent.__file__).parent / "hooks/qemu.d/nova-vp"
 BOTH = frozenset({0, 1})
 CORNER = frozenset({1})
 HALF = Quota(50_000, 90_000)
@@ -35,43 +32,11 @@ SOURCE_EPOCH = 7
 OWN_EPOCH = 9
 
 
-@pytest.fixture(scope="module")
-def second_host(
-    shared_libvirt_host: LibvirtHost, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[LibvirtHost]:
-    host = LibvirtHost(tmp_path_factory.mktemp("destination"), migration_port=49300)
-    try:
-        yield host.start()
-    finally:
-        host.stop()
-
-
-@pytest.fixture
-def destination(second_host: LibvirtHost) -> Iterator[LibvirtHost]:
-    yield second_host
-    second_host.destroy_all()
-
-
 @pytest.fixture(params=["kernel", "libvirt"])
 def source(request, libvirt_host: LibvirtHost) -> Iterator[LibvirtSubject]:
     subject = LibvirtSubject(libvirt_host, request.param)
     yield subject
     subject.close()
-
-
-@pytest.fixture(params=["with hook", "without hook"])
-def has_hook(request, destination: LibvirtHost) -> Iterator[bool]:
-    """libvirtd notices a hook that is added to an existing folder only when it starts."""
-    installed = destination.folder / "etc/hooks/qemu.d/nova-vp"
-    if request.param == "without hook":
-        yield False
-        return
-    installed.parent.mkdir(exist_ok=True)
-    shutil.copy(HOOK, installed)
-    destination.stop_libvirtd()
-    destination.start_libvirtd()
-    yield True
-    installed.unlink()
 
 
 def a_placed_guest(source: LibvirtSubject) -> str:
@@ -93,33 +58,6 @@ def is_free(there: LibvirtSubject, uuid: str) -> bool:
     weight = there.weight(uuid)
     assert weight.number == WEIGHT_RANGES[weight.unit].default
     return (there.affinities(uuid), there.quotas(uuid)) == ({BOTH}, {NO_QUOTA})
-
-
-def migrate(source: LibvirtSubject, uuid: str, destination: LibvirtHost) -> None:
-    domain = source.domain(uuid)
-    xml = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_MIGRATABLE)
-    parameters = {
-        libvirt.VIR_MIGRATE_PARAM_URI: destination.migration_uri.replace("tcp:", "tcp://"),
-        libvirt.VIR_MIGRATE_PARAM_DEST_XML: xml,
-        libvirt.VIR_MIGRATE_PARAM_PERSIST_XML: xml,
-    }
-    flags = (
-        libvirt.VIR_MIGRATE_LIVE
-        | libvirt.VIR_MIGRATE_PERSIST_DEST
-        | libvirt.VIR_MIGRATE_UNDEFINE_SOURCE
-    )
-    domain.migrate3(destination.connect(), parameters, flags)
-
-
-def arrived(destination: LibvirtHost, uuid: str, name: str = "kernel") -> LibvirtSubject:
-    """The destination with an agent; the subject knows the guest that it did not boot."""
-    subject = LibvirtSubject(destination, name)
-    subject.adopt(uuid)
-    return subject
-
-
-def xml_of(destination: LibvirtHost, uuid: str, flags: int = 0) -> str:
-    return str(destination.connect().lookupByUUIDString(uuid).XMLDesc(flags))
 
 
 def test_with_an_agent_there_nothing_is_left(source, destination, has_hook):

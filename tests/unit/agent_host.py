@@ -13,6 +13,7 @@ from tests.policies import a_policy
 from tests.unit.core.build import CHASE, CHASE_HURT, COMPUTE, STREAM, Rates
 from vp_agent.drivers.counters_fake import FakeCounters, VcpuCounts
 from vp_agent.drivers.fake import FakeActuator, FakeGuests, FakeHost, FakeJournal
+from vp_agent.drivers.fake_balloon import FakeBalloon
 from vp_agent.drivers.memory_fake import FakeMover
 from vp_agent.loop.command_handler import CommandHandler
 from vp_agent.loop.executor import Executor
@@ -65,7 +66,7 @@ class World:
         last_epoch, epoch = state.last_epoch(), state.next_epoch()
         journal = journal or FakeJournal(self.host)
         actuator = actuator or FakeActuator(self.host)
-        self.mover = FakeMover(self.host)
+        self.mover, self.balloon = FakeMover(self.host), FakeBalloon(self.host)
         self.control = CommandHandler(state, self.mode)
         self.recorder = Recorder("here", self.record_max_bytes)
         self.agent = Agent(
@@ -73,8 +74,9 @@ class World:
                 guests=FakeGuests(self.host),
                 counters=self.counters,
                 memory=self.mover,
+                balloon=self.balloon,
                 journal=journal,
-                executor=Executor(journal, by_knob(actuator, self.mover), epoch),
+                executor=Executor(journal, by_knob(actuator, self.mover, self.balloon), epoch),
                 epoch=epoch,
                 last_epoch=last_epoch,
             ),

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 import vp_agent
+from nova_vp.core.types.knob import NO_QUOTA, Knob, MemorySize
 from tests.domain_xml import NOVA_NS, a_domain, nova_metadata
+from vp_agent.drivers import journal_entry
 from vp_agent.loop.control_socket import RunFolder
 
 HOOK = Path(vp_agent.__file__).parent / "hooks/qemu.d/nova-vp"
@@ -47,6 +49,21 @@ def test_our_journal_and_its_pins_are_left_behind(operation):
     assert domain.find("cputune") is None
     assert [e.tag for e in domain.find("metadata")] == [f"{{{NOVA_NS}}}instance"]
     assert domain.find("vcpu").get("cpuset") == "0-1"
+
+
+def test_what_our_journal_says_of_a_balloon_goes_along_and_nothing_else_of_it(run_folder):
+    """QEMU takes the balloon along: whoever finds the entry gives the guest its memory back."""
+    held = '<vp:held knob="memory-size" value="8192" original="16384" controller="c" action="a"/>'
+    entry = ENTRY.replace(HELD, HELD + held)
+    domain = arrived(a_domain(body=PINNED, metadata=nova_metadata() + entry))
+    assert pins(domain) == []
+    given = journal_entry.Given(frozenset({0, 1}), NO_QUOTA)
+    left = journal_entry.parse_entry(
+        domain.find(f"metadata/{journal_entry.TAG}"), domain.findtext("uuid"), given
+    )
+    assert [(h.knob, h.original) for h in left.held] == [(Knob.MEMORY_SIZE, MemorySize(16384))]
+    assert left.epoch == 5
+    assert RunFolder(str(run_folder)).was_asked_lately()
 
 
 def test_what_is_not_ours_arrives_as_it_was():

@@ -108,7 +108,8 @@ class Actuator(Protocol):
         """What stands on the host now. Raises GuestGone."""
 
     def apply(self, guest_uuid: str, knob: Knob, value: Value) -> None:
-        """Returns once the host shows the value; a move of MEMORY has then begun.
+        """Returns once the host shows the value; of MEMORY and MEMORY_SIZE, once the guest is on
+        its way there.
 
         Raises GuestGone, or ApplyFailed: beyond Nova's bound, refused, or not what was asked.
         """
@@ -138,6 +139,17 @@ class MemoryMover(Actuator, Protocol):
 
     def close(self) -> None:
         """Ends what is under way; it returns once nothing moves any more."""
+
+
+class MemorySizer(Actuator, Protocol):
+    """The actuator of MEMORY_SIZE. `restore` waits until the guest has its memory again."""
+
+    def survey(self, guests: tuple[Guest, ...], held: Mapping[str, Held]) -> tuple[Guest, ...]:
+        """The same guests, those whose size is `held` with what they use. Never waits."""
+
+    def look(self, guest: Guest) -> Guest:
+        """The same guest with what it uses now, or why its memory cannot be resized. Waits for its
+        QEMU, a second at most."""
 
 
 class Publisher(Protocol):

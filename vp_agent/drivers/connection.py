@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import libvirt
 
 from vp_agent.drivers.base import ApplyFailed, DriverError, GuestGone, HostUnavailable
+from vp_agent.drivers.monitor_calls import MonitorCalls
 
 Answer = TypeVar("Answer")
 Listener = Callable[[str | None, bool], None]
@@ -85,6 +86,8 @@ class Connection:
         self._subscriptions: list[int] = []
         self._listeners: list[Listener] = []
         self._migrating: set[str] = set()
+        self.monitor = MonitorCalls()
+        """What reaches a guest's QEMU goes through this."""
 
     def listen(self, listener: Listener) -> None:
         """`listener` is called from the event thread and must only take a note."""
@@ -105,7 +108,9 @@ class Connection:
             raise self._unavailable(exc) if _is_of_transport(exc) else _translated(exc) from exc
 
     def change(self, uuid: str, act: Callable[[Any], Answer]) -> Answer:
-        """`act` on a guest, unless a job runs there: libvirt would hold us for 30 seconds."""
+        """`act` on a guest, unless a job runs there, or its QEMU hangs in a call of ours: libvirt
+        would hold us for 30 seconds."""
+        self.monitor.check(uuid)
 
         def ask(connection: Any) -> Answer:
             domain = connection.lookupByUUIDString(uuid)
@@ -179,6 +184,7 @@ class Connection:
             libvirt.VIR_DOMAIN_EVENT_ID_REBOOT: self._on_lifecycle,
             libvirt.VIR_DOMAIN_EVENT_ID_TUNABLE: self._on_xml,
             libvirt.VIR_DOMAIN_EVENT_ID_METADATA_CHANGE: self._on_xml,
+            libvirt.VIR_DOMAIN_EVENT_ID_BALLOON_CHANGE: self._on_xml,
             libvirt.VIR_DOMAIN_EVENT_ID_MIGRATION_ITERATION: self._on_migration,
         }
         self._subscriptions = [

@@ -41,6 +41,11 @@ class DomainDescription:
     most_vcpus: int
     """That can be plugged in."""
     memory_kib: int
+    current_memory_kib: int
+    """What its balloon leaves it, as libvirt knows it."""
+    has_balloon: bool
+    balloon_obstacle: str
+    """Why its memory cannot be resized, for people; empty: nothing here says so."""
     allowed_cpus: frozenset[int]
     spec: FlavorSpec
     """What its flavor asks of us; the defaults where that is not valid."""
@@ -101,7 +106,10 @@ def parse_description(
         flavor=_attribute(nova, f"{_NOVA}flavor", "name"),
         vcpus=int(vcpu.get("current", vcpu.text or "1")),
         most_vcpus=int(vcpu.text or "1"),
-        memory_kib=_memory_kib(domain),
+        memory_kib=_memory_kib(domain, "memory"),
+        current_memory_kib=_memory_kib(domain, "currentMemory"),
+        has_balloon=_has_balloon(domain),
+        balloon_obstacle=_balloon_obstacle(domain),
         allowed_cpus=allowed,
         spec=spec,
         obstacle=(
@@ -184,9 +192,19 @@ def _image(nova: ET.Element | None) -> str:
     return found if _UUID.fullmatch(found) else ""
 
 
-def _memory_kib(domain: ET.Element) -> int:
+def _memory_kib(domain: ET.Element, which: str) -> int:
     """The live XML always counts in KiB."""
-    return int(domain.findtext("memory", "0"))
+    return int(domain.findtext(which, "0"))
+
+
+def _has_balloon(domain: ET.Element) -> bool:
+    found = domain.find("devices/memballoon")
+    return found is not None and found.get("model", "none") != "none"
+
+
+def _balloon_obstacle(domain: ET.Element) -> str:
+    """What pins its memory keeps a balloon from giving it back."""
+    return _memory_obstacle(domain) if _has_balloon(domain) else _NO_BALLOON
 
 
 def _flavor_spec(specs: Mapping[str, str]) -> tuple[FlavorSpec, Obstacle | None]:
@@ -277,6 +295,10 @@ def _memory_obstacle(domain: ET.Element) -> str:
     return "; ".join(why for path, why in _UNMOVABLE if domain.find(path) is not None)
 
 
+_NO_BALLOON = (
+    "it has no virtio balloon: Nova gives none where nova.conf [libvirt] mem_stats_period_seconds "
+    "is 0 or less"
+)
 _VFIO = "a device of the host is passed through to it (VFIO), which pins its memory"
 _UNMOVABLE = (
     ("memoryBacking/hugepages", "its memory is backed by huge pages"),

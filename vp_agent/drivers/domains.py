@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import libvirt
 
 from nova_vp.core.types.guest import Guest
-from nova_vp.core.types.knob import Applied
+from nova_vp.core.types.knob import Applied, MemorySize
 from nova_vp.core.types.topology import Topology
 from vp_agent.drivers.base import ApplyFailed, GuestGone, HostUnavailable, VcpuThreads
 from vp_agent.drivers.connection import Connection
@@ -327,6 +327,8 @@ def _guest_of(about: DomainDescription, generation: str, allowed_cpus: frozenset
         max_load=about.spec.max_load,
         may_suspend=about.spec.may_suspend,
         memory_obstacle=about.memory_obstacle,
+        memory_size=MemorySize(about.current_memory_kib if about.has_balloon else 0),
+        balloon_obstacle=about.balloon_obstacle,
         migration_obstacle=about.migration_obstacle,
         image=about.image,
     )

@@ -20,6 +20,7 @@ from nova_vp.core.types.knob import (
     CpuWeight,
     Held,
     Knob,
+    MemorySize,
     Quota,
     Value,
     WeightUnit,
@@ -54,6 +55,10 @@ class FakeGuest:
     journal: Applied | None = None
     refuses: str = ""
     """Why changes of this guest fail; empty: they do not."""
+    memory_used_kib: int | None = 0
+    """As its balloon driver says; None: it has no such driver."""
+    keeps_its_size: bool = False
+    """Its balloon driver does not answer."""
 
 
 @dataclass(slots=True)
@@ -88,7 +93,13 @@ class FakeHost:
 
     def _start(self, guest: Guest, given: Quota, weight: CpuWeight) -> None:
         bound = guest.allowed_cpus
-        fresh = guest._replace(placement=bound, vcpu_placement=(), quota=given, cpu_weight=weight)
+        fresh = guest._replace(
+            placement=bound,
+            vcpu_placement=(),
+            quota=given,
+            cpu_weight=weight,
+            memory_size=MemorySize(guest.memory_kib),
+        )
         self.guests[guest.uuid] = FakeGuest(fresh, given, weight, emulator=bound)
 
     def change(self, uuid: str, **about: object) -> None:

@@ -13,6 +13,7 @@ from xml.sax.saxutils import quoteattr
 
 from nova_vp.core.types.knob import (
     NO_CPU_WEIGHT,
+    NO_MEMORY_SIZE,
     UNLIMITED_US,
     WEIGHT_RANGES,
     Applied,
@@ -181,6 +182,7 @@ def unreadable(guest_uuid: str, given: Given) -> Applied:
         Knob.PLACEMENT: cpus,
         Knob.CPU_CAP: given.quota,
         Knob.CPU_WEIGHT: NO_CPU_WEIGHT,
+        Knob.MEMORY_SIZE: NO_MEMORY_SIZE,
     }
     held = (Held(knob, value, value, UNREADABLE, "") for knob, value in values.items())
     return Applied(guest_uuid, NEVER, tuple(held))

@@ -5,13 +5,15 @@ The order is the safety: whatever kills the agent between two of these lines, th
 domain's metadata says what stood there before, and the next run or `vp-agent release` restores it.
 """
 
+import contextlib
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from typing import cast
 
 from nova_vp.core.types.action import Action, Change, Outcome, Renewal, Result
 from nova_vp.core.types.guest import MemoryMove
-from nova_vp.core.types.knob import Applied, Held, Knob, Value
+from nova_vp.core.types.knob import Applied, Held, Knob, MemorySize, Value
 from vp_agent.drivers.base import Actuator, ApplyFailed, DriverError, GuestGone, Journal
 
 LOG = logging.getLogger(__name__)
@@ -154,10 +156,19 @@ class Executor:
         """Back to the values before us, memory last, since it takes long; `waits`: until it is
         back. Returns the guests that could not be restored."""
         todo = tuple(entries)
+        self._begin_to_grow(todo)
         slow = self._restore if waits else self._give_back
         failed = [a.guest_uuid for a in todo if not self._undo(_quick(a), self._restore)]
         failed += [a.guest_uuid for a in todo if not self._undo(_slow(a), slow)]
         return tuple(dict.fromkeys(failed))
+
+    def _begin_to_grow(self, entries: Collection[Applied]) -> None:
+        """Guests that get memory back take it all at the same time: each is waited for later."""
+        found = ((entry.guest_uuid, entry.of(Knob.MEMORY_SIZE)) for entry in entries)
+        shrunk = [(uuid, held) for uuid, held in found if held is not None]
+        for uuid, held in shrunk if len(shrunk) > 1 else ():
+            with contextlib.suppress(DriverError):  # The restore says why.
+                self._actuator(held.knob).apply(uuid, held.knob, held.original)
 
     def release_guest(self, applied: Applied) -> bool:
         """Before the guest leaves this host: all goes back but its memory, which is laid anew where
@@ -205,7 +216,9 @@ class Executor:
     def _drop_foreign(self, uuid: str, held: Held) -> None:
         # Where memory lies is never exactly as asked, and nobody else moves it.
         ours = {held.value, *self._put.get((uuid, held.knob), ())}
-        if held.knob is Knob.MEMORY or self._actuator(held.knob).read(uuid, held.knob) in ours:
+        is_memory = held.knob is Knob.MEMORY
+        now = None if is_memory else self._actuator(held.knob).read(uuid, held.knob)
+        if is_memory or now in ours or _is_between(now, (*ours, held.original)):
             self._give_back(uuid, held)
         else:
             self._forget(uuid, held.knob)
@@ -225,6 +238,14 @@ def over(applied: Applied, now_s: float) -> Applied:
 
 def _ended(applied: Applied, now_s: float) -> list[Held]:
     return [h for h in applied.held if h.until_s is not None and h.until_s <= now_s]
+
+
+def _is_between(now: Value | None, ours: Iterable[Value]) -> bool:
+    """A guest takes its time to get from one size to another."""
+    if not isinstance(now, MemorySize):
+        return False
+    sizes = [cast(MemorySize, one) for one in ours]
+    return min(sizes) <= now <= max(sizes)
 
 
 def _quick(applied: Applied) -> Applied:

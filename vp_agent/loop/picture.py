@@ -13,7 +13,7 @@ from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.sample import Reading
 from nova_vp.core.types.service_level import LatencyReport
 from nova_vp.core.types.topology import Limits, Topology
-from vp_agent.drivers.base import CountersDriver, GuestsDriver, Journal, MemoryMover
+from vp_agent.drivers.base import CountersDriver, GuestsDriver, Journal, MemoryMover, MemorySizer
 from vp_agent.loop.executor import Executor
 
 
@@ -24,6 +24,7 @@ class OwnHost:
     guests: GuestsDriver
     counters: CountersDriver
     memory: MemoryMover
+    balloon: MemorySizer
     journal: Journal
     executor: Executor
     epoch: int

@@ -17,6 +17,7 @@ from nova_vp.core.pipeline.revert import note_given_back
 from nova_vp.core.step import step
 from nova_vp.core.types.action import Outcome
 from nova_vp.core.types.decision import Decision
+from nova_vp.core.types.knob import Knob, held_of
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.state import CoreState
@@ -128,6 +129,7 @@ class Agent:
         guests = overrides.mark(reading.guests, commanded.levels, now_s)
         latency = self._control.latency.of(guests, now_s)
         guests = host.memory.survey(guests, now_s)
+        guests = host.balloon.survey(guests, held_of(applied, Knob.MEMORY_SIZE))
         reading = replace(reading, guests=guests, latency_reports=latency)
         knobs = host.executor.knobs
         return assemble(reading, applied, commanded, knobs, host.limits, now_s, host.epoch)

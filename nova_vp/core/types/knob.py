@@ -156,6 +156,12 @@ class Applied:
         return Applied(self.guest_uuid, self.epoch, (*self.without(held.knob).held, held))
 
 
+def held_of(applied: Mapping[str, Applied], knob: Knob) -> dict[str, Held]:
+    """By guest UUID."""
+    found = ((uuid, entry.of(knob)) for uuid, entry in applied.items())
+    return {uuid: held for uuid, held in found if held is not None}
+
+
 def all_cpus(cpus: Cpus) -> frozenset[int]:
     """Where any of the vCPUs may run."""
     return cpus[0] if len(cpus) == 1 else frozenset().union(*cpus)

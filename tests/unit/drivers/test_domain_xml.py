@@ -6,6 +6,7 @@ import pytest
 from nova_vp.core.types.guest import Isolation, Unmanaged
 from nova_vp.core.types.knob import (
     NO_CPU_WEIGHT,
+    NO_MEMORY_SIZE,
     NO_QUOTA,
     Applied,
     CpuWeight,
@@ -50,6 +51,42 @@ NEUTRAL = "<cputune><vcpupin vcpu='0' cpuset='0-3'/><vcpupin vcpu='1' cpuset='0-
 def describe(**about):
     about = {"uuid": UUID, "cpuset": "0-3", **about}
     return parse_description(a_domain(**about), HOST_CPUS)
+
+
+BALLOON = '<memballoon model="virtio"/>'
+
+
+def with_balloon(**about):
+    text = a_domain(uuid=UUID, **about).replace('<memballoon model="none"/>', BALLOON)
+    size = "<currentMemory unit='KiB'>12288</currentMemory>"
+    return parse_description(text.replace("<vcpu ", f"{size}<vcpu "), HOST_CPUS)
+
+
+def test_the_size_of_memory_is_what_the_balloon_leaves():
+    about = with_balloon()
+    assert (about.has_balloon, about.current_memory_kib, about.balloon_obstacle) == (
+        True,
+        12288,
+        "",
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "devices", "why"),
+    [
+        (HUGEPAGES, "", "huge pages"),
+        ("<memoryBacking><locked/></memoryBacking>", "", "locked"),
+        ("", "<hostdev type='pci'/>", "VFIO"),
+    ],
+)
+def test_what_pins_memory_keeps_a_balloon_from_giving_it_back(body, devices, why):
+    assert why in with_balloon(body=body, devices=devices).balloon_obstacle
+
+
+def test_without_a_balloon_the_size_of_memory_cannot_be_changed():
+    about = describe()
+    assert not about.has_balloon
+    assert "mem_stats_period_seconds" in about.balloon_obstacle
 
 
 def held(**attributes):
@@ -224,7 +261,8 @@ def test_a_malformed_journal_asks_for_what_nova_gave(text):
     placement = Held(Knob.PLACEMENT, (BOUND,), (BOUND,), UNREADABLE, "")
     cap = Held(Knob.CPU_CAP, NOVAS, NOVAS, UNREADABLE, "")
     weight = Held(Knob.CPU_WEIGHT, NO_CPU_WEIGHT, NO_CPU_WEIGHT, UNREADABLE, "")
-    assert applied == Applied(UUID, NEVER, (placement, cap, weight))
+    size = Held(Knob.MEMORY_SIZE, NO_MEMORY_SIZE, NO_MEMORY_SIZE, UNREADABLE, "")
+    assert applied == Applied(UUID, NEVER, (placement, cap, weight, size))
 
 
 def test_an_entry_of_no_run_is_read_as_it_is():

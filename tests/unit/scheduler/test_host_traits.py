@@ -11,6 +11,7 @@ from nova_vp.core.types.knob import Knob
 from tests.unit.agent_host import World
 from vp_agent.drivers.cache_partition import UndoOnly
 from vp_agent.drivers.fake import FakeActuator, FakeGuests, FakeHost, FakeJournal
+from vp_agent.drivers.fake_balloon import FakeBalloon
 from vp_agent.drivers.memory_fake import FakeMover
 from vp_agent.publish.host_info import HostInfo
 from vp_agent.publish.report import report
@@ -44,7 +45,9 @@ def test_what_only_undoes_is_no_knob() -> None:
     host = FakeHost()
     mover = FakeMover(host)
     actuator = FakeActuator(host)
-    side = LibvirtSide(None, FakeGuests(host), FakeJournal(host), actuator, UndoOnly(None), mover)
-    assert side.knobs == {Knob.PLACEMENT, Knob.CPU_CAP, Knob.CPU_WEIGHT, Knob.MEMORY}
+    balloon, none = FakeBalloon(host), UndoOnly(None)
+    side = LibvirtSide(None, FakeGuests(host), FakeJournal(host), actuator, none, mover, balloon)
+    always = {Knob.PLACEMENT, Knob.CPU_CAP, Knob.CPU_WEIGHT, Knob.MEMORY_SIZE}
+    assert side.knobs == {*always, Knob.MEMORY}
     mover.knobs = frozenset()
-    assert side.knobs == {Knob.PLACEMENT, Knob.CPU_CAP, Knob.CPU_WEIGHT}
+    assert side.knobs == always
