@@ -4,6 +4,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+from nova_vp.core.types.overlay import Call, CallAnswer
 from nova_vp.core.types.policy import Mode
 
 
@@ -49,6 +50,17 @@ class Commands(Protocol):
     def take_latency(self, text: object) -> None:
         """What an application reports of its server: a `wire.LATENCY` message. What is late or of
         no server here is ignored. Raises wire.BadMessage."""
+
+
+class OverlayCommands(Protocol):
+    """What this host is told of applications, and asked by them. Thread-safe."""
+
+    def take_overlays(self, text: object) -> int | None:
+        """A `wire.OVERLAYS` message, remembered across restarts; as `Commands.take_orders`."""
+
+    def call_overlay(self, call: Call, project_id: str | None) -> CallAnswer:
+        """Blocks until it is answered, for some seconds at most. `project_id`: of whoever calls;
+        None: an operator does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from vp_agent.drivers.domains import Domains, nothing_told
 from vp_agent.drivers.grouped_guests import GroupedGuests, ServerGroups
 from vp_agent.drivers.journal import LibvirtJournal
 from vp_agent.drivers.libvirt_guests import LibvirtGuests
+from vp_agent.drivers.reserving_journal import ReservingJournal
 from vp_agent.format import limits_line
 from vp_agent.latency.poller import Poller, open_sources
 from vp_agent.loop.command_handler import CommandHandler
@@ -58,6 +59,8 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 ACTUATORS = "vp_agent.actuators"
+KERNEL = "kernel"
+"""The actuator of which nothing stands in any XML."""
 MOVERS = "vp_agent.memory"
 
 
@@ -274,16 +277,18 @@ def build(
     rates = LibvirtDirtyRates(conf.agent.libvirt_uri)
     escalator = Escalator(outbox, BusEscalations(identity), rates, host_info, epoch)
     migrations = MigrationHolds(escalator.stands, escalator.ended)
+    journal = ReservingJournal(side.journal, epoch)
     host = OwnHost(
         guests=side.guests,
         counters=source,
         memory=side.memory,
         balloon=side.balloon,
-        journal=side.journal,
-        executor=Executor(side.journal, side.actuators, epoch),
+        journal=journal,
+        executor=Executor(journal, side.actuators, epoch),
         epoch=epoch,
         last_epoch=last_epoch,
         limits=limits(conf, state),
+        may_reserve=side.actuator.name == KERNEL,
     )
     usage = UsageSender(
         UsageLog(state.usage, state.set_usage, epoch),

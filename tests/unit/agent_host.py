@@ -15,6 +15,7 @@ from vp_agent.drivers.counters_fake import FakeCounters, VcpuCounts
 from vp_agent.drivers.fake import FakeActuator, FakeGuests, FakeHost, FakeJournal
 from vp_agent.drivers.fake_balloon import FakeBalloon
 from vp_agent.drivers.memory_fake import FakeMover
+from vp_agent.drivers.reserving_journal import ReservingJournal
 from vp_agent.loop.command_handler import CommandHandler
 from vp_agent.loop.executor import Executor
 from vp_agent.loop.picture import OwnHost
@@ -64,7 +65,7 @@ class World:
     def start_agent(self, journal=None, actuator=None) -> Agent:
         state = StateFolder(str(self.folder))
         last_epoch, epoch = state.last_epoch(), state.next_epoch()
-        journal = journal or FakeJournal(self.host)
+        journal = ReservingJournal(journal or FakeJournal(self.host), epoch)
         actuator = actuator or FakeActuator(self.host)
         self.mover, self.balloon = FakeMover(self.host), FakeBalloon(self.host)
         self.control = CommandHandler(state, self.mode)

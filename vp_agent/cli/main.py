@@ -36,10 +36,12 @@ from vp_agent.drivers.counters import AUTO
 from vp_agent.drivers.counters_none import NoCounters
 from vp_agent.loop.control_socket import AlreadyRunning, NoAgent, Refused, RunFolder, Server, ask
 from vp_agent.loop.executor import Executor
+from vp_agent.loop.overlay_socket import OverlaySocket
 from vp_agent.loop.parent_watch import stop_with_parent
 from vp_agent.loop.recorder import CannotRecord, Recorder
 from vp_agent.loop.repeated_fault import RepeatedFault
 from vp_agent.loop.state import StateFolder
+from vp_agent.loop.stop import Stop
 from vp_agent.loop.told_facts import ToldFacts
 from vp_agent.publish.membw_file import MembwFile
 from vp_agent.publish.report import report
@@ -173,7 +175,7 @@ def run(conf: cfg.ConfigOpts) -> int:
     from vp_agent.loop.command_server import CommandServer
 
     folder = RunFolder(conf.agent.run_directory)
-    stop = threading.Event()
+    stop = Stop()
     calls = _listen(conf, stop)
     with folder.locked():
         state, tally = StateFolder(conf.agent.state_directory), _tally(conf)
@@ -183,8 +185,15 @@ def run(conf: cfg.ConfigOpts) -> int:
         built = wiring.build(conf, side, source, state, facts, tally)
         server = Server(folder, built.control, lambda: _status(built), built.recorder.order)
         bus = CommandServer(
-            wiring.bus_identity(conf), built.control, built.publisher, built.migrations, facts
+            wiring.bus_identity(conf),
+            built.control,
+            built.publisher,
+            built.migrations,
+            facts,
+            built.control,
         )
+        monitors = OverlaySocket(folder.path, lambda call: built.control.call_overlay(call, None))
+        stop.tell(built.control.calls.wake)
         bus.start()
         built.latency.start()
         served = _serve(conf, built, tally, bus)
@@ -212,7 +221,7 @@ def run(conf: cfg.ConfigOpts) -> int:
         load.forget()
         built.latency.close()
         parts = (built.publisher, built.escalator, built.usage, built.recorder)
-        for part in (server, bus, *parts, source, side):
+        for part in (server, monitors, bus, *parts, source, side):
             part.close()
         if served:
             served.close()

@@ -15,9 +15,12 @@ from nova_vp.core.pipeline.permit import mode_of
 from nova_vp.core.pipeline.revert import done, standing
 from nova_vp.core.types.action import Action, Outcome
 from nova_vp.core.types.decision import Decision
+from nova_vp.core.types.overlay import Call, CallAnswer, Nack
 from nova_vp.core.types.policy import Mode
 from vp_agent.commands import NotAdvising, NotInForce, UnknownAction
+from vp_agent.loop.call_queue import CallQueue
 from vp_agent.loop.host_mode import HostMode
+from vp_agent.loop.host_overlays import HostOverlays
 from vp_agent.loop.latency_reports import LatencyReports
 from vp_agent.loop.overrides import ServerOverrides
 from vp_agent.loop.picture import Commanded
@@ -45,6 +48,10 @@ class CommandHandler:
         self.latency = LatencyReports(clock)
         """What applications report of them."""
         self.mode = HostMode(state, default_mode, facts, clock)
+        self.overlays = HostOverlays(state, clock)
+        """What this host was told of applications."""
+        self.calls = CallQueue()
+        """What these ask for."""
         self._lock = threading.Lock()
         self._approved: frozenset[str] = frozenset()
         self._revoked: frozenset[str] = frozenset()
@@ -121,6 +128,17 @@ class CommandHandler:
 
     def take_latency(self, text: object) -> None:
         self.latency.take(text)
+
+    def take_overlays(self, text: object) -> int | None:
+        return self.overlays.take(text)
+
+    def call_overlay(self, call: Call, project_id: str | None) -> CallAnswer:
+        """Blocks until it is answered. `project_id`: of whoever calls; None: an operator does."""
+        overlay = self.overlays.by_id.get(call.overlay_id)
+        if overlay is None or project_id not in (None, overlay.project_id):
+            detail = "this host was told of no such overlay; see `openstack vp overlay list`"
+            return self.calls.refuse(call, Nack.UNKNOWN_OVERLAY, detail)
+        return self.calls.ask(call)
 
     def show(self, decision: Decision, revoked: frozenset[str] = frozenset()) -> None:
         """Keep the decision for those who ask; forget approvals whose proposal is gone, and what it

@@ -6,16 +6,27 @@ to be there; it listens as soon as there is one. Import late: it brings oslo.mes
 """
 
 import math
+import time
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from nova_vp import rpcapi, rpcserver, rpctransport, wire
 from nova_vp.cloud_modes import NOT_SET
+from nova_vp.core.types.overlay import CallAnswer, Nack
 from nova_vp.core.types.policy import Mode
 from nova_vp.message_filter import may_refuse
+from nova_vp.overlay_message import LATE_S, answer_text, read_call
 from nova_vp.printable import printable
 from nova_vp.signing.envelope import Call
 from nova_vp.signing.identity import Identity
-from vp_agent.commands import Commands, MigrationCommands, NotAdvising, NotInForce, UnknownAction
+from vp_agent.commands import (
+    Commands,
+    MigrationCommands,
+    NotAdvising,
+    NotInForce,
+    OverlayCommands,
+    UnknownAction,
+)
 from vp_agent.loop import request_log
 from vp_agent.loop.told_facts import ToldFacts
 
@@ -136,6 +147,31 @@ def _id(value: Any) -> str:
     return printable(str(value), MOST_ID)
 
 
+class OverlayEndpoint:
+    """What `rpcapi.AgentAPI` says of overlays, served."""
+
+    def __init__(self, commands: OverlayCommands, clock: Callable[[], float] = time.time) -> None:
+        """`clock`: seconds since 1970."""
+        self._commands = commands
+        self._clock = clock
+
+    @may_refuse(wire.BadMessage, OSError)
+    def set_overlays(self, call: Call, text: Any) -> int | None:
+        request_log.note(request_log.request_of(call), "set-overlays")
+        return self._commands.take_overlays(text)
+
+    @may_refuse(wire.BadMessage)
+    def call_overlay(self, call: Call, text: Any) -> str:
+        message = read_call(text)
+        asked = message.call
+        if message.age_s(int(self._clock() * 1000)) > LATE_S:
+            return answer_text(CallAnswer(asked.id, Nack.HOST_REFUSED, _TOO_LATE))
+        return answer_text(self._commands.call_overlay(asked, message.project_id))
+
+
+_TOO_LATE = "the call was sent too long ago; check the clocks of this host and of vp-api"
+
+
 class CommandServer:
     def __init__(
         self,
@@ -144,6 +180,7 @@ class CommandServer:
         publisher: Republishing,
         migrations: MigrationCommands | None = None,
         facts: ToldFacts | None = None,
+        overlays: OverlayCommands | None = None,
     ) -> None:
         """Raises cfg.Error for an URL of the bus that cannot be used."""
         rpctransport.open_transport(identity.conf)
@@ -153,6 +190,8 @@ class CommandServer:
             endpoints.append(MigrationEndpoint(migrations))
         if facts is not None:
             endpoints.append(FactsEndpoint(facts))
+        if overlays is not None:
+            endpoints.append(OverlayEndpoint(overlays))
         # A scheduler that asked before we listened is answered too.
         self._server = rpcserver.BackgroundServer(
             identity,

@@ -33,6 +33,9 @@ class EventLog:
         self._tell_hot_nodes(decision)
         self._tell_memory_moves(decision)
         self._tell_escalations(decision)
+        self.log_outcomes(outcomes)
+
+    def log_outcomes(self, outcomes: Iterable[Outcome]) -> None:
         for outcome in outcomes:
             self._tell_outcome(outcome)
 

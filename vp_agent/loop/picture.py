@@ -3,17 +3,20 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from nova_vp.core.types.cpu_time import HostCpuTimes
 from nova_vp.core.types.guest import Guest, MemoryMove
 from nova_vp.core.types.knob import Applied, Knob
 from nova_vp.core.types.mode_levels import SetMode
+from nova_vp.core.types.overlay import Overlay
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.sample import Reading
 from nova_vp.core.types.service_level import LatencyReport
 from nova_vp.core.types.topology import Limits, Topology
-from vp_agent.drivers.base import CountersDriver, GuestsDriver, Journal, MemoryMover, MemorySizer
+from vp_agent.drivers.base import CountersDriver, GuestsDriver, MemoryMover, MemorySizer
+from vp_agent.drivers.reserving_journal import ReservingJournal
 from vp_agent.loop.executor import Executor
 
 
@@ -25,13 +28,15 @@ class OwnHost:
     counters: CountersDriver
     memory: MemoryMover
     balloon: MemorySizer
-    journal: Journal
+    journal: ReservingJournal
     executor: Executor
     epoch: int
     last_epoch: int
     """Of the run before this one on this host: what it journalled is ours to restore exactly."""
     limits: Limits = field(default_factory=Limits)
     """What its memory bears."""
+    may_reserve: bool = True
+    """Its actuator leaves nothing in any XML, so that nobody but us needs to know what is set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +88,7 @@ def assemble(
     limits: Limits,
     now_s: float,
     epoch: int = 0,
+    overlays: Mapping[str, Overlay] = MappingProxyType({}),
 ) -> Picture:
     return Picture(
         at_s=now_s,
@@ -99,4 +105,5 @@ def assemble(
         epoch=epoch,
         host_cpu=reading.host_cpu,
         latency_reports=reading.latency_reports,
+        overlays=overlays,
     )

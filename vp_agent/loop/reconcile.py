@@ -115,6 +115,7 @@ def _release(host: OwnHost, overrides: ServerOverrides, uuid: str, here: Collect
     host.memory.abort(uuid, "it is about to leave this host")
     if held is not None and not host.executor.release_guest(held):
         return "its settings could not be reverted; see the log of vp-agent"
+    host.journal.reserve(uuid)
     return ""
 
 

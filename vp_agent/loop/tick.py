@@ -6,6 +6,7 @@ Everything that decides is in `nova_vp.core.step`; everything that touches the h
 
 import gc
 import logging
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -26,12 +27,14 @@ from vp_agent.drivers.base import (
     HostUnavailable,
     Publisher,
 )
+from vp_agent.loop.between_ticks import Answered, Asked, BetweenTicks, refused
 from vp_agent.loop.command_handler import CommandHandler
 from vp_agent.loop.event_log import EventLog
 from vp_agent.loop.migration_holds import MigrationHolds
 from vp_agent.loop.picture import OwnHost, assemble, read_host
 from vp_agent.loop.reconcile import expire_leases, reconcile
 from vp_agent.loop.recorder import Recorder, Snapshot
+from vp_agent.loop.reservation import originals
 from vp_agent.loop.state import StateKeeper
 from vp_agent.publish.escalator import Escalator
 from vp_agent.publish.usage_sender import UsageSender
@@ -56,6 +59,9 @@ class Tally(Protocol):
     def ticked(self, span_s: float, *, is_done: bool) -> None: ...
 
     def decided(self, decision: Decision, outcomes: Iterable[Outcome]) -> None: ...
+
+    def applied(self, outcomes: Iterable[Outcome]) -> None:
+        """Between two ticks."""
 
 
 class Agent:
@@ -82,6 +88,7 @@ class Agent:
         self.interval_s = 0.0
         """Between the beginnings of two ticks of `run`."""
         self._event_log = EventLog()
+        self._between = BetweenTicks()
         self.state = state
 
     def tick(self, now_s: float) -> Decision:
@@ -93,6 +100,8 @@ class Agent:
         self._host.memory.set_copy_rates(decision.copy_rate_kib_per_s)
         self._host.executor.renew(decision.renewals)
         self.state = confirm(state, outcomes, policy)
+        self._between.begin(picture, outcomes)
+        self._reserve(picture)
         if self._recorder:
             self._recorder.record(Snapshot(policy, before, picture, decision, outcomes, self.state))
         self._control.show(decision, picture.revoked)
@@ -106,6 +115,12 @@ class Agent:
         if self._tally:
             self._tally.decided(decision, outcomes)
         return decision
+
+    def _reserve(self, picture: Picture) -> None:
+        """So that no call waits for the journal."""
+        if self._host.may_reserve:
+            wanted = originals(picture, self._policy, self.state.foreign)
+            self._host.journal.reserve_only(wanted)
 
     @property
     def limits(self) -> Limits:
@@ -132,7 +147,8 @@ class Agent:
         guests = host.balloon.survey(guests, held_of(applied, Knob.MEMORY_SIZE))
         reading = replace(reading, guests=guests, latency_reports=latency)
         knobs = host.executor.knobs
-        return assemble(reading, applied, commanded, knobs, host.limits, now_s, host.epoch)
+        told = self._control.overlays.by_id
+        return assemble(reading, applied, commanded, knobs, host.limits, now_s, host.epoch, told)
 
     def run(
         self,
@@ -151,7 +167,7 @@ class Agent:
         self.interval_s = interval_s
         next_s = time.monotonic()
         try:
-            while not stop.wait(max(0.0, next_s - time.monotonic())):
+            while not self._wait(stop, next_s):
                 next_s = max(next_s + self.interval_s, time.monotonic())
                 beat()
                 self._tick_once()
@@ -162,7 +178,35 @@ class Agent:
             if self.state.vps:
                 self._keeper.save(self.state)
             is_all_back = self.give_back(waits=True)
+            self._host.journal.reserve_only({}, most=sys.maxsize)
         return is_all_back
+
+    def _wait(self, stop: threading.Event, until_s: float) -> bool:
+        """Calls of overlays are answered until the next tick is due; whether to stop. Whoever sets
+        `stop` wakes the queue of calls."""
+        while (left_s := until_s - time.monotonic()) > 0 and not stop.is_set():
+            end_s = self._between.next_end_s() - time.monotonic()
+            self._control.calls.wait(max(0.0, min(left_s, end_s)))
+            self.answer_calls(time.monotonic())
+        return stop.is_set()
+
+    def answer_calls(self, now_s: float) -> None:
+        """Those that wait; and what was granted for a moment that is over goes back. The rest of a
+        tick, what is measured or published, is the next one's."""
+        control = self._control
+        calls = control.calls.take()
+        if not calls and now_s < self._between.next_end_s():
+            return
+        asked = Asked(calls, control.overlays.by_id, control.commanded().mode)
+        try:
+            done = self._between.answer(self._host, asked, self.state, self._policy, now_s)
+        except HostUnavailable as exc:
+            done = Answered(self.state, refused(calls, str(exc)))
+        self.state = done.state
+        control.calls.answer(done.answers)
+        self._event_log.log_outcomes(done.outcomes)
+        if self._tally:
+            self._tally.applied(done.outcomes)
 
     def _tick_once(self) -> None:
         begun_s = time.monotonic()

@@ -94,13 +94,16 @@ class Tally:
             self._tick_s.observe(span_s)
 
     def decided(self, decision: Decision, outcomes: Iterable[Outcome]) -> None:
-        for outcome in (*outcomes, *_settled(decision)):
-            self._actions.labels(outcome.action.reason.code, outcome.result.value).inc()
+        self.applied((*outcomes, *_settled(decision)))
         self._usage.add(decision)
         hurt = frozenset((one.victim_uuid, one.kind) for one in decision.detections)
         for _, kind in hurt - self._hurt:
             self._detections.labels(kind.value).inc()
         self._hurt = hurt
+
+    def applied(self, outcomes: Iterable[Outcome]) -> None:
+        for outcome in outcomes:
+            self._actions.labels(outcome.action.reason.code, outcome.result.value).inc()
 
 
 def _settled(decision: Decision) -> Iterator[Outcome]:

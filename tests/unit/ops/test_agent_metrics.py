@@ -302,7 +302,7 @@ def test_ticks_are_counted_by_whether_libvirt_answered(world):
 
         rounds = 0
 
-        def wait(self, _):
+        def is_set(self):
             self.rounds += 1
             world.host.is_up = self.rounds != 2
             return self.rounds > 3

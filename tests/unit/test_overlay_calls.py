@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of overlays over the whole agent: answered between two ticks, done, journalled, undone."""
+
+import pytest
+
+from nova_vp.core.types.guest import Unmanaged
+from nova_vp.core.types.knob import NO_QUOTA, CpuWeight, Knob, MemorySize
+from nova_vp.core.types.overlay import CallAnswer, Nack, Verb
+from nova_vp.core.types.policy import Mode
+from tests.unit.overlay_world import (
+    DOWN,
+    MEMORY,
+    MILLS,
+    SHOP,
+    UP,
+    OverlayWorld,
+    a_call,
+    open_world,
+)
+from vp_agent.cli.release import Release
+from vp_agent.loop.control_socket import RunFolder
+from vp_agent.loop.executor import Executor
+
+USED_KIB = 30 * 1024
+GIVEN = CpuWeight(100)
+
+
+@pytest.fixture
+def world(tmp_path) -> OverlayWorld:
+    world = open_world(tmp_path)
+    for uuid in (world.web, world.db, world.mill):
+        world.host.guests[uuid].memory_used_kib = USED_KIB
+    return world
+
+
+def guest(world, uuid):
+    return world.host.guests[uuid].guest
+
+
+def originals(world, uuid) -> dict:
+    """What whoever finds the domain gives back."""
+    journal = world.host.guests[uuid].journal
+    return {held.knob: held.original for held in journal.held} if journal else {}
+
+
+def test_a_server_is_tuned_up_and_down_between_two_ticks(world):
+    assert world.call(Verb.TUNE, world.web, direction=UP).nack is None
+    raised = world.weight(world.web)
+    assert raised > GIVEN
+    assert world.call(Verb.TUNE, world.web, direction=DOWN).nack is None
+    assert world.weight(world.web) == GIVEN
+    assert world.call(Verb.TUNE, world.web, direction=DOWN).nack is None
+    assert guest(world, world.web).quota != NO_QUOTA
+    world.tick()
+    assert guest(world, world.web).quota != NO_QUOTA, "the next tick keeps what a call brought"
+
+
+def test_a_server_gets_less_memory_and_more_again(world):
+    before = guest(world, world.web).memory_size
+    assert world.call(Verb.TUNE, world.web, resource=MEMORY, direction=DOWN).nack is None
+    assert guest(world, world.web).memory_size < before
+    world.tick(2)
+    assert guest(world, world.web).memory_size < before
+    assert world.call(Verb.TUNE, world.web, resource=MEMORY, direction=UP).nack is None
+    assert guest(world, world.web).memory_size == before
+    assert world.call(Verb.TUNE, world.web, resource=MEMORY, direction=UP).nack is Nack.NO_ROOM
+
+
+@pytest.mark.parametrize("change", ["no driver", "passed through", "all is used"])
+def test_memory_that_cannot_be_given_up_is_refused(world, change):
+    entry = world.host.guests[world.web]
+    if change == "no driver":
+        entry.memory_used_kib = None
+    elif change == "passed through":
+        world.host.change(world.web, balloon_obstacle="a device is passed through to it")
+        world.tick()
+    else:
+        entry.memory_used_kib = entry.guest.memory_kib
+    before = entry.guest.memory_size
+    answer = world.call(Verb.TUNE, world.web, resource=MEMORY, direction=DOWN)
+    assert answer.nack is (Nack.NO_ROOM if change == "all is used" else Nack.NO_BALLOON)
+    assert entry.guest.memory_size == before
+
+
+def test_servers_that_are_triggered_go_first_at_once_and_for_a_moment(world):
+    answer = world.call(Verb.TRIGGER, lease_s=0.5)
+    assert (answer.nack, answer.lease_s) == (None, 0.5)
+    assert world.weight(world.web) > GIVEN
+    assert world.weight(world.db) > GIVEN
+    world.agent.answer_calls(world.now_s + 0.4)
+    assert world.weight(world.web) > GIVEN
+    world.agent.answer_calls(world.now_s + 0.6)
+    assert (world.weight(world.web), world.weight(world.db)) == (GIVEN, GIVEN), "before a tick"
+
+
+def test_without_credit_nobody_is_triggered(world):
+    answers = [world.call(Verb.TRIGGER, world.web) for _ in range(1)]
+    assert answers[0].nack is None
+    while (answer := world.call(Verb.TRIGGER)).nack is None:
+        world.now_s += 1.01
+        world.agent.answer_calls(world.now_s)
+    assert answer.nack is Nack.NO_CREDIT
+
+
+def test_what_is_released_goes_back_at_once(world):
+    world.call(Verb.TUNE, world.web)
+    world.call(Verb.TUNE, world.db, resource=MEMORY, direction=DOWN)
+    assert world.call(Verb.RELEASE).nack is None
+    assert world.weight(world.web) == GIVEN
+    assert guest(world, world.db).memory_size == MemorySize(guest(world, world.db).memory_kib)
+    assert world.call(Verb.RELEASE).nack is Nack.NOTHING_TO_RELEASE
+
+
+def test_a_call_for_anothers_server_or_of_an_unknown_overlay_is_refused(world):
+    assert world.call(Verb.TUNE, world.mill).nack is Nack.NOT_A_MEMBER
+    assert world.call(Verb.TUNE, world.web, of="nobody's").nack is Nack.UNKNOWN_OVERLAY
+    call = a_call(Verb.TUNE, world.web)
+    assert world.control.call_overlay(call, "another project").nack is Nack.UNKNOWN_OVERLAY
+    assert world.weight(world.web) == GIVEN
+
+
+def test_in_mode_advise_a_call_is_refused_and_changes_nothing(world):
+    world.control.set_mode(Mode.ADVISE)
+    assert world.call(Verb.TUNE, world.web).nack is Nack.MODE
+    assert world.weight(world.web) == GIVEN
+
+
+def test_a_server_that_is_novas_is_left_alone(world):
+    world.host.change(world.web, unmanaged=Unmanaged.DEDICATED_CPUS)
+    world.tick()
+    assert world.call(Verb.TUNE, world.web).nack is Nack.UNMANAGED
+
+
+def test_what_the_host_does_not_do_is_refused_with_its_words(world):
+    world.host.guests[world.web].refuses = "no cgroup"
+    answer = world.call(Verb.TUNE, world.web)
+    assert (answer.nack, answer.detail) == (Nack.HOST_REFUSED, "no cgroup")
+    world.host.guests[world.web].refuses = ""
+    world.tick()
+    assert world.weight(world.web) == GIVEN
+
+
+def test_a_server_that_has_just_ended_is_refused(world):
+    world.host.end(world.web)
+    assert world.call(Verb.TUNE, world.web).nack is Nack.HOST_REFUSED
+    world.tick()
+    assert world.call(Verb.TUNE, world.web).nack is Nack.NOT_A_MEMBER
+
+
+def test_while_libvirt_is_away_calls_are_refused(world):
+    world.host.is_up = False
+    assert world.call(Verb.TUNE, world.web).nack is Nack.HOST_REFUSED
+
+
+def test_before_the_first_tick_calls_are_refused(tmp_path):
+    world = OverlayWorld(tmp_path).open()
+    world.start_agent()
+    assert world.call(Verb.TUNE, world.web).nack is Nack.HOST_REFUSED
+
+
+def test_a_call_writes_no_journal_and_all_it_changes_can_be_undone(world):
+    """Registering the overlay has written the originals."""
+    before = {uuid: world.host.guests[uuid].journal for uuid in (world.web, world.db)}
+    assert originals(world, world.web) == {
+        Knob.CPU_CAP: NO_QUOTA,
+        Knob.CPU_WEIGHT: GIVEN,
+        Knob.PLACEMENT: (guest(world, world.web).allowed_cpus,),
+        Knob.MEMORY_SIZE: MemorySize(guest(world, world.web).memory_kib),
+    }
+    world.call(Verb.TUNE, world.web)
+    world.call(Verb.TRIGGER, world.db)
+    world.call(Verb.TUNE, world.db, resource=MEMORY, direction=DOWN)
+    assert {uuid: world.host.guests[uuid].journal for uuid in before} == before
+
+
+def test_in_mode_observe_nothing_is_journalled_beforehand(world):
+    world.control.set_mode(Mode.OBSERVE)
+    world.tick()
+    assert all(entry.journal is None for entry in world.host.guests.values())
+
+
+def is_untouched(world) -> bool:
+    return all(
+        entry.journal is None
+        and entry.guest.cpu_weight == GIVEN
+        and entry.guest.quota == NO_QUOTA
+        and entry.guest.memory_size.kib == entry.guest.memory_kib
+        and entry.guest.placement == entry.guest.allowed_cpus
+        for entry in world.host.guests.values()
+    )
+
+
+def busy(world) -> None:
+    """Something of every kind stands."""
+    world.call(Verb.TUNE, world.web)
+    world.call(Verb.TUNE, world.db, direction=DOWN)
+    world.call(Verb.TUNE, world.db, resource=MEMORY, direction=DOWN)
+    world.call(Verb.TRIGGER, world.mill, of=MILLS)
+    assert not is_untouched(world)
+
+
+def release_expired(world, folder):
+    executor = Executor(world.agent._host.journal._inner, world.agent._host.executor._actuators, 0)
+    guests, journal = world.agent._host.guests, world.agent._host.journal._inner
+    return Release(RunFolder(str(folder)), guests, journal, executor, 0).expired()
+
+
+def test_of_a_killed_agent_the_timer_gives_everything_back(world, tmp_path):
+    busy(world)
+    released = release_expired(world, tmp_path / "run")
+    assert released.failed == ()
+    assert is_untouched(world)
+
+
+def test_of_a_killed_agent_the_next_one_gives_everything_back(world):
+    busy(world)
+    world.start_agent()
+    world.control.set_mode(Mode.OBSERVE)
+    world.tick()
+    assert is_untouched(world)
+
+
+def test_at_its_end_an_agent_gives_everything_back(world):
+    busy(world)
+    world.agent.give_back(waits=True)
+    world.agent._host.journal.reserve_only({}, most=100)
+    assert is_untouched(world)
+
+
+def test_an_overlay_that_ends_leaves_nothing(world):
+    busy(world)
+    world.tell({})
+    world.tick(3)
+    assert is_untouched(world)
+
+
+def test_a_server_that_leaves_its_overlay_keeps_nothing_of_it(world):
+    busy(world)
+    world.tell({SHOP: (world.web,)})
+    world.tick(3)
+    assert guest(world, world.db).memory_size.kib == guest(world, world.db).memory_kib
+    assert originals(world, world.db) == {}
+    assert world.weight(world.web) > GIVEN
+
+
+def test_a_restarted_agent_knows_its_overlays_and_takes_no_older_ones(world):
+    world.tell({SHOP: (world.web,)}, version=500)
+    world.start_agent()
+    assert world.control.overlays.by_id[SHOP].members == {world.web}
+    assert world.tell({}, version=499) == 500
+    world.tick(2)
+    assert world.call(Verb.TUNE, world.web).nack is None
+    assert world.call(Verb.TUNE, world.db).nack is Nack.NOT_A_MEMBER
+
+
+def test_a_call_that_is_made_again_is_done_once(world):
+    call = a_call(Verb.TUNE, world.web)
+    [first] = world.calls(call)
+    raised = world.weight(world.web)
+    assert world.control.call_overlay(call, None) == first
+    assert world.weight(world.web) == raised
+    assert world.calls(replace_id(call)) != [first]
+
+
+def replace_id(call):
+    return call._replace(id=f"{call.id}-again")
+
+
+def test_a_flood_of_one_overlay_is_refused_and_keeps_nobody_else_waiting(world):
+    flood = [a_call(Verb.TUNE, world.web) for _ in range(40)]
+    answers = world.calls(*flood, a_call(Verb.TUNE, world.mill, MILLS))
+    assert answers[-1].nack is None
+    refused = [one for one in answers[:-1] if one.nack is Nack.TOO_MANY_CALLS]
+    assert len(refused) >= len(flood) - 16
+    assert isinstance(refused[0], CallAnswer)
+    totals = world.control.calls.totals()
+    assert totals[Nack.TOO_MANY_CALLS] == len(refused)
+    assert sum(totals.values()) == len(answers)
+
+
+def test_two_overlays_that_fight_each_get_their_own_and_nothing_of_the_other(world):
+    for _ in range(6):
+        world.calls(a_call(Verb.TUNE, world.web), a_call(Verb.TUNE, world.mill, MILLS))
+        world.tick()
+    for uuid in (world.web, world.mill):
+        assert world.weight(uuid) >= GIVEN
+        assert guest(world, uuid).quota == NO_QUOTA
+    world.call(Verb.RELEASE)
+    world.call(Verb.RELEASE, of=MILLS)
+    assert (world.weight(world.web), world.weight(world.mill)) == (GIVEN, GIVEN)
+
+
+def test_a_server_that_reboots_softly_begins_anew(world):
+    busy(world)
+    world.host.reboot(world.web)
+    world.counters.start(world.web, 1, guest(world, world.web).generation)
+    world.tick(3)
+    assert originals(world, world.web)[Knob.CPU_WEIGHT] == GIVEN

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of overlays on their way from whoever makes them to the tick's thread, and back.
+
+Whoever asks waits on a thread of its own for the one answer. What is too much is refused there and
+then, and costs the tick nothing: each overlay has a rate and so many calls that wait, and so has
+the host. A call with an id that was answered lately gets that answer again.
+"""
+
+import collections
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from nova_vp.core.types.overlay import Call, CallAnswer, Nack
+
+ANSWER_WITHIN_S = 4.0
+"""vp-api waits a little longer."""
+MOST_WAITING = 128
+MOST_WAITING_OF_ONE = 16
+CALLS_PER_S = 250.0
+"""Of one overlay: what it may cost the agent. What is considered of it is `[controller_overlays]
+calls_per_s`."""
+BURST = 100.0
+ANSWERS_KEPT = 1024
+KEPT_S = 30.0
+_BUSY = "the agent does not answer now; try again"
+_LATE = "the agent was told too late whether it is done; see `vp-agent status`"
+
+
+@dataclass(slots=True)
+class WaitingCall:
+    call: Call
+    answer: CallAnswer | None = None
+    is_answered: threading.Event = field(default_factory=threading.Event)
+    answered_at_s: float = 0.0
+
+
+@dataclass(slots=True)
+class Counts:
+    """Of one overlay, since the agent started."""
+
+    granted: int = 0
+    refused: collections.Counter[Nack] = field(default_factory=collections.Counter)
+
+
+@dataclass(slots=True)
+class _Bucket:
+    tokens: float
+    at_s: float
+
+
+class CallQueue:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._arrived = threading.Event()
+        self._waiting: dict[tuple[str, str], WaitingCall] = {}
+        self._taken: dict[tuple[str, str], WaitingCall] = {}
+        self._answered: collections.OrderedDict[tuple[str, str], WaitingCall] = (
+            collections.OrderedDict()
+        )
+        self._buckets: dict[str, _Bucket] = {}
+        self._counts: dict[str, Counts] = {}
+        self._totals: collections.Counter[Nack | None] = collections.Counter()
+
+    def ask(self, call: Call, within_s: float = ANSWER_WITHIN_S) -> CallAnswer:
+        """Blocks until the tick's thread has answered. One that it has not begun with by then is
+        withdrawn."""
+        key = (call.overlay_id, call.id)
+        with self._lock:
+            one = self._known(key)
+            if one is None:
+                if refusal := self._refusal(call):
+                    return self._counted(call, refusal)
+                one = self._waiting[key] = WaitingCall(call)
+        self._arrived.set()
+        if not one.is_answered.wait(within_s):
+            self._withdraw(key, one)
+        return one.answer or CallAnswer(call.id, Nack.HOST_REFUSED, _LATE)
+
+    def wait(self, within_s: float) -> None:
+        """On the tick's thread: until there is something to answer, or somebody wakes it."""
+        self._arrived.wait(within_s)
+
+    def wake(self) -> None:
+        self._arrived.set()
+
+    def take(self) -> tuple[Call, ...]:
+        """On the tick's thread, which answers all of them."""
+        self._arrived.clear()
+        with self._lock:
+            self._taken, self._waiting = self._waiting, {}
+            return tuple(one.call for one in self._taken.values())
+
+    def answer(self, answers: Iterable[CallAnswer]) -> None:
+        """To the calls taken last, in their order."""
+        now_s = self._clock()
+        with self._lock:
+            for (key, one), answer in zip(self._taken.items(), answers, strict=True):
+                one.answer, one.answered_at_s = self._counted(one.call, answer), now_s
+                self._answered[key] = one
+                one.is_answered.set()
+            self._taken = {}
+            while self._answered and self._is_old(next(iter(self._answered.values())), now_s):
+                self._answered.popitem(last=False)
+
+    def counts(self, overlay_ids: Iterable[str]) -> dict[str, Counts]:
+        """Of these; those of others are forgotten."""
+        with self._lock:
+            self._counts = {id_: self._counts.get(id_, Counts()) for id_ in overlay_ids}
+            self._buckets = {i: one for i, one in self._buckets.items() if i in self._counts}
+            return {
+                id_: Counts(one.granted, one.refused.copy()) for id_, one in self._counts.items()
+            }
+
+    def totals(self) -> dict[Nack | None, int]:
+        """Answers since the agent started, by why they were refused; None: they were granted."""
+        with self._lock:
+            return dict(self._totals)
+
+    def refuse(self, call: Call, nack: Nack, detail: str) -> CallAnswer:
+        """Of an overlay that nobody knows."""
+        with self._lock:
+            self._totals[nack] += 1
+        return CallAnswer(call.id, nack, detail)
+
+    def _known(self, key: tuple[str, str]) -> WaitingCall | None:
+        one = self._waiting.get(key) or self._taken.get(key) or self._answered.get(key)
+        return None if one is None or self._is_old(one, self._clock()) else one
+
+    def _is_old(self, one: WaitingCall, now_s: float) -> bool:
+        is_late = len(self._answered) > ANSWERS_KEPT or now_s - one.answered_at_s > KEPT_S
+        return one.answer is not None and is_late
+
+    def _refusal(self, call: Call) -> CallAnswer | None:
+        same = sum(1 for overlay_id, _ in self._waiting if overlay_id == call.overlay_id)
+        if not self._has_token(call.overlay_id):
+            return _too_many(call, f"{CALLS_PER_S:.0f} calls per second are taken of an overlay")
+        if same >= MOST_WAITING_OF_ONE:
+            return _too_many(call, f"{MOST_WAITING_OF_ONE} calls of the overlay wait already")
+        if len(self._waiting) >= MOST_WAITING:
+            return _too_many(call, f"{MOST_WAITING} calls wait on this host already")
+        return None
+
+    def _has_token(self, overlay_id: str) -> bool:
+        now_s = self._clock()
+        bucket = self._buckets.setdefault(overlay_id, _Bucket(BURST, now_s))
+        bucket.tokens = min(BURST, bucket.tokens + (now_s - bucket.at_s) * CALLS_PER_S)
+        bucket.at_s = now_s
+        if bucket.tokens < 1:
+            return False
+        bucket.tokens -= 1
+        return True
+
+    def _withdraw(self, key: tuple[str, str], one: WaitingCall) -> None:
+        with self._lock:
+            if self._waiting.pop(key, None) is one:
+                refusal = CallAnswer(one.call.id, Nack.HOST_REFUSED, _BUSY)
+                one.answer = self._counted(one.call, refusal)
+                one.is_answered.set()
+
+    def _counted(self, call: Call, answer: CallAnswer) -> CallAnswer:
+        self._totals[answer.nack] += 1
+        counts = self._counts.setdefault(call.overlay_id, Counts())
+        if answer.nack is None:
+            counts.granted += 1
+        else:
+            counts.refused[answer.nack] += 1
+        return answer
+
+
+def _too_many(call: Call, why: str) -> CallAnswer:
+    return CallAnswer(call.id, Nack.TOO_MANY_CALLS, f"{why}; wait before the next one")
