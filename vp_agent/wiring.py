@@ -358,6 +358,7 @@ class HostInfoSource:
             facts=self._facts.told,
             modes=self._control.mode.now(),
             latency=self._control.latency.known(),
+            overlays=self._control.overlays.told,
         )
 
     def _is_homing(self) -> bool:

@@ -123,12 +123,3 @@ def test_a_call_that_was_begun_with_may_still_be_done(desk):
     assert answer.nack is Nack.HOST_REFUSED
     assert "too late" in answer.detail
     desk.queue.answer([CallAnswer("c1", None)])
-
-
-def test_counts_are_kept_of_overlays_that_are_still_told_of(desk):
-    desk.ask("c1")
-    desk.grant_all()
-    assert desk.queue.counts(["shop", "mill"])["shop"].granted == 1
-    assert desk.queue.counts(["mill"]).keys() == {"mill"}
-    assert desk.queue.counts(["shop"])["shop"].granted == 0
-    assert desk.queue.totals()[None] == 1, "a counter never falls"

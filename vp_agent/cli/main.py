@@ -28,7 +28,7 @@ from vp_agent import wiring
 from vp_agent.calibration.capacity import CannotCalibrate
 from vp_agent.cli import calibrate, check, explain, learn_cpi, order, top
 from vp_agent.cli.release import Release, Released
-from vp_agent.cli.status import render, told_modes
+from vp_agent.cli.status import GRANTED, render, told_modes
 from vp_agent.cpi_threshold import NoLibrary, TooFewSamples
 from vp_agent.drivers.base import CountersDriver, CountersUnavailable, DriverError
 from vp_agent.drivers.connection import Connection
@@ -302,10 +302,12 @@ def _status(built: wiring.Built) -> dict[str, Any]:
     if decision is None:
         return {}
     told = report(decision, built.host_info(), wire.MessageVersion(0, 0))
+    totals = built.control.calls.totals()
     return {
         **told,
         "facts": built.facts.as_status(),
         "limits": asdict(built.agent.limits),
+        "calls": {nack.value if nack else GRANTED: n for nack, n in totals.items()},
         "recording": asdict(built.recorder.state()),
     }
 

@@ -12,6 +12,8 @@ from vp_agent.format import limits_line
 
 _COLUMNS = ("SERVER", "CPUS", "STATE", "MF", "MPKI", "DEGRADED", "NOTE")
 _WIDTHS = (24, 9, 5, 5, 7, 8, 36)
+GRANTED = "granted"
+"""Among the numbers of calls by their answer."""
 WORTH_TELLING_RATIO = 0.05
 """Of the CPU time that a server wants, or a host has."""
 _KNOBS = {
@@ -65,6 +67,35 @@ def footers(report: Mapping[str, Any]) -> Iterable[str]:
     yield from _figures(report)
     yield from _memory_moves(report)
     yield from _escalations(report)
+    yield from _islands(report)
+    yield from _overlays(report)
+
+
+def _islands(report: Mapping[str, Any]) -> Iterable[str]:
+    for island in report.get("islands", ()):
+        own, now = island["own_cpus"], island["cpus"]
+        cap = (
+            "" if island["cap_cpus"] is None else f", together at most {island['cap_cpus']:g} CPUs"
+        )
+        lent = "" if own == now else f" (its own: {own})"
+        servers = len(island["servers"])
+        yield f"island {island['name']}: {island['kind']}, CPUs {now}{lent}{cap}, {servers} servers"
+
+
+def _overlays(report: Mapping[str, Any]) -> Iterable[str]:
+    names = names_of(report)
+    for one in report.get("overlays", ()):
+        boosted = ", ".join(_server(names, uuid) for uuid in one["boosted"])
+        first = f", {boosted} first" if boosted else ""
+        yield (
+            f"overlay {one['id']}: {one['borrowed_cpus']} CPUs borrowed, credit "
+            f"{one['credit_ratio']:.0%}{first}; calls granted {one['granted']}, refused "
+            f"{one['refused']}"
+        )
+    if counts := report.get("calls"):
+        refused = (f"{why} {n}" for why, n in sorted(counts.items()) if why != GRANTED)
+        told = ", ".join(refused) or "none"
+        yield f"calls of all overlays: granted {counts.get(GRANTED, 0)}; refused: {told}"
 
 
 def _recording(recording: Mapping[str, str]) -> Iterable[str]:

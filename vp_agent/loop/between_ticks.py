@@ -5,7 +5,6 @@ They are decided from the picture of the last tick with what was applied since. 
 whoever ended meanwhile is met by the driver, and the call refused.
 """
 
-import heapq
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -26,10 +25,6 @@ from vp_agent.loop.picture import OwnHost
 _NO_PICTURE = "the agent has not seen its servers yet; try again in a second"
 
 
-PRECISE_BELOW_S = 10.0
-"""Leases that are shorter end at once and not with the tick after their end."""
-
-
 class Asked(NamedTuple):
     """What was told of applications, and by them."""
 
@@ -48,15 +43,17 @@ class Answered(NamedTuple):
 class BetweenTicks:
     def __init__(self) -> None:
         self._picture: Picture | None = None
-        self._ends_s: list[float] = []
-        """A heap: when short leases end."""
+        self.next_end_s = math.inf
+        """When something that was granted ends."""
 
-    def next_end_s(self) -> float:
-        return self._ends_s[0] if self._ends_s else math.inf
-
-    def begin(self, picture: Picture, outcomes: Iterable[Outcome]) -> None:
+    def begin(self, picture: Picture, decision: Decision, outcomes: Iterable[Outcome]) -> None:
         """After a tick."""
         self._picture = _with_applied(picture, outcomes)
+        self._note_end(decision)
+
+    def _note_end(self, decision: Decision) -> None:
+        end_s = math.inf if decision.next_end_s is None else decision.next_end_s
+        self.next_end_s = end_s if end_s > decision.at_s else math.inf
 
     def answer(
         self,
@@ -67,8 +64,6 @@ class BetweenTicks:
         now_s: float,
     ) -> Answered:
         """Raises HostUnavailable: nothing was changed then."""
-        while self.next_end_s() <= now_s:
-            heapq.heappop(self._ends_s)
         if self._picture is None:
             return Answered(state, refused(asked.calls, _NO_PICTURE))
         ours = {u: one for u, one in host.journal.read().items() if one.epoch == host.epoch}
@@ -84,11 +79,8 @@ class BetweenTicks:
         state, decision = answer_calls(state, picture, policy)
         outcomes = host.executor.apply(decision.actions, now_s)
         self._picture = _with_applied(picture, outcomes)
-        answers = _answers(decision, outcomes)
-        for one in answers:
-            if one.nack is None and one.lease_s is not None and one.lease_s < PRECISE_BELOW_S:
-                heapq.heappush(self._ends_s, now_s + one.lease_s)
-        return Answered(confirm(state, outcomes, policy), answers, outcomes)
+        self._note_end(decision)
+        return Answered(confirm(state, outcomes, policy), _answers(decision, outcomes), outcomes)
 
 
 def refused(calls: Iterable[Call], why: str) -> tuple[CallAnswer, ...]:

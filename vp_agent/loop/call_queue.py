@@ -22,6 +22,7 @@ CALLS_PER_S = 250.0
 """Of one overlay: what it may cost the agent. What is considered of it is `[controller_overlays]
 calls_per_s`."""
 BURST = 100.0
+MOST_BUCKETS = 4096
 ANSWERS_KEPT = 1024
 KEPT_S = 30.0
 _BUSY = "the agent does not answer now; try again"
@@ -34,14 +35,6 @@ class WaitingCall:
     answer: CallAnswer | None = None
     is_answered: threading.Event = field(default_factory=threading.Event)
     answered_at_s: float = 0.0
-
-
-@dataclass(slots=True)
-class Counts:
-    """Of one overlay, since the agent started."""
-
-    granted: int = 0
-    refused: collections.Counter[Nack] = field(default_factory=collections.Counter)
 
 
 @dataclass(slots=True)
@@ -61,7 +54,6 @@ class CallQueue:
             collections.OrderedDict()
         )
         self._buckets: dict[str, _Bucket] = {}
-        self._counts: dict[str, Counts] = {}
         self._totals: collections.Counter[Nack | None] = collections.Counter()
 
     def ask(self, call: Call, within_s: float = ANSWER_WITHIN_S) -> CallAnswer:
@@ -72,7 +64,7 @@ class CallQueue:
             one = self._known(key)
             if one is None:
                 if refusal := self._refusal(call):
-                    return self._counted(call, refusal)
+                    return self._counted(refusal)
                 one = self._waiting[key] = WaitingCall(call)
         self._arrived.set()
         if not one.is_answered.wait(within_s):
@@ -98,21 +90,12 @@ class CallQueue:
         now_s = self._clock()
         with self._lock:
             for (key, one), answer in zip(self._taken.items(), answers, strict=True):
-                one.answer, one.answered_at_s = self._counted(one.call, answer), now_s
+                one.answer, one.answered_at_s = self._counted(answer), now_s
                 self._answered[key] = one
                 one.is_answered.set()
             self._taken = {}
             while self._answered and self._is_old(next(iter(self._answered.values())), now_s):
                 self._answered.popitem(last=False)
-
-    def counts(self, overlay_ids: Iterable[str]) -> dict[str, Counts]:
-        """Of these; those of others are forgotten."""
-        with self._lock:
-            self._counts = {id_: self._counts.get(id_, Counts()) for id_ in overlay_ids}
-            self._buckets = {i: one for i, one in self._buckets.items() if i in self._counts}
-            return {
-                id_: Counts(one.granted, one.refused.copy()) for id_, one in self._counts.items()
-            }
 
     def totals(self) -> dict[Nack | None, int]:
         """Answers since the agent started, by why they were refused; None: they were granted."""
@@ -145,6 +128,8 @@ class CallQueue:
 
     def _has_token(self, overlay_id: str) -> bool:
         now_s = self._clock()
+        if len(self._buckets) > MOST_BUCKETS:
+            self._buckets.clear()
         bucket = self._buckets.setdefault(overlay_id, _Bucket(BURST, now_s))
         bucket.tokens = min(BURST, bucket.tokens + (now_s - bucket.at_s) * CALLS_PER_S)
         bucket.at_s = now_s
@@ -157,16 +142,11 @@ class CallQueue:
         with self._lock:
             if self._waiting.pop(key, None) is one:
                 refusal = CallAnswer(one.call.id, Nack.HOST_REFUSED, _BUSY)
-                one.answer = self._counted(one.call, refusal)
+                one.answer = self._counted(refusal)
                 one.is_answered.set()
 
-    def _counted(self, call: Call, answer: CallAnswer) -> CallAnswer:
+    def _counted(self, answer: CallAnswer) -> CallAnswer:
         self._totals[answer.nack] += 1
-        counts = self._counts.setdefault(call.overlay_id, Counts())
-        if answer.nack is None:
-            counts.granted += 1
-        else:
-            counts.refused[answer.nack] += 1
         return answer
 
 

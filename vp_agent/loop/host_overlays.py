@@ -30,6 +30,9 @@ def _told(version: int, overlays: tuple[Overlay, ...]) -> ToldOverlays:
     return ToldOverlays(version, {one.id: one for one in overlays}, checksum(overlays))
 
 
+NO_OVERLAYS = _told(0, ())
+
+
 class HostOverlays:
     def __init__(self, state: StateFolder, clock: Callable[[], float] = time.time) -> None:
         """`clock`: seconds since 1970."""
@@ -67,10 +70,10 @@ class HostOverlays:
     def _read(self) -> ToldOverlays:
         text = self._state.orders(FILE)
         if text is None:
-            return _told(0, ())
+            return NO_OVERLAYS
         try:
             version, overlays = read_overlays(text)
         except wire.BadMessage as exc:
             LOG.warning("%s is not readable (%s): no overlays until they are told anew", FILE, exc)
-            return _told(0, ())
+            return NO_OVERLAYS
         return _told(self._remembered(version), overlays)

@@ -100,7 +100,7 @@ class Agent:
         self._host.memory.set_copy_rates(decision.copy_rate_kib_per_s)
         self._host.executor.renew(decision.renewals)
         self.state = confirm(state, outcomes, policy)
-        self._between.begin(picture, outcomes)
+        self._between.begin(picture, decision, outcomes)
         self._reserve(picture)
         if self._recorder:
             self._recorder.record(Snapshot(policy, before, picture, decision, outcomes, self.state))
@@ -185,7 +185,7 @@ class Agent:
         """Calls of overlays are answered until the next tick is due; whether to stop. Whoever sets
         `stop` wakes the queue of calls."""
         while (left_s := until_s - time.monotonic()) > 0 and not stop.is_set():
-            end_s = self._between.next_end_s() - time.monotonic()
+            end_s = self._between.next_end_s - time.monotonic()
             self._control.calls.wait(max(0.0, min(left_s, end_s)))
             self.answer_calls(time.monotonic())
         return stop.is_set()
@@ -195,7 +195,7 @@ class Agent:
         tick, what is measured or published, is the next one's."""
         control = self._control
         calls = control.calls.take()
-        if not calls and now_s < self._between.next_end_s():
+        if not calls and now_s < self._between.next_end_s:
             return
         asked = Asked(calls, control.overlays.by_id, control.commanded().mode)
         try:

@@ -36,6 +36,7 @@ def _lists(decision: Decision) -> tuple[list[object], ...]:
         [one.id for one in decision.escalations],
         [view.node for view in decision.nodes if view.is_hot],
         [(move.guest_uuid, move.to, move.is_over) for move in decision.memory_moves],
+        [view.island for view in decision.islands],
     )
 
 

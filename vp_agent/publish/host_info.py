@@ -8,6 +8,7 @@ from nova_vp import wire
 from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.knob import Knob
 from vp_agent.loop.host_mode import NO_HOST_MODES, HostModes
+from vp_agent.loop.host_overlays import NO_OVERLAYS, ToldOverlays
 from vp_agent.loop.latency_reports import NOTHING_REPORTED, KnownReports
 from vp_agent.loop.overrides import NO_CLOUD_OVERRIDES, CloudOverrides
 from vp_agent.loop.told_facts import NOTHING_TOLD, Told
@@ -44,6 +45,8 @@ class HostInfo:
     """What is set of the host's mode, where."""
     latency: KnownReports = NOTHING_REPORTED
     """What applications reported of servers here."""
+    overlays: ToldOverlays = NO_OVERLAYS
+    """Those with servers here, as far as this host was told."""
 
 
 def head(decision: Decision, host_info: HostInfo, version: wire.MessageVersion) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from vp_agent.loop.host_mode import HostModes
 from vp_agent.loop.latency_reports import NOTHING_CAME, KnownReports
 from vp_agent.publish.digest import digest_domain
 from vp_agent.publish.host_info import HostInfo, head
+from vp_agent.publish.overlay_report import overlay_fields
 
 MOST = wire.MOST_NUMBER
 _PLACING = frozenset({Rung.LOCAL_CPU, Rung.MOVE, Rung.SWAP, Rung.MOVE_WITH_MEMORY})
@@ -66,6 +67,7 @@ def report(
         "facts": {"read_at": host_info.facts.read_at, "checksum": host_info.facts.checksum},
         "modes": _modes(host_info.modes),
         "homing": host_info.is_homing,
+        **overlay_fields(decision, host_info.overlays),
     }
 
 
