@@ -75,6 +75,8 @@ class LibvirtSide:
     connection: Connection
     guests: GuestsDriver
     journal: LibvirtJournal
+    unwritten: set[str]
+    """Guests of which something is held that the journal does not say."""
     actuator: Actuator
     partition: PartitionActuator
     memory: MemoryMover
@@ -116,6 +118,7 @@ def libvirt_side(
         connection,
         _guests(conf, PartitionedGuests(guests, partition.actuator), facts),
         LibvirtJournal(domains),
+        domains.unwritten,
         _actuator(conf.agent.actuator, domains),
         partition.actuator,
         open_mover(conf, domains),
@@ -277,7 +280,7 @@ def build(
     rates = LibvirtDirtyRates(conf.agent.libvirt_uri)
     escalator = Escalator(outbox, BusEscalations(identity), rates, host_info, epoch)
     migrations = MigrationHolds(escalator.stands, escalator.ended)
-    journal = ReservingJournal(side.journal, epoch)
+    journal = ReservingJournal(side.journal, epoch, side.unwritten)
     host = OwnHost(
         guests=side.guests,
         counters=source,

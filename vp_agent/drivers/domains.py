@@ -121,6 +121,8 @@ class Domains:
         self._topology: Topology | None = None
         self._unreadable: set[str] = set()
         """Guests whose XML or threads were not understood, as far as somebody was told."""
+        self.unwritten: set[str] = set()
+        """Guests of which something is held that their journal does not say."""
         self._lost_sight = False
         self._stopped: frozenset[str] = frozenset()
         self._is_stopped_known = False

@@ -36,6 +36,8 @@ NAMESPACE = "urn:nova-vp:1"
 PREFIX = "vp"
 TAG = f"{{{NAMESPACE}}}applied"
 UNREADABLE = "unreadable-journal"
+RESERVED = "reserved"
+"""In place of the controller: it may be changed from this original, see `reserving_journal`."""
 NEVER = 0
 """No run of an agent has this epoch, so its entry is undone on sight: knob by knob, and what is
 left meanwhile is written like any other."""

@@ -72,8 +72,9 @@ class LibvirtGuests:
         about = domain.description
         try:
             affinities = read_affinity(domain.tids)
-            quota = self._quotas.of(domain)
-            cpu_weight = self._weights.of(domain)
+            is_unwritten = about.uuid in self._domains.unwritten
+            quota = self._quotas.of(domain, is_unwritten=is_unwritten)
+            cpu_weight = self._weights.of(domain, is_unwritten=is_unwritten)
         except ProcessLookupError:
             self._domains.forget(about.uuid)
             return None

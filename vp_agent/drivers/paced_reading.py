@@ -2,7 +2,8 @@
 """What the kernel says of one knob of every guest, tick after tick, at little cost.
 
 A guest that we hold is read each time, so that somebody else's change is seen at once; the others
-now and then, and when libvirt tells of a change. Where to read is looked up once per start.
+now and then, and when libvirt tells of a change. What is only journalled beforehand is not held.
+Where to read is looked up once per start.
 """
 
 import random
@@ -13,6 +14,7 @@ from typing import Generic, TypeVar, cast
 
 from nova_vp.core.types.knob import Knob, Value
 from vp_agent.drivers.domains import Domain
+from vp_agent.drivers.journal_entry import RESERVED
 
 LOOK_EVERY_S = 30.0
 """At guests that we do not hold and of which libvirt tells no change."""
@@ -27,6 +29,7 @@ class _Look(Generic[Place, Seen]):
     place: Place
     value: Seen
     next_s: float
+    is_held: bool
 
 
 class PacedReading(Generic[Place, Seen]):
@@ -46,17 +49,20 @@ class PacedReading(Generic[Place, Seen]):
         self._clock = clock
         self._last: dict[str, _Look[Place, Seen]] = {}
 
-    def of(self, domain: Domain) -> Seen:
-        """Raises ProcessLookupError."""
+    def of(self, domain: Domain, *, is_unwritten: bool = False) -> Seen:
+        """`is_unwritten`: it may be held though its journal does not say so. Raises
+        ProcessLookupError."""
         uuid, applied = domain.description.uuid, domain.applied
         held = applied.of(self._knob) if applied else None
         last, now_s = self._last.get(uuid), self._clock()
         is_new = last is None or last.domain.generation != domain.generation
-        if last and not is_new and not held and last.domain is domain and now_s < last.next_s:
+        is_held = is_unwritten or (held is not None and held.controller != RESERVED)
+        may_wait = last is not None and not (is_new or is_held or last.is_held)
+        if last and may_wait and last.domain is domain and now_s < last.next_s:
             return last.value
         place = (last.place if last and not is_new else None) or self._find(domain)
         value = self._read(place, cast(Seen, held.value) if held else None)
-        self._last[uuid] = _Look(domain, place, value, self._next_s(last, is_new, now_s))
+        self._last[uuid] = _Look(domain, place, value, self._next_s(last, is_new, now_s), is_held)
         return value
 
     def _next_s(self, last: _Look[Place, Seen] | None, is_new: bool, now_s: float) -> float:

@@ -14,12 +14,11 @@ from types import MappingProxyType
 
 from nova_vp.core.types.knob import Applied, Held, Knob, Value
 from vp_agent.drivers.base import DriverError, Journal
+from vp_agent.drivers.journal_entry import RESERVED
 
 LOG = logging.getLogger(__name__)
 MOST_AT_ONCE = 4
 """Each takes some milliseconds of the tick."""
-RESERVED = "reserved"
-"""In place of the controller, until one claims it."""
 Originals = Mapping[Knob, Value]
 _NONE: Originals = MappingProxyType({})
 
@@ -27,8 +26,11 @@ _NONE: Originals = MappingProxyType({})
 class ReservingJournal:
     """Implements `Journal` on top of another one. For one thread."""
 
-    def __init__(self, inner: Journal, epoch: int) -> None:
+    def __init__(self, inner: Journal, epoch: int, unwritten: set[str] | None = None) -> None:
+        """`unwritten`: kept up to date, the guests of which something holds that the inner one does
+        not say."""
         self._inner = inner
+        self._unwritten = set() if unwritten is None else unwritten
         self._epoch = epoch
         self._reserved: dict[str, Originals] = {}
         self._held: dict[str, Applied] = {}
@@ -52,7 +54,7 @@ class ReservingJournal:
             return
         if not self._says_all(stored, applied):
             self._inner.write(self._with_reserved(applied))
-        self._held[uuid] = applied
+        self._hold(applied)
 
     def drop(self, guest_uuid: str) -> None:
         stored = self._inner.read().get(guest_uuid) if guest_uuid in self._reserved else None
@@ -64,6 +66,7 @@ class ReservingJournal:
         if not self._says_all(stored, nothing):
             self._inner.write(self._with_reserved(nothing))
         self._held.pop(guest_uuid, None)
+        self._unwritten.discard(guest_uuid)
 
     def reserve_only(self, wanted: Mapping[str, Originals], most: int = MOST_AT_ONCE) -> None:
         """Of these guests, and of no other, changes of these knobs from these originals need not be
@@ -91,7 +94,7 @@ class ReservingJournal:
         if originals:
             self._reserved[guest_uuid] = originals
             if held.held:
-                self._held[guest_uuid] = held
+                self._hold(held)
 
     def _store(self, entry: Applied) -> None:
         if entry.held:
@@ -121,7 +124,12 @@ class ReservingJournal:
             for one in applied.held
         )
 
+    def _hold(self, applied: Applied) -> None:
+        self._held[applied.guest_uuid] = applied
+        self._unwritten.add(applied.guest_uuid)
+
     def _forget(self, uuid: str) -> None:
+        self._unwritten.discard(uuid)
         self._reserved.pop(uuid, None)
         self._held.pop(uuid, None)
 

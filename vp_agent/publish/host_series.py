@@ -6,15 +6,16 @@ A server that could not be measured has no rates: a gap, not a zero.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.metrics_core import Metric
 
 from nova_vp.core.types.cpu_time import CpuUse
 from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.guest import Unmanaged
+from nova_vp.core.types.overlay import Nack
 from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.reason import Rejection
 from nova_vp.core.types.sample import Incomplete, Sample
@@ -83,6 +84,16 @@ def _by(name: str, text: str, label: str, values: dict[str, float]) -> GaugeMetr
     family = gauge(name, text, [label])
     for told, value in values.items():
         family.add_metric([told], value)
+    return family
+
+
+def calls(answers: Mapping[Nack | None, int]) -> Metric:
+    """From zero on, for every way to be refused."""
+    family = CounterMetricFamily(
+        "nova_vp_overlay_calls", "Calls of overlays by their answer", labels=["answer"]
+    )
+    for nack in (None, *Nack):
+        family.add_metric([nack.value if nack else "granted"], answers.get(nack, 0))
     return family
 
 

@@ -8,7 +8,7 @@ brings prometheus_client.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 
@@ -20,6 +20,7 @@ from nova_vp import controllers
 from nova_vp.core.types.action import Outcome, Result
 from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.detection import Kind
+from nova_vp.core.types.overlay import Nack
 from nova_vp.service.metric_labels import LabelledCollector
 from vp_agent.publish import host_series, service_series
 from vp_agent.publish.host_info import HostInfo
@@ -38,6 +39,8 @@ class Sources:
     host_info: Callable[[], HostInfo]
     sent_at_s: Callable[[], float | None]
     """Of the decision that was published last, monotonic."""
+    calls: Callable[[], Mapping[Nack | None, int]]
+    """Answers to calls of overlays since the agent started, by why they were refused."""
     is_listening: Callable[[], bool]
     is_broker_reachable: Callable[[], bool | None]
     """This one may take a second, and remembers."""
@@ -133,6 +136,7 @@ class HostCollector(Collector):
             report_age_s=self._age_s(self._sources.sent_at_s()),
         )
         yield host_series.problems(host_info)
+        yield host_series.calls(self._sources.calls())
         if decision is not None:
             yield from host_series.of_host(decision, host_info.epoch_offset_s)
             yield from host_series.of_servers(decision)

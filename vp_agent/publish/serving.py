@@ -27,6 +27,7 @@ def serve(
     sources = Sources(
         last=built.control.last,
         host_info=built.host_info,
+        calls=built.control.calls.totals,
         sent_at_s=lambda: built.publisher.sent_at_s,
         is_listening=is_listening,
         is_broker_reachable=_probe(conf).is_reachable,

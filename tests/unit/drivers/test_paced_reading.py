@@ -9,6 +9,7 @@ from tests.domain_xml import a_domain
 from vp_agent.drivers.base import VcpuThreads
 from vp_agent.drivers.domain_xml import parse_description
 from vp_agent.drivers.domains import Domain, _guest_of
+from vp_agent.drivers.journal_entry import RESERVED
 from vp_agent.drivers.paced_reading import LOOK_EVERY_S, PacedReading
 from vp_agent.drivers.vcpu_threads import Process
 
@@ -67,6 +68,26 @@ def test_one_that_we_hold_is_read_each_time_and_compared_with_ours() -> None:
         world.reading.of(guest)
     assert world.asked == {"where": 1, "what": 3}
     assert world.told == [OURS] * 3
+
+
+RESERVED_ONLY = Applied(UUID, 1, (Held(Knob.CPU_CAP, NO_QUOTA, NO_QUOTA, RESERVED, ""),))
+
+
+def test_one_whose_original_is_journalled_beforehand_is_not_held() -> None:
+    world, guest = World(), a_guest(applied=RESERVED_ONLY)
+    for _ in range(3):
+        world.reading.of(guest)
+    assert world.asked["what"] == 1
+
+
+def test_one_that_is_changed_without_being_written_is_read_each_time_and_once_after() -> None:
+    world, guest = World(), a_guest(applied=RESERVED_ONLY)
+    for _ in range(3):
+        world.reading.of(guest, is_unwritten=True)
+    assert world.asked["what"] == 3
+    for _ in range(3):
+        world.reading.of(guest)
+    assert world.asked["what"] == 4, "it may have been given back since"
 
 
 def test_when_libvirt_tells_of_a_change_it_is_read_at_once() -> None:

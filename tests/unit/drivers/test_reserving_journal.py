@@ -9,7 +9,8 @@ import pytest
 from nova_vp.core.types.knob import NO_QUOTA, Applied, CpuWeight, Held, Knob, Quota
 from vp_agent.drivers.base import ApplyFailed
 from vp_agent.drivers.fake import FakeHost, FakeJournal
-from vp_agent.drivers.reserving_journal import RESERVED, ReservingJournal
+from vp_agent.drivers.journal_entry import RESERVED
+from vp_agent.drivers.reserving_journal import ReservingJournal
 
 EPOCH = 7
 WEIGHT = CpuWeight(100)
@@ -41,7 +42,8 @@ class World:
 
     def __post_init__(self) -> None:
         self.stored = Counted(FakeJournal(self.host))
-        self.journal = ReservingJournal(self.stored, EPOCH)
+        self.unwritten: set[str] = set()
+        self.journal = ReservingJournal(self.stored, EPOCH, self.unwritten)
         self.uuid = self.host.boot()
 
     def held(self, value, knob=Knob.CPU_CAP, original=NO_QUOTA) -> Applied:
@@ -71,6 +73,20 @@ def test_a_change_of_what_is_reserved_is_not_written_and_would_be_undone(world):
     assert world.journal.read() == {}
     assert world.stored.writes == []
     assert world.undone() == ORIGINALS
+
+
+def test_who_is_changed_without_being_written_is_known(world):
+    """Such guests are looked at in every tick."""
+    world.reserve()
+    assert world.unwritten == set()
+    world.journal.write(world.held(HALF))
+    assert world.unwritten == {world.uuid}
+    world.journal.drop(world.uuid)
+    assert world.unwritten == set()
+    world.journal.write(world.held(HALF))
+    world.host.reboot(world.uuid)
+    world.journal.read()
+    assert world.unwritten == set()
 
 
 def test_what_is_reserved_is_held_by_nobody(world):

@@ -12,6 +12,7 @@ from nova_vp.core.types.action import Result
 from nova_vp.core.types.cpu_time import CpuUse
 from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.guest import Unmanaged
+from nova_vp.core.types.overlay import Nack
 from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.reason import Rejection
 from nova_vp.core.types.service_level import ServiceClass
@@ -35,6 +36,7 @@ HOST = "compute-17"
 LABELS = {
     "fqdn", "resource", "state", "kind", "reason", "result", "mode", "domain", "node", "le",
     "release", "counters", "actuator", "project_id", "percentile", "controller", "figure", "word",
+    "answer",
 }  # fmt: skip
 UNITS = (
     "_seconds", "_cores", "_ratio", "_per_second", "_per_instruction", "_per_kilo_instructions",
@@ -56,6 +58,7 @@ def sources(decision=None, **about) -> Sources:
     values = {
         "last": lambda: decision,
         "host_info": lambda: facts(HOST),
+        "calls": dict,
         "sent_at_s": lambda: None,
         "is_listening": lambda: True,
         "is_broker_reachable": lambda: True,
@@ -294,6 +297,13 @@ def test_a_rescue_is_counted_from_detection_to_mended(world):
     assert value(registry, "nova_vp_detections_total", kind=Kind.CACHE.value) == 1
     assert value(registry, "nova_vp_servers_hurt", kind=Kind.CACHE.value) == 0
     assert value(registry, "nova_vp_agent_mode", mode=Mode.ENFORCE.value) == 1
+
+
+def test_calls_are_counted_by_their_answer_from_zero_on():
+    registry = shown(calls=lambda: {None: 3, Nack.NO_ROOM: 2})
+    assert value(registry, "nova_vp_overlay_calls_total", answer="granted") == 3
+    assert value(registry, "nova_vp_overlay_calls_total", answer="no-room") == 2
+    assert value(registry, "nova_vp_overlay_calls_total", answer="too-many-calls") == 0
 
 
 def test_ticks_are_counted_by_whether_libvirt_answered(world):

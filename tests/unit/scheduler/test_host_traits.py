@@ -46,7 +46,9 @@ def test_what_only_undoes_is_no_knob() -> None:
     mover = FakeMover(host)
     actuator = FakeActuator(host)
     balloon, none = FakeBalloon(host), UndoOnly(None)
-    side = LibvirtSide(None, FakeGuests(host), FakeJournal(host), actuator, none, mover, balloon)
+    side = LibvirtSide(
+        None, FakeGuests(host), FakeJournal(host), set(), actuator, none, mover, balloon
+    )
     always = {Knob.PLACEMENT, Knob.CPU_CAP, Knob.CPU_WEIGHT, Knob.MEMORY_SIZE}
     assert side.knobs == {*always, Knob.MEMORY}
     mover.knobs = frozenset()
