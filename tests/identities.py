@@ -54,6 +54,13 @@ def keys_directory() -> Path:
     return write_keys(folder)
 
 
+def trust(*senders: Sender) -> None:
+    """Programs with their own configuration trust these too, with the shared key."""
+    text = public_text(_shared_key())
+    known = (Sender(Process.SCHEDULER, "ctl1"), *senders)
+    (keys_directory() / TRUSTED).write_text(trusted_lines((one, text) for one in known))
+
+
 @functools.cache
 def _shared_key() -> Ed25519PublicKey:
     return read_private_key(private_key_file(keys_directory(), Process.AGENT)).public_key()

@@ -20,6 +20,14 @@ def peak_mib(pid: int) -> float:
 def children(pid: int) -> Iterator[int]:
     """And theirs."""
     for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
+        for child in _children_of(task):
             yield int(child)
             yield from children(int(child))
+
+
+def _children_of(task: Path) -> list[str]:
+    """None of a thread that has just ended."""
+    try:
+        return (task / "children").read_text().split()
+    except FileNotFoundError:
+        return []

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls of overlays over the whole agent: answered between two ticks, done, journalled, undone."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from nova_vp.core.types.guest import Unmanaged
@@ -17,9 +20,12 @@ from tests.unit.overlay_world import (
     a_call,
     open_world,
 )
+from tests.waiting import wait_until
 from vp_agent.cli.release import Release
 from vp_agent.loop.control_socket import RunFolder
 from vp_agent.loop.executor import Executor
+from vp_agent.loop.migration_holds import MigrationHolds
+from vp_agent.loop.tick import Cluster
 
 USED_KIB = 30 * 1024
 GIVEN = CpuWeight(100)
@@ -100,6 +106,59 @@ def test_without_credit_nobody_is_triggered(world):
         world.now_s += 1.01
         world.agent.answer_calls(world.now_s)
     assert answer.nack is Nack.NO_CREDIT
+
+
+def at_home(world) -> None:
+    """Each in an island: the shop in one, the mill in the other."""
+    low, high = (domain.cpus for domain in world.host.topology.domains)
+    for uuid, cpus in ((world.web, low), (world.db, low), (world.mill, high)):
+        world.host.change(uuid, placement=cpus)
+    world.tick()
+
+
+def test_cpus_are_borrowed_from_another_island_and_go_back(world):
+    at_home(world)
+    low, high = (domain.cpus for domain in world.host.topology.domains)
+    assert world.call(Verb.BORROW, world.web, cpus=1).nack is None
+    borrowed = guest(world, world.web).placement - low
+    assert len(borrowed) == 1
+    assert guest(world, world.mill).placement == high - borrowed
+    world.tick(3)
+    assert guest(world, world.web).placement == low | borrowed, "for as long as its lease"
+    assert world.call(Verb.BORROW, world.web, cpus=64).nack is Nack.NO_ROOM
+    answer = world.call(Verb.BORROW, world.web, cpus=1, island="nowhere")
+    assert answer.nack is Nack.UNKNOWN_ISLAND
+    assert world.call(Verb.RELEASE).nack is None
+    world.tick()
+    assert guest(world, world.web).placement == low
+    assert guest(world, world.mill).placement == high
+
+
+@pytest.mark.parametrize("who", ["the timer", "the next agent", "the end"])
+def test_borrowed_cpus_go_back_whoever_ends_it(world, tmp_path, who):
+    at_home(world)
+    before = {uuid: guest(world, uuid).placement for uuid in (world.web, world.db, world.mill)}
+    assert world.call(Verb.BORROW, world.web, cpus=1).nack is None
+    assert {uuid: guest(world, uuid).placement for uuid in before} != before
+    if who == "the timer":
+        assert release_expired(world, tmp_path / "run").failed == ()
+    elif who == "the next agent":
+        world.start_agent()
+        world.control.set_mode(Mode.OBSERVE)
+        world.tick()
+    else:
+        world.agent.give_back(waits=True)
+    assert {uuid: guest(world, uuid).placement for uuid in before} == before
+
+
+def test_a_lender_that_ends_or_reboots_takes_nobody_along(world):
+    at_home(world)
+    assert world.call(Verb.BORROW, world.web, cpus=1).nack is None
+    world.host.end(world.mill)
+    world.tick(2)
+    assert world.call(Verb.RELEASE).nack is None
+    world.tick()
+    assert guest(world, world.web).placement == world.host.topology.domains[0].cpus
 
 
 def test_what_is_released_goes_back_at_once(world):
@@ -200,9 +259,11 @@ def busy(world) -> None:
 
 
 def release_expired(world, folder):
-    executor = Executor(world.agent._host.journal._inner, world.agent._host.executor._actuators, 0)
-    guests, journal = world.agent._host.guests, world.agent._host.journal._inner
-    return Release(RunFolder(str(folder)), guests, journal, executor, 0).expired()
+    """By another process: it knows the journal of the domains alone."""
+    host = world.agent._host
+    journal = host.journal._inner
+    executor = Executor(journal, host.executor._actuators, 0)
+    return Release(RunFolder(str(folder)), host.guests, journal, executor, host.epoch).expired()
 
 
 def test_of_a_killed_agent_the_timer_gives_everything_back(world, tmp_path):
@@ -223,8 +284,29 @@ def test_of_a_killed_agent_the_next_one_gives_everything_back(world):
 def test_at_its_end_an_agent_gives_everything_back(world):
     busy(world)
     world.agent.give_back(waits=True)
-    world.agent._host.journal.reserve_only({}, most=100)
     assert is_untouched(world)
+
+
+def test_at_the_end_of_a_run_nothing_is_journalled_either(world):
+    busy(world)
+    stop = threading.Event()
+    world.agent.run(stop, 0.0, stop.set, lambda: None)
+    assert is_untouched(world)
+
+
+def test_a_server_that_is_about_to_be_migrated_carries_nothing(world):
+    busy(world)
+    holds = MigrationHolds(lambda _: True, lambda *_: None)
+    world.agent._cluster = Cluster(None, holds)
+    with ThreadPoolExecutor(1) as pool:
+        prepared = pool.submit(holds.prepare, "e-1", world.db, 60.0)
+        wait_until(lambda: holds._orders, "it is asked for")
+        world.agent.picture(world.now_s)
+        assert prepared.result(5).ready
+    left = world.host.guests[world.db]
+    assert left.journal is None
+    assert left.guest.memory_size.kib == left.guest.memory_kib
+    assert left.guest.cpu_weight == GIVEN
 
 
 def test_an_overlay_that_ends_leaves_nothing(world):

@@ -62,7 +62,13 @@ def client(folder):
 
 
 def test_a_call_says_what_it_means_and_gets_its_answer(client, asked):
-    told = {"id": "7", "overlay": SHOP, "verb": "tune", "server": VM, "resource": "memory-size"}
+    told = {
+        "id": "7",
+        "overlay_id": SHOP,
+        "verb": "tune",
+        "server_id": VM,
+        "resource": "memory-size",
+    }
     answer = client.call(**told, direction="down", lease_s=20)
     assert answer == {"id": "7", "nack": None, "detail": "its weight was raised", "lease_s": 300.0}
     memory = CallResource.MEMORY_SIZE
@@ -71,16 +77,16 @@ def test_a_call_says_what_it_means_and_gets_its_answer(client, asked):
 
 def test_many_calls_go_over_one_connection_in_order(client, asked):
     for number in range(50):
-        assert client.call(id=str(number), overlay=SHOP, verb="release")["id"] == str(number)
+        assert client.call(id=str(number), overlay_id=SHOP, verb="release")["id"] == str(number)
     assert [call.id for call in asked] == [str(number) for number in range(50)]
 
 
 def test_a_refusal_is_an_answer_with_its_reason(client):
-    assert client.call(overlay=SHOP, verb="trigger")["nack"] == "no-credit"
+    assert client.call(overlay_id=SHOP, verb="trigger")["nack"] == "no-credit"
 
 
 def test_calls_without_an_id_are_different_calls(client):
-    first, second = (client.call(overlay=SHOP, verb="release")["id"] for _ in range(2))
+    first, second = (client.call(overlay_id=SHOP, verb="release")["id"] for _ in range(2))
     assert first != second
 
 
@@ -91,18 +97,19 @@ def test_calls_without_an_id_are_different_calls(client):
         b"hello\n",
         b"[]\n",
         b"{}\n",
-        b'{"overlay": 5, "verb": "tune"}\n',
-        json.dumps({"overlay": SHOP, "verb": "steal"}).encode() + b"\n",
-        json.dumps({"overlay": SHOP, "verb": "tune"}).encode() + b"\n",
-        json.dumps({"overlay": SHOP, "verb": "release", "whose": "mine"}).encode() + b"\n",
-        json.dumps({"overlay": SHOP, "verb": "borrow", "server": VM, "cpus": -1}).encode() + b"\n",
+        b'{"overlay_id": 5, "verb": "tune"}\n',
+        json.dumps({"overlay_id": SHOP, "verb": "steal"}).encode() + b"\n",
+        json.dumps({"overlay_id": SHOP, "verb": "tune"}).encode() + b"\n",
+        json.dumps({"overlay_id": SHOP, "verb": "release", "whose": "mine"}).encode() + b"\n",
+        json.dumps({"overlay_id": SHOP, "verb": "borrow", "server_id": VM, "cpus": -1}).encode()
+        + b"\n",
         b"[" * 3000 + b"\n",
     ],
 )
 def test_what_is_no_call_is_an_error_and_the_connection_goes_on(client, asked, line):
     assert client.say(line).keys() == {"error"}
     assert asked == []
-    assert client.call(overlay=SHOP, verb="release")["nack"] is None
+    assert client.call(overlay_id=SHOP, verb="release")["nack"] is None
 
 
 def test_a_line_that_is_too_long_ends_the_connection(client):
@@ -116,7 +123,7 @@ def test_only_so_many_monitors_are_served(folder):
         for _ in range(MOST_CONNECTIONS):
             clients.append(Client(folder))
             stack.callback(clients[-1].close)
-            assert clients[-1].call(overlay=SHOP, verb="release")["nack"] is None
+            assert clients[-1].call(overlay_id=SHOP, verb="release")["nack"] is None
         one_more = Client(folder)
         stack.callback(one_more.close)
         assert "connected already" in json.loads(one_more.file.readline())["error"]

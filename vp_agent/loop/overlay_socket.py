@@ -29,7 +29,17 @@ FILE = "overlay.sock"
 MAX_LINE_BYTES = 4096
 MOST_CONNECTIONS = 32
 IDLE_S = 3600.0
-_FIELDS = ("id", "overlay", "verb", "resource", "direction", "server", "cpus", "island", "lease_s")
+_FIELDS = (
+    "id",
+    "overlay_id",
+    "verb",
+    "resource",
+    "direction",
+    "server_id",
+    "cpus",
+    "island",
+    "lease_s",
+)
 _PEER = struct.Struct("iII")
 
 
@@ -117,12 +127,12 @@ def _read(line: bytes) -> Call:
             {
                 "v": wire.VERSION,
                 "id": told.get("id") or f"local-{uuid.uuid4()}",
-                "overlay_id": told.get("overlay"),
+                "overlay_id": told.get("overlay_id"),
                 "project_id": "local",
                 "verb": told.get("verb"),
                 "resource": told.get("resource", "cpu"),
                 "direction": told.get("direction", "up"),
-                "server": told.get("server"),
+                "server": told.get("server_id"),
                 "cpus": told.get("cpus", 0),
                 "island": told.get("island", ""),
                 "lease_s": told.get("lease_s"),

@@ -178,7 +178,6 @@ class Agent:
             if self.state.vps:
                 self._keeper.save(self.state)
             is_all_back = self.give_back(waits=True)
-            self._host.journal.reserve_only({}, most=sys.maxsize)
         return is_all_back
 
     def _wait(self, stop: threading.Event, until_s: float) -> bool:
@@ -224,6 +223,8 @@ class Agent:
         on its way back, or, with `waits`, there."""
         try:
             failed = self._host.executor.undo(self._host.journal.read().values(), waits=waits)
+            if waits:
+                self._host.journal.reserve_only({}, most=sys.maxsize)
         except HostUnavailable as exc:
             LOG.error("libvirt does not answer (%s): run `vp-agent release` once it does", exc)
             self._control.released(False)

@@ -107,6 +107,12 @@ def test_another_knob_or_another_original_is_written(world):
     assert world.journal.read() == {world.uuid: other}
 
 
+def test_the_same_knob_from_another_original_is_written(world):
+    world.reserve({Knob.CPU_WEIGHT: WEIGHT})
+    world.journal.write(world.held(CpuWeight(50), Knob.CPU_WEIGHT, CpuWeight(200)))
+    assert world.undone() == {Knob.CPU_WEIGHT: CpuWeight(200)}
+
+
 def test_what_is_not_reserved_and_ends_is_taken_out(world):
     world.reserve({Knob.CPU_WEIGHT: WEIGHT})
     world.journal.write(world.held(HALF))
