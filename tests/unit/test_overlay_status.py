@@ -61,9 +61,10 @@ def test_status_tells_islands_overlays_and_calls_by_their_answer(world):
     world.call(Verb.TRIGGER, world.web)
     world.tick()
     found = {**told(world), "calls": {GRANTED: 1, "no-room": 2, "no-credit": 1}}
-    found["islands"][0] |= {"cpus": "0-4", "cap_cpus": 3.5}
+    found["islands"][0] |= {"cpus": "0-4", "cap_cpus": 3.5, "problem": "its cap is below floors"}
     lines = list(footers(found))
     assert any("CPUs 0-4 (its own: 0-3), together at most 3.5 CPUs" in line for line in lines)
+    assert any("its cap is below floors" in line for line in lines)
     assert any(line.startswith(f"overlay {SHOP}: 0 CPUs borrowed, credit") for line in lines)
     assert lines[-1] == "calls of all overlays: granted 1; refused: no-credit 1, no-room 2"
 

@@ -80,6 +80,8 @@ def _islands(report: Mapping[str, Any]) -> Iterable[str]:
         lent = "" if own == now else f" (its own: {own})"
         servers = len(island["servers"])
         yield f"island {island['name']}: {island['kind']}, CPUs {now}{lent}{cap}, {servers} servers"
+        if problem := island.get("problem"):
+            yield f"! island {island['name']}: {problem}"
 
 
 def _overlays(report: Mapping[str, Any]) -> Iterable[str]:

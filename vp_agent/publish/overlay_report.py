@@ -39,4 +39,5 @@ def _island(view: IslandView) -> dict[str, Any]:
         "own_cpus": cpu_list(view.island.own_cpus),
         "cap_cpus": view.cap_cores,
         "servers": list(view.servers),
+        "problem": view.problem[:1024],
     }
