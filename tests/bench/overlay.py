@@ -164,7 +164,11 @@ def measure() -> Numbers:
     missing = missing_for_libvirt()
     if missing:
         raise CannotMeasure(missing)
-    with a_scene() as scene, an_api(scene) as api, an_agent(scene) as (agent, port):
+    with (
+        a_scene(with_classes=False) as scene,
+        an_api(scene) as api,
+        an_agent(scene) as (agent, port),
+    ):
         servers = servers_of(scene, api)
         sock = scene.folder / "agent-run" / "overlay.sock"
         wait_until_ready(scene, sock, servers)
