@@ -161,7 +161,9 @@ def test_before_the_agent_is_started_other_logs_explain_a_failure(tmp_path) -> N
 
 
 def test_an_agent_that_ends_by_itself_is_noticed_at_once(tmp_path) -> None:
-    scene = agent.Scene(tmp_path, host=None, broker=None, counters=LiveCounters())
+    scene = agent.Scene(
+        tmp_path, host=None, broker=None, counters=LiveCounters(), with_classes=False
+    )
     scene.agent = subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])
     with pytest.raises(RuntimeError, match="the agent ended by itself, with status 3"):
         scene.pass_time_until(lambda: False, "nothing", within_s=60.0)
