@@ -24,6 +24,7 @@ from nova_vp.registered_overlay import group_overlay_id
 from tests.unit.api import cloud
 from tests.unit.api.client import Api, Persona
 from tests.unit.api.oracle import leaks_of
+from tests.unit.api.stored import filled_like_the_cloud
 from tests.waiting import wait_until
 from vp_api.overlay_limits import AT_ONCE, SILENT_S
 from vp_api.views.overlays import TENANT_NACKS
@@ -544,6 +545,17 @@ def test_a_broker_that_is_away_changes_nothing_of_what_is_registered(api):
     api.agents.failing["lab-1"] = oslo_messaging.MessageDeliveryFailure("away")
     assert api.latest(MEMBER, ONE, "PATCH", {"target": 7}).status == 200
     assert api.stored.overlays.get(cloud.OVERLAY).target == 7.0
+
+
+def test_a_host_that_claims_a_server_for_another_project_is_not_asked():
+    """Nor shown, whatever it calls the server."""
+    claimed = cloud.a_vp(uuid=VICTIM, name="claimed", project_id=cloud.BETA)
+    api = Api(stored=filled_like_the_cloud([cloud.a_record("lab-9", age_s=1, vps=[claimed])]))
+    answer = api.latest(READER, ONE)
+    first = answer.json["overlay"]["servers"][0]
+    assert first == {"server_id": VICTIM, "name": None, "is_reported": False}
+    assert api.latest(MEMBER, CALLS, "POST", TUNE).status == 404
+    assert api.agents.calls == []
 
 
 def test_what_hosts_say_of_an_overlay_is_told_without_others_servers():
