@@ -105,7 +105,11 @@ def _history(host: str, packed: list[bytes], size: Size, now: datetime) -> Itera
 def _report(size: Size, host: int, chance: random.Random, now: datetime) -> dict[str, Any]:
     vps = [_vp(size, host, vp, chance, now) for vp in range(size.vps_per_host)]
     return cloud.a_report(
-        host_name(host), at=now.timestamp(), mode=chance.choice(["observe", "enforce"]), vps=vps
+        host_name(host),
+        at=now.timestamp(),
+        mode=chance.choice(["observe", "enforce"]),
+        vps=vps,
+        **cloud.a_place(host_name(host)),
     )
 
 

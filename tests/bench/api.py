@@ -5,7 +5,9 @@
 vp-api. The mix: half of the requests list 100 VPs (an operator any page of all, or a tenant its
 own), a quarter shows a host, a quarter a history (of a host or a VP; an hour, or a day's quarters).
 Requests leave at their time whether earlier ones were answered or not, and each is as late as it
-was answered after that time. Placement's list of resource providers stands beside it.
+was answered after that time. Then a strict flavor is asked about for all hosts, one question after
+the other, and the map of LLC domains of all hosts is read in pages of 100. Placement's list of
+resource providers stands beside it.
 """
 
 import argparse
@@ -47,6 +49,8 @@ RATE, SECONDS = 200.0, 60.0
 WARM_UP_S = 5.0
 HOSTS, VPS_PER_HOST, MINUTES = 1000, 10, 24 * 60
 PLACEMENT_ASKED = 40
+WHAT_IF_ASKED = 20
+STRICT = {"flavor": {"vcpus": 2, "extra_specs": {"vp:isolation": "strict", "vp:expects": "1"}}}
 LATEST = {"OpenStack-API-Version": "performance-isolation latest"}
 
 
@@ -82,6 +86,7 @@ def measure(size: Size | None = None, rate: float = RATE, seconds: float = SECON
             **_latencies([one for one in answered if one.at_s >= WARM_UP_S], seconds),
             "full_scans": len(_full_scans(services, size, tenant, now)),
             **cores,
+            **_of_all_hosts(services, admin, size.hosts),
             "placement_list_p95_ms": _placement_p95_ms(services, admin, size.hosts),
         }
 
@@ -185,11 +190,36 @@ def _full_scans(
         browser.list_vps(VpFilter(), Page("server_id", limit=100, marker=marker))
         browser.list_vps(VpFilter(project_id=tenant.project_id), Page("server_id", limit=100))
         browser.list_hosts(HostFilter(), Page("name", limit=100))
+        browser.list_hosts(HostFilter(), Page("name", limit=100), has_heat=True)
+        browser.list_heat(host_name(3), 100)
+        browser.class_of(server_id(3, 1))
         browser.get_host(host_name(3))
         browser.host_history(host_name(3), begin, now, 15)
         browser.vp_history(server_id(3, 1), begin, now, 15)
         browser.vp_actions(server_id(3, 1), tenant.project_id, Span(), 0, 100)
     return whole_reads(schema.open_engine(services.conf), told)
+
+
+def _of_all_hosts(services: Services, admin: Token, hosts: int) -> dict[str, float]:
+    """`what_if_p95_ms` for 1000 hosts, or all if they are fewer; `heat_map_p95_ms` for a page."""
+    headers, url = {"X-Auth-Token": admin.text, **LATEST}, services.apis[0]
+    what_if, pages = [], []
+    with requests.Session() as session:
+        session.headers.update(headers)
+        for _ in range(WHAT_IF_ASKED):
+            begun = time.monotonic()
+            told = session.post(f"{url}/v1/what-if?limit=1000", json=STRICT).json()["hosts"]
+            what_if.append((time.monotonic() - begun) * 1000)
+            assert len(told) == min(hosts, 1000)
+            assert all(one["newcomer_ratio"] is not None for one in told)
+        page = f"{url}/v1/hosts?heat=true&limit=100"
+        while page:
+            begun = time.monotonic()
+            answer = session.get(page).json()
+            pages.append((time.monotonic() - begun) * 1000)
+            assert all(len(one["domains"]) == 2 for one in answer["hosts"])
+            page = answer["links"].get("next")
+    return {"what_if_p95_ms": _p95(what_if), "heat_map_p95_ms": _p95(pages)}
 
 
 def _placement_p95_ms(services: Services, admin: Token, providers: int) -> float:
@@ -228,6 +258,8 @@ BENCHMARK = Benchmark(
         "host_p95_ms": scaled(100.0),
         "history_p95_ms": scaled(500.0),
         "full_scans": fixed(0),
+        "what_if_p95_ms": scaled(1000.0),
+        "heat_map_p95_ms": scaled(300.0),
     },
     measure=cache(measure),
 )

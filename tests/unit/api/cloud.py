@@ -276,6 +276,15 @@ def a_mode(mode, level="aggregate", name="ssd"):
     return {**told, "source": source, "levels": levels}
 
 
+def a_place(host):
+    """What schedulers place by."""
+    domains = a_report(host)["domains"]
+    return {
+        "homing": True,
+        "domains": [{**one, "digest": a_digest_domain(one["id"])} for one in domains],
+    }
+
+
 def a_digest_domain(number):
     """A newcomer loses 2 %, a resident 8 %, no strict one more than it."""
     tables = {"newcomer": [20] * 10, "resident": [80] * 10, "strict": [20] * 10}
@@ -398,11 +407,7 @@ def records():
         a_record(
             "lab-1",
             modes=a_mode("enforce"),
-            homing=True,
-            domains=[
-                {**one, "digest": a_digest_domain(one["id"])}
-                for one in a_report("lab-1")["domains"]
-            ],
+            **a_place("lab-1"),
             vps=[
                 a_vp(
                     interference=hurt,
