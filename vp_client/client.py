@@ -200,6 +200,14 @@ class Client:
         """`project_id`, `server_id`, `start`, `end`, `sort`."""
         return self._list("usage", "/usage", limit, filters)
 
+    def show_health(self) -> Told:
+        """Of the service, with its `checks` by name."""
+        return self._ask("health", "GET", "/health")
+
+    def show_policies(self) -> Told:
+        """`modes`, `options` and `rules` that are in force."""
+        return self._ask("policies", "GET", "/policies")
+
     def list_profiles(self, limit: int | None = None, **filters: Any) -> list[Told]:
         """`flavor`."""
         return self._list("profiles", "/profiles", limit, filters)
