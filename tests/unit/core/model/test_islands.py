@@ -7,7 +7,6 @@ from nova_vp.core.model.islands import faults, island_of, islands_of, with_loans
 from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.island import Island, Loan, Scheduler
 from nova_vp.core.types.reason import Rejection
-from tests.policies import a_policy
 from tests.unit.core.build import COMPUTE, Host, nodes_of
 from tests.unit.core.wishful import KNOBS, Wishful, enabled, place
 
@@ -133,14 +132,3 @@ def test_who_is_unmanaged_is_bound_to_none() -> None:
     host = a_host(*ISLANDS)
     host.add("new", COMPUTE, vcpus=1, unmanaged=Unmanaged.OPTED_OUT)
     assert bound(host, "new") == A | B
-
-
-def test_initial_placement_keeps_a_newcomer_in_one_island() -> None:
-    islands = (Island("a", frozenset({0, 1})), Island("b", frozenset({2, 3})), Island("c", B))
-    policy = a_policy(controllers=("initial_placement",), islands=islands)
-    host = Host(nodes_of(0, 1, cpus=4), policy)
-    for number in range(4):
-        host.add(f"vm{number}", COMPUTE, vcpus=2)
-        host.ticks(3)
-    homes = [island_of(frozenset(host.placement(f"vm{n}")), islands) for n in range(4)]
-    assert all(home is not None for home in homes), homes

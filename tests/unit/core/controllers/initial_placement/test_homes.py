@@ -5,7 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from nova_vp.core.model.islands import island_of
 from nova_vp.core.types.guest import Unmanaged
+from nova_vp.core.types.island import Island
 from nova_vp.core.types.topology import LlcDomain, Topology
 from tests.policies import a_policy
 from tests.unit.core.build import (
@@ -267,3 +269,19 @@ def test_who_may_be_in_one_domain_alone_is_brought_there():
     host.ticks(3)
     assert host.placement("near") == {4, 5, 6, 7}
     assert not any(decision.actions for decision in host.ticks(3))
+
+
+def test_a_newcomer_is_kept_in_one_island() -> None:
+    second = frozenset({4, 5, 6, 7})
+    islands = (
+        Island("a", frozenset({0, 1})),
+        Island("b", frozenset({2, 3})),
+        Island("c", second),
+    )
+    policy = a_policy(controllers=("initial_placement",), islands=islands)
+    host = Host(nodes_of(0, 1, cpus=4), policy)
+    for number in range(4):
+        host.add(f"vm{number}", COMPUTE, vcpus=2)
+        host.ticks(3)
+    homes = [island_of(frozenset(host.placement(f"vm{n}")), islands) for n in range(4)]
+    assert all(home is not None for home in homes), homes
