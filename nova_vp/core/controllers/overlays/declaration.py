@@ -16,7 +16,7 @@ TUNE = Reason(
     code="overlay-tune",
     rank=500,
     label="its overlay asked for another share of the CPU",
-    own_label="this server's share of a busy processor was changed, since its overlay asked for it",
+    own_label="this server's share of a busy processor was changed for its overlay",
 )
 TIGHTEN = Reason(
     code="overlay-tighten",
