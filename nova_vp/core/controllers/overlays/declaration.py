@@ -39,7 +39,7 @@ RESIZE = Reason(
 CONCEDE = Reason(
     code="overlay-concede",
     rank=504,
-    label="an overlay was refused several times in a row, and a limit of this server costs least",
+    label="an overlay was refused several times, and limiting this server costs least",
     own_label="this server's processor time was limited for another server of its host",
     neighbour_label="another server was limited, since its overlay was refused several times",
 )
