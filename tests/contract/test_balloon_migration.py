@@ -37,9 +37,15 @@ def a_small_guest(source: RealBallooning) -> str:
     return uuid
 
 
+def release_when_taken(source: RealBallooning, entry: Applied) -> None:
+    """A guest on a busy machine may need longer than one release waits; whoever orders a migration
+    tries again."""
+    wait_until(lambda: source.executor.release_guest(entry), "the guest to take its memory back")
+
+
 def test_memory_is_back_and_confirmed_before_a_migration_that_was_announced(source, destination):
     uuid = a_small_guest(source)
-    assert source.executor.release_guest(source.subject.journal.read()[uuid])
+    release_when_taken(source, source.subject.journal.read()[uuid])
     assert source.size(uuid) == ALL
     migrate(source.subject, uuid, destination)
     there = RealBallooning(arrived(destination, uuid))
@@ -55,7 +61,7 @@ def test_a_guest_that_does_not_take_its_memory_back_is_not_ready_to_migrate(sour
     assert not source.executor.release_guest(entry)
     assert source.subject.journal.read() == {uuid: entry}
     source.subject.resume(uuid)
-    assert source.executor.release_guest(entry)
+    release_when_taken(source, entry)
     assert source.size(uuid) == ALL
 
 

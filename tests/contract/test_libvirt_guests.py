@@ -494,11 +494,12 @@ def test_cpu_times_go_on_and_begin_anew_with_each_start(subject):
 
 def test_the_groups_that_are_looked_at_are_those_of_libvirt(subject):
     uuid = subject.boot()
-    subject.cap_by_hand(uuid, Quota(1000, 100_000))
+    # Also of a guest that is all but idle once it has booted.
+    subject.cap_by_hand(uuid, Quota(1000, 1_000_000))
     throttled_ns = [0]
 
     def is_throttled():
         throttled_ns.append(the_guest(subject).cpu_times.throttled_ns)
         return throttled_ns[-1] > 0
 
-    wait_until(is_throttled, "a vCPU with a quota of 1 % to be throttled")
+    wait_until(is_throttled, "a vCPU with a quota of 1 ms in a second to be throttled")
