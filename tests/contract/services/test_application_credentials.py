@@ -26,6 +26,7 @@ from tests.unit.api.stored import holding
 from vp_api import deploy
 from vp_api.routes import PUBLIC, ROUTES
 from vp_api.testing import MemoryAgents
+from vp_client import connection
 from vp_client import latency as module
 from vp_client.client import SERVICE_TYPE
 from vp_client.errors import Refused
@@ -128,11 +129,11 @@ def application(
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(module.time, "time", lambda: cloud.NOW_S)
     # keystone's first answers take seconds on a busy machine.
-    monkeypatch.setattr(module, "TIMEOUT_S", 60.0)
+    monkeypatch.setattr(connection, "TIMEOUT_S", 60.0)
     yield
-    if module._client.cache_info().currsize:
-        module._client()._adapter.session._session.close()
-    module._client.cache_clear()
+    if connection._client.cache_info().currsize:
+        connection._client()._adapter.session._session.close()
+    connection._client.cache_clear()
 
 
 def test_it_reports_latency(application: None, agents: MemoryAgents) -> None:
