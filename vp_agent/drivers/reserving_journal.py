@@ -103,14 +103,18 @@ class ReservingJournal:
             self._inner.drop(entry.guest_uuid)
 
     def _with_reserved(self, applied: Applied) -> Applied:
-        """What holds, and what may."""
+        """What holds, and what may. What is reserved has no lease there: it is renewed without being
+        written, and whoever ends leases beside a living agent must not find one that is over."""
         originals = self._reserved[applied.guest_uuid]
+        held = tuple(
+            replace(one, until_s=None) if one.knob in originals else one for one in applied.held
+        )
         spare = tuple(
             Held(knob, original, original, RESERVED, "")
             for knob, original in originals.items()
             if applied.of(knob) is None
         )
-        return replace(applied, epoch=self._epoch, held=(*applied.held, *spare))
+        return replace(applied, epoch=self._epoch, held=(*held, *spare))
 
     def _says_all(self, stored: Applied, applied: Applied) -> bool:
         """Whether undoing what is stored undoes this, and nothing else."""

@@ -2,7 +2,7 @@
 """What is journalled beforehand need not be written again, and everything can still be undone."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -151,6 +151,27 @@ def test_what_is_held_already_stays_so_when_it_is_reserved_and_when_that_ends(wo
     assert world.stored.writes == []
     world.journal.reserve_only({})
     assert world.stored.read() == {world.uuid: world.held(THIRD)}
+
+
+def test_a_lease_is_stored_only_as_long_as_its_renewals_are(world):
+    """Else `vp-agent release --expired` would take it for over, beside an agent that lives."""
+
+    def with_lease(until_s):
+        [held] = world.held(HALF).held
+        return Applied(world.uuid, EPOCH, (replace(held, until_s=until_s),))
+
+    def stored_end_s():
+        return world.stored.read()[world.uuid].of(Knob.CPU_CAP).until_s
+
+    world.journal.write(with_lease(60.0))
+    assert stored_end_s() == 60.0
+    world.reserve()
+    assert stored_end_s() is None
+    world.journal.write(with_lease(90.0))
+    assert world.stored.writes == []
+    assert world.journal.read() == {world.uuid: with_lease(90.0)}
+    world.journal.reserve_only({})
+    assert stored_end_s() == 90.0
 
 
 def test_when_nothing_is_reserved_any_more_the_entry_goes(world):
