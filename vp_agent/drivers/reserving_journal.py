@@ -103,8 +103,8 @@ class ReservingJournal:
             self._inner.drop(entry.guest_uuid)
 
     def _with_reserved(self, applied: Applied) -> Applied:
-        """What holds, and what may. What is reserved has no lease there: it is renewed without being
-        written, and whoever ends leases beside a living agent must not find one that is over."""
+        """What holds, and what may. What is reserved has no lease there: it is renewed without
+        being written, and whoever ends leases beside a living agent must not find one over."""
         originals = self._reserved[applied.guest_uuid]
         held = tuple(
             replace(one, until_s=None) if one.knob in originals else one for one in applied.held

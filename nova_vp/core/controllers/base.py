@@ -163,6 +163,9 @@ class Controller:
     answers_calls: ClassVar[bool] = False
     """It answers the calls of overlays, also between two ticks, when no other controller runs. What
     it does not restate ends, whether its server could be measured or not."""
+    changes_often: ClassVar[bool] = False
+    """It changes the same limits of the same servers every few seconds. Their originals are then
+    journalled once, and not each change."""
     serves_classes: ClassVar[bool] = False
     """It protects latency-critical servers, and gives best-effort ones what they leave."""
     sees_virtual_places: ClassVar[bool] = False

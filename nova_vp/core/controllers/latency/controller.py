@@ -49,6 +49,7 @@ class Latency(Controller):
     name = NAME
     summary = "leaves best-effort servers the CPU that latency-critical servers do not need"
     needs_counters = False
+    changes_often = True
     serves_classes = True
     settings = LatencySettings
     state = Watches

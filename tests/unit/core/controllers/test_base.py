@@ -22,3 +22,4 @@ def test_what_a_controller_does_not_say_is_no():
     assert not silent.is_default
     assert silent.needs_counters
     assert not silent.serves_classes
+    assert not silent.changes_often
