@@ -6,16 +6,20 @@ import pytest
 from nova_vp.core.types.guest import Guest, Unmanaged
 from nova_vp.core.types.knob import NO_QUOTA, Applied, Held, Knob, Quota
 from nova_vp.core.types.picture import Picture
-from nova_vp.core.types.policy import Mode
+from nova_vp.core.types.policy import Mode, Policy
 from nova_vp.core.types.topology import LlcDomain, Topology
 from tests.decisions import a_guest
 from tests.policies import a_policy
 from vp_agent.loop.reservation import originals
 
 GUEST = a_guest(1)
-LATENCY = a_policy(controllers=("latency",))
 
 pytestmark = pytest.mark.needs_controllers("latency")
+
+
+@pytest.fixture(scope="module")
+def policy() -> Policy:
+    return a_policy(controllers=("latency",))
 
 
 def a_picture(guest: Guest = GUEST, controller: str = "latency", mode: Mode = Mode.ENFORCE):
@@ -31,8 +35,8 @@ def a_picture(guest: Guest = GUEST, controller: str = "latency", mode: Mode = Mo
     )
 
 
-def test_a_limit_that_changes_often_is_journalled_once():
-    assert originals(a_picture(), LATENCY, ()) == {GUEST.uuid: {Knob.CPU_CAP: NO_QUOTA}}
+def test_a_limit_that_changes_often_is_journalled_once(policy):
+    assert originals(a_picture(), policy, ()) == {GUEST.uuid: {Knob.CPU_CAP: NO_QUOTA}}
 
 
 @pytest.mark.parametrize(
@@ -45,13 +49,13 @@ def test_a_limit_that_changes_often_is_journalled_once():
     ],
     ids=["of another controller", "not in enforce", "not managed", "somebody else's now"],
 )
-def test_others_are_journalled_at_each_change(picture, foreign):
-    assert originals(picture, LATENCY, foreign) == {}
+def test_others_are_journalled_at_each_change(policy, picture, foreign):
+    assert originals(picture, policy, foreign) == {}
 
 
-def test_before_the_first_limit_nothing_is_journalled():
+def test_before_the_first_limit_nothing_is_journalled(policy):
     picture = a_picture()
     assert (
-        originals(Picture(1.0, Mode.ENFORCE, picture.topology, picture.guests, {}, {}), LATENCY, ())
+        originals(Picture(1.0, Mode.ENFORCE, picture.topology, picture.guests, {}, {}), policy, ())
         == {}
     )
