@@ -283,7 +283,7 @@ def test_who_mistypes_is_told_in_one_line_what_to_do(cast, command, mend):
         (("explain", NOBODY), "give the id of one of: {filler}"),
         (("order", NOBODY, "--opt-out"), "give a UUID of `vp-agent status --json`: {filler}"),
         (("undo", NOBODY), "actions that can be reverted: "),
-        (("accept", NOBODY), "current proposals: none"),
+        (("accept", NOBODY), "current proposals: "),
     ],
 )
 def test_and_so_on_the_host(cast, argv, mend):
