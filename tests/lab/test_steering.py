@@ -283,6 +283,7 @@ def test_who_mistypes_is_told_in_one_line_what_to_do(cast, command, mend):
         (("explain", NOBODY), "give the id of one of: {filler}"),
         (("order", NOBODY, "--opt-out"), "give a UUID of `vp-agent status --json`: {filler}"),
         (("undo", NOBODY), "actions that can be reverted: "),
+        (("accept", NOBODY), "`vp-agent mode advise`"),
     ],
 )
 def test_and_so_on_the_host(cast, argv, mend):
@@ -290,17 +291,6 @@ def test_and_so_on_the_host(cast, argv, mend):
     assert (done.returncode, done.stdout) == (1, "")
     [line] = done.stderr.splitlines()
     assert mend.format(filler=cast.filler.name) in line
-
-
-def test_who_accepts_what_is_not_proposed_is_told_the_current_proposals(cast):
-    def listed():
-        return ", ".join(one["id"] for one in agent_status(HOST)["proposals"]) or "none"
-
-    before = listed()
-    done = vp_agent(HOST, "accept", NOBODY)
-    assert (done.returncode, done.stdout) == (1, "")
-    [line] = done.stderr.splitlines()
-    assert line.partition("current proposals: ")[2].strip() in (before, listed())
 
 
 def test_what_was_undone_is_not_done_again_and_the_cluster_is_asked_instead(cast):
