@@ -1,7 +1,7 @@
 # Everything a newcomer needs is `make demo` and `make test`; both install what they need.
 # Nothing that runs here gains from doing without: hundreds of tests start a process of ours.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: demo demo-down test lint unit unit-lane hosts-lane bus-lane services-lane alone software-pmu cover rules removal-test lab-test fault-test pair-test cpu-test state-8-test no-action-test traits-test orphan-test escalation-test numa-test machine-test nova-matrix faults tempest api-fuzz rpc-fuzz bench venv docs screenshots install-test genconfig genpolicy packages
+.PHONY: demo demo-down test lint unit unit-lane hosts-lane bus-lane services-lane alone software-pmu cover rules removal-test lab-test fault-test pair-test cpu-test state-8-test traits-test orphan-test escalation-test numa-test machine-test nova-matrix faults tempest api-fuzz rpc-fuzz bench venv docs screenshots install-test genconfig genpolicy packages
 
 demo: venv
 	@.venv/bin/python -m testbed.lab.demo
@@ -100,10 +100,6 @@ cpu-test: venv
 # Newcomers that stream, while the memory controllers of a host are busy; some minutes.
 state-8-test: venv
 	.venv/bin/python -m pytest tests/lab/long_state_8.py
-
-# Where nothing is due nothing is done, and of two co-runners only the guilty one moves; five minutes.
-no-action-test: venv
-	.venv/bin/python -m pytest tests/lab/long_no_action.py
 
 numa-test: venv
 	.venv/bin/python -m pytest tests/numa
