@@ -75,8 +75,8 @@ class LibvirtSide:
     connection: Connection
     guests: GuestsDriver
     journal: LibvirtJournal
-    unwritten: set[str]
-    """Guests of which something is held that the journal does not say."""
+    unwritten: dict[str, frozenset[Knob]]
+    """What is held of guests without the journal saying all of it."""
     actuator: Actuator
     partition: PartitionActuator
     memory: MemoryMover

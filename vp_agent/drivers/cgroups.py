@@ -10,6 +10,7 @@ only (containers).
 import functools
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ _BETWEEN = "libvirt"
 _UNIFIED = "cpu.max"
 _QUOTA, _PERIOD = "cpu.cfs_quota_us", "cpu.cfs_period_us"
 _UNIFIED_WEIGHT, _SHARES = "cpu.weight", "cpu.shares"
-_NO_LIMIT = "max"
+_NO_LIMIT = b"max"
 PROC = Path("/proc")
 MOUNTS = PROC / "self/mountinfo"
 
@@ -131,19 +132,27 @@ def mount(mounts: Path | None = None) -> Mount:
 def read_quota(group: CpuGroup) -> tuple[int, int]:
     """Quota (-1: none) and period in microseconds. Raises ProcessLookupError."""
     try:
-        if group.is_unified:
-            quota, period = _read(group, _UNIFIED).split()
-            return -1 if quota == _NO_LIMIT else int(quota), int(period)
-        return int(_read(group, _QUOTA)), int(_read(group, _PERIOD))
+        return quota_in([_read(group, name) for name in quota_names(group)])
     except OSError as exc:
         # ENODEV: the group went between open and read.
         raise ProcessLookupError(f"{group.path} is gone") from exc
 
 
-def _read(group: CpuGroup, name: str) -> str:
+def quota_names(group: CpuGroup) -> tuple[str, ...]:
+    """The files that tell the quota."""
+    return (_UNIFIED,) if group.is_unified else (_QUOTA, _PERIOD)
+
+
+def quota_in(texts: Iterable[bytes]) -> tuple[int, int]:
+    """What those files hold: quota (-1: none) and period in microseconds."""
+    quota, period = b" ".join(texts).split()
+    return -1 if quota == _NO_LIMIT else int(quota), int(period)
+
+
+def _read(group: CpuGroup, name: str) -> bytes:
     fd = os.open(f"{group.path}/{name}", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        return os.read(fd, 64).decode()
+        return os.read(fd, 64)
     finally:
         os.close(fd)
 
@@ -157,7 +166,7 @@ def set_quota(pid: int, started: int, quota_us: int, period_us: int) -> None:
 def read_weight(group: CpuGroup) -> int:
     """0: idle, which only version 2 shows so. Raises ProcessLookupError."""
     try:
-        return int(_read(group, _weight_file(group)))
+        return int(_read(group, weight_name(group)))
     except OSError as exc:
         raise ProcessLookupError(f"{group.path} is gone") from exc
 
@@ -165,16 +174,17 @@ def read_weight(group: CpuGroup) -> int:
 def set_weight(pid: int, started: int, number: int) -> None:
     """Of the group of this very process's machine. Raises OSError (NoCpuGroup, ESRCH, EACCES)."""
     group = machine_group_of(pid, started)
-    _write(group, _weight_file(group), str(number))
+    _write(group, weight_name(group), str(number))
 
 
-def _weight_file(group: CpuGroup) -> str:
+def weight_name(group: CpuGroup) -> str:
+    """The file that tells the weight."""
     return _UNIFIED_WEIGHT if group.is_unified else _SHARES
 
 
 def _write_quota(group: CpuGroup, quota_us: int, period_us: int) -> None:
     if group.is_unified:
-        quota = _NO_LIMIT if quota_us < 0 else str(quota_us)
+        quota = _NO_LIMIT.decode() if quota_us < 0 else str(quota_us)
         _write(group, _UNIFIED, f"{quota} {period_us}")
         return
     before = read_quota(group)

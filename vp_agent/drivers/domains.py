@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import libvirt
 
 from nova_vp.core.types.guest import Guest
-from nova_vp.core.types.knob import Applied, MemorySize
+from nova_vp.core.types.knob import Applied, Knob, MemorySize
 from nova_vp.core.types.topology import Topology
 from vp_agent.drivers.base import ApplyFailed, GuestGone, HostUnavailable, VcpuThreads
 from vp_agent.drivers.connection import Connection
@@ -121,8 +121,8 @@ class Domains:
         self._topology: Topology | None = None
         self._unreadable: set[str] = set()
         """Guests whose XML or threads were not understood, as far as somebody was told."""
-        self.unwritten: set[str] = set()
-        """Guests of which something is held that their journal does not say."""
+        self.unwritten: dict[str, frozenset[Knob]] = {}
+        """What is held of guests without their journal saying all of it."""
         self._lost_sight = False
         self._stopped: frozenset[str] = frozenset()
         self._is_stopped_known = False

@@ -25,11 +25,11 @@ class Room:
 class KernelFile:
     """Opened by the first look."""
 
-    __slots__ = ("_fd", "_max_bytes", "_path", "_room")
+    __slots__ = ("_fd", "_max_bytes", "_room", "path")
 
     def __init__(self, path: str | Path, room: Room, max_bytes: int = _MAX_BYTES) -> None:
         """What is longer is cut off."""
-        self._path = str(path)
+        self.path = str(path)
         self._max_bytes = max_bytes
         self._room = room
         self._fd: int | None = None
@@ -38,10 +38,10 @@ class KernelFile:
         """Raises OSError (ENOENT, ESRCH, ENODEV: what it tells of is gone)."""
         if self._fd is not None:
             return os.pread(self._fd, self._max_bytes, 0)
-        fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             text = os.pread(fd, self._max_bytes, 0)
-            if self._room.left > 0 and not _is_copy(fd, self._path):
+            if self._room.left > 0 and not _is_copy(fd, self.path):
                 self._room.left -= 1
                 self._fd, fd = fd, -1
             return text

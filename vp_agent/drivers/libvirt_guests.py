@@ -62,8 +62,8 @@ class LibvirtGuests:
         return self._host_cpu.read()
 
     def close(self) -> None:
-        self._cpu_times.close()
-        self._host_cpu.close()
+        for reading in (self._quotas, self._weights, self._cpu_times, self._host_cpu):
+            reading.close()
         self._domains.connection.close()
 
     def _read_guest(self, seen: Running) -> Guest | None:
@@ -72,9 +72,9 @@ class LibvirtGuests:
         about = domain.description
         try:
             affinities = read_affinity(domain.tids)
-            is_unwritten = about.uuid in self._domains.unwritten
-            quota = self._quotas.of(domain, is_unwritten=is_unwritten)
-            cpu_weight = self._weights.of(domain, is_unwritten=is_unwritten)
+            unwritten = self._domains.unwritten.get(about.uuid, ())
+            quota = self._quotas.of(domain, unwritten)
+            cpu_weight = self._weights.of(domain, unwritten)
         except ProcessLookupError:
             self._domains.forget(about.uuid)
             return None

@@ -20,17 +20,18 @@ LOG = logging.getLogger(__name__)
 MOST_AT_ONCE = 4
 """Each takes some milliseconds of the tick."""
 Originals = Mapping[Knob, Value]
+Unwritten = dict[str, frozenset[Knob]]
 _NONE: Originals = MappingProxyType({})
 
 
 class ReservingJournal:
     """Implements `Journal` on top of another one. For one thread."""
 
-    def __init__(self, inner: Journal, epoch: int, unwritten: set[str] | None = None) -> None:
-        """`unwritten`: kept up to date, the guests of which something holds that the inner one does
-        not say."""
+    def __init__(self, inner: Journal, epoch: int, unwritten: Unwritten | None = None) -> None:
+        """`unwritten`: kept up to date, what holds of guests of which the inner one does not say
+        all."""
         self._inner = inner
-        self._unwritten = set() if unwritten is None else unwritten
+        self._unwritten: Unwritten = {} if unwritten is None else unwritten
         self._epoch = epoch
         self._reserved: dict[str, Originals] = {}
         self._held: dict[str, Applied] = {}
@@ -66,7 +67,7 @@ class ReservingJournal:
         if not self._says_all(stored, nothing):
             self._inner.write(self._with_reserved(nothing))
         self._held.pop(guest_uuid, None)
-        self._unwritten.discard(guest_uuid)
+        self._unwritten.pop(guest_uuid, None)
 
     def reserve_only(self, wanted: Mapping[str, Originals], most: int = MOST_AT_ONCE) -> None:
         """Of these guests, and of no other, changes of these knobs from these originals need not be
@@ -130,10 +131,10 @@ class ReservingJournal:
 
     def _hold(self, applied: Applied) -> None:
         self._held[applied.guest_uuid] = applied
-        self._unwritten.add(applied.guest_uuid)
+        self._unwritten[applied.guest_uuid] = frozenset(one.knob for one in applied.held)
 
     def _forget(self, uuid: str) -> None:
-        self._unwritten.discard(uuid)
+        self._unwritten.pop(uuid, None)
         self._reserved.pop(uuid, None)
         self._held.pop(uuid, None)
 

@@ -24,6 +24,8 @@ from vp_agent.drivers.base import ApplyFailed
 from vp_agent.drivers.cgroups import CpuGroup, NoCpuGroup
 from vp_agent.drivers.domain_xml import DomainDescription
 from vp_agent.drivers.domains import Domain, Domains
+from vp_agent.drivers.group_files import WeightFile
+from vp_agent.drivers.kernel_file import Room
 from vp_agent.drivers.paced_reading import PacedReading
 from vp_agent.drivers.vcpu_pinning import CONFIG, LIVE
 
@@ -32,9 +34,18 @@ WRITTEN_WITHIN_S = 1.0
 _POLL_S = 0.002
 
 
-def weight_reading() -> PacedReading[CpuGroup | None, CpuWeight]:
+def weight_reading() -> PacedReading[WeightFile, CpuWeight]:
     """For the guests of every tick."""
-    return PacedReading(Knob.CPU_WEIGHT, scope_of, lambda group, ours: _read(group))
+    room = Room()
+
+    def find(domain: Domain) -> WeightFile | None:
+        group = scope_of(domain)
+        return WeightFile(group, room) if group else None
+
+    def read(file: WeightFile, ours: CpuWeight | None) -> CpuWeight:
+        return _weight(file.read(), is_unified=file.is_unified)
+
+    return PacedReading(Knob.CPU_WEIGHT, find, read, NO_CPU_WEIGHT)
 
 
 def scope_of(domain: Domain) -> CpuGroup | None:
@@ -46,10 +57,15 @@ def scope_of(domain: Domain) -> CpuGroup | None:
 
 
 def _read(group: CpuGroup | None) -> CpuWeight:
-    number = cgroups.read_weight(group) if group else 0
-    if group is None or not number:
+    if group is None:
         return NO_CPU_WEIGHT
-    return CpuWeight(number, WeightUnit.WEIGHT if group.is_unified else WeightUnit.SHARES)
+    return _weight(cgroups.read_weight(group), is_unified=group.is_unified)
+
+
+def _weight(number: int, *, is_unified: bool) -> CpuWeight:
+    if not number:
+        return NO_CPU_WEIGHT
+    return CpuWeight(number, WeightUnit.WEIGHT if is_unified else WeightUnit.SHARES)
 
 
 def read_weight(domains: Domains, uuid: str) -> CpuWeight:

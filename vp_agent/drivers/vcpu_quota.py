@@ -14,6 +14,8 @@ from vp_agent.drivers.base import ApplyFailed
 from vp_agent.drivers.cgroups import CpuGroup, NoCpuGroup, cpu_group, read_quota, writing_order
 from vp_agent.drivers.domain_xml import DomainDescription
 from vp_agent.drivers.domains import Domain, Domains
+from vp_agent.drivers.group_files import QuotaFiles
+from vp_agent.drivers.kernel_file import Room
 from vp_agent.drivers.paced_reading import PacedReading
 from vp_agent.drivers.vcpu_pinning import CONFIG, LIVE
 
@@ -22,10 +24,15 @@ SHORTEST_US = 1000
 LONGEST_PERIOD_US = 1_000_000
 
 
-def quota_reading() -> PacedReading[tuple[CpuGroup, ...], Quota]:
+def quota_reading() -> PacedReading[QuotaFiles, Quota]:
     """For the guests of every tick."""
+    room = Room()
+
+    def read(files: QuotaFiles, ours: Quota | None) -> Quota:
+        return one_of(tuple([Quota(*each) for each in files.read()]), ours)
+
     return PacedReading(
-        Knob.CPU_CAP, groups_of, lambda groups, ours: one_of(_read_all(groups), ours)
+        Knob.CPU_CAP, lambda domain: QuotaFiles(groups_of(domain), room), read, NO_QUOTA
     )
 
 

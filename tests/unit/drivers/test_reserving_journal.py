@@ -42,7 +42,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.stored = Counted(FakeJournal(self.host))
-        self.unwritten: set[str] = set()
+        self.unwritten: dict[str, frozenset[Knob]] = {}
         self.journal = ReservingJournal(self.stored, EPOCH, self.unwritten)
         self.uuid = self.host.boot()
 
@@ -76,17 +76,17 @@ def test_a_change_of_what_is_reserved_is_not_written_and_would_be_undone(world):
 
 
 def test_who_is_changed_without_being_written_is_known(world):
-    """Such guests are looked at in every tick."""
+    """These knobs of such guests are looked at in every tick."""
     world.reserve()
-    assert world.unwritten == set()
+    assert world.unwritten == {}
     world.journal.write(world.held(HALF))
-    assert world.unwritten == {world.uuid}
+    assert world.unwritten == {world.uuid: {Knob.CPU_CAP}}
     world.journal.drop(world.uuid)
-    assert world.unwritten == set()
+    assert world.unwritten == {}
     world.journal.write(world.held(HALF))
     world.host.reboot(world.uuid)
     world.journal.read()
-    assert world.unwritten == set()
+    assert world.unwritten == {}
 
 
 def test_what_is_reserved_is_held_by_nobody(world):
