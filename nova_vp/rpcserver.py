@@ -29,6 +29,8 @@ LOG = logging.getLogger(__name__)
 STOP_TIMEOUT_S = 5.0
 AGAIN_S = 10.0
 """While there are no keys to sign or check with, or the broker does not let us listen."""
+LEAST_PATIENCE_S = 0.5
+"""A listener that is told to stop looks up within this time, or that of the next call."""
 MOST_TEXT = 4096
 """Of why a call failed, as its answer tells it."""
 
@@ -49,6 +51,8 @@ class _Delivery:
         self._recipients = recipients
         self._endpoints = endpoints
         self._answers = answers
+        self._signatures: dict[str, inspect.Signature] = {}
+        """Of methods that were called."""
         self._refusals = MessageFilter()
 
     def deliver(
@@ -65,13 +69,9 @@ class _Delivery:
 
     def _do(self, call: Call) -> Mapping[str, Any]:
         """What is answered. Raises Refused for a method that nobody has here."""
-        method = next(
-            (found for one in self._endpoints if (found := getattr(one, call.method, None))), None
-        )
-        if method is None:
-            raise Refused(f"{call.sender}: nothing here has a method {call.method}")
+        method = self._method(call)
         try:
-            inspect.signature(method).bind(call, **call.arguments)
+            self._signatures[call.method].bind(call, **call.arguments)
         except TypeError as exc:
             raise Refused(f"{call.sender}: {call.method}: {exc}") from exc
         try:
@@ -81,6 +81,16 @@ class _Delivery:
         except Exception as exc:
             LOG.exception("%s of %s failed", call.method, call.sender)
             return {"of": call.id, **_told(exc)}
+
+    def _method(self, call: Call) -> Callable[..., Any]:
+        """Its signature is read once. Raises Refused."""
+        found = (getattr(one, call.method, None) for one in self._endpoints)
+        method: Callable[..., Any] | None = next(filter(None, found), None)
+        if method is None:
+            raise Refused(f"{call.sender}: nothing here has a method {call.method}")
+        if call.method not in self._signatures:
+            self._signatures[call.method] = inspect.signature(method)
+        return method
 
     def _send(self, call: Call, answer: Mapping[str, Any]) -> None:
         try:
@@ -107,10 +117,27 @@ class _QueueServer(RPCServer):  # type: ignore[misc]
             return super()._create_listener()
         inbox = queues.inbox(self._target.topic, self._target.server)
         connection = driver._get_connection(PURPOSE_LISTEN)
-        listener = RpcAMQPListener(driver, connection)
+        listener = _PatientListener(driver, connection)
         for key in inbox.keys:
             connection.declare_topic_consumer(inbox.exchange, key, listener, inbox.queue)
         return PollStyleListenerAdapter(listener, 1, None)
+
+
+class _PatientListener(RpcAMQPListener):  # type: ignore[misc]
+    """Waits for the next call at least so long before it looks up.
+
+    oslo.messaging (14.9 to 18.3) looks up 1 ms after each message, then after 2 ms, 4 ms, and so
+    on, for messages that are acknowledged by another thread. Those of RPC never are. With a dozen
+    calls per second that costs ten times as much as the calls.
+    """
+
+    @property
+    def _current_timeout(self) -> float:
+        return self._patience_s
+
+    @_current_timeout.setter
+    def _current_timeout(self, timeout_s: float) -> None:
+        self._patience_s = max(timeout_s, LEAST_PATIENCE_S)
 
 
 class BackgroundServer:
