@@ -6,6 +6,7 @@ Each server has its floor; the rest goes to those that want more, by priority an
 cap that floors and servers that cannot be limited exceed by themselves does not hold, and says so.
 The cap of the host is the sum over its islands by their CPUs of now: it follows a CPU that is lent
 (thesis 2013, 4.5.1). An island that wants more than its cap borrows one that another can spare.
+Islands that a server joins have one cap together.
 """
 
 import math
@@ -21,6 +22,7 @@ from nova_vp.core.controllers.overlays.lending import (
     lendable,
     wanted_cores,
 )
+from nova_vp.core.controllers.overlays.pools import Pool, part_of, pools_of
 from nova_vp.core.controllers.overlays.weights import times_of
 from nova_vp.core.model.holds import was_refused_lately
 from nova_vp.core.model.host import allotted_cores
@@ -49,10 +51,12 @@ class Share(NamedTuple):
 
     guest: Guest
     own_cores: float
-    """All that Nova gave it."""
+    """All that Nova gave it, as far as it counts for the island."""
     floor_cores: float
     wanted_cores: float
     weight: float
+    vcpus: float
+    """In proportion to that."""
 
 
 def deal_out(desk: Desk) -> Mapping[str, str]:
@@ -62,29 +66,34 @@ def deal_out(desk: Desk) -> Mapping[str, str]:
     before, desk.caps = desk.caps, {}
     if Knob.CPU_CAP not in desk.view.host.knobs:
         return problems
-    for island in desk.view.islands:
-        cap = cap_of(desk, island)
-        if cap is None:
-            continue
-        inside = [one for one in desk.on(island.cpus) if desk.home(one) == island]
-        shares = [_share(desk, one) for one in inside if is_limitable(desk, one)]
-        fixed = sum(allotted_cores(one) for one in inside if not is_limitable(desk, one))
-        fixed += sum(
-            _spread_cores(one, island) for one in desk.on(island.cpus) if not desk.home(one)
+    for pool in _pools(desk):
+        parts = {one.uuid: part_of(desk, one, pool) for one in desk.on(pool.cpus)}
+        inside = [one for one in desk.on(pool.cpus) if parts[one.uuid]]
+        shares = [_share(desk, one, parts[one.uuid]) for one in inside if is_limitable(desk, one)]
+        fixed = sum(
+            allotted_cores(one) * parts[one.uuid] for one in inside if not is_limitable(desk, one)
         )
         least = fixed + sum(one.floor_cores for one in shares)
-        if least > cap:
-            problems[island.name] = (
-                f"floors and servers that cannot be limited need {least:.2f} of {cap:.2f} cores"
-            )
+        if least > pool.cap_cores:
+            problems |= dict.fromkeys((one.name for one in pool.islands), _problem(pool, least))
             continue
-        desk.caps |= _settled(desk, before, dealt(cap - fixed, shares), shares, cap - fixed)
+        left = pool.cap_cores - fixed
+        for uuid, cores in _settled(desk, before, dealt(left, shares), shares, left).items():
+            desk.caps[uuid] = min(cores, desk.caps.get(uuid, cores))
     return problems
 
 
-def _spread_cores(guest: Guest, island: Island) -> float:
-    """What a server that runs in several islands could use of this one. Nobody limits it."""
-    return allotted_cores(guest) * len(guest.placement & island.cpus) / len(guest.placement)
+def _pools(desk: Desk) -> list[Pool]:
+    guests = desk.view.host.guests.values()
+    spread = [one for one in guests if one.is_running and not desk.home(one)]
+    return pools_of(desk, [one for one in spread if is_limitable(desk, one)])
+
+
+def _problem(pool: Pool, least_cores: float) -> str:
+    return (
+        f"floors and servers that cannot be limited need {least_cores:.2f} of "
+        f"{pool.cap_cores:.2f} cores: give flavors vp:cpu_floor, or raise the cap"
+    )
 
 
 def is_limitable(desk: Desk, guest: Guest) -> bool:
@@ -101,14 +110,15 @@ def is_limitable(desk: Desk, guest: Guest) -> bool:
     )
 
 
-def _share(desk: Desk, guest: Guest) -> Share:
+def _share(desk: Desk, guest: Guest, part: float) -> Share:
     applied = desk.view.picture.applied.get(guest.uuid)
     given = cast(Quota, value_from_nova(guest, Knob.CPU_CAP, applied)).cores
     own = given * guest.vcpus
     wanted = HEADROOM * wanted_cores(desk, guest)
     floor = min(max((guest.cap_floor_ratio or 0.0) * own, AT_LEAST * guest.vcpus), own)
     weight = max(guest.priority, LEAST_WEIGHT) * times_of(desk, guest.uuid)
-    return Share(guest, own, floor, min(max(wanted, floor), own), weight)
+    most = min(max(wanted, floor), own)
+    return Share(guest, own * part, floor * part, most * part, weight, guest.vcpus * part)
 
 
 def dealt(cores: float, shares: Sequence[Share]) -> dict[str, float]:
@@ -143,14 +153,14 @@ def _settled(
     cores: float,
 ) -> dict[str, float]:
     """Cores of each vCPU: those of before, as long as they add up and are near enough."""
-    found = {one.guest.uuid: wanted[one.guest.uuid] / one.guest.vcpus for one in shares}
+    found = {one.guest.uuid: wanted[one.guest.uuid] / one.vcpus for one in shares}
     same = all(
         one.guest.uuid in before
         and abs(before[one.guest.uuid] - found[one.guest.uuid])
-        <= DEAD_RATIO * one.own_cores / one.guest.vcpus
+        <= DEAD_RATIO * one.own_cores / one.vcpus
         for one in shares
     )
-    total = sum(before.get(one.guest.uuid, 0.0) * one.guest.vcpus for one in shares)
+    total = sum(before.get(one.guest.uuid, 0.0) * one.vcpus for one in shares)
     if same and total <= cores:
         return {uuid: before[uuid] for uuid in found}
     return found
@@ -158,10 +168,11 @@ def _settled(
 
 def borrow_for_islands(desk: Desk) -> None:
     """Where the host is capped: a CPU for an island that uses all of its cap, from one that does
-    not, for as long as it needs it."""
+    not, for as long as it needs it. Islands with one cap together need no CPU to share it."""
     if desk.view.policy.host_cap_cores is None or Knob.PLACEMENT not in desk.view.host.knobs:
         return
-    for island in desk.view.islands:
+    alone = [pool.islands[0] for pool in _pools(desk) if len(pool.islands) == 1]
+    for island in alone:
         inside = [one for one in desk.on(island.cpus) if desk.home(one) == island]
         cap = cap_of(desk, island) or 0.0
         wanted = sum(wanted_cores(desk, one) for one in inside)

@@ -137,7 +137,8 @@ def test_floors_and_servers_that_cannot_be_limited_may_need_more_than_the_cap() 
     server(host, "fixed", A, vcpus=2, cap_floor_ratio=None)
     host.ticks(2)
     assert problems(host) == {
-        "a": "floors and servers that cannot be limited need 2.40 of 2.00 cores"
+        "a": "floors and servers that cannot be limited need 2.40 of 2.00 cores: "
+        "give flavors vp:cpu_floor, or raise the cap"
     }
     assert host.guest("one").quota == NO_QUOTA
     host.change("fixed", vcpus=1)
@@ -146,20 +147,66 @@ def test_floors_and_servers_that_cannot_be_limited_may_need_more_than_the_cap() 
     assert total(host, "one") == pytest.approx(1.0, abs=0.01)
 
 
-def test_who_runs_in_several_islands_counts_for_their_caps() -> None:
-    policy = a_policy(controllers=("overlays",), host_cap_cores=6.0)
-    host = Host(nodes_of(0, 1, cpus=4), policy, knobs=KNOBS - {Knob.PLACEMENT})
+def spanning(cap: float, **about: object) -> Host:
+    """No islands are configured: one of each LLC domain, which servers may span."""
+    policy = a_policy(controllers=("overlays",), host_cap_cores=cap)
+    host = Host(nodes_of(0, 1, cpus=4), policy, knobs=KNOBS)
     for name in ("one", "two"):
-        server(host, name, A | B, vcpus=4)
+        server(host, name, A | B, vcpus=4, **about)
+        host.run(name, BUSY)
+    return host
+
+
+def test_servers_that_run_in_several_islands_keep_the_cap_of_the_host_together() -> None:
+    host = spanning(6.0)
+    host.ticks(3)
+    assert problems(host) == {}
+    assert total(host, "one", "two") == pytest.approx(6.0, abs=0.01)
+    host.run("one", IDLE)
+    host.ticks(12)
+    assert total(host, "two") > 3.9, "nobody keeps a part of each island free"
+    assert total(host, "one", "two") <= 6.0 + 1e-3
+
+
+def test_islands_that_a_server_joins_use_their_caps_together_and_borrow_nothing() -> None:
+    host = spanning(6.0)
+    server(host, "here", A, vcpus=4)
+    for name in ("one", "two"):
+        host.run(name, IDLE)
+    host.run("here", BUSY)
+    host.ticks(12)
+    assert total(host, "here") > 3.4, "the cap of its island alone is 3"
+    assert total(host, "one", "two", "here") <= 6.0 + 1e-3
+    assert host.state.loans == ()
+
+
+def test_who_cannot_be_limited_counts_for_the_islands_that_it_runs_in() -> None:
+    host = spanning(6.0, cap_floor_ratio=None)
     host.ticks(2)
     needs = "floors and servers that cannot be limited need 4.00 of 3.00 cores"
-    assert problems(host) == {"llc-0": needs, "llc-1": needs}
+    assert {name: why[: len(needs)] for name, why in problems(host).items()} == {
+        "llc-0": needs,
+        "llc-1": needs,
+    }
     host.leave("two")
     server(host, "here", A, vcpus=4)
     host.run("here", BUSY)
     host.ticks(3)
     assert problems(host) == {}
     assert total(host, "here") == pytest.approx(1.0, abs=0.01), "`one` may use two of three"
+
+
+def test_a_capped_island_takes_a_server_of_several_islands_into_its_cap() -> None:
+    """No island admits it: two CPUs for three vCPUs in each."""
+    host = capped(cap=2.0, knobs=KNOBS - {Knob.PLACEMENT}, host_cap_cores=8.0)
+    server(host, "both", {2, 3, 4, 5}, vcpus=3, allowed_cpus=frozenset({2, 3, 4, 5}))
+    server(host, "one", A, vcpus=4)
+    for name in ("both", "one"):
+        host.run(name, BUSY)
+    host.ticks(3)
+    assert problems(host) == {}
+    assert total(host, "both") < 3.0
+    assert total(host, "both") / 2 + total(host, "one") <= 2.0 + 1e-3
 
 
 def test_many_servers_that_want_nothing_do_not_break_a_cap() -> None:
@@ -315,7 +362,7 @@ def test_no_deal_exceeds_the_cap_or_leaves_anybody_below_its_floor(
     for number, (own, floor, wanted, weight) in enumerate(shares):
         guest = host.guests[server(host, f"s{number}", {0})]
         least = floor * own
-        found.append(Share(guest, own, least, max(wanted * own, least), weight))
+        found.append(Share(guest, own, least, max(wanted * own, least), weight, 1.0))
     given_cores = sum(one.floor_cores for one in found) + room
     made = dealt(given_cores, found)
     assert sum(made.values()) <= given_cores + 1e-6
