@@ -186,6 +186,23 @@ AGENT_OPTS = [
         "takes about 0.3 KiB per server.",
     ),
     *metrics_opts(),
+    cfg.StrOpt(
+        "metrics_servers",
+        default="all",
+        choices=[
+            ("all", "All servers on this host."),
+            (
+                "degraded",
+                "Servers that a neighbour degrades, or degraded within the last ten minutes. What "
+                "is billed is shown for all servers with a pollution permit.",
+            ),
+            ("none", "No servers: also what is billed is not shown."),
+        ],
+        mutable=True,
+        help="Servers for which /metrics has series, about 17 for each. The series of the host "
+        "are not affected. With `all`, 10 000 hosts with 20 servers each have 3.4 million series "
+        "of servers.",
+    ),
 ]
 
 

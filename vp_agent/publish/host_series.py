@@ -1,73 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A decision as the gauges of Prometheus; pure. Names end in their unit, but for counts of things
-and for 0 and 1.
-
-A server that could not be measured has no rates: a gap, not a zero.
+"""What a decision says of its host, as series of Prometheus; pure. Names end in their unit, but for
+counts of things and for 0 and 1.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from nova_vp.core.types.cpu_time import CpuUse
 from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.guest import Unmanaged
+from nova_vp.core.types.mode_levels import ModeLevel
 from nova_vp.core.types.overlay import Nack
 from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.reason import Rejection
-from nova_vp.core.types.sample import Incomplete, Sample
-from nova_vp.interference import is_degraded
+from nova_vp.core.types.sample import Incomplete
 from vp_agent.publish.host_info import HostInfo
 
 UNKNOWN = "unknown"
 STATES = (*map(str, range(9)), UNKNOWN)
 
 OVER_BUDGET = (Rejection.VICTIM_BUDGET, Rejection.PROJECT_BUDGET, Rejection.NO_GAIN)
-
-RATES: dict[str, tuple[str, Callable[[Sample], float]]] = {
-    "cycles_per_instruction": ("Cycles per instruction (CPI)", lambda s: s.cpi),
-    "llc_misses_per_kilo_instructions": (
-        "Last-level cache misses per 1000 instructions (MPKI)",
-        lambda s: s.mpki,
-    ),
-    "l2_misses_per_kilo_instructions": (
-        "Level 2 misses, that is last-level cache references, per 1000 instructions",
-        lambda s: s.l2_mpki,
-    ),
-    "memory_factor_ratio": (
-        "Last-level cache misses over level 2 misses (MF)",
-        lambda s: s.memory_factor,
-    ),
-    "llc_misses_per_second": ("Last-level cache misses per second", lambda s: s.misses_per_s),
-    "instructions_per_second": ("Instructions per second", lambda s: s.instructions_per_s),
-    "remote_misses_ratio": (
-        "Share of last-level cache misses that another NUMA node served",
-        lambda s: s.remote_ratio,
-    ),
-    "cpu_cores": ("CPU use, in cores", lambda s: s.cpu_cores),
-    "counters_running_ratio": (
-        "Share of the time in which the counters ran; below 1 they are multiplexed",
-        lambda s: s.running_ratio,
-    ),
-}
-
-CPU_USES: dict[str, tuple[str, Callable[[CpuUse], float]]] = {
-    "cpu_waiting_ratio": (
-        "Share of the CPU time wanted in which its vCPUs waited for a CPU, throttling apart",
-        lambda use: use.waiting_ratio,
-    ),
-    "cpu_throttled_ours_ratio": (
-        "Share of the CPU time wanted that a CPU cap of nova-vp denied",
-        lambda use: use.throttled_ratio_ours,
-    ),
-    "cpu_throttled_nova_ratio": (
-        "Share of the CPU time wanted that the quota of its flavor, or another, denied",
-        lambda use: use.throttled_ratio_nova,
-    ),
-}
 
 
 def gauge(name: str, text: str, labels: Iterable[str] = ()) -> GaugeMetricFamily:
@@ -120,18 +75,13 @@ def of_bus(
         yield _single("agent_report_age_seconds", text, report_age_s)
 
 
-def of_host(decision: Decision, epoch_offset_s: float) -> Iterator[Metric]:
+def of_host(decision: Decision, host_info: HostInfo) -> Iterator[Metric]:
     yield _single(
         "agent_last_tick_timestamp_seconds",
         "Start of the last tick that could read the host, in seconds since 1970",
-        decision.at_s + epoch_offset_s,
+        decision.at_s + host_info.epoch_offset_s,
     )
-    yield _by(
-        "agent_mode",
-        "1 for the current mode, 0 for the other modes",
-        "mode",
-        {mode.value: decision.mode is mode for mode in Mode},
-    )
+    yield from _modes(decision, host_info.modes.source.level)
     if decision.steal_ratio is not None:
         text = "Share of the host's CPU time that its own host took, if it is a virtual machine"
         yield _single("host_cpu_steal_ratio", text, decision.steal_ratio)
@@ -149,6 +99,25 @@ def of_host(decision: Decision, epoch_offset_s: float) -> Iterator[Metric]:
         "memory_moves_running",
         "Servers whose memory is moving to another NUMA node",
         sum(not move.is_over for move in decision.memory_moves),
+    )
+
+
+def _modes(decision: Decision, source: ModeLevel) -> Iterator[Metric]:
+    family = gauge(
+        "agent_mode",
+        "1 for the current mode, with the level that it is set on; 0 for the other modes",
+        ["mode", "source"],
+    )
+    for mode in Mode:
+        is_current = decision.mode is mode
+        family.add_metric([mode.value, source.value if is_current else ""], is_current)
+    yield family
+    own = Counter(view.guest.mode for view in decision.vps)
+    yield _by(
+        "servers_with_own_mode",
+        "Servers for which a mode of their own holds instead of the host's",
+        "mode",
+        {mode.value: own[mode] for mode in Mode},
     )
 
 
@@ -219,27 +188,3 @@ def _places(decision: Decision) -> Iterator[Metric]:
         if node.limit_misses_per_s is not None:
             limit.add_metric([str(node.node)], node.limit_misses_per_s)
     yield from (served, limit, hot)
-
-
-def of_servers(decision: Decision) -> Iterator[Metric]:
-    state = gauge("server_state", "Interference state, 0 to 8", ["resource"])
-    hurt = gauge("server_hurt", "Whether a neighbour degrades the server", ["resource"])
-    managed = gauge("server_managed", "Whether the agent manages the server", ["resource"])
-    rates = {
-        name: gauge(f"server_{name}", text, ["resource"])
-        for name, (text, _) in [*RATES.items(), *CPU_USES.items()]
-    }
-    for view in decision.vps:
-        resource = [view.guest.uuid]
-        kind = view.detection.kind.value if view.detection else None
-        hurt.add_metric(resource, is_degraded(view.state and view.state.number, kind) is True)
-        managed.add_metric(resource, view.guest.unmanaged is None)
-        if view.state is not None:
-            state.add_metric(resource, view.state.number)
-        if view.sample is not None:
-            for name, (_, rate_of) in RATES.items():
-                rates[name].add_metric(resource, rate_of(view.sample))
-        if view.cpu_use is not None:
-            for name, (_, ratio_of) in CPU_USES.items():
-                rates[name].add_metric(resource, ratio_of(view.cpu_use))
-    yield from (state, hurt, managed, *rates.values())

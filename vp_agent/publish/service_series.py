@@ -6,21 +6,21 @@ What an application reports is shown while it is known, with its age: who looks 
 old it may be.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from nova_vp.core.types.decision import Decision, VpView
+from nova_vp.core.types.decision import VpView
 from vp_agent.loop.latency_reports import Came, KnownReports, Reported
 from vp_agent.publish.host_series import gauge
 
 USED = "used"
 
 
-def of_classes(decision: Decision, known: KnownReports, now_s: float) -> Iterator[Metric]:
+def of_classes(servers: Iterable[VpView], known: KnownReports, now_s: float) -> Iterator[Metric]:
     """`now_s`: by the clock of the ticks."""
-    views = [view for view in decision.vps if view.guest.service_class is not None]
+    views = [view for view in servers if view.guest.service_class is not None]
     critical = [view for view in views if view.guest.is_latency_critical]
     yield from _of_latency(critical, known.last, now_s)
     yield _of_reports(views, known.by_server)

@@ -13,7 +13,7 @@ from oslo_config import cfg
 from nova_vp.service.broker_probe import BrokerProbe, brokers
 from nova_vp.service.metrics_server import MetricsServer, expose
 from vp_agent.publish.health import AgentHealth
-from vp_agent.publish.metrics import Sources, Tally, registry_of
+from vp_agent.publish.metrics import ServersShown, Sources, Tally, registry_of
 from vp_agent.wiring import Built, host_name
 
 LOG = logging.getLogger(__name__)
@@ -30,6 +30,7 @@ def serve(
         calls=built.control.calls.totals,
         sent_at_s=lambda: built.publisher.sent_at_s,
         is_listening=is_listening,
+        servers_shown=lambda: ServersShown(conf.agent.metrics_servers),
         is_broker_reachable=_probe(conf).is_reachable,
     )
     wellness = AgentHealth(

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector
 
 from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.usage import Usage, total
@@ -48,7 +47,7 @@ class _Counted(NamedTuple):
     seen_at_s: float
 
 
-class UsageCounters(Collector):
+class UsageCounters:
     """Counts in the tick, is read by scrapes."""
 
     def __init__(self) -> None:

@@ -12,6 +12,7 @@ from nova_vp.core.types.action import Result
 from nova_vp.core.types.cpu_time import CpuUse
 from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.guest import Unmanaged
+from nova_vp.core.types.mode_levels import ModeLevel, SetMode
 from nova_vp.core.types.overlay import Nack
 from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.reason import Rejection
@@ -29,14 +30,16 @@ from tests.decisions import (
 from tests.policies import a_policy
 from tests.unit.agent_host import World, a_hurt_pair
 from tests.unit.core.build import CHASE
+from vp_agent.loop.host_mode import NO_TOLD_MODES, HostModes
 from vp_agent.loop.latency_reports import Came, KnownReports, Reported
-from vp_agent.publish.metrics import HostCollector, Sources, Tally, registry_of
+from vp_agent.publish.metrics import ServerCollector, ServersShown, Sources, Tally, registry_of
+from vp_agent.publish.usage_series import SERIES
 
 HOST = "compute-17"
 LABELS = {
     "fqdn", "resource", "state", "kind", "reason", "result", "mode", "domain", "node", "le",
     "release", "counters", "actuator", "project_id", "percentile", "controller", "figure", "word",
-    "answer",
+    "answer", "source", "name", "flavor",
 }  # fmt: skip
 UNITS = (
     "_seconds", "_cores", "_ratio", "_per_second", "_per_instruction", "_per_kilo_instructions",
@@ -48,7 +51,7 @@ PLAIN = {
     "nova_vp_node_hot", "nova_vp_proposals", "nova_vp_server_hurt", "nova_vp_server_managed",
     "nova_vp_server_figure", "nova_vp_server_figure_word", "nova_vp_server_load",
     "nova_vp_server_state", "nova_vp_servers", "nova_vp_servers_hurt",
-    "nova_vp_servers_incomplete", "nova_vp_servers_unmanaged",
+    "nova_vp_servers_incomplete", "nova_vp_servers_unmanaged", "nova_vp_servers_with_own_mode",
     "nova_vp_victims_over_budget", "nova_vp_aggressors_unmanaged",
 }  # fmt: skip
 """Counts of things, numbers of states, and truths: they have no unit."""
@@ -61,6 +64,7 @@ def sources(decision=None, **about) -> Sources:
         "calls": dict,
         "sent_at_s": lambda: None,
         "is_listening": lambda: True,
+        "servers_shown": lambda: ServersShown.ALL,
         "is_broker_reachable": lambda: True,
     }
     return Sources(**values | about)
@@ -81,7 +85,7 @@ def world(tmp_path):
     return made
 
 
-def value(registry, name, **labels):
+def value(registry, name, /, **labels):
     return registry.get_sample_value(name, {"fqdn": HOST} | labels)
 
 
@@ -95,11 +99,13 @@ def test_names_end_in_their_unit_and_labels_are_few():
             assert name in PLAIN or name.endswith(UNITS), sample.name
 
 
-def test_a_server_is_known_by_its_uuid_alone_and_no_tenant_is_shown_it():
-    guest = a_guest(1, name="canary-name", project_id="canary-project")
+def test_a_server_is_known_by_its_uuid_and_one_series_has_its_name():
+    guest = a_guest(1, name="canary-name", project_id="canary-project", flavor="canary-flavor")
     told = shown(a_decision(a_view(1)._replace(guest=guest)))
-    for metric in ours(told):
-        assert "canary" not in str(metric)
+    with_names = [metric.name for metric in ours(told) if "canary" in str(metric)]
+    assert with_names == ["nova_vp_server"]
+    about = {"name": "canary-name", "project_id": "canary-project", "flavor": "canary-flavor"}
+    assert value(told, "nova_vp_server_info", resource=uuid_of(1), **about) == 1
     assert value(told, "nova_vp_server_cycles_per_instruction", resource=uuid_of(1)) == 1.2
     assert value(told, "nova_vp_server_llc_misses_per_kilo_instructions", resource=uuid_of(1)) == 5
     assert value(told, "nova_vp_server_state", resource=uuid_of(1)) == 4
@@ -110,7 +116,7 @@ def test_a_server_adds_as_many_series_as_we_say():
         registry = shown(a_decision(*(a_view(n) for n in range(1, count + 1))))
         return sum(len(metric.samples) for metric in registry.collect())
 
-    assert series(11) - series(1) == 10 * 12
+    assert series(11) - series(1) == 10 * 14
 
 
 LC = a_guest(
@@ -120,6 +126,7 @@ LC = a_guest(
     latency_percentile=99.9,
     project_id="shop",
 )
+LC3 = LC._replace(uuid=uuid_of(3))
 TOLD = {"latency": {"ruled_by": "hold", "starve_left_s": 1800.0}}
 REPORTED = facts(
     HOST,
@@ -138,7 +145,7 @@ def a_latency_critical_view():
 def told_of_latency(view, host_info=REPORTED, now_s=100.0):
     inner = CollectorRegistry()
     about = sources(a_decision(view), host_info=lambda: host_info)
-    inner.register(HostCollector(about, clock=lambda: now_s))
+    inner.register(ServerCollector(about, Tally(), clock=lambda: now_s))
 
     def told(name, **labels):
         return inner.get_sample_value(f"nova_vp_server_{name}", {"resource": LC.uuid} | labels)
@@ -234,7 +241,8 @@ def test_what_a_server_that_left_used_is_told_for_some_scrapes_more():
 def test_who_has_no_permit_has_no_counters():
     tally = Tally()
     tally.decided(a_decision(a_view()), ())
-    assert "project_id" not in str(list(ours(shown(a_decision(a_view()), tally))))
+    told = shown(a_decision(a_view()), tally)
+    assert [m.name for m in ours(told) if "project_id" in str(m)] == ["nova_vp_server"]
 
 
 def test_who_is_not_measured_has_no_rates():
@@ -270,6 +278,104 @@ def test_aggressors_that_are_left_alone_are_counted_by_why():
     assert value(told, name, reason="exempt") == 0
 
 
+def test_the_mode_is_told_with_the_level_that_it_is_set_on():
+    levels = (
+        SetMode(Mode.ENFORCE, ModeLevel.CLOUD),
+        SetMode(Mode.ADVISE, ModeLevel.AGGREGATE, "canary"),
+    )
+    modes = HostModes(NO_TOLD_MODES, levels, True)
+    decision = a_decision(a_view(1, guest=a_guest(1, mode=Mode.OBSERVE)), mode=Mode.ADVISE)
+    told = shown(decision, host_info=lambda: facts(HOST, modes=modes))
+    assert value(told, "nova_vp_agent_mode", mode="advise", source="aggregate") == 1
+    assert value(told, "nova_vp_agent_mode", mode="enforce", source="") == 0
+    assert value(told, "nova_vp_servers_with_own_mode", mode="observe") == 1
+    assert value(told, "nova_vp_servers_with_own_mode", mode="advise") == 0
+
+
+def degraded(number=1, at_s=10.0, kind=Kind.CACHE):
+    found = replace(a_detection(), victim_uuid=uuid_of(number), kind=kind)
+    return a_decision(a_view(1), a_view(2), at_s=at_s, detections=(found,))
+
+
+def seconds(registry, number=1):
+    return value(registry, "nova_vp_server_degraded_seconds_total", resource=uuid_of(number))
+
+
+def test_the_time_in_which_a_server_is_degraded_is_counted():
+    tally = Tally()
+    told = shown(a_decision(a_view(1), a_view(2)), tally)
+    counted = []
+    for decision in (degraded(at_s=1.0), degraded(at_s=3.0), a_decision(at_s=4.0)):
+        tally.decided(decision, ())
+        counted.append(seconds(told))
+    assert counted == [0.0, 2.0, 2.0]
+    for at_s in (7.0, 7.5):
+        tally.decided(degraded(at_s=at_s), ())
+    assert (seconds(told, 1), seconds(told, 2)) == (2.5, 0.0)
+
+
+@pytest.mark.parametrize("kind", [Kind.REMOTE, Kind.HOST_CPU])
+def test_time_that_no_neighbour_costs_is_not_counted(kind):
+    tally = Tally()
+    for at_s in (1.0, 2.0):
+        tally.decided(degraded(at_s=at_s, kind=kind), ())
+    assert seconds(shown(a_decision(a_view(1)), tally)) == 0.0
+
+
+def test_how_long_a_server_that_left_was_degraded_is_told_for_some_scrapes_more():
+    tally = Tally()
+    told = shown(a_decision(a_view(2)), tally)
+    for at_s in (1.0, 3.0):
+        tally.decided(degraded(at_s=at_s), ())
+    tally.decided(a_decision(a_view(2), at_s=603.0), ())
+    assert seconds(told) == 2.0
+    tally.decided(a_decision(a_view(2), at_s=604.0), ())
+    assert seconds(told) is None
+
+
+def resources(registry, *but):
+    return {
+        sample.labels["resource"]
+        for metric in registry.collect()
+        if metric.name not in but
+        for sample in metric.samples
+        if "resource" in sample.labels
+    }
+
+
+BILLED = {f"nova_vp_server_{name}" for name in SERIES}
+
+
+@pytest.mark.parametrize(
+    ("shown_servers", "expected", "billed_too"),
+    [
+        (ServersShown.ALL, {1, 2, 3}, {1, 2, 3}),
+        (ServersShown.DEGRADED, {1}, {1, 3}),
+        (ServersShown.NONE, set(), set()),
+    ],
+)
+def test_the_operator_chooses_which_servers_have_series(shown_servers, expected, billed_too):
+    tally = Tally()
+    tally.decided(billed(3, at_s=1.0), ())
+    tally.decided(degraded(1, at_s=2.0), ())
+    now = a_decision(a_view(1), a_view(2), a_latency_critical_view()._replace(guest=LC3))
+    told = shown(now, tally, servers_shown=lambda: shown_servers)
+    assert resources(told, *BILLED) == {uuid_of(number) for number in expected}
+    assert resources(told) == {uuid_of(number) for number in billed_too}
+    assert value(told, "nova_vp_servers", state="4") == 3, "of the host, as ever"
+
+
+def test_who_was_degraded_is_shown_for_ten_minutes_more():
+    tally = Tally()
+    told = shown(a_decision(), tally, servers_shown=lambda: ServersShown.DEGRADED)
+    tally.decided(degraded(1, at_s=2.0), ())
+    name = "nova_vp_server_state"
+    for at_s, expected in ((602.0, 4), (603.0, None)):
+        tally.decided(a_decision(at_s=at_s), ())
+        assert value(told, name, resource=uuid_of(1)) == expected
+    assert value(told, name, resource=uuid_of(2)) is None
+
+
 def test_before_the_first_tick_there_is_something_to_see():
     told = shown(None, is_listening=lambda: False, is_broker_reachable=lambda: False)
     assert value(told, "nova_vp_agent_bus_up") == 0
@@ -296,7 +402,7 @@ def test_a_rescue_is_counted_from_detection_to_mended(world):
     assert value(registry, "nova_vp_actions_total", reason=why, result=Result.MENDED.value) == 1
     assert value(registry, "nova_vp_detections_total", kind=Kind.CACHE.value) == 1
     assert value(registry, "nova_vp_servers_hurt", kind=Kind.CACHE.value) == 0
-    assert value(registry, "nova_vp_agent_mode", mode=Mode.ENFORCE.value) == 1
+    assert value(registry, "nova_vp_agent_mode", mode="enforce", source="default") == 1
 
 
 def test_calls_are_counted_by_their_answer_from_zero_on():

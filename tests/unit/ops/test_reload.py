@@ -131,6 +131,7 @@ def test_a_number_may_change_only_where_somebody_takes_it_over() -> None:
     assert marked - of_escalation == {
         "agent.interval_s",
         "agent.link_limit_misses_per_s",
+        "agent.metrics_servers",
         "agent.node_limit_misses_per_s",
         "agent.remote_penalty_ratio",
         "bus.min_publish_interval_s",

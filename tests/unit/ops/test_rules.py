@@ -139,6 +139,7 @@ def test_what_is_exported_of_servers_is_shown_or_known_to_be_left_out(exported: 
         "nova_vp_server_figure", "nova_vp_server_figure_word", "nova_vp_server_latency_seconds",
         "nova_vp_server_latency_target_seconds", "nova_vp_server_load",
         "nova_vp_server_latency_report_age_seconds", "nova_vp_server_latency_reports_total",
+        "nova_vp_server_degraded_seconds_total", "nova_vp_server_info",
     }  # fmt: skip
     shown = {s.name for _, text in queries() for s in selectors(promql_parser.parse(text))}
     billed = {f"nova_vp_server_{name}_total" for name in SERIES}
