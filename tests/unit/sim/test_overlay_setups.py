@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The discrete-event model of applications, as it is without any coordination."""
+
+import pytest
+import simpy
+
+from vp_sim.overlay import setups, uncoordinated
+from vp_sim.overlay.figures import LastCpu, Players
+from vp_sim.overlay.scheduler import Cpus, Vm
+
+
+def busy(cpus, vm, threads=None):
+    def loop():
+        while True:
+            yield cpus.compute(vm, 0.5)
+
+    for _ in range(threads or vm.vcpus):
+        cpus.env.process(loop())
+    return vm
+
+
+def cores(*vms, cpus, seconds=50):
+    cpus.env.run(cpus.env.now + seconds)
+    for vm in vms:
+        vm.count(cpus.env.now)
+    return [vm.ran_s / seconds for vm in vms]
+
+
+def test_servers_share_cpus_by_weight_and_what_one_leaves_goes_to_the_other():
+    cpus = Cpus(simpy.Environment(), range(2))
+    heavy = busy(cpus, cpus.add(Vm("heavy", 2, frozenset({0, 1}), weight=300)))
+    light = busy(cpus, cpus.add(Vm("light", 2, frozenset({0, 1}))))
+    single = busy(cpus, cpus.add(Vm("single", 2, frozenset({1}), weight=1)), threads=1)
+    assert cores(heavy, light, single, cpus=cpus) == pytest.approx([1.5, 0.5, 0.0], abs=0.05)
+
+
+def test_a_quota_throttles_and_throttled_time_is_no_waiting():
+    cpus = Cpus(simpy.Environment(), range(4))
+    vm = cpus.add(Vm("capped", 4, frozenset(range(4))))
+    cpus.change(vm, quota_cores=0.25)
+    busy(cpus, vm)
+    assert cores(vm, cpus=cpus) == pytest.approx([1.0], abs=0.03)
+    assert vm.throttled_s == pytest.approx(150, rel=0.1)
+    assert vm.waited_s == pytest.approx(0, abs=0.1)
+
+
+def test_who_is_runnable_without_a_cpu_waits():
+    cpus = Cpus(simpy.Environment(), range(1))
+    pair = [busy(cpus, cpus.add(Vm(name, 1, frozenset({0})))) for name in "ab"]
+    cores(*pair, cpus=cpus)
+    assert [vm.waited_s for vm in pair] == pytest.approx([25, 25], abs=0.5)
+
+
+def test_who_slept_has_no_more_than_a_slice_in_hand():
+    cpus = Cpus(simpy.Environment(), range(1))
+    first, late = (cpus.add(Vm(name, 1, frozenset({0}))) for name in ("first", "late"))
+    busy(cpus, first)
+    cpus.env.run(20)
+    first.count(20)
+    before = first.ran_s
+    busy(cpus, late)
+    cpus.env.run(40)
+    first.count(40)
+    assert first.ran_s - before == pytest.approx(10, abs=0.5)
+
+
+@pytest.mark.parametrize("fits", [uncoordinated._of_barrier, uncoordinated._of_players])
+def test_the_model_was_fitted_to_what_is_printed_without_coordination(fits):
+    for fit in fits(seed=1):
+        assert fit.modelled == pytest.approx(fit.printed, rel=0.05), fit.what
+
+
+def test_in_figure_6_neither_player_keeps_its_rate():
+    setup = setups.two_streams(Players(), seed=1)
+    setup.run_until(60)
+    slow, fast = (setup.players[name].decoded / 60 for name in ("slow", "fast"))
+    assert slow < Players().slow_fps - 1
+    assert fast < Players().fast_fps - 1
+
+
+def test_answers_that_come_too_late_are_lost():
+    figures = LastCpu(timeout_s=0.05)
+    setup = setups.last_cpu(figures, seed=1)
+    setup.run_until(5)
+    assert len(setup.web.served_at_s) < 0.5 * 5 * 1500

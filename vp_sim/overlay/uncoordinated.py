@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the experiments come to without coordination: what the figures of the model were fitted to.
+
+None of these runs has an agent.
+"""
+
+from typing import NamedTuple
+
+from vp_sim.overlay import setups
+from vp_sim.overlay.figures import Barrier, LastCpu, Players, Rubis, RubisOnIxp
+
+SETTLED_S = 60.0
+"""Before it nothing is counted."""
+
+
+class Fit(NamedTuple):
+    what: str
+    printed: float
+    modelled: float
+
+
+def fits(seed: int = 1) -> tuple[Fit, ...]:
+    return (*_of_rubis(seed), *_of_ixp(seed), *_of_barrier(seed), *_of_players(seed), _web(seed))
+
+
+def answered_per_s(setup: setups.Setup, from_s: float, to_s: float) -> float:
+    assert setup.tiers is not None
+    counted = [one for one in setup.tiers.answered if from_s <= one.at_s < to_s]
+    return len(counted) / (to_s - from_s)
+
+
+def _of_rubis(seed: int) -> tuple[Fit, ...]:
+    figures = Rubis()
+    end_s = SETTLED_S + 4 * figures.phase_s
+    full = setups.rubis(figures, seed, figures.sessions, is_capped=True)
+    knee = setups.rubis(figures, seed, figures.knee_sessions, is_capped=True)
+    for setup in (full, knee):
+        setup.run_until(end_s)
+    cores = sum(vm.ran_s for vm in full.cpus.vms.values()) / end_s
+    return (
+        Fit("RUBiS, capped: requests/s", 75.0, answered_per_s(full, SETTLED_S, end_s)),
+        Fit("RUBiS, capped, 360 sessions: requests/s", 75.0, answered_per_s(knee, 60.0, end_s)),
+        Fit("RUBiS, capped: cores in use", 3.85, cores),
+    )
+
+
+def _of_ixp(seed: int) -> tuple[Fit, ...]:
+    setup = setups.rubis_on_ixp(RubisOnIxp(), seed)
+    setup.run_until(3 * SETTLED_S)
+    guests = sum(vm.ran_s for vm in setup.overlay) / setup.env.now
+    return (
+        Fit("RUBiS on x86-IXP: requests/s", 68.0, answered_per_s(setup, 60.0, 180.0)),
+        Fit("RUBiS on x86-IXP: cores that the guests use", 1.326, guests),
+    )
+
+
+def _of_barrier(seed: int) -> tuple[Fit, ...]:
+    setup = setups.barrier(Barrier(), seed)
+    for one in setup.parallel.values():
+        one.begin()
+    setup.run_until(SETTLED_S)
+    names = {"mpi": 1580.0, "bs-first": 4122.0, "bs-second": 4117.0}
+    return tuple(
+        Fit(f"{name}: ms", printed, 1000 * (setup.parallel[name].ended_at_s or SETTLED_S))
+        for name, printed in names.items()
+    )
+
+
+def _of_players(seed: int) -> tuple[Fit, ...]:
+    setup = setups.players(Players(), seed)
+    setup.run_until(2 * SETTLED_S)
+    rates = {name: one.decoded / setup.env.now for name, one in setup.players.items()}
+    return (
+        Fit("player of a stream: frames/s", 24.0, rates["stream"]),
+        Fit("player from disk: frames/s", 80.0, rates["disk"]),
+    )
+
+
+def _web(seed: int) -> Fit:
+    setup = setups.last_cpu(LastCpu(), seed)
+    setup.run_until(SETTLED_S / 3)
+    assert setup.web is not None
+    served = len(setup.web.served_at_s) / setup.env.now
+    return Fit("web server on two CPUs: requests/s", 1500.0, served)
