@@ -15,6 +15,7 @@ from vp_sim.overlay.scheduler import Cpus, Vm
 
 KIB_PER_KBIT = 1000 / 8 / 1024
 NEVER = 10**9
+POLL_S = 0.005
 
 
 @dataclass
@@ -67,11 +68,12 @@ def rubis(figures: Rubis, seed: int, sessions: int, *, is_capped: bool) -> Setup
 
 
 def rubis_on_ixp(figures: RubisOnIxp, seed: int) -> Setup:
-    """Dom0 alone is not pinned (I 3.1). On which CPU each tier is, is not told."""
-    setup = begun(seed, {"first": 1, "second": 1})
-    host = setup.vm("dom0", 2, ("first", "second"))
-    places = {"web": "first", "app": "second", "db": "second"}
-    setup.overlay = tuple(setup.vm(name, 1, (place,)) for name, place in places.items())
+    """Dom0 polls the network processor for packets (I 2.1), beside the guests on all CPUs."""
+    setup = begun(seed, {"all": 2})
+    host = setup.vm("dom0", 2, ("all",))
+    setup.parallel["polls"] = Parallel(setup.cpus, setup.dice, (host,), POLL_S, 0.0, NEVER)
+    setup.parallel["polls"].begin()
+    setup.overlay = tuple(setup.vm(name, 1, ("all",)) for name in ("web", "app", "db"))
     setup.tiers = _tiers(setup, host, figures, figures.sessions)
     return setup
 
