@@ -9,7 +9,7 @@ everybody who asks shows or compares plain values.
 import contextlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, quote, urlsplit
 
 import requests
@@ -44,6 +44,12 @@ FindProject = Callable[[str], str | None]
 """Id of the project that keystone knows by a name or id."""
 
 
+class Page(NamedTuple):
+    rows: list[Told]
+    marker: str | None
+    """Of the next page; None: this is the last."""
+
+
 class Client:
     def __init__(
         self,
@@ -56,6 +62,13 @@ class Client:
         self._find_servers = find_servers
         self._find_project = find_project
         self._find_flavor = find_flavor
+
+    def page(self, resource: str, limit: int, marker: str | None = None, **filters: Any) -> Page:
+        """One page of a list, for whoever shows one after the other. `resource`: as in its address,
+        such as `hosts`. `filters`: of the method that lists all of them."""
+        asked = {**_given({"marker": marker, **filters}), "limit": limit}
+        answer = self._request(resource, "GET", f"/{resource}", params=asked)
+        return Page(answer[resource], _next_marker(answer))
 
     def list_hosts(self, limit: int | None = None, **filters: Any) -> list[Told]:
         """`mode`, `is_stale`, `sort`."""
@@ -280,15 +293,13 @@ class Client:
     def _pages(
         self, key: str, path: str, asked: Told, method: str = "GET", **options: Any
     ) -> Iterator[list[Told]]:
-        """The link names the next page by an address that need not be the one we came by: what
-        counts in it is the marker."""
         while True:
             answer = self._request(key, method, path, params=asked, **options)
             yield answer[key]
-            link = answer.get("links", {}).get("next")
-            if not link:
+            marker = _next_marker(answer)
+            if marker is None:
                 return
-            asked = {**asked, "marker": parse_qs(urlsplit(link).query)["marker"][0]}
+            asked = {**asked, "marker": marker}
 
     def _ask(self, key: str, method: str, path: str, **options: Any) -> Told:
         told: Told = self._request(key, method, path, **options)[key]
@@ -329,6 +340,13 @@ class Client:
         except (ValueError, KeyError, TypeError) as exc:
             raise Unreachable(root, "The answer is not from vp-api.") from exc
         return answer
+
+
+def _next_marker(answer: Told) -> str | None:
+    """The link names the next page by an address that need not be the one we came by: what counts
+    in it is the marker."""
+    link = answer.get("links", {}).get("next")
+    return parse_qs(urlsplit(link).query)["marker"][0] if link else None
 
 
 def _first(pages: Iterable[list[Told]], limit: int | None) -> list[Told]:

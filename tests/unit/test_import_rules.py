@@ -18,6 +18,7 @@ PACKAGES = {
     "vp_scheduler": "vp_scheduler",
     "vp_api": "api/vp_api",
     "vp_client": "vp_client",
+    "vp_dashboard": "vp_dashboard",
     "vp_sim": "vp_sim",
 }
 MAY_IMPORT = {
@@ -26,6 +27,7 @@ MAY_IMPORT = {
     "vp_scheduler": {"nova_vp"},
     "vp_api": {"nova_vp", "vp_scheduler"},
     "vp_client": {"nova_vp"},
+    "vp_dashboard": {"nova_vp", "vp_client"},
     "vp_sim": {"nova_vp", "vp_agent"},
 }
 IMPURE = {

@@ -80,6 +80,15 @@ def test_a_list_of_many_pages(client_of):
     assert all({k: v for k, v in one.items() if k != "marker"} == filters for one in pages.asked)
 
 
+def test_one_page_and_the_marker_of_the_next(client_of):
+    pages = Pages()
+    client = client_of(pages)
+    rows, marker = client.page("actions", 4, host="h")
+    assert ([one["id"] for one in rows], marker) == (["a-0", "a-1", "a-2", "a-3"], "4")
+    assert client.page("actions", 4, "8", host="h").marker is None
+    assert [one.get("marker") for one in pages.asked] == [None, "8"]
+
+
 @pytest.mark.parametrize(("limit", "requests"), [(1, 1), (4, 1), (5, 2), (99, 3)])
 def test_no_more_is_asked_than_wanted(client_of, limit, requests):
     pages = Pages()

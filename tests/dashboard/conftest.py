@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real Horizon, a real keystone, and vp-api with a stored cloud: one of each for all tests."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+import requests
+import webob
+import webob.dec
+
+from testbed.dashboard import serve
+from tests.dashboard.dashboard import User
+from tests.loopback import served
+from tests.openstack_shell import Shell
+from tests.rabbitmq import free_port
+from tests.real_keystone import PASSWORD, RealKeystone, real_keystone
+from tests.unit.api import cloud
+from tests.unit.api.client import configuration
+from tests.unit.api.stored import filled_like_the_cloud
+from tests.waiting import wait_until
+from vp_api import deploy
+from vp_api.testing import MemoryAgents
+from vp_client.client import SERVICE_TYPE
+
+HOSTILE = "<script>alert(1)</script><b style='color:red'>&\"'"
+"""A name of a server, as its tenant chose it."""
+CONFIGURATION = """
+[keystone_authtoken]
+auth_type = password
+auth_url = {url}
+www_authenticate_uri = {url}
+username = nova-vp
+password = {password}
+project_name = service
+user_domain_id = default
+project_domain_id = default
+"""
+
+
+@dataclass
+class Door:
+    """In front of vp-api: counts what is asked, and can answer as a broken proxy does."""
+
+    application: Any
+    asked: list[str] = field(default_factory=list)
+    is_closed: bool = False
+
+    @webob.dec.wsgify
+    def __call__(self, request: webob.Request) -> webob.Response:
+        self.asked.append(f"{request.method} {request.path_qs}")
+        if self.is_closed:
+            return webob.Response(status=502, text="Bad gateway")
+        return request.get_response(self.application)
+
+
+@dataclass(frozen=True)
+class Site:
+    horizon: str
+    keystone: RealKeystone
+    door: Door
+    agents: MemoryAgents
+    shell: Shell
+
+    def told(self, command: str) -> Any:
+        """What the command line says of the same: `-f json`."""
+        environment = self.keystone.environment("admin", "admin")
+        return self.shell.run(f"vp {command} -f json", environment).json
+
+
+@pytest.fixture(scope="session")
+def keystone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealKeystone]:
+    with real_keystone(tmp_path_factory.mktemp("keystone")) as one:
+        one.add_user("nova-vp", "service", "service")
+        yield one
+
+
+@pytest.fixture(scope="session")
+def site(keystone: RealKeystone, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("site")
+    project_id = keystone.add_user("tenant", "shop", "member")
+    conf = folder / "vp-api.conf"
+    conf.write_text(CONFIGURATION.format(url=keystone.url, password=PASSWORD))
+    agents = MemoryAgents()
+    stored = filled_like_the_cloud([_hostile(), *(_of(project_id, one) for one in cloud.records())])
+    door = Door(deploy.loadapp(configuration(str(conf)), stored, agents, clock=lambda: cloud.NOW))
+    shell = Shell()
+    port = free_port()
+    with served(door) as api, serve.running(folder, port, keystone.url) as url:
+        keystone.add_service(SERVICE_TYPE, api)
+        wait_until(lambda: _answers(url), "Horizon to answer", deadline_s=120)
+        yield Site(url, keystone, door, agents, shell)
+    shell.close()
+
+
+def _answers(url: str) -> bool:
+    with suppress(requests.ConnectionError):
+        return requests.get(f"{url}/auth/login/", timeout=120).ok
+    return False
+
+
+def _of(project_id: str, record: Any) -> Any:
+    """Its servers of project alpha belong to the tenant, and it reported once more."""
+    report = json.loads(json.dumps(record.report).replace(cloud.ALPHA, project_id))
+    sequence = report["seq"] + 1
+    return replace(record, sequence=sequence, report={**report, "seq": sequence})
+
+
+def _hostile() -> Any:
+    vps = [cloud.a_vp(uuid=cloud.UNKNOWN, name=HOSTILE, project_id=cloud.BETA, state=3)]
+    return cloud.a_record("lab-3", vps=vps)
+
+
+@pytest.fixture(scope="session")
+def user(site: Site) -> Iterator[Callable[[str], User]]:
+    """Of a name; each logs in once."""
+    users: dict[str, User] = {}
+    links = []
+
+    def log_in(name: str) -> User:
+        if name not in users:
+            links.append(requests.Session())
+            users[name] = User(site.horizon, links[-1])
+            users[name].log_in(name)
+        return users[name]
+
+    yield log_in
+    for link in links:
+        link.close()
+
+
+@pytest.fixture
+def admin(user: Callable[[str], User]) -> User:
+    return user("admin")
+
+
+@pytest.fixture
+def tenant(user: Callable[[str], User]) -> User:
+    return user("tenant")
+
+
+@pytest.fixture
+def closed_door(site: Site) -> Iterator[None]:
+    """vp-api cannot be reached in this test."""
+    site.door.is_closed = True
+    yield
+    site.door.is_closed = False

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One class for each entry of the menu; the module that it names has its pages."""
+
+from typing import ClassVar
+
+from django.utils.translation import gettext_lazy as _
+
+from vp_dashboard import policies
+from vp_dashboard.panels import VpPanel
+
+
+class Hosts(VpPanel):
+    name = _("Hosts")
+    slug = "vp_hosts"
+    urls = "hosts"
+    policy_rules: ClassVar = (policies.rule(policies.HOSTS),)

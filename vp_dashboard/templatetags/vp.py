@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values as text, in the words of the command line."""
+
+from typing import Any
+
+from django import template
+from django.utils.html import format_html
+
+from vp_client import formatters, host_formatters
+
+register = template.Library()
+
+for name, function in {
+    "vp_age": formatters.age,
+    "vp_change": formatters.deed,
+    "vp_changes": formatters.changes,
+    "vp_figures": formatters.figures,
+    "vp_interference": formatters.interference,
+    "vp_kind": formatters.kind,
+    "vp_last_known": formatters.last_known,
+    "vp_mode_levels": formatters.mode_levels,
+    "vp_mode_source": formatters.mode_source,
+    "vp_name": formatters.name,
+    "vp_number": formatters.number,
+    "vp_numbers": formatters.numbers,
+    "vp_or_unknown": formatters.or_unknown,
+    "vp_percent": formatters.percent,
+    "vp_rejected": formatters.rejected,
+    "vp_server": formatters.server,
+    "vp_state": formatters.state,
+    "vp_unmanaged": formatters.unmanaged,
+    "vp_words": formatters.words,
+    "vp_yes_no": formatters.yes_no,
+}.items():
+    register.filter(name, function)
+register.filter("vp_islands", host_formatters.islands)
+
+
+@register.simple_tag
+def vp_value(value: float | None, key: str, shown: str = "") -> Any:
+    """A number with the value that vp-api gave it, whatever digits are shown."""
+    if value is None:
+        return format_html('<span data-key="{}">{}</span>', key, formatters.UNKNOWN)
+    text = shown or formatters.number(value)
+    return format_html('<data data-key="{}" value="{}">{}</data>', key, value, text)
