@@ -56,8 +56,8 @@ def test_of_two_corunners_only_the_guilty_one_moves(admin, rates):
     for server in (innocent, guilty):
         wait_until_measured(HOST, server.id, state=0)
     boot(admin, rates, "filler", "compute")  # or the victim would find room in domain 0
-    # Half of the cache in all, or the victim's pages may meet the innocent one's in some colour; then
-    # it misses a little beside it, and `rebalance` rightly takes them apart once the guilty one left.
+    # Both fill half of the cache: were it more, their pages could meet in a colour, and `rebalance`
+    # would take them apart once the guilty one has left.
     victim = boot(admin, rates, "victim", "chase:192")
     home = placement(victim.id)
     assert placement(innocent.id) == placement(guilty.id) == home
