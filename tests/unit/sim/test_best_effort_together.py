@@ -3,7 +3,8 @@
 floors hold, targets are met, and what is undone is as Nova had it.
 
 The model is memcached beside stress-ng, which has a pollution permit; loads and figures are random.
-Each story is ten minutes. In two of three stories the permit limits stress-ng, too.
+Each story is ten minutes. In two of three stories the permit limits stress-ng, too. A commit runs
+every fourth story (`tests.turns`).
 """
 
 from random import Random
@@ -13,6 +14,7 @@ import pytest
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.knob import Knob, Quota
 from tests.policies import a_policy
+from tests.turns import in_turn
 from vp_sim.best_effort.agent_host import BE, LC, AgentHost, agent_host
 from vp_sim.best_effort.figures import perturbed
 from vp_sim.best_effort.loads import random_load
@@ -64,7 +66,7 @@ def floor_of(guest: Guest) -> float:
     return LEAST_CORES if guest.may_suspend else 0.01
 
 
-@pytest.mark.parametrize("seed", range(STORIES))
+@pytest.mark.parametrize("seed", in_turn(range(STORIES), parts=4))
 def test_all_controllers_together(seed: int) -> None:
     host, agent = a_story(seed)
     before = dict(host.guests_by_uuid)
