@@ -91,7 +91,7 @@ def test_every_alert_says_what_it_means_and_what_to_do() -> None:
     assert len({rule["alert"] for rule in alerts()}) == len(alerts())
     for rule in alerts():
         assert rule["labels"]["severity"] in ("warning", "critical")
-        assert set(rule["annotations"]) == {"summary", "mend"}
+        assert set(rule["annotations"]) == {"summary", "mend", "runbook_url"}
         assert set(rule) <= {"alert", "expr", "for", "labels", "annotations"}
 
 
