@@ -8,6 +8,9 @@ from openstack_dashboard import policy
 from vp_client.client import SERVICE_TYPE
 
 HOSTS = "nova_vp:hosts:show"
+SERVERS = "nova_vp:vps:show_all"
+ACTIONS = "nova_vp:actions:show"
+ACCEPT_ACTION = "nova_vp:actions:accept"
 
 
 def rule(name: str) -> tuple[str, str]:

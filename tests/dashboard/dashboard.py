@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Horizon as its users have it: a login, and the pages behind it, read by what they say."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import requests
@@ -34,6 +34,18 @@ class User:
 
     def get(self, path: str) -> "Shown":
         answer = self._link.get(f"{self._url}{path}", timeout=120)
+        return Shown(answer.status_code, html.fromstring(answer.text), answer.text)
+
+    def post(self, path: str, fields: Iterable[tuple[str, str]]) -> "Shown":
+        """The form of that page, as it is sent with these fields. What is shown then."""
+        [token] = set(self.get(path).tree.xpath("//input[@name='csrfmiddlewaretoken']/@value"))
+        there = f"{self._url}{path}"
+        answer = self._link.post(
+            there,
+            data=[("csrfmiddlewaretoken", token), *fields],
+            headers={"Referer": there},
+            timeout=120,
+        )
         return Shown(answer.status_code, html.fromstring(answer.text), answer.text)
 
 

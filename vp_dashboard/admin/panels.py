@@ -14,3 +14,17 @@ class Hosts(VpPanel):
     slug = "vp_hosts"
     urls = "hosts"
     policy_rules: ClassVar = (policies.rule(policies.HOSTS),)
+
+
+class Servers(VpPanel):
+    name = _("Servers")
+    slug = "vp_servers"
+    urls = "servers"
+    policy_rules: ClassVar = (policies.rule(policies.SERVERS),)
+
+
+class Proposals(VpPanel):
+    name = _("Proposals")
+    slug = "vp_proposals"
+    urls = "proposals"
+    policy_rules: ClassVar = (policies.rule(policies.ACTIONS),)

@@ -14,6 +14,8 @@ for name, function in {
     "vp_age": formatters.age,
     "vp_change": formatters.deed,
     "vp_changes": formatters.changes,
+    "vp_cpu_use": formatters.cpu_use,
+    "vp_effective_mode": formatters.effective_mode,
     "vp_figures": formatters.figures,
     "vp_interference": formatters.interference,
     "vp_kind": formatters.kind,
@@ -25,8 +27,10 @@ for name, function in {
     "vp_numbers": formatters.numbers,
     "vp_or_unknown": formatters.or_unknown,
     "vp_percent": formatters.percent,
+    "vp_orders": formatters.orders,
     "vp_rejected": formatters.rejected,
     "vp_server": formatters.server,
+    "vp_server_or_none": formatters.server_or_none,
     "vp_state": formatters.state,
     "vp_unmanaged": formatters.unmanaged,
     "vp_words": formatters.words,
@@ -37,9 +41,10 @@ register.filter("vp_islands", host_formatters.islands)
 
 
 @register.simple_tag
-def vp_value(value: float | None, key: str, shown: str = "") -> Any:
-    """A number with the value that vp-api gave it, whatever digits are shown."""
-    if value is None:
+def vp_value(value: float | str | None, key: str, shown: str = "") -> Any:
+    """A number with the value that vp-api gave it, whatever digits are shown. None, and the empty
+    text that a template makes of what is not there: unknown."""
+    if value is None or value == "":
         return format_html('<span data-key="{}">{}</span>', key, formatters.UNKNOWN)
-    text = shown or formatters.number(value)
+    text = shown or formatters.number(float(value))
     return format_html('<data data-key="{}" value="{}">{}</data>', key, value, text)

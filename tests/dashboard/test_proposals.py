@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The panel *Proposals*: what waits, why, and accepting several at once."""
+
+from tests.dashboard.conftest import Site
+from tests.dashboard.dashboard import User, values, words
+
+PROPOSALS = "/admin/vp_proposals/"
+
+
+def test_proposals_are_those_of_the_command_line(site: Site, admin: User) -> None:
+    shown = admin.get(PROPOSALS)
+    listed = site.told("action list --result proposed")
+    assert shown.tree.xpath("//tr/@data-action") == [one["ID"] for one in listed]
+    for one in listed:
+        row, told = (
+            shown.one(f"//tr[@data-action='{one['ID']}']"),
+            site.told(f"action show {one['ID']}"),
+        )
+        assert values(row) == {"hurt_ratio": told["hurt_ratio"]}
+        assert told["changes"][0]["to"] in words(row)
+
+
+def test_ticked_proposals_are_accepted(site: Site, admin: User) -> None:
+    keys = admin.get(PROPOSALS).tree.xpath("//input[@name='action']/@value")
+    assert keys
+    site.agents.accepted.clear()
+    shown = admin.post(PROPOSALS, [("action", key) for key in (*keys, "gone/lab-1")])
+    told = [tuple(reversed(key.split("/"))) for key in keys]
+    assert site.agents.accepted == told
+    said = words(shown.one("//body"))
+    assert f"{keys[0].split('/')[0]}: lab-1 acknowledged it" in said
+    assert "gone: The action is not known" in said
+
+
+def test_nothing_ticked_accepts_nothing(site: Site, admin: User) -> None:
+    site.agents.accepted.clear()
+    assert admin.post(PROPOSALS, []).problem is None
+    assert site.agents.accepted == []

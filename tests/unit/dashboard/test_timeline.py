@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+from vp_dashboard import timeline
+
+
+def a_row(minute, mpki=10.0, state=8, hurt=False):
+    return {
+        "at": f"2026-01-02T03:{minute:02}:00Z",
+        "state": {"number": state, "name": ""} if state is not None else None,
+        "hurt_by_neighbour": hurt,
+        "metrics": None if mpki is None else {"mpki": mpki, "cpi": 1.0, "cpu_cores": 2.0},
+    }
+
+
+def track(chart, label):
+    return next(one for one in chart.tracks if one.label == label)
+
+
+def points(line):
+    return [tuple(map(float, point.split(","))) for point in line.split()]
+
+
+def test_nothing_recorded_is_no_chart():
+    assert timeline.chart([], [], 1) is None
+
+
+def test_the_highest_value_reaches_the_top_and_time_fills_the_width():
+    chart = timeline.chart([a_row(0, mpki=5.0), a_row(1, mpki=10.0)], [], 1)
+    mpki = track(chart, "MPKI")
+    (line,) = mpki.lines
+    middle = (timeline.LEFT + timeline.RIGHT) / 2
+    half = (mpki.top + mpki.bottom) / 2
+    assert points(line) == [
+        (timeline.LEFT, half),
+        (middle, half),
+        (middle, mpki.top),
+        (timeline.RIGHT, mpki.top),
+    ]
+    assert mpki.highest == 10.0
+
+
+def test_what_was_not_measured_is_a_gap():
+    rows = [a_row(0), a_row(1, mpki=None, state=None), a_row(2), a_row(9)]
+    chart = timeline.chart(rows, [], 1)
+    assert len(track(chart, "MPKI").lines) == len(track(chart, "State").lines) == 3
+
+
+def test_a_minute_in_which_it_was_degraded_is_shaded():
+    chart = timeline.chart([a_row(0), a_row(1, hurt=True), a_row(2, hurt=None)], [], 1)
+    third = (timeline.RIGHT - timeline.LEFT) / 3
+    (band,) = chart.bands
+    assert (band.x, band.width) == (timeline.LEFT + third, third)
+
+
+def test_actions_of_that_time_are_marked():
+    done = [("2026-01-02T03:00:30Z", "capped"), ("2026-01-02T02:59:59Z", "before")]
+    chart = timeline.chart([a_row(0)], done, 1)
+    (mark,) = chart.marks
+    assert (mark.text, mark.x) == ("capped", (timeline.LEFT + timeline.RIGHT) / 2)
+
+
+def test_only_zeros_lie_on_the_axis():
+    mpki = track(timeline.chart([a_row(0, mpki=0.0)], [], 1), "MPKI")
+    assert {y for _, y in points(mpki.lines[0])} == {float(mpki.bottom)}

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What agents in mode advise propose, and an operator's word on it."""
+
+from typing import Any
+
+from django.http import HttpResponseRedirect
+from django.urls import path, reverse
+from django.utils.translation import gettext as _t
+from django.utils.translation import gettext_lazy as _
+from horizon import messages
+
+from vp_client.client import Client
+from vp_client.errors import VpError
+from vp_dashboard import api, policies
+from vp_dashboard.views import ROWS, VpView
+
+PROPOSED = "proposed"
+
+
+class Proposals(VpView):
+    template_name = "vp_dashboard/admin/proposals.html"
+    page_title = _("Proposals")
+
+    def read(self, client: Client) -> dict[str, Any]:
+        """One request."""
+        chosen = self.chosen("host", "server_id", "marker")
+        actions, marker = client.page("actions", ROWS, result=PROPOSED, **chosen)
+        return {
+            "actions": [{**one, "key": f"{one['id']}/{one['host']}"} for one in actions],
+            "chosen": chosen,
+            "may_accept": policies.allows(self.request, policies.ACCEPT_ACTION),
+            "next_page": self.next_page(marker),
+        }
+
+    def post(self, request: Any, *args: Any, **kwargs: Any) -> HttpResponseRedirect:
+        """Accepts those that are ticked; of each its outcome is told."""
+        client = api.client_of(request)
+        for key in request.POST.getlist("action"):
+            action_id, _slash, host = key.partition("/")
+            try:
+                client.accept_action(action_id, host)
+            except VpError as exc:
+                messages.error(request, f"{action_id}: {api.problem(exc)}")
+            else:
+                told = {"id": action_id, "host": host}
+                messages.success(request, _t("%(id)s: %(host)s acknowledged it.") % told)
+        return HttpResponseRedirect(reverse("horizon:admin:vp_proposals:index"))
+
+
+urlpatterns = [path("", Proposals.as_view(), name="index")]

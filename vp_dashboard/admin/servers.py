@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Servers of all projects: those that are degraded first, and one in detail."""
+
+from typing import Any
+
+from django.urls import path
+from django.utils.translation import gettext_lazy as _
+
+from vp_client.client import Client
+from vp_dashboard import server_page
+from vp_dashboard.views import ROWS, VpView
+
+FILTERS = ("host", "project_id", "name", "state", "hurt_by_neighbour")
+SORT = "state:desc"
+
+
+class Servers(VpView):
+    template_name = "vp_dashboard/admin/servers.html"
+    page_title = _("Servers")
+
+    def read(self, client: Client) -> dict[str, Any]:
+        """Two requests on the first page, one on the others and where a filter is set."""
+        chosen = self.chosen(*FILTERS, "marker")
+        degraded = []
+        if not chosen:
+            degraded = client.page("vps", ROWS, hurt_by_neighbour=True, sort=SORT).rows
+        vps, marker = client.page("vps", ROWS, sort=SORT, **chosen)
+        return {
+            "degraded": degraded,
+            "vps": vps,
+            "chosen": chosen,
+            "states": range(9),
+            "next_page": self.next_page(marker),
+        }
+
+
+class Detail(VpView):
+    template_name = "vp_dashboard/admin/server.html"
+    page_title = _("Server {% if vp %}{{ vp.name }}{% else %}{{ server_id }}{% endif %}")
+
+    def read(self, client: Client) -> dict[str, Any]:
+        return server_page.read(client, self.kwargs["server_id"], self.chosen("hours", "end"))
+
+
+urlpatterns = [
+    path("", Servers.as_view(), name="index"),
+    path("<str:server_id>/", Detail.as_view(), name="detail"),
+]
