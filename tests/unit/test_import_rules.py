@@ -87,6 +87,15 @@ def test_the_core_imports_the_pure_standard_library_and_itself_alone():
             assert is_own or is_pure, f"{path.relative_to(ROOT)} imports {name}"
 
 
+def test_what_monitors_decide_is_pure_and_knows_types_alone():
+    for path in modules("nova_vp/monitors"):
+        for name in imports_of(path):
+            top = name.split(".")[0]
+            is_own = name.startswith(("nova_vp.core.types", "nova_vp.monitors"))
+            is_pure = top in sys.stdlib_module_names and top not in IMPURE
+            assert is_own or is_pure, f"{path.relative_to(ROOT)} imports {name}"
+
+
 def test_the_core_calls_nothing_that_reaches_out():
     for path in modules("nova_vp/core"):
         for node in ast.walk(ast.parse(path.read_text())):

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Request classes: which kind of requests arrive says which servers will be busy next.
+
+Source: thesis 2013, 4.5.2.1 (the web server counts requests of each kind), and the x86-IXP paper,
+3.1 (they are told apart outside the guest; types that alternate quickly mislead it). What raises
+the servers of one class lowers those of no frequent class. Counts are remembered for a while, and a
+class is frequent only while it clearly is.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from nova_vp.core.types.overlay import Direction, Nack, Verb
+from nova_vp.monitors.base import Wanted
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSettings:
+    memory_s: float = 15.0
+    """What came so long ago counts for a third."""
+    frequent_ratio: float = 0.6
+    """Share of the requests from which a class is frequent."""
+    rare_ratio: float = 0.5
+    """Share below which one that was frequent is so no more."""
+    steps: int = 5
+    """By which a server that is not needed is tuned down: half of its CPU."""
+    borrows: int = 0
+    """CPUs that are borrowed for a server that has all of its own."""
+    borrow_lease_s: float = 60.0
+    retry_s: float = 5.0
+    """After a refusal."""
+
+
+class RequestClasses:
+    def __init__(
+        self, servers_of: Mapping[str, Sequence[str]], settings: RequestSettings | None = None
+    ) -> None:
+        """`servers_of`: by class, the servers that its requests keep busy."""
+        self._servers_of = servers_of
+        self._settings = settings or RequestSettings()
+        self._counts = dict.fromkeys(servers_of, 0.0)
+        self._seen_at_s = 0.0
+        self._frequent: frozenset[str] = frozenset()
+        servers = sorted({one for some in servers_of.values() for one in some})
+        self._down = dict.fromkeys(servers, 0)
+        """Steps by which each is tuned down."""
+        self._loan_ends_s: dict[str, float] = {}
+        self._not_before_s: dict[str, float] = {}
+
+    def see(self, counts: Mapping[str, int], now_s: float) -> None:
+        """Requests of each class that arrived since it was told last. Unknown classes are left
+        out."""
+        keep = 3.0 ** (-(now_s - self._seen_at_s) / self._settings.memory_s)
+        self._seen_at_s = now_s
+        for kind in self._counts:
+            self._counts[kind] = self._counts[kind] * keep + counts.get(kind, 0)
+        total = sum(self._counts.values())
+        if total > 0.0:
+            self._frequent = frozenset(
+                kind
+                for kind, count in self._counts.items()
+                if self._is_frequent(kind, count / total)
+            )
+
+    def _is_frequent(self, kind: str, ratio: float) -> bool:
+        settings = self._settings
+        least = settings.rare_ratio if kind in self._frequent else settings.frequent_ratio
+        return ratio >= least
+
+    def wanted(self, now_s: float) -> Sequence[Wanted]:
+        if not self._frequent:
+            return ()
+        needed = {one for kind in self._frequent for one in self._servers_of[kind]}
+        lowered = [self._lower(one, now_s) for one in self._down if one not in needed]
+        raised = [self._raise(one, now_s) for one in self._down if one in needed]
+        return [call for some in (*lowered, *raised) for call in some]
+
+    def _lower(self, server: str, now_s: float) -> list[Wanted]:
+        calls = []
+        if self._loan_ends_s.get(server, 0.0) > now_s:
+            calls.append(Wanted(Verb.RELEASE, server))
+        steps = self._settings.steps - self._down[server]
+        if self._may_call(server, now_s):
+            calls += [Wanted(Verb.TUNE, server, Direction.DOWN)] * steps
+        return calls
+
+    def _raise(self, server: str, now_s: float) -> list[Wanted]:
+        if not self._may_call(server, now_s):
+            return []
+        calls = [Wanted(Verb.TUNE, server, Direction.UP)] * self._down[server]
+        has_loan = self._loan_ends_s.get(server, 0.0) > now_s
+        if self._settings.borrows and not has_loan:
+            lease_s = self._settings.borrow_lease_s
+            cpus = self._settings.borrows
+            calls.append(Wanted(Verb.BORROW, server, cpus=cpus, lease_s=lease_s))
+        return calls
+
+    def _may_call(self, server: str, now_s: float) -> bool:
+        return now_s >= self._not_before_s.get(server, 0.0)
+
+    def answered(self, call: Wanted, nack: Nack | None, now_s: float) -> None:
+        server = call.server
+        if call.verb is Verb.RELEASE:
+            self._loan_ends_s.pop(server, None)
+        elif nack is not None:
+            self._not_before_s[server] = now_s + self._settings.retry_s
+        elif call.verb is Verb.BORROW:
+            self._loan_ends_s[server] = now_s + (call.lease_s or 0.0)
+        else:
+            self._down[server] += 1 if call.direction is Direction.DOWN else -1

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the monitors of an overlay decide: from what was seen to calls."""
+
+from nova_vp.core.types.overlay import Direction, Nack, Verb
+from nova_vp.monitors.backlog import BacklogSettings, NetworkBacklog
+from nova_vp.monitors.cpu_waiting import CpuWaiting, WaitingSettings
+from nova_vp.monitors.request_classes import RequestClasses, RequestSettings
+from nova_vp.monitors.stream_classes import StreamClasses, StreamSettings
+
+RUBIS = {"browse": ("web", "app"), "bid": ("app", "db")}
+BROWSING, BIDDING, MIXED = (
+    {"browse": 90, "bid": 10},
+    {"browse": 10, "bid": 90},
+    {"browse": 5, "bid": 5},
+)
+
+
+def made(monitor, now_s, nack=None):
+    """The calls in short, each answered alike."""
+    calls = list(monitor.wanted(now_s))
+    for call in calls:
+        monitor.answered(call, nack, now_s)
+    return [
+        (call.verb.value, call.server, *([call.direction.value] if call.verb is Verb.TUNE else ()))
+        for call in calls
+    ]
+
+
+def requests(**settings):
+    return RequestClasses(RUBIS, RequestSettings(**{"steps": 2, **settings}))
+
+
+def test_a_frequent_class_lowers_the_servers_that_it_does_not_need():
+    monitor = requests()
+    assert made(monitor, 0.0) == []
+    monitor.see(BROWSING, 5.0)
+    assert made(monitor, 5.0) == [("tune", "db", "down")] * 2
+    assert made(monitor, 6.0) == []
+
+
+def test_another_frequent_class_raises_its_servers_after_the_others_were_lowered():
+    monitor = requests(memory_s=1.0)
+    monitor.see(BROWSING, 5.0)
+    made(monitor, 5.0)
+    monitor.see(BIDDING, 15.0)
+    expected = [("tune", "web", "down")] * 2 + [("tune", "db", "up")] * 2
+    assert made(monitor, 15.0) == expected
+
+
+def test_types_that_alternate_quickly_change_nothing():
+    monitor = requests(memory_s=15.0)
+    for number in range(20):
+        monitor.see(BROWSING if number % 2 else BIDDING, float(number))
+        if number > 2:
+            assert made(monitor, float(number)) == []
+        else:
+            made(monitor, float(number), nack=Nack.TOO_SOON)
+
+
+def test_a_class_stays_frequent_until_it_clearly_is_not():
+    monitor = requests(memory_s=0.1)
+    monitor.see(BROWSING, 1.0)
+    made(monitor, 1.0)
+    monitor.see({"browse": 55, "bid": 45}, 2.0)
+    assert made(monitor, 2.0) == []
+    monitor.see({"browse": 45, "bid": 55}, 3.0)
+    assert made(monitor, 3.0) == []
+    assert not monitor._frequent
+
+
+def test_requests_of_unknown_classes_and_silence_say_nothing():
+    monitor = requests()
+    monitor.see({"search": 100}, 1.0)
+    assert made(monitor, 1.0) == []
+
+
+def test_a_needed_server_borrows_once_until_its_lease_ends():
+    monitor = requests(borrows=1, borrow_lease_s=10.0)
+    monitor.see(BROWSING, 1.0)
+    first = made(monitor, 1.0)
+    assert first[-2:] == [("borrow", "app"), ("borrow", "web")]
+    assert made(monitor, 5.0) == []
+    assert made(monitor, 11.5) == [("borrow", "app"), ("borrow", "web")]
+
+
+def test_a_server_that_is_not_needed_any_more_gives_back_what_it_borrowed():
+    monitor = requests(borrows=1, memory_s=0.1)
+    monitor.see(BROWSING, 1.0)
+    made(monitor, 1.0)
+    monitor.see(BIDDING, 9.0)
+    assert made(monitor, 9.0)[0] == ("release", "web")
+
+
+def test_after_a_refusal_a_server_is_left_alone_for_a_while():
+    monitor = requests(retry_s=5.0)
+    monitor.see(BROWSING, 1.0)
+    assert made(monitor, 1.0, nack=Nack.NO_ROOM)
+    assert made(monitor, 3.0) == []
+    assert made(monitor, 6.5) == [("tune", "db", "down")] * 2
+
+
+def test_a_backlog_over_its_limit_triggers_once_per_lease():
+    monitor = NetworkBacklog(BacklogSettings(lease_s=0.25))
+    monitor.see("player", 128.0, 0)
+    assert made(monitor, 1.0) == []
+    monitor.see("player", 128.5, 0)
+    assert made(monitor, 1.0) == [("trigger", "player")]
+    assert made(monitor, 1.2) == []
+    assert made(monitor, 1.3) == [("trigger", "player")]
+
+
+def test_packets_that_are_lost_trigger_and_old_losses_do_not():
+    monitor = NetworkBacklog()
+    monitor.see("player", 0.0, 70)
+    assert made(monitor, 1.0) == []
+    monitor.see("player", 0.0, 71)
+    assert made(monitor, 2.0) == [("trigger", "player")]
+    monitor.see("player", 0.0, 71)
+    assert made(monitor, 3.0) == []
+
+
+def test_a_refused_trigger_is_repeated_later_and_a_server_that_is_gone_is_forgotten():
+    monitor = NetworkBacklog(BacklogSettings(retry_s=2.0))
+    monitor.see("player", 200.0, 0)
+    assert made(monitor, 1.0, nack=Nack.NO_CREDIT)
+    assert made(monitor, 2.0) == []
+    assert made(monitor, 3.0)
+    monitor.forget("player")
+    assert made(monitor, 9.0) == []
+
+
+def test_fast_streams_go_up_slow_ones_down_and_others_nowhere():
+    monitor = StreamClasses(StreamSettings(steps=2))
+    monitor.see("slow", 300, 20)
+    monitor.see("fast", 1000, 25)
+    monitor.see("both", 1000, 20)
+    up, down = Direction.UP.value, Direction.DOWN.value
+    expected = [("tune", "slow", down)] * 2 + [("tune", "fast", up)] * 2
+    assert made(monitor, 0.0) == expected
+    assert made(monitor, 9.0) == []
+    monitor.see("fast", 0, 0)
+    assert made(monitor, 9.0) == [("tune", "fast", down)] * 2
+
+
+def test_a_refused_tune_of_a_stream_is_repeated_later():
+    monitor = StreamClasses(StreamSettings(retry_s=5.0))
+    monitor.see("fast", 1000, 25)
+    assert made(monitor, 0.0, nack=Nack.NO_ROOM)
+    assert made(monitor, 4.0) == []
+    assert made(monitor, 5.0)
+
+
+def waiting(monitor, *ratios, idle_cores=0.0):
+    for ratio in ratios:
+        monitor.see("db", ratio, idle_cores)
+
+
+def test_who_waits_for_some_samples_borrows_a_cpu_at_a_time():
+    monitor = CpuWaiting(WaitingSettings(samples=3, most_cpus=2))
+    waiting(monitor, 0.5, 0.5)
+    assert made(monitor, 1.0) == []
+    waiting(monitor, 0.5)
+    assert made(monitor, 1.0) == [("borrow", "db")]
+    assert made(monitor, 1.0) == []
+    waiting(monitor, 0.5, 0.5, 0.5)
+    assert made(monitor, 2.0) == [("borrow", "db")]
+    waiting(monitor, 0.5, 0.5, 0.5)
+    assert made(monitor, 3.0) == []
+
+
+def test_what_was_borrowed_is_released_once_it_is_idle_for_some_samples():
+    monitor = CpuWaiting(WaitingSettings(samples=2, idle_cores=1.5))
+    waiting(monitor, 0.5, 0.5)
+    made(monitor, 1.0)
+    waiting(monitor, 0.0, idle_cores=2.0)
+    assert made(monitor, 2.0) == []
+    waiting(monitor, 0.0, idle_cores=2.0)
+    assert made(monitor, 3.0) == [("release", "db")]
+    assert made(monitor, 4.0) == []
+
+
+def test_a_loan_that_ended_by_itself_is_forgotten_and_a_refusal_is_waited_out():
+    monitor = CpuWaiting(WaitingSettings(samples=1, most_cpus=1, lease_s=10.0, retry_s=5.0))
+    waiting(monitor, 0.5)
+    assert made(monitor, 0.0, nack=Nack.NO_ROOM)
+    waiting(monitor, 0.5)
+    assert made(monitor, 3.0) == []
+    assert made(monitor, 5.0) == [("borrow", "db")]
+    waiting(monitor, 0.5)
+    assert made(monitor, 9.0) == []
+    assert made(monitor, 15.0) == [("borrow", "db")]
