@@ -22,8 +22,10 @@ class RequestSettings:
     """Share of the requests from which a class is frequent."""
     rare_ratio: float = 0.5
     """Share below which one that was frequent is so no more."""
-    steps: int = 5
-    """By which a server that is not needed is tuned down: half of its CPU."""
+    steps_down: int = 5
+    """Of a server that is not needed: half of its CPU."""
+    steps_up: int = 0
+    """Of one that is needed, above what it has without any call."""
     borrows: int = 0
     """CPUs that are borrowed for a server that has all of its own."""
     borrow_lease_s: float = 60.0
@@ -42,8 +44,8 @@ class RequestClasses:
         self._seen_at_s = 0.0
         self._frequent: frozenset[str] = frozenset()
         servers = sorted({one for some in servers_of.values() for one in some})
-        self._down = dict.fromkeys(servers, 0)
-        """Steps by which each is tuned down."""
+        self._steps = dict.fromkeys(servers, 0)
+        """By which each is tuned: below 0, down."""
         self._loan_ends_s: dict[str, float] = {}
         self._not_before_s: dict[str, float] = {}
 
@@ -71,23 +73,24 @@ class RequestClasses:
         if not self._frequent:
             return ()
         needed = {one for kind in self._frequent for one in self._servers_of[kind]}
-        lowered = [self._lower(one, now_s) for one in self._down if one not in needed]
-        raised = [self._raise(one, now_s) for one in self._down if one in needed]
+        lowered = [self._lower(one, now_s) for one in self._steps if one not in needed]
+        raised = [self._raise(one, now_s) for one in self._steps if one in needed]
         return [call for some in (*lowered, *raised) for call in some]
 
     def _lower(self, server: str, now_s: float) -> list[Wanted]:
         calls = []
         if self._loan_ends_s.get(server, 0.0) > now_s:
             calls.append(Wanted(Verb.RELEASE, server))
-        steps = self._settings.steps - self._down[server]
         if self._may_call(server, now_s):
+            steps = self._steps[server] + self._settings.steps_down
             calls += [Wanted(Verb.TUNE, server, Direction.DOWN)] * steps
         return calls
 
     def _raise(self, server: str, now_s: float) -> list[Wanted]:
         if not self._may_call(server, now_s):
             return []
-        calls = [Wanted(Verb.TUNE, server, Direction.UP)] * self._down[server]
+        steps = self._settings.steps_up - self._steps[server]
+        calls = [Wanted(Verb.TUNE, server, Direction.UP)] * steps
         has_loan = self._loan_ends_s.get(server, 0.0) > now_s
         if self._settings.borrows and not has_loan:
             lease_s = self._settings.borrow_lease_s
@@ -107,4 +110,4 @@ class RequestClasses:
         elif call.verb is Verb.BORROW:
             self._loan_ends_s[server] = now_s + (call.lease_s or 0.0)
         else:
-            self._down[server] += 1 if call.direction is Direction.DOWN else -1
+            self._steps[server] += 1 if call.direction is Direction.UP else -1

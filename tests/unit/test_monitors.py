@@ -27,7 +27,7 @@ def made(monitor, now_s, nack=None):
 
 
 def requests(**settings):
-    return RequestClasses(RUBIS, RequestSettings(**{"steps": 2, **settings}))
+    return RequestClasses(RUBIS, RequestSettings(**{"steps_down": 2, **settings}))
 
 
 def test_a_frequent_class_lowers_the_servers_that_it_does_not_need():
@@ -45,6 +45,14 @@ def test_another_frequent_class_raises_its_servers_after_the_others_were_lowered
     monitor.see(BIDDING, 15.0)
     expected = [("tune", "web", "down")] * 2 + [("tune", "db", "up")] * 2
     assert made(monitor, 15.0) == expected
+
+
+def test_needed_servers_may_be_raised_above_what_they_had():
+    monitor = requests(steps_up=1, steps_down=0, memory_s=0.1)
+    monitor.see(BROWSING, 1.0)
+    assert made(monitor, 1.0) == [("tune", "app", "up"), ("tune", "web", "up")]
+    monitor.see(BIDDING, 9.0)
+    assert made(monitor, 9.0) == [("tune", "web", "down"), ("tune", "db", "up")]
 
 
 def test_types_that_alternate_quickly_change_nothing():
