@@ -6,6 +6,7 @@ Rates and moments are the machine's affair and are not looked at; that an item c
 
 import os
 import re
+import select
 import signal
 import subprocess
 from pathlib import Path
@@ -129,6 +130,30 @@ def children_of(pid):
     return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
+def test_a_job_is_answered_once_all_tracks_have_done_their_part(workload):
+    ours, port = os.openpty()
+    argv = [workload.binary, "--period-ms", "20", "jobs+jobs"]
+    told = {**os.environ, "JOBS_PORT": os.ttyname(port)}
+    with subprocess.Popen(argv, env=told, stdout=subprocess.PIPE, text=True) as running:
+        try:
+            assert running.stdout.readline().startswith("RATE jobs")
+            for _ in range(2):
+                os.write(ours, b"100000\n")
+                assert os.read(ours, 100) == b"done\n"
+            assert not select.select([ours], [], [], 0)[0], "once for each job"
+        finally:
+            for track in children_of(running.pid):
+                os.kill(track, signal.SIGKILL)
+            os.close(ours)
+            os.close(port)
+
+
+def test_jobs_without_a_port_are_refused(workload):
+    ended = workload("jobs")
+    assert ended.returncode == 2
+    assert "jobs come from the second serial port" in ended.stderr
+
+
 def test_blanks_around_the_work_are_of_no_account(workload):
     assert story(lines_of(workload, "compute\r\n", reports=1)) == ["compute"]
 
@@ -136,7 +161,7 @@ def test_blanks_around_the_work_are_of_no_account(workload):
 @pytest.mark.parametrize(
     ("work", "message"),
     [
-        ("x", "unknown kind 'x'; known kinds: chase, compute, idle, server, stream, write"),
+        ("x", "unknown kind 'x'; known kinds: chase, compute, idle, jobs, server, stream, write"),
         ("compute@5,x:3@2", "unknown kind 'x'; known kinds:"),
         ("", "an item is empty; write the work as KIND[:KIB][@SECONDS], known kinds:"),
         ("chase@1,,compute", "an item is empty"),

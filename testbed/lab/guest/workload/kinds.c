@@ -66,7 +66,7 @@ struct node *walk(struct node *at, unsigned steps)
 
 static void prepare_nothing(struct phase *phase)
 {
-    phase->state = NULL;
+    (void)phase;
 }
 
 static void prepare_chase(struct phase *phase)
@@ -81,7 +81,7 @@ static uint64_t run_chase(struct phase *phase, int64_t until_ns)
     return CHASE_STEPS;
 }
 
-static uint64_t run_compute(struct phase *phase, int64_t until_ns)
+uint64_t run_compute(struct phase *phase, int64_t until_ns)
 {
     (void)phase, (void)until_ns;
     uint64_t mixed = 1;
@@ -173,6 +173,7 @@ static const struct kind KINDS[] = {
     {.name = "chase", .default_kib = 384, .prepare = prepare_chase, .run = run_chase},
     {.name = "compute", .prepare = prepare_nothing, .run = run_compute},
     {.name = "idle", .prepare = prepare_nothing, .run = run_idle},
+    {.name = "jobs", .join = join_jobs, .prepare = prepare_nothing, .run = run_jobs},
     {.name = "server",
      .default_kib = 384,
      .takes_rate = true,
@@ -194,5 +195,5 @@ const struct kind *find_kind(const char *name)
 
 const char *kind_names(void)
 {
-    return "chase, compute, idle, server, stream, write";
+    return "chase, compute, idle, jobs, server, stream, write";
 }

@@ -127,10 +127,19 @@ static int move_to_vcpu(int track)
     return vcpu;
 }
 
+static void join_tracks(struct work *work)
+{
+    for (int i = 0; i < work->count; i++)
+        for (int j = 0; j < work->tracks[i].count; j++)
+            if (work->tracks[i].phases[j].kind->join != NULL)
+                work->tracks[i].phases[j].kind->join(&work->tracks[i].phases[j]);
+}
+
 static int run_work(struct work *work, const struct options *options)
 {
     pid_t pids[MAX_TRACKS];
     int failure = 0, status;
+    join_tracks(work);
     for (int i = 0; i < work->count; i++) {
         pids[i] = fork();
         if (pids[i] < 0)

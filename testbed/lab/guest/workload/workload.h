@@ -19,6 +19,8 @@ struct kind {
     size_t default_kib; // 0: has no working set
     bool takes_rate;
     bool goes_on; // an item after another one of the same kind and size takes over what that one prepared
+    // Called once for each phase of all tracks, before these are processes of their own; NULL: they share nothing.
+    void (*join)(struct phase *phase);
     // Called once before any phase starts: a switch then costs no allocation and no page faults.
     void (*prepare)(struct phase *phase);
     // Does a chunk of work, waiting no longer than until_ns; returns how many operations it completed.
@@ -70,6 +72,11 @@ struct node *walk(struct node *at, unsigned steps);
 void prepare_server(struct phase *phase);
 uint64_t run_server(struct phase *phase, int64_t until_ns);
 void describe_server(struct phase *phase, char *text, size_t size);
+
+uint64_t run_compute(struct phase *phase, int64_t until_ns);
+
+void join_jobs(struct phase *phase);
+uint64_t run_jobs(struct phase *phase, int64_t until_ns);
 
 int64_t uptime_ns(void);
 int64_t epoch_ns(void);
