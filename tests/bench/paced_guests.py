@@ -47,6 +47,8 @@ PLUGIN_XML = """\
 </qemu:commandline>"""
 SEVERAL_VCPUS_XML = "<features><acpi/><apic/></features>"
 """Without ACPI a guest finds one."""
+JOBS_XML = '<serial type="unix"><source mode="bind" path="{path}"/><target port="1"/></serial>'
+"""Where who plays the client of a guest hands out its jobs."""
 BOOT_XML = "<kernel>{kernel}</kernel><initrd>{initrd}</initrd><cmdline>{command_line}</cmdline>"
 CONSOLE_XML = '<serial type="file"><source path="{path}"/><target port="0"/></serial>'
 
@@ -77,6 +79,7 @@ class Measured:
 class PacedGuest:
     def __init__(self, name: str, work: str, domain: libvirt.virDomain, console: Path) -> None:
         self.name = name
+        self.jobs = _jobs_path(console)
         self.work = work
         self.domain = domain
         self.console = Console(console)
@@ -109,6 +112,10 @@ class PacedGuest:
     def place(self, cpus: Iterable[int]) -> None:
         for tid in self.tids:
             os.sched_setaffinity(tid, cpus)
+
+
+def _jobs_path(console: Path) -> Path:
+    return console.with_suffix(".jobs")
 
 
 class PacedHost:
@@ -198,7 +205,8 @@ class PacedHost:
             boot=BOOT_XML.format(
                 kernel=KERNEL, initrd=INITRD, command_line=f"{COMMAND_LINE} work={work}"
             ),
-            devices=CONSOLE_XML.format(path=console),
+            devices=CONSOLE_XML.format(path=console)
+            + (JOBS_XML.format(path=_jobs_path(console)) if "jobs" in work else ""),
             body=(SEVERAL_VCPUS_XML if "+" in work else "")
             + PLUGIN_XML.format(
                 plugin=VPMU / "vpmu.so",

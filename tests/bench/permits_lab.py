@@ -10,9 +10,6 @@ driver never reads it. `victim_ratio`, `victim_ratio_without`, `polluter_work` a
 above what it misses alone, which is nothing, as a share of its permit.
 """
 
-import json
-import struct
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +23,8 @@ from testbed.lab.lag_meter import MAX_RATIO
 from testbed.lab.waiting import wait_for
 from tests.bench.harness import Benchmark, CannotMeasure, Numbers, fixed, progress
 from tests.bench.paced_agent import PRODUCT, agent_report, an_agent
-from tests.bench.paced_guests import VPMU, PacedHost
+from tests.bench.paced_counters import PacedCounters
+from tests.bench.paced_guests import PacedHost
 from tests.libvirt_host import missing_for_libvirt
 
 VICTIM = "victim"
@@ -82,10 +80,7 @@ class Watch:
 
     def __init__(self, host: PacedHost) -> None:
         self._host = host
-        layout = subprocess.run(
-            [VPMU / "vpmu", "layout", "--json"], check=True, capture_output=True, text=True
-        )
-        self._layout = json.loads(layout.stdout)
+        self._counters = PacedCounters(host)
 
     def see(self, names: Sequence[str], span_s: float) -> dict[str, Seen]:
         """The window with the least debt of some."""
@@ -135,16 +130,9 @@ class Watch:
         return {name: self._counted_of(name) for name in names}
 
     def _counted_of(self, name: str) -> tuple[int, int]:
-        domain = self._host.guests[name].domain.name()
-        data = (self._host.counters / f"vm.{domain}").read_bytes()
-        first_slot = self._layout["vm"]["bytes"]
-
-        def field(key: str) -> int:
-            at = first_slot + self._layout["slot"]["fields"][key]["offset"]
-            return int(struct.unpack_from("<Q", data, at)[0])
-
-        misses = field("llc_misses_local") + field("llc_misses_remote")
-        return misses, field("shadow_llc_misses")
+        fields = ("llc_misses_local", "llc_misses_remote", "shadow_llc_misses")
+        local, remote, own = self._counters.total(name, *fields)
+        return local + remote, own
 
 
 def worst_debt(found: Mapping[str, Seen]) -> float:
