@@ -135,8 +135,8 @@ class ShowAction(command.ShowOne):
         return columns.show(told, _fields(told["id"]))
 
 
-class ApplyAction(command.Command):
-    """Apply an action that an agent in mode advise proposes"""
+class AcceptAction(command.Command):
+    """Accept a proposed action; its agent, in mode advise, applies it"""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)

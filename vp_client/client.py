@@ -345,7 +345,8 @@ class Client:
 def _next_marker(answer: Told) -> str | None:
     """The link names the next page by an address that need not be the one we came by: what counts
     in it is the marker."""
-    link = answer.get("links", {}).get("next")
+    links = answer.get("links", [])
+    link = next((one["href"] for one in links if one["rel"] == "next"), None)
     return parse_qs(urlsplit(link).query)["marker"][0] if link else None
 
 

@@ -112,7 +112,7 @@ def _known(vp: Told) -> Told:
 
 def _operator(host: str, *, can_follow: bool) -> Reader:
     return Reader(
-        accept="openstack vp action apply",
+        accept="openstack vp action accept",
         set_mode=f"openstack vp host set {host} --mode",
         escalation="openstack vp escalation show" if can_follow else "",
         accept_escalation="openstack vp escalation accept",

@@ -133,7 +133,7 @@ class SetHost(command.Command):
             required=True,
             choices=arguments.MODES,
             help="observe: measure and report only, keep what is already applied; advise: propose "
-            "actions, apply them after `openstack vp action apply`; enforce: apply actions",
+            "actions, apply them after `openstack vp action accept`; enforce: apply actions",
         )
         return parser
 

@@ -48,7 +48,7 @@ class SetMode(command.Command):
             "mode",
             choices=arguments.MODES,
             help="observe: measure and report only; advise: propose actions, apply them after "
-            "`openstack vp action apply`; enforce: apply actions",
+            "`openstack vp action accept`; enforce: apply actions",
         )
         _add_targets(parser)
         return parser

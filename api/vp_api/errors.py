@@ -22,6 +22,10 @@ from nova_vp.db.report_store import ERRORS as STORE_ERRORS
 LOG = logging.getLogger(__name__)
 
 JSON = "application/json"
+DOCUMENT = "/v1/openapi.json"
+"""Answered without a token, so that the help that an error links to can be read by everybody."""
+LISTED_ERRORS = "x-openstack-errors"
+"""Where that document has them, by code."""
 RETRY_AFTER_S = 2
 """With every 503: by then we have looked again at what is away."""
 
@@ -29,41 +33,105 @@ RETRY_AFTER_S = 2
 class Code(enum.Enum):
     """What programs tell errors apart by: name on the wire, HTTP status, title."""
 
-    BAD_REQUEST = ("nova-vp.bad-request", 400, "The request is not valid")
-    UNAUTHENTICATED = ("nova-vp.unauthenticated", 401, "The request is not authenticated")
-    FORBIDDEN = ("nova-vp.forbidden", 403, "Your roles do not permit this")
-    QUOTA_EXCEEDED = ("nova-vp.quota-exceeded", 403, "The project has used up its quota")
-    NOT_FOUND = ("nova-vp.not-found", 404, "There is no such resource")
-    HOST_NOT_FOUND = ("nova-vp.host-not-found", 404, "The host is not known")
-    VP_NOT_FOUND = ("nova-vp.vp-not-found", 404, "The server is not known")
-    ACTION_NOT_FOUND = ("nova-vp.action-not-found", 404, "The action is not known")
-    ESCALATION_NOT_FOUND = ("nova-vp.escalation-not-found", 404, "The escalation is not known")
-    PROFILE_NOT_FOUND = ("nova-vp.profile-not-found", 404, "The profile is not known")
-    OVERLAY_NOT_FOUND = ("nova-vp.overlay-not-found", 404, "The overlay is not known")
-    METHOD_NOT_ALLOWED = ("nova-vp.method-not-allowed", 405, "The resource has no such method")
-    VERSION_UNSUPPORTED = ("nova-vp.version-unsupported", 406, "The microversion is not supported")
-    AGENT_REFUSED = ("nova-vp.agent-refused", 409, "The agent refused")
-    AMBIGUOUS = ("nova-vp.ambiguous", 409, "More than one resource has this id")
-    CHANGED_MEANWHILE = ("nova-vp.changed-meanwhile", 409, "Another request changed the resource")
-    NAME_TAKEN = ("nova-vp.name-taken", 409, "The project has another overlay of this name")
-    IN_ANOTHER_OVERLAY = ("nova-vp.in-another-overlay", 409, "The server is in another overlay")
-    GROUP_OVERLAY = ("nova-vp.group-overlay", 409, "The overlay follows from vp:group")
+    BAD_REQUEST = ("performance-isolation.bad-request", 400, "The request is not valid")
+    UNAUTHENTICATED = (
+        "performance-isolation.unauthenticated",
+        401,
+        "The request is not authenticated",
+    )
+    FORBIDDEN = ("performance-isolation.forbidden", 403, "Your roles do not permit this")
+    QUOTA_EXCEEDED = (
+        "performance-isolation.quota-exceeded",
+        403,
+        "The project has used up its quota",
+    )
+    NOT_FOUND = ("performance-isolation.not-found", 404, "There is no such resource")
+    HOST_NOT_FOUND = ("performance-isolation.host-not-found", 404, "The host is not known")
+    VP_NOT_FOUND = ("performance-isolation.vp-not-found", 404, "The server is not known")
+    ACTION_NOT_FOUND = ("performance-isolation.action-not-found", 404, "The action is not known")
+    ESCALATION_NOT_FOUND = (
+        "performance-isolation.escalation-not-found",
+        404,
+        "The escalation is not known",
+    )
+    PROFILE_NOT_FOUND = ("performance-isolation.profile-not-found", 404, "The profile is not known")
+    OVERLAY_NOT_FOUND = ("performance-isolation.overlay-not-found", 404, "The overlay is not known")
+    METHOD_NOT_ALLOWED = (
+        "performance-isolation.method-not-allowed",
+        405,
+        "The resource has no such method",
+    )
+    VERSION_UNSUPPORTED = (
+        "performance-isolation.version-unsupported",
+        406,
+        "The microversion is not supported",
+    )
+    AGENT_REFUSED = ("performance-isolation.agent-refused", 409, "The agent refused")
+    AMBIGUOUS = ("performance-isolation.ambiguous", 409, "More than one resource has this id")
+    CHANGED_MEANWHILE = (
+        "performance-isolation.changed-meanwhile",
+        409,
+        "Another request changed the resource",
+    )
+    NAME_TAKEN = (
+        "performance-isolation.name-taken",
+        409,
+        "The project has another overlay of this name",
+    )
+    IN_ANOTHER_OVERLAY = (
+        "performance-isolation.in-another-overlay",
+        409,
+        "The server is in another overlay",
+    )
+    GROUP_OVERLAY = (
+        "performance-isolation.group-overlay",
+        409,
+        "The overlay follows from vp:group",
+    )
     NOT_LATENCY_CRITICAL = (
-        "nova-vp.not-latency-critical",
+        "performance-isolation.not-latency-critical",
         409,
         "The server is not latency-critical",
     )
-    STALE_REPORT = ("nova-vp.stale-report", 409, "The report says nothing new")
-    NOT_PROPOSED = ("nova-vp.not-proposed", 409, "The escalation does not wait for acceptance")
-    TOO_LARGE = ("nova-vp.too-large", 413, "The request is too large")
-    TOO_MANY_CHANGES = ("nova-vp.too-many-changes", 429, "The server was changed too often")
-    TOO_MANY_CALLS = ("nova-vp.too-many-calls", 429, "Overlays are called or changed too often")
-    TOO_MANY_REPORTS = ("nova-vp.too-many-reports", 429, "Latency is reported too often")
-    INTERNAL = ("nova-vp.internal", 500, "vp-api failed")
-    STORE_UNAVAILABLE = ("nova-vp.store-unavailable", 503, "The database does not answer")
-    IDENTITY_UNAVAILABLE = ("nova-vp.identity-unavailable", 503, "Keystone does not answer")
-    BUS_UNAVAILABLE = ("nova-vp.bus-unavailable", 503, "The message bus does not answer")
-    AGENT_SILENT = ("nova-vp.agent-silent", 504, "The agent did not answer")
+    STALE_REPORT = ("performance-isolation.stale-report", 409, "The report says nothing new")
+    NOT_PROPOSED = (
+        "performance-isolation.not-proposed",
+        409,
+        "The escalation does not wait for acceptance",
+    )
+    TOO_LARGE = ("performance-isolation.too-large", 413, "The request is too large")
+    TOO_MANY_CHANGES = (
+        "performance-isolation.too-many-changes",
+        429,
+        "The server was changed too often",
+    )
+    TOO_MANY_CALLS = (
+        "performance-isolation.too-many-calls",
+        429,
+        "Overlays are called or changed too often",
+    )
+    TOO_MANY_REPORTS = (
+        "performance-isolation.too-many-reports",
+        429,
+        "Latency is reported too often",
+    )
+    INTERNAL = ("performance-isolation.internal", 500, "vp-api failed")
+    STORE_UNAVAILABLE = (
+        "performance-isolation.store-unavailable",
+        503,
+        "The database does not answer",
+    )
+    IDENTITY_UNAVAILABLE = (
+        "performance-isolation.identity-unavailable",
+        503,
+        "Keystone does not answer",
+    )
+    BUS_UNAVAILABLE = (
+        "performance-isolation.bus-unavailable",
+        503,
+        "The message bus does not answer",
+    )
+    AGENT_SILENT = ("performance-isolation.agent-silent", 504, "The agent did not answer")
 
     @property
     def status(self) -> int:
@@ -124,7 +192,7 @@ def _translate(exc: Exception) -> ApiError:
     if isinstance(exc, BadMarker):
         return ApiError(
             Code.BAD_REQUEST,
-            "Take the marker from `links.next` of the page before, with the same `sort`.",
+            "Take the marker from the `next` link of the page before, with the same `sort`.",
         )
     if not isinstance(exc, DatabaseHangs):  # Of which the log has told, once for all requests.
         LOG.exception("vp-api failed")
@@ -149,6 +217,10 @@ def _from_status(response: webob.Response) -> ApiError:
     return error
 
 
+def _help(request: webob.Request, code: str) -> str:
+    return f"{request.application_url}{DOCUMENT}#/{LISTED_ERRORS}/{code}"
+
+
 def _respond(request: webob.Request, error: ApiError) -> webob.Response:
     name, status, title = error.code.value
     body = {
@@ -157,6 +229,7 @@ def _respond(request: webob.Request, error: ApiError) -> webob.Response:
         "title": title,
         "detail": error.detail,
         "request_id": request.environ.get(request_id.ENV_REQUEST_ID),
+        "links": [{"rel": "help", "href": _help(request, name)}],
         **error.more,
     }
     response = webob.Response(status=status, content_type=JSON, charset="utf-8")

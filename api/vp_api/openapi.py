@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from vp_api.errors import JSON, Code
+from vp_api.errors import JSON, LISTED_ERRORS, Code
 from vp_api.operation import Operation, Routes, Schema
 from vp_api.schemas import base
 from vp_api.versions import HEADER, NEWEST, SERVICE_TYPE
@@ -44,6 +44,10 @@ def document(routes: Routes) -> Json:
         },
         "servers": [{"url": "/"}],
         "paths": paths,
+        LISTED_ERRORS: {
+            name: {"status": status, "title": title}
+            for name, status, title in (code.value for code in Code)
+        },
         "components": {
             "schemas": dict(sorted(components.items())),
             "securitySchemes": {

@@ -26,7 +26,7 @@ DEFAULT_SPAN = timedelta(hours=1)
 
 def page_of(call: Call, default: str) -> Page:
     """`default`: `key:asc` or `key:desc`."""
-    key, way = call.query.get("sort", default).split(":")
+    key, _, way = call.query.get("sort", default).partition(":")
     limit = call.query.get("limit", DEFAULT_LIMIT) if call.version >= V1_1 else None
     return Page(key, way == "desc", limit, call.query.get("marker"))
 
@@ -34,7 +34,8 @@ def page_of(call: Call, default: str) -> Page:
 def answer(call: Call, resource: str, items: list[Any], marker: str | None) -> Answer:
     if call.version < V1_1:
         return {resource: items}
-    return {resource: items, "links": {} if marker is None else {"next": _next(call, marker)}}
+    links = [] if marker is None else [{"rel": "next", "href": _next(call, marker)}]
+    return {resource: items, "links": links}
 
 
 def span_of(call: Call) -> Span:

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from vp_api import openapi
-from vp_api.errors import Code
+from vp_api.errors import DOCUMENT, Code
 from vp_api.handlers import (
     actions,
     escalations,
@@ -76,7 +76,7 @@ def _document() -> Answer:
 ROUTES: Routes = {
     "/": {"GET": Operation(root.list_versions, "Versions", root_schemas.LIST_ANSWER)},
     "/v1": {"GET": Operation(root.show_version, "This version", root_schemas.SHOW_ANSWER)},
-    "/v1/openapi.json": {"GET": Operation(show_openapi, "This document", root_schemas.OPENAPI)},
+    DOCUMENT: {"GET": Operation(show_openapi, "This document", root_schemas.OPENAPI)},
     "/v1/hosts": {
         "GET": Operation(
             hosts.list_hosts,
@@ -113,16 +113,6 @@ ROUTES: Routes = {
             query=history_schemas.QUERY,
             since=V1_1,
             errors=(Code.HOST_NOT_FOUND,),
-        )
-    },
-    "/v1/hosts/{host}/proposals/{action_id}": {
-        "PUT": Operation(
-            hosts.accept_proposal,
-            "Have an agent in mode advise apply what it proposed",
-            host_schemas.ACCEPT_ANSWER,
-            rule=host_rules.ACCEPT,
-            body=host_schemas.ACCEPT,
-            errors=(Code.HOST_NOT_FOUND, *TOLD),
         )
     },
     "/v1/modes": {
@@ -329,12 +319,11 @@ ROUTES: Routes = {
     "/v1/actions/{action_id}/accept": {
         "POST": Operation(
             actions.accept_action,
-            "Have an agent in mode advise apply it",
+            "Accept a proposal: its agent, in mode advise, applies it",
             action_schemas.ACCEPT_ANSWER,
             rule=action_rules.ACCEPT,
             query=action_schemas.ONE_QUERY,
             body=action_schemas.EMPTY_BODY,
-            since=V1_1,
             errors=(Code.ACTION_NOT_FOUND, Code.AMBIGUOUS, *TOLD),
         )
     },
@@ -373,7 +362,7 @@ ROUTES: Routes = {
     "/v1/escalations/{escalation_id}/accept": {
         "POST": Operation(
             escalations.accept_escalation,
-            "Have the migration made that it proposes",
+            "Accept the migration that it proposes",
             escalation_schemas.ACCEPT_ANSWER,
             rule=escalation_rules.ACCEPT,
             body=action_schemas.EMPTY_BODY,

@@ -271,7 +271,7 @@ def _operators_next(case: Case) -> Iterator[str]:
     for action_id, what in case.proposed.items():
         yield f"Proposed: {what}."
         if case.mode == "advise":
-            yield f"To apply it: `{reader.accept} {action_id}`."
+            yield f"To accept it: `{reader.accept} {action_id}`."
     if case.mode == "enforce" and not case.escalations and not case.is_judged:
         yield (
             "Its host applies the cheapest action that is predicted to help, and reverts it if it "

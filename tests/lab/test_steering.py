@@ -263,7 +263,7 @@ def test_servers_go_by_name_and_by_id(cast):
         ("set {victim}", "Give at least one option; `--help` lists them."),
         ("action show {nobody}", "`openstack vp action list` lists the stored actions"),
         ("action undo {nobody}", "`openstack vp action list` lists the stored actions"),
-        ("action apply {nobody}", "`openstack vp action list` lists the stored actions"),
+        ("action accept {nobody}", "`openstack vp action list` lists the stored actions"),
         ("host show {nobody}", "`openstack vp host list` lists the known hosts"),
         ("host set {nobody} --mode observe", "`openstack vp host list` lists the known hosts"),
         ("escalation show {nobody}", "`openstack vp escalation list` lists the stored"),

@@ -100,7 +100,7 @@ def test_in_advise_the_proposal_is_applied_on_request(cast):
     cloud.wait_for(
         lambda: proposal["id"] in openstack(*listed), "the API to list it", deadline_s=60
     )
-    openstack("vp", "action", "apply", proposal["id"])
+    openstack("vp", "action", "accept", proposal["id"])
     cloud.wait_for(
         lambda: not placement(cast.neighbour.id) & placement(cast.victim.id),
         "the accepted action",

@@ -49,7 +49,7 @@ def test_a_proposal_names_the_server_and_says_how_to_accept():
     words = " ".join(text.split())
     assert "proposed move-6f1c2d3e: noisy CPUs 0-127 -> 0,2,4" in words
     assert "; gone cap none -> 90 % of each vCPU: it degrades a neighbour" in words
-    assert text.endswith("To apply a proposal in mode advise: `vp-agent accept ID`")
+    assert text.endswith("To accept a proposal in mode advise: `vp-agent accept ID`")
     assert max(map(len, text.splitlines())) <= 100
 
 

@@ -138,7 +138,8 @@ def test_what_it_suffers_is_not_called_unknown():
         ),
         (
             "advise",
-            "Proposed: moving. To apply it: `accept a-1`. In mode advise, the host applies nothing",
+            "Proposed: moving. To accept it: `accept a-1`. In mode advise, the host applies "
+            "nothing",
         ),
         ("enforce", "Proposed: moving. Its host applies the cheapest action"),
     ],
@@ -165,7 +166,7 @@ def test_where_nothing_on_the_host_helps():
 def test_who_is_well_is_told_what_is_proposed_all_the_same(mode):
     told = read(a_case(reader=OPERATOR, is_hurt=False, proposed={"a-1": "moving"}, mode=mode))
     assert "Proposed: moving." in told["Next"]
-    assert ("To apply it: `accept a-1`." in told["Next"]) is (mode == "advise")
+    assert ("To accept it: `accept a-1`." in told["Next"]) is (mode == "advise")
     assert "No action is needed" not in told["Next"]
 
 
@@ -223,11 +224,11 @@ def test_an_operator_on_the_host(world):
             in text["Degraded"]
         )
         assert "Proposed: server-3 CPUs 0-3 -> 4-7: it degrades a neighbour" in text["Next"]
-        assert "To apply it: `vp-agent accept vp-" in text["Next"]
+        assert "To accept it: `vp-agent accept vp-" in text["Next"]
     assert told(world, "server-1")["Degraded"] == "No."
     guilty = told(world, "server-3")
     assert "It is a suspected aggressor: server-2 has been degraded since" in guilty["Degraded"]
-    assert "To apply it: `vp-agent accept vp-" in guilty["Next"]
+    assert "To accept it: `vp-agent accept vp-" in guilty["Next"]
 
 
 @pytest.mark.parametrize("state", [4, None])

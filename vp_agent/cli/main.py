@@ -131,7 +131,7 @@ def _add_commands(commands: Any) -> None:
         help="Mode of this host to set; `unset`: it has none of its own; default: print the mode "
         "that holds and where it is set",
     )
-    accept = command("accept", accept_action, "Apply a proposed action (mode advise)")
+    accept = command("accept", accept_action, "Accept a proposed action (mode advise)")
     accept.add_argument("id", help="Id of the proposal, from `vp-agent status`")
     undone = command(
         "undo", undo_action, "Revert an action, in any mode, and do not repeat it for 15 minutes"

@@ -163,7 +163,7 @@ def _proposals(report: Mapping[str, Any]) -> Iterable[str]:
     for action in report["proposals"]:
         yield _wrap(f"proposed {action['id']}: {proposal(action, names)}")
     if report["proposals"]:
-        yield "To apply a proposal in mode advise: `vp-agent accept ID`"
+        yield "To accept a proposal in mode advise: `vp-agent accept ID`"
 
 
 def proposal(action: Mapping[str, Any], names: Mapping[str, str]) -> str:

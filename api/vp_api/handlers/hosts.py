@@ -70,15 +70,6 @@ def change_host(call: Call, host: str) -> Answer:
     return {"host": {"name": record.host, "mode": mode}}
 
 
-def accept_proposal(call: Call, host: str, action_id: str) -> Answer:
-    """The agent applies it with its next tick; it alone knows which proposals still stand."""
-    record = _find(call, host)
-    with telling(record.host):
-        call.services.agents.accept(record.host, action_id)
-    LOG.info("action=%s host=%s accepted by user=%s", action_id, record.host, call.user_id)
-    return {"proposal": {"id": action_id, "accepted": True}}
-
-
 def show_host_history(call: Call, host: str) -> Answer:
     """Of a host that is not known any more too, as long as its history is kept."""
     minutes = paging.Minutes(call)

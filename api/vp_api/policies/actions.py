@@ -23,7 +23,7 @@ RULES = [
     policy.DocumentedRuleDefault(
         name=ACCEPT,
         check_str=base.ADMIN,
-        description="Apply an action that an agent in mode advise proposed.",
+        description="Accept an action that an agent in mode advise proposes.",
         operations=[{"method": "POST", "path": "/v1/actions/{action_id}/accept"}],
         scope_types=base.SCOPES,
     ),

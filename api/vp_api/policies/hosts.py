@@ -7,7 +7,6 @@ from vp_api.policies import base
 
 SHOW = "nova_vp:hosts:show"
 SET_MODE = "nova_vp:hosts:set_mode"
-ACCEPT = "nova_vp:hosts:accept_proposal"
 
 RULES = [
     policy.DocumentedRuleDefault(
@@ -26,13 +25,6 @@ RULES = [
         check_str=base.ADMIN,
         description="Set the mode of a host: observe, advise or enforce.",
         operations=[{"method": "PATCH", "path": "/v1/hosts/{host}"}],
-        scope_types=base.SCOPES,
-    ),
-    policy.DocumentedRuleDefault(
-        name=ACCEPT,
-        check_str=base.ADMIN,
-        description="Apply an action that an agent in mode advise proposed.",
-        operations=[{"method": "PUT", "path": "/v1/hosts/{host}/proposals/{action_id}"}],
         scope_types=base.SCOPES,
     ),
 ]

@@ -82,11 +82,12 @@ PATH_ARGUMENTS: Mapping[str, Schema] = {
 
 LIMIT: Schema = {"type": "integer", "minimum": 1, "maximum": 1000}
 MARKER: Schema = {"type": "string", "minLength": 1, "maxLength": 2000}
-LINKS = obj({}, {"next": TEXT}, title="Links")
+LINKS = list_of(obj({"rel": TEXT, "href": TEXT}, title="Link"))
 
 
 def sort(*keys: str) -> Schema:
-    return enum(*(f"{key}:{way}" for key in keys for way in ("asc", "desc")))
+    """Ascending where no direction is named."""
+    return enum(*(f"{key}{way}" for key in keys for way in ("", ":asc", ":desc")))
 
 
 def pages(**filters: Schema) -> Schema:
@@ -109,6 +110,7 @@ ERRORS = obj(
                     "title": TEXT,
                     "detail": TEXT,
                     "request_id": nullable(TEXT),
+                    "links": LINKS,
                 },
                 {"min_version": TEXT, "max_version": TEXT},
             )

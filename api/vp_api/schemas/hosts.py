@@ -160,5 +160,3 @@ SHOW_ANSWER = obj(
 )
 CHANGE = obj({"mode": nullable(MODE)}, title="HostChange")
 CHANGE_ANSWER = obj({"host": obj({"name": TEXT, "mode": nullable(MODE)})}, title="ChangedHost")
-ACCEPT = obj({"accepted": {"const": True}}, title="Accept")
-ACCEPT_ANSWER = obj({"proposal": obj({"id": TEXT, "accepted": YES_NO})}, title="AcceptedProposal")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Answers of / and /v1, and of the document that describes the rest."""
 
-from vp_api.schemas.base import TEXT, list_of, obj
+from vp_api.schemas.base import LINKS, TEXT, list_of, obj
 
 VERSION = obj(
     {
@@ -9,7 +9,7 @@ VERSION = obj(
         "status": TEXT,
         "min_version": TEXT,
         "version": TEXT,
-        "links": list_of(obj({"rel": TEXT, "href": TEXT})),
+        "links": LINKS,
     },
     title="Version",
 )

@@ -91,7 +91,7 @@ def test_who_tells_a_host_something_is_refused_while_the_bus_hangs(url, clients,
         answers = told(clients, url)
         assert statuses(answers) == {503}
         assert all(int(answer.headers["Retry-After"]) > 0 for answer in answers)
-        assert answers[0].json()["errors"][0]["code"] == "nova-vp.bus-unavailable"
+        assert answers[0].json()["errors"][0]["code"] == "performance-isolation.bus-unavailable"
         assert requests.get(f"{url}/v1/hosts", timeout=DEADLINE_S).status_code == 200
     wait_until(lambda: statuses(told(clients, url)) == {200}, "service as before")
 

@@ -74,7 +74,7 @@ def test_all_clients_are_told_that_it_hangs_and_served_once_it_is_back(url, clie
         answers = list(clients.map(ask, [url + HOSTS] * CLIENTS))
         assert {answer.status_code for answer in answers} == {503}
         assert all(int(answer.headers["Retry-After"]) > 0 for answer in answers)
-        assert answers[0].json()["errors"][0]["code"] == "nova-vp.store-unavailable"
+        assert answers[0].json()["errors"][0]["code"] == "performance-isolation.store-unavailable"
         assert set(statuses(clients, url + "/health")) == {503}
         assert set(statuses(clients, url + "/v1")) == {200}
     wait_until(lambda: set(statuses(clients, url + HOSTS)) == {200}, "service as before")

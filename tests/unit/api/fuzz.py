@@ -191,7 +191,7 @@ def names_of(api: Api) -> dict[str, list[str]]:
         return [one[key] for one in api.latest(admin, path).json[resource]]
 
     def markers(path: str) -> list[str]:
-        following = api.latest(admin, f"{path}?limit=1").json["links"]["next"]
+        following = api.latest(admin, f"{path}?limit=1").json["links"][0]["href"]
         return parse_qs(urlsplit(following).query)["marker"]
 
     return {

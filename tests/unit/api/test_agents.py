@@ -22,6 +22,7 @@ from vp_agent.loop.command_server import Endpoint
 from vp_agent.loop.state import StateFolder
 
 ADMIN = Persona("admin")
+ACTION = "6f1c2d3e-2"
 
 
 class Agent:
@@ -82,9 +83,9 @@ def test_what_is_told_arrives(api_and_agent):
     api, agent = api_and_agent
     answer = api.ask(ADMIN, "/v1/hosts/lab-1", "PATCH", {"mode": "enforce"})
     assert answer.status == 200, answer.text
-    answer = api.ask(ADMIN, "/v1/hosts/lab-1/proposals/x", "PUT", {"accepted": True})
+    answer = api.ask(ADMIN, f"/v1/actions/{ACTION}/accept", "POST", {})
     assert answer.status == 200, answer.text
-    assert (agent.modes, agent.accepted) == (["enforce"], ["x"])
+    assert (agent.modes, agent.accepted) == (["enforce"], [ACTION])
 
 
 @pytest.mark.parametrize(
@@ -101,7 +102,7 @@ def test_what_is_told_arrives(api_and_agent):
 def test_a_refusal_comes_back_without_its_traceback(api_and_agent, refusal):
     api, agent = api_and_agent
     agent.refusal = refusal
-    answer = api.ask(ADMIN, "/v1/hosts/lab-1/proposals/x", "PUT", {"accepted": True})
+    answer = api.ask(ADMIN, f"/v1/actions/{ACTION}/accept", "POST", {})
     assert answer.status == 409, answer.text
     assert "told-why" in answer.text
     assert "Traceback" not in answer.text

@@ -153,7 +153,7 @@ def in_a_name(response):
 def in_the_marker(response):
     told = response.json
     marker = base64.urlsafe_b64encode(f'["{NEIGHBOUR}"]'.encode()).decode().rstrip("=")
-    told["links"] = {"next": f"/v1/vps?marker={marker}"}
+    told["links"] = [{"rel": "next", "href": f"/v1/vps?marker={marker}"}]
     response.json = told
 
 

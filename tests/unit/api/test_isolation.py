@@ -64,7 +64,6 @@ BODIES = {
     "/v1/modes/cloud": {"mode": "advise"},
     "/v1/modes/aggregates": {"aggregate": "ssd", "mode": "observe"},
     "/v1/hosts/{host}": {"mode": "enforce"},
-    "/v1/hosts/{host}/proposals/{action_id}": {"accepted": True},
     "/v1/vps/{server_id}": {"opt_out": True},
     "/v1/vps/{server_id}/latency": {"latency_ms": 8.5},
     "/v1/overlays": {"name": "shop", "project_id": cloud.ALPHA},

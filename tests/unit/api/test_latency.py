@@ -74,7 +74,7 @@ ABSURD: dict[str, Any] = {
 @pytest.mark.parametrize("latency_ms", ABSURD.values(), ids=ABSURD.keys())
 def test_absurd_latencies(latency_ms: Any, api: Api) -> None:
     answer = put(api, latency_ms=latency_ms)
-    assert (answer.status, code_of(answer)) == (400, "nova-vp.bad-request")
+    assert (answer.status, code_of(answer)) == (400, "performance-isolation.bad-request")
     assert "latency_ms" in answer.text
     assert api.agents.latency == []
 
@@ -84,7 +84,7 @@ def test_absurd_latencies(latency_ms: Any, api: Api) -> None:
 def test_numbers_that_are_none(number: str, name: str, api: Api) -> None:
     body = json.dumps(REPORT | {name: "HERE"}).replace('"HERE"', number).encode()
     answer = api.latest(MEMBER, PATH, "PUT", body)
-    assert (answer.status, code_of(answer)) == (400, "nova-vp.bad-request")
+    assert (answer.status, code_of(answer)) == (400, "performance-isolation.bad-request")
     assert api.agents.latency == []
 
 
@@ -109,7 +109,7 @@ def test_other_faults_of_the_body(wrong: dict[str, Any], api: Api) -> None:
 @pytest.mark.parametrize("age_s", [LATE_S + 0.1, 3600.0, 1e9, -AHEAD_S - 0.1, -3600.0])
 def test_what_was_measured_long_ago_or_will_be(age_s: float, api: Api) -> None:
     answer = put(api, measured_at=cloud.NOW_S - age_s)
-    assert (answer.status, code_of(answer)) == (409, "nova-vp.stale-report")
+    assert (answer.status, code_of(answer)) == (409, "performance-isolation.stale-report")
     assert "check the clock of the application's machine" in answer.text
     assert api.agents.latency == []
 
@@ -118,14 +118,14 @@ def test_the_same_report_again_and_an_older_one(api: Api) -> None:
     put(api)
     for measured_at in (REPORT["measured_at"], REPORT["measured_at"] - 1):
         answer = put(api, measured_at=measured_at)
-        assert (answer.status, code_of(answer)) == (409, "nova-vp.stale-report")
+        assert (answer.status, code_of(answer)) == (409, "performance-isolation.stale-report")
     assert len(api.agents.latency) == 1
 
 
 def test_two_at_once_are_one(api: Api) -> None:
     put(api)
     answer = put(api, measured_at=cloud.NOW_S)
-    assert (answer.status, code_of(answer)) == (429, "nova-vp.too-many-reports")
+    assert (answer.status, code_of(answer)) == (429, "performance-isolation.too-many-reports")
     assert answer.headers["Retry-After"] == "1"
     assert "At most one report per server and 0.5 s is forwarded" in answer.text
     assert len(api.agents.latency) == 1
@@ -142,7 +142,7 @@ def test_a_project_that_floods_is_refused_before_anything_is_read() -> None:
     assert "([vp_api] latency_reports_per_s)" in refused.text
     assert api.agents.latency == []
     other = put(api, Persona("member", cloud.BETA), f"/v1/vps/{cloud.NOISY}/latency")
-    assert code_of(other) == "nova-vp.not-latency-critical"
+    assert code_of(other) == "performance-isolation.not-latency-critical"
 
 
 @pytest.mark.parametrize("service", [None, "best-effort"])
@@ -150,7 +150,7 @@ def test_a_server_that_is_not_latency_critical(service: str | None) -> None:
     told = service and cloud.a_service(**{"class": service})
     api = Api([cloud.a_record(vps=[cloud.a_vp(service=told)])])
     answer = put(api)
-    assert (answer.status, code_of(answer)) == (409, "nova-vp.not-latency-critical")
+    assert (answer.status, code_of(answer)) == (409, "performance-isolation.not-latency-critical")
     assert "vp:class=latency-critical" in answer.text
     assert api.agents.latency == []
 
@@ -158,7 +158,7 @@ def test_a_server_that_is_not_latency_critical(service: str | None) -> None:
 def test_a_server_of_a_silent_host() -> None:
     api = Api([cloud.a_record(age_s=400, vps=[cloud.a_vp(service=cloud.a_service())])])
     answer = put(api)
-    assert (answer.status, code_of(answer)) == (504, "nova-vp.agent-silent")
+    assert (answer.status, code_of(answer)) == (504, "performance-isolation.agent-silent")
     assert "lab-1" not in answer.text
     assert api.agents.latency == []
 
@@ -204,7 +204,7 @@ def test_only_members_of_its_project_report(persona: Persona, status: int, api: 
 def test_a_report_that_was_not_sent_may_be_sent_again(failed: type[Exception], api: Api) -> None:
     api.agents.failing["lab-1"] = failed("no broker of lab-1")
     answer = put(api)
-    assert (answer.status, code_of(answer)) == (503, "nova-vp.bus-unavailable")
+    assert (answer.status, code_of(answer)) == (503, "performance-isolation.bus-unavailable")
     assert "lab-1" not in answer.text
     del api.agents.failing["lab-1"]
     assert put(api).status == 200

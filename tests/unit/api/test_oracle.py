@@ -15,7 +15,7 @@ HOST = "compute-17.example"
 WORDS = (NAME, SERVER_ID, HOST)
 CLEAN = {
     "vps": [{"server_id": "11111111-1111-4111-8111-111111111111", "name": "web", "state": 7}],
-    "links": {"next": "/v1/vps?limit=1&marker=WyJ3ZWIiXQ"},
+    "links": [{"rel": "next", "href": "/v1/vps?limit=1&marker=WyJ3ZWIiXQ"}],
 }
 HEADERS = {"Content-Type": "application/json", "X-OpenStack-Request-Id": "req-5", "Allow": "GET"}
 

@@ -63,7 +63,7 @@ def test_a_token_that_keystone_knows(application):
 def test_a_token_that_keystone_does_not_know(application):
     response = ask(application, "/v1/vps", X_Auth_Token="forged")
     assert response.status_int == 401
-    assert response.json["errors"][0]["code"] == "nova-vp.unauthenticated"
+    assert response.json["errors"][0]["code"] == "performance-isolation.unauthenticated"
     assert response.headers["WWW-Authenticate"].startswith("Keystone uri=")
 
 
@@ -102,4 +102,4 @@ def test_a_keystone_that_does_not_answer(tmp_path):
     application = loadapp(tmp_path, "http://127.0.0.1:1")
     response = ask(application, "/v1/vps", X_Auth_Token="any")
     assert response.status_int == 503
-    assert response.json["errors"][0]["code"] == "nova-vp.identity-unavailable"
+    assert response.json["errors"][0]["code"] == "performance-isolation.identity-unavailable"

@@ -51,7 +51,7 @@ def test_where_no_broker_answers_nobody_is_told(exc):
     agents = MemoryAgents()
     answer = set_mode(api_with(greet, agents))
     assert answer.status == 503
-    assert answer.json["errors"][0]["code"] == "nova-vp.bus-unavailable"
+    assert answer.json["errors"][0]["code"] == "performance-isolation.bus-unavailable"
     assert not agents.modes
 
 

@@ -43,15 +43,15 @@ class Row:
 
 
 def error(code):
-    return {"errors": [{"code": f"nova-vp.{code}"}]}
+    return {"errors": [{"code": f"performance-isolation.{code}"}]}
 
 
 def patch(mode):
     return {"method": "PATCH", "body": {"mode": mode}}
 
 
-ACCEPT = {"method": "PUT", "body": {"accepted": True}}
-PROPOSAL = "/v1/hosts/lab-1/proposals/6f1c2d3e-2"
+ACCEPT = {"method": "POST", "body": {}}
+PROPOSAL = "/v1/actions/6f1c2d3e-2/accept"
 V = f"/v1/vps/{cloud.VICTIM}"
 ROWS = [
     Row("versions-without-a-token", None, "/", 200, {"versions": [{"id": "v1.0"}]}),
@@ -194,16 +194,16 @@ ROWS = [
         ADMIN,
         PROPOSAL,
         200,
-        {"proposal": {"id": "6f1c2d3e-2", "accepted": True}},
+        {"action": {"id": "6f1c2d3e-2", "host": "lab-1", "is_accepted": True}},
         **ACCEPT,
     ),
     Row("proposal-by-a-service", SERVICE, PROPOSAL, 403, error("forbidden"), **ACCEPT),
     Row(
         "proposal-of-an-unknown-host",
         ADMIN,
-        PROPOSAL.replace("lab-1", "lab-9"),
+        f"{PROPOSAL}?host=lab-9",
         404,
-        error("host-not-found"),
+        error("action-not-found"),
         **ACCEPT,
     ),
     Row(
@@ -212,7 +212,7 @@ ROWS = [
         PROPOSAL,
         400,
         error("bad-request"),
-        method="PUT",
+        method="POST",
         body={"accepted": False},
     ),
     # virtual platforms
@@ -406,11 +406,18 @@ def test_request(row):
 
 def assert_is_error(answer):
     (fault,) = answer.json["errors"]
-    assert set(fault) == {"status", "code", "title", "detail", "request_id"}
+    assert set(fault) == {"status", "code", "title", "detail", "request_id", "links"}
     assert fault["status"] == answer.status
     assert fault["request_id"] == answer.headers["x-openstack-request-id"]
     assert fault["title"]
     assert fault["detail"]
+    (help_link,) = fault["links"]
+    assert help_link["rel"] == "help"
+    page, _, pointer = help_link["href"].partition("#")
+    told = Api().ask(None, page.removeprefix("http://localhost"))
+    for name in pointer.split("/")[1:]:
+        told = told[name] if isinstance(told, dict) else told.json[name]
+    assert told == {"status": fault["status"], "title": fault["title"]}
     assert "Traceback" not in answer.text
 
 

@@ -68,7 +68,8 @@ class Pages:
         end = start + limit
         link = f"http://behind.invalid/v1/actions?limit={limit}&marker={end}&host=h"
         rows = [{"id": f"a-{n}"} for n in range(start, min(end, 10))]
-        return webob.Response(json={"actions": rows, "links": {"next": link} if end < 10 else {}})
+        links = [{"rel": "next", "href": link}] if end < 10 else []
+        return webob.Response(json={"actions": rows, "links": links})
 
 
 def test_a_list_of_many_pages(client_of):
@@ -109,8 +110,8 @@ class Minutes:
         start, end, recorded = int(request.params.get("marker", 0)), 30 * 1440, 29 * 1440
         after = min(start + int(request.params["limit"]), end)
         rows = [{"at": minute} for minute in range(max(start, recorded), after)]
-        next_page = {"next": f"http://behind.invalid/?marker={after}"} if after < end else {}
-        return webob.Response(json={"history": rows, "links": next_page})
+        following = {"rel": "next", "href": f"http://behind.invalid/?marker={after}"}
+        return webob.Response(json={"history": rows, "links": [following] if after < end else []})
 
 
 def test_empty_minutes_are_not_asked_for_one_by_one(client_of):

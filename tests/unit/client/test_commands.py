@@ -85,7 +85,7 @@ def test_actions_of_a_tenant(lab):
 
 
 def test_apply_and_undo(lab):
-    done = lab.run(f"vp action apply {PROPOSED}")
+    done = lab.run(f"vp action accept {PROPOSED}")
     assert done.out == f"lab-1: its agent will apply {PROPOSED}\n", done.err
     done = lab.run(f"vp action undo {DONE} --host lab-1")
     assert done.out == f"lab-1: its agent will revert {DONE}\n", done.err

@@ -10,7 +10,8 @@ from openstack.service_description import ServiceDescription
 from vp_api.versions import NEWEST, OLDEST
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:Support for InfluxDB", "ignore:The .service_type. parameter is unnecesary"
+    "ignore:Support for InfluxDB",
+    "ignore:The .service_type. parameter is unnecesary",
 )
 HEADER = "OpenStack-API-Version"
 OF_USER = (
@@ -56,3 +57,42 @@ def test_openstacksdk_gets_the_microversion_that_it_asks_for(connection):
     assert answer.status_code == 200
     assert answer.headers[HEADER] == f"{SERVICE_TYPE} 1.1"
     assert isolation.get("/actions").status_code == 404  # As all that 1.0 did not have.
+
+
+@pytest.mark.parametrize(
+    ("asked", "got"),
+    [
+        ({"microversion": "latest"}, str(NEWEST)),
+        ({"headers": {HEADER: "vp 1.2"}}, "1.2"),  # What clients asked by before 1.2.
+        ({}, str(OLDEST)),
+    ],
+    ids=str,
+)
+def test_an_answer_names_the_type_and_the_microversion(connection, asked, got):
+    answer = connection.performance_isolation.get("/vps", **asked)
+    assert answer.headers[HEADER] == f"{SERVICE_TYPE} {got}"
+
+
+@pytest.mark.parametrize(("minimum", "maximum"), [("1", "1.latest"), ("1.0", "1")])
+def test_keystoneauth_finds_the_endpoint_of_a_range_of_versions(connection, minimum, maximum):
+    adapter = Adapter(
+        connection.session,
+        service_type=SERVICE_TYPE,
+        min_version=minimum,
+        max_version=maximum,
+        default_microversion="1.1",
+    )
+    assert adapter.get_api_major_version() == (1, 0)
+    assert adapter.get("/actions").headers[HEADER] == f"{SERVICE_TYPE} 1.1"
+
+
+def test_keystoneauth_finds_no_endpoint_of_a_later_version(connection):
+    adapter = Adapter(connection.session, service_type=SERVICE_TYPE, min_version="2")
+    assert adapter.get_endpoint_data() is None
+
+
+def test_one_that_is_not_spoken_is_refused_with_what_is(connection):
+    answer = connection.performance_isolation.get("/vps", microversion="1.99")
+    (fault,) = answer.json()["errors"]
+    assert answer.status_code == 406
+    assert (fault["min_version"], fault["max_version"]) == (str(OLDEST), str(NEWEST))
