@@ -114,9 +114,10 @@ class OverlaysSettings:
     )
     most_harm_ratio: float = option(
         0.04,
-        "Share of its time that a server of others may wait longer for a CPU while a server is "
-        "triggered or has a higher weight. Above it, this ends and the credit is halved. The "
-        "default is the degradation of neighbours that the source found.",
+        "Share of its performance that a server of others may lose while a server is triggered or "
+        "has a higher weight, by longer CPU waiting and by more cycles per instruction. Above it, "
+        "this ends and the credit is halved. The default is the degradation of neighbours that the "
+        "source found.",
         minimum=0.0,
         maximum=1.0,
     )
@@ -223,18 +224,32 @@ class Conceded(NamedTuple):
     steps: int
 
 
+class Pace(NamedTuple):
+    """How one server of others does while nothing is raised beside it, as far as it is measured."""
+
+    uuid: str
+    waiting_ratio: float | None = None
+    """CPU waiting."""
+    wanted_cores: float = 0.0
+    """That it ran on and waited for."""
+    cpi: float | None = None
+    l2_mpki: float = 0.0
+    """By which its work is known again."""
+
+
 class Harm(NamedTuple):
     """What raising one server does to those beside it."""
 
     overlay_id: str
-    before: tuple[tuple[str, float], ...]
-    """By server of others: its CPU waiting before."""
+    before: tuple[Pace, ...]
     at_s: float
     """Of the last sample that is in it."""
     losses: tuple[float, ...] = ()
-    """How much longer the one that loses most waited, in the latest samples."""
+    """How much the one that loses most lost, in the latest samples."""
     is_triggered: bool = False
     """Since the last of them."""
+    quiet_samples: int = 0
+    """In a row, since the server is raised no more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,17 @@
 
 import pytest
 
-from tests.unit.core.build import Host, uuid_of
+from nova_vp.core.controllers.overlays.declaration import Pace
+from nova_vp.core.controllers.overlays.pace import renewed, seen_since
+from nova_vp.core.types.cpu_time import CpuUse
+from nova_vp.core.types.state import VpState
+from tests.unit.core.build import Host, Rates, uuid_of
 from tests.unit.core.controllers.overlays.hosts import (
     DOWN,
     HIGH,
     LOW,
+    release,
+    server,
     trigger,
     tune,
     two_shops,
@@ -30,6 +36,11 @@ def second(host: Host, **ratios: float) -> None:
     host.tick()
 
 
+def seconds(host: Host, number: int, **ratios: float) -> None:
+    for _ in range(number):
+        second(host, **ratios)
+
+
 def credit_s(host: Host) -> float:
     return host.state.controllers["overlays"].accounts["shop"].credit_s
 
@@ -47,7 +58,7 @@ def test_a_weight_that_makes_others_wait_is_lowered_step_by_step() -> None:
     for _ in range(3):
         second(host, alone=0.2)
     assert weight(host, "web") == 100, "they still wait longer than before"
-    second(host)
+    seconds(host, 12)
     assert host.state.controllers["overlays"].harms == {}
 
 
@@ -77,7 +88,7 @@ def test_who_lives_with_it_is_not_harmed() -> None:
     second(host, mill=0.13)
     assert credit_s(host) == pytest.approx(9.0)
     host.answer()
-    second(host)
+    seconds(host, 12)
     assert host.state.controllers["overlays"].harms == {}
 
 
@@ -159,3 +170,141 @@ def test_who_was_alone_when_it_was_raised_is_judged_once_others_are_there() -> N
     trigger(host, "web")
     second(host, mill=0.2)
     assert credit_s(host) == pytest.approx(4.0)
+
+
+def works(host: Host, cpi: float, l2_mpki: float = 1.0) -> None:
+    host.run("alone", Rates(mips=100, cpi=cpi, l2_mpki=l2_mpki))
+
+
+def test_a_weight_that_takes_cycles_from_others_is_lowered_too() -> None:
+    """Nobody waits longer: what is raised throws the others out of the cache."""
+    host = a_measured_host(credit_s=10.0, credit_per_s=0.0)
+    works(host, cpi=1.0)
+    seconds(host, 25)
+    tune(host)
+    works(host, cpi=1.1)
+    seconds(host, 2)
+    assert weight(host, "web") == 125
+    second(host)
+    assert weight(host, "web") == 100
+    assert credit_s(host) == pytest.approx(5.0)
+
+
+@pytest.mark.parametrize(("cpi", "l2_mpki"), [(1.015, 1.0), (1.1, 4.0)])
+def test_noise_and_other_work_are_no_cycles_that_were_taken(cpi: float, l2_mpki: float) -> None:
+    host = a_measured_host(most_harm_ratio=0.01)
+    works(host, cpi=1.0)
+    seconds(host, 25)
+    tune(host)
+    works(host, cpi, l2_mpki)
+    seconds(host, 5)
+    assert weight(host, "web") == 125
+
+
+def test_both_kinds_of_harm_count_together() -> None:
+    host = a_measured_host()
+    works(host, cpi=1.0)
+    seconds(host, 25)
+    tune(host)
+    works(host, cpi=1.03)
+    seconds(host, 3, alone=0.12)
+    assert weight(host, "web") == 100, "each is less than 4 %"
+
+
+def test_cycles_count_where_nobody_measures_waiting() -> None:
+    host = two_shops()
+    works(host, cpi=1.0)
+    host.ticks(25)
+    tune(host)
+    works(host, cpi=1.1)
+    host.ticks(3)
+    assert weight(host, "web") == 100
+
+
+def test_who_is_raised_again_and_again_is_judged_by_what_was_before_the_first_time() -> None:
+    """Each time others wait 3 % longer than in the time before."""
+    host = a_measured_host(credit_s=100.0, credit_per_s=0.0)
+    tune(host)
+    seconds(host, 25, alone=0.13)
+    release(host)
+    seconds(host, 3, alone=0.13)
+    tune(host)
+    tune(host)
+    seconds(host, 3, alone=0.16)
+    assert weight(host, "web") == 125, "about 5 % longer than before it all began"
+
+
+def test_seconds_in_which_nothing_is_raised_renew_what_others_are_compared_with() -> None:
+    """It waits longer for another reason."""
+    host = a_measured_host()
+    tune(host)
+    second(host)
+    release(host)
+    second(host)
+    seconds(host, 9, alone=0.16)
+    tune(host)
+    seconds(host, 3, alone=0.16)
+    assert weight(host, "web") == 125
+
+
+def test_who_waits_less_meanwhile_is_compared_with_that() -> None:
+    host = a_measured_host()
+    seconds(host, 30, alone=0.3)
+    tune(host)
+    seconds(host, 60)
+    seconds(host, 3, alone=0.2)
+    assert weight(host, "web") == 100, "less than when it was raised"
+
+
+def test_what_was_not_measured_renews_nothing() -> None:
+    before = Pace("a", 0.1, 1.0, 1.0, 2.0)
+    assert renewed(before, Pace("a", 0.2, 1.0)) == Pace("a", pytest.approx(0.12), 1.0, 1.0, 2.0)
+    assert renewed(before, Pace("a", cpi=2.0, l2_mpki=2.0)) == before._replace(
+        cpi=pytest.approx(1.2)
+    )
+
+
+def test_waiting_alone_may_be_measured() -> None:
+    vp = VpState("a", cpu_sample=CpuUse(5.0, 1, 1.0, 1.0))
+    assert seen_since(vp, 4.0) == Pace("a", 0.5, 2.0)
+    assert seen_since(vp, 5.0) is None
+
+
+def test_nobody_is_watched_once_all_others_left() -> None:
+    host = a_measured_host()
+    trigger(host, "web")
+    for name in ("mill", "alone"):
+        host.leave(name)
+    host.ticks(3)
+    assert host.state.controllers["overlays"].harms == {}
+
+
+def test_who_was_idle_for_a_while_may_wait_as_before() -> None:
+    host = a_measured_host()
+    tune(host)
+    for _ in range(60):
+        for name in ("web", "db", "mill"):
+            wait_for_cpu(host, name, 0.1)
+        host.tick()
+    seconds(host, 5)
+    assert weight(host, "web") == 125
+
+
+def test_who_comes_later_is_watched_too() -> None:
+    host = a_measured_host(credit_s=10.0, credit_per_s=0.0)
+    tune(host)
+    server(host, "late")
+    for ratio in (*[0.1] * 12, *[0.2] * 5):
+        wait_for_cpu(host, "late", ratio)
+        second(host)
+    assert weight(host, "web") == 100
+    assert credit_s(host) == pytest.approx(5.0)
+
+
+def test_who_leaves_the_cpus_of_a_raised_server_is_watched_no_more() -> None:
+    host = a_measured_host()
+    tune(host)
+    second(host)
+    host.change("alone", placement=frozenset(HIGH))
+    seconds(host, 5, alone=0.9)
+    assert weight(host, "web") == 125
