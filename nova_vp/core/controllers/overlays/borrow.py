@@ -8,6 +8,7 @@ CPU of a lower one; those that take turns leave the last CPU to who has none.
 
 from collections.abc import Iterator, Sequence
 
+from nova_vp.core.controllers.overlays.bandwidth import full_node
 from nova_vp.core.controllers.overlays.desk import Desk
 from nova_vp.core.controllers.overlays.grant import Granted, Refused
 from nova_vp.core.controllers.overlays.lending import idle_cores, lendable, priority_of
@@ -17,8 +18,6 @@ from nova_vp.core.types.island import Island, Loan
 from nova_vp.core.types.knob import Knob
 from nova_vp.core.types.overlay import ArbitrationClass, Call, Nack, Overlay
 
-BUSY_RATIO = 0.9
-"""Of what a memory controller serves, beyond which no CPU is lent that adds to it."""
 WAITS_S = 10.0
 """For so long the last CPU is left to who was refused one and has none."""
 
@@ -73,32 +72,6 @@ def _check_returns(desk: Desk, overlay: Overlay) -> None:
     account, hold_s = desk.account(overlay.id), desk.settings.borrow_hold_s
     if account.returns >= MOST_TURNS and desk.now_s - account.returned_at_s < hold_s:
         raise Refused(Nack.TOO_SOON, f"it gave CPUs back too often: wait {hold_s:g} s")
-
-
-def full_node(desk: Desk, guests: Sequence[Guest], cpus: int) -> int | None:
-    """Whose memory controller cannot serve what these would add with so many CPUs more, in
-    proportion to what they have now."""
-    host, limit = desk.view.host, desk.view.picture.limits.node_misses_per_s
-    samples = {one.uuid: host.vps[one.uuid].sample for one in guests}
-    known = {uuid: one for uuid, one in samples.items() if one is not None}
-    if limit is None or not known:
-        return None
-    times = cpus / max(sum(one.cpu_cores for one in known.values()), 1.0)
-    for node in sorted({node for uuid in known for node in host.memory_of(uuid)}):
-        misses = (one.misses_per_s * host.memory_of(u).get(node, 0.0) for u, one in known.items())
-        more = times * sum(misses)
-        if more > 0.0 and _served(desk, node) + more > BUSY_RATIO * limit:
-            return node
-    return None
-
-
-def _served(desk: Desk, node: int) -> float:
-    host = desk.view.host
-    return sum(
-        vp.sample.misses_per_s * host.memory_of(uuid).get(node, 0.0)
-        for uuid, vp in host.vps.items()
-        if vp.sample is not None
-    )
 
 
 def _cpus(

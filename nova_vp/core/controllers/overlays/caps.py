@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, cast
 
-from nova_vp.core.controllers.overlays.borrow import full_node
+from nova_vp.core.controllers.overlays.bandwidth import full_node
 from nova_vp.core.controllers.overlays.desk import Desk
 from nova_vp.core.controllers.overlays.lending import (
     cap_of,

@@ -257,6 +257,26 @@ def test_no_cpu_is_lent_where_the_memory_bandwidth_is_not_there() -> None:
     assert borrow(host) is None
 
 
+def test_a_host_that_is_not_calibrated_counts_misses_per_instruction() -> None:
+    """By the thesis's own limit: a sum of 100 LLC misses per 1000 instructions."""
+    host = three_islands()
+    host.change("web", memory_by_node=((1, 98304),))
+    host.run("web", Rates(mips=100, mpki=50.0, cores=1.0))
+    host.ticks(3)
+    assert borrow(host) is Nack.NO_ROOM, "50, and 50 more, of 90"
+    host.policy = a_policy(controllers=("overlays",), hot_node_mpki=120.0)
+    assert borrow(host) is None
+
+
+def test_misses_per_instruction_count_where_the_operator_says_so() -> None:
+    host = three_islands(hot_node_by_mpki=True)
+    host.limits = Limits(node_misses_per_s=1e9)
+    host.change("web", memory_by_node=((1, 98304),))
+    host.run("web", Rates(mips=100, mpki=50.0, cores=1.0))
+    host.ticks(3)
+    assert borrow(host) is Nack.NO_ROOM
+
+
 def test_all_servers_that_may_use_the_cpu_are_weighed() -> None:
     host = three_islands()
     server(host, "still", A, vcpus=4)

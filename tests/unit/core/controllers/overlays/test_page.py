@@ -3,6 +3,7 @@
 
 from nova_vp.core.controllers.overlays import (
     accounts,
+    bandwidth,
     borrow,
     caps,
     concede,
@@ -49,7 +50,7 @@ def test_numbers_that_are_no_options_are_those_of_the_code() -> None:
     assert (caps.LOAN_S, "2 s after it last wanted it" in PAGE) == (2.0, True)
     assert (lending.SPARE_RATIO, "a tenth of its CPUs" in PAGE) == (0.1, True)
     assert (lending.NEED_RATIO, "more than nine tenths of what it has" in PAGE) == (0.9, True)
-    assert (borrow.BUSY_RATIO, "nine tenths of its [measured limit]" in PAGE) == (0.9, True)
+    assert (bandwidth.BUSY_RATIO, "nine tenths of its [measured limit]" in PAGE) == (0.9, True)
     assert (borrow.WAITS_S, "for 10 s after an overlay that has none" in PAGE) == (10.0, True)
 
 
