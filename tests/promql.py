@@ -35,6 +35,8 @@ def queries() -> Iterator[tuple[str, str]]:
     for panel in panels():
         for target in panel["targets"]:
             yield f"panel {panel['title']}", with_values(target["expr"])
+    for note in DASHBOARD["annotations"]["list"]:
+        yield f"annotation {note['name']}", with_values(note["expr"])
 
 
 def parts(node: Any) -> Iterator[Any]:

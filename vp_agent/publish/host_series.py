@@ -17,6 +17,7 @@ from nova_vp.core.types.overlay import Nack
 from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.reason import Rejection
 from nova_vp.core.types.sample import Incomplete
+from nova_vp.interference import is_degraded
 from vp_agent.publish.host_info import HostInfo
 
 UNKNOWN = "unknown"
@@ -174,11 +175,16 @@ def _places(decision: Decision) -> Iterator[Metric]:
     misses = gauge(
         "llc_domain_llc_misses_per_second", "LLC misses of all servers in an LLC domain", where
     )
+    hurt = gauge("llc_domain_servers_hurt", "Servers that neighbours degrade there", where)
+    degraded = Counter(
+        one.domain_id for one in decision.detections if is_degraded(None, one.kind.value)
+    )
     for domain in decision.domains:
         labels = [str(domain.domain.id), str(domain.domain.node)]
         free.add_metric(labels, domain.free_cores)
         misses.add_metric(labels, domain.pressure_per_s)
-    yield from (free, misses)
+        hurt.add_metric(labels, degraded[domain.domain.id])
+    yield from (free, misses, hurt)
     served = gauge("node_llc_misses_per_second", "LLC misses served by a NUMA node", ["node"])
     limit = gauge("node_limit_llc_misses_per_second", "Calibrated limit of a NUMA node", ["node"])
     hot = gauge("node_hot", "Whether the memory controller of a NUMA node is overloaded", ["node"])

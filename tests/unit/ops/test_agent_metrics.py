@@ -52,7 +52,8 @@ PLAIN = {
     "nova_vp_server_figure", "nova_vp_server_figure_word", "nova_vp_server_load",
     "nova_vp_server_state", "nova_vp_servers", "nova_vp_servers_hurt",
     "nova_vp_servers_incomplete", "nova_vp_servers_unmanaged", "nova_vp_servers_with_own_mode",
-    "nova_vp_victims_over_budget", "nova_vp_aggressors_unmanaged",
+    "nova_vp_llc_domain_servers_hurt", "nova_vp_victims_over_budget",
+    "nova_vp_aggressors_unmanaged",
 }  # fmt: skip
 """Counts of things, numbers of states, and truths: they have no unit."""
 
@@ -258,6 +259,14 @@ def test_the_hurt_are_those_whom_a_neighbour_hurts(kind):
     told = shown(a_decision(a_view(1, detection=found)))
     by_neighbours = kind not in (Kind.REMOTE, Kind.HOST_CPU)
     assert value(told, "nova_vp_server_hurt", resource=uuid_of(1)) == by_neighbours
+
+
+def test_the_degraded_are_counted_where_they_run():
+    found = a_detection()
+    others = (found, replace(found, domain_id=1), replace(found, domain_id=1, kind=Kind.REMOTE))
+    told = shown(a_decision(detections=others))
+    name = "nova_vp_llc_domain_servers_hurt"
+    assert [value(told, name, domain=str(n), node="0") for n in (0, 1)] == [1, 1]
 
 
 def test_victims_over_budget_are_counted_by_why():

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The shipped alert rules and dashboard ask for what the processes export, and for nothing else."""
 
+import copy
 import json
 import re
 from collections import defaultdict
@@ -13,6 +14,7 @@ from nova_vp.core.types.action import Outcome, Result
 from nova_vp.core.types.cpu_time import CpuUse
 from nova_vp.core.types.usage import Usage
 from tests.decisions import a_decision, a_detection, a_node, a_view, an_action, facts, uuid_of
+from tests.grafana_schema import faults
 from tests.promql import DASHBOARD, alerts, parts, queries, selectors
 from tests.unit.ops import test_agent_metrics as agent
 from tests.unit.ops import test_api_metrics as api
@@ -26,7 +28,7 @@ OF_PROMETHEUS = {"up": {"job": set(), "instance": set()}}
 ADDED_BY_SCRAPES = {"job", "instance"}
 FREE = {"job", "instance", "status"}
 """Labels whose values come from elsewhere, or are as many as there are answers."""
-CARDS = ("row", "stat", "timeseries")
+CARDS = ("row", "stat", "timeseries", "state-timeline", "status-history")
 
 Exported = dict[str, dict[str, set[str]]]
 """Values of each label, by metric."""
@@ -125,9 +127,19 @@ def test_the_dashboard_is_one_that_grafana_takes() -> None:
         assert at["x"] + at["w"] <= 24
         assert not cells & taken, panel["title"]
         taken |= cells
+    assert faults(DASHBOARD) == []
     names = {one["name"] for one in DASHBOARD["templating"]["list"]}
     used = set(re.findall(r"\$\{?(\w+)", json.dumps(DASHBOARD["panels"])))
     assert used - {"__rate_interval"} <= names
+
+
+def test_what_grafana_does_not_know_is_seen() -> None:
+    odd = copy.deepcopy(DASHBOARD)
+    timeline = next(panel for panel in odd["panels"] if panel["type"] == "state-timeline")
+    timeline["options"]["rowColour"] = "red"
+    timeline["options"]["showValue"] = "sometimes"
+    where = [one.rpartition(".")[2] for one in faults(odd)]
+    assert where == ["rowColour", "show_value: 'sometimes'"]
 
 
 def test_what_is_exported_of_servers_is_shown_or_known_to_be_left_out(exported: Exported) -> None:
@@ -139,7 +151,6 @@ def test_what_is_exported_of_servers_is_shown_or_known_to_be_left_out(exported: 
         "nova_vp_server_figure", "nova_vp_server_figure_word", "nova_vp_server_latency_seconds",
         "nova_vp_server_latency_target_seconds", "nova_vp_server_load",
         "nova_vp_server_latency_report_age_seconds", "nova_vp_server_latency_reports_total",
-        "nova_vp_server_degraded_seconds_total", "nova_vp_server_info",
     }  # fmt: skip
     shown = {s.name for _, text in queries() for s in selectors(promql_parser.parse(text))}
     billed = {f"nova_vp_server_{name}_total" for name in SERIES}
