@@ -5,7 +5,7 @@
 minutes. The real agent runs with the controller `overlays` alone and is called by its socket.
 
 `cap`: two islands of three CPUs with a server of four vCPUs each, a cap of five cores for the host.
-The servers compute and rest, mostly in turn. Islands that lend nothing, islands that lend and are
+The servers compute and rest, partly at the same time. Islands that lend nothing, islands that lend and are
 called, and all CPUs as one pool with the best static limits of a sweep that hold the cap.
 
 `barrier`: two islands of two CPUs, in each a server of an application that has a barrier in every
@@ -16,7 +16,6 @@ static weights.
 rests. Both borrow one CPU, then both call for the last one at once, the word count first.
 """
 
-import itertools
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,9 +47,11 @@ from tests.bench.paced_guests import PacedHost
 
 CAP_CORES = 5.0
 CAP_ISLANDS = {"left": (0, 1, 2), "right": (3, 4, 5)}
+SETTLE_S = 4.0
+"""Nobody holds any more what was lent in the run before."""
 APPLICATIONS = (
-    Application("left", wait_s=0.0, core_s=8.0, jobs=2, rest_s=12.0),
-    Application("right", wait_s=12.0, core_s=8.0, jobs=2, rest_s=12.0),
+    Application("left", wait_s=SETTLE_S, core_s=8.0, jobs=2, rest_s=9.0),
+    Application("right", wait_s=SETTLE_S + 9.0, core_s=8.0, jobs=2, rest_s=9.0),
 )
 BORROWED_CPUS = 2
 REPEATS = 3
@@ -125,20 +126,24 @@ def measure_cap() -> dict[str, Any]:
         with an_agent_of(host, overlays, layout_of(CAP_ISLANDS), CAP_CORES) as callers:
             by_name = dict(zip(names, callers, strict=True))
             found["borrowing"] = _note(host, clients, by_name, "borrowing", REPEATS)
+        pool = [cpu for cpus in CAP_ISLANDS.values() for cpu in cpus]
         for name in names:
-            place(host, name, itertools.chain(*CAP_ISLANDS.values()))
+            place(host, name, pool)
         static = {}
         for limits in (*LIMITS, (None, None)):
             for name, cores in zip(names, limits, strict=True):
                 limit(host, name, cores)
             case = " and ".join("all" if one is None else f"{one:g}" for one in limits)
             static[case] = _note(host, clients, {}, f"static limits {case}", 1)
-    best = min(static, key=lambda one: (_breaks(static[one]), static[one]["completion_s"]))
+    best = best_of(static)
     return {**found, "static": static, "best_static": {"limits": best, **static[best]}}
 
 
-def _breaks(row: Mapping[str, float]) -> bool:
-    return row["most_cores_of_2_s"] > CAP_CORES * (1 + READING_RATIO)
+def best_of(static: Mapping[str, Mapping[str, float]]) -> str:
+    """The quickest that holds the cap."""
+    most = CAP_CORES * (1 + READING_RATIO)
+    holding = [one for one, row in static.items() if row["most_cores_of_2_s"] <= most]
+    return min(holding or static, key=lambda one: static[one]["completion_s"])
 
 
 def _note(
