@@ -5,8 +5,8 @@
 minutes. The real agent runs with the controller `overlays` alone and is called by its socket.
 
 `cap`: two islands of three CPUs with a server of four vCPUs each, a cap of five cores for the host.
-The servers compute and rest, partly at the same time. Islands that lend nothing, islands that lend and are
-called, and all CPUs as one pool with the best static limits of a sweep that hold the cap.
+The servers compute and rest, partly at the same time. Islands that lend nothing, islands that lend
+and are called, and all CPUs as one pool with the best static limits of a sweep that hold the cap.
 
 `barrier`: two islands of two CPUs, in each a server of an application that has a barrier in every
 round, and a neighbour that computes all the time. Without calls, with `trigger` of all, and with
