@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What counts as news: a difference between two decisions that is worth a message at once."""
 
+from collections.abc import Callable
+
+from nova_vp import controllers
 from nova_vp.core.types.action import Result
 from nova_vp.core.types.decision import Decision, DomainView, VpView
 from nova_vp.core.types.detection import Kind
@@ -12,6 +15,9 @@ NEWS_CORES = 0.5
 """Free CPU of a domain that moved by less is no news."""
 NEWS_ROOM_CORES = 2.0
 """CPU that is open to a class and moved by less is none: a loop changes it every two seconds."""
+LIMITS_TOLD_EVERY_S = 10.0
+"""Those that a controller changes every few seconds are no news in between. Each report of a full
+host costs it as much as some ticks."""
 
 
 def is_material_change(old: Decision, new: Decision) -> bool:
@@ -21,6 +27,9 @@ def is_material_change(old: Decision, new: Decision) -> bool:
     if _lists(old) != _lists(new):
         return True
     if len(old.vps) != len(new.vps) or any(map(_is_vp_news, old.vps, new.vps)):
+        return True
+    name_of = _last_change if new.at_s - old.at_s < LIMITS_TOLD_EVERY_S else _last
+    if any(_is_history_news(was, now, name_of) for was, now in zip(old.vps, new.vps, strict=True)):
         return True
     if _is_room_news(old.class_room, new.class_room):
         return True
@@ -50,8 +59,13 @@ def _is_vp_news(old: VpView, new: VpView) -> bool:
         or was.unmanaged is not now.unmanaged
         or was.isolation is not now.isolation
         or _kind(old) is not _kind(new)
-        or (old.history is not new.history and _last(old) != _last(new))
     )
+
+
+def _is_history_news(
+    old: VpView, new: VpView, name_of: Callable[[VpView], tuple[str, Result] | None]
+) -> bool:
+    return old.history is not new.history and name_of(old) != name_of(new)
 
 
 def _is_room_news(old: ClassRoom | None, new: ClassRoom | None) -> bool:
@@ -73,6 +87,16 @@ def _kind(view: VpView) -> Kind | None:
 def _last(view: VpView) -> tuple[str, Result] | None:
     last = view.history[-1] if view.history else None
     return (last.action.id, last.result) if last else None
+
+
+def _last_change(view: VpView) -> tuple[str, Result] | None:
+    """The same for all changes of a controller that makes many."""
+    last = view.history[-1] if view.history else None
+    if last is None:
+        return None
+    controller = controllers.installed().get(last.action.controller)
+    changes_often = controller is not None and controller.changes_often
+    return (last.action.controller if changes_often else last.action.id, last.result)
 
 
 def _is_domain_news(old: DomainView, new: DomainView) -> bool:

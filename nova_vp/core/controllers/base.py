@@ -165,7 +165,7 @@ class Controller:
     it does not restate ends, whether its server could be measured or not."""
     changes_often: ClassVar[bool] = False
     """It changes the same limits of the same servers every few seconds. Their originals are then
-    journalled once, and not each change."""
+    journalled once, and not each change; and of the changes the cluster is told every 10 s."""
     serves_classes: ClassVar[bool] = False
     """It protects latency-critical servers, and gives best-effort ones what they leave."""
     sees_virtual_places: ClassVar[bool] = False

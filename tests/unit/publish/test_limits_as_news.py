@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Limits that a controller changes every few seconds do not make a report of each change."""
+
+import pytest
+
+from nova_vp.core.types.action import Outcome, Result
+from nova_vp.core.types.decision import Decision
+from tests.decisions import a_decision, a_view, an_action
+from vp_agent.publish.change_filter import LIMITS_TOLD_EVERY_S, is_material_change
+
+pytestmark = pytest.mark.needs_controllers("latency")
+
+SOON, LATE = 11.0, 10.0 + LIMITS_TOLD_EVERY_S
+
+
+def after(
+    *ids: str, controller: str = "latency", result: Result = Result.APPLIED, at_s: float = 10.0
+) -> Decision:
+    """A server that those actions were about."""
+    history = tuple(Outcome(an_action(id, controller=controller), result, 9.0) for id in ids)
+    return a_decision(a_view(1, history=history), at_s=at_s)
+
+
+def test_another_limit_is_news_after_a_while_alone() -> None:
+    told = after("a1")
+    assert not is_material_change(told, after("a1", "a2", at_s=SOON))
+    assert is_material_change(told, after("a1", "a2", at_s=LATE))
+    assert not is_material_change(told, after("a1", at_s=LATE))
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        (after(), after("a1", at_s=SOON)),
+        (after("a1"), after("a2", result=Result.FAILED, at_s=SOON)),
+        (after("a1", controller="vp"), after("a2", at_s=SOON)),
+        (after("a1", controller="vp"), after("a2", controller="vp", at_s=SOON)),
+        (after("a1", controller="gone"), after("a2", controller="gone", at_s=SOON)),
+    ],
+    ids=[
+        "the first limit",
+        "one that failed",
+        "after another controller",
+        "another controller",
+        "one that is not installed",
+    ],
+)
+def test_all_else_is_news_at_once(before: Decision, now: Decision) -> None:
+    assert is_material_change(before, now)
