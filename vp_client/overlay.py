@@ -62,6 +62,10 @@ class Overlay:
         """Whole CPUs for the island of the server."""
         return self._call("borrow", cpus=cpus, server_id=server_id, lease_s=lease_s)
 
+    def renew(self, server_id: str | None = None, lease_s: float | None = None) -> CallResult:
+        """What was tuned and borrowed stands for another lease; None: of all servers."""
+        return self._call("renew", server_id=server_id, lease_s=lease_s)
+
     def release(self, server_id: str | None = None) -> CallResult:
         """What was borrowed and triggered goes back."""
         return self._call("release", server_id=server_id)

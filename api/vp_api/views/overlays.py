@@ -25,6 +25,7 @@ TENANT_NACKS: Mapping[Nack, str] = {
     Nack.MODE: "The service does not act on this server now. Ask your operator.",
     Nack.OUTRANKED: "Something that comes first limits this server now. Call again later.",
     Nack.NOTHING_TO_RELEASE: "The overlay holds nothing there.",
+    Nack.NOTHING_TO_RENEW: "The overlay tuned and borrowed nothing there, or it ended. Ask anew.",
     Nack.TOO_SOON: "The server was changed too recently. Call again later.",
     Nack.HOST_REFUSED: "It could not be done now. Call again in a few seconds.",
     Nack.DISABLED: "The service does not answer calls there. Ask your operator.",

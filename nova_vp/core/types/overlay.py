@@ -41,6 +41,8 @@ class Verb(enum.Enum):
     """Whole CPUs for the island of the overlay, from another island."""
     RELEASE = "release"
     """Everything that was borrowed or triggered goes back."""
+    RENEW = "renew"
+    """What was tuned or borrowed stands for another lease."""
 
 
 class CallResource(enum.Enum):
@@ -63,7 +65,7 @@ class Call(NamedTuple):
     direction: Direction = Direction.UP
     """Of TUNE."""
     guest_uuid: str = ""
-    """Empty: all members on this host, of TRIGGER and RELEASE alone."""
+    """Empty: all members on this host, not of TUNE and BORROW."""
     cpus: int = 0
     """Of BORROW."""
     island: str = ""
@@ -89,6 +91,7 @@ class Nack(enum.Enum):
     OUTRANKED = "outranked"
     """A controller of a higher rank limits it, or another overlay came first."""
     NOTHING_TO_RELEASE = "nothing-to-release"
+    NOTHING_TO_RENEW = "nothing-to-renew"
     TOO_SOON = "too-soon"
     """It was changed, or undone, too recently."""
     HOST_REFUSED = "host-refused"

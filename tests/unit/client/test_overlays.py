@@ -121,12 +121,14 @@ def test_what_was_borrowed_is_released_at_the_end(lab: Cloud, session: Session) 
     with vp_client.Overlay(session, "checkout") as overlay:
         assert overlay.id == cloud.OVERLAY
         assert overlay.borrow(2, cloud.VICTIM).granted
+        assert overlay.renew(cloud.VICTIM, lease_s=20).granted
     with vp_client.Overlay(session, "checkout") as overlay:
         overlay.trigger(cloud.VICTIM)
         overlay.release(cloud.VICTIM)
     calls = [(message.call.verb, message.call.guest_uuid) for _, message in lab.agents.calls]
     assert calls == [
         (Verb.BORROW, cloud.VICTIM),
+        (Verb.RENEW, cloud.VICTIM),
         (Verb.RELEASE, ""),
         (Verb.TRIGGER, cloud.VICTIM),
         (Verb.RELEASE, cloud.VICTIM),

@@ -29,7 +29,7 @@ def borrow(desk: Desk, call: Call, overlay: Overlay, guests: Sequence[Guest]) ->
         raise Refused(Nack.NO_ROOM, "this host places no servers")
     if island is None:
         raise Refused(Nack.NO_ROOM, "the server runs in several islands: it needs no loan")
-    _check_turn(desk, overlay)
+    check_turn(desk, overlay)
     _check_returns(desk, overlay)
     own = [one for one in desk.guests_of(overlay) if desk.home(one) == island]
     node = full_node(desk, own, call.cpus)
@@ -54,8 +54,8 @@ def _renewed(loan: Loan, overlay: Overlay, until_s: float) -> Loan:
     return loan._replace(until_s=max(until_s, loan.until_s)) if is_own else loan
 
 
-def _check_turn(desk: Desk, overlay: Overlay) -> None:
-    """Raises Refused."""
+def check_turn(desk: Desk, overlay: Overlay) -> None:
+    """Whether it may have more CPUs, or keep them for longer. Raises Refused."""
     having = {loan.overlay_id for loan in desk.loans}
     if overlay.arbitration is not ArbitrationClass.ROUND_ROBIN or overlay.id not in having:
         return

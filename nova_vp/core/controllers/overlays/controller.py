@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Overlays coordinate the servers of one application by four calls (thesis 2013, chapter 4).
+"""Overlays coordinate the servers of one application by small calls (thesis 2013, chapter 4).
 
 The coordinator of the host: it puts calls in order, grants or refuses each, and restates what
 stands; what was granted ends with its lease. `tune.py`, `trigger.py` and `memory_size.py` say what
@@ -29,6 +29,7 @@ from nova_vp.core.controllers.overlays.lending import give_back_needed
 from nova_vp.core.controllers.overlays.memory_size import resize
 from nova_vp.core.controllers.overlays.places import note_places, returns
 from nova_vp.core.controllers.overlays.release import release
+from nova_vp.core.controllers.overlays.renew import renew
 from nova_vp.core.controllers.overlays.trigger import trigger
 from nova_vp.core.controllers.overlays.tune import tune
 from nova_vp.core.controllers.overlays.views import island_views, overlay_views
@@ -181,4 +182,5 @@ _GRANTS = {
     Verb.TRIGGER: trigger,
     Verb.BORROW: borrow,
     Verb.RELEASE: release,
+    Verb.RENEW: renew,
 }

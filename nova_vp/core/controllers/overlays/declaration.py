@@ -83,8 +83,8 @@ class OverlaysSettings:
 
     tune_lease_s: float = option(
         300.0,
-        "Seconds after which what was tuned goes back, unless the overlay tunes it again. A call "
-        "may ask for less.",
+        "Seconds after which what was tuned goes back, unless the overlay renews it or tunes it "
+        "again. A call may ask for less.",
         minimum=1.0,
     )
     trigger_lease_s: float = option(
@@ -123,8 +123,8 @@ class OverlaysSettings:
     )
     borrow_lease_s: float = option(
         60.0,
-        "Seconds after which a borrowed CPU goes back, unless the overlay borrows again. A call "
-        "may ask for less.",
+        "Seconds after which a borrowed CPU goes back, unless the overlay renews it or borrows "
+        "again. A call may ask for less.",
         minimum=1.0,
     )
     borrow_hold_s: float = option(

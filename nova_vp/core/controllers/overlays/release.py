@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from nova_vp.core.controllers.overlays.desk import Desk, is_tuned
 from nova_vp.core.controllers.overlays.grant import Granted, Refused
 from nova_vp.core.types.guest import Guest
+from nova_vp.core.types.island import Loan
 from nova_vp.core.types.overlay import Call, Nack, Overlay
 
 
@@ -32,16 +33,20 @@ def _note_return(desk: Desk, overlay: Overlay) -> None:
 
 
 def _return_cpus(desk: Desk, call: Call, overlay: Overlay, guests: Sequence[Guest]) -> int:
+    back = loans_of(desk, call, overlay, guests)
+    desk.loans = [loan for loan in desk.loans if loan not in back]
+    desk.note_change(*desk.places)
+    return len(back)
+
+
+def loans_of(desk: Desk, call: Call, overlay: Overlay, guests: Sequence[Guest]) -> list[Loan]:
     """Those that the islands of these servers borrowed for the overlay; without a server, all."""
     homes = {home.name for guest in guests if (home := desk.home(guest)) is not None}
-    back = [
+    return [
         loan
         for loan in desk.loans
         if loan.overlay_id == overlay.id and (not call.guest_uuid or loan.borrower in homes)
     ]
-    desk.loans = [loan for loan in desk.loans if loan not in back]
-    desk.note_change(*desk.places)
-    return len(back)
 
 
 def _release(desk: Desk, overlay: Overlay, uuid: str) -> int:

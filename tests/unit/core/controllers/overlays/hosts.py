@@ -93,6 +93,11 @@ def release(host: Host, server: str = "", of: str = "shop") -> Nack | None:
     return nack
 
 
+def renew(host: Host, server: str = "", of: str = "shop", **fields: object) -> CallAnswer:
+    [told] = answers(host, a_call(Verb.RENEW, of, server, **fields))
+    return told
+
+
 def borrow(
     host: Host, server: str = "web", cpus: int = 1, of: str = "shop", **fields: object
 ) -> Nack | None:
