@@ -13,21 +13,27 @@ from tests.bench.overlay_lab import (
 )
 
 ROW = {"completion_s": 40.0, "deviation_ratio": 0.05, "most_cores_of_2_s": 5.0, "debt_ratio": 0.0}
+BARRIER = {
+    "no_calls": {"barrier_s": 0.6, "deviation_ratio": 0.0, "neighbours_cores": 3.0},
+    "trigger": {
+        "barrier_s": 0.45,
+        "deviation_ratio": 0.1,
+        "neighbours_cores": 2.94,
+        "debt_ratio": 0.02,
+    },
+    "static": {
+        "1.05": {"barrier_s": 0.5, "neighbours_cores": 2.9},
+        "8": {"barrier_s": 0.3, "neighbours_cores": 1.0},
+    },
+}
 SEEN = {
     "cap": {
         "islands": ROW,
         "borrowing": {**ROW, "completion_s": 30.0, "deviation_ratio": 0.01},
         "best_static": {**ROW, "completion_s": 37.5},
     },
-    "barrier": {
-        "no_calls": {"barrier_s": 0.6, "deviation_ratio": 0.0, "neighbours_cores": 3.0},
-        "trigger": {
-            "barrier_s": 0.45,
-            "deviation_ratio": 0.1,
-            "neighbours_cores": 2.94,
-            "debt_ratio": 0.02,
-        },
-    },
+    "barrier": BARRIER,
+    "busy-barrier": BARRIER,
     "last": {
         "priority": {"web_got_it": 1.0, "words_got_it": 0.0, "web_times": 3.0},
         "round-robin": {"web_got_it": 0.0, "words_got_it": 1.0, "web_times": 2.0},
@@ -49,7 +55,8 @@ def test_what_was_seen_is_told_as_changes():
     assert numbers["completion_change"] == pytest.approx(-0.25)
     assert numbers["completion_change_of_best_static"] == pytest.approx(-0.2)
     assert numbers["barrier_change"] == pytest.approx(-0.25)
-    assert numbers["neighbours_loss"] == pytest.approx(0.02)
+    assert numbers["barrier_neighbours_loss"] == pytest.approx(0.02)
+    assert numbers["busy_barrier_change_of_best_static"] == pytest.approx(-0.1)
     assert numbers["debt_ratio"] == 0.02
     assert missed(SEEN) == []
 
@@ -61,7 +68,11 @@ def test_what_was_seen_is_told_as_changes():
         (changed("cap", "borrowing", most_cores_of_2_s=5.1), "over_cap_cores"),
         (changed("cap", "best_static", completion_s=31.0), "completion_change_of_best_static"),
         (changed("barrier", "trigger", barrier_s=0.55), "barrier_change"),
-        (changed("barrier", "trigger", neighbours_cores=2.8), "neighbours_loss"),
+        (changed("barrier", "trigger", neighbours_cores=2.8), "barrier_neighbours_loss"),
+        (
+            changed("busy-barrier", "static", **{"2": {"barrier_s": 0.4, "neighbours_cores": 2.9}}),
+            "busy_barrier_change_of_best_static",
+        ),
         (changed("barrier", "trigger", debt_ratio=0.2), "debt_ratio"),
         (changed("last", "priority", web_got_it=0.0), "wrong_winners"),
         (changed("last", "round-robin", web_got_it=1.0), "wrong_winners"),
