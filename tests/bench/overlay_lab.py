@@ -52,7 +52,7 @@ SETTLE_S = 4.0
 """Nobody holds any more what was lent in the run before."""
 APPLICATIONS = (
     Application("left", wait_s=SETTLE_S, core_s=8.0, jobs=2, rest_s=9.0),
-    Application("right", wait_s=SETTLE_S + 9.0, core_s=8.0, jobs=2, rest_s=9.0),
+    Application("right", wait_s=SETTLE_S + 5.0, core_s=8.0, jobs=2, rest_s=9.0),
 )
 BORROWED_CPUS = 2
 REPEATS = 3
