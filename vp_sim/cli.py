@@ -34,6 +34,7 @@ from vp_sim.output import (
     show_perturbation,
     show_timeline,
 )
+from vp_sim.overlay import command as overlay_command
 from vp_sim.placementfile import BadPlacement, as_text
 from vp_sim.policies import BASELINE, UnknownPolicy, find
 from vp_sim.run import world_of
@@ -95,6 +96,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     replay.add_arguments(replayed)
     replayed.set_defaults(run=replay.run)
+    overlay = commands.add_parser(
+        "overlay", help="Run the published experiments of overlays and compare their figures"
+    )
+    overlay_command.add_arguments(overlay)
+    overlay.set_defaults(run=overlay_command.run)
     apps = commands.add_parser("apps", help="List the parameters of the model and their sources")
     apps.set_defaults(run=_apps)
     return parser

@@ -10,11 +10,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import cast
 
-from nova_vp.core.types.guest import Guest, Isolation, MemoryMove
+from nova_vp.core.types.guest import Guest, Isolation
 from nova_vp.core.types.knob import (
-    Applied,
     CpuWeight,
-    Held,
     Knob,
     Quota,
     Value,
@@ -22,15 +20,15 @@ from nova_vp.core.types.knob import (
 )
 from nova_vp.core.types.sample import Reading
 from nova_vp.core.types.service_level import LatencyReport, ServiceClass
-from nova_vp.core.types.topology import NO_LIMITS, Limits, LlcDomain, Topology
-from vp_agent.drivers.base import Actuator, ApplyFailed, VcpuThreads
+from nova_vp.core.types.topology import LlcDomain, Topology
+from vp_agent.drivers.base import ApplyFailed, VcpuThreads
 from vp_sim.best_effort.figures import Figures
 from vp_sim.best_effort.socket import STEP_S, Socket
+from vp_sim.plain_host import GENERATION, PlainHost
 
 LC, BE = "00000000-0000-4000-8000-00000000000a", "00000000-0000-4000-8000-00000000000b"
 DEFAULT_SHARES = 1024
 BE_INSTRUCTIONS_PER_CORE_S = 2e9
-GENERATION = "start-1"
 
 
 def topology_of(figures: Figures) -> Topology:
@@ -44,15 +42,11 @@ def topology_of(figures: Figures) -> Topology:
     )
 
 
-@dataclass(slots=True)
-class AgentHost:
+@dataclass(slots=True, kw_only=True)
+class AgentHost(PlainHost):
     """All drivers of one host in one object."""
 
     socket: Socket
-    guests_by_uuid: dict[str, Guest] = field(default_factory=dict)
-    entries: dict[str, Applied] = field(default_factory=dict)
-    limits_value: Limits = NO_LIMITS
-    knobs: frozenset[Knob] = frozenset({Knob.PLACEMENT, Knob.CPU_CAP, Knob.CPU_WEIGHT})
     be_mpki: float = 0.0
     """LLC misses per 1000 instructions of the best-effort server, which here cost nobody anything
     but its pollution permit."""
@@ -117,27 +111,11 @@ class AgentHost:
         return _Counters(self.socket, self.be_mpki)
 
     @property
-    def journal(self) -> "_Journal":
-        return _Journal(self.entries)
-
-    @property
     def actuator(self) -> "AgentHost":
         return self
 
     def topology(self) -> Topology:
         return self._topology
-
-    def read(self) -> tuple[Guest, ...]:
-        return tuple(self.guests_by_uuid.values())
-
-    def threads(self) -> tuple[VcpuThreads, ...]:
-        return ()
-
-    def limits(self) -> Limits:
-        return self.limits_value
-
-    def actuators(self) -> Mapping[Knob, Actuator]:
-        return dict.fromkeys(self.knobs, cast(Actuator, self))
 
     def latency_reports(self) -> Mapping[str, LatencyReport]:
         socket = self.socket
@@ -156,21 +134,6 @@ class AgentHost:
             raise ApplyFailed(f"this model has no {knob.value} to turn")
         self.guests_by_uuid[guest_uuid] = guest
         self._give()
-
-    def restore(self, guest_uuid: str, held: Held) -> None:
-        self.apply(guest_uuid, held.knob, held.original)
-
-    def survey(self, guests: tuple[Guest, ...], now_s: float) -> tuple[Guest, ...]:
-        return guests
-
-    def moves(self) -> Mapping[str, MemoryMove]:
-        return {}
-
-    def set_copy_rates(self, kib_per_s: Mapping[str, float]) -> None:
-        """No memory moves here."""
-
-    def close(self) -> None:
-        """Nothing is held."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,19 +155,5 @@ def _reading(instructions: float, cycles: float, vcpus: int, mpki: float = 0.0) 
     return Reading(int(instructions), int(cycles), 2 * misses, misses, 0, vcpus, 1.0, GENERATION)
 
 
-@dataclass(frozen=True, slots=True)
-class _Journal:
-    entries: dict[str, Applied]
-
-    def read(self) -> Mapping[str, Applied]:
-        return dict(self.entries)
-
-    def write(self, applied: Applied) -> None:
-        self.entries[applied.guest_uuid] = applied
-
-    def drop(self, guest_uuid: str) -> None:
-        self.entries.pop(guest_uuid, None)
-
-
 def agent_host(figures: Figures, seed: int) -> AgentHost:
-    return AgentHost(Socket(figures, Random(f"run-{seed}")))
+    return AgentHost(socket=Socket(figures, Random(f"run-{seed}")))

@@ -78,11 +78,15 @@ class Parallel:
     rest_s: float = 0.0
     begin_s: float = 0.0
     ended_at_s: float | None = None
+    is_over: simpy.Event = field(init=False)
     arriving: Callable[[], None] = lambda: None
     """Called at the begin of each phase."""
 
-    def begin(self) -> simpy.Process:
-        return self.cpus.env.process(self._run())
+    def __post_init__(self) -> None:
+        self.is_over = self.cpus.env.event()
+
+    def begin(self) -> None:
+        self.cpus.env.process(self._run())
 
     def _run(self) -> Process:
         env = self.cpus.env
@@ -94,6 +98,7 @@ class Parallel:
             )
             yield env.timeout(self._noisy(self.rest_s))
         self.ended_at_s = env.now - self.begin_s
+        self.is_over.succeed()
 
     def _threads(self) -> Sequence[Vm]:
         return [vm for vm in self.vms for _ in range(vm.vcpus)]

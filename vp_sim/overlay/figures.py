@@ -129,5 +129,5 @@ class LastCpu:
     """Assumed: requests that the server accepts at one time."""
     blackscholes_threads: int = 2
     """Printed."""
-    lender_quota: float = 0.4
+    lender_quota: float = 0.35
     """Assumed: of each thread. Printed: three of its four cores are available."""

@@ -5,17 +5,21 @@ The picture is made of what the drivers give and the actions pass the agent's ow
 `vp_agent.loop.tick`. Nothing here decides.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from random import Random
+from types import MappingProxyType
 from typing import Protocol
 
 from nova_vp.controllers import with_controllers
+from nova_vp.core.overlay_step import answer_calls
 from nova_vp.core.pipeline.confirm import confirm
 from nova_vp.core.step import step
 from nova_vp.core.types.claim import Claim, ClaimKey
 from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.guest import Guest, MemoryMove
 from nova_vp.core.types.knob import Knob
+from nova_vp.core.types.overlay import Call, CallAnswer, Overlay
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Mode, Policy
 from nova_vp.core.types.sample import Profile, Reading
@@ -63,7 +67,11 @@ class CoreDrivers(Protocol):
 
 class CorePolicy:
     def __init__(
-        self, drivers: CoreDrivers, policy: Policy, profiles: Mapping[str, Profile] | None = None
+        self,
+        drivers: CoreDrivers,
+        policy: Policy,
+        profiles: Mapping[str, Profile] | None = None,
+        overlays: Mapping[str, Overlay] = MappingProxyType({}),
     ) -> None:
         """`profiles`: of guests that are known from before, by UUID."""
         self._drivers = drivers
@@ -71,8 +79,11 @@ class CorePolicy:
         self._executor = Executor(drivers.journal, drivers.actuators(), EPOCH)
         self._state = CoreState(profiles=profiles or {})
         self._limits = drivers.limits()
+        self._overlays = overlays
         self.decision: Decision | None = None
         """The last one, for who watches."""
+        self.next_end_s: float | None = None
+        """When something that was granted ends, which an agent takes back at once."""
 
     @property
     def claims(self) -> Mapping[ClaimKey, tuple[Claim, ...]]:
@@ -84,9 +95,20 @@ class CorePolicy:
         state, decision = step(self._state, picture, self._policy)
         self.decision = decision
         self._executor.drop_foreign(decision.foreign)
-        self._state = confirm(state, self._executor.apply(decision.actions, now_s), self._policy)
+        self._carry_out(state, decision, now_s)
         self._executor.renew(decision.renewals)
         self._drivers.actuator.set_copy_rates(decision.copy_rate_kib_per_s)
+
+    def _carry_out(self, state: CoreState, decision: Decision, now_s: float) -> None:
+        self.next_end_s = decision.next_end_s
+        self._state = confirm(state, self._executor.apply(decision.actions, now_s), self._policy)
+
+    def answer(self, calls: Sequence[Call], now_s: float) -> tuple[CallAnswer, ...]:
+        """At once, between two ticks. Without calls, what has ended is taken back."""
+        picture = replace(self._picture(now_s), calls=tuple(calls))
+        state, decision = answer_calls(self._state, picture, self._policy)
+        self._carry_out(state, decision, now_s)
+        return decision.answers
 
     def give_back(self) -> tuple[str, ...]:
         """All goes back, as when the agent stops; memory is then on its way. Returns the guests
@@ -108,7 +130,8 @@ class CorePolicy:
         )
         self._executor.finish_moves(reading.memory_moves)
         applied, commanded = drivers.journal.read(), Commanded(Mode.ENFORCE)
-        return assemble(reading, applied, commanded, self._executor.knobs, self._limits, now_s)
+        knobs, limits = self._executor.knobs, self._limits
+        return assemble(reading, applied, commanded, knobs, limits, now_s, overlays=self._overlays)
 
 
 def creator(names: Iterable[str]) -> Callable[[SimDrivers, Random], CorePolicy]:
