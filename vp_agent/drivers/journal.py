@@ -7,13 +7,14 @@ live XML only; a migration copies it into the persistent one, so dropping looks 
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import libvirt
 
 from nova_vp.core.types.knob import Applied
 from vp_agent.drivers.base import ApplyFailed, GuestGone
-from vp_agent.drivers.domains import Domains
+from vp_agent.drivers.domains import Domain, Domains
 from vp_agent.drivers.journal_entry import NAMESPACE, PREFIX, format_entry
 
 _ELEMENT = libvirt.VIR_DOMAIN_METADATA_ELEMENT
@@ -22,13 +23,16 @@ _ELEMENT = libvirt.VIR_DOMAIN_METADATA_ELEMENT
 class LibvirtJournal:
     def __init__(self, domains: Domains) -> None:
         self._domains = domains
+        self._seen: tuple[Domain, ...] = ()
+        self._entries: Mapping[str, Applied] = MappingProxyType({})
+        """Of those."""
 
     def read(self) -> Mapping[str, Applied]:
-        return {
-            domain.description.uuid: applied
-            for domain in self._domains.known()
-            if (applied := domain.applied) is not None
-        }
+        known = tuple(self._domains.known())
+        if known != self._seen:
+            entries = {one.description.uuid: one.applied for one in known if one.applied}
+            self._seen, self._entries = known, MappingProxyType(entries)
+        return self._entries
 
     def write(self, applied: Applied) -> None:
         text = format_entry(applied)

@@ -36,15 +36,21 @@ class ReservingJournal:
         self._reserved: dict[str, Originals] = {}
         self._held: dict[str, Applied] = {}
         """What holds, of guests with something reserved."""
+        self._whole: Mapping[str, Applied] | None = None
+        """What was read last; None: something of ours has changed since."""
+        self._whole_of: Mapping[str, Applied] | None = None
+        """What the inner one said then."""
 
     def read(self) -> Mapping[str, Applied]:
         stored = self._inner.read()
         if not self._reserved:
             return stored
-        for uuid in self._reserved.keys() - stored.keys():  # It ended, or another QEMU runs it.
-            self._forget(uuid)
-        free = {uuid: one for uuid, one in stored.items() if uuid not in self._reserved}
-        return {**free, **self._held}
+        if self._whole is None or self._whole_of is not stored:
+            for uuid in self._reserved.keys() - stored.keys():  # It ended, or another QEMU runs it.
+                self._forget(uuid)
+            free = {uuid: one for uuid, one in stored.items() if uuid not in self._reserved}
+            self._whole, self._whole_of = MappingProxyType({**free, **self._held}), stored
+        return self._whole
 
     def write(self, applied: Applied) -> None:
         uuid = applied.guest_uuid
@@ -68,6 +74,7 @@ class ReservingJournal:
             self._inner.write(self._with_reserved(nothing))
         self._held.pop(guest_uuid, None)
         self._unwritten.pop(guest_uuid, None)
+        self._whole = None
 
     def reserve_only(self, wanted: Mapping[str, Originals], most: int = MOST_AT_ONCE) -> None:
         """Of these guests, and of no other, changes of these knobs from these originals need not be
@@ -130,10 +137,12 @@ class ReservingJournal:
         )
 
     def _hold(self, applied: Applied) -> None:
+        self._whole = None
         self._held[applied.guest_uuid] = applied
         self._unwritten[applied.guest_uuid] = frozenset(one.knob for one in applied.held)
 
     def _forget(self, uuid: str) -> None:
+        self._whole = None
         self._unwritten.pop(uuid, None)
         self._reserved.pop(uuid, None)
         self._held.pop(uuid, None)

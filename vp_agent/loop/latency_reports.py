@@ -46,7 +46,7 @@ class Judged:
     project_id: str
     is_critical: bool
     percentile: float
-    target_ms: float | None = field(compare=False)
+    target_ms: float | None
     """Another one judges the same reports."""
 
     @classmethod
@@ -56,6 +56,15 @@ class Judged:
             guest.is_latency_critical,
             guest.latency_percentile,
             guest.latency_target_ms,
+        )
+
+    def judges(self, guest: Guest) -> bool:
+        """Whether reports of it as it is now are judged as before; compared as it is, since that is
+        done for all servers in every tick."""
+        return (
+            self.project_id == guest.project_id
+            and self.is_critical == guest.is_latency_critical
+            and self.percentile == guest.latency_percentile
         )
 
 
@@ -80,7 +89,9 @@ class Came(NamedTuple):
     """By reason."""
 
     def plus(self, other: "Came") -> "Came":
-        ignored = Counter(self.ignored) + Counter(other.ignored)
+        ignored = self.ignored
+        if other.ignored:
+            ignored = Counter(self.ignored) + Counter(other.ignored)
         return Came(self.servers + other.servers, self.used + other.used, ignored)
 
 
@@ -190,9 +201,7 @@ class LatencyReports:
         reported of a server before it left is forgotten, also if it comes back."""
         with self._lock:
             known = self._accounts
-            self._accounts = {
-                guest.uuid: _same(known.get(guest.uuid), Judged.of(guest)) for guest in guests
-            }
+            self._accounts = {guest.uuid: _same(known.get(guest.uuid), guest) for guest in guests}
             found = [(uuid, account.last) for uuid, account in self._accounts.items()]
         return {
             uuid: LatencyReport(last.latency_ms, last.load, max(0.0, now_s - last.measured_s))
@@ -207,8 +216,8 @@ class LatencyReports:
         by_server = {uuid: _came(one) for uuid, one in heard}
         by_project: dict[str, Came] = {}
         for uuid, one in heard:
-            so_far = by_project.get(one.by.project_id, NOTHING_CAME)
-            by_project[one.by.project_id] = so_far.plus(by_server[uuid])
+            so_far, came = by_project.get(one.by.project_id), by_server[uuid]
+            by_project[one.by.project_id] = so_far.plus(came) if so_far else came
         return KnownReports(last, by_server, by_project)
 
 
@@ -225,8 +234,10 @@ def _not(account: Account, why: Ignored) -> Account:
     return replace(account, ignored=Counter(account.ignored) + Counter([why]))
 
 
-def _same(account: Account | None, by: Judged) -> Account:
+def _same(account: Account | None, guest: Guest) -> Account:
     """A report at another percentile, or of another project's server, says nothing."""
-    if account is None or account.by != by:
-        return Account(by)
-    return replace(account, by=by)
+    if account is None or not account.by.judges(guest):
+        return Account(Judged.of(guest))
+    if account.by.target_ms == guest.latency_target_ms:
+        return account
+    return replace(account, by=Judged.of(guest))

@@ -168,10 +168,11 @@ class ServerOverrides:
 
     def exempt(self, guests: Iterable[Guest]) -> frozenset[str]:
         """Those that may not bear anything of ours, and can be changed now."""
+        exempt = {uuid for uuid, ordered in self._obeyed.items() if ordered.exempt}
         return frozenset(
             guest.uuid
-            for guest in guests
-            if guest.unmanaged is not Unmanaged.MIGRATING and self.is_exempt(guest.uuid)
+            for guest in (guests if exempt else ())
+            if guest.unmanaged is not Unmanaged.MIGRATING and guest.uuid in exempt
         )
 
     def mark(
