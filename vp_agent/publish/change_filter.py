@@ -15,9 +15,9 @@ NEWS_CORES = 0.5
 """Free CPU of a domain that moved by less is no news."""
 NEWS_ROOM_CORES = 2.0
 """CPU that is open to a class and moved by less is none: a loop changes it every two seconds."""
-LIMITS_TOLD_EVERY_S = 10.0
-"""Those that a controller changes every few seconds are no news in between. Each report of a full
-host costs it as much as some ticks."""
+OFTEN_TOLD_EVERY_S = 10.0
+"""Limits that a controller changes every few seconds, and nodes that are no longer hot, are no news
+in between. Each report of a full host costs it as much as some ticks."""
 
 
 def is_material_change(old: Decision, new: Decision) -> bool:
@@ -28,7 +28,10 @@ def is_material_change(old: Decision, new: Decision) -> bool:
         return True
     if len(old.vps) != len(new.vps) or any(map(_is_vp_news, old.vps, new.vps)):
         return True
-    name_of = _last_change if new.at_s - old.at_s < LIMITS_TOLD_EVERY_S else _last
+    is_soon = new.at_s - old.at_s < OFTEN_TOLD_EVERY_S
+    if _is_heat_news(_hot(old), _hot(new), is_soon=is_soon):
+        return True
+    name_of = _last_change if is_soon else _last
     if any(_is_history_news(was, now, name_of) for was, now in zip(old.vps, new.vps, strict=True)):
         return True
     if _is_room_news(old.class_room, new.class_room):
@@ -43,10 +46,18 @@ def _lists(decision: Decision) -> tuple[list[object], ...]:
     return (
         [action.id for action in decision.proposals],
         [one.id for one in decision.escalations],
-        [view.node for view in decision.nodes if view.is_hot],
         [(move.guest_uuid, move.to, move.is_over) for move in decision.memory_moves],
         [view.island for view in decision.islands],
     )
+
+
+def _hot(decision: Decision) -> frozenset[int]:
+    return frozenset(view.node for view in decision.nodes if view.is_hot)
+
+
+def _is_heat_news(old: frozenset[int], new: frozenset[int], *, is_soon: bool) -> bool:
+    """One at the edge of it is hot in every other tick."""
+    return not new <= old if is_soon else new != old
 
 
 def _is_vp_news(old: VpView, new: VpView) -> bool:
