@@ -14,6 +14,7 @@ from itertools import pairwise
 from random import Random
 
 from nova_vp.conf.policy import with_option
+from nova_vp.core.overlay_step import answer_calls
 from nova_vp.core.step import step
 from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.policy import Policy
@@ -48,7 +49,8 @@ def replay(section: Section, policy: Policy | None = None) -> Iterator[tuple[Tic
     those that nobody tried are left open."""
     state, policy = section.header.state, policy or section.header.policy
     for tick in section.ticks:
-        state, decision = step(state, tick.picture, policy)
+        decide = answer_calls if tick.is_between else step
+        state, decision = decide(state, tick.picture, policy)
         state = confirmed(state, decision, tick.answers, policy)
         yield tick, decision
 
@@ -72,7 +74,7 @@ def replay_all(
     return Replayed(
         host=sections[0].header.host,
         at=sections[0].header.at,
-        ticks=len(then),
+        ticks=sum(not tick.is_between for section in sections for tick in section.ticks),
         span_s=then[-1][0],
         differing=tuple(
             t for (t, was), (_, is_now) in zip(then, again, strict=True) if was != is_now
@@ -99,6 +101,8 @@ def _wishes(sections: Sequence[Section], create: Create) -> list[Wish]:
         host = RecordedHost(section.ticks[0].picture)
         policy = create(recorded_drivers_of(host), Random(SEED))  # type: ignore[arg-type]
         for tick in section.ticks:
+            if tick.is_between:
+                continue
             host.picture = tick.picture
             policy.tick(tick.picture.at_s)
         wishes += host.wishes

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from nova_vp.core.types.knob import CpuWeight, LlcShare, MembwShare, MemorySize, Quota, Value
+from nova_vp.core.types.overlay import CallAnswer
 from nova_vp.cpuset import format_cpus
 from nova_vp.recording.file_format import Made, Section, Told
 from vp_sim.recorded import Wish
@@ -64,6 +65,12 @@ def _new(before: Told, now: Told, names: Mapping[str, str]) -> Iterator[str]:
     for one in now.escalations:
         if one not in before.escalations:
             yield f"no action on this host helps {_name(names, one[1])}"
+    yield from map(_answer, now.calls)
+
+
+def _answer(answer: CallAnswer) -> str:
+    what = f"is refused: {answer.nack.value}" if answer.nack else "is granted"
+    return f"call {answer.call_id} {what}, {answer.detail}"
 
 
 def _action(made: Made, names: Mapping[str, str]) -> str:

@@ -2,7 +2,8 @@
 """A recording: what one host's core saw and was answered, tick by tick, as JSON lines.
 
 Agents write it, `vp-sim replay` reads it. A header holds what `step` started from, a line per tick
-what changed in its picture since the line before. With that `step` makes the same decisions again.
+what changed in its picture since the line before; so does a line for each time that calls of
+overlays were answered between two ticks. With that the core makes the same decisions again.
 Lines are made and read here; files and threads are for others.
 """
 
@@ -17,6 +18,7 @@ from nova_vp.core.types.decision import Decision, Escalation
 from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.knob import Knob, Value
+from nova_vp.core.types.overlay import CallAnswer
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.sample import Reading
@@ -26,6 +28,7 @@ from nova_vp.recording.codec import Json, Malformed, record_of
 VERSION = 3
 VERSION_KEY = "nova-vp-recording"
 _TICK_KEY = "tick"
+_BETWEEN_KEY = "between"
 _LONGEST_TOLD = 200
 _PICTURE = record_of(Picture)
 _BY_GUEST = {"guests": record_of(Guest), "readings": record_of(Reading)}
@@ -75,6 +78,8 @@ class Told(NamedTuple):
     proposals: tuple[Made, ...] = ()
     escalations: tuple[tuple[str, str], ...] = ()
     """Id, and victim."""
+    calls: tuple[CallAnswer, ...] = ()
+    """As the core answered them."""
 
 
 class Answer(NamedTuple):
@@ -87,9 +92,12 @@ class Answer(NamedTuple):
 
 
 class Tick(NamedTuple):
+    """Or what was answered between two ticks."""
+
     picture: Picture
     answers: tuple[Answer, ...]
     told: Told
+    is_between: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +114,7 @@ def told(decision: Decision) -> Told:
         actions=tuple(map(_made, decision.actions)),
         proposals=tuple(map(_made, decision.proposals)),
         escalations=tuple(map(_escalated, decision.escalations)),
+        calls=decision.answers,
     )
 
 
@@ -164,7 +173,7 @@ class LineWriter:
         if changes := record_of(Told).encode(tick.told, self._told):
             data["told"] = changes
         self._last, self._told = tick.picture, tick.told
-        return _line({_TICK_KEY: data})
+        return _line({_BETWEEN_KEY if tick.is_between else _TICK_KEY: data})
 
 
 def _line(data: Json) -> str:
@@ -180,7 +189,8 @@ def _picture_over(now: Picture, last: Picture | None) -> Json:
         data[name] = {
             uuid: changes
             for uuid, value in values.items()
-            if (changes := record.encode(value, was.get(uuid))) or uuid not in was
+            if value is not was.get(uuid)
+            and ((changes := record.encode(value, was.get(uuid))) or uuid not in was)
         }
     return data
 
@@ -225,13 +235,15 @@ def _header(data: Json) -> Header:
 
 
 def _tick(data: Json, last: Tick | None) -> Tick:
-    fields = data[_TICK_KEY]
+    is_between = _BETWEEN_KEY in data
+    fields = data[_BETWEEN_KEY if is_between else _TICK_KEY]
     answers = tuple(record_of(Answer).decode(part) for part in fields.get("answers", ()))
     was = last.told if last else Told()
     return Tick(
         _picture_from(fields["picture"], last.picture if last else None),
         answers,
         record_of(Told).decode(fields.get("told", {}), was),
+        is_between,
     )
 
 

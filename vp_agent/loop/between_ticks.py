@@ -21,6 +21,7 @@ from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Mode, Policy
 from nova_vp.core.types.state import CoreState
 from vp_agent.loop.picture import OwnHost
+from vp_agent.loop.recorder import Snapshot
 
 _NO_PICTURE = "the agent has not seen its servers yet; try again in a second"
 
@@ -38,6 +39,8 @@ class Answered(NamedTuple):
     state: CoreState
     answers: tuple[CallAnswer, ...]
     outcomes: tuple[Outcome, ...] = ()
+    snapshot: Snapshot | None = None
+    """For recordings; None: nothing was decided."""
 
 
 class BetweenTicks:
@@ -76,11 +79,13 @@ class BetweenTicks:
             overlays=asked.overlays,
             calls=asked.calls,
         )
-        state, decision = answer_calls(state, picture, policy)
+        decided, decision = answer_calls(state, picture, policy)
         outcomes = host.executor.apply(decision.actions, now_s)
         self._picture = _with_applied(picture, outcomes)
         self._note_end(decision)
-        return Answered(confirm(state, outcomes, policy), _answers(decision, outcomes), outcomes)
+        after = confirm(decided, outcomes, policy)
+        seen = Snapshot(policy, state, picture, decision, outcomes, after, is_between=True)
+        return Answered(after, _answers(decision, outcomes), outcomes, seen)
 
 
 def refused(calls: Iterable[Call], why: str) -> tuple[CallAnswer, ...]:

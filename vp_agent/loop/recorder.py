@@ -23,8 +23,8 @@ from nova_vp.core.types.state import CoreState
 from nova_vp.recording.file_format import VERSION_KEY, Header, LineWriter, Tick, answered, told
 
 LOG = logging.getLogger(__name__)
-WAITING_TICKS = 64
-"""That the disk may be behind."""
+WAITING_TICKS = 256
+"""That the disk may be behind; each time that calls are answered between two ticks is one, too."""
 CLOSE_TIMEOUT_S = 5.0
 _MODE = 0o600
 _CHUNK_BYTES = 1 << 16
@@ -36,7 +36,7 @@ class CannotRecord(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One tick, whole."""
+    """One tick, or what was answered between two, whole."""
 
     policy: Policy
     before: CoreState
@@ -44,6 +44,7 @@ class Snapshot:
     decision: Decision
     outcomes: tuple[Outcome, ...]
     after: CoreState
+    is_between: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +178,8 @@ class _Tape:
         if not self._goes_on(seen):
             header = Header(self._host, time.time(), seen.policy, seen.before)
             self._append(self._lines.header(header))
-        tick = Tick(seen.picture, answered(seen.outcomes), told(seen.decision))
+        outcomes, decided = answered(seen.outcomes), told(seen.decision)
+        tick = Tick(seen.picture, outcomes, decided, seen.is_between)
         self._append(self._lines.tick(tick))
         self._last = seen.policy, seen.after
 

@@ -202,6 +202,8 @@ class Agent:
         except HostUnavailable as exc:
             done = Answered(self.state, refused(calls, str(exc)))
         self.state = done.state
+        if self._recorder and done.snapshot:
+            self._recorder.record(done.snapshot)
         control.calls.answer(done.answers)
         self._event_log.log_outcomes(done.outcomes)
         if self._tally:
