@@ -13,6 +13,7 @@ from nova_vp.core.controllers.overlays.declaration import Harm, Pace
 from nova_vp.core.controllers.overlays.desk import Desk
 from nova_vp.core.controllers.overlays.pace import loss_ratio, lower, pace_of, renewed, seen_since
 from nova_vp.core.controllers.overlays.tune import WEIGHT_STEP
+from nova_vp.core.controllers.overlays.weights import weight_of
 from nova_vp.core.types.guest import Guest
 
 JUDGED_SAMPLES = 3
@@ -96,8 +97,20 @@ def _with_sample(desk: Desk, uuid: str, harm: Harm) -> Harm | None:
     if not seen:
         return None
     loss = max(loss_ratio(before, pace, desk.view.policy) for before, pace in seen)
+    if not _took_more(desk, guest):
+        loss = 0.0
     losses = (*harm.losses, loss)[-JUDGED_SAMPLES:]
     return harm._replace(at_s=desk.now_s, losses=losses)
+
+
+def _took_more(desk: Desk, guest: Guest) -> bool:
+    """More CPU than what Nova gave would have got it while all others want all that they can get.
+    Less than that it only got sooner: others wait as long for its work if it is not raised."""
+    use = desk.view.host.vps[guest.uuid].cpu_sample
+    if use is None:
+        return True
+    given = {one.uuid: weight_of(desk, one, 1.0).number for one in desk.on(guest.placement)}
+    return use.ran_cores > len(guest.placement) * given[guest.uuid] / sum(given.values())
 
 
 def _renewed(desk: Desk, harm: Harm, at_s: float) -> Harm:

@@ -109,12 +109,12 @@ def weight(host: Host, name: str) -> int:
     return host.guest(name).cpu_weight.number
 
 
-def wait_for_cpu(host: Host, name: str, ratio: float) -> None:
-    """In the second to come it waits for this share of the CPU time that it wants."""
+def wait_for_cpu(host: Host, name: str, ratio: float, cores: float = 1.0) -> None:
+    """In the second to come it waits for this share of the CPU that it wants, so many cores."""
     before = host.guest(name).cpu_times or CpuTimes(0, 0, 0, "1")
     now = CpuTimes(
-        before.ran_ns + round((1 - ratio) * NS),
-        before.run_delay_ns + round(ratio * NS),
+        before.ran_ns + round((1 - ratio) * cores * NS),
+        before.run_delay_ns + round(ratio * cores * NS),
         0,
         "1",
     )

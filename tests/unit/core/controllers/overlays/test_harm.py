@@ -31,8 +31,9 @@ def a_measured_host(**settings: object) -> Host:
 
 
 def second(host: Host, **ratios: float) -> None:
-    for name in ("web", "db", "mill", "alone"):
-        wait_for_cpu(host, name, ratios.get(name, 0.1))
+    """Those of the shop want two cores, more than their part."""
+    for name, cores in (("web", 2.0), ("db", 2.0), ("mill", 1.0), ("alone", 1.0)):
+        wait_for_cpu(host, name, ratios.get(name, 0.1), cores)
     host.tick()
 
 
@@ -80,6 +81,16 @@ def test_a_trigger_that_makes_others_wait_halves_the_credit() -> None:
     second(host, mill=0.15)
     assert credit_s(host) == pytest.approx(4.5)
     assert weight(host, "web") == 100
+
+
+def test_who_only_got_its_own_part_sooner_harms_nobody() -> None:
+    """One of four on four CPUs: a burst of 0.9 cores is its own, however long others wait."""
+    host = a_measured_host(credit_s=10.0, credit_per_s=0.0)
+    trigger(host, "web")
+    for name, ratio, cores in (("web", 0.1, 1.0), ("mill", 0.5, 1.0), ("alone", 0.5, 1.0)):
+        wait_for_cpu(host, name, ratio, cores)
+    host.tick()
+    assert credit_s(host) == pytest.approx(9.0)
 
 
 def test_who_lives_with_it_is_not_harmed() -> None:
