@@ -192,7 +192,8 @@ def _translate(exc: Exception) -> ApiError:
     if isinstance(exc, BadMarker):
         return ApiError(
             Code.BAD_REQUEST,
-            "Take the marker from the `next` link of the page before, with the same `sort`.",
+            "Take the marker from the `next` link of the page before, or the id of its last item, "
+            "with the same `sort` and filters.",
         )
     if not isinstance(exc, DatabaseHangs):  # Of which the log has told, once for all requests.
         LOG.exception("vp-api failed")

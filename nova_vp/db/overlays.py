@@ -101,7 +101,7 @@ def _listed(*wanted: Any) -> Pages:
     groups = _groups().where(*(one(vp) for one in wanted))
     both = union_all(registered, groups).subquery()
     sorts = {"name": (both.c.project_id, both.c.name, both.c.is_group)}
-    return Pages(select(both), {"project_id": true()}, sorts)
+    return Pages(select(both), {"project_id": true()}, sorts, both.c.id)
 
 
 def _groups() -> Any:

@@ -3,6 +3,7 @@
 
 A marker is that row's values of the columns that the list is sorted by. The last of them is unique,
 so that no row is missed or told twice, and each page is a range of an index, however far in it is.
+The id of that row is a marker too, as clients of other APIs make them, while the list has the row.
 """
 
 import json
@@ -20,7 +21,7 @@ MAX_INTEGER = 2**62
 
 
 class BadMarker(ValueError):
-    """It was not made by this list with this sorting."""
+    """It was not made by this list with this sorting, and is the id of no row of it."""
 
 
 class Listed(NamedTuple, Generic[Item]):
@@ -53,17 +54,26 @@ class _Way(NamedTuple):
     is_limited: bool
 
 
+def _is_made_here(marker: str) -> bool:
+    return marker.startswith("[")
+
+
 class Pages:
     """A list, what it may be filtered by, and how it may be sorted.
 
-    `filters` hold a parameter of their own name. Each way to ask is put together once: that takes
-    longer than answering it.
+    `filters` hold a parameter of their own name. `id`: the column by whose values clients know
+    rows; None: by none. Each way to ask is put together once: that takes longer than answering it.
     """
 
     def __init__(
-        self, query: Any, filters: Mapping[str, Any], sorts: Mapping[str, Sequence[Any]]
+        self,
+        query: Any,
+        filters: Mapping[str, Any],
+        sorts: Mapping[str, Sequence[Any]],
+        id: Any = None,
     ) -> None:
         self._query = query
+        self._id = id
         self._filters = filters
         self.sorts = sorts
         self._put_together: dict[_Way, Any] = {}
@@ -75,7 +85,8 @@ class Pages:
         is_after, is_limited = page.marker is not None, page.limit is not None
         way = _Way(frozenset(values), page.key, page.is_descending, is_after, is_limited)
         if page.marker is not None:
-            values |= zip(map(_after_name, columns), _decoded(page.marker, columns), strict=True)
+            after = self._after(run, page.marker, columns, values)
+            values |= zip(map(_after_name, columns), after, strict=True)
         if page.limit is None:
             return Listed(list(run(self._question(way), values)), None)
         rows = list(run(self._question(way), {**values, "limit": page.limit + 1}))
@@ -83,6 +94,20 @@ class Pages:
             return Listed(rows, None)
         rows = rows[: page.limit]
         return Listed(rows, _encoded([getattr(rows[-1], column.key) for column in columns]))
+
+    def _after(
+        self, run: Run, marker: str, columns: Sequence[Any], values: Mapping[str, Any]
+    ) -> Sequence[Any]:
+        if _is_made_here(marker):
+            return _decoded(marker, columns)
+        if self._id is None or not _is_text(marker):
+            raise BadMarker(marker)
+        # With the filters: whether a row is there that the caller may not see is nobody's business.
+        question = self._query.where(*self.conditions(values), self._id == bindparam("row_id"))
+        rows = run(question, {**values, "row_id": marker})
+        if len(rows) != 1:
+            raise BadMarker(marker)
+        return [getattr(rows[0], column.key) for column in columns]
 
     def conditions(self, given: Iterable[str]) -> list[Any]:
         return [self._filters[name] for name in sorted(given)]

@@ -67,6 +67,7 @@ VPS = Pages(
         "state": (_vp.state, _vp.uuid),
         "host": (_vp.host, _vp.uuid),
     },
+    id=_vp.uuid,
 )
 MEMBERS = (
     select(VpRow.__table__, _HEARD.label("received_at"))
@@ -103,8 +104,8 @@ _HOST_SORTS = {
     "hurt_count": (_host.hurt_count, _host.host),
     "vps_count": (_host.vps_count, _host.host),
 }
-HOSTS = Pages(select(*_LISTED), _HOST_FILTERS, _HOST_SORTS)
-HOSTS_WITH_HEAT = Pages(select(*_LISTED, _host.heat), _HOST_FILTERS, _HOST_SORTS)
+HOSTS = Pages(select(*_LISTED), _HOST_FILTERS, _HOST_SORTS, _host.host)
+HOSTS_WITH_HEAT = Pages(select(*_LISTED, _host.heat), _HOST_FILTERS, _HOST_SORTS, _host.host)
 CLASS_OF_VP = select(_profile.vp_class).where(_profile.uuid == bindparam("uuid"))
 HEAT = (
     select(_host.host, _host.received_at, _host.heat)
@@ -175,6 +176,7 @@ ACTIONS = Pages(
         ),
     },
     sorts={"at": (_action.at, _action.host, _action.id), "host": (_action.host, _action.id)},
+    id=_action.id,
 )
 
 
@@ -206,6 +208,7 @@ ESCALATIONS = Pages(
     select(EscalationRow.__table__),
     filters={name: _escalation[name] == bindparam(name) for name in ("host", "status")},
     sorts={"received_at": (_escalation.received_at, _escalation.id)},
+    id=_escalation.id,
 )
 
 # profiles

@@ -37,6 +37,7 @@ _SERVERS = Pages(
         "server_id": (_record.uuid, _record.project_id),
         "project_id": (_record.project_id, _record.uuid),
     },
+    id=_record.uuid,
 )
 _SUMS = [func.sum(_record[name]).label(name) for name in AMOUNTS]
 

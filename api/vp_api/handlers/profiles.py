@@ -3,6 +3,8 @@
 
 import base64
 import binascii
+import json
+from dataclasses import replace
 
 from nova_vp.db.paging import Page
 from nova_vp.db.records import ClassesOf
@@ -13,8 +15,11 @@ from vp_api.operation import Answer, Call
 
 
 def list_profiles(call: Call) -> Answer:
+    page = paging.page_of(call, "flavor:asc")
+    if page.marker and (pair := _pair(page.marker)):
+        page = replace(page, marker=json.dumps(pair))
     found = call.services.stored.browser.list_profiles(
-        call.query.get("flavor"), call.query.get("image"), paging.page_of(call, "flavor:asc")
+        call.query.get("flavor"), call.query.get("image"), page
     )
     return paging.answer(call, "profiles", [_told(one) for one in found.items], found.marker)
 

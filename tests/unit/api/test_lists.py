@@ -77,6 +77,43 @@ def test_a_list_is_ascending_unless_asked_otherwise(api):
     assert found == listed(api, ADMIN, "/v1/vps?sort=name:asc")
 
 
+@pytest.mark.parametrize("sort", ["", "&sort=name:desc", "&sort=since"])
+def test_the_id_of_the_last_item_is_a_marker(api, sort):
+    whole = listed(api, ADMIN, f"/v1/vps?limit=1000{sort}")
+    for place, vp in enumerate(whole):
+        path = f"/v1/vps?limit=1000&marker={vp['server_id']}{sort}"
+        assert listed(api, ADMIN, path) == whole[place + 1 :]
+
+
+@pytest.mark.parametrize(
+    ("path", "resource", "id_of"),
+    [
+        ("/v1/hosts", "hosts", "name"),
+        ("/v1/actions", "actions", "id"),
+        ("/v1/escalations", "escalations", "id"),
+        ("/v1/overlays", "overlays", "id"),
+        ("/v1/profiles", "profiles", "id"),
+        ("/v1/usage", "usage", "server_id"),
+    ],
+)
+def test_every_list_begins_after_an_id(api, path, resource, id_of):
+    whole = api.latest(ADMIN, path).json[resource]
+    marker = f"{'&' if '?' in path else '?'}marker={quote(whole[0][id_of])}"
+    assert api.latest(ADMIN, f"{path}{marker}").json[resource] == whole[1:]
+
+
+def test_a_tenant_is_not_told_whether_a_neighbour_is_there(api):
+    (foreign,) = [
+        vp["server_id"] for vp in listed(api, ADMIN, "/v1/vps") if vp["project_id"] == cloud.BETA
+    ][:1]
+    for marker in (foreign, "99999999-9999-4999-8999-999999999999"):
+        answer = api.latest(READER, f"/v1/vps?marker={marker}")
+        assert (answer.status, answer.json["errors"][0]["title"]) == (
+            400,
+            "The request is not valid",
+        )
+
+
 def test_a_tenant_pages_through_its_own_alone(api):
     found = list(pages(api, READER, "/v1/vps?limit=1&sort=name:asc"))
     assert [[vp["name"] for vp in page] for page in found] == [["sleeper"], ["victim"]]

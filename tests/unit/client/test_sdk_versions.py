@@ -3,6 +3,7 @@
 
 import pytest
 from keystoneauth1.adapter import Adapter
+from openstack import resource
 from openstack.connection import Connection
 from openstack.proxy import Proxy
 from openstack.service_description import ServiceDescription
@@ -12,6 +13,7 @@ from vp_api.versions import NEWEST, OLDEST
 pytestmark = pytest.mark.filterwarnings(
     "ignore:Support for InfluxDB",
     "ignore:The .service_type. parameter is unnecesary",
+    "ignore:The _compute_attributes method is deprecated",
 )
 HEADER = "OpenStack-API-Version"
 OF_USER = (
@@ -23,6 +25,16 @@ OF_USER = (
     "OS_PROJECT_DOMAIN_NAME",
 )
 SERVICE_TYPE = "performance-isolation"
+
+
+class Server(resource.Resource):
+    """As programs over openstacksdk declare what an API has."""
+
+    base_path, resources_key, allow_list = "/vps", "vps", True
+    _max_microversion = str(NEWEST)
+    _query_mapping = resource.QueryParameters("name", "sort")
+    server_id = resource.Body("server_id", alternate_id=True)
+    name = resource.Body("name")
 
 
 @pytest.fixture
@@ -96,3 +108,12 @@ def test_one_that_is_not_spoken_is_refused_with_what_is(connection):
     (fault,) = answer.json()["errors"]
     assert answer.status_code == 406
     assert (fault["min_version"], fault["max_version"]) == (str(OLDEST), str(NEWEST))
+
+
+def test_openstacksdk_negotiates_the_newest_and_follows_pages(connection):
+    isolation = connection.performance_isolation
+    whole = [one.server_id for one in Server.list(isolation)]
+    in_pages = Server.list(isolation, limit=1)
+    assert [one.microversion for one in in_pages] == [str(NEWEST)] * len(whole)
+    assert [one.server_id for one in Server.list(isolation, limit=1)] == whole
+    assert len(set(whole)) > 1
