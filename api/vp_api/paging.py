@@ -91,13 +91,18 @@ def _full_minute(moment: datetime) -> datetime:
 
 
 class Skipping:
-    """Pages of what several rows of one second may be told of, with a marker that names none:
-    the second, and how many of it were told."""
+    """Pages of what several rows of one moment may be told of, with a marker that names none:
+    the moment, and how many of it were told. A moment is as long as the caller is told apart, since
+    otherwise who asks often enough would find out the second."""
 
     _MARKER = re.compile(r"([^~]+)~(\d{1,6})", re.ASCII)
 
-    def __init__(self, call: Call) -> None:
-        self.span = span_of(call)
+    def __init__(self, call: Call, length: timedelta) -> None:
+        """`length`: SECOND or MINUTE."""
+        self._length = length
+        asked = span_of(call)
+        begin, end = (moment and self._begin(moment) for moment in (asked.begin, asked.end))
+        self.span = Span(begin, end)
         self.limit = call.query.get("limit", DEFAULT_LIMIT)
         self.offset = 0
         self._last: datetime | None = None
@@ -105,20 +110,23 @@ class Skipping:
             found = self._MARKER.fullmatch(call.query["marker"])
             if found is None:
                 raise BadMarker(call.query["marker"])
-            self._last = parse_moment(found[1], "marker")
+            self._last = self._begin(parse_moment(found[1], "marker"))
             self.offset = int(found[2])
-            end = min(self._last, LATEST) + SECOND
+            end = min(self._last, LATEST) + length
             self.span = Span(self.span.begin, min(self.span.end or end, end))
 
     def marker(self, told: list[datetime], is_more: bool) -> str | None:
         """`told`: when each item of this page was, as it was sorted."""
         if not is_more:
             return None
-        last = told[-1]
-        count = sum(moment == last for moment in told)
+        last = self._begin(told[-1])
+        count = sum(self._begin(moment) == last for moment in told)
         if last == self._last:
             count += self.offset
         return f"{timestamps.write(last)}~{count}"
+
+    def _begin(self, moment: datetime) -> datetime:
+        return _full_minute(moment) if self._length == MINUTE else moment.replace(microsecond=0)
 
 
 def _next(call: Call, marker: str) -> str:

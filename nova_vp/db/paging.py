@@ -54,7 +54,8 @@ class _Way(NamedTuple):
     is_limited: bool
 
 
-def _is_made_here(marker: str) -> bool:
+def has_values(marker: str) -> bool:
+    """Of a row, rather than its id."""
     return marker.startswith("[")
 
 
@@ -98,7 +99,7 @@ class Pages:
     def _after(
         self, run: Run, marker: str, columns: Sequence[Any], values: Mapping[str, Any]
     ) -> Sequence[Any]:
-        if _is_made_here(marker):
+        if has_values(marker):
             return _decoded(marker, columns)
         if self._id is None or not _is_text(marker):
             raise BadMarker(marker)

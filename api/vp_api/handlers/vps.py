@@ -15,7 +15,7 @@ from nova_vp.core.types.policy import Mode
 from nova_vp.db.filters import VpFilter
 from nova_vp.db.gate import NEVER_WRITTEN
 from nova_vp.db.overrides import ChangedMeanwhile, ChangedTooOften
-from nova_vp.db.paging import Listed, Page
+from nova_vp.db.paging import BadMarker, Listed, Page, has_values
 from nova_vp.db.records import StoredOverride, VpHead
 from nova_vp.wire.schema_types import LEVELS
 from vp_api import paging
@@ -82,9 +82,14 @@ def _list_own(call: Call, page: Page) -> Listed[VpHead]:
     project_id = call.project_id
     if not _is_own(call, project_id):
         return Listed([], None)
+    # Markers hold what is sorted by, and so the second since when a state holds.
+    is_by_id = page.key == "since"
+    if is_by_id and page.marker and has_values(page.marker):
+        raise BadMarker(page.marker)
     found = call.services.stored.browser.list_vps(_wanted(call, project_id), page)
+    marker = found.items[-1].uuid if is_by_id and found.marker else found.marker
     # A database may take two names of projects for one.
-    return Listed([one for one in found.items if one.project_id == project_id], found.marker)
+    return Listed([one for one in found.items if one.project_id == project_id], marker)
 
 
 def _is_own(call: Call, project_id: str) -> bool:
@@ -138,8 +143,8 @@ def show_vp_history(call: Call, server_id: str) -> Answer:
 
 def list_vp_actions(call: Call, server_id: str) -> Answer:
     browser = call.services.stored.browser
-    pages = paging.Skipping(call)
     sees_all = call.sees_all
+    pages = paging.Skipping(call, paging.SECOND if sees_all else paging.MINUTE)
     if not sees_all:
         _require_own(call, server_id)
     elif not browser.owners_of(server_id):

@@ -3,6 +3,7 @@
 
 from vp_api.schemas.base import (
     COUNT,
+    MINUTE,
     NAME,
     NUMBER,
     NUMBERS,
@@ -57,7 +58,7 @@ _ACTION = {
 }
 REPORTED = obj(_ACTION, title="ReportedAction")
 STORED = obj({**_ACTION, "host": TEXT, "project_id": TEXT}, title="Action")
-TENANTS = obj({"at": nullable(TIME), "what": TEXT, "result": TEXT}, title="TenantAction")
+TENANTS = obj({"at": nullable(MINUTE), "what": TEXT, "result": TEXT}, title="TenantAction")
 
 WITHIN = {"begin": TIME, "end": TIME}
 LIST_QUERY = pages(

@@ -56,6 +56,8 @@ COUNTS: Schema = {
 """By what is counted."""
 YES_NO: Schema = {"type": "boolean"}
 TIME: Schema = {"type": "string", "pattern": r"^\d{4,5}-\d\d-\d\dT\d\d:\d\d:\d\dZ$"}
+MINUTE: Schema = {"type": "string", "pattern": r"^\d{4,5}-\d\d-\d\dT\d\d:\d\d:00Z$"}
+"""All that tenants are told of when something was."""
 MODE = enum(*(mode.value for mode in Mode))
 ISOLATION = enum(*(isolation.value for isolation in Isolation))
 KIND = enum(*(kind.value for kind in Kind))

@@ -6,6 +6,7 @@ from vp_api.schemas.base import (
     COUNT,
     KIND,
     MARKER,
+    MINUTE,
     MODE,
     NUMBER,
     STATE,
@@ -38,7 +39,7 @@ TENANT_ANSWER_OF_VP = page_of(
     "history",
     obj(
         {
-            "at": TIME,
+            "at": MINUTE,
             **_THEN,
             "metrics": nullable(obj(dict.fromkeys(TENANT_METRICS, NUMBER), title="TenantMetrics")),
         }

@@ -7,6 +7,7 @@ from nova_vp.wire.overlays import CALL_ID, ISLAND_NAME, LEASE_S, MOST_CPUS, MOST
 from nova_vp.wire.schema_types import MAX_PRIORITY, UUID
 from vp_api.schemas.base import (
     COUNT,
+    MINUTE,
     NAME,
     NUMBER,
     TEXT,
@@ -92,7 +93,7 @@ _HOLDS = {
 """null: no host of its servers says."""
 _TENANT_SERVER = obj(_SERVER, title="TenantOverlayServer")
 _FULL_SERVER = obj({**_SERVER, "host": nullable(TEXT)}, title="OverlayServer")
-_TENANT = {**_TOLD, "servers": list_of(_TENANT_SERVER)}
+_TENANT = {**_TOLD, "changed_at": nullable(MINUTE), "servers": list_of(_TENANT_SERVER)}
 _FULL = {**_TOLD, "servers": list_of(_FULL_SERVER), "changed_by": nullable(TEXT)}
 
 LIST_ANSWER = page_of("overlays", obj(_FULL, title="OverlaySummary"), "OverlayList")

@@ -14,6 +14,7 @@ from vp_api.schemas.base import (
     COUNTS,
     ISOLATION,
     KIND,
+    MINUTE,
     MODE,
     NAME,
     NUMBER,
@@ -80,19 +81,26 @@ _FIGURES = {
 """By controller, what it tells of a server, by the name of each figure."""
 _CLASS = {"class": {"enum": [*(one.value for one in ServiceClass), "unknown"]}}
 _TARGET = {"latency_target_ms": nullable(NUMBER)}
-SERVICE = obj(
-    {
-        **_CLASS,
-        **_TARGET,
-        "latency_percentile": NUMBER,
-        "max_load": nullable(NUMBER),
-        "may_suspend": YES_NO,
-        "reported": nullable(obj({"at": TIME, "latency_ms": NUMBER, "load": nullable(NUMBER)})),
-        "used": COUNT,
-        "ignored": COUNTS,
-    },
-    title="Service",
-)
+
+
+def _service(moment: dict[str, Any], title: str) -> dict[str, Any]:
+    reported = obj({"at": moment, "latency_ms": NUMBER, "load": nullable(NUMBER)})
+    return obj(
+        {
+            **_CLASS,
+            **_TARGET,
+            "latency_percentile": NUMBER,
+            "max_load": nullable(NUMBER),
+            "may_suspend": YES_NO,
+            "reported": nullable(reported),
+            "used": COUNT,
+            "ignored": COUNTS,
+        },
+        title=title,
+    )
+
+
+SERVICE, TENANT_SERVICE = _service(TIME, "Service"), _service(MINUTE, "TenantService")
 """`used`, `ignored`: how many reports of its application were used on its host, and how many not,
 by reason."""
 LISTED_SERVICE = obj({**_CLASS, **_TARGET, "latency_ms": nullable(NUMBER)}, title="ListedService")
@@ -197,7 +205,8 @@ _MORE = {
 }
 SHOW_ANSWER = obj({"vp": obj(_FULL, _MORE, "FullVp")}, title="VpAnswer")
 
-_TENANT_SUMMARY = {**_WHO, "isolation": TEXT, "is_stale": YES_NO, **_REPORTED}
+_TENANT_REPORTED = {**_REPORTED, "since": nullable(MINUTE)}
+_TENANT_SUMMARY = {**_WHO, "isolation": TEXT, "is_stale": YES_NO, **_TENANT_REPORTED}
 TENANT_SUMMARY = obj(_TENANT_SUMMARY, _LISTED, "TenantVp")
 TENANT_LIST_ANSWER = page_of("vps", TENANT_SUMMARY, "TenantVps")
 _TENANT_FULL = {
@@ -205,14 +214,14 @@ _TENANT_FULL = {
     "group": TEXT,
     "sensitivity": list_of(TEXT),
     "unmanaged": nullable(UNMANAGED),
-    "last_known": nullable(obj({"at": TIME, **_REPORTED}, title="TenantLastKnown")),
+    "last_known": nullable(obj({"at": MINUTE, **_TENANT_REPORTED}, title="TenantLastKnown")),
     "actions": list_of(actions.TENANTS),
 }
 _TENANT_MORE = {
     "orders": TENANT_ORDERS,
     **_SINCE_1_1,
     "group_state": nullable(TENANT_GROUP_STATE),
-    **_SINCE_1_2,
+    "service": nullable(TENANT_SERVICE),
 }
 TENANT_SHOW_ANSWER = obj(
     {"vp": obj(_TENANT_FULL, _TENANT_MORE, "FullTenantVp")}, title="TenantVpAnswer"

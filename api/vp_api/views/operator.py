@@ -216,8 +216,8 @@ def since_1_1(told: Mapping[str, Any], sighting: VpReport) -> dict[str, Any]:
 
 
 def since_1_2(told: Mapping[str, Any], sighting: VpReport) -> dict[str, Any]:
-    """As tenants are told it."""
-    return tenant.since_1_2(told, sighting)
+    """As tenants are told it, to the second."""
+    return {**told, "service": tenant.service(sighting, values.iso)}
 
 
 def since_1_3(told: Mapping[str, Any], sighting: VpReport) -> dict[str, Any]:

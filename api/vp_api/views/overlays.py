@@ -35,6 +35,7 @@ GRANTED = "It is done."
 
 
 def summary(one: KnownOverlay, is_full: bool) -> dict[str, Any]:
+    write = values.iso_datetime if is_full else values.datetime_to_minute
     told = {
         "id": one.id,
         "name": one.name,
@@ -44,7 +45,7 @@ def summary(one: KnownOverlay, is_full: bool) -> dict[str, Any]:
         "arbitration": one.arbitration.value,
         "target": one.target,
         "target_unit": one.target_unit,
-        "changed_at": None if one.changed_at is None else values.iso_datetime(one.changed_at),
+        "changed_at": one.changed_at and write(one.changed_at),
         "servers": [_server(one, uuid, is_full) for uuid in one.heads],
     }
     return {**told, "changed_by": one.changed_by} if is_full else told

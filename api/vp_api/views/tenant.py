@@ -3,10 +3,10 @@
 
 Only literal keys below ever reach a tenant. Free text of a report never does: reasons pass through
 the rows of the installed controllers, results through tables of known words. Nothing names a host,
-a neighbour, a CPU or a raw counter.
+a neighbour, a CPU or a raw counter, and no moment is told to the second.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from nova_vp import controllers
@@ -53,7 +53,7 @@ def summary(head: VpHead, age: Age) -> dict[str, Any]:
         "isolation": _known(head.isolation, ISOLATIONS),
         "is_stale": is_stale,
         "state": None if is_stale else values.state(head.state),
-        "since": None if is_stale else values.iso(head.since),
+        "since": None if is_stale else values.to_minute(head.since),
         "hurt_by_neighbour": None if is_stale else head.is_hurt,
     }
 
@@ -104,10 +104,11 @@ def _figure(figure: Figure, value: Any) -> Any:
 
 def since_1_2(told: Mapping[str, Any], sighting: VpReport) -> dict[str, Any]:
     """What it is for, and what its own application reported. None: it has no class."""
-    return {**told, "service": _service(sighting)}
+    return {**told, "service": service(sighting, values.to_minute)}
 
 
-def _service(sighting: VpReport) -> dict[str, Any] | None:
+def service(sighting: VpReport, write: Callable[[float], str | None]) -> dict[str, Any] | None:
+    """`write`: moments; an operator is told the second."""
     service = sighting.vp.get("service")
     if service is None:
         return None
@@ -120,7 +121,7 @@ def _service(sighting: VpReport) -> dict[str, Any] | None:
         "may_suspend": service["may_suspend"],
         "reported": last
         and {
-            "at": values.iso(last["at"]),
+            "at": write(last["at"]),
             "latency_ms": last["latency_ms"],
             "load": last["load"],
         },
@@ -186,7 +187,7 @@ def levels(found: StoredOverride | None) -> dict[str, Any]:
 def history(one: VpAt) -> dict[str, Any]:
     metrics = {name: one.vp.metrics.get(name, 0.0) for name in TENANT_METRICS}
     return {
-        "at": values.iso_datetime(one.at),
+        "at": values.datetime_to_minute(one.at),
         "state": values.state(one.vp.state),
         "hurt_by_neighbour": is_degraded(one.vp.state, one.vp.interference),
         "metrics": metrics if one.vp.metrics else None,
@@ -200,12 +201,10 @@ def one_a_minute(found: Iterable[VpAt]) -> list[VpAt]:
 
 def _last_known(sighting: VpReport) -> dict[str, Any]:
     head = sighting.head
-    # To the minute: the moment itself is the host's, and would tell who shares it.
-    at = sighting.age.received_at.replace(second=0, microsecond=0)
     return {
-        "at": values.iso_datetime(at),
+        "at": values.datetime_to_minute(sighting.age.received_at),
         "state": values.state(head.state),
-        "since": values.iso(head.since),
+        "since": values.to_minute(head.since),
         "hurt_by_neighbour": head.is_hurt,
     }
 
@@ -224,7 +223,7 @@ def action(action: Mapping[str, Any], server_id: str) -> dict[str, Any] | None:
     else:
         return None
     return {
-        "at": values.iso(action["at"]),
+        "at": values.to_minute(action["at"]),
         "what": what,
         "result": _known(action["result"], RESULTS),
     }

@@ -14,6 +14,7 @@ FACTOR_WORDS = {
     FactorClass.HIGH: "mf>0.6",
 }
 
+MINUTE_S = 60
 REMEMBERED = 4096
 """Moments, of which lists repeat most."""
 
@@ -27,6 +28,16 @@ def iso(seconds: float | None) -> str | None:
         return iso_datetime(datetime.fromtimestamp(seconds, UTC))
     except (OverflowError, ValueError, OSError):
         return None
+
+
+def to_minute(seconds: float | None) -> str | None:
+    """The same for tenants: the full minute. To the second it would tell which of a neighbour's
+    moments, a start or a peak that the tenant saw elsewhere, it goes with."""
+    return None if seconds is None else iso(seconds // MINUTE_S * MINUTE_S)
+
+
+def datetime_to_minute(moment: datetime) -> str:
+    return iso_datetime(moment.replace(second=0, microsecond=0))
 
 
 @lru_cache(maxsize=REMEMBERED)

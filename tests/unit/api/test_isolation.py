@@ -327,6 +327,24 @@ def test_no_canary_reaches_a_tenant(age_s, seed):
     assert len(api.latest(Persona("member"), VIEWS_OF_1_0[1]).json["vp"]["actions"]) == 4
 
 
+MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d(?::|%3A)\d\d(?::|%3A)(\d\d)")
+
+
+WITH_MOMENTS = (VIEWS_OF_1_0[1], *TENANTS_VIEWS[3:5], f"/v1/overlays/{cloud.OVERLAY}")
+
+
+@pytest.mark.parametrize("age_s", [3, 400])
+def test_no_moment_is_told_to_a_tenant_to_the_second(age_s):
+    vp = cloud.a_vp(service=cloud.a_service(), actions=[cloud.an_action()])
+    api = Api([cloud.a_record(age_s=age_s, vps=[vp])])
+    own = {path: api.latest(Persona("member"), path).text for path in TENANTS_VIEWS}
+    named = f"/v1/overlays/{cloud.OVERLAY}"
+    own[named] = Api().latest(Persona("member"), named).text
+    seconds = {path: MOMENT.findall(text) for path, text in own.items()}
+    assert [set(seconds[path]) for path in WITH_MOMENTS] == [{"00"}] * len(WITH_MOMENTS)
+    assert set(itertools.chain.from_iterable(seconds.values())) == {"00"}
+
+
 def test_operators_alone_are_told_who_accepted_an_escalation():
     api, one = Api(), f"/v1/escalations/{cloud.ESCALATION}"
     admin = Persona("admin")

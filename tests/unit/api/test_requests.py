@@ -315,14 +315,14 @@ ROWS = [
             "vp": {
                 "name": "victim",
                 "state": STATE_8,
-                "since": "2026-01-02T03:03:35Z",
+                "since": "2026-01-02T03:03:00Z",
                 "isolation": "soft",
                 "sensitivity": ["cache"],
                 "hurt_by_neighbour": True,
                 "unmanaged": None,
                 "actions": [
                     {
-                        "at": "2026-01-02T03:03:05Z",
+                        "at": "2026-01-02T03:03:00Z",
                         "what": "a neighbour was moved away",
                         "result": "mended",
                     }
