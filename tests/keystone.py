@@ -19,6 +19,7 @@ from waitress import serve
 from tests.rabbitmq import free_port
 from tests.waiting import answers_on, wait_until
 
+DOMAIN = {"id": "default", "name": "Default"}
 ROLES = {
     "admin": ("admin", "manager", "member", "reader"),
     "member": ("member", "reader"),
@@ -42,6 +43,8 @@ class Keystone:
     def __call__(self, request: webob.Request) -> webob.Response:
         if request.path_info.startswith("/v3/projects"):
             return self._projects(request)
+        if request.path_info.startswith("/v3/domains"):
+            return self._domains(request)
         if request.path_info.rstrip("/") != "/v3/auth/tokens":
             version = fixture.V3Discovery(f"{request.application_url}/v3")
             return webob.Response(json={"version": version})
@@ -55,8 +58,18 @@ class Keystone:
         if request.path_info != "/v3/projects":
             return webob.Response(status=404, json={"error": {"code": 404, "message": "no"}})
         wanted = request.params.get("name")
-        found = [{"id": i, "name": n} for n, i in self.projects.items() if n == wanted]
+        is_here = request.params.get("domain_id", DOMAIN["id"]) == DOMAIN["id"]
+        found = [{"id": i, "name": n} for n, i in self.projects.items() if is_here and n == wanted]
         return webob.Response(json={"projects": found, "links": {"next": None}})
+
+    def _domains(self, request: webob.Request) -> webob.Response:
+        """One, by id or name."""
+        if request.path_info == f"/v3/domains/{DOMAIN['id']}":
+            return webob.Response(json={"domain": DOMAIN})
+        if request.path_info != "/v3/domains":
+            return webob.Response(status=404, json={"error": {"code": 404, "message": "no"}})
+        found = [DOMAIN] if request.params.get("name") == DOMAIN["name"] else []
+        return webob.Response(json={"domains": found, "links": {"next": None}})
 
     def _issue(self, request: webob.Request) -> webob.Response:
         auth = request.json["auth"]

@@ -40,30 +40,34 @@ class ListActions(command.Lister):
             help="Only actions on or for this server (name or id); required for tenants",
         )
         parser.add_argument("--host", metavar="<host>", help="Only actions on this host")
-        parser.add_argument(
-            "--project",
-            metavar="<project>",
-            help="Only actions on servers of this project (name or id)",
-        )
+        arguments.add_project(parser, "Only actions on servers of this project (name or id)")
         parser.add_argument("--result", choices=RESULTS, help="Only actions with this result")
+        parser.add_argument(
+            "--long",
+            action="store_true",
+            help="Add project and when the result was known (operators)",
+        )
         arguments.add_span(parser)
-        arguments.add_page(parser)
+        arguments.add_page(parser, "at")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         client, span = client_of(self), arguments.span_of(parsed_args)
-        wide = (parsed_args.host, parsed_args.project, parsed_args.result)
+        given = parsed_args
+        wide = (given.host, given.project, given.result, given.sort, given.marker)
         if parsed_args.server and not any(wide):
             told = client.vp_actions(parsed_args.server, parsed_args.limit, **span)
         else:
             filters = {
                 "server_id": parsed_args.server and client.server_id(parsed_args.server),
                 "host": parsed_args.host,
-                "project_id": parsed_args.project and client.project_id(parsed_args.project),
+                "project_id": arguments.project_of(client, parsed_args),
                 "result": parsed_args.result,
+                "sort": parsed_args.sort,
+                "marker": parsed_args.marker,
             }
             told = _of_all(client, parsed_args.limit, {**filters, **span})
-        return _table(told)
+        return _table(told, is_long=parsed_args.long)
 
 
 def _of_all(client: Client, limit: int | None, filters: Told) -> list[Told]:
@@ -75,17 +79,28 @@ def _of_all(client: Client, limit: int | None, filters: Told) -> list[Told]:
         raise Refused(
             FORBIDDEN,
             f"{exc}\nTo list the actions of a server of your project, use "
-            "`openstack vp action list --server SERVER` without --host, --project and --result.",
+            "`openstack vp action list --server SERVER` with --last, --begin, --end and --limit "
+            "only.",
         ) from exc
 
 
-def _table(told: list[dict[str, Any]]) -> Any:
+def _table(told: list[dict[str, Any]], *, is_long: bool) -> Any:
     """Tenants are told neither ids nor hosts."""
     if told and "what" in told[0]:
         rows = ((one["at"], columns.flexible(one["what"]), one["result"]) for one in told)
         return columns.table(("At", "What", "Result"), rows)
     headers = ("ID", "At", "Server", "Reason", "Result", "Host")
-    return columns.table(headers, map(_row, told))
+    if not is_long:
+        return columns.table(headers, map(_row, told))
+    rows = ((*_row(one), *_more(one)) for one in told)
+    return columns.table((*headers, "Project", "Settled"), rows)
+
+
+def _more(action: dict[str, Any]) -> tuple[Any, ...]:
+    return (
+        columns.code(action["project_id"]),
+        Cell(action["settled_at"], formatters.minute(action["settled_at"] or "-")),
+    )
 
 
 def _row(action: dict[str, Any]) -> tuple[Any, ...]:

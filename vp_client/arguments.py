@@ -8,6 +8,7 @@ from typing import Any
 
 from nova_vp import timestamps
 from nova_vp.core.types.policy import Mode
+from vp_client.client import Client
 from vp_client.errors import VpError
 
 MODES = tuple(mode.value for mode in Mode)
@@ -15,7 +16,10 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def add_page(parser: argparse.ArgumentParser, *sort_keys: str) -> None:
-    parser.add_argument("--limit", type=_rows, metavar="<n>", help="Maximum number of rows")
+    add_limit(parser)
+    parser.add_argument(
+        "--marker", metavar="<id>", help="Only rows after this one: id of the last row seen before"
+    )
     if sort_keys:
         parser.add_argument(
             "--sort",
@@ -23,6 +27,28 @@ def add_page(parser: argparse.ArgumentParser, *sort_keys: str) -> None:
             type=_sort(sort_keys),
             help=f"Sort key, ascending by default; one of: {', '.join(sort_keys)}",
         )
+
+
+def add_project(parser: argparse.ArgumentParser, help: str) -> None:
+    parser.add_argument("--project", metavar="<project>", help=help)
+    parser.add_argument(
+        "--project-domain",
+        metavar="<project-domain>",
+        help="Domain of the project, by name or id, if projects of several domains have its name",
+    )
+
+
+def project_of(client: Client, parsed_args: argparse.Namespace) -> str | None:
+    """Raises VpError."""
+    project, domain = parsed_args.project, parsed_args.project_domain
+    if domain and not project:
+        raise VpError("Give --project with --project-domain.")
+    return client.project_id(project, domain) if project else None
+
+
+def add_limit(parser: argparse.ArgumentParser) -> None:
+    """Of rows that no id names: by --begin the caller says where they begin."""
+    parser.add_argument("--limit", type=_rows, metavar="<n>", help="Maximum number of rows")
 
 
 def add_span(parser: argparse.ArgumentParser) -> None:

@@ -40,8 +40,8 @@ FindServers = Callable[[str], list[str]]
 """Ids of the servers that Nova knows by a name now."""
 FindFlavor = Callable[[str], Told | None]
 """`name`, `vcpus` and `extra_specs` of the flavor that Nova knows by a name or id."""
-FindProject = Callable[[str], str | None]
-"""Id of the project that keystone knows by a name or id."""
+FindProject = Callable[[str, str | None], str | None]
+"""Id of the project that keystone knows by a name or id, in a domain by name or id or in any."""
 
 
 class Page(NamedTuple):
@@ -55,7 +55,7 @@ class Client:
         self,
         adapter: Adapter,
         find_servers: FindServers = lambda name: [],
-        find_project: FindProject = lambda project: None,
+        find_project: FindProject = lambda project, domain: None,
         find_flavor: FindFlavor = lambda flavor: None,
     ) -> None:
         self._adapter = adapter
@@ -71,7 +71,7 @@ class Client:
         return Page(answer[resource], _next_marker(answer))
 
     def list_hosts(self, limit: int | None = None, **filters: Any) -> list[Told]:
-        """`mode`, `is_stale`, `sort`."""
+        """`mode`, `is_stale`, `sort`; of every list also `marker`, the id of the row before."""
         return self._list("hosts", "/hosts", limit, filters)
 
     def show_host(self, host: str) -> Told:
@@ -265,11 +265,11 @@ class Client:
                 found.append(self.show_vp(server_id))
         return found
 
-    def project_id(self, project: str) -> str:
+    def project_id(self, project: str, domain: str | None = None) -> str:
         """Of a project by id or name. Raises NoSuchProject."""
         if len(project) == 32 and _UUID_CHARACTERS.issuperset(project):
             return project
-        found = self._find_project(project)
+        found = self._find_project(project, domain)
         if found is None:
             raise NoSuchProject(project)
         return found

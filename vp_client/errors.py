@@ -17,6 +17,13 @@ class ServiceNotRegistered(VpError):
         )
 
 
+class NoSuchCommand(VpError):
+    def __init__(self, command: str) -> None:
+        super().__init__(
+            f"There is no command `openstack {command}`. `openstack vp` lists the commands."
+        )
+
+
 class LoginFailed(VpError):
     def __init__(self, cause: str) -> None:
         super().__init__(

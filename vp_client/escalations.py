@@ -28,19 +28,37 @@ class ListEscalations(command.Lister):
         parser.add_argument(
             "--status", metavar="<status>", help="Only escalations with this status"
         )
-        arguments.add_page(parser)
+        parser.add_argument(
+            "--long", action="store_true", help="Add project and kind of interference"
+        )
+        arguments.add_page(parser, "received_at")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         told = client_of(self).list_escalations(
-            parsed_args.limit, host=parsed_args.host, status=parsed_args.status
+            parsed_args.limit,
+            host=parsed_args.host,
+            status=parsed_args.status,
+            sort=parsed_args.sort,
+            marker=parsed_args.marker,
         )
-        return columns.table(("ID", "Received", "Victim", "Status", "Host"), map(_row, told))
+        headers = ("ID", "Received", "Victim", "Status", "Host")
+        if not parsed_args.long:
+            return columns.table(headers, map(_row, told))
+        rows = ((*_row(one), *_more(one)) for one in told)
+        return columns.table((*headers, "Project", "Kind"), rows)
+
+
+def _more(one: dict[str, Any]) -> tuple[Any, ...]:
+    return (
+        columns.code(one["project_id"]),
+        one["kind"],
+    )
 
 
 def _row(one: dict[str, Any]) -> tuple[Any, ...]:
     return (
-        one["id"],
+        columns.code(one["id"]),
         columns.Cell(one["received_at"], formatters.minute(one["received_at"])),
         columns.server(one["victim"]),
         one["status"],

@@ -77,6 +77,7 @@ class ListHosts(command.Lister):
             mode=parsed_args.mode,
             is_stale=parsed_args.stale,
             sort=parsed_args.sort,
+            marker=parsed_args.marker,
             heat=parsed_args.long or None,
         )
         if not parsed_args.long:
@@ -138,5 +139,4 @@ class SetHost(command.Command):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        told = client_of(self).set_mode(parsed_args.host, parsed_args.mode)
-        self.app.stdout.write(f"{told['name']}: its agent acknowledged mode {told['mode']}\n")
+        client_of(self).set_mode(parsed_args.host, parsed_args.mode)

@@ -76,16 +76,16 @@ class ListOverlays(command.Lister):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument(
-            "--project", metavar="<project>", help="Only this project, by name or id (operators)"
-        )
+        arguments.add_project(parser, "Only this project, by name or id (operators)")
         arguments.add_page(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         client = client_of(self)
-        project = parsed_args.project and client.project_id(parsed_args.project)
-        listed = client.list_overlays(parsed_args.limit, project_id=project)
+        project = arguments.project_of(client, parsed_args)
+        listed = client.list_overlays(
+            parsed_args.limit, project_id=project, marker=parsed_args.marker
+        )
         headers = ("ID", "Name", "Group", "Priority", "Target", "Servers")
         return columns.table(headers, map(_row, listed))
 
@@ -115,15 +115,14 @@ class CreateOverlay(command.ShowOne):
             metavar="<server>",
             help="Server of it (name or id); repeat for more",
         )
-        parser.add_argument(
-            "--project", metavar="<project>", help="Whose it is, by name or id (operators)"
-        )
+        arguments.add_project(parser, "Whose it is, by name or id (operators)")
         _add_settings(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         client, given = client_of(self), parsed_args
-        owner = {"project_id": client.project_id(given.project)} if given.project else {}
+        project_id = arguments.project_of(client, given)
+        owner = {"project_id": project_id} if project_id else {}
         servers = _server_ids(client, given.server)
         made = client.create_overlay(given.name, servers, **owner, **_settings(given))
         return columns.show(made, FIELDS)
@@ -142,7 +141,7 @@ class ShowOverlay(command.ShowOne):
         return columns.show(client.show_overlay(client.overlay_id(parsed_args.overlay)), FIELDS)
 
 
-class SetOverlay(command.ShowOne):
+class SetOverlay(command.Command):
     """Change the name, target, priority or arbitration class of an overlay"""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -152,14 +151,12 @@ class SetOverlay(command.ShowOne):
         _add_settings(parser)
         return parser
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Any:
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
         client, given = client_of(self), parsed_args
         settings = {**_settings(given), **({"name": given.name} if given.name else {})}
         if not settings:
             raise VpError("Nothing to change: give --name, --target, --target-unit or --no-target.")
-        return columns.show(
-            client.change_overlay(client.overlay_id(given.overlay), **settings), FIELDS
-        )
+        client.change_overlay(client.overlay_id(given.overlay), **settings)
 
 
 class DeleteOverlay(command.Command):
@@ -174,7 +171,6 @@ class DeleteOverlay(command.Command):
         client = client_of(self)
         for one in [client.overlay_id(overlay) for overlay in parsed_args.overlays]:
             client.delete_overlay(one)
-            self.app.stdout.write(f"{one}: deleted\n")
 
 
 class AddServer(command.ShowOne):

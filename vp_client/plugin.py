@@ -31,7 +31,7 @@ def make_client(instance: Any) -> Client:
     return Client(
         adapter,
         lambda name: _servers_named(instance.sdk_connection, name),
-        lambda project: _project(instance.sdk_connection, project),
+        lambda project, domain: _project(instance.sdk_connection, project, domain),
         lambda flavor: _flavor(instance.sdk_connection, flavor),
     )
 
@@ -64,13 +64,23 @@ def _servers_named(connection: Any, name: str) -> list[str]:
         return []
 
 
-def _project(connection: Any, project: str) -> str | None:
+def _project(connection: Any, project: str, domain: str | None) -> str | None:
     """Its id. Not everybody may ask keystone for projects."""
     try:
-        found = connection.identity.find_project(project, ignore_missing=True)
+        within = {} if domain is None else {"domain_id": _domain(connection, domain)}
+        found = connection.identity.find_project(project, ignore_missing=True, **within)
     except (sdk_exceptions.SDKException, ksa_exceptions.ClientException):
         return None
     return None if found is None else str(found.id)
+
+
+def _domain(connection: Any, domain: str) -> str:
+    """Its id: who may not ask for domains gives that."""
+    try:
+        found = connection.identity.find_domain(domain, ignore_missing=True)
+    except sdk_exceptions.ForbiddenException:
+        return domain
+    return domain if found is None else str(found.id)
 
 
 def _flavor(connection: Any, flavor: str) -> dict[str, Any] | None:

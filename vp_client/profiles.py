@@ -27,11 +27,16 @@ class ListProfiles(command.Lister):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("--flavor", metavar="<flavor>", help="Only profiles of this flavor")
-        arguments.add_page(parser)
+        arguments.add_page(parser, "flavor")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
-        told = client_of(self).list_profiles(parsed_args.limit, flavor=parsed_args.flavor)
+        told = client_of(self).list_profiles(
+            parsed_args.limit,
+            flavor=parsed_args.flavor,
+            sort=parsed_args.sort,
+            marker=parsed_args.marker,
+        )
         servers = columns.heading(parsed_args, "Servers", "VPs")
         state = columns.heading(parsed_args, "Usual state", "Usually")
         return columns.table(("Flavor", "Image", servers, "Projects", state, "ID"), map(_row, told))

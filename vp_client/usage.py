@@ -30,10 +30,8 @@ class ListUsage(command.Lister):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument(
-            "--project",
-            metavar="<project>",
-            help="Only this project, by name or id (operators; a tenant sees its own)",
+        arguments.add_project(
+            parser, "Only this project, by name or id (operators; a tenant sees its own)"
         )
         parser.add_argument("--server", metavar="<server>", help="Only this server (name or id)")
         parser.add_argument(
@@ -49,11 +47,12 @@ class ListUsage(command.Lister):
         client, given = client_of(self), parsed_args
         told = client.list_usage(
             given.limit,
-            project_id=given.project and client.project_id(given.project),
+            project_id=arguments.project_of(client, given),
             server_id=given.server and client.server_id(given.server),
             start=given.start,
             end=given.end,
             sort=given.sort,
+            marker=given.marker,
         )
         rows = [_row(one) for one in told]
         headers = [columns.heading(given, *names) for names in COLUMNS]

@@ -2,6 +2,7 @@
 """`openstack vp list`, `show`, `history`, `set` and `unset`: for operators and tenants alike."""
 
 import argparse
+import logging
 from typing import Any
 
 from osc_lib.command import command
@@ -12,6 +13,8 @@ from vp_client import arguments, columns, escalation_formatters, formatters, ser
 from vp_client.columns import Cell
 from vp_client.errors import VpError
 from vp_client.plugin import client_of
+
+LOG = logging.getLogger(__name__)
 
 FIELDS: list[columns.Field] = [
     ("server_id", str),
@@ -68,9 +71,7 @@ class ListVps(command.Lister):
         parser.add_argument(
             "--host", metavar="<host>", help="Only servers on this host (operators)"
         )
-        parser.add_argument(
-            "--project", metavar="<project>", help="Only this project, by name or id (operators)"
-        )
+        arguments.add_project(parser, "Only this project, by name or id (operators)")
         parser.add_argument("--name", metavar="<name>", help="Only servers with this name")
         parser.add_argument(
             "--state",
@@ -89,6 +90,12 @@ class ListVps(command.Lister):
             dest="hurt",
             help="Only servers not degraded by a neighbour",
         )
+        parser.add_argument(
+            "--long",
+            action="store_true",
+            help="Show project, isolation and since when the state holds instead of group and "
+            "latency",
+        )
         arguments.add_page(parser, "server_id", "name", "since", "state", "host")
         return parser
 
@@ -97,17 +104,18 @@ class ListVps(command.Lister):
         vps = client.list_vps(
             parsed_args.host,
             parsed_args.limit,
-            project_id=parsed_args.project and client.project_id(parsed_args.project),
+            project_id=arguments.project_of(client, parsed_args),
             name=parsed_args.name,
             state=parsed_args.state,
             hurt_by_neighbour=parsed_args.hurt,
             sort=parsed_args.sort,
+            marker=parsed_args.marker,
         )
         if parsed_args.host and not vps:
             client.show_host(parsed_args.host)  # An unknown host is an error, an empty one is not.
         if not vps and _is_by_name_alone(parsed_args):
             vps = client.renamed_vps(parsed_args.name)
-        return _listed(parsed_args, vps)
+        return (_long if parsed_args.long else _listed)(parsed_args, vps)
 
 
 def _listed(parsed_args: argparse.Namespace, vps: list[dict[str, Any]]) -> columns.Table:
@@ -131,6 +139,24 @@ def _listed(parsed_args: argparse.Namespace, vps: list[dict[str, Any]]) -> colum
     elif has_classes:
         headers += ["Latency"]
         rows = [[*row, _service_in_words(vp)] for row, vp in zip(rows, vps, strict=True)]
+    return columns.table(headers, rows)
+
+
+def _long(parsed_args: argparse.Namespace, vps: list[dict[str, Any]]) -> columns.Table:
+    has_hosts = any("host" in vp for vp in vps)
+    degraded = columns.heading(parsed_args, "Degraded", "Hurt")
+    headers = ["Server ID", "Name", "State", degraded, *(["Host"] if has_hosts else [])]
+    headers += ["Project", "Isolation", "Since"]
+    rows = (
+        [
+            columns.code(vp["server_id"]),
+            *_row(vp, has_hosts, is_short=True, is_narrow=True)[1:],
+            columns.code(vp["project_id"]),
+            vp["isolation"],
+            Cell(vp["since"], formatters.minute(vp["since"] or "-")),
+        ]
+        for vp in vps
+    )
     return columns.table(headers, rows)
 
 
@@ -210,7 +236,7 @@ class ListHistory(command.Lister):
             default=1,
             help="Minutes per row, default: 1",
         )
-        arguments.add_page(parser)
+        arguments.add_limit(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
@@ -338,10 +364,8 @@ def _add_levels(parser: argparse.ArgumentParser) -> None:
 def _order(command: command.Command, server: str, orders: dict[str, Any]) -> None:
     if not orders:
         raise VpError("Give at least one option; `--help` lists them.")
-    told = client_of(command).change_vp(server, **orders)
-    heard = (
-        "its host received this"
-        if told["is_told"]
-        else "applied when its host next reports; see `openstack vp host list`"
-    )
-    command.app.stdout.write(f"{server}: {formatters.orders(told['orders'])}; {heard}\n")
+    if not client_of(command).change_vp(server, **orders)["is_told"]:
+        LOG.warning(
+            "%s: stored, and applied when its host next reports; see `openstack vp host list`",
+            server,
+        )

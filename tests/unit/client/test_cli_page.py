@@ -19,7 +19,7 @@ def test_every_command_is_on_the_page():
     setup.read(ROOT / "setup.cfg")
     lines = setup["options.entry_points"]["openstack.vp.v1"].split("\n")
     there_are = {line.partition("=")[0].strip().replace("_", " ") for line in lines if line}
-    told = set(re.findall(r"^\| `openstack (vp[a-z -]+[a-z])", PAGE, re.M))
+    told = set(re.findall(r"^\| `openstack (vp(?:[a-z -]+[a-z])?)", PAGE, re.M))
     assert told == there_are
 
 
@@ -41,4 +41,4 @@ def test_samples(lab, who, command, said):
 
 
 def test_there_are_samples():
-    assert len(SAMPLE.findall(SHOWN)) == 7
+    assert len(SAMPLE.findall(SHOWN)) == 6
