@@ -14,15 +14,12 @@ BINARY = shutil.which("prometheus")
 
 
 @contextlib.contextmanager
-def prometheus(folder: Path, scraped: str) -> Iterator[str]:
-    """The URL of one that scrapes this address, `host:port`, every second."""
+def running(folder: Path, config: str) -> Iterator[str]:
+    """The URL of one with this configuration."""
     assert BINARY is not None
     port = free_port()
     file = folder / "prometheus.yml"
-    file.write_text(
-        "global: {scrape_interval: 1s}\n"
-        f"scrape_configs: [{{job_name: web, static_configs: [{{targets: ['{scraped}']}}]}}]\n"
-    )
+    file.write_text(config)
     argv = [
         BINARY,
         f"--config.file={file}",
@@ -36,3 +33,12 @@ def prometheus(folder: Path, scraped: str) -> Iterator[str]:
     finally:
         process.kill()
         process.wait()
+
+
+def prometheus(folder: Path, scraped: str) -> contextlib.AbstractContextManager[str]:
+    """The URL of one that scrapes this address, `host:port`, every second."""
+    return running(
+        folder,
+        "global: {scrape_interval: 1s}\n"
+        f"scrape_configs: [{{job_name: web, static_configs: [{{targets: ['{scraped}']}}]}}]\n",
+    )

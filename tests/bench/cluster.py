@@ -22,18 +22,19 @@ from functools import cache
 from pathlib import Path
 
 from oslo_config import cfg
-from sqlalchemy import func, select
+from sqlalchemy import select
 from sqlalchemy.engine import Engine
 
 from nova_vp import wire
 from nova_vp.cmd import manage
 from nova_vp.db import schema
 from nova_vp.db.bus_keys import BusKeyStore
-from nova_vp.db.models import History, Host, Profile, StoredAction
+from nova_vp.db.models import Host
 from nova_vp.signing.keyring import public_text, read_private_key
 from nova_vp.signing.senders import Process, Sender
+from tests.bench.cluster_sizes import stored_sizes, traffic
 from tests.bench.harness import Benchmark, Numbers, fixed, progress, run, scaled
-from tests.bench.usage import cpu_s, peak_mib
+from tests.bench.usage import cpu_s, held_mib, peak_mib
 from tests.identities import write_keys
 from tests.mariadb import MariaDB
 from tests.rabbitmq import RabbitMQ
@@ -76,15 +77,25 @@ class Scene:
     view: "subprocess.Popen[bytes]"
     agents: "subprocess.Popen[bytes]"
 
-    def used_s(self) -> dict[str, float]:
-        pids = {
-            "cores": self.service.pid,
-            "broker_cores": self.broker.pid,
-            "database_cores": self.database.pid,
-            "view_cores": self.view.pid,
-            "load_generator_cores": self.agents.pid,
+    @property
+    def pids(self) -> dict[str, int]:
+        return {
+            "": self.service.pid,
+            "broker_": self.broker.pid,
+            "database_": self.database.pid,
+            "view_": self.view.pid,
+            "load_generator_": self.agents.pid,
         }
-        return {name: cpu_s(pid) for name, pid in pids.items()}
+
+    def used_s(self) -> dict[str, float]:
+        return {f"{name}cores": cpu_s(pid) for name, pid in self.pids.items()}
+
+    def held_mib(self) -> dict[str, float]:
+        return {
+            f"{name}held_mib": held_mib(pid)
+            for name, pid in self.pids.items()
+            if name != "load_generator_"
+        }
 
 
 def measure(hosts: int = HOSTS, seconds: float = SECONDS, churn: float = CHURN) -> Numbers:
@@ -92,8 +103,11 @@ def measure(hosts: int = HOSTS, seconds: float = SECONDS, churn: float = CHURN) 
         scene = a_scene(stack, hosts, churn)
         watch(scene, WARM_UP_S, "warm-up")
         first, first_s = scene.used_s(), time.monotonic()
+        traffic_first = traffic(scene.broker.port)
         watch(scene, seconds, "measured")
         last, last_s = scene.used_s(), time.monotonic()
+        traffic_last = traffic(scene.broker.port)
+        held_mib = scene.held_mib()
         end(scene.agents)
         progress("the agents are silent; what is under way arrives")
         published = read_log(scene.folder / "agents.log")
@@ -108,11 +122,13 @@ def measure(hosts: int = HOSTS, seconds: float = SECONDS, churn: float = CHURN) 
             "lag_max_s": lags[-1],
             **{name: (last[name] - first[name]) / (last_s - first_s) for name in first},
             "rss_mib": memory,
+            **held_mib,
             "lost": lost(scene, published),
             "hosts": hosts,
             "seconds": last_s - first_s,
             "messages_per_s": len(lags) / (last_s - first_s),
-            **sizes(scene),
+            **traffic_last.per_s(traffic_first, last_s - first_s),
+            **stored_sizes(engine(scene)),
         }
 
 
@@ -253,25 +269,6 @@ def read_log(path: Path) -> Log:
 
 def percentile(ordered: list[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
-
-
-def sizes(scene: Scene) -> dict[str, float]:
-    """What an operator has to have room for."""
-    packed, report = History.packed, Host.packed
-    with engine(scene).connect() as connection:
-        rows, packed_bytes = connection.execute(
-            select(func.count(), func.avg(func.length(packed)))
-        ).one()
-        report_bytes = connection.scalar(select(func.avg(func.length(report))))
-        profiles = connection.scalar(select(func.count(Profile.uuid)))
-        actions = connection.scalar(select(func.count()).select_from(StoredAction))
-    return {
-        "history_rows": rows,
-        "history_bytes_per_row": float(packed_bytes),
-        "report_bytes": float(report_bytes),
-        "profiles": profiles,
-        "actions": actions,
-    }
 
 
 BENCHMARK = Benchmark(

@@ -12,9 +12,18 @@ def cpu_s(pid: int) -> float:
 
 
 def peak_mib(pid: int) -> float:
+    return _status_mib(pid, "VmHWM")
+
+
+def held_mib(pid: int) -> float:
+    """Now; pages that a process shares with its children are counted for each."""
+    return sum(_status_mib(each, "VmRSS") for each in (pid, *children(pid)))
+
+
+def _status_mib(pid: int, name: str) -> float:
     status = Path(f"/proc/{pid}/status").read_text().splitlines()
-    peak = next(line for line in status if line.startswith("VmHWM"))
-    return int(peak.split()[1]) / 1024
+    line = next(line for line in status if line.startswith(name))
+    return int(line.split()[1]) / 1024
 
 
 def children(pid: int) -> Iterator[int]:
