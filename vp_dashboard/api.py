@@ -13,10 +13,11 @@ from horizon import exceptions
 from keystoneauth1.adapter import Adapter
 from keystoneauth1.session import Session
 from keystoneauth1.token_endpoint import Token
-from openstack_dashboard.api import base
+from novaclient import exceptions as nova_exceptions
+from openstack_dashboard.api import base, nova
 
 from vp_client.client import SERVICE_TYPE, Client
-from vp_client.errors import Refused, VpError
+from vp_client.errors import LoginFailed, Refused, Unreachable, VpError
 
 LOG = logging.getLogger(__name__)
 
@@ -39,8 +40,22 @@ def client_of(request: Any) -> Client:
             service_type=SERVICE_TYPE,
             endpoint_override=endpoint,
             user_agent="vp-dashboard",
-        )
+        ),
+        find_flavor=lambda flavor: _flavor(request, flavor),
     )
+
+
+def _flavor(request: Any, wanted: str) -> dict[str, Any] | None:
+    """By name or id. None: Nova has none, or cannot be asked."""
+    try:
+        flavors = nova.flavor_list(request, is_public=None, get_extras=True)
+    except (nova_exceptions.ClientException, exceptions.ServiceCatalogException) as exc:
+        LOG.warning("Nova cannot be asked for flavors: %s", exc)
+        return None
+    for one in flavors:
+        if wanted in (one.id, one.name):
+            return {"name": one.name, "vcpus": one.vcpus, "extra_specs": dict(one.extras)}
+    return None
 
 
 def is_registered(request: Any) -> bool:
@@ -49,9 +64,9 @@ def is_registered(request: Any) -> bool:
 
 def problem(exc: VpError) -> str:
     """What a page shows instead of numbers. Raises NotAuthenticated: the session is over."""
-    if isinstance(exc, Refused):
-        if exc.status == 401:
-            raise exceptions.NotAuthenticated from exc
+    if isinstance(exc, Refused) and exc.status == 401:
+        raise exceptions.NotAuthenticated from exc
+    if not isinstance(exc, Unreachable | LoginFailed):
         return str(exc)
     LOG.warning("vp-api cannot be asked: %s", exc)
     message: str = _(

@@ -9,8 +9,16 @@ from vp_client.client import SERVICE_TYPE
 
 HOSTS = "nova_vp:hosts:show"
 SERVERS = "nova_vp:vps:show_all"
+OWN_SERVERS = "nova_vp:vps:show"
 ACTIONS = "nova_vp:actions:show"
 ACCEPT_ACTION = "nova_vp:actions:accept"
+ESCALATIONS = "nova_vp:escalations:show"
+ACCEPT_ESCALATION = "nova_vp:escalations:accept"
+OVERLAYS = "nova_vp:overlays:show_all"
+USAGE = "nova_vp:usage:show_all"
+WHAT_IF = "nova_vp:what_if:ask"
+MODES = "nova_vp:modes:show"
+SET_MODES = "nova_vp:modes:set"
 
 
 def rule(name: str) -> tuple[str, str]:

@@ -36,3 +36,15 @@ class VpView(views.HorizonTemplateView):
         query = self.request.GET.copy()
         query["marker"] = marker
         return str(query.urlencode())
+
+
+class VpList(VpView):
+    """One page of a list as vp-api has it. One request."""
+
+    resource = ""
+    filters: tuple[str, ...] = ()
+
+    def read(self, client: Client) -> dict[str, Any]:
+        chosen = self.chosen(*self.filters, "marker")
+        rows, marker = client.page(self.resource, ROWS, **chosen)
+        return {"rows": rows, "chosen": chosen, "next_page": self.next_page(marker)}

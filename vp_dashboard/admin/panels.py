@@ -28,3 +28,38 @@ class Proposals(VpPanel):
     slug = "vp_proposals"
     urls = "proposals"
     policy_rules: ClassVar = (policies.rule(policies.ACTIONS),)
+
+
+class Escalations(VpPanel):
+    name = _("Escalations")
+    slug = "vp_escalations"
+    urls = "escalations"
+    policy_rules: ClassVar = (policies.rule(policies.ESCALATIONS),)
+
+
+class Overlays(VpPanel):
+    name = _("Overlays")
+    slug = "vp_overlays"
+    urls = "overlays"
+    policy_rules: ClassVar = (policies.rule(policies.OVERLAYS),)
+
+
+class Usage(VpPanel):
+    name = _("Usage")
+    slug = "vp_usage"
+    urls = "usage"
+    policy_rules: ClassVar = (policies.rule(policies.USAGE),)
+
+
+class WhatIf(VpPanel):
+    name = _("What-if")
+    slug = "vp_what_if"
+    urls = "what_if"
+    policy_rules: ClassVar = (policies.rule(policies.WHAT_IF),)
+
+
+class Modes(VpPanel):
+    name = _("Modes")
+    slug = "vp_modes"
+    urls = "modes"
+    policy_rules: ClassVar = (policies.rule(policies.MODES),)

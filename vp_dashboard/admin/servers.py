@@ -36,7 +36,7 @@ class Servers(VpView):
 
 class Detail(VpView):
     template_name = "vp_dashboard/admin/server.html"
-    page_title = _("Server {% if vp %}{{ vp.name }}{% else %}{{ server_id }}{% endif %}")
+    page_title = _("Server {% firstof vp.name server_id %}")
 
     def read(self, client: Client) -> dict[str, Any]:
         return server_page.read(client, self.kwargs["server_id"], self.chosen("hours", "end"))

@@ -6,7 +6,7 @@ from typing import Any
 from django import template
 from django.utils.html import format_html
 
-from vp_client import formatters, host_formatters
+from vp_client import escalation_formatters, formatters, host_formatters, overlay_formatters
 
 register = template.Library()
 
@@ -14,10 +14,14 @@ for name, function in {
     "vp_age": formatters.age,
     "vp_change": formatters.deed,
     "vp_changes": formatters.changes,
+    "vp_attempts": escalation_formatters.attempts,
+    "vp_candidates": escalation_formatters.candidates,
+    "vp_choice": escalation_formatters.choice,
     "vp_cpu_use": formatters.cpu_use,
     "vp_effective_mode": formatters.effective_mode,
     "vp_figures": formatters.figures,
     "vp_interference": formatters.interference,
+    "vp_holds": overlay_formatters.holds,
     "vp_kind": formatters.kind,
     "vp_last_known": formatters.last_known,
     "vp_mode_levels": formatters.mode_levels,
@@ -26,6 +30,7 @@ for name, function in {
     "vp_number": formatters.number,
     "vp_numbers": formatters.numbers,
     "vp_or_unknown": formatters.or_unknown,
+    "vp_overlay_servers": overlay_formatters.servers,
     "vp_percent": formatters.percent,
     "vp_orders": formatters.orders,
     "vp_rejected": formatters.rejected,
@@ -38,6 +43,11 @@ for name, function in {
 }.items():
     register.filter(name, function)
 register.filter("vp_islands", host_formatters.islands)
+
+
+@register.filter
+def vp_hours(seconds: float) -> str:
+    return formatters.number(seconds / 3600)
 
 
 @register.simple_tag

@@ -45,11 +45,12 @@ def test_templates_have_no_inline_script_or_style(path):
 
 
 def test_enabled_files_name_classes_of_the_menu():
-    named = [runpy.run_path(str(path)).get("ADD_PANEL") for path in ENABLED[1:]]
+    texts = [path.read_text() for path in ENABLED]
+    named = {found[1] for text in texts if (found := re.search(r'ADD_PANEL = "(.+)"', text))}
     source = {
         f"vp_dashboard.{side}.panels.{name}"
         for side in ("admin", "project")
         if (FOLDER / side / "panels.py").exists()
         for name in re.findall(r"^class (\w+)", (FOLDER / side / "panels.py").read_text(), re.M)
     }
-    assert set(named) == source
+    assert named == source

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Escalations, overlays, usage, what-if and modes: the same as the command line has."""
+
+import pytest
+
+from tests.dashboard.conftest import Site
+from tests.dashboard.dashboard import User, values, words
+from tests.unit.api import cloud
+
+ESCALATIONS = "/admin/vp_escalations/"
+ESCALATION = f"{ESCALATIONS}{cloud.ESCALATION}/"
+OVERLAYS = "/admin/vp_overlays/"
+USAGE = "/admin/vp_usage/"
+WHAT_IF = "/admin/vp_what_if/"
+MODES = "/admin/vp_modes/"
+CONFIRM = f"{MODES}confirm"
+
+
+def test_escalations(site: Site, admin: User) -> None:
+    shown, listed = admin.get(ESCALATIONS), site.told("escalation list")
+    assert shown.tree.xpath("//tr/@data-escalation") == [one["ID"] for one in listed]
+    for one in listed:
+        row = shown.one(f"//tr[@data-escalation='{one['ID']}']")
+        assert words(row.xpath("td[@data-key='status']")[0]) == one["Status"]
+    proposed = admin.get(f"{ESCALATIONS}?status=proposed")
+    assert proposed.tree.xpath("//tr/@data-escalation") == [cloud.ESCALATION]
+
+
+def test_an_escalation_in_detail_is_accepted(site: Site, admin: User) -> None:
+    shown, told = admin.get(ESCALATION), site.told(f"escalation show {cloud.ESCALATION}")
+    assert values(shown.one("//dl[@id='vp-escalation']")) == told["evidence"]
+    for one in told["candidates"]:
+        row = shown.one(f"//tr[@data-server='{one['server']['server_id']}']")
+        names = ("relief_ratio", "others_ratio", "memory_kib")
+        assert values(row) == {name: one[name] for name in names}
+    after = admin.post(ESCALATION, [])
+    assert "Accepted" in words(after.one("//body"))
+    now = site.told(f"escalation show {cloud.ESCALATION}")
+    assert now["accepted_by"]
+    assert words(after.one("//dd[@data-key='accepted_by']")) == now["accepted_by"]
+
+
+def test_overlays(site: Site, admin: User) -> None:
+    shown, listed = admin.get(OVERLAYS), site.told("overlay list")
+    assert set(shown.tree.xpath("//tr/@data-overlay")) == {one["ID"] for one in listed}
+    told = site.told(f"overlay show {cloud.OVERLAY}")
+    numbers = {"target": told["target"], "priority": told["priority"]}
+    assert values(shown.one(f"//tr[@data-overlay='{cloud.OVERLAY}']")) == numbers
+    assert values(admin.get(f"{OVERLAYS}{cloud.OVERLAY}/").one("//dl[@id='vp-overlay']")) == numbers
+
+
+def test_usage(site: Site, admin: User) -> None:
+    shown = admin.get(f"{USAGE}?start=2026-01-01T00:00:00Z&end=2026-01-03T00:00:00Z")
+    span = "--start 2026-01-01T00:00:00Z --end 2026-01-03T00:00:00Z"
+    listed = site.told(f"usage list {span}")
+    assert listed
+    for one in listed:
+        row = shown.one(f"//tr[@data-server='{one['server_id']}']")
+        assert values(row) == {key: one[key] for key in values(row)}
+        assert len(values(row)) == 5
+
+
+def test_what_if(site: Site, admin: User) -> None:
+    assert not admin.get(WHAT_IF).tree.xpath("//tr/@data-host")
+    shown = admin.get(f"{WHAT_IF}?server_id={cloud.VICTIM}")
+    listed = site.told(f"what-if --server {cloud.VICTIM}")
+    assert shown.tree.xpath("//tr/@data-host") == [one["Host"] for one in listed]
+    for one in listed:
+        told = {"newcomer_ratio": one["It loses"], "resident_ratio": one["Others lose"]}
+        known = {key: value for key, value in told.items() if value is not None}
+        assert values(shown.one(f"//tr[@data-host='{one['Host']}']")) == known
+
+
+def test_a_flavor_that_nova_does_not_have(admin: User) -> None:
+    """Here there is no Nova at all."""
+    assert "no flavor 'm1.none'" in (admin.get(f"{WHAT_IF}?flavor=m1.none").problem or "")
+
+
+def test_modes(site: Site, admin: User) -> None:
+    shown, listed = admin.get(MODES), site.told("mode list")
+    rows = shown.tree.xpath("//tr[@data-level]")
+    assert len(rows) == len(listed)
+    assert [words(row.xpath("td[@data-key='mode']")[0]) for row in rows] == [
+        one["Mode"] for one in listed
+    ]
+
+
+def test_a_mode_is_set_once_it_is_confirmed(site: Site, admin: User) -> None:
+    site.agents.modes.clear()
+    asked = [("level", "host"), ("name", "lab-1"), ("mode", "advise")]
+    query = "&".join(map("=".join, asked))
+    shown = admin.get(f"{CONFIRM}?{query}")
+    assert words(shown.one("//p[@id='vp-question']")) == "Set mode advise for host lab-1?"
+    assert site.agents.modes == {}
+    admin.post(f"{CONFIRM}?{query}", asked)
+    assert site.agents.modes == {"lab-1": "advise"}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        [],
+        [("level", "galaxy"), ("mode", "enforce")],
+        [("level", "cloud"), ("mode", "destroy")],
+        [("level", "host"), ("name", " "), ("mode", "enforce")],
+    ],
+)
+def test_nothing_is_set_that_was_not_asked_for(
+    asked: list[tuple[str, str]], site: Site, admin: User
+) -> None:
+    site.agents.modes.clear()
+    before = site.told("mode list")
+    shown = admin.post(f"{CONFIRM}?level=cloud&mode=observe", asked)
+    assert "Choose a level" in words(shown.one("//body"))
+    assert (site.told("mode list"), site.agents.modes) == (before, {})
+
+
+PAGES = [ESCALATIONS, ESCALATION, OVERLAYS, USAGE, f"{WHAT_IF}?server_id={cloud.VICTIM}", MODES]
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_asks_once(path: str, site: Site, admin: User) -> None:
+    site.door.asked.clear()
+    assert admin.get(path).problem is None
+    assert len(site.door.asked) == 1
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_without_vp_api_there_is_no_number(path: str, closed_door: None, admin: User) -> None:
+    shown = admin.get(path)
+    assert shown.problem
+    assert not shown.tree.xpath("//*[@id='content_body']//data")
+
+
+def test_a_tenant_has_none_of_these_panels(tenant: User) -> None:
+    assert not tenant.get("/settings/").tree.xpath("//a[contains(@href, '/admin/vp_')]")
+    for path in PAGES:
+        assert not tenant.get(path).tree.xpath("//table[starts-with(@id, 'vp-')]")

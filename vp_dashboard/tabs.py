@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tab *Performance* of Nova's instance details, for projects and administrators."""
+
+from typing import Any
+
+from django.utils.translation import gettext_lazy as _
+from horizon import tabs
+
+from vp_client.errors import VpError
+from vp_dashboard import api, policies, server_page
+
+
+class PerformanceTab(tabs.Tab):
+    name = _("Performance")
+    slug = "vp_performance"
+    template_name = "vp_dashboard/_tab.html"
+    preload = False
+
+    def allowed(self, request: Any) -> bool:
+        return api.is_registered(request) and policies.allows(request, policies.OWN_SERVERS)
+
+    def get_context_data(self, request: Any, **kwargs: Any) -> dict[str, Any]:
+        server_id = self.tab_group.kwargs["instance_id"]
+        asked = {name: request.GET.get(name, "") for name in ("hours", "end")}
+        try:
+            page = server_page.read(api.client_of(request), server_id, asked)
+        except VpError as exc:
+            return {"problem": api.problem(exc)}
+        return {**page, "page_extra": f"&tab={self.get_id()}"}
