@@ -64,8 +64,8 @@ def _longer_waiting(before: Pace, now: Pace) -> float:
 
 
 def _more_cycles(before: Pace, now: Pace, policy: Policy) -> float:
-    """What counters differ by from second to second is no loss."""
-    if before.cpi is None or now.cpi is None or not _is_same_work(before, now, policy):
+    """What counters differ by from second to second is no loss. Who ran no instruction has none."""
+    if not before.cpi or not now.cpi or not _is_same_work(before, now, policy):
         return 0.0
     loss = 1.0 - before.cpi / now.cpi
     return loss if loss > policy.noise_ratio else 0.0

@@ -4,9 +4,10 @@
 import pytest
 
 from nova_vp.core.controllers.overlays.declaration import Pace
-from nova_vp.core.controllers.overlays.pace import renewed, seen_since
+from nova_vp.core.controllers.overlays.pace import loss_ratio, renewed, seen_since
 from nova_vp.core.types.cpu_time import CpuUse
 from nova_vp.core.types.state import VpState
+from tests.policies import a_policy
 from tests.unit.core.build import Host, Rates, uuid_of
 from tests.unit.core.controllers.overlays.hosts import (
     DOWN,
@@ -210,6 +211,12 @@ def test_noise_and_other_work_are_no_cycles_that_were_taken(cpi: float, l2_mpki:
     works(host, cpi, l2_mpki)
     seconds(host, 5)
     assert weight(host, "web") == 125
+
+
+@pytest.mark.parametrize(("before", "now"), [(1.0, 0.0), (0.0, 1.0)])
+def test_who_ran_no_instruction_lost_no_cycles(before: float, now: float) -> None:
+    paces = (Pace("a", 0.1, 1.0, cpi, 0.0) for cpi in (before, now))
+    assert loss_ratio(*paces, a_policy()) == 0.0
 
 
 def test_both_kinds_of_harm_count_together() -> None:
