@@ -119,6 +119,26 @@ def test_what_a_killed_qemu_left_is_not_taken_for_an_idle_guest(tmp_path: Path, 
     assert "bad option in this life" in counters.problems()[guest.guest_uuid]
 
 
+def test_a_new_start_is_read_once_the_file_of_the_earlier_one_stands_still(
+    tmp_path: Path, qemu: Make
+) -> None:
+    """Whose file still counts is not looked for anew."""
+    guest = new_threads(1)
+    path = tmp_path / f"vm.{guest.domain_name}"
+    earlier = qemu(path, 1, started_ns=1)
+    counters = open_vpmu(tmp_path)
+    first = counters.read([guest])[guest.guest_uuid]
+    earlier.add(0, VcpuCounts(instructions=7))
+    earlier.die()
+    path.unlink()
+    qemu(path, 1, started_ns=2).add(0, VcpuCounts(instructions=3))
+    last = counters.read([guest])[guest.guest_uuid]
+    assert (last.generation, last.instructions) == (first.generation, 7)
+    now = counters.read([guest])[guest.guest_uuid]
+    assert (now.generation != first.generation, now.instructions) == (True, 3)
+    counters.close()
+
+
 def test_the_plugins_own_reason_is_passed_on(tmp_path: Path) -> None:
     guest = new_threads(1)
     (tmp_path / f"error.{guest.domain_name}").write_text("llc_kib=7\nis no power of two\n" * 100)

@@ -7,6 +7,7 @@ kills its reader with SIGBUS. A short read only costs one guest its sample.
 """
 
 import fcntl
+import functools
 import os
 import stat
 import struct
@@ -23,7 +24,9 @@ _MAX_VCPUS = 64
 # magic, version, header_bytes, slot_bytes, vcpu_count, pid, vm_id, started_ns
 _HEADER = struct.Struct("<QIIIIiIQ")
 # instructions, cycles, (l1_misses), llc_references, llc_misses_local, llc_misses_remote
-_SLOT = struct.Struct("<2Q8x3Q208x")
+_SLOT_FORMAT = "2Q8x3Q208x"
+_SLOT = struct.Struct(f"<{_SLOT_FORMAT}")
+_SLOT_FIELDS = 5
 # magic, version, (header_bytes), capacity_lines_per_s
 _CONTROLLER = struct.Struct("<QI4xQ")
 _CONTROLLER_MAGIC = 0x3130434D554D5056
@@ -75,25 +78,30 @@ class VpmuCounters:
         self._close_except(())
 
     def _read_guest(self, guest: VcpuThreads) -> Reading:
-        path = f"{self._directory}/vm.{guest.domain_name}"
-        try:
-            found = os.stat(path, follow_symlinks=False)
-        except OSError as error:
-            why = self._why_no_file(guest, f"{path}: {error.strerror}")
-            raise _Unreadable(why) from error
-        file = self._file_of(guest, path, (found.st_dev, found.st_ino))
-        reading = file.read()
-        if file.stands_still_at(reading) and file.is_abandoned():
-            raise _Unreadable(self._why_no_file(guest, f"{path} is from an earlier start"))
+        file = self._files.get(guest.guest_uuid)
+        reading = file.read() if file else None
+        # Only who counts on is certain to be alive: the file of an earlier start stays as it was.
+        if file is None or reading is None or file.stands_still_at(reading):
+            path = f"{self._directory}/vm.{guest.domain_name}"
+            file = self._current_file(guest, path)
+            reading = file.read()
+            if file.stands_still_at(reading) and file.is_abandoned():
+                raise _Unreadable(self._why_no_file(guest, f"{path} is from an earlier start"))
         if file.vcpus < len(guest.tids):
             self._problems[guest.guest_uuid] = (
                 f"vpmu: counts {file.vcpus} of {len(guest.tids)} vCPUs"
             )
         return reading
 
-    def _file_of(self, guest: VcpuThreads, path: str, identity: tuple[int, int]) -> "_VmFile":
+    def _current_file(self, guest: VcpuThreads, path: str) -> "_VmFile":
+        """Raises _Unreadable."""
+        try:
+            found = os.stat(path, follow_symlinks=False)
+        except OSError as error:
+            why = self._why_no_file(guest, f"{path}: {error.strerror}")
+            raise _Unreadable(why) from error
         file = self._files.get(guest.guest_uuid)
-        if file is None or file.identity != identity:
+        if file is None or file.identity != (found.st_dev, found.st_ino):
             # A restarted guest gets a new file; the old one would stay readable and frozen.
             self._close(guest.guest_uuid)
             file = self._files[guest.guest_uuid] = _VmFile(path)
@@ -125,7 +133,7 @@ class _VmFile:
         "_fd",
         "_instructions",
         "_offset",
-        "_slots_bytes",
+        "_slots",
         "generation",
         "identity",
         "vcpus",
@@ -161,33 +169,30 @@ class _VmFile:
         if not 1 <= vcpus <= _MAX_VCPUS:
             raise _Unreadable(f"{path} is damaged: {vcpus} vCPUs")
         self.vcpus = vcpus
-        self._offset, self._slots_bytes = header_bytes, vcpus * _SLOT.size
+        self._offset, self._slots = header_bytes, _slots(vcpus)
         self.identity = (opened.st_dev, opened.st_ino)
         self.generation = f"{opened.st_ino}.{started}"
         self._instructions: int | None = None
 
     def read(self) -> Reading:
-        data = self._pread(self._slots_bytes, self._offset)
-        if len(data) != self._slots_bytes:
+        data = self._pread(self._slots.size, self._offset)
+        if len(data) != self._slots.size:
             raise _Unreadable("its counter file was truncated; hard-reboot the server")
-        instructions = references = local = remote = 0
-        vcpu_cycles = []
-        for slot in _SLOT.iter_unpack(data):
-            instructions += slot[0]
-            vcpu_cycles.append(slot[1])
-            references += slot[2]
-            local += slot[3]
-            remote += slot[4]
+        numbers = self._slots.unpack(data)
+        instructions, vcpu_cycles, references, local, remotes = (
+            numbers[field::_SLOT_FIELDS] for field in range(_SLOT_FIELDS)
+        )
+        remote = sum(remotes)
         return Reading(
-            instructions=instructions,
+            instructions=sum(instructions),
             cycles=sum(vcpu_cycles),
-            llc_references=references,
-            llc_misses=local + remote,
+            llc_references=sum(references),
+            llc_misses=sum(local) + remote,
             llc_misses_remote=remote,
             vcpus_read=self.vcpus,
             running_ratio=1.0,
             generation=self.generation,
-            vcpu_cycles=tuple(vcpu_cycles),
+            vcpu_cycles=vcpu_cycles,
         )
 
     def stands_still_at(self, reading: Reading) -> bool:
@@ -212,6 +217,11 @@ class _VmFile:
             return os.pread(self._fd, size_bytes, offset)
         except OSError as error:
             raise _Unreadable(f"cannot read its counter file: {error.strerror}") from error
+
+
+@functools.cache
+def _slots(vcpus: int) -> struct.Struct:
+    return struct.Struct("<" + vcpus * _SLOT_FORMAT)
 
 
 def _capacity_of(path: Path) -> int:
