@@ -5,8 +5,10 @@ Schemas with a title become components, so that the document names each shape on
 the newest microversion, which a client must ask for.
 """
 
+import json
 from collections import defaultdict
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from vp_api.errors import JSON, LISTED_ERRORS, Code
@@ -16,6 +18,8 @@ from vp_api.versions import HEADER, NEWEST, SERVICE_TYPE
 
 Json = dict[str, Any]
 
+FILE = "openapi.json"
+
 VERSION_PARAMETER = {
     "name": HEADER,
     "in": "header",
@@ -23,6 +27,13 @@ VERSION_PARAMETER = {
     "description": "The microversion that this document describes.",
     "schema": {"const": f"{SERVICE_TYPE} {NEWEST}"},
 }
+
+
+def publish(routes: Routes, folder: Path) -> None:
+    """For the documentation: a file that is made anew with every build."""
+    folder.mkdir(exist_ok=True)
+    text = json.dumps(document(routes), indent=2, ensure_ascii=False)
+    (folder / FILE).write_text(f"{text}\n")
 
 
 def document(routes: Routes) -> Json:

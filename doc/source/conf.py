@@ -4,6 +4,8 @@
 from pathlib import Path
 
 from nova_vp.controller_pages import write_pages
+from vp_api import openapi
+from vp_api.routes import ROUTES
 
 project = "nova-vp"
 author = "the nova-vp authors"
@@ -22,3 +24,7 @@ myst_heading_anchors = 3
 
 # One page for each installed controller, made anew with every build.
 write_pages(Path(__file__).parent / "controllers")
+# What the service answers for GET /v1/openapi.json, at the root of the site.
+PUBLISHED = Path(__file__).parent / "published"
+openapi.publish(ROUTES, PUBLISHED)
+html_extra_path = ["published"]

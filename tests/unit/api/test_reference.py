@@ -3,6 +3,7 @@
 
 import json
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -99,3 +100,13 @@ def test_every_guarded_route_is_one_that_a_policy_names():
     }
     assert ruled == routes
     assert all(rule.scope_types == ["project"] for rule in policies.list_rules())
+
+
+def test_the_documentation_publishes_what_the_service_answers():
+    """Its build makes the file anew."""
+    published = DOC / "published" / "openapi.json"
+    published.unlink(missing_ok=True)
+    conf = runpy.run_path(str(DOC / "conf.py"))
+    assert conf["html_extra_path"] == [published.parent.name]
+    assert json.loads(published.read_text()) == Api().ask(None, "/v1/openapi.json").json
+    assert f'href="{published.name}"' in PAGE
