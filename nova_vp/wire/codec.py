@@ -50,6 +50,9 @@ _SHAPES = {
     OVERLAY_ANSWER: (Schema(OVERLAY_ANSWER_SCHEMA), MAX_OVERLAY_ANSWER_BYTES),
 }
 
+_REQUESTS = frozenset({OVERLAY_CALL})
+"""What asks for something may mean another thing without what this release does not know."""
+
 
 def encode(topic: str, message: Mapping[str, Any]) -> str:
     """ASCII JSON text. Raises BadMessage if it has no JSON form or is larger than receivers take.
@@ -72,18 +75,31 @@ def compact(value: object) -> str:
 
 
 def decode(topic: str, text: object) -> dict[str, Any]:
-    """The message, valid in shape and size. Raises BadMessage with the first fault found."""
+    """The message, valid in shape and size, without fields that only a later release knows. Raises
+    BadMessage with the first fault found."""
     shape, most = _SHAPES[topic]
     if not isinstance(text, str) or len(text) > most or not text.isascii():
         raise BadMessage(f"{topic}: not an ASCII text of at most {most} bytes")
     try:
         message = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
-        shape.check(message)
+        message = _known_part(shape, message, is_a_request=topic in _REQUESTS)
     except SchemaError as exc:
         raise BadMessage(f"{topic}: {exc}") from exc
     except (ValueError, RecursionError) as exc:
         raise BadMessage(f"{topic}: not JSON: {str(exc)[:200]}") from exc
     return dict(message)
+
+
+def _known_part(shape: Schema, message: Any, *, is_a_request: bool) -> Any:
+    """A message of this release is judged once, and that is fast."""
+    try:
+        shape.check(message)
+    except SchemaError:
+        if is_a_request:
+            raise
+        message = shape.without_unknown(message)
+        shape.check(message)
+    return message
 
 
 def _finite(text: str) -> float:

@@ -33,6 +33,24 @@ class Schema:
         except fastjsonschema.JsonSchemaValueException as exc:
             raise SchemaError(f"{_path(exc.name or '')}: violates {exc.rule}") from exc
 
+    def without_unknown(self, value: Any) -> Any:
+        """The value without the fields that the schema does not have. A later release has more."""
+        return _without_unknown(self._schema, value)
+
+
+def _without_unknown(schema: Mapping[str, Any], value: Any) -> Any:
+    """As deep as the schema goes, however deep the value is."""
+    if isinstance(value, dict):
+        known, others = schema.get("properties", {}), schema.get("additionalProperties", {})
+        return {
+            name: _without_unknown(known.get(name, others), one)
+            for name, one in value.items()
+            if name in known or others is not False
+        }
+    if isinstance(value, list) and isinstance(schema.get("items"), dict):
+        return [_without_unknown(schema["items"], one) for one in value]
+    return value
+
 
 def nullable(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Or null. The keywords of a schema concern values of its own type only."""

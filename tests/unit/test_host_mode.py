@@ -195,7 +195,6 @@ def test_a_version_of_the_far_future_locks_nobody_out(host, tmp_path):
         '{"v":1,"version":1,"aggregates":[],"cloud":"sometimes"}',
         '{"v":1,"version":-1,"aggregates":[]}',
         '{"v":1,"version":1,"aggregates":[{"name":"ssd"}]}',
-        '{"v":1,"version":1,"aggregates":[],"host":"observe"}',
     ],
 )
 def test_a_message_that_is_none_changes_nothing(host, text):

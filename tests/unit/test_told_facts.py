@@ -46,7 +46,6 @@ REFUSED = {
     "no JSON": "{",
     "no facts": "{}",
     "another version": a_message(v=2),
-    "more": a_message(more=1),
     "no moment": a_message(read_at="now"),
     "no UUID": a_message(servers=[{"uuid": "../etc", "specs": {}}]),
     "no text of a spec": a_message(servers=[{"uuid": WEB, "specs": {"vp:priority": 2}}]),
