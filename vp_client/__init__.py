@@ -2,14 +2,18 @@
 """`openstack vp …` and the REST client below it. Commands show what the API answers, no more:
 tenant and operator see different rows because the API gives them different keys.
 
-`vp_client.report_latency` and `vp_client.Overlay` are for applications: see `latency.py` and
-`overlay.py`.
+For applications: `vp_client.report_latency` (`latency.py`), `vp_client.Overlay` (`overlay.py`) and
+`vp_client.RequestMonitor` (`request_monitor.py`).
 """
 
 import importlib
 from typing import Any
 
-_FOR_APPLICATIONS = {"report_latency": "latency", "Overlay": "overlay"}
+_FOR_APPLICATIONS = {
+    "report_latency": "latency",
+    "Overlay": "overlay",
+    "RequestMonitor": "request_monitor",
+}
 
 
 def __getattr__(name: str) -> Any:

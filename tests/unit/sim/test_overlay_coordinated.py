@@ -50,7 +50,7 @@ def test_triggers_help_a_barrier_and_a_player_and_are_told_beside_what_is_printe
     assert told["time of mpi"]["direction_met"]
     for name in ("bs-first", "bs-second"):
         assert told[f"time of {name}"]["modelled"] < 0.04
-    assert told["frames/s, triggered"]["size_met"]
+    assert told["frames/s, triggered"]["direction_met"]
     assert told["frames/s of the fast one, tuned"]["published"] is None
     screen = Console(record=True, width=100)
     command.show(screen, fits, rows)
