@@ -3,7 +3,7 @@
 tenant and operator see different rows because the API gives them different keys.
 
 For applications: `vp_client.report_latency` (`latency.py`), `vp_client.Overlay` (`overlay.py`) and
-`vp_client.RequestMonitor` (`request_monitor.py`).
+`vp_client.RequestMonitor` and `vp_client.make_calls` (`request_monitor.py`).
 """
 
 import importlib
@@ -13,6 +13,7 @@ _FOR_APPLICATIONS = {
     "report_latency": "latency",
     "Overlay": "overlay",
     "RequestMonitor": "request_monitor",
+    "make_calls": "request_monitor",
 }
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The monitor of request classes inside an application: it counts requests by class and calls the
-application's overlay from a thread of its own.
+"""Monitors inside an application: that of request classes counts requests and calls the overlay on
+a thread of its own; all others are run by `make_calls`.
 
-What follows from the counts is decided in `nova_vp.monitors.request_classes`.
+What follows from what was seen is decided in `nova_vp.monitors`.
 """
 
 import logging
@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 
 from nova_vp.core.types.overlay import Nack, Verb
-from nova_vp.monitors.base import Wanted
+from nova_vp.monitors.base import Monitor, Wanted
 from nova_vp.monitors.request_classes import RequestClasses, RequestSettings
 from vp_client.errors import VpError
 from vp_client.overlay import CallResult, Overlay
@@ -21,6 +21,37 @@ from vp_client.overlay import CallResult, Overlay
 LOG = logging.getLogger(__name__)
 LOOK_S = 5.0
 _KNOWN = {one.value: one for one in Nack}
+
+
+def make_calls(overlay: Overlay, monitor: Monitor) -> bool:
+    """Make the calls that any monitor wants now, and tell it the answers. Returns whether one was
+    granted. What vp-api does not answer the monitor takes for a refusal."""
+    has_grants = False
+    for wanted in monitor.wanted(time.monotonic()):
+        nack = _nack_of(overlay, wanted)
+        has_grants = has_grants or nack is None
+        monitor.answered(wanted, nack, time.monotonic())
+    return has_grants
+
+
+def _nack_of(overlay: Overlay, wanted: Wanted) -> Nack | None:
+    try:
+        result = _call(overlay, wanted)
+    except VpError as exc:
+        LOG.warning("the overlay is not called now: %s", exc)
+        return Nack.HOST_REFUSED
+    return None if result.granted else _KNOWN.get(result.nack or "", Nack.HOST_REFUSED)
+
+
+def _call(overlay: Overlay, wanted: Wanted) -> CallResult:
+    server = wanted.server
+    if wanted.verb is Verb.BORROW:
+        return overlay.borrow(wanted.cpus, server, wanted.lease_s)
+    if wanted.verb is Verb.TRIGGER:
+        return overlay.trigger(server, wanted.lease_s)
+    if wanted.verb is Verb.RELEASE:
+        return overlay.release(server)
+    return overlay.tune("cpu", wanted.direction.value, server, wanted.lease_s)
 
 
 class RequestMonitor:
@@ -55,26 +86,7 @@ class RequestMonitor:
         with self._lock:
             counts, self._counts = self._counts, Counter()
         self._monitor.see(counts, time.monotonic())
-        for wanted in self._monitor.wanted(time.monotonic()):
-            nack = self._nack_of(wanted)
-            self._has_grants = self._has_grants or nack is None
-            self._monitor.answered(wanted, nack, time.monotonic())
-
-    def _nack_of(self, wanted: Wanted) -> Nack | None:
-        try:
-            result = self._call(wanted)
-        except VpError as exc:
-            LOG.warning("the overlay is not called now: %s", exc)
-            return Nack.HOST_REFUSED
-        return None if result.granted else _KNOWN.get(result.nack or "", Nack.HOST_REFUSED)
-
-    def _call(self, wanted: Wanted) -> CallResult:
-        overlay, server = self._overlay, wanted.server
-        if wanted.verb is Verb.BORROW:
-            return overlay.borrow(wanted.cpus, server, wanted.lease_s)
-        if wanted.verb is Verb.RELEASE:
-            return overlay.release(server)
-        return overlay.tune("cpu", wanted.direction.value, server, wanted.lease_s)
+        self._has_grants = make_calls(self._overlay, self._monitor) or self._has_grants
 
     def _run(self) -> None:
         while not self._is_over.wait(LOOK_S):

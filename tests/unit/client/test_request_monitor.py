@@ -9,6 +9,7 @@ import pytest
 
 import vp_client
 from nova_vp.core.types.overlay import CallAnswer, Direction, Nack, Verb
+from nova_vp.monitors.backlog import NetworkBacklog
 from nova_vp.monitors.request_classes import RequestSettings
 from tests.unit.api import cloud
 from tests.unit.api.stored import holding
@@ -78,6 +79,16 @@ def test_refusals_and_an_api_that_is_away_never_reach_the_application(lab, overl
     monitor.look()
     monitor.look()
     assert len(calls(lab)) == 2, "the third one was granted"
+
+
+def test_any_monitor_is_run_in_an_application(lab, overlay) -> None:
+    monitor = NetworkBacklog()
+    monitor.see(cloud.VICTIM, waiting_kib=200.0, lost=0)
+    assert vp_client.make_calls(overlay, monitor)
+    assert not vp_client.make_calls(overlay, monitor), "its lease stands"
+    [(_, message)] = lab.agents.calls
+    assert message.call.verb is Verb.TRIGGER
+    assert message.call.lease_s == 0.25
 
 
 def test_the_example_of_the_page_runs(lab) -> None:
