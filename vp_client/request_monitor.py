@@ -49,6 +49,8 @@ def _call(overlay: Overlay, wanted: Wanted) -> CallResult:
         return overlay.borrow(wanted.cpus, server, wanted.lease_s)
     if wanted.verb is Verb.TRIGGER:
         return overlay.trigger(server, wanted.lease_s)
+    if wanted.verb is Verb.RENEW:
+        return overlay.renew(server, wanted.lease_s)
     if wanted.verb is Verb.RELEASE:
         return overlay.release(server)
     return overlay.tune("cpu", wanted.direction.value, server, wanted.lease_s)

@@ -29,6 +29,8 @@ class RequestSettings:
     borrows: int = 0
     """CPUs that are borrowed for a server that has all of its own."""
     borrow_lease_s: float = 60.0
+    renew_s: float = 25.0
+    """How often what a server was granted is renewed: well within its lease."""
     retry_s: float = 5.0
     """After a refusal."""
 
@@ -48,6 +50,8 @@ class RequestClasses:
         """By which each is tuned: below 0, down."""
         self._loan_ends_s: dict[str, float] = {}
         self._not_before_s: dict[str, float] = {}
+        self._renewed_at_s: dict[str, float] = {}
+        """Of servers that were granted something."""
 
     def see(self, counts: Mapping[str, int], now_s: float) -> None:
         """Requests of each class that arrived since it was told last. Unknown classes are left
@@ -75,7 +79,16 @@ class RequestClasses:
         needed = {one for kind in self._frequent for one in self._servers_of[kind]}
         lowered = [self._lower(one, now_s) for one in self._steps if one not in needed]
         raised = [self._raise(one, now_s) for one in self._steps if one in needed]
-        return [call for some in (*lowered, *raised) for call in some]
+        calls = [call for some in (*lowered, *raised) for call in some]
+        others = self._steps.keys() - {call.server for call in calls}
+        due = sorted(one for one in others if self._is_due(one, now_s))
+        return [*calls, *(Wanted(Verb.RENEW, one) for one in due)]
+
+    def _is_due(self, server: str, now_s: float) -> bool:
+        has_loan = self._loan_ends_s.get(server, 0.0) > now_s
+        if not has_loan and not self._steps[server]:
+            return False
+        return now_s - self._renewed_at_s[server] >= self._settings.renew_s
 
     def _lower(self, server: str, now_s: float) -> list[Wanted]:
         calls = []
@@ -105,9 +118,18 @@ class RequestClasses:
         server = call.server
         if call.verb is Verb.RELEASE:
             self._loan_ends_s.pop(server, None)
+        elif nack is Nack.NOTHING_TO_RENEW:  # It ended, whatever the reason: begin anew.
+            self._loan_ends_s.pop(server, None)
+            self._steps[server] = 0
         elif nack is not None:
             self._not_before_s[server] = now_s + self._settings.retry_s
-        elif call.verb is Verb.BORROW:
-            self._loan_ends_s[server] = now_s + (call.lease_s or 0.0)
         else:
+            self._note_granted(call, now_s)
+
+    def _note_granted(self, call: Wanted, now_s: float) -> None:
+        server = call.server
+        if call.verb is Verb.TUNE:
             self._steps[server] += 1 if call.direction is Direction.UP else -1
+        if call.verb is Verb.BORROW or (call.verb is Verb.RENEW and server in self._loan_ends_s):
+            self._loan_ends_s[server] = now_s + self._settings.borrow_lease_s
+        self._renewed_at_s[server] = now_s

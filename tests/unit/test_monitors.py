@@ -83,12 +83,38 @@ def test_requests_of_unknown_classes_and_silence_say_nothing():
 
 
 def test_a_needed_server_borrows_once_until_its_lease_ends():
-    monitor = requests(borrows=1, borrow_lease_s=10.0)
+    monitor = requests(borrows=1, borrow_lease_s=10.0, steps_down=0)
     monitor.see(BROWSING, 1.0)
-    first = made(monitor, 1.0)
-    assert first[-2:] == [("borrow", "app"), ("borrow", "web")]
+    assert made(monitor, 1.0) == [("borrow", "app"), ("borrow", "web")]
     assert made(monitor, 5.0) == []
     assert made(monitor, 11.5) == [("borrow", "app"), ("borrow", "web")]
+
+
+def test_what_was_tuned_and_borrowed_is_renewed_within_its_lease():
+    monitor = requests(borrows=1, borrow_lease_s=60.0, renew_s=25.0)
+    monitor.see(BROWSING, 1.0)
+    made(monitor, 1.0)
+    assert made(monitor, 25.0) == []
+    assert made(monitor, 26.0) == [("renew", "app"), ("renew", "db"), ("renew", "web")]
+    assert made(monitor, 50.0) == []
+    assert made(monitor, 61.5) == [("renew", "app"), ("renew", "db"), ("renew", "web")]
+
+
+def test_what_is_renewed_too_late_is_asked_for_anew():
+    monitor = requests(renew_s=25.0)
+    monitor.see(BROWSING, 1.0)
+    made(monitor, 1.0)
+    assert made(monitor, 30.0, nack=Nack.NOTHING_TO_RENEW) == [("renew", "db")]
+    assert made(monitor, 31.0) == [("tune", "db", "down")] * 2
+
+
+def test_a_server_that_holds_nothing_is_not_renewed():
+    monitor = requests(renew_s=25.0, memory_s=1.0)
+    monitor.see(BROWSING, 1.0)
+    made(monitor, 1.0)
+    monitor.see(BIDDING, 20.0)
+    made(monitor, 20.0)
+    assert made(monitor, 60.0) == [("renew", "web")]
 
 
 def test_a_server_that_is_not_needed_any_more_gives_back_what_it_borrowed():

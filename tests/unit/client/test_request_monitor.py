@@ -58,13 +58,14 @@ def test_a_frequent_class_lowers_what_it_does_not_need_and_all_goes_back(lab, ov
 
 
 def test_a_needed_server_borrows_and_gives_back(lab, overlay) -> None:
-    settings = RequestSettings(borrows=2, steps_down=0, memory_s=0.001)
+    settings = RequestSettings(borrows=2, steps_down=0, memory_s=0.001, renew_s=0.0)
     monitor = vp_client.RequestMonitor(overlay, {"browse": (), "bid": (cloud.VICTIM,)}, settings)
     monitor.count("bid")
     monitor.look()
+    monitor.look()
     monitor.count("browse")
     monitor.look()
-    assert [verb for verb, *_ in calls(lab)] == [Verb.BORROW, Verb.RELEASE]
+    assert [verb for verb, *_ in calls(lab)] == [Verb.BORROW, Verb.RENEW, Verb.RELEASE]
 
 
 def test_refusals_and_an_api_that_is_away_never_reach_the_application(lab, overlay) -> None:
