@@ -33,6 +33,7 @@ from tests.fuzz.files import Configuration, Recordings, StateFiles
 from tests.fuzz.guests import DomainXml, KernelFiles, Metadata, Specs, VpmuFiles
 from tests.fuzz.lives import Transition, transitions
 from tests.fuzz.oracle import LogCheck, bounded, logs_checked
+from tests.fuzz.overlays import OverlayBus
 from tests.fuzz.placements import Placements
 from tests.fuzz.readers import Readers
 from tests.fuzz.reports import Reports
@@ -81,6 +82,7 @@ class World:
             Digests: Digests,
             Escalations: lambda: Escalations(self._cleared(), reached),
             AgentBus: lambda: AgentBus(folder),
+            OverlayBus: lambda: OverlayBus(folder),
             Calls: lambda: Calls(folder),
             AgentSocket: lambda: AgentSocket(folder),
             StateFiles: lambda: StateFiles(folder),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The good messages that bad ones are made from: rich, as real agents and services send them."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 from nova_vp import wire
 from nova_vp.core.types.guest import MemoryMove
 from nova_vp.core.types.knob import Knob
+from nova_vp.core.types.overlay import Verb
 from nova_vp.core.types.policy import Mode
 from nova_vp.server_override import NO_OVERRIDE, POSSIBLE_AHEAD_MS, ServerOverride
 from tests.decisions import (
@@ -27,6 +29,8 @@ from vp_agent.publish.report import report
 
 NOW_MS = 1_800_000_000_000
 """Milliseconds since 1970, of orders' versions."""
+OVERLAYS = UUIDS[6:8]
+PROJECT = "p1"
 MODES = [mode.value for mode in Mode]
 LEARNED = [["m1.small", "", 3], ["m1.small", UUIDS[0], 8], ["m1.big", UUIDS[1], 0]]
 ORDERED = ServerOverride(Mode.ADVISE, opt_out=True, priority=3, exempt=True)
@@ -144,3 +148,44 @@ def orders(dice: Dice) -> Json:
         )
     )
     return {"v": wire.VERSION, "version": version, "servers": servers}
+
+
+def overlays(dice: Dice, servers: Sequence[str]) -> Json:
+    """Some of the servers in one, the others in another."""
+    cut = dice.pick((2, 2, 2, 0, 1, 3))
+    told = [
+        {
+            "id": overlay_id,
+            "name": dice.pick(("shop", "mills", "é")),
+            "project_id": PROJECT,
+            "members": list(members),
+            "priority": dice.pick((0, 1, 2.5, 10)),
+            "arbitration": dice.pick(("priority", "round-robin")),
+            "target": dice.pick((None, 250, 0.5)),
+            "target_unit": dice.pick(("", "requests/s")),
+        }
+        for overlay_id, members in zip(OVERLAYS, (servers[:cut], servers[cut:]), strict=True)
+    ]
+    version = dice.pick((dice.number, *[NOW_MS + dice.number] * 4, wire.MOST_COUNT))
+    return {"v": wire.VERSION, "version": version, "overlays": told}
+
+
+def a_call(dice: Dice, servers: Sequence[str]) -> Json:
+    verb = dice.pick(("tune", "tune", *(one.value for one in Verb)))
+    is_tune = verb == Verb.TUNE.value
+    is_borrow = verb == Verb.BORROW.value
+    is_named = is_tune or is_borrow or dice.is_so(0.5)
+    return {
+        "v": wire.VERSION,
+        "id": f"call-{dice.number}",
+        "overlay_id": dice.pick(OVERLAYS),
+        "project_id": dice.pick((PROJECT, PROJECT, PROJECT, "p2")),
+        "verb": verb,
+        "resource": dice.pick(("cpu", "memory-size")) if is_tune else "cpu",
+        "direction": dice.pick(("up", "down")) if is_tune else "up",
+        "server": dice.pick(servers) if is_named else None,
+        "cpus": dice.pick((1, 1, 2, 4096)) if is_borrow else 0,
+        "island": dice.pick(("", "llc-0", "llc-7")) if is_borrow else "",
+        "lease_s": None if verb == Verb.RELEASE.value else dice.pick((None, 1e-9, 30, 86_400)),
+        "sent_at_ms": NOW_MS - dice.pick((0, 0, 100, 600_000)),
+    }
