@@ -15,7 +15,7 @@ from vp_api import paging
 from vp_api.agent_errors import telling
 from vp_api.errors import ApiError, Code
 from vp_api.operation import Answer, Call
-from vp_api.views import operator
+from vp_api.views import actions as action_views
 
 LOG = logging.getLogger(__name__)
 
@@ -31,15 +31,15 @@ def list_actions(call: Call) -> Answer:
     )
     browser = call.services.stored.browser
     found = browser.list_actions(wanted, paging.page_of(call, "at:desc"))
-    names = browser.names_of(operator.servers_in(found.items))
-    told = [operator.stored_action(one, names) for one in found.items]
+    names = browser.names_of(action_views.servers_in(found.items))
+    told = [action_views.stored_action(one, names) for one in found.items]
     return paging.answer(call, "actions", told, found.marker)
 
 
 def show_action(call: Call, action_id: str) -> Answer:
     found = _find(call, action_id)
-    names = call.services.stored.browser.names_of(operator.servers_in([found]))
-    return {"action": operator.stored_action(found, names)}
+    names = call.services.stored.browser.names_of(action_views.servers_in([found]))
+    return {"action": action_views.stored_action(found, names)}
 
 
 def accept_action(call: Call, action_id: str) -> Answer:

@@ -25,6 +25,7 @@ from vp_api.operation import Answer, Call
 from vp_api.policies import vps as policies
 from vp_api.schemas import vps as schemas
 from vp_api.versions import V1_1, V1_2, V1_3
+from vp_api.views import actions as action_views
 from vp_api.views import history, operator, tenant
 from vp_api.vp_groups import groups_of
 from vp_api.vp_report import VpReport, age_of, fresh_since, vp_reports_of
@@ -154,8 +155,8 @@ def list_vp_actions(call: Call, server_id: str) -> Answer:
     marker = pages.marker([one.at for one in found[: pages.limit]], len(found) > pages.limit)
     found = found[: pages.limit]
     if sees_all:
-        names = browser.names_of(operator.servers_in(found))
-        told = [operator.stored_action(one, names) for one in found]
+        names = browser.names_of(action_views.servers_in(found))
+        told = [action_views.stored_action(one, names) for one in found]
     else:
         words = (tenant.action(one.action, server_id) for one in found)
         told = [one for one in words if one is not None]

@@ -8,7 +8,7 @@ from typing import Any
 
 from nova_vp.cli import labels
 from nova_vp.db.records import Attempt, Escalation
-from vp_api.views import operator, values
+from vp_api.views import actions, values
 
 
 def summary(one: Escalation) -> dict[str, Any]:
@@ -18,7 +18,7 @@ def summary(one: Escalation) -> dict[str, Any]:
         "host": one.host,
         "status": one.status.value,
         "reason": one.reason,
-        "victim": operator.server(_names(message), message["victim"]),
+        "victim": actions.server(_names(message), message["victim"]),
         "project_id": one.project_id,
         "kind": message["kind"],
         "meaning": labels.kind(message["kind"]),
@@ -38,16 +38,16 @@ def show(one: Escalation) -> dict[str, Any]:
         "mode": message["mode"],
         "since": values.iso(message["since"]),
         "evidence": message["evidence"],
-        "rejected": [operator.alternative(other, names) for other in message["rejected"]],
+        "rejected": [actions.alternative(other, names) for other in message["rejected"]],
         "candidates": [_candidate(other, names) for other in message["candidates"]],
         "choice": None if one.choice is None else json.loads(one.choice),
         "attempts": [_attempt(attempt) for attempt in one.attempts],
     }
 
 
-def _candidate(told: Mapping[str, Any], names: operator.Names) -> dict[str, Any]:
+def _candidate(told: Mapping[str, Any], names: actions.Names) -> dict[str, Any]:
     return {
-        "server": operator.server(names, told["uuid"]),
+        "server": actions.server(names, told["uuid"]),
         **{name: told[name] for name in ("project_id", "flavor", "role", "memory_kib")},
         "state": values.state(told["state"]),
         **{name: told[name] for name in ("relief_ratio", "others_ratio", "obstacle")},

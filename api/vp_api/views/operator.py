@@ -11,21 +11,17 @@ from typing import Any
 from nova_vp.cli import labels
 from nova_vp.cloud_modes import source_text
 from nova_vp.core.types.mode_levels import ModeLevel
-from nova_vp.core.types.reason import Rung
 from nova_vp.db.records import (
-    NAMES,
-    ActionRecord,
     HostRecord,
     HostSummary,
     StoredOverride,
     VpHead,
     concerned,
 )
-from vp_api.views import tenant, values
+from vp_api.views import actions, tenant, values
 from vp_api.vp_groups import VpGroup
 from vp_api.vp_report import Age, VpReport
 
-Names = Mapping[str, str]
 _CELL = ("id", "cpus", "free_cores", "vcpus", "misses_per_s")
 NOTHING_KNOWN = {"state": None, "since": None, "incomplete": None, "hurt_by_neighbour": None}
 """What holds now, of a host that is silent."""
@@ -55,7 +51,7 @@ def host(
         "cells": _cells(report["domains"], sightings if is_full else None, llc_permits_per_domain),
         "nodes": report.get("nodes", []),
         "vps": [{**vp_summary(s.head, age), "domains": s.vp["domains"]} for s in sightings],
-        "proposals": [_action(action, names) for action in report["proposals"]],
+        "proposals": [actions.action(action, names) for action in report["proposals"]],
         **_under_way(record),
     }
     if not is_full:
@@ -78,12 +74,12 @@ def overlays_of_host(record: HostRecord) -> dict[str, Any]:
             {
                 "problem": "",
                 **one,
-                "servers": [server(names, uuid) for uuid in one["servers"]],
+                "servers": [actions.server(names, uuid) for uuid in one["servers"]],
             }
             for one in record.report.get("islands", ())
         ],
         "overlays": [
-            {**one, "boosted": [server(names, uuid) for uuid in one["boosted"]]}
+            {**one, "boosted": [actions.server(names, uuid) for uuid in one["boosted"]]}
             for one in record.report.get("overlays", ())
         ],
     }
@@ -197,9 +193,9 @@ def vp(sighting: VpReport) -> dict[str, Any]:
         "metrics": None if sighting.age.is_stale else vp["metrics"],
         "interference": None if sighting.age.is_stale else _interference(vp, names),
         "last_known": _last_known(sighting, names) if sighting.age.is_stale else None,
-        "actions": [_action(action, names) for action in vp["actions"]],
+        "actions": [actions.action(action, names) for action in vp["actions"]],
         "proposals": [
-            _action(action, names)
+            actions.action(action, names)
             for action in sighting.record.report["proposals"]
             if vp["uuid"].lower() in concerned(action)
         ],
@@ -245,12 +241,12 @@ def _under_way(record: HostRecord, uuid: str | None = None) -> dict[str, Any]:
     report, names = record.report, _names(record)
     return {
         "memory_moves": [
-            _memory_move(move, names)
+            actions.memory_move(move, names)
             for move in report.get("memory_moves", [])
             if uuid in (None, move["uuid"])
         ],
         "escalations": [
-            _escalation(one, names)
+            actions.escalation(one, names)
             for one in report.get("escalations", [])
             if uuid in (None, one["victim"])
         ],
@@ -266,26 +262,6 @@ def orders(found: StoredOverride | None) -> dict[str, Any]:
         "by": found.by,
         "at": values.iso_datetime(found.at),
     }
-
-
-def servers_in(actions: Iterable[ActionRecord]) -> list[str]:
-    """All whose names `stored_action` asks for."""
-    return sorted(
-        {uuid for one in actions for uuid in concerned(one.action)}
-        | {other["uuid"].lower() for one in actions for other in one.action["rejected"]}
-    )
-
-
-def stored_action(one: ActionRecord, names: Names) -> dict[str, Any]:
-    told = _action(one.action, _Folded({**one.action.get(NAMES, {}), **names}))
-    return {**told, "host": one.host, "project_id": one.project_id}
-
-
-class _Folded(dict[str, str]):
-    """Names by UUIDs in lower case, for UUIDs as an agent wrote them."""
-
-    def get(self, uuid: str, default: Any = None) -> Any:
-        return super().get(uuid.lower(), default)
 
 
 def _age(age: Age) -> dict[str, Any]:
@@ -305,7 +281,7 @@ def _reported(head: VpHead) -> dict[str, Any]:
     }
 
 
-def _last_known(sighting: VpReport, names: Names) -> dict[str, Any]:
+def _last_known(sighting: VpReport, names: actions.Names) -> dict[str, Any]:
     return {
         "at": values.iso_datetime(sighting.age.received_at),
         **_reported(sighting.head),
@@ -343,12 +319,12 @@ def _unmanaged(vp: Mapping[str, Any]) -> dict[str, str] | None:
     return {"reason": vp["unmanaged"], "detail": vp["unmanaged_detail"]}
 
 
-def _interference(vp: Mapping[str, Any], names: Names) -> dict[str, Any] | None:
+def _interference(vp: Mapping[str, Any], names: actions.Names) -> dict[str, Any] | None:
     found = vp["interference"]
     if found is None:
         return None
     suspects = [
-        {**server(names, suspect["uuid"]), "rise_per_s": suspect["rise_per_s"]}
+        {**actions.server(names, suspect["uuid"]), "rise_per_s": suspect["rise_per_s"]}
         for suspect in found["suspects"]
     ]
     return {
@@ -356,79 +332,9 @@ def _interference(vp: Mapping[str, Any], names: Names) -> dict[str, Any] | None:
         "meaning": labels.kind(found["kind"]),
         "since": values.iso(found["since"]),
         "suspects": suspects,
-        "refused": [alternative(other, names) for other in found["refused"]],
-    }
-
-
-def _action(action: Mapping[str, Any], names: Names) -> dict[str, Any]:
-    victim, asker = action["victim"], action.get("on_behalf_of")
-    return {
-        "id": action["id"],
-        "at": values.iso(action["at"]),
-        "settled_at": values.iso(action.get("settled_at")),
-        "controller": action["controller"],
-        "server": server(names, action["uuid"]),
-        "victim": None if victim is None else server(names, victim),
-        "on_behalf_of": None if asker is None else server(names, asker),
-        "reason": action["reason"],
-        "meaning": labels.reason(action["reason"]),
-        "rung": action.get("rung"),
-        "result": action["result"],
-        "detail": action["detail"],
-        "from_cpus": action["from_cpus"],
-        "to_cpus": action["to_cpus"],
-        "domains": action["domains"],
-        "changes": [_change(change, names) for change in action.get("changes", [])],
-        "hurt_ratio": action["hurt_ratio"],
-        "evidence": action["evidence"],
-        "rejected": [alternative(other, names) for other in action["rejected"]],
-    }
-
-
-def _change(change: Mapping[str, Any], names: Names) -> dict[str, Any]:
-    return {
-        "server": server(names, change["uuid"]),
-        "knob": change["knob"],
-        "from": change["from"],
-        "to": change["to"],
-        "until": values.iso(change["until"]),
-    }
-
-
-def _memory_move(move: Mapping[str, Any], names: Names) -> dict[str, Any]:
-    told = {key: value for key, value in move.items() if key != "uuid"}
-    return {"server": server(names, move["uuid"]), **told}
-
-
-def _escalation(one: Mapping[str, Any], names: Names) -> dict[str, Any]:
-    return {
-        "id": one["id"],
-        "at": values.iso(one["at"]),
-        "since": values.iso(one["since"]),
-        "victim": server(names, one["victim"]),
-        "kind": one["kind"],
-        "meaning": labels.kind(one["kind"]),
-        "evidence": one["evidence"],
-        "rejected": [alternative(other, names) for other in one["rejected"]],
-    }
-
-
-def alternative(other: Mapping[str, Any], names: Names) -> dict[str, Any]:
-    rung = other.get("rung", Rung.MOVE.value)
-    return {
-        "server": server(names, other["uuid"]),
-        "domain": other["domain"],
-        "rung": rung,
-        "why": other["why"],
-        "meaning": labels.refusal(rung, other["why"]),
-        "hurt_ratio": other["hurt_ratio"],
+        "refused": [actions.alternative(other, names) for other in found["refused"]],
     }
 
 
 def _names(record: HostRecord) -> dict[str, str]:
     return {vp["uuid"]: vp["name"] for vp in record.report["vps"]}
-
-
-def server(names: Names, server_id: str) -> dict[str, Any]:
-    """Id and name; a server that left the host has no name any more."""
-    return {"server_id": server_id, "name": names.get(server_id)}
