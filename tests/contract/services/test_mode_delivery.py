@@ -15,40 +15,29 @@ from oslo_config import cfg
 
 from nova_vp import rpcapi
 from nova_vp.cloud_modes import CloudModes, modes_text
-from nova_vp.conf import database
 from nova_vp.core.types.mode_levels import ModeLevel, SetMode
 from nova_vp.core.types.policy import Mode
 from nova_vp.db.modes import ModeStore
-from nova_vp.db.report_store import ReportStore
 from nova_vp.host_facts import HostFacts, facts_text
 from nova_vp.rpctransport import Bus
-from tests import identities
-from tests.bus_conf import a_conf
-from tests.decisions import a_decision, a_view, facts
+from tests import delivery, identities
 from tests.rabbitmq import RabbitMQ
 from tests.waiting import wait_until
 from vp_agent.loop.command_handler import CommandHandler
-from vp_agent.loop.command_server import CommandServer
 from vp_agent.loop.state import StateFolder
 from vp_agent.loop.told_facts import ToldFacts
-from vp_agent.publish.bus import BusPublisher, BusSender
-from vp_agent.publish.schedule import Intervals
 from vp_scheduler.ingest.service import Service
 
 # oslo.messaging leaves its sockets to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
-QUICK = Intervals(refresh_s=3600.0, min_s=0.0)
 CLOUDS = SetMode(Mode.ADVISE, ModeLevel.CLOUD)
 SSDS = SetMode(Mode.OBSERVE, ModeLevel.AGGREGATE, "ssd")
 
 
 @pytest.fixture
 def conf(rabbitmq: RabbitMQ, synced_sqlite_url: str) -> cfg.ConfigOpts:
-    conf = a_conf(rabbitmq.url)
-    database.register_opts(conf)
-    conf.set_override("connection", synced_sqlite_url, group="database")
-    return conf
+    return delivery.conf_of(rabbitmq.url, synced_sqlite_url)
 
 
 @pytest.fixture
@@ -58,42 +47,24 @@ def store(conf: cfg.ConfigOpts) -> ModeStore:
 
 @pytest.fixture
 def service(conf: cfg.ConfigOpts) -> Iterator[Service]:
-    service = Service(identities.scheduler(conf), ReportStore(conf))
-    service.start()
-    wait_until(lambda: service.is_listening, "the service to listen")
-    yield service
-    service.stop(timeout_s=30.0)  # Else it would take the reports of the next test.
+    with delivery.serving(conf) as service:
+        yield service
 
 
-class AgentOnTheBus:
-    """Control, publisher and command server of one host, as `vp-agent` wires them; no tick."""
+class AgentOnTheBus(delivery.AgentOnTheBus):
+    """It is in the aggregate `ssd`."""
 
-    def __init__(self, conf: cfg.ConfigOpts, folder: Path, host: str) -> None:
-        identity, state = identities.agent(conf, host), StateFolder(str(folder))
-        self.facts = ToldFacts(state)
-        self.facts.take(facts_text(time.time(), HostFacts(("ssd",))))
-        self.control = CommandHandler(state, None, facts=self.facts)
-        self._host = facts(host)
-        epoch = state.next_epoch()
-        self.publisher = BusPublisher(BusSender(identity), self._told, QUICK, epoch)
-        self.server = CommandServer(identity, self.control, self.publisher)
-        self.server.start()
-        wait_until(lambda: self.server.is_listening, f"the agent of {host} to listen")
+    def _controlled(self, state: StateFolder) -> CommandHandler:
+        told = ToldFacts(state)
+        told.take(facts_text(time.time(), HostFacts(("ssd",))))
+        return CommandHandler(state, None, facts=told)
 
     def _told(self):
-        return replace(self._host, modes=self.control.mode.now())
-
-    def publish(self, number: int = 1) -> None:
-        """Different reports: the same one is not sent again."""
-        self.publisher.publish(a_decision(a_view(number), at_s=time.monotonic()), ())
+        return replace(self.facts, modes=self.control.mode.now())
 
     @property
     def source(self) -> SetMode:
         return self.control.mode.now().source
-
-    def close(self) -> None:
-        self.server.close()
-        self.publisher.close()
 
 
 def put(store: ModeStore, one: SetMode, mode: Mode | None = None) -> None:
@@ -106,7 +77,7 @@ def test_a_host_is_told_when_it_reports_and_then_at_once(
 ) -> None:
     put(store, CLOUDS)
     with closing(AgentOnTheBus(conf, tmp_path, "vp71")) as agent:
-        agent.publish()
+        agent.publish(1)
         wait_until(lambda: agent.source == CLOUDS, "it to be told of the cloud's")
         # It says no more, and is told nevertheless.
         put(store, SSDS)
@@ -124,7 +95,7 @@ def test_a_host_without_its_state_is_told_again(
     for folder in ("first", "second"):
         with closing(AgentOnTheBus(conf, tmp_path / folder, "vp72")) as agent:
             assert agent.source.level is ModeLevel.DEFAULT
-            agent.publish()
+            agent.publish(1)
             wait_until(lambda agent=agent: agent.source == SSDS, f"the {folder} one to be told")
 
 
@@ -135,7 +106,7 @@ def test_after_a_restore_of_the_database_hosts_are_told_with_a_larger_number(
     with closing(AgentOnTheBus(conf, tmp_path, "vp73")) as agent:
         ahead = round(time.time() * 1000) + 3_600_000
         agent.control.take_modes(modes_text(ahead, CloudModes(Mode.ENFORCE)))
-        agent.publish()
+        agent.publish(1)
         wait_until(lambda: agent.source == CLOUDS, "it to be told what the database has")
         assert agent.control.mode.now().told.version > ahead
 

@@ -5,7 +5,6 @@ agents where there is no broker."""
 import itertools
 import logging
 import socket
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -17,44 +16,35 @@ import pytest
 from oslo_config import cfg
 
 from nova_vp import answers, rpcapi, wire
-from nova_vp.conf import database
 from nova_vp.core.types.policy import Mode
 from nova_vp.db.overrides import OverrideStore
-from nova_vp.db.report_store import ReportStore
 from nova_vp.server_override import (
     NO_OVERRIDE,
     POSSIBLE_AHEAD_MS,
     ServerOverride,
     overrides_text,
 )
-from tests import identities
+from tests import delivery, identities
 from tests.bus_conf import a_conf
-from tests.decisions import a_decision, a_view, facts, uuid_of
+from tests.decisions import a_decision, a_view, uuid_of
 from tests.rabbitmq import RabbitMQ
 from tests.waiting import wait_until
 from vp_agent.commands import NotInForce, UnknownAction
 from vp_agent.loop import command_server
 from vp_agent.loop.command_handler import CommandHandler
-from vp_agent.loop.command_server import CommandServer
 from vp_agent.loop.state import StateFolder
-from vp_agent.publish.bus import BusPublisher, BusSender
-from vp_agent.publish.schedule import Intervals
 from vp_scheduler.ingest.service import Service
 
 # oslo.messaging leaves its sockets to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
-QUICK = Intervals(refresh_s=3600.0, min_s=0.0)
 WEB, DB = uuid_of(1), uuid_of(2)
 OUT = ServerOverride(opt_out=True)
 
 
 @pytest.fixture
 def conf(rabbitmq: RabbitMQ, synced_sqlite_url: str) -> cfg.ConfigOpts:
-    conf = a_conf(rabbitmq.url)
-    database.register_opts(conf)
-    conf.set_override("connection", synced_sqlite_url, group="database")
-    return conf
+    return delivery.conf_of(rabbitmq.url, synced_sqlite_url)
 
 
 @pytest.fixture
@@ -64,11 +54,8 @@ def book(conf: cfg.ConfigOpts) -> OverrideStore:
 
 @pytest.fixture
 def service(conf: cfg.ConfigOpts) -> Iterator[Service]:
-    service = Service(identities.scheduler(conf), ReportStore(conf))
-    service.start()
-    wait_until(lambda: service.is_listening, "the service to listen")
-    yield service
-    service.stop(timeout_s=30.0)  # Else it would take the reports of the next test.
+    with delivery.serving(conf) as service:
+        yield service
 
 
 @pytest.fixture
@@ -76,36 +63,21 @@ def agents(conf: cfg.ConfigOpts) -> rpcapi.AgentAPI:
     return rpcapi.AgentAPI(identities.api_bus(conf))
 
 
-class AgentOnTheBus:
-    """Control, publisher and command server of one host, as `vp-agent` wires them; no tick."""
-
+class AgentOnTheBus(delivery.AgentOnTheBus):
     hosts = itertools.count(1)
 
     def __init__(self, conf: cfg.ConfigOpts, folder: Path, host: str = "") -> None:
         # A listener that ends takes some seconds, in which it still takes what is its host's.
-        self.host = host = host or f"vp{next(self.hosts)}"
-        identity = identities.agent(conf, host)
-        state = StateFolder(str(folder))
-        self.control = CommandHandler(state, Mode.ENFORCE)
-        self._facts = facts(host)
-        self.publisher = BusPublisher(BusSender(identity), self._told, QUICK, state.next_epoch())
-        self.server = CommandServer(identity, self.control, self.publisher)
-        self.server.start()
-        wait_until(lambda: self.server.is_listening, f"the agent of {host} to listen")
+        super().__init__(conf, folder, host or f"vp{next(self.hosts)}")
+
+    def _controlled(self, state: StateFolder) -> CommandHandler:
+        return CommandHandler(state, Mode.ENFORCE)
 
     def _told(self):
-        return replace(self._facts, told=self.control.servers.told)
-
-    def publish(self, *numbers: int) -> None:
-        views = [a_view(number) for number in numbers]
-        self.publisher.publish(a_decision(*views, at_s=time.monotonic()), ())
+        return replace(self.facts, told=self.control.servers.told)
 
     def obeys(self, uuid: str, ordered: ServerOverride | None) -> bool:
         return self.control.servers.told.servers.get(uuid) == ordered
-
-    def close(self) -> None:
-        self.server.close()
-        self.publisher.close()
 
 
 @pytest.fixture
