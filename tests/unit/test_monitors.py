@@ -66,14 +66,15 @@ def test_types_that_alternate_quickly_change_nothing():
 
 
 def test_a_class_stays_frequent_until_it_clearly_is_not():
-    monitor = requests(memory_s=0.1)
-    monitor.see(BROWSING, 1.0)
-    made(monitor, 1.0)
-    monitor.see({"browse": 55, "bid": 45}, 2.0)
-    assert made(monitor, 2.0) == []
-    monitor.see({"browse": 45, "bid": 55}, 3.0)
-    assert made(monitor, 3.0) == []
-    assert not monitor._frequent
+    monitor = requests(memory_s=0.1, retry_s=0.0)
+    monitor.see({"browse": 55, "bid": 45}, 1.0)
+    assert made(monitor, 1.0) == []
+    monitor.see(BROWSING, 2.0)
+    assert made(monitor, 2.0, nack=Nack.NO_ROOM) == [("tune", "db", "down")] * 2
+    monitor.see({"browse": 55, "bid": 45}, 3.0)
+    assert made(monitor, 3.0, nack=Nack.NO_ROOM) == [("tune", "db", "down")] * 2
+    monitor.see({"browse": 45, "bid": 55}, 4.0)
+    assert made(monitor, 4.0) == []
 
 
 def test_requests_of_unknown_classes_and_silence_say_nothing():
