@@ -1,7 +1,7 @@
 # Everything a newcomer needs is `make demo` and `make test`; both install what they need.
 # Nothing that runs here gains from doing without: hundreds of tests start a process of ours.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: demo demo-down test lint unit unit-lane hosts-lane bus-lane services-lane alone software-pmu cover rules removal-test lab-test fault-test pair-test cpu-test state-8-test traits-test orphan-test escalation-test numa-test machine-test dashboard-test nova-matrix faults tempest api-fuzz rpc-fuzz bench venv docs screenshots install-test genconfig genpolicy packages
+.PHONY: demo demo-down test lint unit unit-lane hosts-lane bus-lane services-lane alone software-pmu cover rules removal-test lab-test fault-test pair-test cpu-test state-8-test traits-test orphan-test escalation-test numa-test machine-test dashboard-test dashboard-screenshots nova-matrix faults tempest api-fuzz rpc-fuzz bench venv docs screenshots install-test genconfig genpolicy packages
 
 demo: venv
 	@.venv/bin/python -m testbed.lab.demo
@@ -112,7 +112,13 @@ machine-test: venv
 # Horizon with our panels, keystone and vp-api as they are installed; minutes, and 700 MiB of disk.
 dashboard-test: venv
 	@tools/make-dashboard-venv
+	@tools/install-debian-packages tools/screenshot-packages.txt
 	.venv/bin/python -m pytest tests/dashboard
+
+dashboard-screenshots: venv
+	@tools/make-dashboard-venv
+	@tools/install-debian-packages tools/screenshot-packages.txt
+	.venv/bin/python -m pytest tests/dashboard/long_screenshots.py
 
 # Filters, weighers and validators on every supported release of Nova.
 nova-matrix: venv

@@ -17,19 +17,19 @@ FIRST_HOURS = 1
 
 def read(client: Client, server_id: str, asked: dict[str, str]) -> dict[str, Any]:
     """The context of a page. Three requests. `asked`: `hours`, and `end` of the time to show; what
-    is neither is as if it were absent."""
+    is neither is as if it were absent. Horizon shows `actions` of a context above the page."""
     hours = _hours(asked.get("hours", ""))
     every = timeline.SPANS[hours]
     span = _span(hours, _end(asked.get("end", "")))
     vp = client.show_vp(server_id)
     history = client.vp_history(server_id, None, every=str(every), **span)
     actions = client.vp_actions(server_id, LAST_ACTIONS)
-    done = [(one["at"], _what(one)) for one in actions if one["at"]]
+    marks = [(one["at"], _what(one)) for one in actions if one["at"]]
     return {
         "vp": vp,
         "history": history,
-        "actions": actions,
-        "chart": timeline.chart(history, done, every),
+        "done": actions,
+        "chart": timeline.chart(history, marks, every),
         "hours": hours,
         "spans": list(timeline.SPANS),
         "earlier": history[0]["at"] if history else None,

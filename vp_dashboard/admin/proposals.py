@@ -26,7 +26,7 @@ class Proposals(VpView):
         chosen = self.chosen("host", "server_id", "marker")
         actions, marker = client.page("actions", ROWS, result=PROPOSED, **chosen)
         return {
-            "actions": [{**one, "key": f"{one['id']}/{one['host']}"} for one in actions],
+            "proposals": [{**one, "key": f"{one['id']}/{one['host']}"} for one in actions],
             "chosen": chosen,
             "may_accept": policies.allows(self.request, policies.ACCEPT_ACTION),
             "next_page": self.next_page(marker),
