@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an overlay may ask for: calls in each second, and credit for being triggered.
+"""What an overlay may ask for: calls in each second, and credit for being triggered; and how much
+credit all overlays of a project have together.
 
-Both are token buckets. Who calls more often than it may is refused unseen for a while, twice as
+All are token buckets. Who calls more often than it may is refused unseen for a while, twice as
 long each time.
 """
 
-from nova_vp.core.controllers.overlays.declaration import Account, OverlaysSettings
+from nova_vp.core.controllers.overlays.declaration import Account, OverlaysSettings, Purse
 
 BURST_S = 2.0
 """Seconds whose calls may come at once."""
@@ -25,6 +26,15 @@ def filled(account: Account | None, now_s: float, settings: OverlaysSettings) ->
         calls=min(account.calls + span_s * settings.calls_per_s, most_calls),
         at_s=now_s,
     )
+
+
+def purse_filled(purse: Purse | None, now_s: float, settings: OverlaysSettings) -> Purse:
+    """As it is now. One that was never seen is full."""
+    most_s = settings.project_credit_times * settings.credit_s
+    if purse is None:
+        return Purse(most_s, now_s)
+    gained_s = (now_s - purse.at_s) * settings.project_credit_times * settings.credit_per_s
+    return Purse(min(purse.credit_s + max(gained_s, 0.0), most_s), now_s)
 
 
 def with_call(account: Account) -> tuple[Account, bool]:

@@ -112,6 +112,13 @@ class OverlaysSettings:
         minimum=0.0,
         maximum=1.0,
     )
+    project_credit_times: float = option(
+        3.0,
+        "Credit that all overlays of one project together have on a host, as a multiple of that of "
+        "one overlay. The default lets a project with many overlays trigger no more than one with "
+        "three.",
+        minimum=1.0,
+    )
     most_harm_ratio: float = option(
         0.04,
         "Share of its performance that a server of others may lose while a server is triggered or "
@@ -180,6 +187,14 @@ class Account(NamedTuple):
     granted: int = 0
     """Calls since the agent started."""
     refused: int = 0
+
+
+class Purse(NamedTuple):
+    """What all overlays of one project together have."""
+
+    credit_s: float
+    at_s: float
+    """When it was last filled up."""
 
 
 class Tuned(NamedTuple):
@@ -258,6 +273,8 @@ class Ledger:
 
     accounts: Mapping[str, Account] = field(default_factory=dict)
     """By overlay."""
+    purses: Mapping[str, Purse] = field(default_factory=dict)
+    """By project, those that are not full: whoever registers its overlays anew gains nothing."""
     tuned: Mapping[str, Tuned] = field(default_factory=dict)
     boosts: Mapping[str, Boost] = field(default_factory=dict)
     sizes: Mapping[str, Sized] = field(default_factory=dict)

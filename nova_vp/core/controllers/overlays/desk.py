@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar, cast
 
 from nova_vp.core.controllers.base import View
-from nova_vp.core.controllers.overlays.accounts import filled
+from nova_vp.core.controllers.overlays.accounts import filled, purse_filled
 from nova_vp.core.controllers.overlays.declaration import (
     NAME,
     Account,
@@ -16,6 +16,7 @@ from nova_vp.core.controllers.overlays.declaration import (
     Conceded,
     Ledger,
     OverlaysSettings,
+    Purse,
     Sized,
     Tuned,
 )
@@ -41,6 +42,7 @@ class Desk:
         self.accounts = {
             uuid: account for uuid, account in ledger.accounts.items() if uuid in self.overlays
         }
+        self.purses = dict(ledger.purses)
         self.harms = dict(ledger.harms)
         self.crowds: dict[frozenset[int], Any] = {}
         """Of `weights.py`, until a weight changes."""
@@ -143,6 +145,33 @@ class Desk:
     def change_account(self, overlay_id: str, **fields: float | int | str | None) -> None:
         self.accounts[overlay_id] = self.account(overlay_id)._replace(**fields)  # type: ignore[arg-type]
 
+    def credit_s(self, overlay: Overlay) -> float:
+        """Of its own and of its project, what is less."""
+        return min(self.account(overlay.id).credit_s, self._purse(overlay).credit_s)
+
+    def spend(self, overlay: Overlay, price_s: float) -> None:
+        """Less than 0: it gets back what it did not use."""
+        left_s = min(self.account(overlay.id).credit_s - price_s, self.settings.credit_s)
+        self.change_account(overlay.id, credit_s=left_s)
+        purse = self._purse(overlay)
+        self.purses[overlay.project_id] = purse._replace(credit_s=purse.credit_s - price_s)
+
+    def halve_credit(self, overlay: Overlay) -> None:
+        self.change_account(overlay.id, credit_s=self.account(overlay.id).credit_s / 2)
+        purse = self._purse(overlay)
+        self.purses[overlay.project_id] = purse._replace(credit_s=purse.credit_s / 2)
+
+    def _purse(self, overlay: Overlay) -> Purse:
+        return purse_filled(self.purses.get(overlay.project_id), self.now_s, self.settings)
+
+    def _unfilled_purses(self) -> dict[str, Purse]:
+        full_s = purse_filled(None, self.now_s, self.settings).credit_s
+        now = {
+            project_id: purse_filled(purse, self.now_s, self.settings)
+            for project_id, purse in self.purses.items()
+        }
+        return {project_id: one for project_id, one in now.items() if one.credit_s < full_s}
+
     def guests_of(self, overlay: Overlay) -> list[Guest]:
         guests = self.view.host.guests
         return [guests[uuid] for uuid in sorted(overlay.members) if uuid in guests]
@@ -172,6 +201,7 @@ class Desk:
     def ledger(self) -> Ledger:
         return Ledger(
             accounts=self.accounts,
+            purses=self._unfilled_purses(),
             tuned=self.tuned,
             boosts=self.boosts,
             sizes=self.sizes,

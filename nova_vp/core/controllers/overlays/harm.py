@@ -138,4 +138,4 @@ def _end(desk: Desk, uuid: str, overlay_id: str) -> None:
     if tuned is not None and tuned.weight_times > 1.0:
         times = max(tuned.weight_times / WEIGHT_STEP, 1.0)
         desk.tuned[uuid] = tuned._replace(weight_times=times)
-    desk.change_account(overlay_id, credit_s=desk.account(overlay_id).credit_s / 2)
+    desk.halve_credit(desk.overlays[overlay_id])

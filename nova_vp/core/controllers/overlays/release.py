@@ -52,8 +52,7 @@ def loans_of(desk: Desk, call: Call, overlay: Overlay, guests: Sequence[Guest]) 
 def _release(desk: Desk, overlay: Overlay, uuid: str) -> int:
     boost = desk.boosts.get(uuid)
     if boost is not None and boost.overlay_id == overlay.id:
-        credit_s = desk.account(overlay.id).credit_s + boost.until_s - desk.now_s
-        desk.change_account(overlay.id, credit_s=min(credit_s, desk.settings.credit_s))
+        desk.spend(overlay, desk.now_s - boost.until_s)
     tuned, found = desk.tuned.get(uuid), 0
     if tuned is not None and tuned.overlay_id == overlay.id and is_tuned(tuned):
         desk.tuned[uuid] = tuned._replace(cap_steps=0, weight_times=1.0)

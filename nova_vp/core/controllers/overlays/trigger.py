@@ -21,11 +21,11 @@ def trigger(desk: Desk, call: Call, overlay: Overlay, guests: Sequence[Guest]) -
     until_s = desk.now_s + lease_s
     boosts = {guest.uuid: _boost(desk, overlay, guest, guests, until_s) for guest in guests}
     price_s = sum(one.until_s - _paid_until_s(desk, uuid) for uuid, one in boosts.items())
-    account = desk.account(overlay.id)
-    if price_s > account.credit_s:
-        left = f"{account.credit_s:.2g} s of its credit are left, {price_s:.2g} s are needed"
+    credit_s = desk.credit_s(overlay)
+    if price_s > credit_s:
+        left = f"{credit_s:.2g} s of its credit are left, {price_s:.2g} s are needed"
         raise Refused(Nack.NO_CREDIT, left)
-    desk.change_account(overlay.id, credit_s=account.credit_s - price_s)
+    desk.spend(overlay, price_s)
     desk.boosts.update(boosts)
     desk.note_change(*boosts)
     return Granted(f"servers that run first: {len(boosts)}", lease_s)

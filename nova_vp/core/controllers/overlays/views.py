@@ -38,7 +38,7 @@ def _view(desk: Desk, overlay_id: str) -> OverlayView:
         overlay_id,
         sum(loan.overlay_id == overlay_id for loan in desk.loans),
         tuple(uuid for uuid, boost in desk.boosts.items() if boost.overlay_id == overlay_id),
-        account.credit_s / desk.settings.credit_s,
+        desk.credit_s(desk.overlays[overlay_id]) / desk.settings.credit_s,
         account.granted,
         account.refused,
     )

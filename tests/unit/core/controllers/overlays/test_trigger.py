@@ -7,12 +7,14 @@ from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.knob import NO_CPU_WEIGHT, NO_QUOTA, Knob
 from nova_vp.core.types.overlay import Nack, Verb
 from nova_vp.core.types.policy import Mode
+from tests.policies import a_policy
 from tests.unit.core.build import Host
 from tests.unit.core.controllers.overlays.hosts import (
     DOWN,
     HIGH,
     KNOBS,
     a_call,
+    a_host,
     answers,
     overlay,
     release,
@@ -166,3 +168,62 @@ def test_two_calls_for_one_server_are_one_action() -> None:
     decision = host.answer(*calls, a_call(Verb.TRIGGER), a_call(Verb.TUNE, "mills", "mill"))
     assert [one.nack for one in decision.answers] == [None] * 4
     assert sorted(len(action.call_ids) for action in decision.actions) == [1, 3]
+
+
+def many_overlays(count: int, **settings: object) -> Host:
+    """Each with one server, all of one project; and one of another project."""
+    host = a_host(credit_s=2.0, credit_per_s=0.0, **settings)
+    for number in range(count):
+        server(host, f"s{number}")
+        overlay(host, f"o{number}", f"s{number}")
+    server(host, "other")
+    overlay(host, "others", "other")
+    host.overlays["others"] = host.overlays["others"]._replace(project_id="p2")
+    host.ticks(2)
+    return host
+
+
+def seconds_first(host: Host, *names: str) -> int:
+    """How often any of them gets a trigger of a second."""
+    found = 0
+    for name in names:
+        while trigger(host, f"s{name[1:]}", of=name) is None:
+            found += 1
+            host.tick()
+    return found
+
+
+def test_a_project_cannot_multiply_its_credit_by_many_overlays() -> None:
+    host = many_overlays(8)
+    assert seconds_first(host, *(f"o{number}" for number in range(8))) == 6
+    assert trigger(host, "other", of="others") is None, "of another project"
+    [view] = [one for one in host.tick().overlays if one.overlay_id == "o7"]
+    assert view.credit_ratio == 0.0, "its own is full"
+
+
+def test_who_registers_its_overlays_anew_gains_no_credit() -> None:
+    host = many_overlays(3)
+    assert seconds_first(host, "o0", "o1", "o2") == 6
+    host.overlays.clear()
+    host.tick()
+    for number in range(3):
+        overlay(host, f"new{number}", f"s{number}")
+    host.tick()
+    assert trigger(host, "s0", of="new0") is Nack.NO_CREDIT
+
+
+def test_a_projects_credit_comes_back_and_is_forgotten_once_it_is_full() -> None:
+    host = many_overlays(3)
+    seconds_first(host, "o0", "o1", "o2")
+    host.policy = a_policy(controllers=("overlays",), credit_s=2.0, credit_per_s=0.1)
+    host.ticks(10)
+    assert host.state.controllers["overlays"].purses["p1"].credit_s == pytest.approx(3.0)
+    host.ticks(11)
+    assert host.state.controllers["overlays"].purses == {}
+
+
+def test_what_is_released_goes_back_into_the_projects_credit_too() -> None:
+    host = many_overlays(1)
+    assert trigger(host, "s0", of="o0") is None
+    assert release(host, "s0", of="o0") is None
+    assert host.state.controllers["overlays"].purses == {}
