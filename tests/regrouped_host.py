@@ -104,10 +104,13 @@ class V2Tree:
         return int((machine / "cpu.weight").read_text())
 
     def write(self, scope: Path, number: int) -> None:
-        """Never half: a reader sees the old number or the new one, as the kernel has it."""
-        half = scope / "cpu.weight.half"
-        half.write_text(f"{number}\n")
-        half.replace(scope / "cpu.weight")
+        """Never half: a reader sees the old number or the new one, as the kernel has it. And in
+        place: who keeps the kernel's file open sees what is written to it."""
+        fd = os.open(scope / "cpu.weight", os.O_WRONLY | os.O_CREAT, 0o644)
+        try:
+            os.pwrite(fd, f"{number:<5}\n".encode(), 0)
+        finally:
+            os.close(fd)
 
 
 class RegroupedSubject(LibvirtSubject):
