@@ -31,6 +31,18 @@ key_repository = {folder}/credential
 [identity]
 password_hash_rounds = 4
 """
+AUTH_CONFIGURATION = """
+[keystone_authtoken]
+auth_type = password
+auth_url = {url}
+www_authenticate_uri = {url}
+username = nova-vp
+password = {password}
+project_name = service
+user_domain_id = default
+project_domain_id = default
+"""
+"""Of a vp-api with the user `nova-vp`; to be given `url` and `password`."""
 
 
 class RealKeystone:

@@ -17,7 +17,7 @@ from tests.dashboard.dashboard import User
 from tests.loopback import served
 from tests.openstack_shell import Shell
 from tests.rabbitmq import free_port
-from tests.real_keystone import PASSWORD, RealKeystone, real_keystone
+from tests.real_keystone import AUTH_CONFIGURATION, PASSWORD, RealKeystone, real_keystone
 from tests.unit.api import cloud
 from tests.unit.api.client import configuration
 from tests.unit.api.stored import filled_like_the_cloud
@@ -28,17 +28,6 @@ from vp_client.client import SERVICE_TYPE
 
 HOSTILE = "<script>alert(1)</script><b style='color:red'>&\"'"
 """A name of a server, as its tenant chose it."""
-CONFIGURATION = """
-[keystone_authtoken]
-auth_type = password
-auth_url = {url}
-www_authenticate_uri = {url}
-username = nova-vp
-password = {password}
-project_name = service
-user_domain_id = default
-project_domain_id = default
-"""
 
 
 @dataclass
@@ -83,7 +72,7 @@ def site(keystone: RealKeystone, tmp_path_factory: pytest.TempPathFactory) -> It
     folder = tmp_path_factory.mktemp("site")
     project_id = keystone.add_user("tenant", "shop", "member")
     conf = folder / "vp-api.conf"
-    conf.write_text(CONFIGURATION.format(url=keystone.url, password=PASSWORD))
+    conf.write_text(AUTH_CONFIGURATION.format(url=keystone.url, password=PASSWORD))
     agents = MemoryAgents()
     stored = filled_like_the_cloud([_hostile(), *(_of(project_id, one) for one in cloud.records())])
     door = Door(deploy.loadapp(configuration(str(conf)), stored, agents, clock=lambda: cloud.NOW))

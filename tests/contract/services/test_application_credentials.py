@@ -19,7 +19,7 @@ import vp_client
 from nova_vp.latency_message import read_latency
 from tests.loopback import served
 from tests.openstack_shell import Shell
-from tests.real_keystone import PASSWORD, RealKeystone, real_keystone
+from tests.real_keystone import AUTH_CONFIGURATION, PASSWORD, RealKeystone, real_keystone
 from tests.unit.api import cloud
 from tests.unit.api.client import configuration
 from tests.unit.api.stored import holding
@@ -35,17 +35,6 @@ from vp_client.errors import Refused
 pytestmark = pytest.mark.filterwarnings("ignore:Support for InfluxDB")
 
 GUIDE = (Path(__file__).parents[3] / "doc/source/latency.md").read_text()
-CONFIGURATION = """
-[keystone_authtoken]
-auth_type = password
-auth_url = {url}
-www_authenticate_uri = {url}
-username = nova-vp
-password = {password}
-project_name = service
-user_domain_id = default
-project_domain_id = default
-"""
 REPORT = "/v1/vps/{server_id}/latency"
 
 
@@ -76,7 +65,7 @@ def url(
 ) -> Iterator[str]:
     """Of vp-api, which knows servers of the developer's project, and of another one."""
     path = tmp_path_factory.mktemp("vp-api") / "vp-api.conf"
-    path.write_text(CONFIGURATION.format(url=keystone.url, password=PASSWORD))
+    path.write_text(AUTH_CONFIGURATION.format(url=keystone.url, password=PASSWORD))
     stored = holding(_of_project(one, project_id) for one in cloud.records())
     application = deploy.loadapp(configuration(str(path)), stored, agents, clock=lambda: cloud.NOW)
     with served(application) as url:
