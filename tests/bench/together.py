@@ -50,7 +50,8 @@ PMU = {"cpumap": "0:0;1:1", "nodemap": "0:0;1:0"}
 CELLS = "0+1"
 LOADS_PER_S = (80, 120, 160, 120, 200, 100)
 """Requests; the flash is from 100 to 200 and from 120 to 200."""
-STEPS, ALONE_STEPS, ALONE_STEP_S = 60, 6, 10
+STEPS, ALONE_STEPS, ALONE_STEP_S = 30, 6, 10
+"""A guest takes 31 works in a row, of which the first waits."""
 MOST_RPS = 400
 FLOOR_CORES = 0.01
 """Of a best-effort server with one vCPU."""
