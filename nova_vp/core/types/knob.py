@@ -27,6 +27,10 @@ class Knob(enum.Enum):
     MEMORY_SIZE = "memory-size"
     """How much memory it has: what its balloon leaves it."""
 
+    __hash__ = object.__hash__
+    """Members are single. Enum's own is in Python, and claims are found by their knob a thousand
+    times in a step."""
+
 
 Cpus = tuple[frozenset[int], ...]
 """PLACEMENT: one set for all vCPUs alike, or one set per vCPU, in the order of the vCPUs."""

@@ -221,8 +221,8 @@ def _as_it_stands(
     uuid: str, tuned: Tuned, standing: set[tuple[str, Knob]], is_boosted: bool
 ) -> Tuned:
     """While a server runs first its own limit does not stand."""
-    if (uuid, Knob.CPU_WEIGHT) not in standing:
+    if tuned.weight_times != 1.0 and (uuid, Knob.CPU_WEIGHT) not in standing:
         tuned = tuned._replace(weight_times=1.0)
-    if (uuid, Knob.CPU_CAP) not in standing and not is_boosted:
+    if tuned.cap_steps and (uuid, Knob.CPU_CAP) not in standing and not is_boosted:
         tuned = tuned._replace(cap_steps=0)
     return tuned
