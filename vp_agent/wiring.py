@@ -45,6 +45,7 @@ from vp_agent.loop.standalone import ReadOnlyHost, Standalone
 from vp_agent.loop.state import StateFolder, StateKeeper
 from vp_agent.loop.tick import Agent, Cluster
 from vp_agent.loop.told_facts import ToldFacts
+from vp_agent.monitors.runner import Monitors, Nics, open_monitors
 from vp_agent.publish.asking_bus import BusEscalations, BusUsage
 from vp_agent.publish.bus import BusPublisher, BusSender
 from vp_agent.publish.escalator import Escalator
@@ -81,6 +82,8 @@ class LibvirtSide:
     partition: PartitionActuator
     memory: MemoryMover
     balloon: MemorySizer
+    nics: Nics
+    """As of the last read of `guests`."""
 
     @property
     def actuators(self) -> dict[Knob, Actuator]:
@@ -123,6 +126,7 @@ def libvirt_side(
         partition.actuator,
         open_mover(conf, domains),
         Balloon(domains),
+        guests.nics,
     )
 
 
@@ -242,6 +246,7 @@ class Built:
     migrations: MigrationHolds
     facts: ToldFacts
     latency: Poller
+    monitors: Monitors
 
     def apply_config(self, conf: cfg.ConfigOpts, state: StateFolder) -> None:
         """What the mutable options say now. Raises cfg.Error, and changes nothing then."""
@@ -323,6 +328,12 @@ def build(
         migrations,
         facts,
         Poller(open_sources(conf.agent.latency_sources), control.latency),
+        Monitors(
+            open_monitors(conf.agent.monitors),
+            lambda: control.overlays.by_id,
+            side.nics,
+            lambda call: control.call_overlay(call, None),
+        ),
     )
 
 

@@ -17,6 +17,7 @@ from vp_agent.drivers import cgroups
 from vp_agent.drivers.base import CountersUnavailable, GuestsDriver
 from vp_agent.drivers.capabilities import (
     CAP_DAC_OVERRIDE,
+    CAP_NET_RAW,
     CAP_SYS_NICE,
     CAP_SYS_PTRACE,
     has_capability,
@@ -25,6 +26,7 @@ from vp_agent.drivers.counters import OpenedCounters
 from vp_agent.drivers.numa_nodes import with_cpus_and_memory
 from vp_agent.loop.control_socket import RunFolder
 from vp_agent.loop.state import StateFolder
+from vp_agent.monitors.runner import open_monitors
 
 LEAST_FREE_BYTES = 16 << 20
 PER_VCPU = 5
@@ -128,6 +130,22 @@ def memory(
             "install etc/nova-vp/numa.conf as a drop-in of the units, or set "
             "[vp_agent_sys_ptrace] helper_command, or [agent] memory = none",
         )
+
+
+def monitors(conf: cfg.ConfigOpts, holds: Holds = has_capability) -> Iterator[Finding]:
+    name = "monitors"
+    try:
+        opened = open_monitors(conf.agent.monitors)
+    except cfg.Error:
+        return  # Told with the rest of the configuration.
+    for which, monitor in opened:
+        monitor.close()
+        if CAP_NET_RAW not in monitor.capabilities or holds(CAP_NET_RAW):
+            yield ok(name, which)
+        else:
+            told = f"CAP_NET_RAW is missing: {which} sees no packets"
+            mend = "install etc/nova-vp/network.conf as a drop-in of vp-agent.service"
+            yield failure(name, told, mend)
 
 
 def folders(conf: cfg.ConfigOpts) -> Iterator[Finding]:

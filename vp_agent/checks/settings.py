@@ -16,13 +16,14 @@ from nova_vp.core.types.topology import Topology
 from nova_vp.cpuset import parse_cpus
 from vp_agent.checks.finding import Finding, failure, ok, warning
 from vp_agent.latency.poller import open_sources
+from vp_agent.monitors.runner import open_monitors
 
 CONFIGURATION, HOST_NAME = "configuration", "host name"
 NOVA_FILES = ("nova.conf", "nova-compute.conf")
 
 
 def configuration(conf: cfg.ConfigOpts) -> Iterator[Finding]:
-    faults = [*options.faults(conf), *_wrong_sources(conf)]
+    faults = [*options.faults(conf), *_wrong_sources(conf), *_wrong_monitors(conf)]
     for fault in faults:
         yield failure(CONFIGURATION, fault, "correct the value; the agent does not start with it")
     unknown = [*_unknown(conf.config_file)]
@@ -34,6 +35,14 @@ def configuration(conf: cfg.ConfigOpts) -> Iterator[Finding]:
 def _wrong_sources(conf: cfg.ConfigOpts) -> Iterator[str]:
     try:
         open_sources(conf.agent.latency_sources)
+    except cfg.Error as exc:
+        yield str(exc)
+
+
+def _wrong_monitors(conf: cfg.ConfigOpts) -> Iterator[str]:
+    try:
+        for _, monitor in open_monitors(conf.agent.monitors):
+            monitor.close()
     except cfg.Error as exc:
         yield str(exc)
 

@@ -107,6 +107,7 @@ def _of_host(conf: cfg.ConfigOpts, side: wiring.LibvirtSide) -> dict[str, Looks]
             lambda: wiring.counters(conf, side.connection), side.guests
         ),
         "rights": lambda: prerequisites.rights(conf, _helpers()),
+        "monitors": lambda: prerequisites.monitors(conf),
         "cache partitions": lambda: prerequisites.partition(
             open_partition(conf.agent.partition, Domains(side.connection)).why_not
         ),

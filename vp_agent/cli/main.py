@@ -196,6 +196,7 @@ def run(conf: cfg.ConfigOpts) -> int:
         stop.tell(built.control.calls.wake)
         bus.start()
         built.latency.start()
+        built.monitors.start()
         served = _serve(conf, built, tally, bus)
         calls[signal.SIGHUP] = Reloader(conf, lambda: built.apply_config(conf, state)).reload
         _record_from_start(conf.agent.record_file, built.recorder)
@@ -220,6 +221,7 @@ def run(conf: cfg.ConfigOpts) -> int:
             is_all_back = built.agent.run(stop, conf.agent.interval_s, beat, end)
         load.forget()
         built.latency.close()
+        built.monitors.close()
         parts = (built.publisher, built.escalator, built.usage, built.recorder)
         for part in (server, monitors, bus, *parts, source, side):
             part.close()

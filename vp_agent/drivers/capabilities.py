@@ -4,6 +4,7 @@
 from pathlib import Path
 
 CAP_DAC_OVERRIDE = 1
+CAP_NET_RAW = 13
 CAP_SYS_PTRACE = 19
 CAP_SYS_NICE = 23
 

@@ -16,6 +16,7 @@ from nova_vp.cpuset import format_cpus, parse_cpus
 from nova_vp.flavor_specs import FlavorSpec, InvalidFlavorSpec, parse
 from vp_agent.drivers import journal_entry
 from vp_agent.drivers.migration_obstacle import migration_obstacle
+from vp_agent.drivers.nics import Nic, nics_in
 from vp_agent.drivers.passed_devices import devices_in
 
 _UUID = re.compile(r"[0-9a-fA-F-]{32,36}")
@@ -58,6 +59,7 @@ class DomainDescription:
     """UUID of the image that it was booted from; empty: from a volume, or nobody says."""
     devices: tuple[str, ...]
     """Passed through to it, as `passed_devices` has them."""
+    nics: tuple[Nic, ...]
     pins: tuple[frozenset[int], ...]
     """`<vcpupin>`, in the order written; Nova writes none for the guests that we may place."""
     emulator_pin: frozenset[int] | None
@@ -123,6 +125,7 @@ def parse_description(
         migration_obstacle=migration_obstacle(domain, specs),
         image=_image(nova),
         devices=devices_in(domain),
+        nics=nics_in(domain),
         pins=pins,
         emulator_pin=None if emulator is None else parse_cpus(emulator.get("cpuset", "")),
         io_threads=_io_threads(domain),

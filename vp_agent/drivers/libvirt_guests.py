@@ -5,6 +5,8 @@ What libvirt says comes from `Domains`; where the vCPU threads may run is read b
 in every tick, since that is what truly holds, whoever set it.
 """
 
+from collections.abc import Mapping
+
 from nova_vp.core.types.cpu_time import CpuTimes, HostCpuTimes
 from nova_vp.core.types.guest import Guest, Unmanaged
 from nova_vp.core.types.knob import Cpus, Knob, Quota, all_cpus
@@ -14,6 +16,7 @@ from vp_agent.drivers.base import VcpuThreads
 from vp_agent.drivers.cpu_times import CpuTimesReader, HostCpuReader
 from vp_agent.drivers.domain_xml import Obstacle
 from vp_agent.drivers.domains import Domain, Domains, Running
+from vp_agent.drivers.nics import Nic
 from vp_agent.drivers.scope_weight import weight_reading
 from vp_agent.drivers.vcpu_quota import quota_reading
 from vp_agent.drivers.vcpu_threads import read_affinity
@@ -57,6 +60,10 @@ class LibvirtGuests:
 
     def threads(self) -> tuple[VcpuThreads, ...]:
         return tuple(domain.threads for domain in self._seen)
+
+    def nics(self) -> Mapping[str, tuple[Nic, ...]]:
+        """Network interfaces of the guests of the last `read`, by UUID. From any thread."""
+        return {one.description.uuid: one.description.nics for one in self._seen}
 
     def host_cpu(self) -> HostCpuTimes | None:
         return self._host_cpu.read()

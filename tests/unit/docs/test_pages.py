@@ -2,11 +2,12 @@
 """The pages name what the code has: options, specs, reasons, plugins, files, links."""
 
 import dataclasses
+import importlib
 import re
 from pathlib import Path
 
 import pytest
-from stevedore import ExtensionManager
+from stevedore import DriverManager, ExtensionManager
 
 from nova_vp import controllers, flavor_specs
 from nova_vp.core.types.guest import Unmanaged
@@ -17,6 +18,7 @@ from tests.install.guide import sections
 from tests.unit.docs.pages import ALL, DOC, PAGES, ROOT, WRITTEN
 from vp_agent.drivers.cache_partition import NAMESPACE as PARTITION
 from vp_agent.drivers.counters import NAMESPACE
+from vp_agent.monitors.base import NAMESPACE as MONITORS
 from vp_agent.wiring import ACTUATORS
 from vp_api.versions import HEADER, SERVICE_TYPE, VERSIONS
 
@@ -78,6 +80,17 @@ def test_every_counter_source_and_actuator_stands_there() -> None:
 def test_everything_that_divides_caches_stands_there() -> None:
     for name in ExtensionManager(PARTITION).names():
         assert f"{name}, mounted by you" in ALL
+
+
+def test_every_monitor_stands_there_with_its_settings() -> None:
+    page = (DOC / "monitors.md").read_text()
+    tables = re.findall(r"(?:^\| `\w+` \| [^|]+ \| .*\n)+", page, re.M)
+    told = [dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \|", table, re.M)) for table in tables]
+    for name in ExtensionManager(MONITORS).names():
+        settings = importlib.import_module(DriverManager(MONITORS, name).driver.__module__).Settings
+        defaults = {one.name: str(one.default) for one in dataclasses.fields(settings)}
+        assert f"`{name}`" in page
+        assert defaults in told, name
 
 
 def test_every_file_that_is_named_exists() -> None:

@@ -21,7 +21,12 @@ from vp_agent.checks import host, prerequisites, settings
 from vp_agent.checks.finding import Finding, Level, looked
 from vp_agent.cli import check
 from vp_agent.drivers.base import CountersUnavailable, HostUnavailable
-from vp_agent.drivers.capabilities import CAP_DAC_OVERRIDE, CAP_SYS_NICE, CAP_SYS_PTRACE
+from vp_agent.drivers.capabilities import (
+    CAP_DAC_OVERRIDE,
+    CAP_NET_RAW,
+    CAP_SYS_NICE,
+    CAP_SYS_PTRACE,
+)
 from vp_agent.drivers.counters import OpenedCounters
 from vp_agent.drivers.counters_fake import FakeCounters
 from vp_agent.drivers.fake import FakeGuests, FakeHost
@@ -269,6 +274,20 @@ def test_descriptors_for_every_vcpu():
 )
 def test_the_rights_to_place_and_to_cap(configured, held, helpers, expected):
     assert levels(prerequisites.rights(configured(), helpers, held.__contains__)) == expected
+
+
+@pytest.mark.parametrize(
+    ("lines", "held", "expected"),
+    [
+        ("", set(), []),
+        ("monitors = network-backlog\n", {CAP_NET_RAW}, [OK]),
+        ("monitors = network-backlog\n", EVERYTHING, [FAILURE]),
+        ("monitors = soup\n", set(), []),
+    ],
+)
+def test_the_right_of_monitors_that_look_at_packets(configured, lines, held, expected):
+    conf = configured(f"[agent]\n{lines}")
+    assert levels(prerequisites.monitors(conf, held.__contains__)) == expected
 
 
 def test_an_actuator_that_needs_no_rights(configured):

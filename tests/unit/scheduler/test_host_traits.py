@@ -47,7 +47,7 @@ def test_what_only_undoes_is_no_knob() -> None:
     actuator = FakeActuator(host)
     balloon, none = FakeBalloon(host), UndoOnly(None)
     side = LibvirtSide(
-        None, FakeGuests(host), FakeJournal(host), set(), actuator, none, mover, balloon
+        None, FakeGuests(host), FakeJournal(host), set(), actuator, none, mover, balloon, dict
     )
     always = {Knob.PLACEMENT, Knob.CPU_CAP, Knob.CPU_WEIGHT, Knob.MEMORY_SIZE}
     assert side.knobs == {*always, Knob.MEMORY}

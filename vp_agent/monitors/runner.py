@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the operator's monitors, each in a thread, and makes the calls that they want."""
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+
+from oslo_config import cfg
+from stevedore import DriverManager, ExtensionManager
+from stevedore.exception import NoMatches
+
+from nova_vp.core.types.overlay import Call, CallAnswer, Overlay
+from nova_vp.monitors.base import Wanted
+from nova_vp.printable import printable
+from vp_agent.drivers.nics import Nic
+from vp_agent.monitors.base import (
+    NAMESPACE,
+    Create,
+    HostMonitor,
+    Seen,
+    WrongSetting,
+    parse_line,
+)
+
+LOG = logging.getLogger(__name__)
+Nics = Callable[[], Mapping[str, tuple[Nic, ...]]]
+Overlays = Callable[[], Mapping[str, Overlay]]
+
+
+def open_monitors(lines: Iterable[str]) -> list[tuple[str, HostMonitor]]:
+    """Each with its name. Raises cfg.Error, OSError."""
+    return [_opened(text) for text in lines]
+
+
+def _opened(text: str) -> tuple[str, HostMonitor]:
+    try:
+        line = parse_line(text)
+        return line.name, _create(line.name)(line.settings)
+    except WrongSetting as exc:
+        raise cfg.Error(f"[agent] monitors: {exc}") from exc
+
+
+def _create(name: str) -> Create:
+    try:
+        create: Create = DriverManager(NAMESPACE, name).driver
+    except NoMatches as exc:
+        installed = ", ".join(sorted(ExtensionManager(NAMESPACE).names()))
+        raise WrongSetting(f"{name}: give one of {installed}") from exc
+    return create
+
+
+class Monitors:
+    """Any number on one host; each sees the overlays and servers as they are at the time."""
+
+    def __init__(
+        self,
+        monitors: Iterable[tuple[str, HostMonitor]],
+        overlays: Overlays,
+        nics: Nics,
+        call: Callable[[Call], CallAnswer],
+    ) -> None:
+        """The last three are thread-safe; `call` waits for the answer."""
+        self._monitors = tuple(monitors)
+        self._overlays = overlays
+        self._nics = nics
+        self._call = call
+        self._stopped = threading.Event()
+
+    def start(self) -> None:
+        for name, monitor in self._monitors:
+            threading.Thread(
+                target=self._run, args=(name, monitor), name=f"monitor-{name}", daemon=True
+            ).start()
+
+    def _run(self, name: str, monitor: HostMonitor) -> None:
+        told: Mapping[str, str] = {}
+        while not self._stopped.wait(monitor.interval_s):
+            problems = self._round(name, monitor)
+            for server, problem in problems.items():
+                if told.get(server) != problem:
+                    whose = f"vp={server} " if server else ""
+                    LOG.warning("%smonitor %s: %s", whose, name, printable(problem))
+            told = problems
+        monitor.close()
+
+    def _round(self, name: str, monitor: HostMonitor) -> Mapping[str, str]:
+        """By server, what cannot be seen; by an empty name, what is wrong with the monitor."""
+        try:
+            return self.look(monitor)
+        except Exception as exc:  # Of a driver of another package, whatever it raises.
+            return {"": f"{type(exc).__name__}: {exc}"}
+
+    def look(self, monitor: HostMonitor) -> Mapping[str, str]:
+        """Once: what it sees, and the calls that follow from it. Raises what the monitor does."""
+        overlay_of = {server: one.id for one in self._overlays().values() for server in one.members}
+        seen = Seen(frozenset(overlay_of), self._nics())
+        problems = monitor.look(seen, time.monotonic())
+        for wanted in monitor.decides.wanted(time.monotonic()):
+            if wanted.server in overlay_of:
+                answer = self._call(_call_of(wanted, overlay_of[wanted.server]))
+                monitor.decides.answered(wanted, answer.nack, time.monotonic())
+        return problems
+
+    def close(self) -> None:
+        self._stopped.set()
+
+
+def _call_of(wanted: Wanted, overlay_id: str) -> Call:
+    return Call(
+        id=f"monitor-{uuid.uuid4()}",
+        overlay_id=overlay_id,
+        verb=wanted.verb,
+        direction=wanted.direction,
+        guest_uuid=wanted.server,
+        cpus=wanted.cpus,
+        island=wanted.island,
+        lease_s=wanted.lease_s,
+    )
