@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packets that wait for a guest of real QEMU, behind a real tap on a bridge: the real agent
+triggers it, and leaves nothing."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from nova_vp.core.types.overlay import Overlay
+from nova_vp.overlay_message import overlays_text
+from tests.contract.test_overlay_agent import CONFIG, SHOP
+from tests.domain_xml import PROJECT_ID, nova_metadata, write_halting
+from tests.host_subjects import LibvirtSubject
+from tests.libvirt_host import LibvirtHost, missing_for_libvirt
+from tests.tap_network import BRIDGE, missing_for_taps, own_network, reach, send_to
+from tests.waiting import wait_until
+
+MAC, ADDRESS, TAP = "52:54:00:00:00:02", "10.9.0.2", "tap-web"
+INTERFACE = f"""\
+<interface type="bridge"><mac address="{MAC}"/><source bridge="{BRIDGE}"/>
+  <target dev="{TAP}"/><model type="virtio"/><rom enabled="no"/></interface>"""
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[LibvirtHost]:
+    if missing := missing_for_libvirt() or missing_for_taps():
+        pytest.skip(missing)
+    folder = tmp_path / "host"
+    folder.mkdir()
+    made = LibvirtHost(folder, migration_port=49500)
+    with own_network(), ExitStack() as stack:
+        stack.callback(made.stop)
+        yield made.start()
+
+
+def test_the_agent_triggers_a_guest_that_leaves_its_packets_waiting(host, tmp_path):
+    subject = LibvirtSubject(host)
+    uuid = subject.boot_xml(
+        metadata=nova_metadata(extra_specs={"vp:cpu_floor": "10"}),
+        firmware=write_halting(tmp_path / "halting.bin"),
+        devices=INTERFACE,
+    )
+    before = subject.weight(uuid)
+    reach(TAP, ADDRESS, MAC)
+    (tmp_path / "state").mkdir()
+    shop = Overlay(SHOP, "shop", PROJECT_ID, frozenset({uuid}))
+    (tmp_path / "state" / "overlays.json").write_text(overlays_text(1, [shop]))
+    config = tmp_path / "nova-vp.conf"
+    config.write_text(
+        CONFIG.format(folder=tmp_path).replace("[policy]", "monitors = network-backlog\n[policy]")
+    )
+    command = [sys.executable, "-m", "vp_agent.cli.main", "--config-file", str(config), "run"]
+    with (tmp_path / "agent.log").open("w") as log:
+        agent = subprocess.Popen([*host.inside(), *command], stdout=log, stderr=log)
+    try:
+        wait_until(lambda: "reserved" in subject.live_xml(uuid), "the agent is there", 60.0)
+        send_to(ADDRESS, 80, 1400)
+        assert subject.weight(uuid) == before, "109 KiB wait"
+        send_to(ADDRESS, 80, 1400)
+        wait_until(lambda: subject.weight(uuid).number > before.number, "it is triggered")
+        agent.send_signal(signal.SIGTERM)
+        assert agent.wait(60) == 0, (tmp_path / "agent.log").read_text()[-3000:]
+        assert subject.weight(uuid) == before
+    finally:
+        agent.kill()
+        agent.wait()
