@@ -13,7 +13,7 @@ from oslo_config import cfg
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
-from nova_vp.core.types.policy import Mode
+from nova_vp.core.types.policy import Mode, known_mode
 from nova_vp.db import gate
 from nova_vp.db.column_types import aware_utc, naive_utc
 from nova_vp.db.facade import Context, open_facade
@@ -197,7 +197,7 @@ def _orders(row: ServerOrdersRow) -> StoredOverride:
     return StoredOverride(
         uuid=row.uuid,
         project_id=row.project_id,
-        mode=Mode(row.mode) if row.mode else None,
+        mode=known_mode(row.mode) if row.mode else None,
         opt_out=row.opt_out,
         priority=row.priority,
         exempt=row.exempt,

@@ -75,8 +75,9 @@ def compact(value: object) -> str:
 
 
 def decode(topic: str, text: object) -> dict[str, Any]:
-    """The message, valid in shape and size, without fields that only a later release knows. Raises
-    BadMessage with the first fault found."""
+    """The message, valid in shape and size. Fields that only a later release knows are left out,
+    and a mode that only it knows counts as the tightest. Raises BadMessage with the first fault
+    found."""
     shape, most = _SHAPES[topic]
     if not isinstance(text, str) or len(text) > most or not text.isascii():
         raise BadMessage(f"{topic}: not an ASCII text of at most {most} bytes")

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from nova_vp.core.types.detection import Kind
-from nova_vp.wire.validation import nullable
+from nova_vp.core.types.policy import MODE_OF_LATER_RELEASE, Mode
+from nova_vp.wire.validation import COUNTS_AS, nullable
 
 VERSION = 1
 MAX_SERVERS = 4096
@@ -37,7 +38,7 @@ LEVELS = {
 }
 """What a tenant may set of a latency-critical server, within what its flavor says: fields of
 `nova_vp.server_override.ServerOverride`."""
-MODE = {"enum": ["observe", "advise", "enforce"]}
+MODE = {"enum": [mode.value for mode in Mode], COUNTS_AS: MODE_OF_LATER_RELEASE.value}
 
 
 def object_of(

@@ -11,6 +11,9 @@ from typing import Any
 
 import fastjsonschema
 
+COUNTS_AS = "x-counts-as"
+"""A keyword of ours beside `enum`: the value that a text counts as which only a later release
+knows. Without it such a message is refused."""
 MAX_PATH = 200
 """A sender can name a field as long as a message; nobody wants to read that."""
 
@@ -34,12 +37,15 @@ class Schema:
             raise SchemaError(f"{_path(exc.name or '')}: violates {exc.rule}") from exc
 
     def without_unknown(self, value: Any) -> Any:
-        """The value without the fields that the schema does not have. A later release has more."""
+        """The value without the fields that the schema does not have, and with what other texts
+        count as where it says so (`COUNTS_AS`). A later release has more of both."""
         return _without_unknown(self._schema, value)
 
 
 def _without_unknown(schema: Mapping[str, Any], value: Any) -> Any:
     """As deep as the schema goes, however deep the value is."""
+    if COUNTS_AS in schema and isinstance(value, str):
+        return value if value in schema["enum"] else schema[COUNTS_AS]
     if isinstance(value, dict):
         known, others = schema.get("properties", {}), schema.get("additionalProperties", {})
         return {

@@ -239,7 +239,7 @@ BAD = [
     json.dumps({"v": 1, "version": 1.5, "servers": []}),
     json.dumps({"v": 1, "version": 9, "servers": [{}]}),
     json.dumps({"v": 1, "version": 9, "servers": [{"uuid": "x"}]}),
-    json.dumps({"v": 1, "version": 9, "servers": [{"uuid": ELSEWHERE, "mode": "dance"}]}),
+    json.dumps({"v": 1, "version": 9, "servers": [{"uuid": ELSEWHERE, "mode": 3}]}),
     json.dumps({"v": 1, "version": 9, "servers": [{"uuid": ELSEWHERE, "mode": None}]}),
     json.dumps({"v": 1, "version": 9, "servers": [{"uuid": ELSEWHERE, "priority": 10}]}),
     json.dumps({"v": 1, "version": 9, "servers": [{"uuid": ELSEWHERE, "opt_out": 1}]}),

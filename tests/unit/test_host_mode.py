@@ -192,7 +192,7 @@ def test_a_version_of_the_far_future_locks_nobody_out(host, tmp_path):
     [
         None,
         "{}",
-        '{"v":1,"version":1,"aggregates":[],"cloud":"sometimes"}',
+        '{"v":1,"version":1,"aggregates":[],"cloud":3}',
         '{"v":1,"version":-1,"aggregates":[]}',
         '{"v":1,"version":1,"aggregates":[{"name":"ssd"}]}',
     ],
@@ -203,6 +203,36 @@ def test_a_message_that_is_none_changes_nothing(host, text):
     with pytest.raises(wire.BadMessage):
         host.mode.take(text)
     assert host.mode.now() == before
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        '"aggregates":[],"cloud":"of-a-later-release"',
+        '"aggregates":[{"name":"ssd","mode":"of-a-later-release"}],"cloud":"enforce"',
+    ],
+)
+def test_a_mode_of_a_later_release_is_obeyed_as_the_tightest(host, tmp_path, later):
+    host.is_in("ssd")
+    host.tell(ENFORCE, ssd=ENFORCE)
+    host.mode.take(f'{{"v":1,"version":{VERSION},{later}}}')
+    assert host.source.mode is OBSERVE
+    assert Host(tmp_path).source.mode is OBSERVE, "it was restarted"
+
+
+def test_an_own_mode_of_a_later_release_counts_as_the_tightest(tmp_path, caplog):
+    (tmp_path / "mode").write_text("of-a-later-release\n")
+    mode = HostMode(StateFolder(str(tmp_path)), ENFORCE)
+    assert mode.now().source == SetMode(OBSERVE, ModeLevel.HOST)
+    assert "unknown mode of-a-later-release, using observe" in caplog.text
+
+
+def test_a_server_mode_of_a_later_release_counts_as_the_tightest(tmp_path):
+    book, guests = ServerOverrides(StateFolder(str(tmp_path))), (a_view(1).guest,)
+    text = overrides_text(1, {guests[0].uuid: ServerOverride(mode=ENFORCE)})
+    book.take(text.replace("enforce", "of-a-later-release"))
+    [marked] = book.mark(guests, (SetMode(ENFORCE, ModeLevel.HOST),), 0.0)
+    assert marked.unmanaged is Unmanaged.ORDERED_OBSERVE
 
 
 def test_what_cannot_be_saved_is_not_obeyed(host, monkeypatch):
@@ -219,11 +249,16 @@ def _refuse(name: str, text: str) -> None:
     raise OSError("the disk is full")
 
 
-def test_a_file_that_cannot_be_read_is_told(tmp_path, caplog):
-    StateFolder(str(tmp_path)).set_modes("{")
+def test_a_host_that_has_lost_what_it_was_told_observes_until_it_is_told_again(tmp_path, caplog):
+    state = StateFolder(str(tmp_path))
+    state.set_modes("{")
+    state.set_mode(ENFORCE)
     with caplog.at_level(logging.ERROR):
-        assert Host(tmp_path).source.level is ModeLevel.DEFAULT
+        host = Host(tmp_path)
     assert "modes.json is not readable" in caplog.text
+    assert host.source == SetMode(OBSERVE, ModeLevel.CLOUD)
+    host.tell()
+    assert host.source == SetMode(ENFORCE, ModeLevel.HOST)
 
 
 def test_a_change_of_the_cloud_forgets_what_was_accepted(tmp_path):

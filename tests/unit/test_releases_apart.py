@@ -13,6 +13,7 @@ import pytest
 
 from nova_vp import wire
 from nova_vp.db.mapping import rows_of
+from nova_vp.wire.schema_types import MODE
 from nova_vp.wire.validation import Schema
 from tests.frozen_messages import SCHEMAS, Frozen, frozen, of_this_release
 from tests.messages import hear
@@ -87,6 +88,21 @@ def test_a_request_with_something_unknown_is_refused() -> None:
     call = of_this_release()[wire.OVERLAY_CALL]
     with pytest.raises(wire.BadMessage):
         wire.decode(wire.OVERLAY_CALL, json.dumps({**call, "of_a_later_release": 1}))
+
+
+def test_a_mode_that_only_a_later_release_knows_counts_as_the_tightest() -> None:
+    """Refused, it would leave the receiver with the former mode, which may allow more."""
+    told = set()
+    for topic, message in of_this_release().items():
+        later = copy.deepcopy(message)
+        for shape, one in objects(SCHEMAS[topic], later):
+            for name in [n for n, s in shape["properties"].items() if s is MODE and n in one]:
+                told.add(topic)
+                one[name] = "of-a-later-release"
+        text = json.dumps(later)
+        tightest = json.loads(text.replace("of-a-later-release", "observe"))
+        assert wire.decode(topic, text) == tightest
+    assert told >= {wire.MODES, wire.ORDERS, wire.REPORT_TOPIC, wire.DIGEST_TOPIC}
 
 
 @pytest.mark.parametrize("topic", SCHEMAS)

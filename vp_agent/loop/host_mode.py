@@ -31,6 +31,9 @@ class ToldModes(NamedTuple):
 
 
 NO_TOLD_MODES = ToldModes()
+_OBSERVE = CloudModes(Mode.OBSERVE)
+LOST_MODES = ToldModes(0, _OBSERVE, _OBSERVE.checksum)
+"""What was told is lost, and may have been the tightest."""
 
 
 class HostModes(NamedTuple):
@@ -108,7 +111,11 @@ class HostMode:
         try:
             version, modes = read_modes(text)
         except wire.BadMessage as exc:
-            LOG.error("modes.json is not readable (%s): starting without these modes", exc)
-            return NO_TOLD_MODES
+            LOG.error(
+                "modes.json is not readable (%s): observing until vp-scheduler tells the modes of"
+                " the cloud; without a vp-scheduler, delete the file and restart",
+                exc,
+            )
+            return LOST_MODES
         version = remembered_version(version, int(self._clock() * 1000))
         return ToldModes(version, modes, modes.checksum)

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from nova_vp import wire
 from nova_vp.cloud_modes import NOT_SET
-from nova_vp.core.types.policy import Mode
+from nova_vp.core.types.policy import Mode, known_mode
 from nova_vp.core.types.sample import NO_MISS_COST, MissCost, Profile
 from nova_vp.core.types.state import CoreState
 from nova_vp.printable import fault, printable
@@ -82,12 +82,11 @@ class StateFolder:
             return default
         if text.strip() == NOT_SET:
             return None
-        try:
-            return Mode(text.strip())
-        except ValueError:
-            told, used = printable(text.strip(), _MOST_TOLD), default.value if default else NOT_SET
-            LOG.warning("%s: unknown mode %s, using %s", self._folder / "mode", told, used)
-            return default
+        mode = known_mode(text.strip())
+        if mode.value != text.strip():
+            told = printable(text.strip(), _MOST_TOLD)
+            LOG.warning("%s: unknown mode %s, using %s", self._folder / "mode", told, mode.value)
+        return mode
 
     def set_mode(self, mode: Mode | None) -> None:
         self._write("mode", mode.value if mode else NOT_SET)

@@ -21,6 +21,19 @@ def tightest(mode: Mode, *others: Mode) -> Mode:
     return min((mode, *others), key=tuple(Mode).index)
 
 
+MODE_OF_LATER_RELEASE = tightest(*Mode)
+"""What a mode counts as that this release does not know. It may be tighter than all that this one
+knows, and who set it must not get more than asked for."""
+
+
+def known_mode(name: str) -> Mode:
+    """Of a stored name, which a later release may have written."""
+    try:
+        return Mode(name)
+    except ValueError:
+        return MODE_OF_LATER_RELEASE
+
+
 class Enabled(NamedTuple):
     """One controller, with the operator's settings for it."""
 
