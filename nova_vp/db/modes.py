@@ -13,7 +13,7 @@ from sqlalchemy import delete, func, select
 from nova_vp import wire
 from nova_vp.cloud_modes import CloudModes
 from nova_vp.core.types.mode_levels import ModeLevel
-from nova_vp.core.types.policy import Mode
+from nova_vp.core.types.policy import Mode, known_mode
 from nova_vp.db import gate
 from nova_vp.db.column_types import aware_utc, naive_utc
 from nova_vp.db.facade import Context, open_facade
@@ -34,6 +34,12 @@ class StoredMode(NamedTuple):
     """Aware."""
 
 
+class Changed(NamedTuple):
+    version: int
+    """Of the latest write."""
+    modes: CloudModes
+
+
 class TooManyAggregates(Exception):
     """More aggregates have a mode than an agent can be told of."""
 
@@ -49,19 +55,20 @@ class ModeStore:
         with self._facade.reader.using(Context()) as session:
             rows = session.scalars(select(ModeRow)).all()
             found = [
-                StoredMode(Mode(r.mode), ModeLevel(r.level), r.name, r.by, aware_utc(r.at))
+                StoredMode(known_mode(r.mode), ModeLevel(r.level), r.name, r.by, aware_utc(r.at))
                 for r in rows
             ]
         return sorted(found, key=lambda one: (one.level is not ModeLevel.CLOUD, one.name))
 
-    def read(self) -> tuple[int, CloudModes]:
-        """A version, and what stood by then or has been written since."""
+    def changed_since(self, version: int) -> Changed:
+        """All that are set, since they are few. What is written meanwhile may be among them, and
+        is then given once more."""
         with self._facade.reader.using(Context()) as session:
-            version = gate.version_of(session, gate.MODES)
+            newest = gate.version_of(session, gate.MODES)
         found = self.list_modes()
         cloud = next((one.mode for one in found if one.level is ModeLevel.CLOUD), None)
         named = {one.name: one.mode for one in found if one.level is ModeLevel.AGGREGATE}
-        return version, CloudModes(cloud, named)
+        return Changed(newest, CloudModes(cloud, named))
 
     @after_conflict
     def put(self, level: ModeLevel, name: str, mode: Mode | None, *, by: str, at: datetime) -> None:

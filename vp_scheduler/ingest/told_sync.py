@@ -58,9 +58,9 @@ class ToldSync(ABC, Generic[Held, Changed]):
         self._book = book
         self._changed = threading.Condition()
         self._version = NEVER_WRITTEN
-        self._differing: dict[str, Held] = {}
-        """Hosts that are to be told, or looked at again with what is newer: until then it may have
-        been written before they were heard."""
+        self._held: dict[str, Held] = {}
+        """Of hosts that are to be told, or looked at again with what is newer: until then it may
+        have been written before they were heard. And what `_known_after` keeps."""
         self._is_urgent = False
         self._is_closed = False
         self._is_failing = False
@@ -81,6 +81,11 @@ class ToldSync(ABC, Generic[Held, Changed]):
     def _forget(self) -> None:
         """The database has lost what was learned."""
 
+    def _known_after(self, held: Held) -> Held | None:
+        """What is kept of a host that fits, or was told just now; when something changes, it is
+        told without another report. None: nothing is kept."""
+        return None
+
     @abstractmethod
     def _tell_host(self, host: str, held: Held) -> None:
         """May raise any of FAULTS, and wire.BadMessage for more than agents take."""
@@ -98,10 +103,10 @@ class ToldSync(ABC, Generic[Held, Changed]):
         """A valid report has come in. Cheap; from any thread."""
         held = self._held_of(report)
         with self._changed:
-            self._differing.pop(report["host"], None)
-            if held is None or len(self._differing) >= MAX_HOSTS:
+            self._held.pop(report["host"], None)
+            if held is None or len(self._held) >= MAX_HOSTS:
                 return
-            self._differing[report["host"]] = held
+            self._held[report["host"]] = held
             if not self._fits(held):
                 self._is_urgent = True
                 self._changed.notify()
@@ -123,24 +128,28 @@ class ToldSync(ABC, Generic[Held, Changed]):
     def _look(self) -> None:
         with self._changed:
             self._is_urgent = False
-            heard = self._differing.copy()
+            heard = self._held.copy()
         self._read()
         with self._changed:
-            held = {host: one for host, one in self._differing.items() if not self._fits(one)}
-            for host in heard.keys() - held.keys():
-                self._drop(host, heard[host])
-        self._outbid(held)
-        self._tell(held)
+            differing = {host: one for host, one in self._held.items() if not self._fits(one)}
+            for host in heard.keys() - differing.keys():
+                self._settle(host, heard[host])
+        self._outbid(differing)
+        self._tell(differing)
 
-    def _drop(self, host: str, held: Held) -> None:
+    def _settle(self, host: str, held: Held) -> None:
         """With the lock held."""
-        if self._differing.get(host) is held:  # Else it has spoken since.
-            del self._differing[host]
+        if self._held.get(host) is not held:
+            return  # It has spoken since.
+        if (known := self._known_after(held)) is None:
+            del self._held[host]
+        else:
+            self._held[host] = known
 
-    def _outbid(self, held: Mapping[str, Held]) -> None:
+    def _outbid(self, differing: Mapping[str, Held]) -> None:
         """What is told next has a larger number than these hosts obey."""
         now = datetime.now(UTC)
-        impossible = [host for host, one in held.items() if not is_possible(one.version, now)]
+        impossible = [host for host, one in differing.items() if not is_possible(one.version, now)]
         if impossible and not self._has_warned:
             self._has_warned = True
             LOG.warning(
@@ -150,11 +159,11 @@ class ToldSync(ABC, Generic[Held, Changed]):
                 " once)",
                 impossible[0],
                 self.noun,
-                held[impossible[0]].version,
+                differing[impossible[0]].version,
                 self.noun,
                 self.noun,
             )
-        possible = (one.version for host, one in held.items() if host not in impossible)
+        possible = (one.version for host, one in differing.items() if host not in impossible)
         ahead = max(possible, default=NEVER_WRITTEN)
         if ahead > self._version:
             LOG.warning(
@@ -179,14 +188,14 @@ class ToldSync(ABC, Generic[Held, Changed]):
             self._learn(changed)
             self._version = changed.version
 
-    def _tell(self, held: Mapping[str, Held]) -> None:
-        for host, one in held.items():
+    def _tell(self, differing: Mapping[str, Held]) -> None:
+        for host, one in differing.items():
             try:
                 self._tell_host(host, one)
             except wire.BadMessage as exc:  # One host must not keep the others waiting.
                 LOG.error("host=%s cannot be told of %s: %s", host, self.noun, exc)
             with self._changed:
-                self._drop(host, one)
+                self._settle(host, one)
 
     def _note_failure(self, exc: Exception) -> None:
         if not self._is_failing:

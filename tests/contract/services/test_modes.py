@@ -9,6 +9,7 @@ from oslo_config import cfg
 from nova_vp.cloud_modes import CloudModes
 from nova_vp.core.types.mode_levels import ModeLevel
 from nova_vp.core.types.policy import Mode
+from nova_vp.db.gate import NEVER_WRITTEN
 from nova_vp.db.modes import ModeStore
 from nova_vp.db.overrides import OverrideStore
 from nova_vp.server_override import POSSIBLE_AHEAD_MS
@@ -28,12 +29,15 @@ def test_what_is_set_replaces_what_was_and_what_is_unset_is_gone(store: ModeStor
     for name, mode in (("ssd", Mode.OBSERVE), ("SSD", Mode.ENFORCE), ("ssd", Mode.ADVISE)):
         store.put(AGGREGATE, name, mode, by="u2", at=NOW)
     modes = CloudModes(Mode.ENFORCE, {"ssd": Mode.ADVISE, "SSD": Mode.ENFORCE})
-    assert store.read() == (NOW_MS + 3, modes)
+    assert store.changed_since(NEVER_WRITTEN) == (NOW_MS + 3, modes)
     [cloud, *_] = store.list_modes()
     assert cloud == (Mode.ENFORCE, ModeLevel.CLOUD, "", "u", NOW)
     store.put(ModeLevel.CLOUD, "", None, by="u", at=NOW)
     store.put(AGGREGATE, "ssd", None, by="u", at=NOW)
-    assert store.read() == (NOW_MS + 5, CloudModes(None, {"SSD": Mode.ENFORCE}))
+    assert store.changed_since(NEVER_WRITTEN) == (
+        NOW_MS + 5,
+        CloudModes(None, {"SSD": Mode.ENFORCE}),
+    )
 
 
 def test_modes_and_overrides_have_numbers_of_their_own(
@@ -44,6 +48,6 @@ def test_modes_and_overrides_have_numbers_of_their_own(
     store.put(ModeLevel.CLOUD, "", Mode.ADVISE, by="u", at=NOW)
     assert book.version() == before
     store.outbid(NOW_MS + 10, NOW)
-    assert store.read()[0] == NOW_MS + 11
+    assert store.changed_since(NEVER_WRITTEN)[0] == NOW_MS + 11
     store.outbid(NOW_MS + 2 * POSSIBLE_AHEAD_MS, NOW)
-    assert store.read()[0] == NOW_MS + 11, "nobody can have given that one"
+    assert store.changed_since(NEVER_WRITTEN)[0] == NOW_MS + 11, "nobody can have given that one"

@@ -6,6 +6,7 @@ import pytest
 from nova_vp import wire
 from nova_vp.cloud_modes import NOT_SET, CloudModes
 from nova_vp.core.types.policy import Mode
+from nova_vp.db.gate import NEVER_WRITTEN
 from tests.unit.api import cloud
 from tests.unit.api.client import Api, Persona
 
@@ -34,11 +35,11 @@ def listed(api):
 
 def test_nothing_is_set_at_first(api):
     assert listed(api) == []
-    assert api.stored.modes.read()[1] == CloudModes()
+    assert api.stored.modes.changed_since(NEVER_WRITTEN)[1] == CloudModes()
 
 
 def test_what_is_set_is_listed_and_goes_to_the_agents(api):
-    before, _ = api.stored.modes.read()
+    before, _ = api.stored.modes.changed_since(NEVER_WRITTEN)
     assert put(api, SSDS, "observe").json["mode"]["mode"] == "observe"
     assert put(api, CLOUDS, "enforce").json == {
         "mode": {"level": "cloud", "name": "", "mode": "enforce"}
@@ -47,7 +48,7 @@ def test_what_is_set_is_listed_and_goes_to_the_agents(api):
     assert told == [("cloud", "", "enforce", 0), ("aggregate", "ssd", "observe", 1)]
     assert {one["by"] for one in listed(api)} == {"user-admin"}
     assert {one["at"] for one in listed(api)} == {"2026-01-02T03:04:05Z"}
-    version, modes = api.stored.modes.read()
+    version, modes = api.stored.modes.changed_since(NEVER_WRITTEN)
     assert modes == CloudModes(Mode.ENFORCE, {"ssd": Mode.OBSERVE})
     assert version > before
 
@@ -55,11 +56,11 @@ def test_what_is_set_is_listed_and_goes_to_the_agents(api):
 def test_null_unsets(api):
     put(api, CLOUDS, "enforce")
     put(api, SSDS, "observe")
-    before, _ = api.stored.modes.read()
+    before, _ = api.stored.modes.changed_since(NEVER_WRITTEN)
     assert put(api, CLOUDS, None).json["mode"]["mode"] is None
     assert put(api, SSDS, None).status == 200
     assert put(api, SSDS, None).status == 200, "it was not set"
-    version, modes = api.stored.modes.read()
+    version, modes = api.stored.modes.changed_since(NEVER_WRITTEN)
     assert modes == CloudModes()
     assert version > before, "agents take it for news"
 

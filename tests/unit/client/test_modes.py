@@ -5,6 +5,7 @@ import pytest
 
 from nova_vp.cloud_modes import NOT_SET, CloudModes
 from nova_vp.core.types.policy import Mode
+from nova_vp.db.gate import NEVER_WRITTEN
 from tests.unit.api import cloud
 
 FIXED = CloudModes(Mode.ENFORCE, {"ssd": Mode.ENFORCE})
@@ -13,7 +14,7 @@ FIXED = CloudModes(Mode.ENFORCE, {"ssd": Mode.ENFORCE})
 @pytest.fixture
 def modes(lab, stored):
     """Those of the cloud and of aggregates; as they were afterwards."""
-    yield lambda: stored.modes.read()[1]
+    yield lambda: stored.modes.changed_since(NEVER_WRITTEN)[1]
     lab.run("vp mode set enforce --all")
     lab.run("vp mode set enforce --aggregate ssd")
 
