@@ -35,11 +35,12 @@ def show_policies(call: Call) -> Answer:
 
 
 def _option(conf: cfg.ConfigOpts, group: str, option: cfg.Opt) -> dict[str, Any]:
+    is_text = isinstance(option.default, str)
     return {
         "group": group,
         "name": option.dest,
         "value": conf[group][option.dest],
-        "default": option.default,
+        "default": option.type(option.default) if is_text else option.default,
         "help": option.help,
     }
 

@@ -17,7 +17,7 @@ def test_options(lab):
     one = rows["[policy] strict_max_hurt_ratio"]
     assert one["Value"] == one["Default"] == 0.05
     assert max(map(len, lab.run("vp option list").out.splitlines())) <= 100
-    assert len(lab.run("vp option list --changed -f json").json) < len(rows)
+    assert lab.run("vp option list --changed -f json").json == [], "no file sets any"
 
 
 def test_rules(lab):
