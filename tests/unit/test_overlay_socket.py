@@ -5,13 +5,23 @@ import json
 import os
 import socket
 import stat
-from contextlib import ExitStack
+import subprocess
+import sys
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
 
 from nova_vp.core.types.overlay import Call, CallAnswer, CallResource, Direction, Nack, Verb
-from vp_agent.loop.overlay_socket import FILE, MAX_LINE_BYTES, MOST_CONNECTIONS, OverlaySocket
+from tests.waiting import wait_until
+from vp_agent.loop import overlay_socket
+from vp_agent.loop.overlay_socket import (
+    FILE,
+    MAX_LINE_BYTES,
+    MOST_CONNECTIONS,
+    MOST_OF_ONE,
+    OverlaySocket,
+)
 
 SHOP = "00000000-0000-4000-8000-00000000000a"
 VM = "00000000-0000-4000-8000-000000000001"
@@ -20,8 +30,8 @@ VM = "00000000-0000-4000-8000-000000000001"
 class Client:
     def __init__(self, folder: Path) -> None:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.socket.connect(str(folder / FILE))  # With a timeout it would not wait for its turn.
         self.socket.settimeout(10)
-        self.socket.connect(str(folder / FILE))
         self.file = self.socket.makefile("rb")
 
     def say(self, line: bytes) -> dict:
@@ -117,16 +127,126 @@ def test_a_line_that_is_too_long_ends_the_connection(client):
     assert client.file.read() == b""
 
 
-def test_only_so_many_monitors_are_served(folder):
+def test_blanks_do_not_make_a_call_that_is_too_long_one(client, asked):
+    call = json.dumps({"overlay_id": SHOP, "verb": "release"}).encode()
+    assert "error" in client.say(call + b" " * MAX_LINE_BYTES + b"\n")
+    assert asked == []
+
+
+def connected(folder: Path, stack: ExitStack) -> Client:
+    """A monitor that is served, for as long as the stack."""
+    client = Client(folder)
+    stack.callback(client.close)
+    assert client.call(overlay_id=SHOP, verb="release")["nack"] is None
+    return client
+
+
+def test_only_so_many_monitors_are_served(folder, monkeypatch):
+    monkeypatch.setattr(overlay_socket, "MOST_OF_ONE", MOST_CONNECTIONS + 1)
     with ExitStack() as stack:
-        clients = []
         for _ in range(MOST_CONNECTIONS):
-            clients.append(Client(folder))
-            stack.callback(clients[-1].close)
-            assert clients[-1].call(overlay_id=SHOP, verb="release")["nack"] is None
+            connected(folder, stack)
         one_more = Client(folder)
         stack.callback(one_more.close)
         assert "connected already" in json.loads(one_more.file.readline())["error"]
+
+
+FROM_ELSEWHERE = """\
+import socket, sys
+one = socket.socket(socket.AF_UNIX)
+one.connect(sys.argv[1])
+one.sendall(sys.argv[2].encode() + b"\\n")
+print(one.makefile().readline())
+"""
+
+
+def test_one_process_leaves_room_for_others(folder):
+    with ExitStack() as stack:
+        for _ in range(MOST_OF_ONE):
+            connected(folder, stack)
+        one_more = Client(folder)
+        stack.callback(one_more.close)
+        assert f"of process {os.getpid()}" in json.loads(one_more.file.readline())["error"]
+        call = json.dumps({"overlay_id": SHOP, "verb": "release"})
+        command = [sys.executable, "-c", FROM_ELSEWHERE, str(folder / FILE), call]
+        told = subprocess.run(command, check=True, capture_output=True, timeout=60).stdout
+        assert json.loads(told)["nack"] is None
+
+
+def test_many_connections_that_say_nothing_end_with_whoever_made_them(folder):
+    with ExitStack() as stack:
+        served = connected(folder, stack)
+        with ExitStack() as crowd:
+            for _ in range(300):
+                crowd.callback(Client(folder).close)
+            assert served.call(overlay_id=SHOP, verb="release")["nack"] is None
+        wait_until(lambda: is_served(folder), "there is room again")
+
+
+def is_served(folder: Path) -> bool:
+    client = Client(folder)
+    try:
+        return "nack" in client.call(overlay_id=SHOP, verb="release")
+    except OSError:  # It is hung up on before it has called.
+        return False
+    finally:
+        client.close()
+
+
+@pytest.mark.parametrize("begun", [b'{"overlay_id"', b"\xff"])
+def test_half_a_line_and_silence_is_hung_up_on(client, asked, monkeypatch, begun):
+    monkeypatch.setattr(overlay_socket, "BEGUN_S", 0.05)
+    assert client.say(begun) == {"error": "no end of line within 0.05 s"}
+    assert client.file.read() == b""
+    assert asked == []
+
+
+def test_a_line_in_drops_takes_no_longer_than_one_at_once(client, monkeypatch):
+    """Each of them alone would be in time."""
+    monkeypatch.setattr(overlay_socket, "BEGUN_S", 0.3)
+    client.socket.settimeout(0.01)
+    told = b""
+    for _ in range(MAX_LINE_BYTES // 2):
+        with suppress(BrokenPipeError):
+            client.socket.sendall(b" ")
+        with suppress(TimeoutError):
+            told = client.socket.recv(MAX_LINE_BYTES)
+            break
+    assert json.loads(told) == {"error": "no end of line within 0.3 s"}
+
+
+def test_whoever_is_quiet_between_two_calls_stays(client, monkeypatch):
+    monkeypatch.setattr(overlay_socket, "BEGUN_S", 0.05)
+    release = {"overlay_id": SHOP, "verb": "release"}
+    assert client.call(**release)["nack"] is None
+    client.socket.settimeout(0.2)
+    with pytest.raises(TimeoutError):
+        client.socket.recv(1)
+    client.socket.settimeout(10)
+    client.socket.sendall(json.dumps(release).encode() + b"\n")
+    assert json.loads(client.socket.recv(MAX_LINE_BYTES))["nack"] is None
+
+
+def test_whoever_reads_no_answers_is_hung_up_on(client, asked, monkeypatch):
+    monkeypatch.setattr(overlay_socket, "BEGUN_S", 0.05)
+    line = json.dumps({"overlay_id": SHOP, "verb": "release"}).encode() + b"\n"
+    client.socket.settimeout(10)
+
+    def flood() -> None:
+        while True:
+            client.socket.sendall(line * 100)
+
+    with pytest.raises((BrokenPipeError, ConnectionResetError)):
+        flood()
+    assert asked
+
+
+def test_calls_that_arrive_together_are_all_answered(client, asked):
+    line = json.dumps({"overlay_id": SHOP, "verb": "release"}).encode()
+    client.socket.sendall(line + b"\n" + line + b"\n" + line[:10])
+    assert [json.loads(client.file.readline())["nack"] for _ in range(2)] == [None, None]
+    assert client.say(line[10:] + b"\n")["nack"] is None
+    assert len(asked) == 3
 
 
 def test_it_is_for_root_the_agents_user_and_its_group_alone(folder):

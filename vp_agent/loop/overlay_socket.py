@@ -3,7 +3,8 @@
 
 One JSON object per line, each way, in order. The kernel lets in root, the agent's user and its
 group; whoever is let in may call for any overlay of the host, since applications of tenants are not
-on the host: they call vp-api.
+on the host: they call vp-api. A monitor that stands still in a line, or reads no answers, is hung
+up on, and no process has all places: one with a fault keeps no other one away.
 """
 
 import contextlib
@@ -14,8 +15,10 @@ import socket
 import socketserver
 import struct
 import threading
+import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,7 +31,12 @@ LOG = logging.getLogger(__name__)
 FILE = "overlay.sock"
 MAX_LINE_BYTES = 4096
 MOST_CONNECTIONS = 32
+MOST_OF_ONE = 16
+"""Connections of one process."""
 IDLE_S = 3600.0
+"""Between two calls."""
+BEGUN_S = 10.0
+"""For the rest of a line that has begun, and until answers are read."""
 _FIELDS = (
     "id",
     "overlay_id",
@@ -49,25 +57,28 @@ class Peer(NamedTuple):
     gid: int
 
 
+class NotServed(Exception):
+    """Why a monitor is served no more, or not at all."""
+
+
 class OverlaySocket:
     def __init__(self, folder: Path, answer: Callable[[Call], CallAnswer]) -> None:
         """Answers on threads of its own until closed. `answer` is thread-safe, and may wait."""
         self._path = folder / FILE
         self._path.unlink(missing_ok=True)
-        places = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        places = _Places()
 
-        class Handler(socketserver.StreamRequestHandler):
-            timeout = IDLE_S
-
+        class Handler(socketserver.BaseRequestHandler):
             def handle(self) -> None:
+                monitor: socket.socket = self.request
                 with contextlib.suppress(OSError):  # Whoever goes away is nobody's news.
-                    if places.acquire(blocking=False):
-                        try:
-                            _serve(self, answer)
-                        finally:
-                            places.release()
-                    else:
-                        _tell(self, {"error": f"{MOST_CONNECTIONS} monitors are connected already"})
+                    peer = _peer_of(monitor)
+                    try:
+                        with places.taken_by(peer.pid):
+                            LOG.info("a monitor is connected: %s", peer)
+                            _serve(monitor, answer)
+                    except NotServed as exc:
+                        _tell(monitor, {"error": str(exc)})
 
         old = os.umask(0o117)
         try:
@@ -87,18 +98,65 @@ class _Listener(socketserver.ThreadingUnixStreamServer):
     request_queue_size = 64
 
 
-def _serve(
-    handler: socketserver.StreamRequestHandler, answer: Callable[[Call], CallAnswer]
-) -> None:
-    LOG.info("a monitor is connected: %s", _peer_of(handler.connection))
-    while line := handler.rfile.readline(MAX_LINE_BYTES):
-        _tell(handler, _answered(line, answer))
-        if not line.endswith(b"\n"):
-            return  # The rest of what is too long is no call.
+class _Places:
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_pid: Counter[int] = Counter()
+
+    @contextlib.contextmanager
+    def taken_by(self, pid: int) -> Iterator[None]:
+        """Raises NotServed."""
+        with self._lock:
+            if self._by_pid.total() >= MOST_CONNECTIONS:
+                raise NotServed(f"{MOST_CONNECTIONS} monitors are connected already")
+            if self._by_pid[pid] >= MOST_OF_ONE:
+                raise NotServed(f"{MOST_OF_ONE} connections of process {pid} are served already")
+            self._by_pid[pid] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._by_pid[pid] -= 1
+                self._by_pid = +self._by_pid
 
 
-def _tell(handler: socketserver.StreamRequestHandler, told: Mapping[str, Any]) -> None:
-    handler.wfile.write(json.dumps(told).encode() + b"\n")
+def _serve(monitor: socket.socket, answer: Callable[[Call], CallAnswer]) -> None:
+    """Until it hangs up. Raises NotServed, OSError."""
+    for line in _lines(monitor):
+        _tell(monitor, _answered(line, answer))
+
+
+def _lines(monitor: socket.socket) -> Iterator[bytes]:
+    """Raises NotServed, OSError."""
+    text = b""
+    while text := _whole_line(monitor, text):
+        line, _, text = text.partition(b"\n")
+        if len(line) >= MAX_LINE_BYTES:
+            raise NotServed(f"a line has at most {MAX_LINE_BYTES} bytes")
+        yield line
+
+
+def _whole_line(monitor: socket.socket, text: bytes) -> bytes:
+    """What it has sent, once there is a line in it or no more will come."""
+    until_s = time.monotonic() + BEGUN_S
+    while b"\n" not in text and len(text) <= MAX_LINE_BYTES:
+        monitor.settimeout(max(until_s - time.monotonic(), 0.001) if text else IDLE_S)
+        try:
+            more = monitor.recv(MAX_LINE_BYTES)
+        except TimeoutError:
+            within = f"end of line within {BEGUN_S:g} s" if text else f"call within {IDLE_S:g} s"
+            raise NotServed(f"no {within}") from None
+        if not more:
+            break
+        if not text:
+            until_s = time.monotonic() + BEGUN_S
+        text += more
+    return text
+
+
+def _tell(monitor: socket.socket, told: Mapping[str, Any]) -> None:
+    monitor.settimeout(BEGUN_S)
+    monitor.sendall(json.dumps(told).encode() + b"\n")
 
 
 def _peer_of(connection: socket.socket) -> Peer:
