@@ -1,36 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one run works on: the ledger, as it changes call by call, and what ends by itself.
-
-A grant that does not stand as a claim was refused later in the pipeline, or lost: it ends too.
-"""
+"""What one run works on: the ledger, as it changes call by call."""
 
 from collections.abc import Mapping
-from typing import Any, TypeVar, cast
+from typing import Any
 
 from nova_vp.core.controllers.base import View
 from nova_vp.core.controllers.overlays.accounts import filled, purse_filled
 from nova_vp.core.controllers.overlays.declaration import (
-    NAME,
     Account,
-    Boost,
-    Conceded,
     Ledger,
     OverlaysSettings,
     Purse,
-    Sized,
-    Tuned,
 )
+from nova_vp.core.controllers.overlays.standing import what_stands
 from nova_vp.core.model.islands import island_of
-from nova_vp.core.model.limits import of_controller
 from nova_vp.core.types.guest import Guest
-from nova_vp.core.types.island import Island, Loan
-from nova_vp.core.types.knob import Cpus, Knob, all_cpus
+from nova_vp.core.types.island import Island
+from nova_vp.core.types.knob import Cpus
 from nova_vp.core.types.overlay import Overlay
-
-QUICK_S = 5.0
-"""For so long it is remembered which way a server was tuned last, whatever came of it."""
-
-_Grant = TypeVar("_Grant", Tuned, Boost, Sized, Conceded)
 
 
 class Desk:
@@ -50,84 +37,16 @@ class Desk:
         """By exclusive island."""
         self._homes: dict[frozenset[int], Island | None] = {}
         self._on: dict[frozenset[int], list[Guest]] = {}
-        self.standing = standing = {key for key, _ in view.standing(NAME)}
-        boosted = ledger.boosts.keys()
-        tuned = {
-            uuid: _as_it_stands(uuid, one, standing, uuid in boosted)
-            for uuid, one in ledger.tuned.items()
-        }
-        boosts, sizes, conceded = ledger.boosts, ledger.sizes, ledger.conceded
-        self.tuned = self._unended(
-            {
-                uuid: one
-                for uuid, one in tuned.items()
-                if is_tuned(one) or self.now_s - one.changed_at_s < QUICK_S
-            }
-        )
-        self.boosts = self._unended(
-            {u: one for u, one in boosts.items() if (u, Knob.CPU_WEIGHT) in standing}
-        )
-        self.sizes = self._unended(
-            {u: one for u, one in sizes.items() if (u, Knob.MEMORY_SIZE) in standing}
-        )
-        self.conceded = {
-            uuid: one
-            for uuid, one in conceded.items()
-            if (uuid, Knob.CPU_CAP) in standing
-            and one.until_s > self.now_s
-            and one.overlay_id in self.overlays
-            and uuid in view.host.guests
-        }
-        self.places = {
-            uuid: place
-            for uuid, place in ledger.places.items()
-            if (uuid, Knob.PLACEMENT) in standing and view.host.guests[uuid].unmanaged is None
-        }
+        stands = what_stands(view, ledger)
+        self.standing = stands.keys
+        self.tuned, self.boosts, self.sizes = stands.tuned, stands.boosts, stands.sizes
+        self.conceded, self.places, self.loans = stands.conceded, stands.places, stands.loans
         self.caps = dict(ledger.caps)
         self.lend_again_s = {
             name: at_s for name, at_s in ledger.lend_again_s.items() if at_s > self.now_s
         }
-        self.loans = [loan for loan in view.core.loans if self._stands(loan)]
-        self.changed: set[str] = set()
-        if len(self.loans) < len(view.core.loans):
-            self.changed |= self.places.keys()
-        self.changed |= ledger.tuned.keys() - self.tuned.keys()
-        self.changed |= boosts.keys() - self.boosts.keys()
-        self.changed |= sizes.keys() - self.sizes.keys()
-        self.changed |= conceded.keys() - self.conceded.keys()
+        self.changed = set(stands.ended)
         """Servers of which this run may claim something else than what stands."""
-
-    def _unended(self, grants: Mapping[str, _Grant]) -> dict[str, _Grant]:
-        """Of servers that are here and still members of an overlay that is still there."""
-        return {
-            uuid: one
-            for uuid, one in grants.items()
-            if one.until_s > self.now_s
-            and (overlay := self.overlays.get(one.overlay_id)) is not None
-            and uuid in overlay.members
-            and uuid in self.view.host.guests
-        }
-
-    def _stands(self, loan: Loan) -> bool:
-        """It is not over, and one of those that it is for has the CPU."""
-        is_capped = self.view.policy.host_cap_cores is not None
-        is_wanted = is_capped if loan.is_for_all else loan.overlay_id in self.overlays
-        if loan.until_s <= self.now_s or not is_wanted:
-            return False
-        claims = self.view.core.claims
-        return any(
-            (own := of_controller(claims.get((uuid, Knob.PLACEMENT), ()), NAME)) is not None
-            and loan.cpu in all_cpus(cast(Cpus, own.value))
-            for uuid, guest in self.view.host.guests.items()
-            if self.gains(loan, guest)
-        )
-
-    def gains(self, loan: Loan, guest: Guest) -> bool:
-        """Whether the CPU is lent for this server too, if it is in that island."""
-        if loan.is_for_all:
-            return True
-        overlay = self.overlays.get(loan.overlay_id)
-        return overlay is not None and guest.uuid in overlay.members
 
     def home(self, guest: Guest) -> Island | None:
         """Its island; None: it runs in several, or beside them."""
@@ -211,18 +130,3 @@ class Desk:
             caps=self.caps,
             lend_again_s=self.lend_again_s,
         )
-
-
-def is_tuned(tuned: Tuned) -> bool:
-    return bool(tuned.cap_steps) or tuned.weight_times != 1.0
-
-
-def _as_it_stands(
-    uuid: str, tuned: Tuned, standing: set[tuple[str, Knob]], is_boosted: bool
-) -> Tuned:
-    """While a server runs first its own limit does not stand."""
-    if tuned.weight_times != 1.0 and (uuid, Knob.CPU_WEIGHT) not in standing:
-        tuned = tuned._replace(weight_times=1.0)
-    if tuned.cap_steps and (uuid, Knob.CPU_CAP) not in standing and not is_boosted:
-        tuned = tuned._replace(cap_steps=0)
-    return tuned

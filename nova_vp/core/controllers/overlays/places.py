@@ -9,6 +9,7 @@ from nova_vp.core.controllers.overlays.declaration import NAME, RETURN
 from nova_vp.core.controllers.overlays.desk import Desk
 from nova_vp.core.controllers.overlays.exclusive import pins_of
 from nova_vp.core.controllers.overlays.lending import may_place
+from nova_vp.core.controllers.overlays.standing import gains
 from nova_vp.core.types.claim import ClaimGroup, PredictedLoss, Release, Setting
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.island import Island, Scheduler
@@ -35,7 +36,9 @@ def place_of(desk: Desk, guest: Guest, before: Cpus) -> Cpus:
         return _pins(desk, home).get(guest.uuid, before)
     away = frozenset(loan.cpu for loan in desk.loans if loan.lender == home.name)
     more = frozenset(
-        loan.cpu for loan in desk.loans if loan.borrower == home.name and desk.gains(loan, guest)
+        loan.cpu
+        for loan in desk.loans
+        if loan.borrower == home.name and gains(desk.overlays, loan, guest)
     )
     more &= guest.allowed_cpus | guest.beyond_island
     return tuple(((one - away) or one) | more for one in before)

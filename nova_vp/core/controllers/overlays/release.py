@@ -6,8 +6,9 @@ What was not used up of a trigger goes back into its credit.
 
 from collections.abc import Sequence
 
-from nova_vp.core.controllers.overlays.desk import Desk, is_tuned
+from nova_vp.core.controllers.overlays.desk import Desk
 from nova_vp.core.controllers.overlays.grant import Granted, Refused
+from nova_vp.core.controllers.overlays.standing import is_tuned
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.island import Loan
 from nova_vp.core.types.overlay import Call, Nack, Overlay

@@ -8,9 +8,10 @@ that has none waits.
 from collections.abc import Iterator, Sequence
 
 from nova_vp.core.controllers.overlays.borrow import check_turn
-from nova_vp.core.controllers.overlays.desk import Desk, is_tuned
+from nova_vp.core.controllers.overlays.desk import Desk
 from nova_vp.core.controllers.overlays.grant import Granted, Refused
 from nova_vp.core.controllers.overlays.release import loans_of
+from nova_vp.core.controllers.overlays.standing import is_tuned
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.island import Loan
 from nova_vp.core.types.overlay import Call, Nack, Overlay

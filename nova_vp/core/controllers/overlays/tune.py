@@ -6,8 +6,9 @@ way round. Who changes its mind too often is refused until it was quiet for a wh
 """
 
 from nova_vp.core.controllers.overlays.declaration import Tuned
-from nova_vp.core.controllers.overlays.desk import QUICK_S, Desk, is_tuned
+from nova_vp.core.controllers.overlays.desk import Desk
 from nova_vp.core.controllers.overlays.grant import Granted, Refused, check_owner
+from nova_vp.core.controllers.overlays.standing import QUICK_S, is_tuned
 from nova_vp.core.controllers.overlays.weights import check_weight, raised, weight_of
 from nova_vp.core.model.cpu_cap import CAP_STEP
 from nova_vp.core.types.guest import Guest
