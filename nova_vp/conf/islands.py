@@ -98,8 +98,8 @@ ISLANDS_OPTS = [
         min=0.0,
         help="Cores that all servers in islands may use together; 0: all. Each island has a share "
         "by its CPUs, which follows a CPU that it borrows; islands that a server joins use theirs "
-        "together. Servers without `vp:cpu_floor` are counted and never limited. Needs the "
-        "controller `overlays`.",
+        "together. Servers whose flavor sets no `vp:` key count with all that Nova gave them, "
+        "and are never limited. Needs the controller `overlays`.",
         default=0.0,
     ),
 ]

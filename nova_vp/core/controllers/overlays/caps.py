@@ -92,7 +92,8 @@ def _pools(desk: Desk) -> list[Pool]:
 def _problem(pool: Pool, least_cores: float) -> str:
     return (
         f"floors and servers that cannot be limited need {least_cores:.2f} of "
-        f"{pool.cap_cores:.2f} cores: give flavors vp:cpu_floor, or raise the cap"
+        f"{pool.cap_cores:.2f} cores: give flavors vp:cpu_floor or quota:cpu_quota, or raise the "
+        "cap"
     )
 
 

@@ -9,7 +9,7 @@ from nova_vp.core.controllers.overlays.caps import Share, dealt
 from nova_vp.core.model.islands import bound_to_islands
 from nova_vp.core.types.cpu_time import CpuTimes
 from nova_vp.core.types.island import Island, Scheduler
-from nova_vp.core.types.knob import NO_QUOTA, Knob
+from nova_vp.core.types.knob import NO_QUOTA, Knob, Quota
 from nova_vp.core.types.overlay import Nack
 from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.topology import Limits
@@ -138,13 +138,23 @@ def test_floors_and_servers_that_cannot_be_limited_may_need_more_than_the_cap() 
     host.ticks(2)
     assert problems(host) == {
         "a": "floors and servers that cannot be limited need 2.40 of 2.00 cores: "
-        "give flavors vp:cpu_floor, or raise the cap"
+        "give flavors vp:cpu_floor or quota:cpu_quota, or raise the cap"
     }
     assert host.guest("one").quota == NO_QUOTA
     host.change("fixed", vcpus=1)
     host.ticks(2)
     assert problems(host) == {}
     assert total(host, "one") == pytest.approx(1.0, abs=0.01)
+
+
+def test_a_server_that_cannot_be_limited_counts_with_what_novas_quota_leaves_it() -> None:
+    host = capped()
+    server(host, "one", A, vcpus=2)
+    server(host, "fixed", A, vcpus=2, cap_floor_ratio=None, quota=Quota(50_000, 100_000))
+    host.ticks(2)
+    assert problems(host) == {}
+    assert total(host, "one") == pytest.approx(1.0, abs=0.01)
+    assert host.guest("fixed").quota == Quota(50_000, 100_000)
 
 
 def spanning(cap: float, **about: object) -> Host:
