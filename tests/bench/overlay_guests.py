@@ -28,6 +28,7 @@ from tests.bench.paced_counters import PacedCounters
 from tests.bench.paced_guests import PacedHost
 from tests.domain_xml import PROJECT_ID
 from tests.libvirt_host import missing_for_libvirt
+from vp_agent.cli.status import BorrowedCpus, borrowed_cpus
 
 MHZ = 40
 """Of the modelled clock: the fewer, the more guests this machine can run."""
@@ -35,6 +36,7 @@ ROUNDS_PER_CORE_S = MHZ * 1_000_000 / 0.6 / 7
 """Seven instructions each, six cycles for ten of them."""
 JOB_DEADLINE_S = 120.0
 LOOK_EVERY_S = 0.25
+LOANS_EVERY_S = 1.0
 WINDOW_S = 2.0
 PERIOD_US = 100_000
 FLOOR: Mapping[str, str] = MappingProxyType({"vp:cpu_floor": "10"})
@@ -172,24 +174,16 @@ class Meter:
 
     @contextmanager
     def running(self) -> Iterator["Meter"]:
-        counters, stop = PacedCounters(self.host), threading.Event()
+        counters = PacedCounters(self.host)
 
         def look() -> None:
-            while True:
-                found = {name: counters.total(name, "granted_ns", "debt_ns") for name in self.names}
-                granted = {name: ns / 1e9 for name, (ns, _) in found.items()}
-                owed_s = sum(ns for _, ns in found.values()) / 1e9
-                self.looks.append((time.monotonic(), granted, owed_s))
-                if stop.wait(LOOK_EVERY_S):
-                    return
+            found = {name: counters.total(name, "granted_ns", "debt_ns") for name in self.names}
+            granted = {name: ns / 1e9 for name, (ns, _) in found.items()}
+            owed_s = sum(ns for _, ns in found.values()) / 1e9
+            self.looks.append((time.monotonic(), granted, owed_s))
 
-        thread = threading.Thread(target=look, daemon=True)
-        thread.start()
-        try:
+        with repeated(look, LOOK_EVERY_S):
             yield self
-        finally:
-            stop.set()
-            thread.join()
 
     def cores(self, name: str) -> float:
         """In the mean."""
@@ -211,6 +205,50 @@ class Meter:
         """Of what was granted, that this machine could not run."""
         (_, first, owed_first), (_, last, owed_last) = self.looks[0], self.looks[-1]
         return (owed_last - owed_first) / max(sum(last.values()) - sum(first.values()), 1e-9)
+
+
+@dataclass
+class Loans:
+    """CPUs that are borrowed, in the mean, by whose doing: as the agent says, in each second."""
+
+    host: PacedHost
+    looks: list[BorrowedCpus] = field(default_factory=list)
+
+    @contextmanager
+    def running(self) -> Iterator["Loans"]:
+        def look() -> None:
+            if report := agent_report(self.host):
+                self.looks.append(borrowed_cpus(report))
+
+        with repeated(look, LOANS_EVERY_S):
+            yield self
+
+    @property
+    def by_calls(self) -> float:
+        return statistics.fmean(one.by_calls for one in self.looks) if self.looks else 0.0
+
+    @property
+    def for_the_cap(self) -> float:
+        return statistics.fmean(one.for_the_cap for one in self.looks) if self.looks else 0.0
+
+
+@contextmanager
+def repeated(look: Callable[[], None], every_s: float) -> Iterator[None]:
+    """On a thread of its own."""
+    stop = threading.Event()
+
+    def run() -> None:
+        look()
+        while not stop.wait(every_s):
+            look()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
 
 
 @dataclass(frozen=True, slots=True)

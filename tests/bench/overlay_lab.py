@@ -21,6 +21,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from statistics import fmean
 from typing import Any
 
 from nova_vp.core.types.overlay import ArbitrationClass
@@ -30,6 +31,7 @@ from tests.bench.harness import Benchmark, Numbers, fixed, progress
 from tests.bench.overlay_guests import (
     Application,
     Client,
+    Loans,
     Meter,
     Told,
     a_host,
@@ -79,7 +81,7 @@ LEAST_GAIN, LEAST_GAIN_OF_STATIC, MOST_LOSS = -0.1, -0.05, 0.04
 
 def run_applications(
     host: PacedHost, clients: Mapping[str, Client], told: Mapping[str, Told]
-) -> tuple[list[float], Meter]:
+) -> tuple[list[float], Meter, Loans]:
     """`told`: who calls; empty: nobody."""
 
     def task(one: Application) -> float:
@@ -99,19 +101,22 @@ def run_applications(
             progress(f"{one.name} was refused: {', '.join(filter(None, nacks))}")
         return took_s
 
-    with Meter(host, [one.name for one in APPLICATIONS]).running() as meter:
+    names = [one.name for one in APPLICATIONS]
+    with Meter(host, names).running() as meter, Loans(host).running() as loans:
         times = in_parallel(*(partial(task, one) for one in APPLICATIONS))
-    return times, meter
+    return times, meter, loans
 
 
-def cap_row(runs: Sequence[tuple[list[float], Meter]]) -> dict[str, float]:
-    means = [sum(times) / len(times) for times, _ in runs]
+def cap_row(runs: Sequence[tuple[list[float], Meter, Loans]]) -> dict[str, float]:
+    means = [sum(times) / len(times) for times, _, _ in runs]
     mean_s, deviation = mean_and_deviation(means)
     return {
         "completion_s": mean_s,
         "deviation_ratio": deviation,
-        "most_cores_of_2_s": max(meter.most_cores for _, meter in runs),
-        "debt_ratio": max(meter.debt_ratio for _, meter in runs),
+        "most_cores_of_2_s": max(meter.most_cores for _, meter, _ in runs),
+        "cpus_borrowed_by_calls": fmean(loans.by_calls for _, _, loans in runs),
+        "cpus_borrowed_for_the_cap": fmean(loans.for_the_cap for _, _, loans in runs),
+        "debt_ratio": max(meter.debt_ratio for _, meter, _ in runs),
     }
 
 
@@ -320,6 +325,8 @@ def cap_numbers(found: Mapping[str, Any]) -> Numbers:
         "completion_change_of_best_static": lent["completion_s"] / static["completion_s"] - 1.0,
         "islands_deviation_ratio": alone["deviation_ratio"],
         "deviation_ratio": lent["deviation_ratio"],
+        "cpus_borrowed_by_calls": lent["cpus_borrowed_by_calls"],
+        "cpus_borrowed_for_the_cap": lent["cpus_borrowed_for_the_cap"],
         "over_cap_cores": max(over, 0.0),
     }
 

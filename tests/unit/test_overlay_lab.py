@@ -12,7 +12,14 @@ from tests.bench.overlay_lab import (
     numbers_of,
 )
 
-ROW = {"completion_s": 40.0, "deviation_ratio": 0.05, "most_cores_of_2_s": 5.0, "debt_ratio": 0.0}
+ROW = {
+    "completion_s": 40.0,
+    "deviation_ratio": 0.05,
+    "most_cores_of_2_s": 5.0,
+    "cpus_borrowed_by_calls": 0.0,
+    "cpus_borrowed_for_the_cap": 0.0,
+    "debt_ratio": 0.0,
+}
 BARRIER = {
     "no_calls": {"barrier_s": 0.6, "deviation_ratio": 0.0, "neighbours_cores": 3.0},
     "trigger": {

@@ -69,6 +69,21 @@ def test_status_tells_islands_overlays_and_calls_by_their_answer(world):
     assert lines[-1] == "calls of all overlays: granted 1; refused: no-credit 1, no-room 2"
 
 
+def test_status_tells_cpus_that_islands_borrowed_by_themselves_from_those_of_calls(world):
+    found = told(world)
+    low, high = found["islands"]
+    line = "CPUs that islands borrowed: {} by calls of overlays, {} by themselves for the cap"
+    low |= {"cpus": "0-4"}
+    high |= {"cpus": "5-7"}
+    found["overlays"][0]["borrowed_cpus"] = 1
+    assert not any(line[:27] in one for one in footers(found)), "the overlay has it"
+    low |= {"cpus": "0-5"}
+    high |= {"cpus": "6-7"}
+    assert any(line.format(1, 1) in one for one in footers(found))
+    found["overlays"][0]["borrowed_cpus"] = 0
+    assert any(line.format(0, 2) in one for one in footers(found))
+
+
 def test_an_agent_without_overlays_says_nothing_of_them(tmp_path):
     world = OverlayWorld(tmp_path)
     world.start_agent()

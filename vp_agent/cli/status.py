@@ -3,11 +3,12 @@
 
 import textwrap
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from nova_vp.cli import labels
 from nova_vp.core.types.knob import Knob
 from nova_vp.core.types.mode_levels import ModeLevel
+from nova_vp.cpuset import parse_cpus
 from vp_agent.format import limits_line
 
 _COLUMNS = ("SERVER", "CPUS", "STATE", "MF", "MPKI", "DEGRADED", "NOTE")
@@ -82,6 +83,26 @@ def _islands(report: Mapping[str, Any]) -> Iterable[str]:
         yield f"island {island['name']}: {island['kind']}, CPUs {now}{lent}{cap}, {servers} servers"
         if problem := island.get("problem"):
             yield f"! island {island['name']}: {problem}"
+    borrowed = borrowed_cpus(report)
+    if borrowed.for_the_cap:
+        yield (
+            f"CPUs that islands borrowed: {borrowed.by_calls} by calls of overlays, "
+            f"{borrowed.for_the_cap} by themselves for the cap of the host"
+        )
+
+
+class BorrowedCpus(NamedTuple):
+    by_calls: int
+    for_the_cap: int
+    """By islands themselves, since the host is capped."""
+
+
+def borrowed_cpus(report: Mapping[str, Any]) -> BorrowedCpus:
+    """Of the report of a host."""
+    lists = ((one["cpus"], one["own_cpus"]) for one in report.get("islands", ()))
+    borrowed = sum(len(parse_cpus(now) - parse_cpus(own)) for now, own in lists)
+    by_calls = sum(int(one["borrowed_cpus"]) for one in report.get("overlays", ()))
+    return BorrowedCpus(by_calls, max(borrowed - by_calls, 0))
 
 
 def _overlays(report: Mapping[str, Any]) -> Iterable[str]:
