@@ -35,8 +35,15 @@ class OverlayWorld(World):
         self.tick(3)
         return self
 
-    def tell(self, members: dict[str, Iterable[str]], version: int | None = None) -> int | None:
-        overlays = [Overlay(i, i, PROJECT, frozenset(uuids)) for i, uuids in members.items()]
+    def tell(
+        self,
+        members: dict[str, Iterable[str]],
+        version: int | None = None,
+        target: float | None = None,
+    ) -> int | None:
+        overlays = [
+            Overlay(i, i, PROJECT, frozenset(uuids), target=target) for i, uuids in members.items()
+        ]
         text = overlays_text(next(_versions) if version is None else version, overlays)
         return self.control.take_overlays(text)
 

@@ -3,6 +3,7 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
@@ -307,6 +308,42 @@ def test_a_server_that_is_about_to_be_migrated_carries_nothing(world):
     assert left.journal is None
     assert left.guest.memory_size.kib == left.guest.memory_kib
     assert left.guest.cpu_weight == GIVEN
+
+
+def test_a_server_that_is_ready_to_be_migrated_takes_no_calls_and_others_do(world):
+    holds = MigrationHolds(lambda _: True, lambda *_: None)
+    world.agent._cluster = Cluster(SimpleNamespace(submit=lambda decision: None), holds)
+    with ThreadPoolExecutor(1) as pool:
+        prepared = pool.submit(holds.prepare, "e-1", world.db, 60.0)
+        wait_until(lambda: holds._orders, "it is asked for")
+        world.tick()
+        assert prepared.result(5).ready
+    left = world.host.guests[world.db]
+    carried = left.guest
+    assert left.journal is None
+    for about in ({}, {"direction": DOWN}, {"resource": MEMORY, "direction": DOWN}):
+        assert world.call(Verb.TUNE, world.db, **about).nack is not None
+    assert world.call(Verb.TRIGGER, world.db).nack is not None
+    assert (left.journal, left.guest) == (None, carried)
+    assert world.call(Verb.TUNE, world.web, direction=DOWN).nack is None
+
+
+def test_a_target_that_changes_with_every_call_changes_nothing_else(world):
+    while world.call(Verb.TRIGGER).nack is not Nack.NO_CREDIT:
+        world.now_s += 1.01
+        world.agent.answer_calls(world.now_s)
+    assert world.call(Verb.TUNE, world.web, direction=DOWN).nack is None
+    before = standing(world)
+    for target in range(100):
+        told = {SHOP: (world.web, world.db), MILLS: (world.mill,)}
+        assert world.tell(told, target=float(target)) is None
+        assert world.call(Verb.TRIGGER).nack in (Nack.NO_CREDIT, Nack.TOO_MANY_CALLS)
+    assert standing(world) == before
+
+
+def standing(world) -> list:
+    """Of all servers, and what their journals say."""
+    return [(one.guest, one.journal) for one in world.host.guests.values()]
 
 
 def test_an_overlay_that_ends_leaves_nothing(world):

@@ -446,6 +446,17 @@ def test_a_flood_of_calls_is_refused_and_hits_no_other_project(limited):
     assert limited.latest(FOREIGN, "/v1/overlays", "POST", {"name": "n"}).status == 200
 
 
+def test_a_target_that_changes_with_every_call_is_refused_like_a_flood(limited):
+    statuses = []
+    for target in range(15):
+        statuses.append(limited.latest(MEMBER, ONE, "PATCH", {"target": target}).status)
+        statuses.append(limited.latest(MEMBER, CALLS, "POST", TUNE).status)
+    assert statuses == [200] * 20 + [429] * 10
+    assert [one.target for one in limited.agents.overlays["lab-1"]] == [9.0]
+    assert len(limited.agents.calls) == 10
+    assert limited.latest(FOREIGN, "/v1/overlays", "POST", {"name": "n"}).status == 200
+
+
 def test_guesses_of_foreign_overlays_count_too(limited):
     statuses = [limited.latest(FOREIGN, CALLS, "POST", TUNE).status for _ in range(25)]
     assert statuses == [404] * 20 + [429] * 5
