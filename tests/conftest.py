@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterable
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 with warnings.catch_warnings():
@@ -26,6 +27,12 @@ with warnings.catch_warnings():
         backend.init_backend(backend.BackendType.THREADING)
 
 from nova_vp.controllers import installed
+
+# How fast a test is says nothing about what it tests, on a busy machine least of all.
+hypothesis.settings.register_profile(
+    "unhurried", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("unhurried")
 
 _MODULE_NEEDS = re.compile(r"^pytestmark = .*needs_controllers\(([^)]*)\)", re.MULTILINE)
 

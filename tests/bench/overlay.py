@@ -52,7 +52,7 @@ from vp_agent.drivers.vcpu_threads import read_tids
 OVERLAYS, API_DOWNS, DOWNS, NULLS = 20, 2, 3, 1000
 LOOK_EVERY_S = 0.0001
 """Whoever looks without a pause takes the agent's turn on a machine of few CPUs."""
-FLOOD_S, FLOOD_CALLS_PER_S, CONNECTIONS = 10.0, 1000, 24
+FLOOD_S, FLOOD_CALLS_PER_S, CONNECTIONS = 10.0, 1000, 15
 READY_WITHIN_S = 120.0
 CONFIG = """\
 [agent]

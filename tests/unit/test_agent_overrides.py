@@ -406,7 +406,7 @@ MESSAGES = st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(text=MESSAGES.map(json.dumps) | st.text(max_size=60) | st.integers())
 def test_whatever_is_sent_is_taken_whole_and_kept_or_refused(text: object) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -422,7 +422,7 @@ def test_whatever_is_sent_is_taken_whole_and_kept_or_refused(text: object) -> No
             assert one.priority is None or one.priority in range(10)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(line=st.binary(max_size=80) | st.dictionaries(st.text(), st.text()).map(json_line))
 def test_whatever_is_written_into_the_socket_is_answered(line: bytes) -> None:
     answers = {"status": lambda value: {"mode": value}}

@@ -156,7 +156,7 @@ def test_a_version_too_far_ahead_is_told_once_until_another_comes(
         assert count() == 2
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(
     hostile=st.lists(
         st.one_of(

@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nova_vp.core.types.knob import CpuWeight, Knob, LlcShare, MembwShare, MemorySize, Quota
@@ -202,7 +202,7 @@ class Story:
 
 
 @pytest.mark.needs_controllers("initial_placement", "merlin", "vp")
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 @given(
     steps=st.lists(STEPS, max_size=25),
     homing=st.sampled_from(["never", "enforce", "always"]),

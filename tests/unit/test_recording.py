@@ -31,9 +31,7 @@ from nova_vp.recording.file_format import (
 from tests.core_values import values_of
 from tests.policies import a_policy
 
-SLOW_TO_DRAW = settings(
-    deadline=None, suppress_health_check=list(HealthCheck), max_examples=25, derandomize=True
-)
+SLOW_TO_DRAW = settings(suppress_health_check=list(HealthCheck), max_examples=25, derandomize=True)
 KINDS = [Picture, CoreState, Policy, Told, Guest]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nova_vp import wire
@@ -52,7 +52,7 @@ def test_round_trip() -> None:
 
 @pytest.mark.parametrize("topic", TOPICS)
 @given(value=json_values | st.binary() | st.text())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_decode_raises_nothing_but_bad_message(topic: str, value: Any) -> None:
     for candidate in (value, json.dumps(value) if not isinstance(value, bytes) else value):
         with pytest.raises(wire.BadMessage):
@@ -61,7 +61,7 @@ def test_decode_raises_nothing_but_bad_message(topic: str, value: Any) -> None:
 
 @pytest.mark.parametrize("topic", TOPICS)
 @given(data=st.data())
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300)
 def test_a_bent_message_is_valid_or_bad(topic: str, data: st.DataObject) -> None:
     message = dict(VALID[topic])
     message[data.draw(st.sampled_from(sorted(message)))] = data.draw(json_values)
@@ -105,7 +105,7 @@ ODD_KEYS = ["x", "", "{}", "{name}", "%s", "\n", '"', "\\", "vps[0]", "k" * 5000
 
 
 @given(data=st.data())
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=400)
 def test_the_compiled_check_refuses_what_the_schema_refuses(data: st.DataObject) -> None:
     message = json.loads(json.dumps(FULL))
     for _ in range(data.draw(st.integers(0, 2))):

@@ -315,7 +315,7 @@ def check_numbers(decision: Decision) -> None:
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, suppress_health_check=list(HealthCheck))
 def test_every_decision_keeps_the_promises(data: st.DataObject) -> None:
     draw = data.draw
     host = Host(

@@ -193,7 +193,7 @@ LOSSES = st.none() | st.floats(0, 1)
 
 
 @given(GUESTS, LOSSES, st.randoms(use_true_random=False))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_whatever_the_host(guests: list[Candidate], loss_ratio: float | None, random: Any) -> None:
     held = {guest.uuid: "held" for guest in guests if random.random() < 0.2}
     choice = choose(loss_ratio, guests, {}, held, TERMS)

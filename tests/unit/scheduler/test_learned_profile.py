@@ -117,7 +117,7 @@ def digests(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     digests(),
     st.integers(0, 8),

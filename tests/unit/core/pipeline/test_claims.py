@@ -397,7 +397,7 @@ wishes = st.one_of(
     ),
     floor=st.sampled_from([0.1, 0.4]),
 )
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=200, suppress_health_check=list(HealthCheck))
 def test_whatever_is_claimed_the_host_keeps_floors_bounds_and_owners(steps, floor):
     world = World(("first", "second", "third"), floor=floor)
     for name, wanted in steps:

@@ -2,7 +2,7 @@
 """Caps of islands and of the host: held as a sum, dealt out by demand, following lent CPUs."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nova_vp.core.controllers.overlays.caps import Share, dealt
@@ -362,7 +362,6 @@ cores = st.floats(0.1, 8.0)
 a_share = st.tuples(cores, st.floats(0.0, 1.0), st.floats(0.0, 1.0), st.floats(0.1, 10.0))
 
 
-@settings(deadline=None)
 @given(shares=st.lists(a_share, min_size=1, max_size=8), room=st.floats(0.0, 20.0))
 def test_no_deal_exceeds_the_cap_or_leaves_anybody_below_its_floor(
     shares: list[tuple[float, float, float, float]], room: float

@@ -109,7 +109,7 @@ def settled(host: Host) -> None:
 
 @pytest.mark.parametrize(("islands", "cap"), [((), None), (ISLANDS, None), ((), 6.0)])
 @given(story=st.lists(events, max_size=25))
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, suppress_health_check=list(HealthCheck))
 def test_whatever_is_called_bounds_hold_and_all_comes_back(
     islands: tuple[Island, ...], cap: float | None, story: list[object]
 ) -> None:
