@@ -16,6 +16,7 @@ from typing import cast
 
 from nova_vp.core.model.budgets import judged
 from nova_vp.core.model.holds import signature, unexpired
+from nova_vp.core.model.same_work import is_same_work
 from nova_vp.core.pipeline.confirm import note_outcome
 from nova_vp.core.pipeline.ledger import is_overtaken, rolled_back
 from nova_vp.core.pipeline.waiting import waiting_gain, with_waiting
@@ -29,8 +30,6 @@ from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.reason import INEFFECTIVE, Reason
 from nova_vp.core.types.state import CoreState, Pending, PerfWindow
 
-NOISE_MPKI = 0.5
-"""L2 misses per 1000 instructions: of who has next to none, a few more say nothing of its work."""
 _WELL = frozenset({Verdict.UNDISTURBED, Verdict.RECOVERED})
 
 
@@ -141,7 +140,7 @@ def _gain(before: PerfWindow, now: PerfWindow, policy: Policy) -> float | None:
     VP does other work."""
     if now.samples < policy.settle_samples:
         return None
-    if abs(now.l2_mpki - before.l2_mpki) > max(policy.l2_hold_ratio * before.l2_mpki, NOISE_MPKI):
+    if not is_same_work(before.l2_mpki, now.l2_mpki, policy):
         return None
     return math.log(before.cpi / now.cpi)
 

@@ -7,6 +7,7 @@ are compared as long as the L2 misses say that it still does the same work.
 
 from nova_vp.core.controllers.overlays.declaration import Pace
 from nova_vp.core.controllers.overlays.desk import Desk
+from nova_vp.core.model.same_work import is_same_work
 from nova_vp.core.types.cpu_time import CpuUse
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.state import VpState
@@ -15,8 +16,6 @@ RENEWED_BY = 0.2
 """Share of the newest sample in a pace."""
 SAME_DEMAND = 0.95
 """Of the CPU that it wanted before: who wants less waits less."""
-NOISE_MPKI = 0.5
-"""L2 misses per 1000 instructions: of who has next to none, a few more say nothing of its work."""
 
 
 def pace_of(desk: Desk, uuid: str) -> Pace | None:
@@ -65,15 +64,10 @@ def _longer_waiting(before: Pace, now: Pace) -> float:
 
 def _more_cycles(before: Pace, now: Pace, policy: Policy) -> float:
     """What counters differ by from second to second is no loss. Who ran no instruction has none."""
-    if not before.cpi or not now.cpi or not _is_same_work(before, now, policy):
+    if not before.cpi or not now.cpi or not is_same_work(before.l2_mpki, now.l2_mpki, policy):
         return 0.0
     loss = 1.0 - before.cpi / now.cpi
     return loss if loss > policy.noise_ratio else 0.0
-
-
-def _is_same_work(before: Pace, now: Pace, policy: Policy) -> bool:
-    most = max(policy.l2_hold_ratio * before.l2_mpki, NOISE_MPKI)
-    return abs(now.l2_mpki - before.l2_mpki) <= most
 
 
 def renewed(before: Pace, now: Pace) -> Pace:
