@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from nova_vp.core.types.overlay import Call, CallAnswer, Nack
+from nova_vp.token_buckets import TokenBuckets
 
 ANSWER_WITHIN_S = 4.0
 """vp-api waits a little longer."""
@@ -22,7 +23,6 @@ CALLS_PER_S = 250.0
 """Of one overlay: what it may cost the agent. What is considered of it is `[controller_overlays]
 calls_per_s`."""
 BURST = 100.0
-MOST_BUCKETS = 4096
 ANSWERS_KEPT = 1024
 KEPT_S = 30.0
 _BUSY = "the agent does not answer now; try again"
@@ -37,12 +37,6 @@ class WaitingCall:
     answered_at_s: float = 0.0
 
 
-@dataclass(slots=True)
-class _Bucket:
-    tokens: float
-    at_s: float
-
-
 class CallQueue:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -53,7 +47,7 @@ class CallQueue:
         self._answered: collections.OrderedDict[tuple[str, str], WaitingCall] = (
             collections.OrderedDict()
         )
-        self._buckets: dict[str, _Bucket] = {}
+        self._rates = TokenBuckets(CALLS_PER_S, BURST, clock)
         self._totals: collections.Counter[Nack | None] = collections.Counter()
 
     def ask(self, call: Call, within_s: float = ANSWER_WITHIN_S) -> CallAnswer:
@@ -118,25 +112,13 @@ class CallQueue:
 
     def _refusal(self, call: Call) -> CallAnswer | None:
         same = sum(1 for overlay_id, _ in self._waiting if overlay_id == call.overlay_id)
-        if not self._has_token(call.overlay_id):
+        if not self._rates.take(call.overlay_id):
             return _too_many(call, f"{CALLS_PER_S:.0f} calls per second are taken of an overlay")
         if same >= MOST_WAITING_OF_ONE:
             return _too_many(call, f"{MOST_WAITING_OF_ONE} calls of the overlay wait already")
         if len(self._waiting) >= MOST_WAITING:
             return _too_many(call, f"{MOST_WAITING} calls wait on this host already")
         return None
-
-    def _has_token(self, overlay_id: str) -> bool:
-        now_s = self._clock()
-        if len(self._buckets) > MOST_BUCKETS:
-            self._buckets.clear()
-        bucket = self._buckets.setdefault(overlay_id, _Bucket(BURST, now_s))
-        bucket.tokens = min(BURST, bucket.tokens + (now_s - bucket.at_s) * CALLS_PER_S)
-        bucket.at_s = now_s
-        if bucket.tokens < 1:
-            return False
-        bucket.tokens -= 1
-        return True
 
     def _withdraw(self, key: tuple[str, str], one: WaitingCall) -> None:
         with self._lock:
