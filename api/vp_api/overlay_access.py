@@ -4,13 +4,13 @@
 An overlay of somebody else and one that does not exist are answered alike.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
 from nova_vp.core.types.overlay import ArbitrationClass
+from nova_vp.db.overlay_members import Members, hosts_of, members_of
 from nova_vp.db.overlays import ListedOverlay
-from nova_vp.db.records import VpHead
 from nova_vp.registered_overlay import RegisteredOverlay, group_overlay
 from vp_api.errors import ApiError, Code
 from vp_api.operation import Call
@@ -30,17 +30,11 @@ class KnownOverlay:
     changed_at: datetime | None
     changed_by: str | None
     """None: nobody changes it."""
-    heads: Mapping[str, VpHead | None]
-    """Its servers, by UUID; None: no host reports it for this project."""
+    heads: Members
 
     @property
     def hosts(self) -> dict[str, list[str]]:
-        """By host, its servers there."""
-        found: dict[str, list[str]] = {}
-        for uuid, head in self.heads.items():
-            if head is not None:
-                found.setdefault(head.host, []).append(uuid)
-        return found
+        return hosts_of(self.heads)
 
 
 def find(call: Call, overlay_id: str) -> KnownOverlay:
@@ -86,29 +80,14 @@ def known(call: Call, listed: Iterable[ListedOverlay]) -> list[KnownOverlay]:
     """With their servers, as hosts report these."""
     listed = list(listed)
     stored = call.services.stored
-    groups = {(one.project_id, one.name) for one in listed if one.registered is None}
-    members = stored.browser.members_of(groups)
-    taken = stored.overlays.of_servers(head.uuid for head in members)[1] if members else {}
-    of_group: dict[tuple[str, str], dict[str, VpHead | None]] = {}
-    for head in members:
-        if head.uuid not in taken:
-            of_group.setdefault((head.project_id, head.group), {})[head.uuid] = head
-    named = [uuid for one in listed if one.registered for uuid in one.registered.servers]
-    heads = stored.browser.find_heads(named)
+    members = members_of(listed, stored.overlays, stored.browser)
     return [
-        _registered(one.registered, heads)
-        if one.registered is not None
-        else _group(one, of_group.get((one.project_id, one.name), {}))
-        for one in listed
+        _registered(one.registered, heads) if one.registered is not None else _group(one, heads)
+        for one, heads in zip(listed, members, strict=True)
     ]
 
 
-def _registered(one: RegisteredOverlay, heads: Mapping[str, VpHead]) -> KnownOverlay:
-    def own(uuid: str) -> VpHead | None:
-        """A host may claim any server for any project."""
-        head = heads.get(uuid)
-        return head if head is not None and head.project_id == one.project_id else None
-
+def _registered(one: RegisteredOverlay, heads: Members) -> KnownOverlay:
     return KnownOverlay(
         id=one.id,
         project_id=one.project_id,
@@ -120,11 +99,11 @@ def _registered(one: RegisteredOverlay, heads: Mapping[str, VpHead]) -> KnownOve
         target_unit=one.target_unit,
         changed_at=one.at,
         changed_by=one.by,
-        heads={uuid: own(uuid) for uuid in sorted(one.servers)},
+        heads=heads,
     )
 
 
-def _group(one: ListedOverlay, heads: Mapping[str, VpHead | None]) -> KnownOverlay:
+def _group(one: ListedOverlay, heads: Members) -> KnownOverlay:
     overlay = group_overlay(one.project_id, one.name)
     return KnownOverlay(
         id=overlay.id,
@@ -137,7 +116,7 @@ def _group(one: ListedOverlay, heads: Mapping[str, VpHead | None]) -> KnownOverl
         target_unit=overlay.target_unit,
         changed_at=None,
         changed_by=None,
-        heads=dict(sorted(heads.items())),
+        heads=heads,
     )
 
 
