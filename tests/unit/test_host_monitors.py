@@ -121,6 +121,7 @@ def test_what_cannot_be_seen_is_told_once_and_a_fault_ends_nothing(caplog):
         wait_until(lambda: host.monitor.is_closed, "it is closed")
 
 
+CLASSES = f"class.a=x servers.a={WEB} class.b=y servers.b={MILL}"
 WRONG = {
     "": "write the name of a monitor",
     "soup": "soup: give one of ",
@@ -133,6 +134,16 @@ WRONG = {
     "network-backlog limit_kib=inf": "give a number above 0",
     "network-backlog limit_kib=soup": "give a number above 0",
     "network-backlog 'limit_kib": "No closing quotation",
+    "stream-classes port=0": "port=0: give a number from 1 to 65535",
+    "stream-classes steps=-1": "steps=-1: give a whole number, 0 or more",
+    "stream-classes steps=1.5": "give a whole number",
+    f"request-classes server={WEB}": "give two classes or more",
+    f"request-classes server={WEB} class.a=x servers.a={WEB} class.b=y": "servers.NAME=UUID",
+    f"request-classes server=web {CLASSES}": "web: give ids of servers",
+    f"request-classes {CLASSES}": "give ids of servers",
+    f"request-classes server={WEB} {CLASSES} class.c=( servers.c={WEB}": "a regular expression",
+    f"request-classes server={WEB} {CLASSES} port=65536": "from 1 to 65535",
+    f"request-classes server={WEB} {CLASSES} soup=1": "soup: the settings of this monitor are ",
 }
 
 

@@ -185,6 +185,28 @@ def test_a_refused_tune_of_a_stream_is_repeated_later():
     assert made(monitor, 5.0)
 
 
+def test_what_a_stream_was_granted_is_renewed_and_begun_anew_once_it_ended():
+    monitor = StreamClasses(StreamSettings(renew_s=10.0))
+    monitor.see("fast", 1000, 25)
+    made(monitor, 0.0)
+    assert made(monitor, 9.0) == []
+    assert made(monitor, 10.0) == [("renew", "fast")]
+    assert made(monitor, 19.0) == []
+    assert made(monitor, 20.0, nack=Nack.NOTHING_TO_RENEW) == [("renew", "fast")]
+    assert made(monitor, 20.0) == [("tune", "fast", "up")]
+
+
+def test_a_server_with_a_stream_that_is_gone_is_forgotten():
+    monitor = StreamClasses()
+    monitor.see("fast", 1000, 25)
+    made(monitor, 0.0)
+    monitor.see("fast", 0, 0)
+    monitor.forget("fast")
+    assert made(monitor, 0.0) == []
+    monitor.see("fast", 1000, 25)
+    assert made(monitor, 0.0) == [("tune", "fast", "up")]
+
+
 def waiting(monitor, *ratios, idle_cores=0.0):
     for ratio in ratios:
         monitor.see("db", ratio, idle_cores)

@@ -86,6 +86,12 @@ def settings_from(kind: type[Settings], given: Mapping[str, str]) -> Settings:
     return kind(**{name: _number(name, text, known[name]) for name, text in given.items()})
 
 
+def check_port(port: int) -> None:
+    """Raises WrongSetting."""
+    if not 1 <= port < 1 << 16:
+        raise WrongSetting(f"port={port}: give a number from 1 to 65535")
+
+
 def _number(name: str, text: str, default: float) -> float:
     """Of the kind that the default has. Raises WrongSetting."""
     try:
