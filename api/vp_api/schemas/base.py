@@ -68,13 +68,18 @@ STATE = obj(
 )
 SERVER = obj({"server_id": TEXT, "name": nullable(TEXT)}, title="ServerName")
 
+NOT_STORED = r"\u0000-\u001f\u007f\ud800-\udfff"
+"""For a class of characters in a pattern: the databases do not take these. JSON says half a
+surrogate, which has no form in UTF-8."""
+END = r"$(?!\n)"
+"""Of a text in a pattern: Python's `$` alone is also before a last line break."""
 NAME: Schema = {
     "type": "string",
     "minLength": 1,
     "maxLength": 255,
-    "pattern": "^[^\\u0000-\\u001f\\u007f]+$",
+    "pattern": f"^[^{NOT_STORED}]+{END}",
 }
-"""What a client may write as a name: the databases do not take every character."""
+"""What a client may write as a name."""
 PROFILE_ID: Schema = {**NAME, "maxLength": 1412}
 """In base64: the id of an image, and a flavor's name of 255 characters of up to four bytes."""
 PATH_ARGUMENTS: Mapping[str, Schema] = {

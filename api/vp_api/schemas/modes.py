@@ -2,7 +2,19 @@
 """Bodies and answers of /v1/modes, and where a mode comes from."""
 
 from nova_vp.core.types.mode_levels import ModeLevel
-from vp_api.schemas.base import COUNT, MODE, NAME, TEXT, TIME, enum, list_of, nullable, obj
+from vp_api.schemas.base import (
+    COUNT,
+    END,
+    MODE,
+    NAME,
+    NOT_STORED,
+    TEXT,
+    TIME,
+    enum,
+    list_of,
+    nullable,
+    obj,
+)
 
 LEVEL = enum(*(level.value for level in ModeLevel))
 SOURCE = obj({"level": LEVEL, "name": TEXT}, title="ModeSource")
@@ -30,7 +42,11 @@ LIST_ANSWER = obj(
 )
 """`hosts_count`: hosts whose mode comes from there, by their last reports."""
 CHANGE = obj({"mode": nullable(MODE)}, title="ModeChange")
-CHANGE_OF_AGGREGATE = obj({"aggregate": NAME, "mode": nullable(MODE)}, title="AggregateModeChange")
+AGGREGATE = {**NAME, "pattern": f"^(?! )[^{NOT_STORED}]+(?<! ){END}"}
+"""As Nova has it: without spaces around it, which MariaDB ignores where it compares."""
+CHANGE_OF_AGGREGATE = obj(
+    {"aggregate": AGGREGATE, "mode": nullable(MODE)}, title="AggregateModeChange"
+)
 CHANGE_ANSWER = obj(
     {"mode": obj({"level": LEVEL, "name": TEXT, "mode": nullable(MODE)}, title="ChangedMode")},
     title="ModeAnswer",

@@ -7,8 +7,10 @@ from nova_vp.wire.overlays import CALL_ID, ISLAND_NAME, LEASE_S, MOST_CPUS, MOST
 from nova_vp.wire.schema_types import MAX_PRIORITY, UUID
 from vp_api.schemas.base import (
     COUNT,
+    END,
     MINUTE,
     NAME,
+    NOT_STORED,
     NUMBER,
     TEXT,
     TIME,
@@ -28,7 +30,7 @@ _NAME: Schema = {**NAME, "maxLength": MOST_NAME}
 _UNIT: Schema = {
     "type": "string",
     "maxLength": MOST_UNIT,
-    "pattern": "^[^\\u0000-\\u001f\\u007f]*$",
+    "pattern": f"^[^{NOT_STORED}]*{END}",
 }
 _SERVERS: Schema = {**list_of(UUID), "maxItems": MOST_SERVERS_NAMED}
 _PRIORITY: Schema = {"type": "integer", "minimum": 0, "maximum": MAX_PRIORITY}

@@ -79,6 +79,13 @@ def test_a_body_that_says_no_mode(api, body):
     assert listed(api) == []
 
 
+@pytest.mark.parametrize("name", ["", " ssd", "ssd ", "ssd\n", "a\u0000", "\ud800", "x" * 256, 7])
+def test_a_name_that_no_aggregate_has(api, name):
+    """MariaDB takes `ssd ` for `ssd`, and no database takes half a surrogate."""
+    asked = {"aggregate": name, "mode": "advise"}
+    assert api.latest(ADMIN, AGGREGATES, "PUT", asked).status == 400
+
+
 def test_no_more_aggregates_than_an_agent_takes(api, monkeypatch):
     monkeypatch.setattr(wire, "MAX_AGGREGATES", 1)
     put(api, SSDS, "observe")
