@@ -137,7 +137,8 @@ def an_eventful_view(number: int = 1, actions: int = 3) -> VpView:
     history = tuple(
         Outcome(an_action(f"a{n}"), Result.APPLIED, 10.0 + n, "moved") for n in range(actions)
     )
-    return a_view(number, state=7, detection=a_detection(), history=history)
+    detected = {"detection": a_detection(), "degradation_ratio": 0.25}
+    return a_view(number, state=7, history=history, **detected)
 
 
 def a_decision(*views: VpView, at_s: float = 10.0, **fields: Any) -> Decision:

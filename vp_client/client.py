@@ -29,7 +29,7 @@ from vp_client.errors import (
 )
 
 SERVICE_TYPE = "performance-isolation"
-API_VERSION = "1.3"
+API_VERSION = "1.4"
 """The newest that this client knows how to show."""
 PAGE = 1000
 """Rows per request; the API gives no more."""

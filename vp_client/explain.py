@@ -14,7 +14,7 @@ from osc_lib.command import command
 
 from nova_vp.cli.explain import Case, Reader, explain, harming
 from nova_vp.cli.labels import is_judged, outcome, result, rise
-from vp_client import formatters
+from vp_client import degradation_formatters, formatters
 from vp_client.client import Client
 from vp_client.errors import Refused
 from vp_client.escalation_formatters import asked_of_cluster
@@ -64,6 +64,7 @@ def tenants_case(vp: Told, history: list[Told]) -> Case:
         **_known(vp),
         reader=Reader(),
         metrics=measured[-1] if measured and not vp["is_stale"] else {},
+        hurt=tuple(_own_harm(vp)),
         done=tuple(
             f"{one['at']} {one['what']}. Result: {result(one['result'])}." for one in vp["actions"]
         ),
@@ -82,7 +83,7 @@ def operators_case(
         seen_at=vp["reported_at"],
         metrics=before["metrics"] or {},
         incomplete=before["incomplete"] or "",
-        hurt=tuple(_harm(found)) if found else (),
+        hurt=(*_harm(found), *degradation_formatters.loss(vp)) if found else (),
         hurts=tuple(_hurts(vp, sufferers)),
         refused=tuple(map(formatters.refusal, found["refused"])) if found else (),
         done=tuple(map(_deed, vp["actions"])),
@@ -118,6 +119,13 @@ def _operator(host: str, *, can_follow: bool) -> Reader:
         accept_escalation="openstack vp escalation accept",
         host=f"openstack vp host show {host}",
     )
+
+
+def _own_harm(vp: Told) -> Iterator[str]:
+    told = vp["degradation"]
+    if told and vp["hurt_by_neighbour"]:
+        yield f"Yes, by a neighbour, since {told['since']}."
+        yield from degradation_formatters.loss(vp)
 
 
 def _harm(found: Told) -> Any:

@@ -16,7 +16,7 @@ from osc_lib.command import command
 from nova_vp import timestamps
 from nova_vp.cli import live_view
 from nova_vp.cli.live_view import Column, Row, View
-from vp_client import formatters
+from vp_client import degradation_formatters, formatters
 from vp_client.client import Client
 from vp_client.errors import VpError
 from vp_client.plugin import client_of
@@ -29,7 +29,7 @@ SERVER, HOST = Column("SERVER", 22), Column("HOST", 14)
 COLUMNS = (
     Column("STATE", 21),
     Column("FOR", 7, is_number=True),
-    Column("DEGRADED", 8),
+    Column("DEGRADED", 12),
     Column("ISOLATION", 9),
     Column("NOTE", 12),
 )
@@ -68,8 +68,8 @@ class Top(command.Command):
 
 
 def look(client: Client, host: str | None) -> list[Told]:
-    """The hurt first, then whose state changed last."""
-    hurt = client.list_vps(host, ROWS, hurt_by_neighbour=True, sort="since:desc")
+    """The hurt first, who loses most before the others, then whose state changed last."""
+    hurt = client.list_vps(host, ROWS, hurt_by_neighbour=True, sort="degradation:desc")
     rest = client.list_vps(host, ROWS, sort="since:desc")
     known = {vp["server_id"] for vp in hurt}
     if host and not rest:
@@ -99,7 +99,7 @@ def _row(vp: Told, has_hosts: bool, now: datetime) -> Row:
         *([vp["host"]] if has_hosts else []),
         "unknown" if vp["state"] is None else formatters.state(vp["state"]),
         _for(vp["since"], now),
-        formatters.short_yes_no(hurt),
+        degradation_formatters.listed(vp),
         vp["isolation"],
         "stale" if vp["is_stale"] else vp.get("incomplete") or "",
     )

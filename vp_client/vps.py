@@ -7,9 +7,16 @@ from typing import Any
 
 from osc_lib.command import command
 
-from nova_vp.cli.labels import POINTS, small
+from nova_vp.cli.labels import small
 from nova_vp.wire.schema_types import LEVELS
-from vp_client import arguments, columns, escalation_formatters, formatters, service_formatters
+from vp_client import (
+    arguments,
+    columns,
+    degradation_formatters,
+    escalation_formatters,
+    formatters,
+    service_formatters,
+)
 from vp_client.columns import Cell
 from vp_client.errors import VpError
 from vp_client.plugin import client_of
@@ -47,6 +54,7 @@ FIELDS: list[columns.Field] = [
     ("incomplete", formatters.or_no),
     ("sensitivity", formatters.words),
     ("hurt_by_neighbour", formatters.yes_no),
+    ("degradation", degradation_formatters.shown),
     ("interference", formatters.interference),
     ("metrics", formatters.numbers),
     ("cpu_use", formatters.cpu_use),
@@ -96,7 +104,7 @@ class ListVps(command.Lister):
             help="Show project, isolation and since when the state holds instead of group and "
             "latency",
         )
-        arguments.add_page(parser, "server_id", "name", "since", "state", "host")
+        arguments.add_page(parser, "server_id", "name", "since", "state", "degradation", "host")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
@@ -134,8 +142,11 @@ def _listed(parsed_args: argparse.Namespace, vps: list[dict[str, Any]]) -> colum
         headers += ["Group"]
         rows = [[*row, _group_in_words(vp)] for row, vp in zip(rows, vps, strict=True)]
     if not is_table:
-        headers += ["Class", "Latency Target ms", "Latency ms"]
-        rows = [[*row, *_service(vp)] for row, vp in zip(rows, vps, strict=True)]
+        headers += ["Class", "Latency Target ms", "Latency ms", "Degradation"]
+        rows = [
+            [*row, *_service(vp), degradation_formatters.value(vp)]
+            for row, vp in zip(rows, vps, strict=True)
+        ]
     elif has_classes:
         headers += ["Latency"]
         rows = [[*row, _service_in_words(vp)] for row, vp in zip(rows, vps, strict=True)]
@@ -194,7 +205,7 @@ def _row(
         vp["server_id"],
         columns.flexible(vp["name"]),
         STALE if is_narrow and vp["is_stale"] else _state(vp, is_short),
-        Cell(vp["hurt_by_neighbour"], formatters.short_yes_no(vp["hurt_by_neighbour"])),
+        Cell(vp["hurt_by_neighbour"], degradation_formatters.listed(vp)),
         *host,
     ]
 
@@ -249,7 +260,11 @@ class ListHistory(command.Lister):
         has_hosts = any("host" in row for row in rows)
         degraded = columns.heading(parsed_args, "Degraded", "Hurt")
         headers = ["At", "State", degraded, *METRICS.values(), *(["Host"] if has_hosts else [])]
-        return columns.table(headers, (_moment(row, has_hosts) for row in rows))
+        told = [_moment(row, has_hosts) for row in rows]
+        if parsed_args.formatter != "table":
+            headers += ["Degradation", "Waiting"]
+            told = [[*one, *_lost(row)] for one, row in zip(told, rows, strict=True)]
+        return columns.table(headers, told)
 
 
 def _moment(row: dict[str, Any], has_hosts: bool) -> list[Any]:
@@ -266,9 +281,13 @@ def _moment(row: dict[str, Any], has_hosts: bool) -> list[Any]:
 
 def _where(row: dict[str, Any]) -> Cell:
     """Operators are told where it was hurt."""
-    kind = row.get("kind")
-    text = POINTS.get(kind, kind) if kind else formatters.short_yes_no(row["hurt_by_neighbour"])
-    return Cell(kind or row["hurt_by_neighbour"], text)
+    text = degradation_formatters.recorded_text(row)
+    return Cell(row.get("kind") or row["hurt_by_neighbour"], text)
+
+
+def _lost(row: dict[str, Any]) -> list[Any]:
+    """As machines are told it."""
+    return [degradation_formatters.recorded(row), row.get("waiting_ratio")]
 
 
 class SetVp(command.Command):

@@ -4,8 +4,8 @@
 1.0 is what the first release spoke. 1.1: pages, filters, sorting; history, actions, escalations,
 profiles, policies, health; orders for single servers. 1.2: reports of latency, and what servers are
 for. 1.3: overlays and their calls, islands; modes of the cloud and of aggregates, and where a mode
-comes from. Who names no version gets 1.0, so that programs which were written against it go on
-working.
+comes from. 1.4: how much servers lose. Who names no version gets 1.0, so that programs which were
+written against it go on working.
 """
 
 from typing import Any
@@ -22,8 +22,7 @@ SERVICE_TYPE = "performance-isolation"
 OLD_WORD = "vp"
 """What clients before 1.2 asked for them by."""
 HEADER = "OpenStack-API-Version"
-V1_0, V1_1, V1_2, V1_3 = Version(1, 0), Version(1, 1), Version(1, 2), Version(1, 3)
-VERSIONS = (V1_0, V1_1, V1_2, V1_3)
+V1_0, V1_1, V1_2, V1_3, V1_4 = VERSIONS = tuple(Version(1, minor) for minor in range(5))
 OLDEST, NEWEST = VERSIONS[0], VERSIONS[-1]
 _KEY = "nova_vp.version"
 

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from nova_vp.db.records import HostRecord, VpHead
+from nova_vp.degradation import degradation_of
 from nova_vp.interference import is_degraded
 from nova_vp.service_levels import service_of
 
@@ -58,6 +59,7 @@ class VpReport:
             received_at=self.record.received_at,
             group=vp.get("group", ""),
             service=service_of(self.record.report, vp),
+            degradation=degradation_of(self.record.report, vp),
         )
 
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from nova_vp.degradation import degradation_of
 from nova_vp.interference import is_degraded
 from nova_vp.wire import compact
 
@@ -21,9 +22,13 @@ def heat_text(report: Mapping[str, Any]) -> str:
     states: dict[int, Counter[str]] = {}
     hurt: Counter[int] = Counter()
     servers: Counter[int] = Counter()
+    worst: dict[int, float] = {}
     for vp in report["vps"]:
         found = vp["interference"]
+        loses = degradation_of(report, vp)
         for domain_id in vp["domains"]:
+            if loses and loses.ratio is not None:
+                worst[domain_id] = max(worst.get(domain_id, 0.0), loses.ratio)
             servers[domain_id] += 1
             hurt[domain_id] += is_degraded(vp["state"], found and found["kind"]) is True
             if vp["state"] is not None:
@@ -33,6 +38,7 @@ def heat_text(report: Mapping[str, Any]) -> str:
             **{name: domain[name] for name in _DOMAIN},
             "servers_count": servers[domain["id"]],
             "hurt_count": hurt[domain["id"]],
+            "worst_ratio": worst.get(domain["id"]),
             "states": states.get(domain["id"], {}),
             "newcomer_losses": domain.get("newcomer_losses"),
             "digest": domain.get("digest"),

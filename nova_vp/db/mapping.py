@@ -19,6 +19,7 @@ from nova_vp.core.types.sample import State
 from nova_vp.db.column_types import minute_of, naive_utc, storable
 from nova_vp.db.records import NAMES, concerned
 from nova_vp.db.serialization import pack
+from nova_vp.degradation import DIGITS, Degradation, degradation_of
 from nova_vp.interference import is_degraded
 from nova_vp.service_levels import service_of
 from nova_vp.wire import compact
@@ -96,6 +97,18 @@ def _vp_row(report: Mapping[str, Any], vp: Mapping[str, Any]) -> Row:
         "is_hurt": UNKNOWN if hurt is None else int(hurt),
         "vp_group": vp.get("group", ""),
         **service_of(report, vp)._asdict(),
+        **_degradation_row(degradation_of(report, vp)),
+    }
+
+
+def _degradation_row(found: Degradation | None) -> Row:
+    if found is None:
+        found = Degradation(ratio=None)
+    return {
+        "degradation": UNKNOWN if found.ratio is None else round(10**DIGITS * found.ratio),
+        "degraded_by": found.kind or "",
+        "degraded_since": UNKNOWN if found.since is None else found.since,
+        "response": found.response or "",
     }
 
 

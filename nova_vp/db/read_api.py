@@ -35,6 +35,7 @@ from nova_vp.db.records import (
 )
 from nova_vp.db.report_store import record_of
 from nova_vp.db.serialization import unpack
+from nova_vp.degradation import DIGITS, Degradation
 from nova_vp.service.outage import Outage
 from nova_vp.service_levels import Service
 
@@ -247,6 +248,18 @@ def _vp_head(row: Any) -> VpHead:
         received_at=aware_utc(row.received_at or datetime.min),
         group=row.vp_group,
         service=Service(row.service_class, row.latency_target_ms, row.latency_ms),
+        degradation=_degradation(row),
+    )
+
+
+def _degradation(row: Any) -> Degradation | None:
+    if row.degradation == UNKNOWN and not row.degraded_by:
+        return None
+    return Degradation(
+        ratio=None if row.degradation == UNKNOWN else row.degradation / 10**DIGITS,
+        kind=row.degraded_by or None,
+        since=None if row.degraded_since == UNKNOWN else row.degraded_since,
+        response=row.response or None,
     )
 
 

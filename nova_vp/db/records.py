@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from nova_vp.core.types.policy import Mode
+from nova_vp.degradation import Degradation
 from nova_vp.escalation_status import Status
 from nova_vp.server_override import ServerOverride
 from nova_vp.service_levels import NO_SERVICE, Service
@@ -75,6 +76,10 @@ class VpMinute(NamedTuple):
     """What it suffered from, if it did (`nova_vp.core.types.detection.Kind`)."""
     metrics: Mapping[str, float]
     """By the names of METRICS; empty if it was not measured."""
+    loss_ratio: float | None = None
+    """Share of its performance that it lost; None, as below: nobody knows."""
+    waiting_ratio: float | None = None
+    """Of the CPU time that it wanted, the share that it waited."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +105,8 @@ class VpHead(NamedTuple):
     group: str
     """Within its project, which servers are one VP; empty: it is alone."""
     service: Service = NO_SERVICE
+    degradation: Degradation | None = None
+    """None: nobody knows whether anything degrades it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,7 @@ VP_COLUMNS = (
     "service_class",
     "latency_target_ms",
     "latency_ms",
+    *("degradation", "degraded_by", "degraded_since", "response"),
 )
 
 

@@ -3,16 +3,19 @@
 
 The latest of a host: its text, compressed. A minute of its history: compressed JSON, [format, mode,
 [projects], [[uuid, which project, state, interference, numbers]]]. Numbers are in the order of
-METRICS and have four digits, which is more than a chart shows.
+METRICS and have four digits, which is more than a chart shows. Behind them, where earlier releases
+look for nothing: the shares of its performance lost, and of its CPU time waited; nan: unknown.
 """
 
 import json
 import zlib
 from collections.abc import Mapping
+from math import isnan, nan
 from operator import itemgetter
 from typing import Any
 
 from nova_vp.db.records import HostMinute, VpMinute
+from nova_vp.degradation import degradation_of
 from nova_vp.wire import compact
 
 FORMAT = 1
@@ -29,7 +32,8 @@ METRICS = (
 )
 
 
-_NUMBERS = " ".join(["%.4g"] * len(METRICS))
+LOSSES = 2
+_NUMBERS = " ".join(["%.4g"] * (len(METRICS) + LOSSES))
 
 
 _values = itemgetter(*METRICS)
@@ -53,12 +57,27 @@ def pack(report: Mapping[str, Any]) -> bytes:
             projects[vp["project_id"]],
             vp["state"],
             vp["interference"] and vp["interference"]["kind"],
-            _NUMBERS % _values(vp["metrics"]) if vp["metrics"] else "",
+            _NUMBERS % (*_values(vp["metrics"]), *_losses(report, vp)) if vp["metrics"] else "",
         ]
         for vp in report["vps"]
     ]
     text = compact([FORMAT, report["mode"], list(projects), vps])
     return zlib.compress(text.encode())
+
+
+def _losses(report: Mapping[str, Any], vp: Mapping[str, Any]) -> tuple[float, float]:
+    lost, use = degradation_of(report, vp), vp.get("cpu_use")
+    lost_ratio = nan if lost is None or lost.ratio is None else lost.ratio
+    return lost_ratio, use["waiting_ratio"] if use else nan
+
+
+def _vp_minute(
+    uuid: str, project_id: str, state: int | None, kind: str | None, text: str
+) -> VpMinute:
+    numbers = [float(number) for number in text.split()]
+    metrics = dict(zip(METRICS, numbers, strict=False))
+    losses = [None if isnan(number) else number for number in numbers[len(METRICS) :]]
+    return VpMinute(uuid, project_id, state, kind, metrics, *losses)
 
 
 def unpack(packed: bytes, wanted: str | None = None) -> HostMinute:
@@ -73,13 +92,7 @@ def unpack(packed: bytes, wanted: str | None = None) -> HostMinute:
     return HostMinute(
         mode,
         tuple(
-            VpMinute(
-                uuid,
-                projects[project],
-                state,
-                interference,
-                dict(zip(METRICS, map(float, numbers.split()), strict=False)),
-            )
+            _vp_minute(uuid, projects[project], state, interference, numbers)
             for uuid, project, state, interference, numbers in vps
             if wanted in (None, uuid)
         ),

@@ -65,6 +65,7 @@ VPS = Pages(
         "name": (_vp.name, _vp.uuid),
         "since": (_vp.since, _vp.uuid),
         "state": (_vp.state, _vp.uuid),
+        "degradation": (_vp.degradation, _vp.uuid),
         "host": (_vp.host, _vp.uuid),
     },
     id=_vp.uuid,

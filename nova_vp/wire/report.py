@@ -142,7 +142,8 @@ _VP = object_of(
                     "since": NUMBER,
                     "suspects": list_of(object_of({"uuid": UUID, "rise_per_s": NUMBER}), 64),
                     "refused": list_of(ALTERNATIVE, 16),
-                }
+                },
+                {"loss_ratio": NUMBER},
             )
         ),
         "actions": list_of(_ACTION, 16),
@@ -290,6 +291,7 @@ agent takes none. `modes.knows_aggregates`: false: those of all aggregates count
 `domains[].llc_permits`: LLC misses per ms that servers have booked there.
 `domains[].newcomer_losses`: by resource and newcomer class, the share of performance that whoever
 loses most to this resource would lose to it alone if one came; absent: the agent does not say.
+`vps[].interference.loss_ratio`: share of its performance that it loses to this; absent: unknown.
 `vps[].figures`: by controller, what it tells of the server, by the name of each figure.
 `vps[].service`: its class and latency target, and the last latency that its application reported;
 null: it has no class. `latency_projects`: how many reports of latency of each project's servers

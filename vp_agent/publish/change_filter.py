@@ -15,6 +15,8 @@ NEWS_CORES = 0.5
 """Free CPU of a domain that moved by less is no news."""
 NEWS_ROOM_CORES = 2.0
 """CPU that is open to a class and moved by less is none: a loop changes it every two seconds."""
+NEWS_LOSS_RATIO = 0.1
+"""A measured loss that moved by less is no news: its mean goes on moving for some seconds."""
 OFTEN_TOLD_EVERY_S = 10.0
 """Limits that a controller changes every few seconds, and nodes that are no longer hot, are no news
 in between. Each report of a full host costs it as much as some ticks."""
@@ -30,6 +32,8 @@ def is_material_change(old: Decision, new: Decision) -> bool:
         return True
     is_soon = new.at_s - old.at_s < OFTEN_TOLD_EVERY_S
     if _is_heat_news(_hot(old), _hot(new), is_soon=is_soon):
+        return True
+    if not is_soon and any(map(_is_loss_news, old.vps, new.vps)):
         return True
     name_of = _last_change if is_soon else _last
     if any(_is_history_news(was, now, name_of) for was, now in zip(old.vps, new.vps, strict=True)):
@@ -71,6 +75,10 @@ def _is_vp_news(old: VpView, new: VpView) -> bool:
         or was.isolation is not now.isolation
         or _kind(old) is not _kind(new)
     )
+
+
+def _is_loss_news(old: VpView, new: VpView) -> bool:
+    return abs(old.degradation_ratio - new.degradation_ratio) >= NEWS_LOSS_RATIO
 
 
 def _is_history_news(

@@ -203,7 +203,11 @@ def _vp(
         "metrics": view.sample and _metrics(view.sample),
         "cpu_use": view.cpu_use and _cpu_use(view.cpu_use),
         "figures": _figures(view.figures),
-        "interference": view.detection and _interference(view.detection, refused, offset_s),
+        "interference": view.detection
+        and {
+            **_interference(view.detection, refused, offset_s),
+            "loss_ratio": min(number(view.degradation_ratio), 1.0),
+        },
         "actions": [_outcome(outcome, offset_s) for outcome in _last(view.history, actions)],
     }
 

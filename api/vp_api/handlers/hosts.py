@@ -13,7 +13,7 @@ from vp_api import paging
 from vp_api.agent_errors import telling
 from vp_api.errors import ApiError, Code
 from vp_api.operation import Answer, Call
-from vp_api.versions import V1_1, V1_2, V1_3
+from vp_api.versions import V1_1, V1_2, V1_3, V1_4
 from vp_api.views import history, operator
 from vp_api.vp_report import age_of, fresh_since
 
@@ -40,7 +40,8 @@ def list_hosts(call: Call) -> Answer:
         ]
     if has_heat:
         told = [
-            one | operator.heat(summary.heat, is_stale=one["is_stale"])
+            one
+            | operator.heat(summary.heat, is_stale=one["is_stale"], has_losses=call.version >= V1_4)
             for summary, one in zip(found.items, told, strict=True)
         ]
     return paging.answer(call, "hosts", told, found.marker)
@@ -56,6 +57,8 @@ def show_host(call: Call, host: str) -> Answer:
     if call.version >= V1_3:
         told |= operator.overlays_of_host(record)
         told |= operator.modes_of_host(record.report)
+    if call.version >= V1_4:
+        told["vps"] = operator.losses_on_host(told["vps"], record, age)
     return {"host": told}
 
 
@@ -77,7 +80,7 @@ def show_host_history(call: Call, host: str) -> Answer:
     found = browser.host_history(host, minutes.begin, minutes.end, minutes.every)
     if not found:
         _find(call, host)
-    told = [history.of_host(one) for one in found]
+    told = [history.of_host(one, has_losses=call.version >= V1_4) for one in found]
     return paging.answer(call, "history", told, minutes.marker)
 
 

@@ -24,13 +24,14 @@ from vp_api.errors import ApiError, Code
 from vp_api.operation import Answer, Call
 from vp_api.policies import vps as policies
 from vp_api.schemas import vps as schemas
-from vp_api.versions import V1_1, V1_2, V1_3
+from vp_api.versions import V1_1, V1_2, V1_3, V1_4
 from vp_api.views import actions as action_views
 from vp_api.views import history, operator, tenant
 from vp_api.vp_groups import groups_of
 from vp_api.vp_report import VpReport, age_of, fresh_since, vp_reports_of
 
 PER_HOUR = "override_changes_per_hour"
+BY_DEGRADATION = "degradation"
 LOG = logging.getLogger(__name__)
 
 
@@ -38,6 +39,8 @@ def list_vps(call: Call) -> Answer:
     page = paging.page_of(call, "server_id:asc")
     if page.key in schemas.OPERATORS_ONLY_SORTS or schemas.OPERATORS_ONLY & call.query.keys():
         call.services.policy.require(call.context, policies.SHOW_ALL)
+    if page.key == BY_DEGRADATION and call.version < V1_4:
+        raise ApiError(Code.BAD_REQUEST, f"Ask for microversion {V1_4} or later to sort by it.")
     now = call.services.clock()
     if call.sees_all:
         found = call.services.stored.browser.list_vps(_wanted(call), page)
@@ -50,6 +53,12 @@ def list_vps(call: Call) -> Answer:
     if call.version >= V1_2:
         told = [
             {**one, **tenant.listed_service(head, age_of(head.received_at, now))}
+            for head, one in zip(found.items, told, strict=True)
+        ]
+    if call.version >= V1_4:
+        view: Any = operator if call.sees_all else tenant
+        told = [
+            {**one, **view.degradation(head, is_stale=one["is_stale"])}
             for head, one in zip(found.items, told, strict=True)
         ]
     return paging.answer(call, "vps", told, found.marker)
@@ -83,8 +92,9 @@ def _list_own(call: Call, page: Page) -> Listed[VpHead]:
     project_id = call.project_id
     if not _is_own(call, project_id):
         return Listed([], None)
-    # Markers hold what is sorted by, and so the second since when a state holds.
-    is_by_id = page.key == "since"
+    # Markers hold what is sorted by, and so the second since when a state holds, or what exactly a
+    # server loses.
+    is_by_id = page.key in ("since", BY_DEGRADATION)
     if is_by_id and page.marker and has_values(page.marker):
         raise BadMarker(page.marker)
     found = call.services.stored.browser.list_vps(_wanted(call, project_id), page)
@@ -120,6 +130,8 @@ def show_vp(call: Call, server_id: str) -> Answer:
         told = view.since_1_2(told, report)
     if call.version >= V1_3 and call.sees_all:
         told = operator.since_1_3(told, report)
+    if call.version >= V1_4:
+        told |= view.degradation(report.head, is_stale=report.age.is_stale)
     return {"vp": told}
 
 
@@ -127,18 +139,18 @@ def show_vp_history(call: Call, server_id: str) -> Answer:
     """Of a server that is gone too, as long as its history is kept."""
     minutes = paging.Minutes(call)
     browser = call.services.stored.browser
-    sees_all = call.sees_all
+    sees_all, has_losses = call.sees_all, call.version >= V1_4
     if not sees_all:
         _require_own(call, server_id)
     found = browser.vp_history(server_id, minutes.begin, minutes.end, minutes.every)
     if sees_all:
         if not found and not browser.owners_of(server_id):
             raise no_such(server_id)
-        told = [history.of_vp(one) for one in found]
+        told = [history.of_vp(one, has_losses=has_losses) for one in found]
     else:
         project_id = call.project_id
         own = [one for one in found if one.vp.project_id == project_id]
-        told = [tenant.history(one) for one in tenant.one_a_minute(own)]
+        told = [tenant.history(one, has_losses) for one in tenant.one_a_minute(own)]
     return paging.answer(call, "history", told, minutes.marker)
 
 

@@ -46,6 +46,7 @@ def enum(*values: str) -> Schema:
 
 TEXT: Schema = {"type": "string"}
 NUMBER: Schema = {"type": "number"}
+RATIO: Schema = {"type": "number", "minimum": 0, "maximum": 1}
 COUNT: Schema = {"type": "integer", "minimum": 0}
 COUNTS: Schema = {
     "type": "object",

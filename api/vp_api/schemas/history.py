@@ -9,6 +9,7 @@ from vp_api.schemas.base import (
     MINUTE,
     MODE,
     NUMBER,
+    RATIO,
     STATE,
     TEXT,
     TIME,
@@ -34,7 +35,10 @@ QUERY = query(
 _MEASURED = nullable(obj(dict.fromkeys(METRICS, NUMBER), title="MetricsThen"))
 _THEN = {"state": nullable(STATE), "hurt_by_neighbour": nullable(YES_NO)}
 _SEEN = {**_THEN, "kind": nullable(KIND), "metrics": _MEASURED}
-ANSWER_OF_VP = page_of("history", obj({"at": TIME, "host": TEXT, **_SEEN}), "VpHistory")
+_WAITING = {"waiting_ratio": nullable(RATIO)}
+_LOSSES = {"degradation_ratio": nullable(RATIO), **_WAITING}
+"""Since 1.4."""
+ANSWER_OF_VP = page_of("history", obj({"at": TIME, "host": TEXT, **_SEEN}, _LOSSES), "VpHistory")
 TENANT_ANSWER_OF_VP = page_of(
     "history",
     obj(
@@ -42,7 +46,8 @@ TENANT_ANSWER_OF_VP = page_of(
             "at": MINUTE,
             **_THEN,
             "metrics": nullable(obj(dict.fromkeys(TENANT_METRICS, NUMBER), title="TenantMetrics")),
-        }
+        },
+        {"degradation_percent": nullable(COUNT), **_WAITING},
     ),
     "TenantVpHistory",
 )
@@ -53,7 +58,7 @@ ANSWER_OF_HOST = page_of(
             "at": TIME,
             "mode": MODE,
             "hurt_count": COUNT,
-            "vps": list_of(obj({"server_id": TEXT, "project_id": TEXT, **_SEEN})),
+            "vps": list_of(obj({"server_id": TEXT, "project_id": TEXT, **_SEEN}, _LOSSES)),
         }
     ),
     "HostHistory",

@@ -8,6 +8,7 @@ from vp_api.schemas.base import (
     KIND,
     MODE,
     NUMBER,
+    RATIO,
     SERVER,
     STATE,
     TEXT,
@@ -107,7 +108,8 @@ HEAT = {
                     obj({"state": STATE, "servers_count": COUNT}, title="StateCount")
                 ),
             },
-            title="HeatDomain",
+            {"worst_ratio": nullable(RATIO)},
+            "HeatDomain",
         )
     ),
     "nodes": list_of(

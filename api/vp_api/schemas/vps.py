@@ -18,6 +18,7 @@ from vp_api.schemas.base import (
     MODE,
     NAME,
     NUMBER,
+    RATIO,
     SERVER,
     STATE,
     TEXT,
@@ -41,7 +42,22 @@ _WHO = {"server_id": TEXT, "name": TEXT, "project_id": TEXT}
 AGE = {"reported_at": TIME, "age_s": COUNT, "is_stale": YES_NO}
 NOW = {**_REPORTED, "incomplete": nullable(TEXT)}
 _SUMMARY = {**_WHO, "host": TEXT, "isolation": ISOLATION, **AGE, **NOW}
-ON_HOST = obj({**_SUMMARY, "domains": list_of(COUNT)}, title="VpOnHost")
+DEGRADATION = obj(
+    {
+        "ratio": nullable(RATIO),
+        "kind": nullable(KIND),
+        "since": nullable(TIME),
+        "response": nullable(TEXT),
+    },
+    title="Degradation",
+)
+TENANT_DEGRADATION = obj(
+    {"percent": nullable(COUNT), "since": nullable(MINUTE), "response": nullable(TEXT)},
+    title="TenantDegradation",
+)
+_SINCE_1_4 = {"degradation": nullable(DEGRADATION)}
+_TENANT_SINCE_1_4 = {"degradation": nullable(TENANT_DEGRADATION)}
+ON_HOST = obj({**_SUMMARY, "domains": list_of(COUNT)}, _SINCE_1_4, "VpOnHost")
 METRICS_NOW = obj(dict.fromkeys(METRICS, NUMBER), title="Metrics")
 INTERFERENCE = obj(
     {
@@ -156,7 +172,7 @@ LIST_QUERY = pages(
     name=NAME,
     state={"type": "integer", "minimum": 0, "maximum": 8},
     hurt_by_neighbour=YES_NO,
-    sort=sort("server_id", "name", "since", "state", "host"),
+    sort=sort("server_id", "name", "since", "state", "degradation", "host"),
 )
 OPERATORS_ONLY = frozenset({"host", "project_id"})
 OPERATORS_ONLY_SORTS = frozenset({"host"})
@@ -170,7 +186,7 @@ _LISTED = {
     "group_state": nullable(_LISTED_GROUP),
     "service": nullable(LISTED_SERVICE),
 }
-SUMMARY = obj(_SUMMARY, _LISTED, "Vp")
+SUMMARY = obj(_SUMMARY, {**_LISTED, **_SINCE_1_4}, "Vp")
 LIST_ANSWER = page_of("vps", SUMMARY, "Vps")
 _FULL: dict[str, Any] = {
     **_SUMMARY,
@@ -202,12 +218,13 @@ _MORE = {
     **_SINCE_1_2,
     "mode": modes.EFFECTIVE,
     "virtual_domains": list_of(COUNT),
+    **_SINCE_1_4,
 }
 SHOW_ANSWER = obj({"vp": obj(_FULL, _MORE, "FullVp")}, title="VpAnswer")
 
 _TENANT_REPORTED = {**_REPORTED, "since": nullable(MINUTE)}
 _TENANT_SUMMARY = {**_WHO, "isolation": TEXT, "is_stale": YES_NO, **_TENANT_REPORTED}
-TENANT_SUMMARY = obj(_TENANT_SUMMARY, _LISTED, "TenantVp")
+TENANT_SUMMARY = obj(_TENANT_SUMMARY, {**_LISTED, **_TENANT_SINCE_1_4}, "TenantVp")
 TENANT_LIST_ANSWER = page_of("vps", TENANT_SUMMARY, "TenantVps")
 _TENANT_FULL = {
     **_TENANT_SUMMARY,
@@ -222,6 +239,7 @@ _TENANT_MORE = {
     **_SINCE_1_1,
     "group_state": nullable(TENANT_GROUP_STATE),
     "service": nullable(TENANT_SERVICE),
+    **_TENANT_SINCE_1_4,
 }
 TENANT_SHOW_ANSWER = obj(
     {"vp": obj(_TENANT_FULL, _TENANT_MORE, "FullTenantVp")}, title="TenantVpAnswer"

@@ -108,15 +108,17 @@ def mode_source(stored: str | None) -> dict[str, str] | None:
 _HEAT = ("id", "node", "cpus", "free_cores", "vcpus", "misses_per_s", "servers_count")
 
 
-def heat(found: Mapping[str, Any] | None, *, is_stale: bool) -> dict[str, Any]:
+def heat(found: Mapping[str, Any] | None, *, is_stale: bool, has_losses: bool) -> dict[str, Any]:
     """As since 1.3: its LLC domains with the states of who runs there, and its NUMA nodes. What
-    holds now, of a host that is silent, nobody knows."""
+    holds now, of a host that is silent, nobody knows. `has_losses`: as since 1.4, with what the
+    server loses that loses most there; None: nobody runs there, or its agent does not say."""
     if found is None or is_stale:
         return {"domains": [], "nodes": []}
     domains = [
         {
             **{name: one[name] for name in _HEAT},
             "hurt_count": one["hurt_count"],
+            **({"worst_ratio": one.get("worst_ratio")} if has_losses else {}),
             "states": [
                 {"state": values.state(int(number)), "servers_count": count}
                 for number, count in sorted(one["states"].items())
@@ -224,6 +226,21 @@ def since_1_3(told: Mapping[str, Any], sighting: VpReport) -> dict[str, Any]:
         source = {"level": ModeLevel.SERVER.value, "name": ""}
     mode = {"mode": own or sighting.record.mode, "source": source}
     return {**told, "mode": mode, "virtual_domains": sighting.vp.get("virtual_domains", [])}
+
+
+def degradation(head: VpHead, *, is_stale: bool) -> dict[str, Any]:
+    """As since 1.4: how much it loses, to what, since when, and what is done. None: unknown."""
+    found = None if is_stale else head.degradation
+    told = found and {**found._asdict(), "since": values.iso(found.since)}
+    return {"degradation": told}
+
+
+def losses_on_host(told: Iterable[Mapping[str, Any]], record: HostRecord, age: Age) -> Any:
+    """As since 1.4: the `vps` of a host, each with its degradation."""
+    return [
+        {**one, **degradation(VpReport(record, age, vp).head, is_stale=age.is_stale)}
+        for one, vp in zip(told, record.report["vps"], strict=True)
+    ]
 
 
 def group_state(group: VpGroup | None) -> dict[str, Any] | None:

@@ -15,6 +15,7 @@ from nova_vp.core.types.declaration import Figure
 from nova_vp.core.types.guest import Isolation, Unmanaged
 from nova_vp.core.types.service_level import ServiceClass
 from nova_vp.db.records import StoredOverride, VpAt, VpHead
+from nova_vp.degradation import Response
 from nova_vp.interference import is_degraded
 from nova_vp.latency_message import Ignored
 from nova_vp.wire import CPU_RATIOS
@@ -30,6 +31,7 @@ FOR_WHOM = ("victim", "on_behalf_of")
 RESULTS = frozenset(result.value for result in Result)
 ISOLATIONS = frozenset(isolation.value for isolation in Isolation)
 CLASSES = frozenset(one.value for one in ServiceClass)
+RESPONSES = frozenset(one.value for one in Response)
 IGNORED = frozenset(one.value for one in Ignored)
 SENSITIVITIES = ("cache", "memory", "remote-latency")
 UNMANAGED = {
@@ -184,13 +186,47 @@ def levels(found: StoredOverride | None) -> dict[str, Any]:
     return {name: getattr(found, name) if found else None for name in LEVELS}
 
 
-def history(one: VpAt) -> dict[str, Any]:
+STEPS_PERCENT = 10
+LEAST_PERCENT = 5
+"""Of one that is degraded at all."""
+
+
+def degradation(head: VpHead, *, is_stale: bool) -> dict[str, Any]:
+    """As since 1.4: about how much it loses, since when, and what is done; not to what. None:
+    unknown."""
+    found = None if is_stale else head.degradation
+    return {
+        "degradation": found
+        and {
+            "percent": _about(found.ratio),
+            "since": values.to_minute(found.since),
+            "response": found.response and _known(found.response, RESPONSES),
+        }
+    }
+
+
+def _about(ratio: float | None) -> int | None:
+    """In steps: exact figures, put together over time, would tell what a neighbour does."""
+    if not ratio:
+        return None if ratio is None else 0
+    nearest = int(100 * ratio / STEPS_PERCENT + 0.5) * STEPS_PERCENT
+    return max(min(nearest, 100), LEAST_PERCENT)
+
+
+def history(one: VpAt, has_losses: bool) -> dict[str, Any]:
+    """`has_losses`: as since 1.4, with about how much it lost, and waited for CPU."""
+    waited = one.vp.waiting_ratio
+    losses = {
+        "degradation_percent": _about(one.vp.loss_ratio),
+        "waiting_ratio": None if waited is None else round(waited, 2),
+    }
     metrics = {name: one.vp.metrics.get(name, 0.0) for name in TENANT_METRICS}
     return {
         "at": values.datetime_to_minute(one.at),
         "state": values.state(one.vp.state),
         "hurt_by_neighbour": is_degraded(one.vp.state, one.vp.interference),
         "metrics": metrics if one.vp.metrics else None,
+        **(losses if has_losses else {}),
     }
 
 

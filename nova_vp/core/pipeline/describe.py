@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from nova_vp.core.controllers.base import View
+from nova_vp.core.model.degradation import degradation_ratio
 from nova_vp.core.model.domain_table import domain_views
 from nova_vp.core.model.host import Host
 from nova_vp.core.model.what_if import WhatIfModel
@@ -81,6 +82,7 @@ def _view(host: Host, vp: VpState, claimed: Claimed, would_be: Host) -> VpView:
         cpu_use=vp.cpu_use,
         figures=_figures(guest.uuid, claimed) if claimed.figures else {},
         usage=claimed.usage.get(guest.uuid, ()),
+        degradation_ratio=degradation_ratio(vp),
     )
 
 

@@ -79,6 +79,8 @@ class VpView(NamedTuple):
     """Since the last tick, of each controller that sells something."""
     virtual_domain_ids: tuple[int, ...] = ()
     """Where it would be placed, on a host that only observes; empty: nowhere else."""
+    degradation_ratio: float = 0.0
+    """Share of its performance that it loses to what `detection` says; 0: nothing degrades it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,9 +74,18 @@ class VpRow(Base):
     latency_target_ms: Mapped[float | None] = mapped_column(Double)
     latency_ms: Mapped[float | None] = mapped_column(Double)
     """As its application reported it last; null: it did not."""
+    degradation: Mapped[int] = mapped_column(SmallInteger, server_default="-1")
+    """Thousandths of its performance that it loses; -1: nobody knows."""
+    degraded_by: Mapped[str] = mapped_column(String(32), server_default="")
+    """The resource; empty: nothing degrades it, or nobody knows."""
+    degraded_since: Mapped[int] = mapped_column(BigInteger, server_default="-1")
+    """As `since`."""
+    response: Mapped[str] = mapped_column(String(16), server_default="")
+    """What is done about it, as `nova_vp.degradation` has it."""
 
     __table_args__ = (
         Index("ix_vps_host", "host", "uuid"),
+        Index("ix_vps_degradation", "degradation", "uuid"),
         Index("ix_vps_project_id", "project_id", "uuid"),
         Index("ix_vps_name", "name", "uuid"),
         Index("ix_vps_state", "state", "uuid"),

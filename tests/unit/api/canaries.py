@@ -68,6 +68,7 @@ OWN = {
     *(("actions", number, "at") for number in (0, 1, 3, 4)),
     *(("actions", 0, "victim"), ("actions", 1, "uuid"), ("actions", 3, "changes", 0, "uuid")),
     ("actions", 4, "on_behalf_of"),
+    *(("interference", name) for name in ("since", "loss_ratio")),
     *(("metrics", name) for name in TENANT_METRICS),
     *(("cpu_use", name) for name in CPU_RATIOS),
 }

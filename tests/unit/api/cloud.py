@@ -402,6 +402,7 @@ def records():
         "since": NOW_S - 10,
         "suspects": [{"uuid": NOISY, "rise_per_s": 1.5e6}],
         "refused": [refused(hurt_ratio=0.25)],
+        "loss_ratio": 0.21349,
     }
     return [
         a_record(

@@ -228,7 +228,9 @@ def test_a_tenant_is_told_these_keys_and_no_more():
     assert set(victim) == SHOWN
     assert [set(action) for action in victim["actions"]] == [{"at", "what", "result"}]
     new = Api().latest(reader, f"/v1/vps/{cloud.VICTIM}").json["vp"]
-    assert set(new) == SHOWN | {"orders", "cpu_use", "figures", "group_state", "service"}
+    younger = {"orders", "cpu_use", "figures", "group_state", "service", "degradation"}
+    assert set(new) == SHOWN | younger
+    assert set(new["degradation"]) == {"percent", "since", "response"}
     assert set(new["service"]) == {
         *("class", "latency_target_ms", "latency_percentile", "max_load", "may_suspend"),
         *("reported", "used", "ignored"),
@@ -243,7 +245,8 @@ def test_a_tenant_is_told_these_keys_and_no_more():
     }
     assert set(new["orders"]) == {"mode", "opt_out", "priority", "exempt", *LEVELS}
     (minute,) = Api().latest(reader, f"/v1/vps/{cloud.VICTIM}/history").json["history"][-1:]
-    assert set(minute) == {"at", "state", "hurt_by_neighbour", "metrics"}
+    lost = {"degradation_percent", "waiting_ratio"}
+    assert set(minute) == {"at", "state", "hurt_by_neighbour", "metrics"} | lost
     assert set(minute["metrics"]) == {"mpki", "memory_factor", "cpi", "cpu_cores"}
     (action,) = Api().latest(reader, f"/v1/vps/{cloud.VICTIM}/actions").json["actions"]
     assert set(action) == {"at", "what", "result"}

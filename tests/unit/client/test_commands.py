@@ -26,15 +26,16 @@ def test_history(lab):
     table = lab.run("vp history victim").words
     assert "At State Degraded MPKI MF CPI CPU Host" in table
     assert "2026-01-02T02:57:00Z 2 bulldog no 20.5 0.68 2.5 1 lab-2" in table
-    assert "2026-01-02T03:04:00Z 8 bulldog cache 20.5 0.68 2.5 1 lab-1" in table
+    assert "2026-01-02T03:04:00Z 8 bulldog 21.3% cache 20.5 0.68 2.5 1 lab-1" in table
     latest = lab.run("vp history victim -f json --begin 2026-01-02T03:00").json[-1]
+    assert (latest["Degradation"], latest["Waiting"]) == (0.213, 0.1234)
     assert latest["State"] == 8
     assert latest["MF"] == 0.68
 
 
 def test_history_of_a_tenant(lab):
     ran = lab.run("vp history victim", user="member")
-    assert "8 bulldog yes 20.5 0.68 2.5 1" in ran.words
+    assert "8 bulldog about 20% 20.5 0.68 2.5 1" in ran.words
     assert not any(word in ran.out for word in NEIGHBOURS)
     assert lab.run("vp history victim --limit 1 -f json", user="member").json[0]["State"] == 2
     assert lab.run("vp history victim --every 60 -f json", user="member").json == []
@@ -289,6 +290,7 @@ def test_explain_to_an_operator(lab):
     assert "Last-level cache misses per 1000 instructions (MPKI): 20.5. Share of" in told
     assert "State 8 of 0 to 8 (bulldog), since 2026-01-02T03:03:35Z: it is memory-intensive" in told
     assert "Degraded Yes, since 2026-01-02T03:03:55Z: neighbours evict its data" in told
+    assert "It loses 21.3% of its performance." in told
     assert f"Aggressor: noisy ({cloud.NOISY}), 1.5 M more misses/s than before." in told
     assert "noisy: CPUs 0-1 -> 2-3 (it degrades a neighbour)." in told
     assert "neighbour). Result: the degradation ended." in told
@@ -316,7 +318,7 @@ def test_explain_to_an_operator_of_a_host_that_was_told_less(lab):
 def test_explain_to_a_tenant(lab):
     ran = lab.run("vp explain victim", user="member")
     assert f"victim ({cloud.VICTIM}) Measured CPUs in use: 1. Cycles per" in ran.words
-    assert "Degraded Yes, by a neighbour." in ran.words
+    assert "Yes, by a neighbour, since 2026-01-02T03:03:00Z. It loses about 20%" in ran.words
     assert (
         "2026-01-02T03:03:00Z a neighbour was moved away. Result: the degradation ended."
         in ran.words

@@ -61,3 +61,12 @@ def test_a_node_that_gets_hot_is_news_and_one_that_cools_is_after_a_while() -> N
     assert not is_material_change(told(hot), told(cool, SOON))
     assert is_material_change(told(hot), told(cool, LATE))
     assert not is_material_change(told(hot), told(hot, LATE))
+
+
+def test_a_loss_that_moved_far_is_news_after_a_while() -> None:
+    def told(ratio: float, at_s: float = 10.0) -> Decision:
+        return a_decision(a_view(degradation_ratio=ratio), at_s=at_s)
+
+    assert is_material_change(told(0.2), told(0.31, LATE))
+    assert not is_material_change(told(0.2), told(0.31, SOON))
+    assert not is_material_change(told(0.2), told(0.29, LATE))

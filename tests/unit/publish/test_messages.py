@@ -264,6 +264,7 @@ def test_report() -> None:
         "since": 1.8e9 + 8,
         "suspects": [{"uuid": uuid_of(2), "rise_per_s": 1e6}],
         "refused": [],
+        "loss_ratio": 0.25,
     }
     assert victim["actions"][-1] == {
         "id": "a2",

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much a server loses, in words: exactly to operators, coarsely to tenants."""
+
+import pytest
+
+from vp_client import degradation_formatters as formatters
+
+SINCE = "2026-01-02T14:10:00Z"
+
+
+def a_vp(degradation, hurt=True):
+    return {"hurt_by_neighbour": hurt, "degradation": degradation}
+
+
+def exact(ratio, kind="cache", response="acting"):
+    return {"ratio": ratio, "kind": kind, "since": SINCE, "response": response}
+
+
+def coarse(percent, response="acting"):
+    return {"percent": percent, "since": SINCE, "response": response}
+
+
+WELL = {"ratio": 0.0, "kind": None, "since": None, "response": None}
+TENANT_WELL = {"percent": 0, "since": None, "response": None}
+
+
+@pytest.mark.parametrize(
+    ("vp", "column", "value"),
+    [
+        (a_vp(exact(0.213)), "21.3% cache", 0.213),
+        (a_vp(exact(None)), "yes", None),
+        (a_vp(WELL, hurt=False), "no", 0.0),
+        (a_vp(coarse(20)), "about 20%", 20),
+        (a_vp(coarse(None)), "yes", None),
+        (a_vp(TENANT_WELL, hurt=False), "no", 0),
+        (a_vp(None, hurt=None), "?", None),
+    ],
+)
+def test_in_a_column_and_for_machines(vp, column, value):
+    assert (formatters.listed(vp), formatters.value(vp)) == (column, value)
+
+
+@pytest.mark.parametrize(
+    ("vp", "sentence"),
+    [
+        (a_vp(coarse(20)), f"loses about 20% to a neighbour since {SINCE}; nova-vp is acting"),
+        (
+            a_vp(exact(0.1, "host-cpu", "none"), hurt=False),
+            f"loses 10% since {SINCE}; nova-vp does nothing about it now",
+        ),
+        (
+            a_vp(coarse(None, "proposed")),
+            f"loses an unknown part of its performance to a neighbour since {SINCE}; an action "
+            "waits until an operator accepts it",
+        ),
+        (a_vp(coarse(10, "other")), f"loses about 10% to a neighbour since {SINCE}; other"),
+        (a_vp(TENANT_WELL, hurt=False), "loses nothing to others"),
+        (a_vp(None, hurt=None), "degraded by a neighbour: unknown"),
+    ],
+)
+def test_in_a_sentence(vp, sentence):
+    assert formatters.sentence(vp) == sentence
+
+
+@pytest.mark.parametrize(
+    ("told", "text"),
+    [
+        (exact(0.213), f"21.3% by cache, since {SINCE}: nova-vp is acting"),
+        (coarse(20), f"about 20%, since {SINCE}: nova-vp is acting"),
+        (exact(None), f"unknown by cache, since {SINCE}: nova-vp is acting"),
+        (WELL, "none"),
+        (None, "unknown"),
+    ],
+)
+def test_in_a_table_of_one_server(told, text):
+    assert formatters.shown(told) == text
+
+
+@pytest.mark.parametrize(
+    ("row", "text", "value"),
+    [
+        ({"kind": "cache", "degradation_ratio": 0.25}, "25% cache", 0.25),
+        ({"kind": "cache", "degradation_ratio": None}, "cache", None),
+        ({"kind": None, "degradation_ratio": 0.0}, "no", 0.0),
+        ({"degradation_percent": 20}, "about 20%", 20),
+        ({"degradation_percent": None}, "no", None),
+    ],
+)
+def test_of_a_minute(row, text, value):
+    told = {"hurt_by_neighbour": False, **row}
+    assert (formatters.recorded_text(told), formatters.recorded(told)) == (text, value)
+
+
+def test_how_much_is_a_sentence_of_its_own_where_it_is_known():
+    assert list(formatters.loss(a_vp(coarse(20)))) == ["It loses about 20% of its performance."]
+    assert list(formatters.loss(a_vp(coarse(None)))) == []
+    assert list(formatters.loss(a_vp(WELL))) == []
+
+
+def test_what_is_done_in_a_column():
+    assert formatters.short_response("escalated") == "the cluster was asked"
+    assert [formatters.short_response(one) for one in (None, "", "other")] == ["-", "-", "other"]
