@@ -128,8 +128,8 @@ class UsageAPI:
 class AgentAPI:
     """To agents.
 
-    set_mode(mode), accept(action_id), undo(action_id): calls to one host, from vp-api. `mode` may
-    be `cloud_modes.NOT_SET`.
+    set_mode(mode), accept(action_id), reject(action_id, by, why), undo(action_id): calls to one
+    host, from vp-api. `mode` may be `cloud_modes.NOT_SET`.
     set_orders(text): a call from vp-api or a cast from vp-scheduler to one host with a
     `wire.ORDERS` message: all that is ordered of the servers it names.
     set_facts(text): a cast from vp-scheduler to one host with a `wire.FACTS` message.
@@ -154,6 +154,10 @@ class AgentAPI:
     def accept(self, host: str, action_id: str) -> None:
         """Raises the agent's UnknownAction or NotAdvising, or MessagingTimeout."""
         self._call(host, "accept", action_id=action_id)
+
+    def reject(self, host: str, action_id: str, by: str, why: str) -> None:
+        """Raises the agent's UnknownAction or NotRejectable, or MessagingTimeout."""
+        self._call(host, "reject", action_id=action_id, by=by, why=why)
 
     def prepare_migration(
         self, host: str, escalation_id: str, uuid: str, hold_s: float

@@ -7,6 +7,9 @@ from typing import Protocol
 from nova_vp.core.types.overlay import Call, CallAnswer
 from nova_vp.core.types.policy import Mode
 
+MOST_WHY = 255
+"""Letters of a reason that somebody gives."""
+
 
 class UnknownAction(Exception):
     """No action of that id is known, or no proposal. The message lists those that stand."""
@@ -14,6 +17,10 @@ class UnknownAction(Exception):
 
 class NotInForce(Exception):
     """Nothing of that action stands now. The message says why, and lists those that do."""
+
+
+class NotRejectable(Exception):
+    """That proposal gives back what was changed before. The message says so."""
 
 
 class CannotOrder(Exception):
@@ -33,6 +40,10 @@ class Commands(Protocol):
 
     def accept(self, action_id: str) -> None:
         """Raises UnknownAction or NotAdvising."""
+
+    def reject(self, action_id: str, by: str, why: str) -> None:
+        """`by`: who rejects the proposal; `why` may be empty. Raises UnknownAction or
+        NotRejectable."""
 
     def undo(self, action_id: str) -> None:
         """Raises UnknownAction or NotInForce."""

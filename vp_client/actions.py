@@ -2,6 +2,8 @@
 """`openstack vp action …`: what was done or is proposed, and an operator's word on it."""
 
 import argparse
+import logging
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -11,9 +13,10 @@ from nova_vp.core.types.action import Result
 from vp_client import arguments, columns, formatters
 from vp_client.client import Client, Told
 from vp_client.columns import Cell
-from vp_client.errors import Refused
+from vp_client.errors import Refused, VpError
 from vp_client.plugin import client_of
 
+LOG = logging.getLogger(__name__)
 FORBIDDEN = 403
 RESULTS = (formatters.PROPOSED, *(result.value for result in Result))
 
@@ -151,16 +154,71 @@ class ShowAction(command.ShowOne):
 
 
 class AcceptAction(command.Command):
-    """Accept a proposed action; its agent, in mode advise, applies it"""
+    """Accept proposed actions; their agents, in mode advise, apply them"""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        _add_action(parser)
+        _add_actions(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        told = client_of(self).accept_action(parsed_args.action, parsed_args.host)
-        self.app.stdout.write(f"{told['host']}: its agent will apply {told['id']}\n")
+        client, host = client_of(self), parsed_args.host
+
+        def accept(action_id: str) -> str:
+            told = client.accept_action(action_id, host)
+            return f"{told['host']}: its agent will apply {told['id']}"
+
+        _each(self, parsed_args.action, accept)
+
+
+class RejectAction(command.Command):
+    """Reject proposed actions; their agents do not propose them again for a time"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        _add_actions(parser)
+        parser.add_argument(
+            "--reason", metavar="<text>", help="Why; the history of the action keeps it"
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        client, asked = client_of(self), parsed_args
+
+        def reject(action_id: str) -> str:
+            told = client.reject_action(action_id, asked.host, asked.reason)
+            return f"{told['host']}: its agent withdraws {told['id']}"
+
+        _each(self, asked.action, reject)
+
+
+def _add_actions(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "action",
+        metavar="<action>",
+        nargs="+",
+        help="Action ids, from `openstack vp action list --result proposed`",
+    )
+    parser.add_argument(
+        "--host",
+        metavar="<host>",
+        help="Host of the actions; needed only if two hosts have used the same action id",
+    )
+
+
+def _each(command: command.Command, action_ids: list[str], order: Callable[[str], str]) -> None:
+    """Of several all are tried. Raises VpError: of one its own, of several how many failed."""
+    failed: list[VpError] = []
+    for action_id in action_ids:
+        try:
+            command.app.stdout.write(f"{order(action_id)}\n")
+        except VpError as exc:
+            if len(action_ids) == 1:
+                raise
+            LOG.error("%s: %s", action_id, exc)
+            failed.append(exc)
+    if failed:
+        raise VpError(f"{len(failed)} of {len(action_ids)} actions failed.")
 
 
 class UndoAction(command.Command):

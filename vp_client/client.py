@@ -199,6 +199,13 @@ class Client:
     def undo_action(self, action_id: str, host: str | None = None) -> Told:
         return self._order("action", f"{_action(action_id)}/undo", host)
 
+    def reject_action(
+        self, action_id: str, host: str | None = None, reason: str | None = None
+    ) -> Told:
+        """As `accept_action`. `reason`: kept in the history of the action."""
+        path = f"{_action(action_id)}/reject"
+        return self._order("action", path, host, _given({"reason": reason}))
+
     def list_escalations(self, limit: int | None = None, **filters: Any) -> list[Told]:
         """`host`, `status`, `sort`."""
         return self._list("escalations", "/escalations", limit, filters)
@@ -277,8 +284,10 @@ class Client:
     def _vp_path(self, server: str) -> str:
         return f"/vps/{_quoted(self.server_id(server))}"
 
-    def _order(self, key: str, path: str, host: str | None = None) -> Told:
-        return self._ask(key, "POST", path, params=_given({"host": host}), json={})
+    def _order(
+        self, key: str, path: str, host: str | None = None, body: Told | None = None
+    ) -> Told:
+        return self._ask(key, "POST", path, params=_given({"host": host}), json=body or {})
 
     def _list(self, key: str, path: str, limit: int | None, filters: Told) -> list[Told]:
         size = min(limit or PAGE, PAGE)

@@ -349,7 +349,10 @@ def action_result(action_id: str, result: str) -> str:
     """With what an operator can do now."""
     if result != PROPOSED:
         return result
-    return f"{result}; in mode advise, accept it with\nopenstack vp action accept {action_id}"
+    return (
+        f"{result}; in mode advise, accept it with\nopenstack vp action accept {action_id}\n"
+        f"or reject it with\nopenstack vp action reject {action_id}"
+    )
 
 
 def cap_floor(ratio: float | None) -> str:

@@ -44,6 +44,9 @@ class ReachableAgents:
     def accept(self, host: str, action_id: str) -> None:
         self._tell(lambda: self._agents.accept(host, action_id))
 
+    def reject(self, host: str, action_id: str, by: str, why: str) -> None:
+        self._tell(lambda: self._agents.reject(host, action_id, by, why))
+
     def undo(self, host: str, action_id: str) -> None:
         self._tell(lambda: self._agents.undo(host, action_id))
 

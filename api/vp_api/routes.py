@@ -35,7 +35,7 @@ from vp_api.schemas import root as root_schemas
 from vp_api.schemas import service as service_schemas
 from vp_api.schemas import what_if as what_if_schemas
 from vp_api.server_routes import SERVER_ROUTES
-from vp_api.versions import V1_1, V1_3
+from vp_api.versions import V1_1, V1_3, V1_4
 
 TOLD = (Code.AGENT_REFUSED, Code.BUS_UNAVAILABLE, Code.AGENT_SILENT)
 """What can go wrong where an agent is told something."""
@@ -151,6 +151,18 @@ ROUTES: Routes = {
             rule=action_rules.ACCEPT,
             query=action_schemas.ONE_QUERY,
             body=action_schemas.EMPTY_BODY,
+            errors=(Code.ACTION_NOT_FOUND, Code.AMBIGUOUS, *TOLD),
+        )
+    },
+    "/v1/actions/{action_id}/reject": {
+        "POST": Operation(
+            actions.reject_action,
+            "Reject a proposal: its agent does not make it again for a time",
+            action_schemas.REJECT_ANSWER,
+            rule=action_rules.REJECT,
+            query=action_schemas.ONE_QUERY,
+            body=action_schemas.REJECTION,
+            since=V1_4,
             errors=(Code.ACTION_NOT_FOUND, Code.AMBIGUOUS, *TOLD),
         )
     },

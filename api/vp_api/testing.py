@@ -15,6 +15,7 @@ class MemoryAgents:
     def __init__(self) -> None:
         self.modes: dict[str, str] = {}
         self.accepted: list[tuple[str, str]] = []
+        self.rejected: list[tuple[str, str, str, str]] = []
         self.undone: list[tuple[str, str]] = []
         self.orders: list[tuple[str, str]] = []
         self.latency: list[tuple[str, str]] = []
@@ -34,6 +35,10 @@ class MemoryAgents:
     def accept(self, host: str, action_id: str) -> None:
         self._fail(host)
         self.accepted.append((host, action_id))
+
+    def reject(self, host: str, action_id: str, by: str, why: str) -> None:
+        self._fail(host)
+        self.rejected.append((host, action_id, by, why))
 
     def undo(self, host: str, action_id: str) -> None:
         self._fail(host)

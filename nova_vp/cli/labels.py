@@ -41,6 +41,7 @@ REJECTIONS = {
     "another-controller-owns-the-knob": "another controller owns this setting",
     "another-domain-hurts-less": "the predicted degradation is lower in another cache",
     "undone-by-order": "an operator reverted a similar action recently",
+    "rejected-by-an-operator": "an operator rejected it recently",
     "limit-still-needed": "the controller that set the limit still needs it",
 }
 
@@ -79,6 +80,7 @@ RESULTS = {
     "ineffective": "it had no effect and was reverted",
     "unjudged": "it was applied; its effect could not be measured",
     "undone": "an operator reverted it",
+    "rejected": "an operator rejected it; it was not applied",
 }
 
 

@@ -136,6 +136,14 @@ POLICY_OPTS = [
         "that servers move back and forth.",
     ),
     cfg.FloatOpt(
+        "rejected_hold_s",
+        default=_DEFAULT.rejected_hold_s,
+        min=0.0,
+        help="Seconds during which a proposal that an operator rejected is not made again. The "
+        "hold ends early if the degradation that the proposal was for ends, and when the agent "
+        "restarts. 0: it may be made again at once.",
+    ),
+    cfg.FloatOpt(
         "move_hold_s",
         default=_DEFAULT.move_hold_s,
         min=0.0,

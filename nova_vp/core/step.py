@@ -24,6 +24,7 @@ from nova_vp.core.pipeline.foreign import respect_foreign_changes
 from nova_vp.core.pipeline.ledger import end_lost, note_applied
 from nova_vp.core.pipeline.plan import Plan, lost_places
 from nova_vp.core.pipeline.rate_limit import rate_limit
+from nova_vp.core.pipeline.reject import reject
 from nova_vp.core.pipeline.revert import note_left_alone, revert
 from nova_vp.core.pipeline.verify import verify
 from nova_vp.core.pipeline.virtual_places import note_virtual_places, with_virtual_places
@@ -59,6 +60,7 @@ def step(state: CoreState, picture: Picture, policy: Policy) -> tuple[CoreState,
     granted, outranked = arbitrate(groups, state, view)
     allowed, deferred = rate_limit(granted, state, picture.at_s, policy)
     plan = Plan(allowed, state, view.picture, policy)
+    state, proposals = reject(state, plan.proposals, picture, policy)
     state = note_virtual_places(state, picture, plan.virtual)
     for action in plan.unchanging:
         state = note_applied(state, action, picture.at_s)
@@ -68,7 +70,7 @@ def step(state: CoreState, picture: Picture, policy: Policy) -> tuple[CoreState,
     state, escalations = escalate(
         state, view.host, picture.limits, refused, claimed.groups, picture.at_s, policy
     )
-    decision = describe(state, host, picture, plan.actions, plan.proposals, claimed, view.host)
+    decision = describe(state, host, picture, plan.actions, proposals, claimed, view.host)
     return state, replace(
         decision,
         refused=refused,

@@ -70,6 +70,7 @@ MAY_CALL: Mapping[str, frozenset[Process]] = {
     "scheduler_started": frozenset({Process.NOVA_SCHEDULER}),
     "set_mode": _OPERATORS,
     "accept": _OPERATORS,
+    "reject": _OPERATORS,
     "undo": _OPERATORS,
     "set_orders": _OPERATORS | _SCHEDULER,
     "set_facts": _SCHEDULER,

@@ -22,12 +22,18 @@ from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.reason import REVOKED
 from nova_vp.core.types.service_level import ServiceClass
 from nova_vp.server_override import NO_OVERRIDE, ServerOverride, overrides_text, read_overrides
-from tests.decisions import facts
+from tests.decisions import an_action, facts
 from tests.policies import a_policy
 from tests.unit.agent_host import World, a_hurt_pair
 from tests.unit.core.build import CHASE, COMPUTE
 from vp_agent.cli import main
-from vp_agent.commands import CannotOrder, NotAdvising, NotInForce, UnknownAction
+from vp_agent.commands import (
+    CannotOrder,
+    NotAdvising,
+    NotInForce,
+    NotRejectable,
+    UnknownAction,
+)
 from vp_agent.loop import control_socket
 from vp_agent.loop.control_socket import Refused, RunFolder, Server, ask
 from vp_agent.loop.overrides import CLOUD, UNTOLD_S, ServerOverrides
@@ -655,6 +661,49 @@ def test_undo_from_the_command_line(world, monkeypatch, capsys) -> None:
         assert world.host.guests[neighbour].journal is None
         assert command(folder, "undo", "vp-0", monkeypatch=monkeypatch) == 1
         assert "no recent action 'vp-0' on this host" in capsys.readouterr().err
+
+
+# Reject
+
+
+@pytest.mark.needs_controllers("vp")
+def test_a_rejected_proposal_is_withdrawn_and_recorded(world: World) -> None:
+    world.control.set_mode(Mode.ADVISE)
+    a_hurt_pair(world)
+    [proposal] = world.tick(3).proposals
+    world.control.reject(proposal.id, "user-1", "it is a test")
+    world.tick()
+    decision = world.heard.decisions[-1]
+    assert proposal.id not in {one.id for one in decision.proposals}
+    outcomes = {o.action.id: o for view in decision.vps for o in view.history}
+    assert outcomes[proposal.id].detail == "rejected by user-1: it is a test"
+    assert world.control.commanded().rejected == {}
+    with pytest.raises(UnknownAction, match="there is no proposal"):
+        world.control.reject(proposal.id, "user-1", "")
+
+
+@pytest.mark.needs_controllers("vp")
+def test_what_gives_back_cannot_be_rejected(world: World) -> None:
+    decision = world.tick()
+    giving_back = an_action("vp-back", claims=())
+    world.control.show(replace(decision, proposals=(giving_back,)))
+    with pytest.raises(NotRejectable, match="gives back"):
+        world.control.reject("vp-back", "user-1", "")
+
+
+@pytest.mark.needs_controllers("vp")
+def test_reject_from_the_command_line(world, monkeypatch, capsys) -> None:
+    world.control.set_mode(Mode.ADVISE)
+    a_hurt_pair(world)
+    [proposal] = world.tick(3).proposals
+    with served(world) as folder:
+        asked = (folder, "reject", proposal.id, "--reason", "after the release")
+        assert command(*asked, monkeypatch=monkeypatch) == 0
+        assert f"{proposal.id} is withdrawn" in capsys.readouterr().out
+        rejected = world.control.commanded().rejected
+        assert rejected == {proposal.id: "rejected by local: after the release"}
+        assert command(folder, "reject", "vp-0", monkeypatch=monkeypatch) == 1
+        assert "there is no proposal 'vp-0'" in capsys.readouterr().err
 
 
 CRITICAL = {

@@ -133,6 +133,11 @@ def _add_commands(commands: Any) -> None:
     )
     accept = command("accept", accept_action, "Accept a proposed action (mode advise)")
     accept.add_argument("id", help="Id of the proposal, from `vp-agent status`")
+    rejected = command(
+        "reject", reject_action, "Reject a proposed action, so that it is not proposed for a time"
+    )
+    rejected.add_argument("id", help="Id of the proposal, from `vp-agent status`")
+    rejected.add_argument("--reason", default="", help="Why, for the history of the action")
     undone = command(
         "undo", undo_action, "Revert an action, in any mode, and do not repeat it for 15 minutes"
     )
@@ -335,6 +340,13 @@ def set_mode(conf: cfg.ConfigOpts) -> int:
 def accept_action(conf: cfg.ConfigOpts) -> int:
     ask(RunFolder(conf.agent.run_directory), "accept", conf.command.id)
     print(f"{conf.command.id} will be applied in the next tick; see `vp-agent status`")
+    return 0
+
+
+def reject_action(conf: cfg.ConfigOpts) -> int:
+    value = f"{conf.command.id} {conf.command.reason}".rstrip()
+    ask(RunFolder(conf.agent.run_directory), "reject", value)
+    print(f"{conf.command.id} is withdrawn in the next tick; see `vp-agent status`")
     return 0
 
 

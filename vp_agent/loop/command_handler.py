@@ -8,7 +8,7 @@ whoever asks. Nothing here decides or touches a guest.
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from nova_vp.cli import labels
 from nova_vp.core.pipeline.permit import mode_of
@@ -17,7 +17,7 @@ from nova_vp.core.types.action import Action, Outcome
 from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.overlay import Call, CallAnswer, Nack
 from nova_vp.core.types.policy import Mode
-from vp_agent.commands import NotAdvising, NotInForce, UnknownAction
+from vp_agent.commands import NotAdvising, NotInForce, NotRejectable, UnknownAction
 from vp_agent.loop.call_queue import CallQueue
 from vp_agent.loop.host_mode import HostMode
 from vp_agent.loop.host_overlays import HostOverlays
@@ -55,6 +55,7 @@ class CommandHandler:
         self._lock = threading.Lock()
         self._approved: frozenset[str] = frozenset()
         self._revoked: frozenset[str] = frozenset()
+        self._rejected: Mapping[str, str] = {}
         self._decision: Decision | None = None
         self._release_wanted = threading.Event()
         self._release_done = threading.Event()
@@ -64,7 +65,7 @@ class CommandHandler:
         modes = self.mode.now()
         with self._lock:
             mode = modes.source.mode
-            return Commanded(mode, self._approved, self._revoked, modes.levels)
+            return Commanded(mode, self._approved, self._revoked, self._rejected, modes.levels)
 
     def set_mode(self, mode: Mode | None) -> None:
         """The host's own; None: it has none any more."""
@@ -74,8 +75,7 @@ class CommandHandler:
 
     def accept(self, action_id: str) -> None:
         with self._lock:
-            decision = self._decision
-            proposals = {a.id: a for a in decision.proposals} if decision else {}
+            proposals = self._proposals()
             proposal = proposals.get(action_id)
             source = self.mode.now().source
             mode = source.mode if proposal is None else self._mode_of(proposal, source.mode)
@@ -87,11 +87,25 @@ class CommandHandler:
                     "`openstack vp mode set advise --host HOST` or `vp-agent mode advise`"
                 )
             if proposal is None:
-                listed = ", ".join(proposals) or "none"
-                raise UnknownAction(
-                    f"there is no proposal {action_id!r}; current proposals: {listed}"
-                )
+                raise _no_proposal(action_id, proposals)
             self._approved |= {action_id}
+
+    def reject(self, action_id: str, by: str, why: str) -> None:
+        with self._lock:
+            proposals = self._proposals()
+            if action_id not in proposals:
+                raise _no_proposal(action_id, proposals)
+            if not proposals[action_id].claims:
+                raise NotRejectable(
+                    f"{action_id} gives back what was changed before, so it cannot be rejected; "
+                    "it is proposed as long as that stands"
+                )
+            told = f"rejected by {by}: {why}" if why else f"rejected by {by}"
+            self._rejected = {**self._rejected, action_id: told}
+            self._approved -= {action_id}
+
+    def _proposals(self) -> Mapping[str, Action]:
+        return {one.id: one for one in self._decision.proposals} if self._decision else {}
 
     def _mode_of(self, proposal: Action, host: Mode) -> Mode:
         """That of the host, unless another one holds for one of the servers."""
@@ -140,13 +154,20 @@ class CommandHandler:
             return self.calls.refuse(call, Nack.UNKNOWN_OVERLAY, detail)
         return self.calls.ask(call)
 
-    def show(self, decision: Decision, revoked: frozenset[str] = frozenset()) -> None:
+    def show(
+        self,
+        decision: Decision,
+        revoked: frozenset[str] = frozenset(),
+        rejected: Collection[str] = (),
+    ) -> None:
         """Keep the decision for those who ask; forget approvals whose proposal is gone, and what it
-        has `revoked`."""
+        has `revoked` and `rejected`."""
         with self._lock:
             self._decision = decision
             self._approved &= {action.id for action in decision.proposals}
             self._revoked -= revoked
+            left = self._rejected.keys() - set(rejected)
+            self._rejected = {action_id: self._rejected[action_id] for action_id in left}
 
     def last(self) -> Decision | None:
         with self._lock:
@@ -172,6 +193,11 @@ class CommandHandler:
         self._release_ok = is_complete
         self._release_wanted.clear()
         self._release_done.set()
+
+
+def _no_proposal(action_id: str, proposals: Iterable[str]) -> UnknownAction:
+    listed = ", ".join(proposals) or "none"
+    return UnknownAction(f"there is no proposal {action_id!r}; current proposals: {listed}")
 
 
 def _done(decision: Decision) -> Mapping[str, Outcome]:

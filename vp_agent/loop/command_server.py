@@ -20,10 +20,12 @@ from nova_vp.printable import printable
 from nova_vp.signing.envelope import Call
 from nova_vp.signing.identity import Identity
 from vp_agent.commands import (
+    MOST_WHY,
     Commands,
     MigrationCommands,
     NotAdvising,
     NotInForce,
+    NotRejectable,
     OverlayCommands,
     UnknownAction,
 )
@@ -65,6 +67,12 @@ class Endpoint:
     def accept(self, call: Call, action_id: str) -> None:
         request_log.note(request_log.request_of(call), "accept", action=action_id)
         self._commands.accept(str(action_id))
+
+    @may_refuse(UnknownAction, NotRejectable)
+    def reject(self, call: Call, action_id: str, by: str, why: str) -> None:
+        request_log.note(request_log.request_of(call), "reject", action=action_id)
+        told = printable(str(by), MOST_ID), printable(str(why), MOST_WHY)
+        self._commands.reject(str(action_id), *told)
 
     @may_refuse(UnknownAction, NotInForce)
     def undo(self, call: Call, action_id: str) -> None:

@@ -19,8 +19,16 @@ from typing import Any
 
 from nova_vp.cloud_modes import NOT_SET
 from nova_vp.core.types.policy import Mode
+from nova_vp.printable import printable
 from nova_vp.service.run_dir import BEAT, boot_clock_s, silent_for_s
-from vp_agent.commands import CannotOrder, NotAdvising, NotInForce, UnknownAction
+from vp_agent.commands import (
+    MOST_WHY,
+    CannotOrder,
+    NotAdvising,
+    NotInForce,
+    NotRejectable,
+    UnknownAction,
+)
 from vp_agent.loop import request_log
 from vp_agent.loop.command_handler import RELEASE_TIMEOUT_S, CommandHandler
 from vp_agent.loop.host_lock import HostLock
@@ -35,7 +43,10 @@ ASKED_S = 60.0
 _QUESTIONS = frozenset({"status"})
 """They change nothing, and are asked every second."""
 
-_REFUSALS = (CannotOrder, CannotRecord, NotAdvising, NotInForce, UnknownAction, OSError)
+_REFUSALS = (
+    *(CannotOrder, CannotRecord, NotAdvising, NotInForce, NotRejectable, UnknownAction),
+    OSError,
+)
 """What is told with its message alone."""
 
 
@@ -142,6 +153,7 @@ class Server:
             "status": lambda _: status(),
             "mode": lambda value: control.set_mode(_mode(value)),
             "accept": control.accept,
+            "reject": lambda value: control.reject(*_rejection(value)),
             "undo": control.undo,
             "order": lambda value: carry_out(control.servers, value),
             "record": record,
@@ -186,6 +198,12 @@ def _answer(answers: Mapping[str, Callable[[str], Any]], line: bytes) -> dict[st
     except Exception as exc:  # a fault of ours: who asked shall not take it for one of his own
         LOG.exception("request=%s order=%s failed", request_log.LOCAL, name)
         return {"error": f"{name} failed in the agent ({type(exc).__name__}: {exc}); see its log"}
+
+
+def _rejection(value: str) -> tuple[str, str, str]:
+    """Which proposal, who rejects it, and why: `ID REASON`, where the reason may be missing."""
+    action_id, _, why = value.partition(" ")
+    return action_id, request_log.LOCAL, printable(why, MOST_WHY)
 
 
 def _mode(value: str) -> Mode | None:

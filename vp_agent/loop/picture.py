@@ -49,6 +49,8 @@ class Commanded:
     """Proposals that are to be applied."""
     revoked: frozenset[str] = frozenset()
     """Actions that are to be undone."""
+    rejected: Mapping[str, str] = field(default_factory=dict)
+    """Proposals that are not to be made again for a while, with who says so and why."""
     levels: tuple[SetMode, ...] = ()
     """On which the mode is set, for this host."""
 
@@ -99,6 +101,7 @@ def assemble(
         applied=applied,
         approved=commanded.approved,
         revoked=commanded.revoked,
+        rejected=commanded.rejected,
         knobs=knobs,
         memory_moves=reading.memory_moves,
         limits=limits,

@@ -104,7 +104,7 @@ class Agent:
         self._reserve(picture)
         if self._recorder:
             self._recorder.record(Snapshot(policy, before, picture, decision, outcomes, self.state))
-        self._control.show(decision, picture.revoked)
+        self._control.show(decision, picture.revoked, picture.rejected)
         self._keeper.keep(state, now_s)
         self._event_log.log(decision, outcomes)
         self._publisher.publish(decision, outcomes)

@@ -15,6 +15,8 @@ from vp_dashboard import api, policies
 from vp_dashboard.views import ROWS, VpView
 
 PROPOSED = "proposed"
+MOST_REASON = 255
+"""Letters that vp-api takes."""
 
 
 class Proposals(VpView):
@@ -29,16 +31,21 @@ class Proposals(VpView):
             "proposals": [{**one, "key": f"{one['id']}/{one['host']}"} for one in actions],
             "chosen": chosen,
             "may_accept": policies.allows(self.request, policies.ACCEPT_ACTION),
+            "may_reject": policies.allows(self.request, policies.REJECT_ACTION),
             "next_page": self.next_page(marker),
         }
 
     def post(self, request: Any, *args: Any, **kwargs: Any) -> HttpResponseRedirect:
-        """Accepts those that are ticked; of each its outcome is told."""
+        """Accepts or rejects those that are ticked; of each its outcome is told."""
         client = api.client_of(request)
+        is_rejected, reason = "reject" in request.POST, request.POST.get("reason", "")[:MOST_REASON]
         for key in request.POST.getlist("action"):
             action_id, _slash, host = key.partition("/")
             try:
-                client.accept_action(action_id, host)
+                if is_rejected:
+                    client.reject_action(action_id, host, reason)
+                else:
+                    client.accept_action(action_id, host)
             except VpError as exc:
                 messages.error(request, f"{action_id}: {api.problem(exc)}")
             else:

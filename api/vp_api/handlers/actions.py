@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Actions of all agents, as they turned out, and the two orders that name one: accept, undo.
+"""Actions of all agents, as they turned out, and the orders that name one: accept, reject, undo.
 
 Operators only: an action's id, host and server tell of neighbours. A tenant asks for the actions of
 a server of its own instead.
@@ -46,6 +46,17 @@ def accept_action(call: Call, action_id: str) -> Answer:
     """The agent applies it with its next tick; it alone knows which proposals still stand."""
     host = _order(call, action_id, "accept", call.services.agents.accept)
     return {"action": {"id": action_id, "host": host, "is_accepted": True}}
+
+
+def reject_action(call: Call, action_id: str) -> Answer:
+    """The agent withdraws it with its next tick, and records who rejected it and why."""
+    by, why = call.user_id, call.body.get("reason", "")
+
+    def reject(host: str, action_id: str) -> None:
+        call.services.agents.reject(host, action_id, by, why)
+
+    host = _order(call, action_id, "reject", reject)
+    return {"action": {"id": action_id, "host": host, "is_rejected": True}}
 
 
 def undo_action(call: Call, action_id: str) -> Answer:

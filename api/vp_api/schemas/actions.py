@@ -71,5 +71,7 @@ ONE_QUERY = query(host=NAME)
 SHOW_ANSWER = obj({"action": STORED}, title="ActionAnswer")
 _TOLD = {"id": TEXT, "host": TEXT}
 ACCEPT_ANSWER = obj({"action": obj({**_TOLD, "is_accepted": YES_NO})}, title="AcceptedAction")
+REJECT_ANSWER = obj({"action": obj({**_TOLD, "is_rejected": YES_NO})}, title="RejectedAction")
 UNDO_ANSWER = obj({"action": obj({**_TOLD, "is_undone": YES_NO})}, title="UndoneAction")
 EMPTY_BODY = obj({}, title="Nothing")
+REJECTION = obj({}, {"reason": {"type": "string", "maxLength": 255}}, "Rejection")

@@ -246,7 +246,10 @@ def _last_known(sighting: VpReport) -> dict[str, Any]:
 
 
 def action(action: Mapping[str, Any], server_id: str) -> dict[str, Any] | None:
-    """In the tenant's words, or None: an action that is not about this server."""
+    """In the tenant's words, or None: an action that is not about this server, or that an operator
+    rejected: of proposals tenants are told nothing."""
+    if action["result"] == Result.REJECTED.value:
+        return None
     own = server_id.lower()
     changed = {change["uuid"].lower() for change in action.get("changes", [])}
     reason = controllers.reasons().get(action["reason"])

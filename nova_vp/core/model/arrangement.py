@@ -7,7 +7,7 @@ sought for is for the controller to say: a rule of its own that ranks arrangemen
 what is predicted chooses among those that rank alike.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, islice
@@ -80,7 +80,7 @@ class Search:
     copy_kib_per_s: float | None
     hot_nodes: frozenset[int]
     may_change: Callable[[Setting], bool]
-    has_failed: Callable[[Iterable[Setting]], bool]
+    has_failed: Callable[[Collection[Setting]], bool]
     rank_of: Callable[[Mapping[str, Location]], Rank] = unranked
     """Of an arrangement in which these are there and the others where they are."""
     helped: Sequence[str] = ()

@@ -2,7 +2,7 @@
 """When a setting may be changed again: holds between moves, no way back, no failed change twice."""
 
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypeVar, cast
 
 from nova_vp.core.model.limits import PLACES
@@ -10,6 +10,7 @@ from nova_vp.core.types.action import Change, Result
 from nova_vp.core.types.claim import Setting
 from nova_vp.core.types.knob import Cpus, Knob, Value, all_cpus, nodes_of, plain
 from nova_vp.core.types.policy import Policy
+from nova_vp.core.types.reason import Rejection
 from nova_vp.core.types.state import CoreState, VpState
 
 _One = TypeVar("_One")
@@ -22,6 +23,16 @@ def signature(settings: Iterable[Setting | Change]) -> int:
     return zlib.crc32(repr(parts).encode())
 
 
+def subject(settings: Iterable[Setting | Change]) -> int:
+    """The same for what a person rejects: of limits whatever their value, which moves with what is
+    measured."""
+    parts = sorted(
+        (s.guest_uuid, s.knob.value, repr(plain(_target(s))) if s.knob in PLACES else "")
+        for s in settings
+    )
+    return zlib.crc32(repr(parts).encode())
+
+
 def failed_lately(
     victim_uuid: str, settings: Iterable[Setting], state: CoreState, now_s: float
 ) -> bool:
@@ -31,10 +42,38 @@ def failed_lately(
     return bool(failed) and failed.get((victim_uuid, signature(settings)), now_s) > now_s
 
 
+def is_rejected(
+    victim_uuid: str, settings: Iterable[Setting], state: CoreState, now_s: float
+) -> bool:
+    """An operator rejected it, and what it was to end still lasts."""
+    if not state.rejected:
+        return False
+    held = state.rejected.get((victim_uuid, subject(settings)))
+    if held is None or held.until_s <= now_s:
+        return False
+    victim = state.vps.get(victim_uuid)
+    return held.since_s == (victim.detection.since_s if victim and victim.detection else None)
+
+
 def failed_for_anybody(settings: Iterable[Setting], state: CoreState, now_s: float) -> bool:
-    """The same, whoever it was done for: what is done for the sake of all helped one as little."""
+    """The same, whoever it was done for: what is done for the sake of all helped one as little. Or
+    an operator rejected it as one for the sake of all."""
+    settings = tuple(settings)
     failed = unexpired(state.failed_actions, now_s)
-    return bool(failed) and signature(settings) in {number for _, number in failed}
+    if failed and signature(settings) in {number for _, number in failed}:
+        return True
+    return is_rejected("", settings, state, now_s)
+
+
+def why_not_again(
+    victim_uuid: str, settings: Collection[Setting], state: CoreState, now_s: float
+) -> Rejection | None:
+    """It was rejected, or failed: something else is sought."""
+    if is_rejected(victim_uuid, settings, state, now_s):
+        return Rejection.REJECTED
+    if failed_lately(victim_uuid, settings, state, now_s):
+        return Rejection.FAILED_BEFORE
+    return None
 
 
 def _target(setting: Setting | Change) -> Value:

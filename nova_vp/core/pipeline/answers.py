@@ -22,6 +22,7 @@ _NACKS: Mapping[Rejection, Nack] = {
     Rejection.HOST_REFUSED: Nack.HOST_REFUSED,
     Rejection.HOLD: Nack.TOO_SOON,
     Rejection.REVOKED: Nack.TOO_SOON,
+    Rejection.REJECTED: Nack.TOO_SOON,
 }
 """Of those that arbitration and rate limits have; the others are `OUTRANKED`."""
 

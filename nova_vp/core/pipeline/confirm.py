@@ -85,6 +85,12 @@ def _note(vps: dict[str, VpState], outcome: Outcome) -> None:
 
 def note_outcome(state: CoreState, outcome: Outcome, policy: Policy) -> CoreState:
     """A later verdict on an action (mended, ineffective) replaces its earlier one."""
+    state = with_outcome(state, outcome)
+    return note(state, outcome, (outcome.action.controller,), policy)
+
+
+def with_outcome(state: CoreState, outcome: Outcome) -> CoreState:
+    """In the history of all whom the action is about."""
     vps = dict(state.vps)
     _note(vps, outcome)
-    return note(replace(state, vps=vps), outcome, (outcome.action.controller,), policy)
+    return replace(state, vps=vps)

@@ -12,6 +12,7 @@ from nova_vp.core.model.holds import (
     failed_lately,
     goes_back,
     is_held_off,
+    is_rejected,
     moved_lately,
     was_refused_lately,
 )
@@ -52,6 +53,8 @@ def _why_not(
         is_held_off(setting, state, now_s) for setting in (*group.settings, *group.relaxes)
     ):
         return Rejection.REVOKED
+    if not reason.gives_back and is_rejected(_victim_of(group), group.settings, state, now_s):
+        return Rejection.REJECTED
     if any(
         was_refused_lately(setting, state.vps[setting.guest_uuid], group.controller, now_s, policy)
         for setting in group.settings

@@ -14,7 +14,7 @@ from nova_vp.core.model.limits import differs, value_now
 from nova_vp.core.pipeline.confirm import note_outcome
 from nova_vp.core.pipeline.ledger import end_of_guests, rolled_back
 from nova_vp.core.pipeline.verify import not_again, undoing, value_before
-from nova_vp.core.types.action import Action, Change, Outcome, Result
+from nova_vp.core.types.action import NEVER_APPLIED, Action, Change, Outcome, Result
 from nova_vp.core.types.claim import ClaimGroup, Setting
 from nova_vp.core.types.guest import Guest, MemoryMove, Unmanaged
 from nova_vp.core.types.picture import Picture
@@ -47,8 +47,8 @@ def revert(
 
 
 def done(outcomes: Iterable[Outcome]) -> dict[str, Outcome]:
-    """By id; those that failed never were."""
-    return {o.action.id: o for o in outcomes if o.result is not Result.FAILED}
+    """By id; those that failed, or were rejected, never were."""
+    return {o.action.id: o for o in outcomes if o.result not in NEVER_APPLIED}
 
 
 def standing(

@@ -96,6 +96,11 @@ class Result(enum.Enum):
     """Whether it helped could not be told: too little was seen, or its victim left."""
     UNDONE = "undone"
     """By order."""
+    REJECTED = "rejected"
+    """A proposal, by an operator: it was never applied."""
+
+
+NEVER_APPLIED = frozenset({Result.FAILED, Result.REJECTED})
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,8 @@ class Picture:
     """Ids of proposals that an operator told us to apply."""
     revoked: frozenset[str] = frozenset()
     """Ids of actions that an operator told us to undo."""
+    rejected: Mapping[str, str] = field(default_factory=dict)
+    """Ids of proposals that an operator rejected, with who it was and why."""
     knobs: frozenset[Knob] = frozenset({Knob.PLACEMENT})
     """What the actuators of this host can turn."""
     memory_moves: Mapping[str, MemoryMove] = field(default_factory=dict)

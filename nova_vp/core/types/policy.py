@@ -62,6 +62,7 @@ class Policy:
     strict_max_hurt_ratio: float = 0.05
     effect_window_s: float = 10.0
     reverse_hold_s: float = 900.0
+    rejected_hold_s: float = 3600.0
     move_hold_s: float = 10.0
     moves_per_minute: int = 6
     actions_per_victim_hour: int = 12

@@ -123,6 +123,7 @@ class Rejection(enum.Enum):
     OUTRANKED = "another-controller-owns-the-knob"
     NOT_BEST = "another-domain-hurts-less"
     REVOKED = "undone-by-order"
+    REJECTED = "rejected-by-an-operator"
     NOT_RELAXED = "limit-still-needed"
     """The controller whose limit it is refused to relax it."""
 

@@ -145,6 +145,14 @@ class WithoutGain(NamedTuple):
     """Until then nothing is done to others for it."""
 
 
+class RejectedProposal(NamedTuple):
+    """What an operator rejected, and how long it is not proposed again."""
+
+    until_s: float
+    since_s: float | None
+    """Since when the degradation lasted that it was for; None: it was for none."""
+
+
 class WhatIf(NamedTuple):
     """A few what-ifs of one tick: these leave, one at a time; or, with a mover, it moves to those
     domains, into the room that one of theirs leaves."""
@@ -179,6 +187,8 @@ class CoreState:
     """(victim, suspect) whose separation mended nothing, until when it is not tried again."""
     failed_actions: Mapping[tuple[str, int], float] = field(default_factory=dict)
     """(victim or nobody, `signature` of what was done for it) that brought nothing, until when."""
+    rejected: Mapping[tuple[str, int], RejectedProposal] = field(default_factory=dict)
+    """By (victim or nobody, `subject` of what was proposed for it)."""
     claims: Mapping[ClaimKey, tuple[Claim, ...]] = field(default_factory=dict)
     """What stands: one claim for each controller that limits a knob, one for a place or memory."""
     loosened_at_s: Mapping[str, float] = field(default_factory=dict)

@@ -91,6 +91,7 @@ def api():
 def assert_untouched(api):
     assert api.agents.modes == {}
     assert api.agents.latency == api.agents.accepted == api.agents.undone == api.agents.orders == []
+    assert api.agents.rejected == []
     assert api.stored.orders.get(cloud.VICTIM) is None
     assert {one.mode for one in api.stored.modes.list_modes()} == {Mode.ENFORCE}
     assert api.stored.ledger.get(cloud.ESCALATION).accepted_at is None

@@ -95,6 +95,25 @@ def test_apply_and_undo(lab):
     assert lab.agents.undone == [("lab-1", DONE)]
 
 
+def test_several_proposals_at_once(lab):
+    lab.agents.accepted.clear()
+    done = lab.run(f"vp action accept {PROPOSED} gone {DONE}")
+    assert done.rc == 1
+    assert done.out == "".join(f"lab-1: its agent will apply {one}\n" for one in (PROPOSED, DONE))
+    assert "gone: The action is not known" in done.err
+    assert "1 of 3 actions failed" in done.err
+    assert lab.agents.accepted == [("lab-1", PROPOSED), ("lab-1", DONE)]
+
+
+def test_reject(lab):
+    done = lab.run(f"vp action reject {PROPOSED} --reason later")
+    assert done.out == f"lab-1: its agent withdraws {PROPOSED}\n", done.err
+    assert lab.agents.rejected == [("lab-1", PROPOSED, "id-of-admin", "later")]
+    refused = lab.run(f"vp action reject {PROPOSED}", user="member")
+    assert refused.rc == 1
+    assert "HTTP 403" in refused.err
+
+
 def test_escalations(lab, stored):
     table = lab.run("vp escalation list --status proposed").words
     assert f"{ESCALATION} 2026-01-02 03:04 victim proposed lab-1" in table
@@ -234,7 +253,7 @@ def test_an_order_that_its_host_has_not_heard_is_a_warning(lab, monkeypatch):
 @pytest.mark.parametrize("user", ["admin", "member"])
 def test_openstack_vp_lists_its_own_commands(lab, user):
     told = lab.run("vp", user=user)
-    assert "vp action accept Accept a proposed action" in told.words
+    assert "vp action accept Accept proposed actions" in told.words
     listed = {row["Command"] for row in lab.run("vp -f json", user=user).json}
     assert "vp what-if" in listed
     assert all(name.startswith("vp ") for name in listed)

@@ -94,7 +94,8 @@ def ordered(**changes):
         (formatters.action_result("a-1", "mended"), "mended"),
         (
             formatters.action_result("a-1", "proposed"),
-            "proposed; in mode advise, accept it with\nopenstack vp action accept a-1",
+            "proposed; in mode advise, accept it with\nopenstack vp action accept a-1\n"
+            "or reject it with\nopenstack vp action reject a-1",
         ),
         (formatters.orders(ordered()), "no override"),
         (formatters.orders(ordered(mode="advise", priority=0)), "mode advise at most, priority 0"),

@@ -111,6 +111,7 @@ class Host:
     applied: dict[str, Applied] = field(default_factory=dict)
     approved: frozenset[str] = frozenset()
     revoked: frozenset[str] = frozenset()
+    rejected: dict[str, str] = field(default_factory=dict)
     outcomes: list[Outcome] = field(default_factory=list)
     refuse: bool = False
     knobs: frozenset[Knob] = frozenset({Knob.PLACEMENT})
@@ -295,6 +296,7 @@ class Host:
             applied=dict(self.applied),
             approved=self.approved,
             revoked=self.revoked,
+            rejected=dict(self.rejected),
             knobs=self.knobs,
             memory_moves=dict(self.memory_moves),
             limits=self.limits,

@@ -64,6 +64,7 @@ METHODS: list[tuple[Callable[[], object], Sender, str]] = [
     (escalation_endpoint, AGENT, "escalate"),
     (agents_endpoint, API, "set_mode"),
     (agents_endpoint, API, "accept"),
+    (agents_endpoint, API, "reject"),
     (agents_endpoint, API, "undo"),
     (agents_endpoint, API, "set_orders"),
     (agents_endpoint, API, "report_latency"),

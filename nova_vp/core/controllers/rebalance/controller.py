@@ -21,7 +21,7 @@ from nova_vp.core.controllers.rebalance.declaration import (
 )
 from nova_vp.core.model.arrangement import Plan, Search, best_plan
 from nova_vp.core.model.candidate import predicted_loss_of, within_allotment
-from nova_vp.core.model.holds import failed_lately
+from nova_vp.core.model.holds import why_not_again
 from nova_vp.core.model.host import Host
 from nova_vp.core.types.action import Outcome, Result
 from nova_vp.core.types.claim import ClaimGroup
@@ -123,7 +123,7 @@ def _search(view: View) -> Search:
         copy_kib_per_s=core.copy_kib_per_s,
         hot_nodes=frozenset(one.node for one in view.nodes if one.is_hot),
         may_change=lambda setting: view.may_change(setting, NAME, REARRANGE.rank),
-        has_failed=lambda settings: failed_lately("", settings, core, view.now_s),
+        has_failed=lambda settings: bool(why_not_again("", settings, core, view.now_s)),
         helped=sorted(view.host.guests, key=lambda uuid: (-what_if.loss(uuid), uuid)),
     )
 

@@ -18,7 +18,7 @@ from nova_vp.core.controllers.vp.declaration import (
 )
 from nova_vp.core.model.candidate import AcceptanceLimits, Candidate, within_allotment
 from nova_vp.core.model.cost import price
-from nova_vp.core.model.holds import failed_lately
+from nova_vp.core.model.holds import why_not_again
 from nova_vp.core.model.host import DomainSet, Host
 from nova_vp.core.model.what_if import WhatIfModel
 from nova_vp.core.types.claim import Alternative, ClaimGroup, PredictedLoss
@@ -78,14 +78,12 @@ class DecisionContext:
         rank stands in the way of."""
         found = []
         for candidate in candidates:
-            has_failed = failed_lately(
-                detection.victim_uuid, candidate.settings, self.state, self.now_s
-            )
-            if not has_failed and self._may_claim(candidate):
+            why = why_not_again(detection.victim_uuid, candidate.settings, self.state, self.now_s)
+            if why is None and self._may_claim(candidate):
                 found.append(candidate)
                 continue
             uuid, domain_id = candidate.guest_uuid, candidate.domain_ids[0]
-            why = Rejection.FAILED_BEFORE if has_failed else Rejection.OUTRANKED
+            why = why or Rejection.OUTRANKED
             rejected.append(Alternative(uuid, domain_id, why, rung=candidate.rung))
         return found
 

@@ -8,7 +8,7 @@ import pytest
 from nova_vp.core.controllers.vp.declaration import CAP, MOVE_AGGRESSOR, MOVE_VICTIM
 from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.knob import Knob
-from nova_vp.core.types.policy import Policy
+from nova_vp.core.types.policy import Mode, Policy
 from nova_vp.core.types.reason import INEFFECTIVE, Rejection
 from nova_vp.core.types.sample import State
 from tests.unit.core.build import (
@@ -106,6 +106,24 @@ def test_after_a_move_in_vain_the_next_best_place_is_tried():
     host.run("two", replace(STREAM, mips=3))
     actions = [a for d in host.ticks(100) for a in d.actions if a.reason is MOVE_VICTIM]
     assert [sorted(action.cpus) for action in actions] == [[2, 3], [4, 5]]
+
+
+def test_after_a_rejected_move_the_next_best_place_is_proposed():
+    host = Host(nodes_of(0, 0, 0), POLICY, mode=Mode.ADVISE)
+    for name, cpus in (("neighbour", {0, 1}), ("one", {2, 3}), ("two", {4, 5})):
+        host.add(name, COMPUTE, cpus=cpus, unmanaged=Unmanaged.DEDICATED_CPUS)
+    host.add("victim", CHASE, cpus={0, 1})
+    host.ticks(6)
+    onset(host)
+    host.run("one", replace(STREAM, mips=2))
+    host.run("two", replace(STREAM, mips=3))
+    [first] = host.ticks(3)[-1].proposals
+    host.rejected = {first.id: "rejected by me"}
+    host.tick()
+    host.rejected = {}
+    [second] = host.tick().proposals
+    assert [sorted(one.cpus) for one in (first, second)] == [[2, 3], [4, 5]]
+    assert Rejection.REJECTED in {one.rejection for one in second.rejected}
 
 
 def test_no_free_cpu_elsewhere_means_no_move_and_the_reason():
