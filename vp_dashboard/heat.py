@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The heat map: hosts x NUMA nodes x LLC domains as rows for a page. Pure.
 
-vp-api says of an LLC domain how many of its servers are degraded, not by how much. The colour
-follows the share of its servers that are.
+The colour of an LLC domain follows what the server loses that loses most there.
 """
 
 import enum
@@ -12,19 +11,20 @@ from typing import Any
 
 Told = Mapping[str, Any]
 
-FEW_RATIO = 0.25
-MANY_RATIO = 0.5
-"""Of the servers of an LLC domain: from here on its colour is the next one."""
-
 
 class Level(enum.Enum):
     """Each value is a class of the style sheet."""
 
     EMPTY = "empty"
+    UNKNOWN = "unknown"
     CALM = "calm"
-    FEW = "few"
-    SOME = "some"
-    MANY = "many"
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
+LEAST_RATIOS = {0.25: Level.HIGH, 0.1: Level.MEDIUM, 0.02: Level.LOW}
+"""Of the performance of a server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +50,14 @@ class Row:
 
 
 def level_of(domain: Told) -> Level:
-    servers, degraded = domain["servers_count"], domain["hurt_count"]
-    if not servers:
+    """An agent of the release before says that a server is degraded, and not how much."""
+    worst = domain["worst_ratio"]
+    if not domain["servers_count"]:
         return Level.EMPTY
-    if not degraded:
-        return Level.CALM
-    ratio = degraded / servers
-    return Level.MANY if ratio >= MANY_RATIO else Level.SOME if ratio >= FEW_RATIO else Level.FEW
+    if worst is None:
+        return Level.UNKNOWN
+    reached = (level for least, level in LEAST_RATIOS.items() if worst >= least)
+    return next(reached, Level.CALM)
 
 
 def columns(hosts: Iterable[Told]) -> range:

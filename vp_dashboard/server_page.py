@@ -2,59 +2,93 @@
 """One server: what is known of it now, and its history drawn. For operators and tenants: vp-api
 gives each what it may see."""
 
-import contextlib
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
-from nova_vp import timestamps
+from django.utils.translation import gettext_lazy as _
+
 from vp_client import formatters
 from vp_client.client import Client
-from vp_dashboard import timeline
+from vp_dashboard import comparison, timeline
+from vp_dashboard.span import SPANS, span_of
+from vp_dashboard.timeline import Series
 
+Told = dict[str, Any]
 LAST_ACTIONS = 50
-FIRST_HOURS = 1
+
+
+def _state(row: Mapping[str, Any]) -> float | None:
+    return row["state"]["number"] if row["state"] else None
+
+
+SERIES = (
+    Series(_("Performance in %"), comparison.performance_percent, most=100.0),
+    Series(_("State"), _state, most=8.0),
+    Series(_("CPU waiting in %"), comparison.waiting_percent),
+    Series("MPKI", comparison.metric("mpki")),
+    Series("CPI", comparison.metric("cpi")),
+    Series(_("CPU cores"), comparison.metric("cpu_cores")),
+)
 
 
 def read(client: Client, server_id: str, asked: dict[str, str]) -> dict[str, Any]:
-    """The context of a page. Three requests. `asked`: `hours`, and `end` of the time to show; what
-    is neither is as if it were absent. Horizon shows `actions` of a context above the page."""
-    hours = _hours(asked.get("hours", ""))
-    every = timeline.SPANS[hours]
-    span = _span(hours, _end(asked.get("end", "")))
+    """The context of a page. Three requests, and two more where two times are compared. `asked`: of
+    the address. Horizon shows `actions` of a context above the page."""
+    span = span_of(asked)
     vp = client.show_vp(server_id)
-    history = client.vp_history(server_id, None, every=str(every), **span)
-    actions = client.vp_actions(server_id, LAST_ACTIONS)
-    marks = [(one["at"], _what(one)) for one in actions if one["at"]]
+    history = client.vp_history(server_id, None, every=str(span.every_min), **span.query)
+    actions = client.vp_actions(server_id, LAST_ACTIONS, **span.query)
+    events = [(one["at"], f"{_what(one)}: {one['result']}") for one in actions if one["at"]]
+    events += _moves(history)
     return {
         "vp": vp,
         "history": history,
-        "done": actions,
-        "chart": timeline.chart(history, marks, every),
-        "hours": hours,
-        "spans": list(timeline.SPANS),
+        "done": [_done(one, history, span.every_min) for one in actions],
+        "chart": timeline.chart(history, SERIES, events, span.every_min, span.closer_hours),
+        "span": span,
+        "spans": list(SPANS),
         "earlier": history[0]["at"] if history else None,
         "is_operator": "host" in vp,
+        **_compared(client, server_id, asked),
     }
 
 
-def _hours(text: str) -> int:
-    return int(text) if text.isdecimal() and int(text) in timeline.SPANS else FIRST_HOURS
+def _compared(client: Client, server_id: str, asked: Mapping[str, str]) -> dict[str, Any]:
+    times = comparison.times_of(asked)
+    if times is None:
+        return {"times": None, "lengths": comparison.MINUTES}
+    before, after = (
+        client.vp_history(server_id, None, **times.query(begin)) for begin in (times.a, times.b)
+    )
+    lines = comparison.compare(before, after)
+    return {"times": times, "lengths": comparison.MINUTES, "compared": lines}
 
 
-def _end(text: str) -> str | None:
-    with contextlib.suppress(ValueError):
-        return timestamps.write(timestamps.read(text))
-    return None
+def _done(action: Told, history: Iterable[Told], every_min: int) -> dict[str, Any]:
+    """With what this server lost before and after it."""
+    at = action["at"]
+    return {
+        **action,
+        "text": _what(action),
+        "effect": comparison.effect(history, at, every_min) if at else None,
+        "around": comparison.around(at) if at else None,
+    }
 
 
-def _span(hours: int, end: str | None) -> dict[str, str]:
-    """The last hour is vp-api's own default: no clock but its own is asked."""
-    if end is None and hours == FIRST_HOURS:
-        return {}
-    last = timestamps.read(end) if end else datetime.now(UTC)
-    begin = last - timedelta(hours=hours)
-    return {"begin": timestamps.write(begin), "end": timestamps.write(last)}
+def _moves(history: Iterable[Told]) -> Iterator[tuple[str, str]]:
+    """To other hosts, where they are told."""
+    for before, now in pairwise(history):
+        if before.get("host") != now.get("host"):
+            yield (
+                now["at"],
+                _("migrated from %(old)s to %(new)s")
+                % {
+                    "old": before["host"],
+                    "new": now["host"],
+                },
+            )
 
 
-def _what(action: dict[str, Any]) -> str:
+def _what(action: Told) -> str:
     return str(action["what"]) if "what" in action else formatters.deed(action)

@@ -8,6 +8,7 @@ from horizon import tabs
 
 from vp_client.errors import VpError
 from vp_dashboard import api, policies, server_page
+from vp_dashboard.span import ASKED
 
 
 class PerformanceTab(tabs.Tab):
@@ -21,9 +22,9 @@ class PerformanceTab(tabs.Tab):
 
     def get_context_data(self, request: Any, **kwargs: Any) -> dict[str, Any]:
         server_id = self.tab_group.kwargs["instance_id"]
-        asked = {name: request.GET.get(name, "") for name in ("hours", "end")}
+        asked = {name: request.GET.get(name, "") for name in ASKED}
         try:
             page = server_page.read(api.client_of(request), server_id, asked)
         except VpError as exc:
             return {"problem": api.problem(exc)}
-        return {**page, "page_extra": f"&tab={self.get_id()}"}
+        return {**page, "page_extra": f"&tab={self.get_id()}", "tab_id": self.get_id()}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a server did over time as coordinates of a drawing. Pure: the template draws it.
+"""What happened over time as coordinates of a drawing. Pure: the template draws it.
 
 A minute without a record is a gap, never a line from its left to its right.
 """
@@ -16,29 +16,23 @@ Told = Mapping[str, Any]
 WIDTH = 760
 LEFT, RIGHT = 120, 750
 TOP, TRACK_HEIGHT, TRACK_GAP = 20, 60, 26
-SPANS = {1: 1, 6: 1, 24: 5, 24 * 7: 60}
-"""Hours that a page may show, and how many minutes each of its records then stands for."""
 
 
-def _metric(name: str) -> Callable[[Told], float | None]:
-    return lambda row: row["metrics"][name] if row["metrics"] else None
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One track of a drawing."""
 
-
-def _state(row: Told) -> float | None:
-    return row["state"]["number"] if row["state"] else None
-
-
-TRACKS: Mapping[str, Callable[[Told], float | None]] = {
-    "State": _state,
-    "MPKI": _metric("mpki"),
-    "CPI": _metric("cpi"),
-    "CPU cores": _metric("cpu_cores"),
-}
+    label: Any
+    """Text, or what is made one where it is shown: in the reader's language."""
+    read: Callable[[Told], float | None]
+    """Of one record; None: unknown."""
+    most: float | None = None
+    """At the top of the track; None: the highest value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    label: str
+    label: Any
     top: int
     bottom: int
     highest: float
@@ -48,7 +42,7 @@ class Track:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """A time in which it was degraded."""
+    """A time in which somebody was degraded."""
 
     x: float
     width: float
@@ -62,6 +56,16 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
+class Zoom:
+    """A part of the drawing that a closer look shows."""
+
+    x: float
+    width: float
+    begin: str
+    end: str
+
+
+@dataclass(frozen=True, slots=True)
 class Chart:
     height: int
     begin: str
@@ -69,16 +73,24 @@ class Chart:
     tracks: tuple[Track, ...]
     bands: tuple[Band, ...]
     marks: tuple[Mark, ...]
+    zooms: tuple[Zoom, ...]
 
 
-def chart(rows: Sequence[Told], actions: Iterable[tuple[str, str]], every_min: int) -> Chart | None:
-    """`rows`: a history, the oldest first. `actions`: when and what. None: nothing is recorded."""
+def chart(
+    rows: Sequence[Told],
+    series: Sequence[Series],
+    events: Iterable[tuple[str, str]],
+    every_min: int,
+    closer_hours: int | None = None,
+) -> Chart | None:
+    """`rows`: a history, the oldest first. `events`: when and what. `closer_hours`: what a closer
+    look shows; None: there is none. None: nothing is recorded."""
     if not rows:
         return None
     step = timedelta(minutes=every_min)
     axis = _Axis(timestamps.read(rows[0]["at"]), timestamps.read(rows[-1]["at"]) + step)
-    tracks = tuple(_track(i, name, rows, axis, step) for i, name in enumerate(TRACKS))
-    moments = [(timestamps.read(at), what) for at, what in actions]
+    tracks = tuple(_track(i, one, rows, axis, step) for i, one in enumerate(series))
+    moments = [(timestamps.read(at), what) for at, what in events]
     marks = [Mark(axis.x(at), timestamps.write(at), what) for at, what in moments if axis.has(at)]
     return Chart(
         height=tracks[-1].bottom + 30,
@@ -87,6 +99,7 @@ def chart(rows: Sequence[Told], actions: Iterable[tuple[str, str]], every_min: i
         tracks=tracks,
         bands=tuple(_bands(rows, axis, step)),
         marks=tuple(marks),
+        zooms=tuple(_zooms(axis, closer_hours)) if closer_hours else (),
     )
 
 
@@ -103,25 +116,36 @@ class _Axis:
         return round(LEFT + ratio * (RIGHT - LEFT), 1)
 
 
-def _track(place: int, name: str, rows: Sequence[Told], axis: _Axis, step: timedelta) -> Track:
-    read = TRACKS[name]
+def _track(place: int, one: Series, rows: Sequence[Told], axis: _Axis, step: timedelta) -> Track:
     top = TOP + place * (TRACK_HEIGHT + TRACK_GAP)
-    highest = max((value for row in rows if (value := read(row)) is not None), default=0.0)
+    values = (value for row in rows if (value := one.read(row)) is not None)
+    highest = max(values, default=0.0) if one.most is None else one.most
     lines: list[list[str]] = []
     last = None
     for row in rows:
-        value, at = read(row), timestamps.read(row["at"])
+        value, at = one.read(row), timestamps.read(row["at"])
         if value is not None:
             if last is None or at - last > step:
                 lines.append([])
             y = round(top + TRACK_HEIGHT * (1 - value / (highest or 1.0)), 1)
             lines[-1] += [f"{axis.x(at)},{y}", f"{axis.x(at + step)},{y}"]
             last = at
-    return Track(name, top, top + TRACK_HEIGHT, highest, tuple(map(" ".join, lines)))
+    return Track(one.label, top, top + TRACK_HEIGHT, highest, tuple(map(" ".join, lines)))
 
 
 def _bands(rows: Iterable[Told], axis: _Axis, step: timedelta) -> Iterable[Band]:
     for row in rows:
-        if row["hurt_by_neighbour"]:
+        if row.get("hurt_by_neighbour") or row.get("hurt_count"):
             x = axis.x(timestamps.read(row["at"]))
             yield Band(x, round(axis.x(timestamps.read(row["at"]) + step) - x, 1))
+
+
+def _zooms(axis: _Axis, hours: int) -> Iterable[Zoom]:
+    """The latest first: each as long as a closer look, but for the first of the drawing."""
+    end = axis.end
+    while end > axis.begin:
+        begin = max(end - timedelta(hours=hours), axis.begin)
+        x = axis.x(begin)
+        width = round(axis.x(end) - x, 1)
+        yield Zoom(x, width, timestamps.write(begin), timestamps.write(end))
+        end = begin

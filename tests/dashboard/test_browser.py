@@ -17,8 +17,11 @@ PAGES = [
     "/admin/vp_hosts/",
     "/admin/vp_hosts/lab-1/",
     "/admin/vp_hosts/lab-2/",
+    "/admin/vp_hosts/lab-1/timeline/?hours=24&end=2026-01-02T03:05:00Z",
     "/admin/vp_servers/",
     f"/admin/vp_servers/{cloud.VICTIM}/",
+    f"/admin/vp_servers/{cloud.VICTIM}/?hours=24&end=2026-01-02T03:05:00Z"
+    "&a=2026-01-02T02:55:00Z&b=2026-01-02T03:00:00Z",
     "/admin/vp_proposals/",
     "/admin/vp_escalations/",
     f"/admin/vp_escalations/{cloud.ESCALATION}/",

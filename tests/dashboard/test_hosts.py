@@ -20,12 +20,14 @@ def test_every_number_of_the_heat_map_is_that_of_the_command_line(site: Site, ad
         row = shown.one(f"//tr[@data-host='{name}']")
         numbers = {"age_s": told["Age"], "vps_count": told["VPs"]}
         degraded = {} if told["Hurt"] is None else {"hurt_count": told["Hurt"]}
-        own = {k: v for k, v in values(row).items() if k != "servers_count"}
+        of_domains = ("servers_count", "worst_ratio")
+        own = {k: v for k, v in values(row).items() if k not in of_domains}
         if not heat[name]:
             assert own == {**numbers, **degraded}
         for domain in heat[name]:
             cell = row.xpath(f".//a[@data-domain='{domain['id']}']")[0]
-            assert values(cell) == {name: domain[name] for name in ("hurt_count", "servers_count")}
+            told = {name: domain[name] for name in ("hurt_count", "servers_count", "worst_ratio")}
+            assert values(cell) == {name: told[name] for name in told if told[name] is not None}
     assert len(shown.tree.xpath("//a[@data-domain]")) == sum(map(len, heat.values()))
 
 
@@ -33,7 +35,8 @@ def test_the_worst_host_comes_first(admin: User) -> None:
     shown = admin.get(MAP)
     assert shown.tree.xpath("//tr/@data-host")[0] == "lab-1"
     degraded = shown.one("//tr[@data-host='lab-1']//a[@data-domain='0']")
-    assert "vp-heat-many" in degraded.get("class")
+    assert "vp-heat-medium" in degraded.get("class")
+    assert "21.3%, 1 of" in words(degraded)
 
 
 def test_a_silent_host_has_no_number_of_now(admin: User) -> None:
@@ -77,8 +80,25 @@ def test_a_host_in_detail(site: Site, admin: User) -> None:
         assert section.xpath(".//tr/@data-server") == [
             one["server_id"] for one in told["vps"] if number in one["domains"]
         ]
-    victim = shown.one(f"//tr[@data-server='{cloud.VICTIM}']/td[@data-key='hurt_by_neighbour']")
-    assert words(victim) == "yes"
+    victim = shown.one(f"//tr[@data-server='{cloud.VICTIM}']/td[@data-key='degradation']")
+    assert words(victim) == "21.3% cache"
+
+
+def test_a_host_over_time(site: Site, admin: User) -> None:
+    site.door.asked.clear()
+    shown = admin.get(f"{HOST}timeline/")
+    assert len(site.door.asked) == 3
+    rows = shown.tree.xpath("//table[@id='vp-history']//tr[@data-at]")
+    history = site.told(f"history {cloud.VICTIM}")
+    assert {row.get("data-at") for row in rows} >= {
+        one["At"] for one in history if one["Host"] == "lab-1"
+    }
+    assert "victim: 21.3% cache" in words(rows[-1])
+    assert values(rows[-1]) == {"hurt_count": 1.0}
+    actions = shown.tree.xpath("//table[@id='vp-actions']//tr/@data-action")
+    listed = site.told("action list --host lab-1")
+    assert actions == [one["ID"] for one in listed]
+    assert shown.tree.xpath("//*[local-name()='svg']//*[local-name()='polyline']")
 
 
 def test_a_host_is_found_by_its_name(admin: User) -> None:
@@ -98,7 +118,7 @@ def test_a_hostile_name_is_text(admin: User) -> None:
     assert "<script>alert" not in shown.text
 
 
-@pytest.mark.parametrize("path", [MAP, HOST])
+@pytest.mark.parametrize("path", [MAP, HOST, f"{HOST}timeline/"])
 def test_without_vp_api_there_is_a_message_and_no_number(
     path: str, closed_door: None, admin: User
 ) -> None:

@@ -27,8 +27,8 @@ def test_a_tenant_sees_its_own_servers(site: Site, tenant: User) -> None:
 
 def test_a_tenant_sees_one_of_them_in_detail(site: Site, tenant: User) -> None:
     shown, history = tenant.get(VICTIM), told(site, f"history {cloud.VICTIM}")
-    degraded = words(shown.one("//dd[@data-key='hurt_by_neighbour']"))
-    assert degraded.startswith("yes, in this state since")
+    said = words(shown.one("//dd[@data-key='degradation']"))
+    assert said.startswith("loses about 20% to a neighbour since 2026-01-02T03:03:00Z; ")
     rows = shown.tree.xpath("//table[@id='vp-history']//tr[@data-at]")
     assert [row.get("data-at") for row in rows] == [one["At"] for one in history]
     assert values(rows[0])["mpki"] == history[0]["MPKI"]

@@ -4,12 +4,16 @@
 from typing import Any
 
 from django.urls import path, reverse
+from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from django.views.generic.base import RedirectView
 
 from nova_vp.core.types.policy import Mode
+from vp_client import formatters
 from vp_client.client import Client
-from vp_dashboard import heat
+from vp_dashboard import heat, host_timeline, timeline
+from vp_dashboard.span import ASKED, SPANS, span_of
+from vp_dashboard.timeline import Series
 from vp_dashboard.views import ROWS, VpView
 
 SORTS = {
@@ -17,6 +21,15 @@ SORTS = {
     "vps_count:desc": _("most servers first"),
     "name:asc": _("by name"),
 }
+LAST_ACTIONS = 100
+SERIES = (
+    Series(_("Worst performance in %"), host_timeline.worst_performance, most=100.0),
+    Series(_("Degraded servers"), lambda row: row["hurt_count"]),
+    Series(_("Servers"), lambda row: len(row["vps"])),
+    Series(_("CPU waiting in %, worst"), host_timeline.worst_waiting),
+    Series(_("LLC misses/s"), host_timeline.misses_per_s),
+)
+"""Of the timeline of a host."""
 FIRST_SORT = "hurt_count:desc"
 
 
@@ -61,6 +74,38 @@ class Detail(VpView):
         return super().get_context_data(name=self.kwargs["host"], **kwargs)
 
 
+class Timeline(VpView):
+    template_name = "vp_dashboard/admin/host_timeline.html"
+    page_title = _("Host {{ name }} over time")
+
+    def read(self, client: Client) -> dict[str, Any]:
+        """Three requests of vp-api."""
+        name, span = self.kwargs["host"], span_of(self.chosen(*ASKED))
+        history = client.host_history(name, None, every=str(span.every_min), **span.query)
+        actions = client.list_actions(LAST_ACTIONS, host=name, **span.query)
+        names = host_timeline.names_of(client.show_host(name), actions)
+        moves = [(one.at, _move(one)) for one in host_timeline.moves(history, names)]
+        events = [*((one["at"], formatters.deed(one)) for one in actions if one["at"]), *moves]
+        return {
+            "chart": timeline.chart(history, SERIES, events, span.every_min, span.closer_hours),
+            "done": host_timeline.done(actions, history, span.every_min),
+            "moves": moves,
+            "minutes": host_timeline.minutes(history, names),
+            "span": span,
+            "spans": list(SPANS),
+            "earlier": history[0]["at"] if history else None,
+        }
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        return super().get_context_data(name=self.kwargs["host"], **kwargs)
+
+
+def _move(one: host_timeline.Move) -> str:
+    told = {"server": one.server}
+    text: str = _t("%(server)s came") if one.has_come else _t("%(server)s left")
+    return text % told
+
+
 def _by_domain(host: dict[str, Any]) -> list[dict[str, Any]]:
     """Its LLC domains with their NUMA nodes, and the servers in each."""
     nodes = {node["node"]: node for node in host["nodes"]}
@@ -79,5 +124,6 @@ def _by_domain(host: dict[str, Any]) -> list[dict[str, Any]]:
 urlpatterns = [
     path("", HeatMap.as_view(), name="index"),
     path("find", Find.as_view(), name="find"),
+    path("<path:host>/timeline/", Timeline.as_view(), name="timeline"),
     path("<path:host>/", Detail.as_view(), name="detail"),
 ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers of all projects: those that are degraded first, and one in detail."""
+"""Servers of all projects: who loses most first, and one in detail."""
 
 from typing import Any
 
@@ -8,10 +8,11 @@ from django.utils.translation import gettext_lazy as _
 
 from vp_client.client import Client
 from vp_dashboard import server_page
+from vp_dashboard.span import ASKED
 from vp_dashboard.views import ROWS, VpView
 
 FILTERS = ("host", "project_id", "name", "state", "hurt_by_neighbour")
-SORT = "state:desc"
+SORT = "degradation:desc"
 
 
 class Servers(VpView):
@@ -19,14 +20,10 @@ class Servers(VpView):
     page_title = _("Servers")
 
     def read(self, client: Client) -> dict[str, Any]:
-        """Two requests on the first page, one on the others and where a filter is set."""
+        """One request."""
         chosen = self.chosen(*FILTERS, "marker")
-        degraded = []
-        if not chosen:
-            degraded = client.page("vps", ROWS, hurt_by_neighbour=True, sort=SORT).rows
         vps, marker = client.page("vps", ROWS, sort=SORT, **chosen)
         return {
-            "degraded": degraded,
             "vps": vps,
             "chosen": chosen,
             "states": range(9),
@@ -39,7 +36,7 @@ class Detail(VpView):
     page_title = _("Server {% firstof vp.name server_id %}")
 
     def read(self, client: Client) -> dict[str, Any]:
-        return server_page.read(client, self.kwargs["server_id"], self.chosen("hours", "end"))
+        return server_page.read(client, self.kwargs["server_id"], self.chosen(*ASKED))
 
 
 urlpatterns = [

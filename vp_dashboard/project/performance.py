@@ -8,6 +8,7 @@ from django.utils.translation import gettext_lazy as _
 
 from vp_client.client import Client
 from vp_dashboard import policies, server_page
+from vp_dashboard.span import ASKED
 from vp_dashboard.views import ROWS, VpView
 
 
@@ -19,7 +20,7 @@ class Performance(VpView):
         """Three requests. Of a project: an administrator would be told of all."""
         own = {"project_id": self.request.user.project_id} if _sees_all(self.request) else {}
         chosen = self.chosen("marker")
-        vps, marker = client.page("vps", ROWS, sort="state:desc", **own, **chosen)
+        vps, marker = client.page("vps", ROWS, sort="degradation:desc", **own, **chosen)
         return {
             "vps": vps,
             "overlays": client.list_overlays(**own),
@@ -34,7 +35,7 @@ class Detail(VpView):
     page_title = _("Server {% firstof vp.name server_id %}")
 
     def read(self, client: Client) -> dict[str, Any]:
-        return server_page.read(client, self.kwargs["server_id"], self.chosen("hours", "end"))
+        return server_page.read(client, self.kwargs["server_id"], self.chosen(*ASKED))
 
 
 def _sees_all(request: Any) -> bool:

@@ -6,7 +6,13 @@ from typing import Any
 from django import template
 from django.utils.html import format_html
 
-from vp_client import escalation_formatters, formatters, host_formatters, overlay_formatters
+from vp_client import (
+    degradation_formatters,
+    escalation_formatters,
+    formatters,
+    host_formatters,
+    overlay_formatters,
+)
 
 register = template.Library()
 
@@ -33,7 +39,10 @@ for name, function in {
     "vp_overlay_servers": overlay_formatters.servers,
     "vp_percent": formatters.percent,
     "vp_orders": formatters.orders,
+    "vp_recorded": degradation_formatters.recorded_text,
     "vp_rejected": formatters.rejected,
+    "vp_response": degradation_formatters.short_response,
+    "vp_sentence": degradation_formatters.sentence,
     "vp_server": formatters.server,
     "vp_server_or_none": formatters.server_or_none,
     "vp_state": formatters.state,
@@ -50,6 +59,12 @@ def vp_hours(seconds: float) -> str:
     return formatters.number(seconds / 3600)
 
 
+@register.filter
+def vp_share(ratio: float | None) -> str:
+    """In percent, for a column that says so."""
+    return "-" if ratio is None else f"{100 * ratio:.3g}"
+
+
 @register.simple_tag
 def vp_value(value: float | str | None, key: str, shown: str = "") -> Any:
     """A number with the value that vp-api gave it, whatever digits are shown. None, and the empty
@@ -58,3 +73,12 @@ def vp_value(value: float | str | None, key: str, shown: str = "") -> Any:
         return format_html('<span data-key="{}">{}</span>', key, formatters.UNKNOWN)
     text = shown or formatters.number(float(value))
     return format_html('<data data-key="{}" value="{}">{}</data>', key, value, text)
+
+
+@register.simple_tag
+def vp_degradation(vp: Any) -> Any:
+    """As the column of the command line has it, with the value that machines are told."""
+    lost, text = degradation_formatters.value(vp), degradation_formatters.listed(vp)
+    if lost is None:
+        return text
+    return vp_value(lost, "degradation", text)

@@ -5,8 +5,8 @@ from vp_dashboard import heat
 from vp_dashboard.heat import Level
 
 
-def a_domain(number=0, node=0, servers=4, degraded=0):
-    return {"id": number, "node": node, "servers_count": servers, "hurt_count": degraded}
+def a_domain(number=0, node=0, servers=4, worst=0.0):
+    return {"id": number, "node": node, "servers_count": servers, "worst_ratio": worst}
 
 
 def a_host(*domains, hot=()):
@@ -18,19 +18,21 @@ def a_host(*domains, hot=()):
 
 
 @pytest.mark.parametrize(
-    ("servers", "degraded", "level"),
+    ("servers", "worst", "level"),
     [
-        (0, 0, Level.EMPTY),
-        (4, 0, Level.CALM),
-        (5, 1, Level.FEW),
-        (4, 1, Level.SOME),
-        (5, 2, Level.SOME),
-        (4, 2, Level.MANY),
-        (1, 1, Level.MANY),
+        (0, None, Level.EMPTY),
+        (4, None, Level.UNKNOWN),
+        (4, 0.0, Level.CALM),
+        (4, 0.019, Level.CALM),
+        (4, 0.02, Level.LOW),
+        (4, 0.099, Level.LOW),
+        (4, 0.1, Level.MEDIUM),
+        (4, 0.25, Level.HIGH),
+        (1, 1.0, Level.HIGH),
     ],
 )
-def test_levels(servers, degraded, level):
-    assert heat.level_of(a_domain(servers=servers, degraded=degraded)) is level
+def test_levels(servers, worst, level):
+    assert heat.level_of(a_domain(servers=servers, worst=worst)) is level
 
 
 def test_domains_stand_in_the_column_of_their_node():

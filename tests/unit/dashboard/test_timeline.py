@@ -1,5 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-from vp_dashboard import timeline
+from vp_dashboard import comparison, timeline
+from vp_dashboard.timeline import Series
+
+SERIES = [
+    Series("State", lambda row: row["state"] and row["state"]["number"], most=8.0),
+    Series("MPKI", comparison.metric("mpki")),
+]
+
+
+def a_chart(rows, events=(), every=1, closer_hours=None):
+    return timeline.chart(rows, SERIES, events, every, closer_hours)
 
 
 def a_row(minute, mpki=10.0, state=8, hurt=False):
@@ -20,11 +30,11 @@ def points(line):
 
 
 def test_nothing_recorded_is_no_chart():
-    assert timeline.chart([], [], 1) is None
+    assert a_chart([]) is None
 
 
 def test_the_highest_value_reaches_the_top_and_time_fills_the_width():
-    chart = timeline.chart([a_row(0, mpki=5.0), a_row(1, mpki=10.0)], [], 1)
+    chart = a_chart([a_row(0, mpki=5.0), a_row(1, mpki=10.0)])
     mpki = track(chart, "MPKI")
     (line,) = mpki.lines
     middle = (timeline.LEFT + timeline.RIGHT) / 2
@@ -40,12 +50,12 @@ def test_the_highest_value_reaches_the_top_and_time_fills_the_width():
 
 def test_what_was_not_measured_is_a_gap():
     rows = [a_row(0), a_row(1, mpki=None, state=None), a_row(2), a_row(9)]
-    chart = timeline.chart(rows, [], 1)
+    chart = a_chart(rows)
     assert len(track(chart, "MPKI").lines) == len(track(chart, "State").lines) == 3
 
 
 def test_a_minute_in_which_it_was_degraded_is_shaded():
-    chart = timeline.chart([a_row(0), a_row(1, hurt=True), a_row(2, hurt=None)], [], 1)
+    chart = a_chart([a_row(0), a_row(1, hurt=True), a_row(2, hurt=None)])
     third = (timeline.RIGHT - timeline.LEFT) / 3
     (band,) = chart.bands
     assert (band.x, band.width) == (timeline.LEFT + third, third)
@@ -53,11 +63,27 @@ def test_a_minute_in_which_it_was_degraded_is_shaded():
 
 def test_actions_of_that_time_are_marked():
     done = [("2026-01-02T03:00:30Z", "capped"), ("2026-01-02T02:59:59Z", "before")]
-    chart = timeline.chart([a_row(0)], done, 1)
+    chart = a_chart([a_row(0)], done)
     (mark,) = chart.marks
     assert (mark.text, mark.x) == ("capped", (timeline.LEFT + timeline.RIGHT) / 2)
 
 
 def test_only_zeros_lie_on_the_axis():
-    mpki = track(timeline.chart([a_row(0, mpki=0.0)], [], 1), "MPKI")
+    mpki = track(a_chart([a_row(0, mpki=0.0)]), "MPKI")
     assert {y for _, y in points(mpki.lines[0])} == {float(mpki.bottom)}
+
+
+def test_a_track_with_a_scale_of_its_own_keeps_it():
+    assert track(a_chart([a_row(0, state=2)]), "State").highest == 8.0
+
+
+def test_each_part_of_the_drawing_is_as_long_as_a_closer_look():
+    rows = [{**a_row(0), "at": f"2026-01-02T{hour:02}:00:00Z"} for hour in range(3, 13)]
+    zooms = a_chart(rows, every=60, closer_hours=6).zooms
+    assert [(zoom.begin[11:16], zoom.end[11:16]) for zoom in zooms] == [
+        ("07:00", "13:00"),
+        ("03:00", "07:00"),
+    ]
+    assert zooms[-1].x == timeline.LEFT
+    assert round(sum(zoom.width for zoom in zooms), 1) == timeline.RIGHT - timeline.LEFT
+    assert a_chart(rows, every=60).zooms == ()

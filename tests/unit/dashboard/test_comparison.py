@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a server lost before and after an action, and two times side by side."""
+
+import pytest
+
+from vp_dashboard import comparison
+from vp_dashboard.comparison import Effect, Line
+
+AT = "2026-01-02T03:30:20Z"
+
+
+def a_minute(minute, **fields):
+    return {"at": f"2026-01-02T03:{minute:02}:00Z", "metrics": None, **fields}
+
+
+def losing(minute, ratio):
+    return a_minute(minute, degradation_ratio=ratio)
+
+
+def test_an_effect_is_of_ten_minutes_before_and_after_without_that_of_the_action():
+    rows = [
+        losing(19, 0.9),
+        losing(20, 0.2),
+        losing(29, 0.4),
+        losing(30, 0.9),
+        losing(31, 0.1),
+        losing(40, 0.0),
+        losing(41, 0.9),
+    ]
+    found = comparison.effect(rows, AT, 1)
+    assert found == Effect(pytest.approx(30.0), pytest.approx(5.0))
+    assert str(found) == "30% → 5%"
+
+
+def test_what_was_not_recorded_is_unknown():
+    assert str(comparison.effect([losing(29, 0.4), losing(31, None)], AT, 1)) == "40% → unknown"
+
+
+def test_a_coarse_history_is_looked_at_for_longer():
+    rows = [losing(0, 0.4), {**losing(0, 0.1), "at": "2026-01-02T04:00:00Z"}]
+    assert comparison.effect(rows, AT, 60) == Effect(pytest.approx(40.0), pytest.approx(10.0))
+
+
+def test_a_tenant_has_percent():
+    rows = [a_minute(29, degradation_percent=20), a_minute(31, degradation_percent=0)]
+    assert str(comparison.effect(rows, AT, 1)) == "20% → 0%"
+
+
+def test_two_times_side_by_side():
+    metrics = {"mpki": 10.0, "cpi": 2.0, "cpu_cores": 1.0}
+    before = [
+        a_minute(0, degradation_ratio=0.4, waiting_ratio=0.1, metrics=metrics),
+        a_minute(1, degradation_ratio=0.2, waiting_ratio=None, metrics={**metrics, "cpi": 4.0}),
+    ]
+    lines = {line.key: line for line in comparison.compare(before, [])}
+    assert lines["performance_percent"].before == pytest.approx(70.0)
+    assert lines["waiting_percent"].before == pytest.approx(10.0)
+    assert lines["cpi"] == Line("cpi", "CPI", 3.0, None)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{}, {"a": AT}, {"a": AT, "b": "x"}, {"a": "", "b": AT}, {"a": AT, "b": "9999-99-99"}],
+)
+def test_what_are_no_two_times(asked):
+    assert comparison.times_of(asked) is None
+
+
+def test_each_time_is_as_long_as_asked_or_ten_minutes():
+    asked = {"a": AT, "b": AT}
+    for minutes, expected in (("30", 30), ("31", 10), ("x", 10)):
+        assert comparison.times_of({**asked, "minutes": minutes}).minutes == expected
+    query = comparison.times_of(asked).query(AT)
+    assert query == {"begin": AT, "end": "2026-01-02T03:40:20Z", "every": "1"}
+
+
+def test_around_an_action_its_own_minute_is_left_out():
+    times = comparison.around(AT)
+    assert (times.a, times.b) == ("2026-01-02T03:20:00Z", "2026-01-02T03:31:00Z")

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The time that a page shows, as its address says it, and the addresses of other times. Pure."""
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from nova_vp import timestamps
+
+SPANS = {1: 1, 6: 1, 24: 5, 24 * 7: 60}
+"""Hours that a page may show, and how many minutes each of its records then stands for."""
+FIRST_HOURS = 1
+ASKED = ("hours", "end", "a", "b", "minutes")
+"""Of an address, what `span_of` and `vp_dashboard.comparison` read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    hours: int
+    end: str | None
+    """As in the address; None: now."""
+
+    @property
+    def every_min(self) -> int:
+        return SPANS[self.hours]
+
+    @property
+    def query(self) -> dict[str, str]:
+        """The last hour is vp-api's own default: no clock but its own is asked."""
+        if self.end is None and self.hours == FIRST_HOURS:
+            return {}
+        last = timestamps.read(self.end) if self.end else datetime.now(UTC)
+        begin = last - timedelta(hours=self.hours)
+        return {"begin": timestamps.write(begin), "end": timestamps.write(last)}
+
+    @property
+    def later(self) -> str | None:
+        """The end of the time after this one; None: this one is the latest."""
+        if self.end is None:
+            return None
+        return timestamps.write(timestamps.read(self.end) + timedelta(hours=self.hours))
+
+    @property
+    def closer_hours(self) -> int | None:
+        """Of the next closer look; None: there is none."""
+        return max((hours for hours in SPANS if hours < self.hours), default=None)
+
+
+def span_of(asked: Mapping[str, str]) -> Span:
+    """What is no time is as if it were absent."""
+    text = asked.get("hours", "")
+    is_known = text.isdecimal() and int(text) in SPANS
+    return Span(int(text) if is_known else FIRST_HOURS, moment_of(asked.get("end", "")))
+
+
+def moment_of(text: str) -> str | None:
+    """As `2026-01-02T03:04:05Z`; None: that is no moment of a calendar."""
+    with contextlib.suppress(ValueError, OverflowError):
+        return timestamps.write(timestamps.read(text))
+    return None
