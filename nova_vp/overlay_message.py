@@ -106,7 +106,7 @@ def fault_of(call: Call) -> str | None:
     needs_server = call.verb in (Verb.TUNE, Verb.BORROW)
     is_borrow = call.verb is Verb.BORROW
     if needs_server and not call.guest_uuid:
-        return f"{call.verb.value}: name one server"
+        return f"{call.verb.value}: name one server (server_id)"
     if is_borrow and call.cpus < 1:
         return "borrow: give cpus, 1 or more"
     if not is_borrow and (call.cpus or call.island):

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -120,6 +121,44 @@ def test_what_is_no_call_is_an_error_and_the_connection_goes_on(client, asked, l
     assert client.say(line).keys() == {"error"}
     assert asked == []
     assert client.call(overlay_id=SHOP, verb="release")["nack"] is None
+
+
+RELEASE = {"overlay_id": SHOP, "verb": "release"}
+TUNE = {"overlay_id": SHOP, "verb": "tune", "server_id": VM}
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        ({"verb": "release"}, "overlay_id: give the id of an overlay"),
+        ({"overlay_id": "shop", "verb": "release"}, "overlay_id: give the id of an overlay"),
+        ({"overlay_id": SHOP}, "verb: give tune, trigger, borrow, release, renew"),
+        ({**RELEASE, "verb": "steal"}, "verb: give tune"),
+        ({**TUNE, "server_id": "web"}, "server_id: give the id of a server"),
+        ({**TUNE, "server_id": None}, "tune: name one server (server_id)"),
+        ({**TUNE, "direction": "more"}, "direction: give up, down"),
+        ({**TUNE, "resource": "memory"}, "resource: give cpu, memory-size"),
+        ({**TUNE, "verb": "borrow", "cpus": "1"}, "cpus: give a whole number"),
+        ({**TUNE, "verb": "borrow"}, "borrow: give cpus"),
+        ({**RELEASE, "verb": "trigger", "lease_s": "5"}, "lease_s: give seconds"),
+        ({**RELEASE, "verb": "trigger", "lease_s": 0}, "lease_s: give seconds"),
+        ({**RELEASE, "id": "", "verb": 5}, "verb: give tune"),
+        ({**RELEASE, "id": "a b"}, "id: give up to 64 letters"),
+        ({**RELEASE, "server": VM}, "no field server: a call has id, overlay_id"),
+        ([RELEASE], "a call is a JSON object"),
+    ],
+)
+def test_an_error_says_which_field_is_wrong_and_what_it_takes(client, call, words):
+    assert client.say(json.dumps(call).encode() + b"\n")["error"].startswith(words)
+
+
+def test_the_example_of_the_page_is_served(folder, asked):
+    page = Path(__file__).parents[2] / "doc/source/overlays.md"
+    code = page.read_text().split("## From the host")[1].split("```python\n")[1].split("```")[0]
+    example: dict[str, Any] = {}
+    exec(compile(code, str(page), "exec"), example)
+    assert example["prepare"](str(folder / FILE))["nack"] is None
+    assert [(call.verb, call.guest_uuid) for call in asked] == [(Verb.TUNE, example["DATABASE"])]
 
 
 def test_a_line_that_is_too_long_ends_the_connection(client):

@@ -8,6 +8,7 @@ up on, and no process has all places: one with a fault keeps no other one away.
 """
 
 import contextlib
+import functools
 import json
 import logging
 import os
@@ -23,9 +24,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nova_vp import wire
-from nova_vp.core.types.overlay import Call, CallAnswer
+from nova_vp.core.types.overlay import Call, CallAnswer, CallResource, Direction, Verb
 from nova_vp.overlay_message import read_call
 from nova_vp.printable import printable
+from nova_vp.wire.overlays import MOST_CPUS, MOST_LEASE_S, OVERLAY_CALL_SCHEMA
+from nova_vp.wire.validation import Schema, SchemaError
 
 LOG = logging.getLogger(__name__)
 FILE = "overlay.sock"
@@ -37,17 +40,19 @@ IDLE_S = 3600.0
 """Between two calls."""
 BEGUN_S = 10.0
 """For the rest of a line that has begun, and until answers are read."""
-_FIELDS = (
-    "id",
-    "overlay_id",
-    "verb",
-    "resource",
-    "direction",
-    "server_id",
-    "cpus",
-    "island",
-    "lease_s",
-)
+_FIELDS = {
+    "id": "up to 64 letters, digits and _ . : -",
+    "overlay_id": "the id of an overlay, see `openstack vp overlay list`",
+    "verb": ", ".join(one.value for one in Verb),
+    "resource": ", ".join(one.value for one in CallResource),
+    "direction": ", ".join(one.value for one in Direction),
+    "server_id": "the id of a server, or null",
+    "cpus": f"a whole number up to {MOST_CPUS}",
+    "island": "the name of an island, see `vp-agent status`",
+    "lease_s": f"seconds, more than 0 and up to {MOST_LEASE_S:g}, or null",
+}
+"""Of a call, and what each takes."""
+_NEEDED = frozenset({"overlay_id", "verb"})
 _PEER = struct.Struct("iII")
 
 
@@ -167,7 +172,7 @@ def _peer_of(connection: socket.socket) -> Peer:
 def _answered(line: bytes, answer: Callable[[Call], CallAnswer]) -> dict[str, Any]:
     try:
         call = _read(line)
-    except (wire.BadMessage, ValueError, RecursionError) as exc:
+    except ValueError as exc:
         return {"error": printable(str(exc), 300)}
     told = answer(call)
     nack = told.nack.value if told.nack else None
@@ -175,11 +180,24 @@ def _answered(line: bytes, answer: Callable[[Call], CallAnswer]) -> dict[str, An
 
 
 def _read(line: bytes) -> Call:
-    """Raises ValueError, wire.BadMessage."""
-    told = json.loads(line)
-    if not isinstance(told, dict) or not told.keys() <= set(_FIELDS):
+    """Raises ValueError, which says what to write."""
+    try:
+        told = json.loads(line)
+    except (ValueError, RecursionError) as exc:
+        raise ValueError(f"write a call as JSON in one line: {exc}") from exc
+    if not isinstance(told, dict):
         raise ValueError(f"a call is a JSON object with {', '.join(_FIELDS)}")
-    # By the schema of the calls on the bus.
+    if unknown := told.keys() - _FIELDS.keys():
+        raise ValueError(f"no field {min(unknown)}: a call has {', '.join(_FIELDS)}")
+    try:
+        return _well_formed(told)
+    except wire.BadMessage as exc:
+        why = str(exc).removeprefix(f"{wire.OVERLAY_CALL}: ")
+        raise ValueError(_wrong_field(told) or why) from exc
+
+
+def _well_formed(told: Mapping[str, Any]) -> Call:
+    """By the schema of the calls on the bus. Raises wire.BadMessage."""
     return read_call(
         wire.compact(
             {
@@ -198,3 +216,22 @@ def _read(line: bytes) -> Call:
             }
         )
     ).call
+
+
+def _wrong_field(told: Mapping[str, Any]) -> str | None:
+    given = {name for name, value in told.items() if value is not None}
+    if not told.get("id"):
+        given -= {"id"}  # It gets one.
+    for name, what in _FIELDS.items():
+        try:
+            if name in given | _NEEDED:
+                _shape_of(name).check(told.get(name))
+        except SchemaError:
+            return f"{name}: give {what}"
+    return None
+
+
+@functools.cache
+def _shape_of(name: str) -> Schema:
+    fields = OVERLAY_CALL_SCHEMA["properties"]
+    return Schema(fields["server" if name == "server_id" else name])
