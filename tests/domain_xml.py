@@ -74,7 +74,16 @@ def a_domain(
 def write_halting(path: Path) -> Path:
     """A firmware that stops the first vCPU at once: `cli; hlt` where x86 starts. The guest is
     running, and costs nothing."""
+    return _write_firmware(path, b"\xfa\xf4")
+
+
+def write_endless(path: Path) -> Path:
+    """A firmware that uses all CPU time that it gets: `jmp` to itself."""
+    return _write_firmware(path, b"\xeb\xfe")
+
+
+def _write_firmware(path: Path, code: bytes) -> Path:
     image = bytearray(64 * 1024)
-    image[-16:-14] = b"\xfa\xf4"
+    image[-16 : len(code) - 16] = code
     path.write_bytes(image)
     return path
