@@ -28,7 +28,7 @@ class RequestSettings:
     """Of one that is needed, above what it has without any call."""
     borrows: int = 0
     """CPUs that are borrowed for a server that has all of its own."""
-    borrow_lease_s: float = 60.0
+    loan_s: float = 60.0
     renew_s: float = 25.0
     """How often what a server was granted is renewed: well within its lease."""
     retry_s: float = 5.0
@@ -106,7 +106,7 @@ class RequestClasses:
         calls = [Wanted(Verb.TUNE, server, Direction.UP)] * steps
         has_loan = self._loan_ends_s.get(server, 0.0) > now_s
         if self._settings.borrows and not has_loan:
-            lease_s = self._settings.borrow_lease_s
+            lease_s = self._settings.loan_s
             cpus = self._settings.borrows
             calls.append(Wanted(Verb.BORROW, server, cpus=cpus, lease_s=lease_s))
         return calls
@@ -131,5 +131,5 @@ class RequestClasses:
         if call.verb is Verb.TUNE:
             self._steps[server] += 1 if call.direction is Direction.UP else -1
         if call.verb is Verb.BORROW or (call.verb is Verb.RENEW and server in self._loan_ends_s):
-            self._loan_ends_s[server] = now_s + self._settings.borrow_lease_s
+            self._loan_ends_s[server] = now_s + self._settings.loan_s
         self._renewed_at_s[server] = now_s

@@ -84,7 +84,7 @@ def test_requests_of_unknown_classes_and_silence_say_nothing():
 
 
 def test_a_needed_server_borrows_once_until_its_lease_ends():
-    monitor = requests(borrows=1, borrow_lease_s=10.0, steps_down=0)
+    monitor = requests(borrows=1, loan_s=10.0, steps_down=0)
     monitor.see(BROWSING, 1.0)
     assert made(monitor, 1.0) == [("borrow", "app"), ("borrow", "web")]
     assert made(monitor, 5.0) == []
@@ -92,7 +92,7 @@ def test_a_needed_server_borrows_once_until_its_lease_ends():
 
 
 def test_what_was_tuned_and_borrowed_is_renewed_within_its_lease():
-    monitor = requests(borrows=1, borrow_lease_s=60.0, renew_s=25.0)
+    monitor = requests(borrows=1, loan_s=60.0, renew_s=25.0)
     monitor.see(BROWSING, 1.0)
     made(monitor, 1.0)
     assert made(monitor, 25.0) == []
