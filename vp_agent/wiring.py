@@ -332,6 +332,7 @@ def build(
             open_monitors(conf.agent.monitors),
             lambda: control.overlays.by_id,
             side.nics,
+            control.last,
             lambda call: control.call_overlay(call, None),
         ),
     )

@@ -70,8 +70,8 @@ AGENT_OPTS = [
         sample_default=["network-backlog limit_kib=128"],
         help="Monitors of overlays that run on this host; one line for each: its name and its "
         "settings as key=value, quoted as in a shell. Monitors are entry points "
-        "`vp_agent.monitors` (network-backlog, request-classes, stream-classes). They watch "
-        "servers of overlays on this host, and call for them as applications do. Empty, the "
+        "`vp_agent.monitors` (cpu-waiting, network-backlog, request-classes, stream-classes). They "
+        "watch servers of overlays on this host, and call for them as applications do. Empty, the "
         "default: applications alone call.",
     ),
     cfg.BoolOpt(

@@ -44,6 +44,11 @@ class CpuWaiting:
         self._waits[server] = self._waits.get(server, 0) + 1 if is_waiting else 0
         self._idles[server] = self._idles.get(server, 0) + 1 if is_idle else 0
 
+    def forget(self, server: str) -> None:
+        """It is not there any more."""
+        for known in (self._waits, self._idles, self._borrowed, self._ends_s, self._not_before_s):
+            known.pop(server, None)
+
     def wanted(self, now_s: float) -> Sequence[Wanted]:
         settings, calls = self._settings, []
         for server, waits in self._waits.items():

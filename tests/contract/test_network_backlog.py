@@ -135,7 +135,7 @@ class Host:
         self._opened = open_monitors([line])
         [(_, self.monitor)] = self._opened
         self._monitors = Monitors(
-            self._opened, lambda: {SHOP.id: SHOP}, lambda: self.nics, self._answer
+            self._opened, lambda: {SHOP.id: SHOP}, lambda: self.nics, lambda: None, self._answer
         )
 
     def _answer(self, call: Call) -> CallAnswer:

@@ -162,7 +162,9 @@ class Host:
         self.calls: list[tuple[str, str, str]] = []
         opened = open_monitors([line])
         [(_, self.monitor)] = opened
-        self._monitors = Monitors(opened, lambda: {SHOP.id: SHOP}, lambda: self.nics, self._answer)
+        self._monitors = Monitors(
+            opened, lambda: {SHOP.id: SHOP}, lambda: self.nics, lambda: None, self._answer
+        )
 
     def _answer(self, call: Call) -> CallAnswer:
         self.calls.append((call.verb.value, call.guest_uuid, call.direction.value))

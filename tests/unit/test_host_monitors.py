@@ -2,13 +2,18 @@
 """Monitors on the host: the operator's lines, and how what they want becomes calls."""
 
 import logging
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from oslo_config import cfg
 
+from nova_vp.core.types.cpu_time import CpuUse
+from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.overlay import Call, CallAnswer, Nack, Overlay, Verb
 from nova_vp.monitors.base import Wanted
+from nova_vp.monitors.utilisation import idle_cores, load_by_cpu
+from tests.decisions import a_decision, a_guest, a_view
 from tests.domain_xml import a_domain
 from tests.waiting import wait_until
 from vp_agent.drivers.domain_xml import parse_description
@@ -59,13 +64,15 @@ class Scripted:
 
 
 class Host:
-    def __init__(self) -> None:
+    def __init__(self, monitor: Any = None) -> None:
         self.calls: list[Call] = []
-        self.monitor = Scripted()
+        self.decision: Decision | None = None
+        self.monitor = monitor or Scripted()
         self.monitors = Monitors(
             [("scripted", self.monitor)],
             lambda: OVERLAYS,
             lambda: {WEB: (Nic("bridge", "tap0"),)},
+            lambda: self.decision,
             self._answer,
         )
 
@@ -122,6 +129,67 @@ def test_what_cannot_be_seen_is_told_once_and_a_fault_ends_nothing(caplog):
 
 
 CLASSES = f"class.a=x servers.a={WEB} class.b=y servers.b={MILL}"
+
+
+def sampled(at_s: float, **waited_cores: float) -> Decision:
+    """Two servers on CPUs 0 to 3, of which each runs on one core."""
+    views = [
+        a_view(
+            guest=a_guest(uuid=uuid, placement=frozenset(range(4))),
+            cpu_use=CpuUse(at_s, 5, ran_cores=1.0, run_delay_cores=waited_cores.get(name, 0.0)),
+        )
+        for name, uuid in (("web", WEB), ("other", OTHER))
+    ]
+    return a_decision(*views, at_s=at_s)
+
+
+def test_a_server_of_an_overlay_that_waits_borrows_and_gives_back_what_it_leaves_idle():
+    [(_, monitor)] = open_monitors(["cpu-waiting samples=2"])
+    host = Host(monitor)
+
+    def look(at_s: float, **waited_cores: float) -> list[tuple[Verb, str]]:
+        host.calls, host.decision = [], sampled(at_s, **waited_cores)
+        assert host.monitors.look(monitor) == {}
+        return [(call.verb, call.guest_uuid) for call in host.calls]
+
+    assert look(1.0, web=1.0, other=1.0) == []
+    assert look(1.0, web=1.0, other=1.0) == [], "it is the same sample"
+    assert look(2.0, web=1.0, other=1.0) == [(Verb.BORROW, WEB)]
+    assert look(3.0) == []
+    assert look(4.0) == [(Verb.RELEASE, WEB)], "two of its four CPUs are idle"
+
+
+def test_a_server_that_ended_and_came_back_waits_anew():
+    [(_, monitor)] = open_monitors(["cpu-waiting samples=2"])
+    host = Host(monitor)
+    host.decision = sampled(1.0, web=1.0)
+    host.monitors.look(monitor)
+    host.decision = replace(host.decision, at_s=2.0, vps=())
+    host.monitors.look(monitor)
+    host.decision = sampled(3.0, web=1.0)
+    host.monitors.look(monitor)
+    assert host.calls == []
+
+
+def test_a_host_that_reads_no_cpu_times_says_so():
+    [(_, monitor)] = open_monitors(["cpu-waiting"])
+    host = Host(monitor)
+    assert host.monitors.look(monitor) == {}, "there was no sample yet"
+    host.decision = a_decision(a_view(guest=a_guest(uuid=WEB), cpu_use=None))
+    assert "[agent] cpu_times" in host.monitors.look(monitor)[WEB]
+
+
+def test_load_is_spread_over_the_cpus_that_servers_may_use():
+    views = [
+        a_view(guest=a_guest(1, placement=frozenset({0, 1})), cpu_use=CpuUse(1.0, 5, 1.0)),
+        a_view(guest=a_guest(2, placement=frozenset({1})), cpu_use=CpuUse(1.0, 5, 1.0)),
+        a_view(guest=a_guest(3, placement=frozenset({2})), cpu_use=None),
+    ]
+    load = load_by_cpu(views)
+    assert load == {0: 0.5, 1: 1.5}
+    assert idle_cores(load, {0, 1, 2}) == 1.5
+
+
 WRONG = {
     "": "write the name of a monitor",
     "soup": "soup: give one of ",

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
+from nova_vp.core.types.decision import Decision
 from nova_vp.monitors.base import Monitor
 from vp_agent.drivers.nics import Nic
 
@@ -30,6 +31,8 @@ class Seen(NamedTuple):
     """UUIDs of servers on this host that are in an overlay."""
     nics: Mapping[str, tuple[Nic, ...]]
     """By server on this host."""
+    decision: Decision | None
+    """Of the latest tick; None: there was none yet."""
 
 
 class HostMonitor(Protocol):

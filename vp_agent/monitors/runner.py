@@ -11,6 +11,7 @@ from oslo_config import cfg
 from stevedore import DriverManager, ExtensionManager
 from stevedore.exception import NoMatches
 
+from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.overlay import Call, CallAnswer, Overlay
 from nova_vp.monitors.base import Wanted
 from nova_vp.printable import printable
@@ -59,12 +60,15 @@ class Monitors:
         monitors: Iterable[tuple[str, HostMonitor]],
         overlays: Overlays,
         nics: Nics,
+        last: Callable[[], Decision | None],
         call: Callable[[Call], CallAnswer],
     ) -> None:
-        """The last three are thread-safe; `call` waits for the answer."""
+        """All but the first are thread-safe. `last`: decision of the agent; `call` waits for the
+        answer."""
         self._monitors = tuple(monitors)
         self._overlays = overlays
         self._nics = nics
+        self._last = last
         self._call = call
         self._stopped = threading.Event()
 
@@ -95,7 +99,7 @@ class Monitors:
     def look(self, monitor: HostMonitor) -> Mapping[str, str]:
         """Once: what it sees, and the calls that follow from it. Raises what the monitor does."""
         overlay_of = {server: one.id for one in self._overlays().values() for server in one.members}
-        seen = Seen(frozenset(overlay_of), self._nics())
+        seen = Seen(frozenset(overlay_of), self._nics(), self._last())
         problems = monitor.look(seen, time.monotonic())
         for wanted in monitor.decides.wanted(time.monotonic()):
             if wanted.server in overlay_of:
