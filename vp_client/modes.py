@@ -2,13 +2,16 @@
 """`openstack vp mode …`: what agents may do, for the cloud, host aggregates, hosts and servers."""
 
 import argparse
+import logging
 from typing import Any
 
 from osc_lib.command import command
 
 from vp_client import arguments, columns, formatters
 from vp_client.client import Client
-from vp_client.plugin import client_of
+from vp_client.plugin import client_of, has_aggregate
+
+LOG = logging.getLogger(__name__)
 
 SHOWN: list[columns.Field] = [
     ("mode", str),
@@ -55,6 +58,13 @@ class SetMode(command.Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         _change(client_of(self), parsed_args, parsed_args.mode)
+        name = parsed_args.aggregate
+        if name is not None and not has_aggregate(self, name):
+            LOG.warning(
+                "Nova has no host aggregate %s: the mode is stored, and holds for no host until"
+                " there is one. `openstack aggregate list` lists them.",
+                name,
+            )
 
 
 class UnsetMode(command.Command):

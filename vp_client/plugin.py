@@ -94,6 +94,15 @@ def _flavor(connection: Any, flavor: str) -> dict[str, Any] | None:
     return {"name": found.name, "vcpus": found.vcpus, "extra_specs": dict(found.extra_specs or {})}
 
 
+def has_aggregate(command: Command, name: str) -> bool:
+    """True also where Nova cannot be asked for its host aggregates."""
+    try:
+        found = command.app.client_manager.sdk_connection.compute.aggregates()
+        return any(one.name == name for one in found)
+    except (sdk_exceptions.SDKException, ksa_exceptions.ClientException):
+        return True
+
+
 def build_option_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     parser.add_argument(
         "--os-vp-api-version",

@@ -33,6 +33,9 @@ class Nova:
     def __call__(self, request):
         if request.path_info.startswith("/v2.1/flavors"):
             return self._flavors(request)
+        if request.path_info == "/v2.1/os-aggregates":
+            named = [{"id": i, "name": n} for i, n in enumerate(("ssd", "rack 7/b"))]
+            return webob.Response(json={"aggregates": named})
         if not request.path_info.startswith("/v2.1/servers"):
             links = [{"rel": "self", "href": f"{request.application_url}/v2.1/"}]
             about = {"id": "v2.1", "status": "CURRENT", "version": "2.96", "min_version": "2.1"}

@@ -47,6 +47,15 @@ def test_what_is_set_says_nothing_and_is_stored(lab, modes, command, told):
     lab.run("vp mode unset --aggregate 'rack 7/b'")
 
 
+def test_an_aggregate_that_nova_does_not_have_is_a_warning(lab, modes):
+    ran = lab.run("vp mode set observe --aggregate sdd")
+    assert (ran.rc, ran.out) == (0, "")
+    assert "Nova has no host aggregate sdd" in ran.err
+    assert modes().aggregates["sdd"] is Mode.OBSERVE
+    assert lab.run("vp mode unset --aggregate sdd").err == ""
+    assert lab.run("vp mode set enforce --aggregate ssd").err == ""
+
+
 def test_a_host_and_a_server(lab, stored):
     assert lab.run("vp mode set advise --host lab-1").out == ""
     assert lab.agents.modes == {"lab-1": "advise"}
