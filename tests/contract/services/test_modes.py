@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Modes of the cloud and of aggregates, the same on SQLite, MariaDB and PostgreSQL."""
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
 import pytest
@@ -51,3 +52,20 @@ def test_modes_and_overrides_have_numbers_of_their_own(
     assert store.changed_since(NEVER_WRITTEN)[0] == NOW_MS + 11
     store.outbid(NOW_MS + 2 * POSSIBLE_AHEAD_MS, NOW)
     assert store.changed_since(NEVER_WRITTEN)[0] == NOW_MS + 11, "nobody can have given that one"
+
+
+def test_operators_who_set_modes_at_once_lose_no_write(store: ModeStore) -> None:
+    """The last one holds, and each is news for agents."""
+    before = store.changed_since(NEVER_WRITTEN).version
+    asked = [(f"rack {number % 3}", mode) for number in range(6) for mode in Mode]
+
+    def put(one: tuple[str, Mode]) -> None:
+        store.put(AGGREGATE, one[0], one[1], by=one[1].value, at=NOW)
+        store.put(ModeLevel.CLOUD, "", one[1], by=one[1].value, at=NOW)
+
+    with ThreadPoolExecutor(3) as operators:
+        list(operators.map(put, asked))
+    version, modes = store.changed_since(NEVER_WRITTEN)
+    assert version >= max(before, NOW_MS) + 2 * len(asked) - 1
+    assert modes.aggregates.keys() == {name for name, _ in asked}
+    assert all(one.by == one.mode.value for one in store.list_modes()), "no row is of two writes"

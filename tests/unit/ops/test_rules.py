@@ -133,6 +133,19 @@ def test_the_dashboard_is_one_that_grafana_takes() -> None:
     assert used - {"__rate_interval"} <= names
 
 
+def test_the_dashboard_shows_what_changed_when() -> None:
+    """Of each server and each LLC domain, with a mark where something was done."""
+    shown = {
+        (panel["type"], target["expr"].partition("{")[0])
+        for panel in DASHBOARD["panels"]
+        for target in panel.get("targets", ())
+    }
+    assert ("state-timeline", "nova_vp_server_state") in shown
+    assert ("status-history", "nova_vp_llc_domain_servers_hurt") in shown
+    marked = {note["name"]: note["expr"] for note in DASHBOARD["annotations"]["list"]}
+    assert "nova_vp_actions_total{" in marked["Actions"]
+
+
 def test_what_grafana_does_not_know_is_seen() -> None:
     odd = copy.deepcopy(DASHBOARD)
     timeline = next(panel for panel in odd["panels"] if panel["type"] == "state-timeline")
