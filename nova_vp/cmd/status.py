@@ -68,8 +68,8 @@ class Checks(UpgradeCommands):
         if found != (newest := schema.newest_revision()):
             return Result(
                 Code.FAILURE,
-                f"the schema is at revision {found or 'none'}, this release needs {newest}: stop "
-                "vp-scheduler and vp-api, then run `vp-manage db sync`",
+                f"the schema is at revision {found or 'none'}, this release needs {newest}: run "
+                "`vp-manage db sync`; services of the former release may go on meanwhile",
             )
         if engine.dialect.name == "sqlite":
             return Result(
