@@ -122,7 +122,7 @@ dashboard-screenshots: venv
 
 # Filters, weighers and validators on every supported release of Nova.
 nova-matrix: venv
-	@tools/test-nova-releases
+	@.venv/bin/python -m tests.nova_matrix
 
 # Everything that can die dies at every named point, on all databases. Takes an hour or more.
 faults: venv

@@ -15,7 +15,7 @@ from nova.scheduler import filters, weights
 from oslo_config import cfg
 
 FILTER, WEIGHER = "vp_scheduler.filters.VPIsolationFilter", "vp_scheduler.weighers."
-TESTED = range(32, 35)
+TESTED = range(31, 35)
 """Releases of Nova."""
 READY, REMARKS, NOT_READY = 0, 1, 2
 
