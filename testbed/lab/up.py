@@ -91,7 +91,11 @@ def up(wanted: list[Host], progress: Progress) -> None:
 
 
 def down(progress: Progress) -> None:
-    """End every process, then take away what lies outside our folder. Logs stay."""
+    """End every process, then take away what lies outside our folder. Logs stay. What a checkout
+    left that is gone itself is ended from any other.
+    """
+    if Path(_owner()).exists():
+        _check_owner()
     pids = cgroups.read_pids()
     cgroups.kill_all()
     wait_for(
@@ -183,9 +187,16 @@ def _begin() -> None:
     settings.LOG.mkdir(exist_ok=True)
 
 
+def _owner() -> str:
+    """The checkout whose lab is up, ours where there is none."""
+    with suppress(FileNotFoundError):
+        return (BRIDGE_PATH / "ifalias").read_text().strip() or str(settings.ROOT)
+    return str(settings.ROOT)
+
+
 def _check_owner() -> None:
-    owner = (BRIDGE_PATH / "ifalias").read_text().strip()
-    if owner and owner != str(settings.ROOT):
+    owner = _owner()
+    if owner != str(settings.ROOT):
         raise LabError(f"a lab of {owner} is up; run `{owner}/testbed/lab/lab down` first")
 
 
