@@ -28,15 +28,17 @@ SHORT_RESPONSES = {
 }
 
 
-def listed(vp: Told) -> str:
-    """For a column: `21% cache`, `about 20%`, `no`."""
+def listed(vp: Told, *, is_brief: bool = False) -> str:
+    """For a column: `21% cache`, `about 20%`, `no`. `is_brief`: without the resource."""
     told = vp.get("degradation")
     lost = _lost(told) if told else None
     if told is None or lost is None:
         return formatters.short_yes_no(vp["hurt_by_neighbour"])
     if not lost:
         return "no"
-    return f"{_amount(told)} {formatters.point(told['kind'])}" if _is_exact(told) else _amount(told)
+    if is_brief or not _is_exact(told):
+        return _amount(told)
+    return f"{_amount(told)} {formatters.point(told['kind'])}"
 
 
 def short_response(response: str | None) -> str:

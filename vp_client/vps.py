@@ -134,7 +134,11 @@ def _listed(parsed_args: argparse.Namespace, vps: list[dict[str, Any]]) -> colum
     is_table, has_groups = parsed_args.formatter == "table", any(vp.get("group") for vp in vps)
     has_classes = is_table and any(vp.get("service") for vp in vps)
     is_narrow = has_groups and has_classes
-    rows = [_row(vp, has_hosts, is_short=has_groups, is_narrow=is_narrow) for vp in vps]
+    is_brief = has_groups or has_classes
+    rows = [
+        _row(vp, has_hosts, is_short=has_groups, is_narrow=is_narrow, is_brief=is_brief)
+        for vp in vps
+    ]
     if not is_table:
         headers += ["Group", "Group State"]
         rows = [[*row, *_group(vp)] for row, vp in zip(rows, vps, strict=True)]
@@ -161,7 +165,7 @@ def _long(parsed_args: argparse.Namespace, vps: list[dict[str, Any]]) -> columns
     rows = (
         [
             columns.code(vp["server_id"]),
-            *_row(vp, has_hosts, is_short=True, is_narrow=True)[1:],
+            *_row(vp, has_hosts, is_short=True, is_narrow=True, is_brief=True)[1:],
             columns.code(vp["project_id"]),
             vp["isolation"],
             Cell(vp["since"], formatters.minute(vp["since"] or "-")),
@@ -197,15 +201,16 @@ def _is_by_name_alone(asked: argparse.Namespace) -> bool:
 
 
 def _row(
-    vp: dict[str, Any], has_hosts: bool, *, is_short: bool, is_narrow: bool = False
+    vp: dict[str, Any], has_hosts: bool, *, is_short: bool, is_narrow: bool, is_brief: bool
 ) -> list[Any]:
-    """`is_short`: there is another column to leave room for; `is_narrow`: there are several."""
+    """`is_short`: there is another column to leave room for; `is_narrow`: there are several;
+    `is_brief`: the resource through which it is degraded has no room."""
     host = [columns.flexible(vp["host"])] if has_hosts else []
     return [
         vp["server_id"],
         columns.flexible(vp["name"]),
         STALE if is_narrow and vp["is_stale"] else _state(vp, is_short),
-        Cell(vp["hurt_by_neighbour"], degradation_formatters.listed(vp)),
+        Cell(vp["hurt_by_neighbour"], degradation_formatters.listed(vp, is_brief=is_brief)),
         *host,
     ]
 

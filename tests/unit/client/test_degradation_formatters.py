@@ -40,6 +40,11 @@ def test_in_a_column_and_for_machines(vp, column, value):
     assert (formatters.listed(vp), formatters.value(vp)) == (column, value)
 
 
+def test_in_a_table_of_many_columns_without_the_resource():
+    assert formatters.listed(a_vp(exact(0.213)), is_brief=True) == "21.3%"
+    assert formatters.listed(a_vp(coarse(20)), is_brief=True) == "about 20%"
+
+
 @pytest.mark.parametrize(
     ("vp", "sentence"),
     [

@@ -58,6 +58,7 @@ def lab(shell, tmp_path_factory):
         "since": cloud.NOW_S,
         "suspects": [{"uuid": cloud.NOISY, "rise_per_s": 1e12}],
         "refused": [cloud.refused(hurt_ratio=0.123456)] * 3,
+        "loss_ratio": 0.123456,
     }
     long = {"name": NAME, "flavor": FLAVOR, "state": 5, "actions": ACTIONS}
     vps = [
