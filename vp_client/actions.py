@@ -11,10 +11,11 @@ from osc_lib.command import command
 
 from nova_vp.core.types.action import Result
 from vp_client import arguments, columns, formatters
-from vp_client.client import Client, Told
+from vp_client.client import Client
 from vp_client.columns import Cell
 from vp_client.errors import Refused, VpError
 from vp_client.plugin import client_of
+from vp_client.transport import Told
 
 LOG = logging.getLogger(__name__)
 FORBIDDEN = 403

@@ -10,8 +10,9 @@ from keystoneauth1.adapter import Adapter
 from keystoneauth1.session import Session
 from openstack import exceptions as sdk_exceptions
 
-from vp_client.client import SERVICE_TYPE, Client
+from vp_client.client import Client
 from vp_client.errors import LoginFailed, ServiceNotRegistered
+from vp_client.transport import SERVICE_TYPE
 
 TIMEOUT_S = 2.0
 """Of each request that does not say otherwise: a report is of no use for longer."""

@@ -6,8 +6,8 @@ It needs keystoneauth1 and openstacksdk, as the rest of this package, and nothin
 
 import time
 
-from vp_client.client import Told
 from vp_client.connection import client_from_environment
+from vp_client.transport import Told
 
 
 def report_latency(

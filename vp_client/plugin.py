@@ -11,8 +11,9 @@ from openstack import exceptions as sdk_exceptions
 from osc_lib import utils
 from osc_lib.command.command import Command
 
-from vp_client.client import SERVICE_TYPE, Client
+from vp_client.client import Client
 from vp_client.errors import ServiceNotRegistered
+from vp_client.transport import SERVICE_TYPE
 
 API_NAME = "vp"
 API_VERSION_OPTION = "os_vp_api_version"

@@ -16,8 +16,9 @@ from keystoneauth1.token_endpoint import Token
 from novaclient import exceptions as nova_exceptions
 from openstack_dashboard.api import base, nova
 
-from vp_client.client import SERVICE_TYPE, Client
+from vp_client.client import Client
 from vp_client.errors import LoginFailed, Refused, Unreachable, VpError
+from vp_client.transport import SERVICE_TYPE
 
 LOG = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from openstack_dashboard import policy
 
-from vp_client.client import SERVICE_TYPE
+from vp_client.transport import SERVICE_TYPE
 
 HOSTS = "nova_vp:hosts:show"
 SERVERS = "nova_vp:vps:show_all"

@@ -24,7 +24,7 @@ from tests.unit.api.stored import filled_like_the_cloud
 from tests.waiting import wait_until
 from vp_api import deploy
 from vp_api.testing import MemoryAgents
-from vp_client.client import SERVICE_TYPE
+from vp_client.transport import SERVICE_TYPE
 
 HOSTILE = "<script>alert(1)</script><b style='color:red'>&\"'"
 """A name of a server, as its tenant chose it."""

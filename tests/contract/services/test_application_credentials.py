@@ -28,8 +28,8 @@ from vp_api.routes import PUBLIC, ROUTES
 from vp_api.testing import MemoryAgents
 from vp_client import connection
 from vp_client import latency as module
-from vp_client.client import SERVICE_TYPE
 from vp_client.errors import Refused
+from vp_client.transport import SERVICE_TYPE
 
 # openstacksdk says at each import of its configuration that it will do without InfluxDB.
 pytestmark = pytest.mark.filterwarnings("ignore:Support for InfluxDB")

@@ -12,8 +12,9 @@ from keystoneauth1.noauth import NoAuth
 from keystoneauth1.session import Session
 
 from tests.loopback import served
-from vp_client.client import API_VERSION, Client
+from vp_client.client import Client
 from vp_client.errors import AmbiguousName, NoSuchName, Refused, Unreachable
+from vp_client.transport import API_VERSION
 
 VPS = [{"server_id": f"id-{n}", "name": name} for n, name in enumerate(("one", "twin", "twin"))]
 

@@ -37,7 +37,7 @@ def lab(shell, tmp_path, monkeypatch) -> Iterator[Cloud]:
 def overlay(lab: Cloud) -> Iterator[vp_client.Overlay]:
     one = vp_client.Overlay(None, cloud.OVERLAY)
     yield one
-    session = one._client._adapter.session
+    session = one._client._api._adapter.session
     session._session and session._session.close()
 
 
