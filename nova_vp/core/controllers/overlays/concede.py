@@ -1,23 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """After so many refusals in a row for lack of room the host itself arbitrates.
 
-It limits that server of another overlay on the same CPUs whose degradation weighs least (the
-source: one chosen at random), as little as takes CPU from it. A server of another project loses at
-most `most_harm_ratio`, now and later. If there is none, nothing on this host helps: the cluster is
-asked.
+It limits that server of another overlay whose degradation weighs least (the source: one chosen at
+random), as little as takes CPU from it: one on the same CPUs, or, if CPUs are to be borrowed, one
+whose island can lend them then. A server of another project loses at most `most_harm_ratio`, now
+and later. If there is none, nothing on this host helps: the cluster is asked.
 """
 
 import math
 from collections.abc import Iterator
-from typing import cast
+from typing import NamedTuple
 
 from nova_vp.core.controllers.overlays.declaration import NAME, TUNE, Conceded
 from nova_vp.core.controllers.overlays.desk import Desk
+from nova_vp.core.controllers.overlays.lending import (
+    is_full,
+    left_cores,
+    short_of,
+    wanted_cores,
+)
 from nova_vp.core.model.cpu_cap import CAP_STEP
-from nova_vp.core.model.limits import value_from_nova
 from nova_vp.core.types.claim import Alternative, ClaimGroup, PredictedLoss
 from nova_vp.core.types.guest import Guest
-from nova_vp.core.types.knob import Knob, Quota
+from nova_vp.core.types.knob import Knob
 from nova_vp.core.types.overlay import Overlay
 from nova_vp.core.types.reason import Rejection
 
@@ -25,16 +30,16 @@ UNMET_S = 60.0
 """After its last refusal an overlay is not in need any more."""
 
 
-def note_nack(desk: Desk, overlay: Overlay, guest: Guest) -> None:
-    """A call for this server was refused for lack of room."""
+def note_nack(desk: Desk, overlay: Overlay, guest: Guest, cpus: int) -> None:
+    """A call for this server, that borrows so many CPUs, was refused for lack of room."""
     nacks = desk.account(overlay.id).nacks + 1
     desk.change_account(overlay.id, nacks=nacks, nacked_at_s=desk.now_s)
     if nacks % desk.settings.escalate_nacks == 0:
-        _arbitrate(desk, overlay, guest)
+        _arbitrate(desk, overlay, guest, cpus)
 
 
-def _arbitrate(desk: Desk, overlay: Overlay, guest: Guest) -> None:
-    found = sorted(_candidates(desk, overlay, guest))
+def _arbitrate(desk: Desk, overlay: Overlay, guest: Guest, cpus: int) -> None:
+    found = sorted(_candidates(desk, overlay, guest, cpus))
     if not found:
         since_s = desk.account(overlay.id).unmet_since_s
         since_s = desk.now_s if since_s is None else since_s
@@ -46,24 +51,66 @@ def _arbitrate(desk: Desk, overlay: Overlay, guest: Guest) -> None:
     desk.conceded[uuid] = Conceded(overlay.id, guest.uuid, until_s, steps)
 
 
-def _candidates(desk: Desk, overlay: Overlay, guest: Guest) -> Iterator[tuple[float, str, int]]:
+class Limit(NamedTuple):
+    """What would help, and how far."""
+
+    guest: Guest
+    steps: int
+    loss: float
+    """Of its performance, at most."""
+
+
+def _candidates(
+    desk: Desk, overlay: Overlay, guest: Guest, cpus: int
+) -> Iterator[tuple[float, str, int]]:
     """Weighted loss, server and steps of those that may be limited further."""
     if Knob.CPU_CAP not in desk.view.host.knobs:
         return
-    for one in desk.beside(guest):
+    for one, steps, loss in (*_beside(desk, guest), *_lending(desk, guest, cpus)):
         priority = _priority(desk, overlay, one)
         if priority is None or not _may_be_limited(one):
             continue
-        before = desk.conceded.get(one.uuid)
-        used = _used_ratio(desk, one)
-        steps = _steps(used, before.steps if before else 0)
-        left = round(1.0 - CAP_STEP * steps, 6)
-        loss = max(1.0 - left / used, 0.0) if used else 0.0
         is_own = one.project_id == guest.project_id
-        if left < (one.cap_floor_ratio or 0.0):
+        if round(1.0 - CAP_STEP * steps, 6) < (one.cap_floor_ratio or 0.0):
             continue
         if is_own or loss <= desk.settings.most_harm_ratio:
             yield loss * priority * one.priority, one.uuid, steps
+
+
+def _beside(desk: Desk, guest: Guest) -> Iterator[Limit]:
+    """On its CPUs: it gets what they use less."""
+    for one in desk.beside(guest):
+        used = _used_ratio(desk, one)
+        yield _limit(desk, one, _steps(used, _steps_now(desk, one)))
+
+
+def _lending(desk: Desk, guest: Guest, cpus: int) -> Iterator[Limit]:
+    """In islands that lend so many CPUs more if one of their servers wants less. Whose own island
+    is not full is in no need, whatever it says."""
+    borrower = desk.home(guest)
+    if borrower is None or not cpus or not is_full(desk, borrower):
+        return
+    for island in desk.view.islands:
+        short = short_of(desk, island, guest, borrower, cpus) if island != borrower else None
+        if short is None:
+            continue
+        for one in desk.on(island.cpus):
+            if desk.home(one) == island:
+                left = max(wanted_cores(desk, one) - short, 0.0) / left_cores(desk, one, 0)
+                steps = math.ceil(round((1.0 - left) / CAP_STEP, 6))
+                yield _limit(desk, one, max(steps, _steps_now(desk, one)))
+
+
+def _limit(desk: Desk, guest: Guest, steps: int) -> Limit:
+    """Its busiest vCPU loses most."""
+    used = _used_ratio(desk, guest)
+    left = round(1.0 - CAP_STEP * steps, 6)
+    return Limit(guest, steps, max(1.0 - left / used, 0.0) if used else 0.0)
+
+
+def _steps_now(desk: Desk, guest: Guest) -> int:
+    before = desk.conceded.get(guest.uuid)
+    return before.steps if before else 0
 
 
 def _priority(desk: Desk, overlay: Overlay, guest: Guest) -> float | None:
@@ -84,8 +131,7 @@ def _may_be_limited(guest: Guest) -> bool:
 
 def _used_ratio(desk: Desk, guest: Guest) -> float:
     """By its busiest vCPU, of what Nova gave it."""
-    applied = desk.view.picture.applied.get(guest.uuid)
-    given = cast(Quota, value_from_nova(guest, Knob.CPU_CAP, applied)).cores
+    given = left_cores(desk, guest, 0) / guest.vcpus
     return (desk.view.host.vps[guest.uuid].busiest_cores or 0.0) / given
 
 

@@ -115,7 +115,7 @@ def _answer(desk: Desk, call: Call, touched: list[Touched]) -> CallAnswer:
         granted = _GRANTS[call.verb](desk, call, overlay, guests)
     except Refused as refused:
         if refused.nack is Nack.NO_ROOM and guests and _wants_cpu(call):
-            note_nack(desk, overlay, guests[0])
+            note_nack(desk, overlay, guests[0], call.cpus)
         desk.change_account(overlay.id, refused=desk.account(overlay.id).refused + 1)
         return CallAnswer(call.id, refused.nack, refused.detail)
     desk.change_account(

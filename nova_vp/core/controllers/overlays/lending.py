@@ -6,14 +6,17 @@ latency-critical servers, and of servers that somebody else placed, are not lent
 """
 
 import math
+from typing import cast
 
 from nova_vp.core.controllers.overlays.declaration import BORROW, NAME
 from nova_vp.core.controllers.overlays.desk import Desk
+from nova_vp.core.model.cpu_cap import CAP_STEP
 from nova_vp.core.model.host import allotted_cores
 from nova_vp.core.model.islands import with_loans
+from nova_vp.core.model.limits import value_from_nova
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.island import Island, Loan, Scheduler
-from nova_vp.core.types.knob import Knob
+from nova_vp.core.types.knob import Knob, Quota
 
 SPARE_RATIO = 0.1
 """Of its CPUs, that a lender keeps beyond what its servers use."""
@@ -23,20 +26,33 @@ UNSET_FLOOR = 0.1
 
 
 def lendable(desk: Desk, lender: Island, guest: Guest, borrower: Island) -> list[int]:
-    """CPUs that it can spare for this server, the nearest first. Who borrows lends none: it would
-    be left with less than it has once it gives back."""
+    """CPUs that it can spare for this server, the nearest first."""
+    spare = idle_cores(desk, lender) - SPARE_RATIO * cpus_now(desk, lender)
+    return _free_to_lend(desk, lender, guest, borrower)[: max(math.floor(spare), 0)]
+
+
+def short_of(desk: Desk, lender: Island, guest: Guest, borrower: Island, cpus: int) -> float | None:
+    """Cores that its servers would have to want less for it to lend so many CPUs more; None:
+    something else keeps it from lending."""
+    wanted = len(lendable(desk, lender, guest, borrower)) + cpus
+    if len(_free_to_lend(desk, lender, guest, borrower)) < wanted:
+        return None
+    cpus_lacking = wanted + SPARE_RATIO * cpus_now(desk, lender) - idle_cores(desk, lender)
+    return cpus_lacking * _room_cores(desk, lender) / cpus_now(desk, lender)
+
+
+def _free_to_lend(desk: Desk, lender: Island, guest: Guest, borrower: Island) -> list[int]:
+    """If its servers wanted nothing. Who borrows lends none: it would be left with less than it
+    has once it gives back."""
     if lender.name in desk.lend_again_s:
         return []
     if any(loan.borrower == lender.name for loan in desk.loans):
         return []
     lent = {loan.cpu for loan in desk.loans}
-    cpus = cpus_now(desk, lender)
-    spare = idle_cores(desk, lender) - SPARE_RATIO * cpus
     least = max(1, math.ceil(_needed_cpus(desk, lender)))
-    most = min(math.floor(spare), cpus - least)
     own = [cpu for cpu in lender.own_cpus - lent if _may_be_lent(desk, lender, cpu, guest)]
     own.sort(key=lambda cpu: (*_distance(desk, cpu, borrower), cpu))
-    return own[: max(most, 0)]
+    return own[: max(cpus_now(desk, lender) - least, 0)]
 
 
 def cpus_now(desk: Desk, island: Island) -> int:
@@ -47,9 +63,18 @@ def cpus_now(desk: Desk, island: Island) -> int:
 
 def idle_cores(desk: Desk, island: Island) -> float:
     """CPUs that it could do without: one that is capped needs them for its cap."""
+    room = _room_cores(desk, island)
+    return (room - used_cores(desk, island)) * cpus_now(desk, island) / room
+
+
+def is_full(desk: Desk, island: Island) -> bool:
+    """Its servers want more than it can do without."""
+    return idle_cores(desk, island) < (1 - NEED_RATIO) * cpus_now(desk, island)
+
+
+def _room_cores(desk: Desk, island: Island) -> float:
     cap, cpus = cap_of(desk, island), cpus_now(desk, island)
-    room = cpus if cap is None else min(cap, cpus)
-    return (room - used_cores(desk, island)) * cpus / room
+    return cpus if cap is None else min(cap, cpus)
 
 
 def used_cores(desk: Desk, island: Island) -> float:
@@ -62,7 +87,20 @@ def used_cores(desk: Desk, island: Island) -> float:
 
 def wanted_cores(desk: Desk, guest: Guest) -> float:
     """CPU that it uses, waits for, or is kept from by our limits; all that it could use where
-    nobody has measured it yet."""
+    nobody has measured it yet. One that is limited for another overlay: what that leaves it."""
+    wanted = _wanted_cores(desk, guest)
+    conceded = desk.conceded.get(guest.uuid)
+    return wanted if conceded is None else min(wanted, left_cores(desk, guest, conceded.steps))
+
+
+def left_cores(desk: Desk, guest: Guest, steps: int) -> float:
+    """Of all that Nova gave it, by a limit of so many steps."""
+    applied = desk.view.picture.applied.get(guest.uuid)
+    given = cast(Quota, value_from_nova(guest, Knob.CPU_CAP, applied)).cores
+    return max(1.0 - CAP_STEP * steps, 0.0) * given * guest.vcpus
+
+
+def _wanted_cores(desk: Desk, guest: Guest) -> float:
     vp = desk.view.host.vps[guest.uuid]
     use = vp.cpu_sample or vp.cpu_use
     if use is not None:  # Of the last second: what is lent comes back as soon as it is needed.

@@ -19,15 +19,19 @@ from tests.unit.core.controllers.overlays.hosts import (
     DOWN,
     HIGH,
     KNOBS,
+    LOW,
     MIB,
     NS,
     ROUND_ROBIN,
     UP,
     a_call,
+    a_host,
     answer,
+    borrow,
     overlay,
     release,
     resize,
+    server,
     trigger,
     tune,
     two_shops,
@@ -137,8 +141,8 @@ def a_full_host(**fields: object) -> Host:
     return host
 
 
-def limited(host: Host) -> dict[str, float]:
-    names = ("web", "db", "mill", "alone")
+def limited(host: Host, *names: str) -> dict[str, float]:
+    names = names or ("web", "db", "mill", "alone")
     return {name: host.cap_ratio(name) for name in names if host.cap_ratio(name) < 1.0}
 
 
@@ -153,6 +157,59 @@ def test_five_refusals_in_a_row_limit_who_loses_least() -> None:
     assert limited(host) == {"mill": pytest.approx(0.4)}
     starve(host)
     assert limited(host) == {"mill": pytest.approx(0.3)}
+
+
+def an_island_that_lends_nothing(**about: object) -> Host:
+    """`web` is alone in its island, and wants all of it. `mill` wants three CPUs of four, and a
+    lender keeps a tenth."""
+    host = a_host()
+    server(host, "web", LOW, vcpus=4)
+    server(host, "mill", HIGH, **{"vcpus": 4, **about})
+    overlay(host, "shop", "web")
+    overlay(host, "mills", "mill")
+    host.run("web", Rates(mips=50, cores=4.0))
+    host.run("mill", Rates(mips=50, cores=3.0))
+    host.ticks(2)
+    return host
+
+
+def test_who_does_not_use_what_it_has_lets_nobody_be_limited_for_a_loan() -> None:
+    host = an_island_that_lends_nothing()
+    host.run("web", Rates(mips=50, cores=1.0))
+    host.ticks(2)
+    assert [borrow(host) for _ in range(STARVED)] == [Nack.NO_ROOM] * STARVED
+    assert limited(host, "mill") == {}
+
+
+def test_five_refused_loans_limit_who_keeps_an_island_from_lending() -> None:
+    host = an_island_that_lends_nothing()
+    assert [borrow(host) for _ in range(STARVED)] == [Nack.NO_ROOM] * STARVED
+    assert limited(host, "mill") == {"mill": pytest.approx(0.6)}, "of four cores: it lacks 0.4 of 3"
+    assert borrow(host) is None
+    host.ticks(3)
+    assert host.guest("mill").placement == HIGH - host.guest("web").placement, "it stays lent"
+    host.pass_time(301.0)
+    host.ticks(2)
+    assert limited(host, "mill") == {}
+    assert host.guest("mill").placement == HIGH
+
+
+@pytest.mark.parametrize("about", [{"project_id": "p2"}, {"cap_floor_ratio": 0.7}])
+def test_who_may_not_be_limited_so_far_lends_nothing_either(about: dict[str, object]) -> None:
+    host = an_island_that_lends_nothing(**about)
+    assert [borrow(host) for _ in range(STARVED)] == [Nack.NO_ROOM] * STARVED
+    assert limited(host, "mill") == {}
+    found = []
+    for _ in range(8):
+        assert borrow(host) is Nack.NO_ROOM
+        found += [one for decision in host.ticks(10) for one in decision.escalations]
+    assert {one.victim_uuid for one in found} == {uuid_of("web")}, "the cluster is asked"
+
+
+def test_a_limit_helps_no_loan_that_something_else_keeps_from() -> None:
+    host = an_island_that_lends_nothing()
+    assert [borrow(host, cpus=4) for _ in range(STARVED)] == [Nack.NO_ROOM] * STARVED
+    assert limited(host, "mill") == {}, "an island keeps one CPU"
 
 
 def test_a_limit_that_was_conceded_ends_with_its_lease() -> None:
