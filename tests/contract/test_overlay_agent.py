@@ -6,48 +6,30 @@ of the source (thesis 2013) granted and refused, and nothing left whatever happe
 """
 
 import json
-import os
-import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from nova_vp.core.types.knob import Quota
 from nova_vp.core.types.overlay import Overlay
-from nova_vp.overlay_message import overlays_text
 from testbed.lab import settings
 from tests.contract.test_balloon import BALLOON, BOOT, COMMAND_LINE, NONE
 from tests.domain_xml import PROJECT_ID, a_domain, nova_metadata, write_halting
 from tests.host_subjects import LibvirtSubject
 from tests.libvirt_host import LibvirtHost, missing_for_libvirt
+from tests.overlay_agent import AgentMonitor, OverlayAgent
 from tests.waiting import wait_until
 from vp_agent.drivers.balloon import used_kib
 from vp_agent.drivers.journal_entry import NAMESPACE
 
 SHOP, MILLS, NOBODYS = (f"00000000-0000-4000-8000-00000000000{n}" for n in "abc")
-BOTH = frozenset({0, 1})
-CONFIG = """\
-[agent]
-host = test
-mode = enforce
-interval_s = 0.2
-vpmu_directory = {folder}/none
-state_directory = {folder}/state
-run_directory = {folder}/run
-[policy]
-controllers = overlays
-[controller_overlays]
-credit_s = 2
-[bus]
-transport_url = fake:/
-"""
 
 
 class Standing(NamedTuple):
@@ -89,43 +71,17 @@ class Cloud:
             "the balloon's driver reports",
         )
         self.before = {uuid: self.standing(uuid) for uuid in self.servers}
-        (folder / "state").mkdir()
         shop = Overlay(SHOP, "shop", PROJECT_ID, frozenset({self.web, self.db}))
         mills = Overlay(MILLS, "mills", PROJECT_ID, frozenset({self.mill}))
-        (folder / "state" / "overlays.json").write_text(overlays_text(1, [shop, mills]))
-        self._config = folder / "nova-vp.conf"
-        self._config.write_text(CONFIG.format(folder=folder))
-        self._inside = host.inside()
-        self.agent: subprocess.Popen[bytes] | None = None
-        self._answers: BinaryIO | None = None
-        self._socket: socket.socket | None = None
+        self.agent = OverlayAgent(host, folder)
+        self.agent.tell(shop, mills)
 
     def start(self) -> None:
-        with (self.folder / "agent.log").open("a") as log:
-            self.agent = subprocess.Popen(self._command("run"), stdout=log, stderr=log)
-        wait_until(self._is_ready, "the agent has journalled the originals", 60.0)
-        self._hang_up()
-        wait_until(self._connects, "the agent takes calls")
-
-    def _connects(self) -> bool:
-        """A killed agent leaves its socket, and nobody listens."""
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            self._socket.connect(str(self.folder / "run" / "overlay.sock"))
-        except OSError:
-            self._socket.close()
-            return False
-        self._answers = self._socket.makefile("rb")
-        return True
+        self.agent.start(self._is_ready)
 
     def _is_ready(self) -> bool:
-        assert self.agent.poll() is None, (self.folder / "agent.log").read_text()[-3000:]
         texts = [self.subject.live_xml(uuid) for uuid in self.servers]
         return all("reserved" in text for text in texts)
-
-    def _command(self, *words: str) -> list[str]:
-        agent = [sys.executable, "-m", "vp_agent.cli.main", "--config-file", str(self._config)]
-        return [*self._inside, *agent, *words]
 
     @property
     def servers(self) -> tuple[str, ...]:
@@ -150,11 +106,7 @@ class Cloud:
 
     def call(self, verb: str, server: str | None = None, of: str = SHOP, **about: Any) -> str:
         """Why it is refused; empty: it is granted."""
-        told = {"overlay_id": of, "verb": verb, "server_id": server, **about}
-        self._socket.sendall(json.dumps(told).encode() + b"\n")
-        answer = json.loads(self._answers.readline())
-        assert "error" not in answer, answer
-        return answer["nack"] or ""
+        return self.agent.call(verb, server, of, **about)
 
     def weight(self, uuid: str) -> int:
         return self.subject.weight(uuid).number
@@ -170,31 +122,13 @@ class Cloud:
         )
         assert self.standing(self.db) != self.before[self.db]
 
-    def kill(self) -> None:
-        os.kill(self.agent.pid, signal.SIGKILL)
-        self.agent.wait()
-
-    def stop(self) -> int:
-        self.agent.send_signal(signal.SIGTERM)
-        return self.agent.wait(60)
-
-    def release_expired(self) -> None:
-        subprocess.run(self._command("release", "--expired"), check=True, timeout=120)
-
     def check_nothing_is_left(self, *servers: str) -> None:
         for uuid in servers or self.servers:
             assert self.standing(uuid) == self.before[uuid]
 
     def close(self) -> None:
-        if self.agent and self.agent.poll() is None:
-            self.kill()
-        self._hang_up()
+        self.agent.close()
         self.subject.close()
-
-    def _hang_up(self) -> None:
-        for one in (self._answers, self._socket):
-            if one:
-                one.close()
 
 
 @pytest.fixture
@@ -224,27 +158,27 @@ def test_every_message_of_the_source_is_granted_and_refused(cloud):
     assert cloud.call("trigger", lease_s=0.5) == ""
     assert cloud.call("trigger", lease_s=1.0) == "no-credit"
     assert cloud.call("borrow", cloud.db, cpus=64) == "no-room"
-    assert cloud.stop() == 0
+    assert cloud.agent.stop() == 0
     cloud.check_nothing_is_left()
 
 
 def test_a_killed_agent_leaves_nothing_once_the_timer_has_looked(cloud):
     cloud.make_busy()
-    cloud.kill()
-    cloud.release_expired()
+    cloud.agent.kill()
+    cloud.agent.release_expired()
     cloud.check_nothing_is_left()
 
 
 def test_the_next_agent_gives_back_what_a_killed_one_left_and_knows_its_overlays(cloud):
     cloud.make_busy()
-    cloud.kill()
+    cloud.agent.kill()
     cloud.start()
     wait_until(
         lambda: all(cloud.standing(uuid)[:4] == cloud.before[uuid][:4] for uuid in cloud.servers),
         "all is as it was",
     )
     assert cloud.call("tune", cloud.db, direction="down") == ""
-    assert cloud.stop() == 0
+    assert cloud.agent.stop() == 0
     cloud.check_nothing_is_left()
 
 
@@ -253,7 +187,7 @@ def test_servers_that_end_in_the_middle_keep_nobody_from_going_back(cloud):
     cloud.subject.end(cloud.db)
     assert cloud.call("tune", cloud.db, direction="down") in ("host-refused", "not-a-member")
     assert cloud.call("tune", cloud.mill, of=MILLS, direction="down") == ""
-    assert cloud.stop() == 0
+    assert cloud.agent.stop() == 0
     cloud.check_nothing_is_left(cloud.web, cloud.mill)
 
 
@@ -265,5 +199,98 @@ def test_two_that_fight_and_one_that_floods_leave_nothing(cloud):
     refused = [cloud.call("tune", cloud.db, direction="down") for _ in range(300)]
     assert "too-many-calls" in refused
     assert cloud.call("release", of=MILLS) in ("", "nothing-to-release"), "others are still served"
-    assert cloud.stop() == 0
+    assert cloud.agent.stop() == 0
+    cloud.check_nothing_is_left()
+
+
+CALL = {"overlay_id": SHOP, "verb": "trigger"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"GET / HTTP/1.1\n",
+        b"[" * 4000 + b"\n",
+        b'{"a":' * 600 + b"1" + b"}" * 600 + b"\n",
+        b"\xff\xfe\x00\n",
+        json.dumps({**CALL, "lease_s": float("nan")}).encode() + b"\n",
+        json.dumps({**CALL, "lease_s": -1}).encode() + b"\n",
+        json.dumps({**CALL, "id": "x" * 3000}).encode() + b"\n",
+        json.dumps({**CALL, "project_id": "another"}).encode() + b"\n",
+        json.dumps(CALL).encode() + b" " * 4096 + b"\n",
+        json.dumps(CALL).encode()[:-1] + b"," * 100_000,
+    ],
+    ids=["http", "deep", "deeper", "bytes", "nan", "lease", "id", "project", "blanks", "endless"],
+)
+def test_what_is_no_call_changes_nothing(cloud, line):
+    liar = AgentMonitor(cloud.folder)
+    with suppress(ConnectionError):  # It is hung up on before it is through.
+        liar.send(line)
+    assert liar.answer().keys() == {"error"}
+    liar.close()
+    assert cloud.call("release") == "nothing-to-release"
+    assert cloud.agent.stop() == 0
+    cloud.check_nothing_is_left()
+
+
+def test_a_crowd_that_says_nothing_or_half_a_line_keeps_no_monitor_away(cloud):
+    crowd = [silent(cloud.folder) for _ in range(1000)]
+    assert cloud.call("tune", cloud.db, direction="down") == ""
+    told = Path(f"/proc/{cloud.agent.process.pid}/status").read_text()
+    threads = next(int(line.split()[1]) for line in told.splitlines() if "Threads" in line)
+    assert threads < 100
+    for one in crowd:
+        one.close()
+    wait_until(lambda: is_served(cloud.folder), "there is room again")
+    assert cloud.agent.stop() == 0
+    cloud.check_nothing_is_left()
+
+
+def silent(folder: Path) -> socket.socket:
+    one = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    one.connect(str(folder / "run" / "overlay.sock"))
+    with suppress(OSError):
+        one.sendall(b'{"overlay_id": ')
+    return one
+
+
+def is_served(folder: Path) -> bool:
+    monitor = AgentMonitor(folder)
+    try:
+        return "nack" in monitor.ask(overlay_id=SHOP, verb="release")
+    except (OSError, ValueError):  # It is hung up on.
+        return False
+    finally:
+        monitor.close()
+
+
+def test_a_lease_that_is_replayed_grows_no_longer(cloud):
+    before = cloud.weight(cloud.db)
+    call = {"id": "one", "lease_s": 1.0}
+    assert cloud.call("trigger", cloud.db, **call) == ""
+
+    def has_ended() -> bool:
+        assert cloud.call("trigger", cloud.db, **call) == "", "as it was answered first"
+        return cloud.weight(cloud.db) == before
+
+    wait_until(has_ended, "its moment is over")
+    assert cloud.agent.stop() == 0
+    cloud.check_nothing_is_left()
+
+
+def test_two_who_call_for_one_server_at_once_are_each_answered(cloud):
+    def calls(way: str) -> list[str]:
+        monitor = AgentMonitor(cloud.folder)
+        call = {"overlay_id": SHOP, "verb": "tune", "server_id": cloud.db, "direction": way}
+        nacks = [monitor.ask(**call)["nack"] for _ in range(20)]
+        monitor.close()
+        return nacks
+
+    with ThreadPoolExecutor(2) as pool:
+        up, down = pool.map(calls, ("up", "down"))
+    assert {*up, *down} <= {None, "too-soon", "no-room"}
+    assert None in up + down
+    assert cloud.call("release") in ("", "nothing-to-release")
+    assert cloud.standing(cloud.db)[:4] == cloud.before[cloud.db][:4]
+    assert cloud.agent.stop() == 0
     cloud.check_nothing_is_left()
