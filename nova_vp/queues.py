@@ -17,7 +17,7 @@ TO_HOSTS = "amq.topic"
 TO_SERVICES = "amq.direct"
 STATUS_TOPIC = "vp_status"
 """Of what nobody listens to."""
-SHARED = (wire.REPORT_TOPIC, wire.ESCALATION_TOPIC, wire.USAGE_TOPIC)
+SHARED = (wire.REPORT_TOPIC, wire.ESCALATION_TOPIC, wire.USAGE_TOPIC, wire.OVERLAY_CALL)
 """Each message goes to one of those who listen; elsewhere a queue has one listener."""
 
 

@@ -20,6 +20,8 @@ MIGRATION_OUTCOMES = ("completed", "failed", "aborted", "timed-out", "refused", 
 
 OVERLAY_CALL_TIMEOUT_S = 5.0
 """An application waits for the answer; its agent needs some milliseconds."""
+ELSEWHERE_TIMEOUT_S = OVERLAY_CALL_TIMEOUT_S + 1.0
+"""A monitor waits for the answer of another host, for which a vp-scheduler waits."""
 
 
 class NobodyListens(Exception):
@@ -125,6 +127,37 @@ class UsageAPI:
         )
 
 
+class OverlayAPI:
+    """From an agent on whose host a monitor calls for servers on other hosts, to whichever
+    vp-scheduler is free.
+
+    call_elsewhere(text), a call with a `wire.OVERLAY_CALL` message.
+    """
+
+    def __init__(self, bus: Bus) -> None:
+        """`bus`: one that waits for answers."""
+        # Else nobody would say that no vp-scheduler of this release was ever there.
+        must_arrive = oslo_messaging.TransportOptions(at_least_once=True)
+        self._client = Client(bus, wire.OVERLAY_CALL, must_arrive)
+
+    def call_elsewhere(self, text: str) -> str:
+        """A `wire.OVERLAY_ANSWER` message. A call that is repeated with its id is carried out once.
+
+        Raises wire.BadMessage as the receiver's refusal, NobodyListens, and oslo.messaging's
+        exceptions otherwise.
+        """
+        try:
+            answer = self._client.call(
+                "call_elsewhere",
+                lambda who: who.process is Process.SCHEDULER,
+                ELSEWHERE_TIMEOUT_S,
+                text=text,
+            )
+        except oslo_messaging.MessageUndeliverable as exc:
+            raise NobodyListens("no vp-scheduler takes calls of overlays") from exc
+        return str(answer)
+
+
 class AgentAPI:
     """To agents.
 
@@ -137,7 +170,8 @@ class AgentAPI:
     report_latency(text): a cast from vp-api to one host with a `wire.LATENCY` message.
     set_overlays(text): a call from vp-api or a cast from vp-scheduler to one host with a
     `wire.OVERLAYS` message: all overlays with servers there.
-    call_overlay(text): a call from vp-api to one host with a `wire.OVERLAY_CALL` message.
+    call_overlay(text): a call from vp-api or vp-scheduler to one host with a `wire.OVERLAY_CALL`
+    message.
     prepare_migration and end_migration: calls to one host that may be repeated, from vp-scheduler.
     republish(within_s), a cast to all: every agent sends its digest and report again at a random
     moment within that time. republish_digest(within_s): nobody needs the reports.

@@ -39,6 +39,7 @@ from vp_agent.latency.poller import Poller, open_sources
 from vp_agent.loop.command_handler import CommandHandler
 from vp_agent.loop.executor import Executor
 from vp_agent.loop.migration_holds import MigrationHolds
+from vp_agent.loop.monitor_calls import MonitorCalls
 from vp_agent.loop.picture import OwnHost
 from vp_agent.loop.recorder import Recorder
 from vp_agent.loop.standalone import ReadOnlyHost, Standalone
@@ -46,7 +47,7 @@ from vp_agent.loop.state import StateFolder, StateKeeper
 from vp_agent.loop.tick import Agent, Cluster
 from vp_agent.loop.told_facts import ToldFacts
 from vp_agent.monitors.runner import Monitors, Nics, open_monitors
-from vp_agent.publish.asking_bus import BusEscalations, BusUsage
+from vp_agent.publish.asking_bus import BusEscalations, BusOverlayCalls, BusUsage
 from vp_agent.publish.bus import BusPublisher, BusSender
 from vp_agent.publish.escalator import Escalator
 from vp_agent.publish.host_info import HostInfo
@@ -247,6 +248,8 @@ class Built:
     facts: ToldFacts
     latency: Poller
     monitors: Monitors
+    calls_elsewhere: BusOverlayCalls
+    monitor_calls: MonitorCalls
 
     def apply_config(self, conf: cfg.ConfigOpts, state: StateFolder) -> None:
         """What the mutable options say now. Raises cfg.Error, and changes nothing then."""
@@ -334,6 +337,12 @@ def build(
             side.nics,
             control.last,
             lambda call: control.call_overlay(call, None),
+        ),
+        elsewhere := BusOverlayCalls(identity),
+        MonitorCalls(
+            lambda call: control.call_overlay(call, None),
+            lambda: control.overlays.by_id,
+            elsewhere,
         ),
     )
 

@@ -20,11 +20,13 @@ from nova_vp.service import lifecycle  # noqa: E402
 from nova_vp.service.lifecycle import Reloader  # noqa: E402
 from nova_vp.signing.identity import Identity  # noqa: E402
 from nova_vp.signing.senders import Process  # noqa: E402
+from vp_scheduler.answering import Answering  # noqa: E402
 from vp_scheduler.escalation.service import EscalationService  # noqa: E402
 from vp_scheduler.ingest.nova_facts import FactsSync, open_facts  # noqa: E402
 from vp_scheduler.ingest.service import Service  # noqa: E402
 from vp_scheduler.ingest.trait_sync import TraitSync, open_traits  # noqa: E402
 from vp_scheduler.ingest.usage import UsageService  # noqa: E402
+from vp_scheduler.relay.service import OverlayCallService  # noqa: E402
 
 if TYPE_CHECKING:
     from vp_scheduler.serving import Serving
@@ -47,7 +49,9 @@ def main(argv: list[str] | None = None) -> int:
         options.check(conf)
         lifecycle.listen(calls)
         identity = Identity(conf, Process.SCHEDULER, lambda: StoredKeys(BusKeyStore(conf)))
-        escalations, usage = EscalationService(identity), UsageService(identity)
+        answering = Answering(
+            EscalationService(identity), UsageService(identity), OverlayCallService(identity)
+        )
         store = ReportStore(conf, keeps_history=conf.vp_scheduler.history_days > 0)
         traits = open_traits(conf, store)
         facts = open_facts(identity)
@@ -56,18 +60,18 @@ def main(argv: list[str] | None = None) -> int:
         print(f"vp-scheduler: configuration: {exc}", file=sys.stderr)
         return 1
     log.setup(conf, "nova-vp")
-    service, serving = _build(identity, store, escalations, usage, facts)
+    service, serving = _build(identity, store, answering, facts)
 
     def take() -> None:
-        escalations.apply_config(conf)
-        for endpoint in (service.endpoint, usage.endpoint):
-            endpoint.known_hosts.apply_config(conf.vp_scheduler.known_hosts)
+        answering.escalations.apply_config(conf)
+        for one in (service, answering.usage, answering.overlay_calls):
+            one.endpoint.known_hosts.apply_config(conf.vp_scheduler.known_hosts)
 
     calls[signal.SIGHUP] = Reloader(conf, take).reload
-    _start(service, escalations, usage, traits)
+    _start(service, answering, traits)
     LOG.info("running; %s", options.origin(conf))
     stop.wait()
-    is_all_stored = _stop(service, escalations, usage, traits)
+    is_all_stored = _stop(service, answering, traits)
     if serving:
         serving.close()
     if is_all_stored:
@@ -80,8 +84,7 @@ def main(argv: list[str] | None = None) -> int:
 def _build(
     identity: Identity,
     store: ReportStore,
-    escalations: EscalationService,
-    usage: UsageService,
+    answering: Answering,
     facts: FactsSync | None,
 ) -> "tuple[Service, Serving | None]":
     conf = identity.conf
@@ -92,16 +95,11 @@ def _build(
 
     counted = meters.Meters()
     service = Service(identity, meters.MeteredStore(store, counted), counted.heard, facts)
-    return service, serving.serve(identity, service, escalations, usage, counted)
+    return service, serving.serve(identity, service, answering, counted)
 
 
-def _start(
-    service: Service,
-    escalations: EscalationService,
-    usage: UsageService,
-    traits: TraitSync | None,
-) -> None:
-    for part in (service, escalations, usage):
+def _start(service: Service, answering: Answering, traits: TraitSync | None) -> None:
+    for part in (service, *answering):
         part.start()
     if traits:
         traits.start()
@@ -109,15 +107,10 @@ def _start(
         LOG.info("Placement is told no traits: [cloud] is not set, or traits_interval_s is 0")
 
 
-def _stop(
-    service: Service,
-    escalations: EscalationService,
-    usage: UsageService,
-    traits: TraitSync | None,
-) -> bool:
+def _stop(service: Service, answering: Answering, traits: TraitSync | None) -> bool:
     """Whether all reports that were taken in are stored."""
     if traits:
         traits.close()
-    escalations.stop()
-    usage.stop()
+    for part in answering:
+        part.stop()
     return service.stop()

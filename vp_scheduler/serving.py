@@ -11,12 +11,11 @@ from nova_vp.service.broker_probe import BrokerProbe, brokers
 from nova_vp.service.metrics_server import MetricsServer, expose
 from nova_vp.signing.identity import Identity
 from vp_scheduler import metrics
-from vp_scheduler.escalation.service import EscalationService
+from vp_scheduler.answering import Answering
 from vp_scheduler.ingest.meters import Meters
 from vp_scheduler.ingest.report_queue import MAX_HOSTS
 from vp_scheduler.ingest.service import Service
 from vp_scheduler.ingest.stats_poller import StatsPoller
-from vp_scheduler.ingest.usage import UsageService
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +32,7 @@ class Serving:
 def serve(
     identity: Identity,
     service: Service,
-    escalations: EscalationService,
-    usage: UsageService,
+    answering: Answering,
     meters: Meters,
 ) -> Serving:
     """Without a port that can be had it goes on without; the log says why."""
@@ -47,10 +45,11 @@ def serve(
         refused=lambda: dict(service.endpoint.refusals.counts),
         listening=lambda: {
             wire.REPORT_TOPIC: service.is_listening,
-            wire.ESCALATION_TOPIC: escalations.is_listening,
-            wire.USAGE_TOPIC: usage.is_listening,
+            wire.ESCALATION_TOPIC: answering.escalations.is_listening,
+            wire.USAGE_TOPIC: answering.usage.is_listening,
+            wire.OVERLAY_CALL: answering.overlay_calls.is_listening,
         },
-        escalation_mode=lambda: escalations.mode.value,
+        escalation_mode=lambda: answering.escalations.mode.value,
         is_broker_reachable=lambda: not identity.sends.is_hanging and probe.is_reachable(),
     )
     poller.start()

@@ -20,10 +20,11 @@ from nova_vp.db.overlays import OverlayStore
 from nova_vp.db.overrides import OverrideStore
 from nova_vp.db.read_api import ReadApi
 from nova_vp.db.usage import UsageStore
+from nova_vp.overlay_waits import OverlayWaits
 from nova_vp.service.outage import Outage
 from vp_api.latency_limits import LatencyLimits
-from vp_api.overlay_limits import OverlayLimits
 from vp_api.policy import Policy
+from vp_api.project_rate import ProjectRate
 
 TELLERS = 4
 """Half of the threads that the unit serves with: a silent host keeps one for ten seconds."""
@@ -96,4 +97,9 @@ class Services:
     tellers: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(TELLERS))
     """Who wants to wait for an agent on behalf of a tenant takes one, or does without."""
     latency: LatencyLimits = field(default_factory=LatencyLimits)
-    overlay_calls: OverlayLimits = field(default_factory=OverlayLimits)
+    overlay_rate: ProjectRate = field(
+        default_factory=lambda: ProjectRate(
+            "calls and changes of overlays", "overlay_requests_per_s"
+        )
+    )
+    overlay_waits: OverlayWaits = field(default_factory=OverlayWaits)

@@ -70,6 +70,16 @@ OPTS = [
         "Anyone with credentials of the message bus can publish for every accepted host.",
     ),
     cfg.FloatOpt(
+        "overlay_calls_per_s",
+        default=20.0,
+        min=0.0,
+        max=1000.0,
+        help="Calls per second that one vp-scheduler takes of one overlay from monitors on hosts, "
+        "for its servers on other hosts; of one host five times as many. More are refused. Needs "
+        "[cloud], since Nova is asked which servers a host has. 0: no host calls for servers on "
+        "other hosts. Calls of applications are limited by [vp_api] overlay_requests_per_s.",
+    ),
+    cfg.FloatOpt(
         "traits_interval_s",
         default=60.0,
         min=0.0,

@@ -77,7 +77,8 @@ MAY_CALL: Mapping[str, frozenset[Process]] = {
     "set_modes": _SCHEDULER,
     "report_latency": _OPERATORS,
     "set_overlays": _OPERATORS | _SCHEDULER,
-    "call_overlay": _OPERATORS,
+    "call_overlay": _OPERATORS | _SCHEDULER,
+    "call_elsewhere": _AGENT,
     "prepare_migration": _SCHEDULER,
     "end_migration": _SCHEDULER,
     "republish": _SCHEDULER,
@@ -95,13 +96,14 @@ ORDERED = frozenset(
         "scheduler_started",
         "report_latency",
         "call_overlay",
+        "call_elsewhere",
         "answer",
     }
 )
 """Calls that may wait in a queue while their receiver starts, and whose repetition changes
 nothing: the first two carry (epoch, sequence), of which the newest wins, the third an id that the
 ledger knows, the fourth amounts of which the largest counts, the fifth only asks, the sixth carries
-the moment of a measurement, of which the latest wins and no old one counts, the seventh an id that
-is answered once and the moment of its sending, after which it soon counts no more, and an answer
-the id of a call that waits for it, which takes one. Their number is not limited either: many
-applications report and call through one vp-api."""
+the moment of a measurement, of which the latest wins and no old one counts, the seventh and the
+eighth an id that is answered once and the moment of its sending, after which it soon counts no
+more, and an answer the id of a call that waits for it, which takes one. Their number is not limited
+either: many applications report and call through one vp-api, and one vp-scheduler."""

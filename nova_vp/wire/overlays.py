@@ -19,7 +19,8 @@ from nova_vp.wire.validation import nullable
 OVERLAYS = "vp_overlays"
 OVERLAY_CALL = "vp_overlay_call"
 OVERLAY_ANSWER = "vp_overlay_answer"
-"""No topics of their own: see `rpcapi.AgentAPI.set_overlays` and `call_overlay`."""
+"""See `rpcapi.AgentAPI.set_overlays` and `call_overlay`. OVERLAY_CALL is also the topic of
+`rpcapi.OverlayAPI`; the others have none of their own."""
 
 MAX_OVERLAYS_BYTES = 1024 * 1024
 MAX_OVERLAY_CALL_BYTES = 2048
@@ -72,8 +73,9 @@ OVERLAY_CALL_SCHEMA = object_of(
 )
 """`project_id`: whose overlay it is by the database; the agent compares it with what it was told of
 the overlay. `id`: a call of the overlay with an id that was answered already changes nothing and
-gets that answer again. `server`: null: all members on the host. `sent_at_ms`: by vp-api's clock; a
-call that was sent long ago is not carried out."""
+gets that answer again. `server`: null: all members on the host; of a call that a host sends to
+vp-scheduler, all on other hosts. `sent_at_ms`: by its sender's clock; a call that was sent long ago
+is not carried out."""
 
 OVERLAY_ANSWER_SCHEMA = object_of(
     {

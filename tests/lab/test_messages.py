@@ -24,6 +24,7 @@ from nova_vp import conf as options
 from nova_vp import rpcapi, rpctransport, wire
 from nova_vp.conf import database
 from nova_vp.db.report_store import ReportStore
+from nova_vp.queues import SHARED
 from nova_vp.signing.identity import Identity
 from nova_vp.signing.keyring import ToldKeys
 from nova_vp.signing.senders import Process
@@ -138,7 +139,7 @@ def shipped_limits(queue):
 def test_the_limits_we_ship_are_in_force_on_all_our_queues(bus):
     ours = {name: told for name, told in limits_in_force().items() if name.startswith("vp_")}
     kinds = {name.split(".")[0] for name in ours}
-    services = {wire.REPORT_TOPIC, wire.ESCALATION_TOPIC, wire.USAGE_TOPIC}
+    services = set(SHARED)
     topics = {*services, wire.DIGEST_TOPIC, wire.AGENT_TOPIC}
     assert topics <= kinds <= topics | {wire.ANSWER_TOPIC}, "answers come with the first call"
     for name in (

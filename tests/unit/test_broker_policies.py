@@ -20,6 +20,7 @@ FILE = Path(__file__).parents[2] / "etc" / "nova-vp" / "rabbitmq-policies.json"
         f"{wire.AGENT_TOPIC}.vp1",
         wire.ESCALATION_TOPIC,
         wire.USAGE_TOPIC,
+        wire.OVERLAY_CALL,
         f"{wire.ANSWER_TOPIC}.vp-api.ctl1.0123",
     ],
 )

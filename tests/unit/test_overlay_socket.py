@@ -16,6 +16,7 @@ import pytest
 from nova_vp.core.types.overlay import Call, CallAnswer, CallResource, Direction, Nack, Verb
 from tests.waiting import wait_until
 from vp_agent.loop import overlay_socket
+from vp_agent.loop.monitor_calls import MonitorCall
 from vp_agent.loop.overlay_socket import (
     FILE,
     MAX_LINE_BYTES,
@@ -48,16 +49,16 @@ class Client:
 
 
 @pytest.fixture
-def asked() -> list[Call]:
+def asked() -> list[MonitorCall]:
     return []
 
 
 @pytest.fixture
 def folder(tmp_path, asked):
-    def answer(call: Call) -> CallAnswer:
-        asked.append(call)
-        nack = Nack.NO_CREDIT if call.verb is Verb.TRIGGER else None
-        return CallAnswer(call.id, nack, "its weight was raised", 300.0)
+    def answer(monitor: MonitorCall) -> CallAnswer:
+        asked.append(monitor)
+        nack = Nack.NO_CREDIT if monitor.call.verb is Verb.TRIGGER else None
+        return CallAnswer(monitor.call.id, nack, "its weight was raised", 300.0)
 
     server = OverlaySocket(tmp_path, answer)
     yield tmp_path
@@ -83,13 +84,20 @@ def test_a_call_says_what_it_means_and_gets_its_answer(client, asked):
     answer = client.call(**told, direction="down", lease_s=20)
     assert answer == {"id": "7", "nack": None, "detail": "its weight was raised", "lease_s": 300.0}
     memory = CallResource.MEMORY_SIZE
-    assert asked == [Call("7", SHOP, Verb.TUNE, memory, Direction.DOWN, VM, lease_s=20)]
+    call = Call("7", SHOP, Verb.TUNE, memory, Direction.DOWN, VM, lease_s=20)
+    assert asked == [MonitorCall(call, is_everywhere=False)]
+
+
+def test_a_call_may_be_for_all_hosts(client, asked):
+    for everywhere in (True, False):
+        client.call(overlay_id=SHOP, verb="trigger", everywhere=everywhere)
+    assert [one.is_everywhere for one in asked] == [True, False]
 
 
 def test_many_calls_go_over_one_connection_in_order(client, asked):
     for number in range(50):
         assert client.call(id=str(number), overlay_id=SHOP, verb="release")["id"] == str(number)
-    assert [call.id for call in asked] == [str(number) for number in range(50)]
+    assert [one.call.id for one in asked] == [str(number) for number in range(50)]
 
 
 def test_a_refusal_is_an_answer_with_its_reason(client):
@@ -113,6 +121,11 @@ def test_calls_without_an_id_are_different_calls(client):
         json.dumps({"overlay_id": SHOP, "verb": "tune"}).encode() + b"\n",
         json.dumps({"overlay_id": SHOP, "verb": "release", "whose": "mine"}).encode() + b"\n",
         json.dumps({"overlay_id": SHOP, "verb": "borrow", "server_id": VM, "cpus": -1}).encode()
+        + b"\n",
+        json.dumps({"overlay_id": SHOP, "verb": "trigger", "everywhere": 1}).encode() + b"\n",
+        json.dumps(
+            {"overlay_id": SHOP, "verb": "trigger", "server_id": VM, "everywhere": True}
+        ).encode()
         + b"\n",
         b"[" * 3000 + b"\n",
     ],
@@ -158,7 +171,8 @@ def test_the_example_of_the_page_is_served(folder, asked):
     example: dict[str, Any] = {}
     exec(compile(code, str(page), "exec"), example)
     assert example["prepare"](str(folder / FILE))["nack"] is None
-    assert [(call.verb, call.guest_uuid) for call in asked] == [(Verb.TUNE, example["DATABASE"])]
+    calls = [one.call for one in asked]
+    assert [(call.verb, call.guest_uuid) for call in calls] == [(Verb.TUNE, example["DATABASE"])]
 
 
 def test_a_line_that_is_too_long_ends_the_connection(client):

@@ -197,7 +197,7 @@ def run(conf: cfg.ConfigOpts) -> int:
             facts,
             built.control,
         )
-        monitors = OverlaySocket(folder.path, lambda call: built.control.call_overlay(call, None))
+        monitors = OverlaySocket(folder.path, built.monitor_calls.answer)
         stop.tell(built.control.calls.wake)
         bus.start()
         built.latency.start()
@@ -228,7 +228,7 @@ def run(conf: cfg.ConfigOpts) -> int:
         built.latency.close()
         built.monitors.close()
         parts = (built.publisher, built.escalator, built.usage, built.recorder)
-        for part in (server, monitors, bus, *parts, source, side):
+        for part in (server, monitors, bus, *parts, built.calls_elsewhere, source, side):
             part.close()
         if served:
             served.close()

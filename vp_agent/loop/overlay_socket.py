@@ -2,9 +2,10 @@
 """The socket for monitors on the host itself: calls of overlays, many on one connection.
 
 One JSON object per line, each way, in order. The kernel lets in root, the agent's user and its
-group; whoever is let in may call for any overlay of the host, since applications of tenants are not
-on the host: they call vp-api. A monitor that stands still in a line, or reads no answers, is hung
-up on, and no process has all places: one with a fault keeps no other one away.
+group; whoever is let in may call for any overlay of the host, also for its servers on other hosts,
+since applications of tenants are not on the host: they call vp-api. A monitor that stands still in
+a line, or reads no answers, is hung up on, and no process has all places: one with a fault keeps no
+other one away.
 """
 
 import contextlib
@@ -29,6 +30,7 @@ from nova_vp.overlay_message import read_call
 from nova_vp.printable import printable
 from nova_vp.wire.overlays import MOST_CPUS, MOST_LEASE_S, OVERLAY_CALL_SCHEMA
 from nova_vp.wire.validation import Schema, SchemaError
+from vp_agent.loop.monitor_calls import MonitorCall
 
 LOG = logging.getLogger(__name__)
 FILE = "overlay.sock"
@@ -50,6 +52,7 @@ _FIELDS = {
     "cpus": f"a whole number up to {MOST_CPUS}",
     "island": "the name of an island, see `vp-agent status`",
     "lease_s": f"seconds, more than 0 and up to {MOST_LEASE_S:g}, or null",
+    "everywhere": "true or false; true only without server_id",
 }
 """Of a call, and what each takes."""
 _NEEDED = frozenset({"overlay_id", "verb"})
@@ -67,7 +70,7 @@ class NotServed(Exception):
 
 
 class OverlaySocket:
-    def __init__(self, folder: Path, answer: Callable[[Call], CallAnswer]) -> None:
+    def __init__(self, folder: Path, answer: Callable[[MonitorCall], CallAnswer]) -> None:
         """Answers on threads of its own until closed. `answer` is thread-safe, and may wait."""
         self._path = folder / FILE
         self._path.unlink(missing_ok=True)
@@ -125,7 +128,7 @@ class _Places:
                 self._by_pid = +self._by_pid
 
 
-def _serve(monitor: socket.socket, answer: Callable[[Call], CallAnswer]) -> None:
+def _serve(monitor: socket.socket, answer: Callable[[MonitorCall], CallAnswer]) -> None:
     """Until it hangs up. Raises NotServed, OSError."""
     for line in _lines(monitor):
         _tell(monitor, _answered(line, answer))
@@ -169,17 +172,17 @@ def _peer_of(connection: socket.socket) -> Peer:
     return Peer(*_PEER.unpack(raw))
 
 
-def _answered(line: bytes, answer: Callable[[Call], CallAnswer]) -> dict[str, Any]:
+def _answered(line: bytes, answer: Callable[[MonitorCall], CallAnswer]) -> dict[str, Any]:
     try:
-        call = _read(line)
+        asked = _read(line)
     except ValueError as exc:
         return {"error": printable(str(exc), 300)}
-    told = answer(call)
+    told = answer(asked)
     nack = told.nack.value if told.nack else None
-    return {"id": call.id, "nack": nack, "detail": told.detail, "lease_s": told.lease_s}
+    return {"id": told.call_id, "nack": nack, "detail": told.detail, "lease_s": told.lease_s}
 
 
-def _read(line: bytes) -> Call:
+def _read(line: bytes) -> MonitorCall:
     """Raises ValueError, which says what to write."""
     try:
         told = json.loads(line)
@@ -189,8 +192,11 @@ def _read(line: bytes) -> Call:
         raise ValueError(f"a call is a JSON object with {', '.join(_FIELDS)}")
     if unknown := told.keys() - _FIELDS.keys():
         raise ValueError(f"no field {min(unknown)}: a call has {', '.join(_FIELDS)}")
+    everywhere = told.pop("everywhere", False)
+    if not isinstance(everywhere, bool) or (everywhere and told.get("server_id")):
+        raise ValueError(f"everywhere: give {_FIELDS['everywhere']}")
     try:
-        return _well_formed(told)
+        return MonitorCall(_well_formed(told), everywhere)
     except wire.BadMessage as exc:
         why = str(exc).removeprefix(f"{wire.OVERLAY_CALL}: ")
         raise ValueError(_wrong_field(told) or why) from exc

@@ -5,11 +5,15 @@ Connects when first used, on the thread that uses it: most agents never escalate
 nothing.
 """
 
+import threading
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, ClassVar
 
+from oslo_config import cfg
+
 from nova_vp.signing.identity import Identity
+from vp_agent.loop.monitor_calls import NoAnswer
 
 
 class _Asking:
@@ -49,3 +53,30 @@ class BusUsage(_Asking):
     def usage(self, text: str) -> Mapping[str, str]:
         told: Mapping[str, str] = self._client[1].usage(text)
         return told
+
+
+class BusOverlayCalls(_Asking):
+    """`vp_agent.loop.monitor_calls.Elsewhere`. Several threads use it."""
+
+    _api = "OverlayAPI"
+
+    def __init__(self, identity: Identity) -> None:
+        super().__init__(identity)
+        self._lock = threading.Lock()
+
+    def call_elsewhere(self, text: str) -> str:
+        import oslo_messaging  # Late: as above.
+
+        from nova_vp.rpcapi import NobodyListens
+
+        try:
+            with self._lock:
+                api = self._client[1]
+            return str(api.call_elsewhere(text))
+        except oslo_messaging.MessagingTimeout as exc:
+            raise NoAnswer(
+                f"vp-scheduler: {exc}; it may have taken effect: its lease ends it, and a repeated "
+                "call with its id is carried out once"
+            ) from exc
+        except (NobodyListens, oslo_messaging.MessagingException, cfg.Error) as exc:
+            raise NoAnswer(f"vp-scheduler: {exc}") from exc

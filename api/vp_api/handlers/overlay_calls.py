@@ -6,7 +6,7 @@ tenants are told the reason in words of ours.
 """
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import oslo_messaging
@@ -14,15 +14,15 @@ from oslo_log import log as logging
 
 from nova_vp import wire
 from nova_vp.core.types.overlay import Call as OverlayCall
-from nova_vp.core.types.overlay import CallAnswer, CallResource, Direction, Verb
+from nova_vp.core.types.overlay import CallAnswer, CallResource, Direction, Nack, Verb
 from nova_vp.overlay_message import CallMessage, call_text, fault_of, read_answer
+from nova_vp.overlay_waits import TooManyWait
 from vp_api import overlay_access
 from vp_api.agent_errors import sending
 from vp_api.errors import ApiError, Code
 from vp_api.handlers.overlays import count_request, no_member, too_many
 from vp_api.operation import Answer, Call
 from vp_api.overlay_access import KnownOverlay
-from vp_api.overlay_limits import HostSilent
 from vp_api.policies import overlays as policies
 from vp_api.project_rate import TooMany
 from vp_api.views import overlays as views
@@ -42,7 +42,7 @@ def call_overlay(call: Call, overlay_id: str) -> Answer:
         call.services.policy.require(call.context, policies.NAME_ISLAND, owner)
     asked = _asked(call, found)
     hosts = _hosts(call, found, asked)
-    answers = _ask_all(call, hosts, CallMessage(asked, found.project_id, _now_ms(call)))
+    answers = _answers(call, found, asked, hosts)
     told = [views.answer(hosts[host], answer, call.sees_all) for host, answer in answers.items()]
     return {
         "call": {
@@ -92,64 +92,84 @@ def _hosts(call: Call, found: KnownOverlay, asked: OverlayCall) -> Mapping[str, 
             Code.BAD_REQUEST,
             f"The overlay is on more than {MOST_HOSTS} hosts. Call it for single servers.",
         )
-    now = call.services.clock()
-    heads = (head for head in found.heads.values() if head is not None and head.host in hosts)
-    if any(age_of(head.received_at, now).is_stale for head in heads):
-        raise _silent()
     return hosts
 
 
-def _ask_all(
-    call: Call, hosts: Mapping[str, list[str]], message: CallMessage
+def _silent_hosts(call: Call, found: KnownOverlay, hosts: Mapping[str, list[str]]) -> set[str]:
+    """Of these, who is not asked: who stopped reporting, or did not answer a moment ago."""
+    now, waits = call.services.clock(), call.services.overlay_waits
+    heads = [head for head in found.heads.values() if head is not None and head.host in hosts]
+    stale = {head.host for head in heads if age_of(head.received_at, now).is_stale}
+    return stale | {host for host in hosts if waits.is_silent(host, now.timestamp())}
+
+
+def _answers(
+    call: Call, found: KnownOverlay, asked: OverlayCall, hosts: Mapping[str, list[str]]
 ) -> dict[str, CallAnswer]:
-    """Of all hosts at once. Raises ApiError if one of them cannot be asked."""
+    """Of each host; those that are silent refuse. Raises ApiError if all are, or the bus is
+    away."""
+    message = CallMessage(asked, found.project_id, _now_ms(call))
+    silent = _silent_hosts(call, found, hosts)
+    heard = [host for host in hosts if host not in silent]
+    told = _ask_all(call, heard, message) if heard else {}
+    if not any(told.values()):
+        raise _silent()
+    nobody = CallAnswer(asked.id, Nack.UNREACHABLE, "the host does not answer")
+    return {host: told.get(host) or nobody for host in hosts}
+
+
+def _ask_all(
+    call: Call, hosts: Sequence[str], message: CallMessage
+) -> dict[str, CallAnswer | None]:
+    """Of all hosts at once; None: it is silent. Raises ApiError."""
     services, now_s = call.services, call.services.clock().timestamp()
     if not services.tellers.acquire(blocking=False):
         raise too_many(TooMany("Other calls wait for agents.", 1.0))
     try:
         with (
-            services.overlay_calls.waiting(message.project_id, hosts, now_s),
+            services.overlay_waits.one_of(message.project_id),
             ThreadPoolExecutor(len(hosts)) as pool,
         ):
             context = call.context
 
-            def ask(host: str) -> CallAnswer:
+            def ask(host: str) -> CallAnswer | None:
                 context.update_store()  # The agents are told the id of the request.
                 return _ask(call, host, message, now_s)
 
             return dict(zip(hosts, pool.map(ask, hosts), strict=True))
-    except TooMany as exc:
-        raise too_many(exc) from exc
-    except HostSilent as exc:
-        raise _silent() from exc
+    except TooManyWait as exc:
+        raise too_many(TooMany(str(exc), 1.0)) from exc
     finally:
         services.tellers.release()
 
 
-def _ask(call: Call, host: str, message: CallMessage, now_s: float) -> CallAnswer:
+def _ask(call: Call, host: str, message: CallMessage, now_s: float) -> CallAnswer | None:
+    """None: it is silent. Raises ApiError: the bus is away."""
     try:
         with sending():
             text = _sent(call, host, message, now_s)
+        if text is None:
+            return None
         answer = read_answer(text)
     except wire.BadMessage as exc:
         LOG.error("host=%s does not take or answer calls of overlays: %s", host, exc)
-        raise _silent() from exc
+        return None
     if answer.call_id != message.call.id:
         LOG.error("host=%s answers another call", host)
-        raise _silent()
+        return None
     return answer
 
 
-def _sent(call: Call, host: str, message: CallMessage, now_s: float) -> str:
+def _sent(call: Call, host: str, message: CallMessage, now_s: float) -> str | None:
+    """What it answers; None: it is silent."""
     try:
         return call.services.agents.call_overlay(host, call_text(message))
     except oslo_messaging.MessagingTimeout as exc:
-        call.services.overlay_calls.note_silent(host, now_s)
+        call.services.overlay_waits.note_silent(host, now_s)
         LOG.warning("host=%s does not answer calls of overlays: %s", host, exc)
-        raise _silent() from exc
     except oslo_messaging.RemoteError as exc:
         LOG.error("host=%s does not take calls of overlays: %s", host, exc)
-        raise _silent() from exc
+    return None
 
 
 def _silent() -> ApiError:

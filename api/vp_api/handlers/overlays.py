@@ -143,9 +143,7 @@ def count_request(call: Call) -> None:
     """Raises ApiError: the project makes too many."""
     most = call.services.conf.vp_api.overlay_requests_per_s
     try:
-        call.services.overlay_calls.rate.count(
-            call.project_id, call.services.clock().timestamp(), most
-        )
+        call.services.overlay_rate.count(call.project_id, call.services.clock().timestamp(), most)
     except TooMany as exc:
         raise too_many(exc) from exc
 

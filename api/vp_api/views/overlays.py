@@ -29,6 +29,8 @@ TENANT_NACKS: Mapping[Nack, str] = {
     Nack.TOO_SOON: "The server was changed too recently. Call again later.",
     Nack.HOST_REFUSED: "It could not be done now. Call again in a few seconds.",
     Nack.DISABLED: "The service does not answer calls there. Ask your operator.",
+    Nack.UNREACHABLE: "A host of the overlay does not answer. Call again in a few seconds with the "
+    "same id.",
 }
 GRANTED = "It is done."
 """To tenants: how is the host's affair."""

@@ -98,6 +98,8 @@ class Nack(enum.Enum):
     """The host did not do it, now or a few seconds ago."""
     DISABLED = "disabled"
     """The host does not run the controller that answers calls."""
+    UNREACHABLE = "unreachable"
+    """Of a server on another host: that host, or what lies between, does not answer."""
 
 
 class OverlayView(NamedTuple):

@@ -230,6 +230,7 @@ TRIED_AT_THE_BROKER: dict[str, Callable[[amqp.Channel], object]] = {
     "read reports": consume("vp_report"),
     "read escalations": consume("vp_escalation"),
     "read usage": consume("vp_usage"),
+    "read calls of overlays": consume("vp_overlay_call"),
     "listen to reports": bind(OWN, TO_SERVICES, "vp_report"),
     "listen to digests": bind(OWN, TO_SERVICES, "vp_digest"),
     "listen to another host's orders": bind(OWN, TO_HOSTS, ORDERS),

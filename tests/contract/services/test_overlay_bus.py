@@ -137,7 +137,7 @@ def test_overlays_are_told_and_an_older_message_changes_nothing(
     assert agent.world.control.overlays.by_id == {}
 
 
-def test_nobody_but_vp_api_calls(
+def test_no_other_host_calls(
     agent: AgentOnTheBus, conf: cfg.ConfigOpts, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Another host's agent would be a way into every host."""

@@ -24,6 +24,7 @@ from nova_vp.overlay_message import (
     call_text,
     checksum,
     overlays_text,
+    read_answer,
     read_call,
     read_overlays,
 )
@@ -153,13 +154,13 @@ class Member:
 
 
 @contextmanager
-def member_of(conf: cfg.ConfigOpts) -> Iterator[Member]:
+def member_of(conf: cfg.ConfigOpts, project_id: str = cloud.ALPHA) -> Iterator[Member]:
     bus = identities.api_bus(conf)
     application = deploy.loadapp(
         conf,
         Stored.open(conf),
         ReachableAgents(rpcapi.AgentAPI(bus), BrokerProbe(brokers(conf)).greet),
-        authenticate=as_persona(Persona("member")),
+        authenticate=as_persona(Persona("member", project_id)),
     )
     with served(application, THREADS) as url:
         yield Member(url)
@@ -278,19 +279,23 @@ def test_a_dead_agent_costs_one_wait_and_then_none(agent: Agent, member: Member,
     assert max(one.elapsed.total_seconds() for one in answers) < OVERLAY_CALL_TIMEOUT_S
 
 
-def test_only_vp_api_calls(
+def test_only_controllers_call(
     conf: cfg.ConfigOpts, agent: Agent, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """vp-scheduler tells which overlays there are, an agent neither."""
+    """vp-scheduler on behalf of another host's monitor; an agent does not."""
     caplog.set_level(logging.INFO)
-    call = call_text(CallMessage(CALL, cloud.ALPHA, time.time_ns() // 1_000_000))
-    with closing(identities.scheduler_bus(conf)) as bus:
+    now_ms = time.time_ns() // 1_000_000
+    call = call_text(CallMessage(CALL, cloud.ALPHA, now_ms))
+    with closing(identities.agent_bus(conf, "vp-thief")) as bus:
         api = rpcapi.AgentAPI(bus)
         api._client.prepare(server=agent.host).cast("call_overlay", text=call)
         wait_until(lambda: "may not call call_overlay" in caplog.text, "the refusal")
+    assert agent.calls == []
+    with closing(identities.scheduler_bus(conf)) as bus:
+        api = rpcapi.AgentAPI(bus)
+        assert read_answer(api.call_overlay(agent.host, call)).nack is None
         api.tell_overlays(agent.host, overlays_text(7, ()))
         wait_until(lambda: agent.version == 7, "the overlays of vp-scheduler")
-    assert agent.calls == []
 
 
 def test_a_flood_of_calls_locks_no_operator_out(

@@ -20,13 +20,13 @@ from nova_vp.core.types.overlay import (
     Nack,
     Verb,
 )
+from nova_vp.overlay_waits import AT_ONCE, SILENT_S
 from nova_vp.registered_overlay import group_overlay_id
 from tests.unit.api import cloud
 from tests.unit.api.client import Api, Persona
 from tests.unit.api.oracle import leaks_of
 from tests.unit.api.stored import filled_like_the_cloud
 from tests.waiting import wait_until
-from vp_api.overlay_limits import AT_ONCE, SILENT_S
 from vp_api.views.overlays import TENANT_NACKS
 
 ADMIN, MEMBER, READER = Persona("admin"), Persona("member"), Persona("reader")
@@ -298,6 +298,21 @@ def test_a_call_of_all_asks_every_host_and_is_granted_by_all():
     assert sorted(one["granted"] for one in call["answers"]) == [False, True]
 
 
+def test_a_host_that_is_silent_refuses_and_the_others_are_served():
+    api = two_hosts()
+    path = f"/v1/overlays/{SHOP}/calls"
+    api.agents.failing["lab-3"] = oslo_messaging.MessagingTimeout("lab-3 is silent")
+    for _ in range(2):  # The second time it is not asked.
+        answer = api.latest(MEMBER, path, "POST", {"verb": "trigger"})
+        call = answer.json["call"]
+        assert (answer.status, call["granted"]) == (200, False)
+        assert sorted(one["nack"] or "" for one in call["answers"]) == ["", "unreachable"]
+        assert leaks_of(answer, ["lab-1", "lab-3"]) == []
+    assert [host for host, _ in api.agents.calls] == ["lab-1", "lab-1"]
+    api.agents.failing["lab-1"] = oslo_messaging.MessagingTimeout("lab-1 is silent")
+    assert api.latest(MEMBER, path, "POST", {"verb": "trigger"}).status == 504
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -365,9 +380,8 @@ def test_a_host_that_was_silent_keeps_nobody_waiting_again(api):
     api.agents.failing.clear()
     assert api.latest(MEMBER, CALLS, "POST", TUNE).status == 504
     assert api.agents.calls == []
-    limits = services_of(api).overlay_calls
-    with limits.waiting("p", ["lab-1"], cloud.NOW_S + SILENT_S):
-        """It is asked again."""
+    waits = services_of(api).overlay_waits
+    assert not waits.is_silent("lab-1", cloud.NOW_S + SILENT_S)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "null", "[1]", '{"v":1}', "\x00"])

@@ -132,9 +132,10 @@ def test_a_host_may_not_command(world: World) -> None:
 
 def test_every_call_names_who_may_make_it() -> None:
     by_agents = {method for method, who in MAY_CALL.items() if Process.AGENT in who}
-    assert by_agents == {"digest", "report", "escalate", "usage", "answer"}
+    assert by_agents == {"digest", "report", "escalate", "usage", "call_elsewhere", "answer"}
     assert MAY_CALL["set_facts"] == MAY_CALL["set_modes"] == {Process.SCHEDULER}
-    assert MAY_CALL["call_overlay"] == {Process.API}
+    assert MAY_CALL["call_overlay"] == {Process.API, Process.SCHEDULER}
+    assert MAY_CALL["call_elsewhere"] == {Process.AGENT}
     assert MAY_CALL["set_overlays"] == {Process.API, Process.SCHEDULER}
     assert MAY_CALL.keys() >= ORDERED
 
