@@ -197,7 +197,7 @@ class Writers:
 
 @pytest.mark.usefixtures("later_release")
 def test_services_of_this_release_serve_while_a_later_one_changes_the_schema(
-    api: str, conf: cfg.ConfigOpts, reports: ReportQueue
+    api: str, conf: cfg.ConfigOpts, reports: ReportQueue, caplog: pytest.LogCaptureFixture
 ) -> None:
     store, writers = ReportStore(conf), Writers(api, reports)
     engine = sa.create_engine(conf.database.connection)
@@ -208,7 +208,7 @@ def test_services_of_this_release_serve_while_a_later_one_changes_the_schema(
         with engine.connect() as backup:
             backup.execute(sa.text("SELECT count(*) FROM hosts"))
             sync.start()
-            writers.go_on()
+            wait_until(lambda: "revision later waits" in caplog.text, "it to give way", 120.0)
             writers.go_on()
             assert schema.current_revision(engine) != "later"
         sync.join(60.0)
