@@ -13,12 +13,12 @@ from horizon import exceptions
 from keystoneauth1.adapter import Adapter
 from keystoneauth1.session import Session
 from keystoneauth1.token_endpoint import Token
-from novaclient import exceptions as nova_exceptions
 from openstack_dashboard.api import base, nova
 
 from vp_client.client import Client
 from vp_client.errors import LoginFailed, Refused, Unreachable, VpError
 from vp_client.transport import SERVICE_TYPE
+from vp_dashboard import nova_flavors
 
 LOG = logging.getLogger(__name__)
 
@@ -50,12 +50,13 @@ def _flavor(request: Any, wanted: str) -> dict[str, Any] | None:
     """By name or id. None: Nova has none, or cannot be asked."""
     try:
         flavors = nova.flavor_list(request, is_public=None, get_extras=True)
-    except (nova_exceptions.ClientException, exceptions.ServiceCatalogException) as exc:
+    except exceptions.RECOVERABLE as exc:
         LOG.warning("Nova cannot be asked for flavors: %s", exc)
         return None
     for one in flavors:
         if wanted in (one.id, one.name):
-            return {"name": one.name, "vcpus": one.vcpus, "extra_specs": dict(one.extras)}
+            specs = dict(nova_flavors.extra_specs(one))
+            return {"name": one.name, "vcpus": one.vcpus, "extra_specs": specs}
     return None
 
 
