@@ -72,7 +72,7 @@ def test_list_of_an_operator(lab):
         cloud.VICTIM,
         "victim",
         "8 bulldog",
-        "yes",
+        "21.3%",
         "lab-1",
         "shop: 8",
         "8.5/10",
@@ -92,12 +92,12 @@ def test_list_of_a_host_that_nobody_knows(lab):
 def test_list_of_a_tenant(lab):
     servers = lab.run("vp list -f json", user="member").json
     told = ["Server ID", "Name", "State", "Hurt", "Group", "Group State"]
-    told += ["Class", "Latency Target ms", "Latency ms"]
+    told += ["Class", "Latency Target ms", "Latency ms", "Degradation"]
     assert [list(server) for server in servers] == [told] * 2
     csv = lab.run("vp list -f csv --quote none", user="member").out.splitlines()
     assert csv[:2] == [
         ",".join(told),
-        f"{cloud.VICTIM},victim,8,True,shop,8,latency-critical,10.0,8.5",
+        f"{cloud.VICTIM},victim,8,True,shop,8,latency-critical,10.0,8.5,20",
     ]
 
 

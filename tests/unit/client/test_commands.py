@@ -422,7 +422,7 @@ def test_the_command_itself(lab):
         check=True,
     )
     csv = done.stdout.splitlines()
-    assert csv[1] == f"{cloud.VICTIM},victim,8,True,shop,8,latency-critical,10.0,8.5"
+    assert csv[1] == f"{cloud.VICTIM},victim,8,True,shop,8,latency-critical,10.0,8.5,20"
 
 
 @pytest.mark.parametrize(
