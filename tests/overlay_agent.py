@@ -24,6 +24,7 @@ interval_s = 0.2
 vpmu_directory = {folder}/none
 state_directory = {folder}/state
 run_directory = {folder}/run
+monitors = {monitors}
 [policy]
 controllers = overlays
 [controller_overlays]
@@ -31,8 +32,6 @@ credit_s = 2
 [bus]
 transport_url = fake:/
 """
-
-
 READY_WITHIN_S = 240.0
 
 
@@ -65,16 +64,20 @@ class AgentMonitor:
 
 
 class OverlayAgent:
-    """`env`: of the agent."""
+    """`env`: of the agent. `monitors`: that it runs itself."""
 
     def __init__(
-        self, host: LibvirtHost, folder: Path, env: Mapping[str, str] | None = None
+        self,
+        host: LibvirtHost,
+        folder: Path,
+        env: Mapping[str, str] | None = None,
+        monitors: str = "",
     ) -> None:
         self.folder = folder
         self._inside = host.inside()
         self._env = {**os.environ, **(env or {})}
         self._config = folder / "nova-vp.conf"
-        self._config.write_text(CONFIG.format(folder=folder))
+        self._config.write_text(CONFIG.format(folder=folder, monitors=monitors))
         (folder / "state").mkdir()
         self.process: subprocess.Popen[bytes] | None = None
         self.monitor: AgentMonitor | None = None

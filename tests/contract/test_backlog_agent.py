@@ -2,9 +2,6 @@
 """Packets that wait for a guest of real QEMU, behind a real tap on a bridge: the real agent
 triggers it, and leaves nothing."""
 
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from nova_vp.core.types.overlay import Overlay
-from nova_vp.overlay_message import overlays_text
-from tests.contract.test_overlay_agent import CONFIG, SHOP
 from tests.domain_xml import PROJECT_ID, nova_metadata, write_halting
 from tests.host_subjects import LibvirtSubject
 from tests.libvirt_host import LibvirtHost, missing_for_libvirt
+from tests.overlay_agent import OverlayAgent
 from tests.tap_network import BRIDGE, missing_for_taps, own_network, reach, send_to
 from tests.waiting import wait_until
 
+SHOP = "00000000-0000-4000-8000-00000000000a"
 MAC, ADDRESS, TAP = "52:54:00:00:00:02", "10.9.0.2", "tap-web"
 INTERFACE = f"""\
 <interface type="bridge"><mac address="{MAC}"/><source bridge="{BRIDGE}"/>
@@ -47,25 +44,21 @@ def test_the_agent_triggers_a_guest_that_leaves_its_packets_waiting(host, tmp_pa
     )
     before = subject.weight(uuid)
     reach(TAP, ADDRESS, MAC)
-    (tmp_path / "state").mkdir()
-    shop = Overlay(SHOP, "shop", PROJECT_ID, frozenset({uuid}))
-    (tmp_path / "state" / "overlays.json").write_text(overlays_text(1, [shop]))
-    config = tmp_path / "nova-vp.conf"
-    config.write_text(
-        CONFIG.format(folder=tmp_path).replace("[policy]", "monitors = network-backlog\n[policy]")
-    )
-    command = [sys.executable, "-m", "vp_agent.cli.main", "--config-file", str(config), "run"]
-    with (tmp_path / "agent.log").open("w") as log:
-        agent = subprocess.Popen([*host.inside(), *command], stdout=log, stderr=log)
+    agent = OverlayAgent(host, tmp_path, monitors="network-backlog")
+    agent.tell(Overlay(SHOP, "shop", PROJECT_ID, frozenset({uuid})))
     try:
-        wait_until(lambda: "reserved" in subject.live_xml(uuid), "the agent is there", 60.0)
+        agent.start(lambda: "reserved" in subject.live_xml(uuid))
+        wait_until(_is_counted, "the monitor counts the packets of the tap")
         send_to(ADDRESS, 80, 1400)
         assert subject.weight(uuid) == before, "109 KiB wait"
         send_to(ADDRESS, 80, 1400)
         wait_until(lambda: subject.weight(uuid).number > before.number, "it is triggered")
-        agent.send_signal(signal.SIGTERM)
-        assert agent.wait(60) == 0, (tmp_path / "agent.log").read_text()[-3000:]
+        assert agent.stop() == 0, agent.log()[-3000:]
         assert subject.weight(uuid) == before
     finally:
-        agent.kill()
-        agent.wait()
+        agent.close()
+
+
+def _is_counted() -> bool:
+    """A socket sees the packets of a device: none is there before the monitor's first look."""
+    return len(Path("/proc/thread-self/net/packet").read_text().splitlines()) > 1
