@@ -191,7 +191,7 @@ def test_load_is_spread_over_the_cpus_that_servers_may_use():
 
 
 WRONG = {
-    "": "write the name of a monitor",
+    "=": "write the name of a monitor",
     "soup": "soup: give one of ",
     "network-backlog limit": "each setting once",
     "limit_kib=3": "each setting once",
@@ -220,6 +220,10 @@ def test_a_wrong_line_is_told_with_what_to_write(line: str, said: str) -> None:
     with pytest.raises(cfg.Error, match=r"\[agent\] monitors: ") as refused:
         open_monitors([line])
     assert said in str(refused.value)
+
+
+def test_an_option_without_a_value_is_no_monitor() -> None:
+    assert open_monitors([""]) == []
 
 
 INTERFACES = """

@@ -31,8 +31,8 @@ Overlays = Callable[[], Mapping[str, Overlay]]
 
 
 def open_monitors(lines: Iterable[str]) -> list[tuple[str, HostMonitor]]:
-    """Each with its name. Raises cfg.Error, OSError."""
-    return [_opened(text) for text in lines]
+    """Each with its name; an empty line is none. Raises cfg.Error, OSError."""
+    return [_opened(text) for text in lines if text.strip()]
 
 
 def _opened(text: str) -> tuple[str, HostMonitor]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from nova_vp.core.types.policy import Mode
+from nova_vp.core.types.policy import Mode, known_mode
 from nova_vp.db.records import Attempt, Escalation
 from nova_vp.escalation_status import Status
 from nova_vp.service import failpoints
@@ -144,7 +144,7 @@ class SelectServer:
 
     def _mode(self, found: Escalation, message: Mapping[str, Any]) -> Mode:
         """The weaker of the cloud's and the host's; what an operator has accepted is done."""
-        mode = min(self._context.settings.mode, Mode(message["mode"]), key=_WEAKEST.index)
+        mode = min(self._context.settings.mode, known_mode(message["mode"]), key=_WEAKEST.index)
         is_accepted = found.accepted_at is not None and mode is Mode.ADVISE
         return Mode.ENFORCE if is_accepted else mode
 

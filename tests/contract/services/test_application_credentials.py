@@ -121,7 +121,7 @@ def application(
     monkeypatch.setattr(connection, "TIMEOUT_S", 60.0)
     yield
     if connection._client.cache_info().currsize:
-        connection._client()._adapter.session._session.close()
+        connection._client()._api._adapter.session._session.close()
     connection._client.cache_clear()
 
 

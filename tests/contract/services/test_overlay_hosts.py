@@ -186,7 +186,7 @@ class Site:
             head = browser.find_head(uuid)
             return head is not None and head.host == host.name
 
-        wait_until(is_there, f"{uuid} to be reported by {host.name}")
+        wait_until(is_there, f"{uuid} to be reported by {host.name}", 60.0)
 
     def start_relay(self) -> None:
         relay = self.relay = OverlayCallService(identities.scheduler(self.conf))

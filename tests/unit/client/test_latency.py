@@ -35,7 +35,7 @@ def application(lab: Cloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cloud]:
     monkeypatch.setattr(module.time, "time", lambda: cloud.NOW_S)
     yield lab
     if connection._client.cache_info().currsize:
-        connection._client()._adapter.session._session.close()
+        connection._client()._api._adapter.session._session.close()
     connection._client.cache_clear()
 
 
@@ -131,7 +131,7 @@ def test_an_application_that_may_not_log_in_is_told_and_may_later(application: C
 
 def test_an_application_whose_token_is_not_renewed_is_told(application: Cloud) -> None:
     vp_client.report_latency(cloud.VICTIM, 8.5)
-    connection._client()._adapter.session.invalidate()
+    connection._client()._api._adapter.session.invalidate()
     application.keystone.closed_projects.add(cloud.ALPHA)
     with pytest.raises(LoginFailed, match="no role"):
         vp_client.report_latency(cloud.VICTIM, 8.5)

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much each server loses, to what, since when, and what is done about it. Each host says it
-anew within a minute."""
+"""How much each server loses, and to what. Each host says it anew within a minute."""
 
 import sqlalchemy as sa
 
