@@ -208,8 +208,11 @@ def test_who_may_not_be_limited_so_far_lends_nothing_either(about: dict[str, obj
 
 def test_a_limit_helps_no_loan_that_something_else_keeps_from() -> None:
     host = an_island_that_lends_nothing()
-    assert [borrow(host, cpus=4) for _ in range(STARVED)] == [Nack.NO_ROOM] * STARVED
-    assert limited(host, "mill") == {}, "an island keeps one CPU"
+    server(host, "bank", HIGH, vcpus=1, service_class=ServiceClass.LATENCY_CRITICAL)
+    host.run("bank", Rates(mips=1, cores=0.01))
+    host.ticks(2)
+    assert [borrow(host) for _ in range(STARVED)] == [Nack.NO_ROOM] * STARVED
+    assert limited(host, "mill") == {}, "no CPU is lent on which a latency-critical server may run"
 
 
 def test_a_limit_that_was_conceded_ends_with_its_lease() -> None:
