@@ -19,7 +19,7 @@ SWITCH_AT_UPTIME_S = 40
 NOBODY = "00000000-0000-4000-8000-000000000000"
 SUMMARY = {
     *("server_id", "name", "project_id", "isolation"),
-    *("is_stale", "state", "since", "hurt_by_neighbour", "service"),
+    *("is_stale", "state", "since", "hurt_by_neighbour", "degradation", "service"),
 }
 SHOWN = SUMMARY | {
     "group",
