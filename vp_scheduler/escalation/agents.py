@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is asked of the agent of one host before and after a migration, over the bus.
 
-The bus is opened on first use, after the service has forked, and waited for no longer than a call
-takes: an agent that does not answer and a broker that is away are the same here.
+The bus is waited for no longer than a call takes: an agent that does not answer and a broker that
+is away are the same here.
 """
 
-import threading
 from typing import Protocol
 
-from nova_vp import answers, rpcapi, rpctransport, wire
+from nova_vp import wire
 from nova_vp.printable import MOST_OF_FAULT, printable
 from nova_vp.signing.identity import Identity
+from vp_scheduler.agent_bus import AgentBus
 
 
 class AgentAway(Exception):
@@ -32,13 +32,11 @@ class BusAgents:
     """Implements `Agents`."""
 
     def __init__(self, identity: Identity) -> None:
-        self._identity = identity
-        self._lock = threading.Lock()
-        self._bus: rpctransport.Bus | None = None
+        self._bus = AgentBus(identity)
 
     def prepare(self, host: str, escalation_id: str, server: str, hold_s: float) -> str:
         try:
-            answer = self._api().prepare_migration(host, escalation_id, server, hold_s)
+            answer = self._bus.api().prepare_migration(host, escalation_id, server, hold_s)
         # Whatever else the other end has answered, it has not said that the guest may go.
         except Exception as exc:
             raise AgentAway(f"the agent of {host} does not answer: {_first_line(exc)}") from exc
@@ -51,21 +49,13 @@ class BusAgents:
 
     def end(self, host: str, escalation_id: str, server: str, outcome: str, detail: str) -> None:
         try:
-            self._api().end_migration(host, escalation_id, server, outcome, detail[:MOST_DETAIL])
+            api = self._bus.api()
+            api.end_migration(host, escalation_id, server, outcome, detail[:MOST_DETAIL])
         except Exception as exc:  # As above.
             raise AgentAway(f"the agent of {host} does not answer: {_first_line(exc)}") from exc
 
     def close(self) -> None:
-        with self._lock:
-            if self._bus is not None:
-                self._bus.close()
-            self._bus = None
-
-    def _api(self) -> rpcapi.AgentAPI:
-        with self._lock:
-            if self._bus is None:
-                self._bus = answers.open_asking_bus(self._identity)
-            return rpcapi.AgentAPI(self._bus)
+        self._bus.close()
 
 
 MOST_DETAIL = 1000

@@ -5,13 +5,12 @@ It listens on a queue of its own: a host that is silent keeps neither reports no
 waiting. Any number of vp-schedulers may take them.
 """
 
-import threading
 from collections.abc import Iterable
 from typing import Any
 
 from oslo_config import cfg
 
-from nova_vp import answers, rpcapi, rpcserver, rpctransport, wire
+from nova_vp import rpcserver, rpctransport, wire
 from nova_vp.db.overlay_members import members_of
 from nova_vp.db.overlays import ListedOverlay, OverlayStore
 from nova_vp.db.read_api import ReadApi
@@ -19,6 +18,7 @@ from nova_vp.message_filter import KnownHosts, MessageFilter, RejectedMessage, m
 from nova_vp.overlay_message import answer_text, read_call
 from nova_vp.signing.envelope import Call
 from nova_vp.signing.identity import Identity
+from vp_scheduler.agent_bus import AgentBus
 from vp_scheduler.escalation import session
 from vp_scheduler.escalation.nova_client import NoCloud, NovaClient
 from vp_scheduler.relay.confirmed_hosts import ConfirmedHosts
@@ -79,27 +79,16 @@ class StoredOverlays:
 
 
 class BusAgents:
-    """Implements `relay.Agents`. Connects when first used."""
+    """Implements `relay.Agents`."""
 
     def __init__(self, identity: Identity) -> None:
-        self._identity = identity
-        self._lock = threading.Lock()
-        self._bus: rpctransport.Bus | None = None
+        self._bus = AgentBus(identity)
 
     def call_overlay(self, host: str, text: str) -> str:
-        return self._api().call_overlay(host, text)
+        return self._bus.api().call_overlay(host, text)
 
     def close(self) -> None:
-        with self._lock:
-            if self._bus is not None:
-                self._bus.close()
-            self._bus = None
-
-    def _api(self) -> rpcapi.AgentAPI:
-        with self._lock:
-            if self._bus is None:
-                self._bus = answers.open_asking_bus(self._identity)
-            return rpcapi.AgentAPI(self._bus)
+        self._bus.close()
 
 
 class OverlayCallService:
