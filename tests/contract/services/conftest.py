@@ -18,6 +18,16 @@ from tests.rabbitmq import RabbitMQ
 from tests.synced import Synced, make_file
 from vp_agent.latency import base, http_get, memcached
 
+# oslo.messaging leaves its sockets to the garbage collector, which may find them during a later
+# test, of another module.
+SOCKETS = "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.filterwarnings(SOCKETS))
+
 
 @pytest.fixture(scope="session", autouse=True)
 def ends_are_quick() -> Iterator[None]:

@@ -49,9 +49,6 @@ from vp_scheduler.ingest.service import Service
 from vp_scheduler.placement.host_view import HostView
 from vp_scheduler.placement.listener import DigestListener
 
-# oslo.messaging leaves its sockets to the garbage collector.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
 ESCALATION = "99999999-9999-5999-8999-999999999999"
 
 

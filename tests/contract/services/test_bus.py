@@ -34,9 +34,6 @@ from vp_scheduler.ingest.service import Service
 from vp_scheduler.placement.host_view import HostView
 from vp_scheduler.placement.listener import DigestListener
 
-# oslo.messaging leaves its sockets to the garbage collector.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
 QUICK = Intervals(refresh_s=3600.0, min_s=0.0)
 
 

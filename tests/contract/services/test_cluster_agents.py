@@ -24,9 +24,6 @@ from vp_agent.loop.migration_holds import MigrationHolds
 from vp_agent.publish.outbox import Outbox
 from vp_scheduler.escalation.agents import AgentAway, Agents, BusAgents
 
-# oslo.messaging leaves its sockets to the garbage collector.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
 HOST = "vp1"
 ESCALATION = "99999999-9999-5999-8999-999999999999"
 HERE, STUCK = uuid_of(1), uuid_of(2)

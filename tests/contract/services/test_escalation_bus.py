@@ -29,9 +29,6 @@ from vp_agent.publish.asking_bus import BusEscalations
 from vp_agent.publish.escalator import Escalator
 from vp_agent.publish.outbox import Outbox
 
-# oslo.messaging leaves its sockets to the garbage collector.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
 ESCALATION = "99999999-9999-5999-8999-999999999999"
 
 

@@ -36,9 +36,6 @@ from tests.messages import VICTIM, a_candidate, an_escalation
 from tests.rabbitmq import RabbitMQ
 from tests.waiting import wait_until
 
-# oslo.messaging leaves its sockets to the garbage collector.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
 ROUNDS = int(os.environ.get("NOVA_VP_FAULT_ROUNDS", "1"))
 IS_LONG = ROUNDS > 1
 DEADLINE_S = 60.0

@@ -25,9 +25,6 @@ from vp_agent.loop.command_handler import CommandHandler
 from vp_agent.loop.command_server import CommandServer
 from vp_agent.loop.state import StateFolder
 
-# oslo.messaging leaves its sockets to the garbage collector.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
 WEB = "11111111-2222-4333-8444-000000000001"
 GUEST = a_guest(uuid=WEB, project_id="p1", service_class=ServiceClass.LATENCY_CRITICAL)
 WITHIN_S = 1.0

@@ -28,9 +28,6 @@ from vp_agent.loop.state import StateFolder
 from vp_agent.loop.told_facts import ToldFacts
 from vp_scheduler.ingest.service import Service
 
-# oslo.messaging leaves its sockets to the garbage collector.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
 CLOUDS = SetMode(Mode.ADVISE, ModeLevel.CLOUD)
 SSDS = SetMode(Mode.OBSERVE, ModeLevel.AGGREGATE, "ssd")
 

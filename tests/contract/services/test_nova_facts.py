@@ -31,9 +31,6 @@ from vp_scheduler.ingest.bus_agents import BusAgents
 from vp_scheduler.ingest.nova_facts import FORGET_S, REPEAT_S, FactsSync, open_facts
 from vp_scheduler.ingest.report_queue import MAX_HOSTS
 
-# oslo.messaging leaves its sockets to the garbage collector.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
 WEB, DB, ELSEWHERE, OF_P2 = (uuid_of(number) for number in range(1, 5))
 GROUP_ID = "99999999-2222-4333-8444-000000000001"
 STRICT = {"vp:isolation": "strict"}

@@ -39,9 +39,6 @@ from tests.rabbitmq import RabbitMQ, free_port
 from tests.waiting import wait_until
 from vp_agent.loop.command_server import CommandServer
 
-# oslo.messaging leaves its sockets to the garbage collector.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
 BURST = 300
 DEADLINE_S = 60.0
 """Of a process that starts on a busy machine."""

@@ -23,9 +23,6 @@ from tests.unit.overlay_world import MILLS, PROJECT, SHOP, OverlayWorld, a_call,
 from tests.waiting import wait_until
 from vp_agent.loop.command_server import CommandServer
 
-# oslo.messaging leaves its sockets to the garbage collector.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
 
 @pytest.fixture
 def conf(rabbitmq: RabbitMQ, nobody_listens_on: None) -> cfg.ConfigOpts:

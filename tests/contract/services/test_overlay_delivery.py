@@ -43,9 +43,6 @@ from vp_api.reachable_agents import ReachableAgents
 from vp_api.services import Stored
 from vp_scheduler.ingest.service import Service
 
-# oslo.messaging leaves its sockets to the garbage collector.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
 WEB, DB = cloud.VICTIM, cloud.SLEEPER
 LATEST = {"OpenStack-API-Version": "performance-isolation latest"}
 PATIENCE_S = 30

@@ -35,9 +35,6 @@ from vp_agent.loop.command_handler import CommandHandler
 from vp_agent.loop.state import StateFolder
 from vp_scheduler.ingest.service import Service
 
-# oslo.messaging leaves its sockets to the garbage collector.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
 WEB, DB = uuid_of(1), uuid_of(2)
 OUT = ServerOverride(opt_out=True)
 

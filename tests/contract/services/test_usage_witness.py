@@ -37,9 +37,6 @@ from tests.rabbitmq import RabbitMQ
 from tests.unit.api.client import Api, Persona
 from vp_api.services import Stored
 
-# oslo.messaging leaves its sockets to the garbage collector.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
 ROOT = Path(__file__).parents[3]
 PROJECT = "p1"
 EVERY = 10
