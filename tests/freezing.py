@@ -7,6 +7,8 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.waiting import wait_until
+
 
 @contextlib.contextmanager
 def frozen(pid: int) -> Iterator[None]:
@@ -25,10 +27,23 @@ def _stop(pid: int, stopped: list[int]) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGSTOP)
         stopped.append(pid)
+        # A thread that runs on another CPU may answer somebody before it stops.
+        wait_until(lambda: _is_stopped(pid), f"process {pid} to stop")
         for child in _children(pid):
             _stop(child, stopped)
 
 
+def _is_stopped(pid: int) -> bool:
+    try:
+        states = {path.read_text().rpartition(")")[2].split()[0] for path in _tasks(pid, "stat")}
+    except FileNotFoundError:  # A thread has just ended.
+        return False
+    return states <= {"T", "Z"}
+
+
 def _children(pid: int) -> list[int]:
-    listed = Path(f"/proc/{pid}/task").glob("*/children")
-    return [int(child) for path in listed for child in path.read_text().split()]
+    return [int(child) for path in _tasks(pid, "children") for child in path.read_text().split()]
+
+
+def _tasks(pid: int, file: str) -> Iterator[Path]:
+    return Path(f"/proc/{pid}/task").glob(f"*/{file}")

@@ -68,14 +68,15 @@ class MeteredAgent:
 
     def __init__(self, file: Path, host: str, folder: Path) -> None:
         arguments = [str(file), host, str(folder), VICTIM, PROJECT]
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.metered_agent", *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=(file.parent / f"{host}.log").open("ab"),
-            cwd=ROOT,
-            text=True,
-        )
+        with (file.parent / f"{host}.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.metered_agent", *arguments],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                cwd=ROOT,
+                text=True,
+            )
         assert self._answer() == "ready"
 
     def run(self, witness: Witness, seconds: int) -> None:
