@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from nova_vp.core.types.overlay import Call, CallAnswer, Nack, Verb
+from nova_vp.core.types.overlay import Call, CallAnswer, Nack, Verb, held_off
 from tests.waiting import wait_until
 from vp_agent.loop.call_queue import (
     BURST,
@@ -25,10 +25,11 @@ class Desk:
         self.queue = CallQueue(lambda: self.clock.now_s)
         self.pool = ThreadPoolExecutor(MOST_WAITING + 8)
 
-    def ask(self, id_: str = "c1", of: str = "shop", within_s: float = 20.0) -> Future[CallAnswer]:
+    def ask(
+        self, id_: str = "c1", of: str = "shop", verb: Verb = Verb.TRIGGER
+    ) -> Future[CallAnswer]:
         """Returns once it waits, or is refused."""
-        call = Call(id_, of, Verb.TRIGGER)
-        future = self.pool.submit(self.queue.ask, call, within_s)
+        future = self.pool.submit(self.queue.ask, Call(id_, of, verb), 20.0)
         wait_until(lambda: future.done() or (of, id_) in self.queue._waiting, "it is made")
         return future
 
@@ -123,3 +124,21 @@ def test_a_call_that_was_begun_with_may_still_be_done(desk):
     assert answer.nack is Nack.HOST_REFUSED
     assert "too late" in answer.detail
     desk.queue.answer([CallAnswer("c1", None)])
+
+
+def test_an_overlay_that_is_held_off_is_refused_without_the_tick_but_gives_back(desk):
+    waits = desk.ask("c1")
+    desk.queue.take()
+    refusal = held_off("c1", 0.4)
+    desk.queue.answer([refusal])
+    assert waits.result(5) == refusal
+    desk.clock.now_s += 0.3
+    refused = desk.ask("c2").result(5)
+    assert (refused.nack, refused.detail) == (
+        Nack.TOO_MANY_CALLS,
+        "call less often; try again in 0.1 s",
+    )
+    assert not desk.ask("c3", "mill").done(), "another overlay is not held off"
+    assert not desk.ask("c4", verb=Verb.RELEASE).done()
+    desk.clock.now_s += 0.2
+    assert not desk.ask("c5").done()

@@ -3,7 +3,8 @@
 
 Whoever asks waits on a thread of its own for the one answer. What is too much is refused there and
 then, and costs the tick nothing: each overlay has a rate and so many calls that wait, and so has
-the host. A call with an id that was answered lately gets that answer again.
+the host; and which overlay is held off, the answer to its last call said. A call with an id that
+was answered lately gets that answer again.
 """
 
 import collections
@@ -12,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from nova_vp.core.types.overlay import Call, CallAnswer, Nack
+from nova_vp.core.types.overlay import Call, CallAnswer, Nack, Verb, held_off
 from nova_vp.token_buckets import TokenBuckets
 
 ANSWER_WITHIN_S = 4.0
@@ -48,6 +49,8 @@ class CallQueue:
             collections.OrderedDict()
         )
         self._rates = TokenBuckets(CALLS_PER_S, BURST, clock)
+        self._held_off_until_s: dict[str, float] = {}
+        """By overlay."""
         self._totals: collections.Counter[Nack | None] = collections.Counter()
 
     def ask(self, call: Call, within_s: float = ANSWER_WITHIN_S) -> CallAnswer:
@@ -87,7 +90,14 @@ class CallQueue:
                 one.answer, one.answered_at_s = self._counted(answer), now_s
                 self._answered[key] = one
                 one.is_answered.set()
+                if answer.held_off_s:
+                    self._held_off_until_s[one.call.overlay_id] = now_s + answer.held_off_s
             self._taken = {}
+            self._held_off_until_s = {
+                overlay_id: until_s
+                for overlay_id, until_s in self._held_off_until_s.items()
+                if until_s > now_s
+            }
             while self._answered and self._is_old(next(iter(self._answered.values())), now_s):
                 self._answered.popitem(last=False)
 
@@ -111,6 +121,9 @@ class CallQueue:
         return one.answer is not None and is_late
 
     def _refusal(self, call: Call) -> CallAnswer | None:
+        held_off_s = self._held_off_until_s.get(call.overlay_id, 0.0) - self._clock()
+        if held_off_s > 0.0 and call.verb is not Verb.RELEASE:
+            return held_off(call.id, held_off_s)
         same = sum(1 for overlay_id, _ in self._waiting if overlay_id == call.overlay_id)
         if not self._rates.take(call.overlay_id):
             return _too_many(call, f"{CALLS_PER_S:.0f} calls per second are taken of an overlay")

@@ -124,3 +124,11 @@ class CallAnswer(NamedTuple):
     """For people: what was done, or what to do next."""
     lease_s: float | None = None
     """For how long it stands; None: until it is released, or nothing stands."""
+    held_off_s: float = 0.0
+    """For so long every call of the overlay that gives nothing back is refused like this one."""
+
+
+def held_off(call_id: str, held_off_s: float) -> CallAnswer:
+    """To a call of an overlay that calls too often, for so long."""
+    detail = f"call less often; try again in {held_off_s:.1f} s"
+    return CallAnswer(call_id, Nack.TOO_MANY_CALLS, detail, held_off_s=held_off_s)

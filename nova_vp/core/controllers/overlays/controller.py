@@ -44,6 +44,7 @@ from nova_vp.core.types.overlay import (
     Nack,
     Overlay,
     Verb,
+    held_off,
 )
 
 
@@ -108,15 +109,17 @@ def _answer(desk: Desk, call: Call, touched: list[Touched]) -> CallAnswer:
     overlay = desk.overlays.get(call.overlay_id)
     if overlay is None:
         return CallAnswer(call.id, Nack.UNKNOWN_OVERLAY, "no server of it is on this host")
+    if held_off_s := _held_off_s(desk, call, overlay):
+        _count_refused(desk, overlay)
+        return held_off(call.id, held_off_s)
     guests: Sequence[Guest] = ()
     try:
-        _check_rate(desk, call, overlay)
         guests = _servers_of(desk, call, overlay)
         granted = _GRANTS[call.verb](desk, call, overlay, guests)
     except Refused as refused:
         if refused.nack is Nack.NO_ROOM and guests and _wants_cpu(call):
             note_nack(desk, overlay, guests[0], call.cpus)
-        desk.change_account(overlay.id, refused=desk.account(overlay.id).refused + 1)
+        _count_refused(desk, overlay)
         return CallAnswer(call.id, refused.nack, refused.detail)
     desk.change_account(
         overlay.id,
@@ -140,15 +143,17 @@ def _wants_cpu(call: Call) -> bool:
     return call.verb is not Verb.TUNE or is_cpu
 
 
-def _check_rate(desk: Desk, call: Call, overlay: Overlay) -> None:
-    """Raises Refused. What is given back is always welcome."""
+def _held_off_s(desk: Desk, call: Call, overlay: Overlay) -> float:
+    """0: the call is considered. What is given back is always welcome."""
     if call.verb is Verb.RELEASE:
-        return
+        return 0.0
     account, is_considered = with_call(desk.account(overlay.id))
     desk.accounts[overlay.id] = account
-    if not is_considered:
-        wait_s = account.held_off_until_s - desk.now_s
-        raise Refused(Nack.TOO_MANY_CALLS, f"call less often; try again in {wait_s:.1f} s")
+    return 0.0 if is_considered else account.held_off_until_s - desk.now_s
+
+
+def _count_refused(desk: Desk, overlay: Overlay) -> None:
+    desk.change_account(overlay.id, refused=desk.account(overlay.id).refused + 1)
 
 
 def _servers_of(desk: Desk, call: Call, overlay: Overlay) -> list[Guest]:
