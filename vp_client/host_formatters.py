@@ -80,14 +80,25 @@ def cells(told: Iterable[Told]) -> str:
 
 def islands(told: Iterable[Told]) -> str:
     return formatters.lines(
-        f"{one['name']} ({one['kind']}): CPUs {one['cpus']}{_lent(one)}{_cap(one)}{_residents(one)}"
-        + (f"; {one['problem']}" if one["problem"] else "")
+        f"{one['name']} ({one['kind']}): CPUs {one['cpus']}{_lent(one)}{_memory(one)}{_cap(one)}"
+        f"{_residents(one)}" + (f"; {one['problem']}" if one["problem"] else "")
         for one in told
     )
 
 
 def _lent(one: Told) -> str:
-    return "" if one["cpus"] == one["own_cpus"] else f", own {one['own_cpus']}"
+    if one["cpus"] == one["own_cpus"]:
+        return ""
+    borrowed = "".join(
+        f", CPU {loan['cpu']} of {loan['lender']} for {loan['overlay_id'] or 'the cap of the host'}"
+        for loan in one.get("borrowed") or ()
+    )
+    return f", own {one['own_cpus']}{borrowed}"
+
+
+def _memory(one: Told) -> str:
+    nodes = one.get("nodes")
+    return f", memory of NUMA node {', '.join(map(str, nodes))}" if nodes else ""
 
 
 def _cap(one: Told) -> str:

@@ -100,6 +100,13 @@ OVERLAY_STATE = object_of(
         "refused": COUNT,
     }
 )
+_LOAN = object_of(
+    {
+        "cpu": COUNT,
+        "lender": {**ISLAND_NAME, "minLength": 1},
+        "overlay_id": nullable(UUID),
+    }
+)
 ISLAND = object_of(
     {
         "name": {**ISLAND_NAME, "minLength": 1},
@@ -109,5 +116,9 @@ ISLAND = object_of(
         "cap_cpus": nullable({"type": "number", "minimum": 0, "maximum": MOST_CPUS}),
         "servers": list_of(UUID, MAX_SERVERS),
     },
-    {"problem": LONG_TEXT},
+    {
+        "problem": LONG_TEXT,
+        "nodes": list_of(COUNT, MOST_CPUS),
+        "borrowed": list_of(_LOAN, MOST_CPUS),
+    },
 )

@@ -302,4 +302,6 @@ that the agent was told last (0 and that of none: it was told none); absent: the
 full its credit is, and how many of its calls were granted and refused since the agent started.
 `islands`: `own_cpus` are those that belong to an island, `cpus` those that it has now, with what it
 borrowed and without what it lent; `cap_cpus`: CPUs that its servers may use together; null: all;
+`nodes`: NUMA nodes whose memory is the island's; `borrowed`: whose each CPU of others is, and for
+which overlay; null: for the cap of the host; both absent: the agent does not say.
 `problem`: why the cap does not hold, or which CPUs are missing; empty or absent: all is well."""

@@ -70,18 +70,21 @@ def test_status_tells_islands_overlays_and_calls_by_their_answer(world):
 
 
 def test_status_tells_cpus_that_islands_borrowed_by_themselves_from_those_of_calls(world):
+    low_cpus, high_cpus = (domain.cpus for domain in world.host.topology.domains)
+    world.host.change(world.web, placement=low_cpus)
+    for other in (world.db, world.mill):
+        world.host.change(other, placement=high_cpus)
+    world.tick()
+    assert world.call(Verb.BORROW, world.web, cpus=1).nack is None
+    world.tick()
     found = told(world)
     low, high = found["islands"]
+    assert low["borrowed"] == [{"cpu": 4, "lender": high["name"], "overlay_id": SHOP}]
+    assert (high["borrowed"], low["nodes"], high["nodes"]) == ([], [0], [1])
     line = "CPUs that islands borrowed: {} by calls of overlays, {} by themselves for the cap"
-    low |= {"cpus": "0-4"}
-    high |= {"cpus": "5-7"}
-    found["overlays"][0]["borrowed_cpus"] = 1
     assert not any(line[:27] in one for one in footers(found)), "the overlay has it"
-    low |= {"cpus": "0-5"}
-    high |= {"cpus": "6-7"}
+    low["borrowed"].append({"cpu": 5, "lender": high["name"], "overlay_id": None})
     assert any(line.format(1, 1) in one for one in footers(found))
-    found["overlays"][0]["borrowed_cpus"] = 0
-    assert any(line.format(0, 2) in one for one in footers(found))
 
 
 def test_an_agent_without_overlays_says_nothing_of_them(tmp_path):

@@ -268,6 +268,7 @@ ISLAND = {
     "cap_cpus": None,
     "servers": [VICTIM],
 }
+LOAN = {"cpu": 4, "lender": "llc-1", "overlay_id": None}
 OVERLAY = {
     "id": VICTIM,
     "borrowed_cpus": 1,
@@ -283,6 +284,8 @@ OVERLAY = {
     [
         ({"overlays_told": {"version": 7, "checksum": "ab"}, "overlays": [OVERLAY]}, True),
         ({"islands": [ISLAND, {**ISLAND, "cap_cpus": 1.5}]}, True),
+        ({"islands": [{**ISLAND, "nodes": [0], "borrowed": [LOAN]}]}, True),
+        ({"islands": [{**ISLAND, "borrowed": [{**LOAN, "overlay_id": "x"}]}]}, False),
         ({"overlays": [{**OVERLAY, "credit_ratio": 1.1}]}, False),
         ({"islands": [{**ISLAND, "name": ""}]}, False),
         ({"islands": [{**ISLAND, "kind": "magic"}]}, False),

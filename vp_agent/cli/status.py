@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from nova_vp.cli import labels
 from nova_vp.core.types.knob import Knob
 from nova_vp.core.types.mode_levels import ModeLevel
-from nova_vp.cpuset import parse_cpus
 from vp_agent.format import limits_line
 
 _COLUMNS = ("SERVER", "CPUS", "STATE", "MF", "MPKI", "DEGRADED", "NOTE")
@@ -99,10 +98,9 @@ class BorrowedCpus(NamedTuple):
 
 def borrowed_cpus(report: Mapping[str, Any]) -> BorrowedCpus:
     """Of the report of a host."""
-    lists = ((one["cpus"], one["own_cpus"]) for one in report.get("islands", ()))
-    borrowed = sum(len(parse_cpus(now) - parse_cpus(own)) for now, own in lists)
-    by_calls = sum(int(one["borrowed_cpus"]) for one in report.get("overlays", ()))
-    return BorrowedCpus(by_calls, max(borrowed - by_calls, 0))
+    loans = [loan for one in report.get("islands", ()) for loan in one.get("borrowed", ())]
+    by_calls = sum(loan["overlay_id"] is not None for loan in loans)
+    return BorrowedCpus(by_calls, len(loans) - by_calls)
 
 
 def _overlays(report: Mapping[str, Any]) -> Iterable[str]:

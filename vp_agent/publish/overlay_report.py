@@ -39,5 +39,10 @@ def _island(view: IslandView) -> dict[str, Any]:
         "own_cpus": cpu_list(view.island.own_cpus),
         "cap_cpus": view.cap_cores,
         "servers": list(view.servers),
+        "nodes": list(view.nodes),
+        "borrowed": [
+            {"cpu": one.cpu, "lender": one.lender, "overlay_id": one.overlay_id or None}
+            for one in view.loans
+        ],
         "problem": view.problem[:1024],
     }

@@ -55,7 +55,7 @@ def show_host(call: Call, host: str) -> Answer:
     if call.version >= V1_2:
         told["latency_projects"] = record.report.get("latency_projects", [])
     if call.version >= V1_3:
-        told |= operator.overlays_of_host(record)
+        told |= operator.overlays_of_host(record, has_loans=call.version >= V1_4)
         told |= operator.modes_of_host(record.report)
     if call.version >= V1_4:
         told["vps"] = operator.losses_on_host(told["vps"], record, age)

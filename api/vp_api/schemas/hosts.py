@@ -75,10 +75,17 @@ ISLAND = obj(
         "servers": list_of(SERVER),
         "problem": TEXT,
     },
+    {
+        "nodes": nullable(list_of(COUNT)),
+        "borrowed": nullable(
+            list_of(obj({"cpu": COUNT, "lender": TEXT, "overlay_id": nullable(TEXT)}))
+        ),
+    },
     title="Island",
 )
 """`own_cpus` belong to it; `cpus` are those that it has now, with what it borrowed and without what
-it lent. `problem`: empty: all is well."""
+it lent. `nodes`: NUMA nodes whose memory is its own. `borrowed`: from which island each CPU is, and
+for which overlay; null: for the cap of the host. `problem`: empty: all is well."""
 
 OVERLAY_ON_HOST = obj(
     {

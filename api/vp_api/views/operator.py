@@ -66,14 +66,19 @@ def host(
     }
 
 
-def overlays_of_host(record: HostRecord) -> dict[str, Any]:
-    """Its islands, and what overlays hold there: as far as its agent says."""
+_ISLAND_SINCE_1_4 = ("nodes", "borrowed")
+
+
+def overlays_of_host(record: HostRecord, *, has_loans: bool) -> dict[str, Any]:
+    """Its islands, and what overlays hold there: as far as its agent says. `has_loans`: as since
+    1.4, with the memory of islands, and whose the CPUs are that they borrowed."""
     names = _names(record)
     return {
         "islands": [
             {
                 "problem": "",
-                **one,
+                **{name: one[name] for name in one if name not in _ISLAND_SINCE_1_4},
+                **({name: one.get(name) for name in _ISLAND_SINCE_1_4} if has_loans else {}),
                 "servers": [actions.server(names, uuid) for uuid in one["servers"]],
             }
             for one in record.report.get("islands", ())

@@ -64,8 +64,9 @@ def bound_to_islands(state: CoreState, picture: Picture, policy: Policy) -> Pict
 
 
 def within_islands(picture: Picture, islands: tuple[Island, ...]) -> Picture:
-    """Every server with its bound narrowed to its island. One that is in none comes to the one with
-    the most room for it; where no island admits it, it stays where Nova put it."""
+    """Every server with its bound narrowed to its island. One that is in none comes to one with
+    room for it, of these to the one where most of its memory lies, of these to the one with the
+    most room; where no island admits it, it stays where Nova put it."""
     homes = {guest.uuid: island_of(guest.placement, islands) for guest in picture.guests}
     room = {island.name: _room(island, picture.guests, homes) for island in islands}
     left = {island.name: _left_cores(island, picture.guests, homes) for island in islands}
@@ -75,7 +76,12 @@ def within_islands(picture: Picture, islands: tuple[Island, ...]) -> Picture:
         if home is None and guest.unmanaged is None:
             home = max(
                 (one for one in islands if _admits(one, guest, room[one.name], left[one.name])),
-                key=lambda one: (room[one.name], one.name),
+                key=lambda one: (
+                    room[one.name] >= guest.vcpus,
+                    _memory_ratio(guest, picture.topology.nodes_of(one.own_cpus)),
+                    room[one.name],
+                    one.name,
+                ),
                 default=None,
             )
             if home is not None:
@@ -88,6 +94,11 @@ def within_islands(picture: Picture, islands: tuple[Island, ...]) -> Picture:
 
 def _bound(guest: Guest, cpus: frozenset[int]) -> Guest:
     return guest._replace(allowed_cpus=cpus, beyond_island=guest.allowed_cpus - cpus)
+
+
+def _memory_ratio(guest: Guest, nodes: tuple[int, ...]) -> float:
+    """Of its memory, what lies on these nodes."""
+    return sum(ratio for node, ratio in guest.memory_shares if node in nodes)
 
 
 def _room(island: Island, guests: Iterable[Guest], homes: Mapping[str, Island | None]) -> float:

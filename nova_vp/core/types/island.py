@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Islands: disjoint sets of a host's CPUs, each with a scheduler kind, and CPUs lent between them.
+Its memory is that of the NUMA nodes that its own CPUs belong to.
 
 Source: thesis 2013, section 4.3.1. Nothing here decides.
 """
@@ -62,5 +63,9 @@ class IslandView(NamedTuple):
     """That run there and nowhere else."""
     cap_cores: float | None = None
     """That holds now, with those of borrowed CPUs and that of the host; None: none."""
+    nodes: tuple[int, ...] = ()
+    """NUMA nodes whose memory is its own."""
+    loans: tuple[Loan, ...] = ()
+    """Of the CPUs that it has of others."""
     problem: str = ""
     """Why its cap does not hold, or which CPUs are missing; empty: all is well."""

@@ -39,7 +39,11 @@ class Topology:
 
     @property
     def nodes(self) -> tuple[int, ...]:
-        return tuple(sorted({d.node for d in self.domains}))
+        return self.nodes_of(self.cpus)
+
+    def nodes_of(self, cpus: frozenset[int]) -> tuple[int, ...]:
+        """NUMA nodes that these CPUs belong to."""
+        return tuple(sorted({d.node for d in self.domains if d.cpus & cpus}))
 
 
 class LoadPoint(NamedTuple):

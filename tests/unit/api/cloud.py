@@ -181,6 +181,8 @@ def islands(cap_cpus=2.5):
                 "own_cpus": "0-1",
                 "cap_cpus": cap_cpus,
                 "servers": [VICTIM],
+                "nodes": [0],
+                "borrowed": [{"cpu": 2, "lender": "llc-1", "overlay_id": OVERLAY}],
                 "problem": "its servers may use 3 CPUs by their floors",
             }
         ],

@@ -80,9 +80,9 @@ def test_the_shell_calls(lab: Cloud) -> None:
 
 def test_operators_are_shown_islands_and_what_overlays_hold(lab: Cloud) -> None:
     words = lab.run("vp host show lab-1").words
-    assert (
-        "llc-0 (capped): CPUs 0-2, own 0-1, 2.5 CPUs at most: victim; its servers may use" in words
-    )
+    borrowed = f"own 0-1, CPU 2 of llc-1 for {cloud.OVERLAY}, memory of NUMA node 0"
+    may = "2.5 CPUs at most: victim; its servers may use"
+    assert f"llc-0 (capped): CPUs 0-2, {borrowed}, {may}" in words
     held = "1 CPUs borrowed, 25% credit, 7 calls granted, 2 refused, boosted: victim"
     assert f"{cloud.OVERLAY}: {held}" in words
 

@@ -39,6 +39,8 @@ def islands():
         "own_cpus": "0-99",
         "cap_cpus": 4095.123,
         "servers": servers,
+        "nodes": list(range(64)),
+        "borrowed": [{"cpu": 4095, "lender": "j" * 64, "overlay_id": cloud.OVERLAY}] * 20,
     }
     held = {
         "id": cloud.OVERLAY,

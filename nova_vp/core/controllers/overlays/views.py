@@ -11,7 +11,8 @@ from nova_vp.core.types.overlay import OverlayView
 
 
 def island_views(desk: Desk, problems: Mapping[str, str]) -> tuple[IslandView, ...]:
-    wrong = faults(desk.view.policy.islands, desk.view.host.topology)
+    topology = desk.view.host.topology
+    wrong = faults(desk.view.policy.islands, topology)
     servers: dict[str, list[str]] = {}
     for guest in desk.view.host.guests.values():
         home = desk.home(guest)
@@ -22,6 +23,8 @@ def island_views(desk: Desk, problems: Mapping[str, str]) -> tuple[IslandView, .
             island,
             tuple(servers.get(island.name, ())),
             cap_of(desk, island),
+            topology.nodes_of(island.own_cpus),
+            tuple(one for one in desk.loans if one.borrower == island.name),
             problems.get(island.name) or wrong.get(island.name, ""),
         )
         for island in with_loans(desk.view.islands, desk.loans)

@@ -105,6 +105,16 @@ def test_a_newcomer_comes_to_the_island_with_the_most_room() -> None:
     ) == (B, A)
 
 
+def test_a_newcomer_comes_to_the_island_where_most_of_its_memory_lies() -> None:
+    """Of those with room for it."""
+    host = a_host(*ISLANDS)
+    host.add("old", COMPUTE, cpus=set(A), vcpus=2)
+    host.add("new", COMPUTE, vcpus=2, memory_by_node=((0, 3072), (1, 1024)))
+    assert bound(host, "new") == A
+    host.add("large", COMPUTE, vcpus=3, memory_by_node=((0, 4096),))
+    assert bound(host, "large") == B, "that one is full"
+
+
 def test_an_island_whose_vcpus_have_cpus_of_their_own_takes_no_more_than_it_has() -> None:
     host = a_host(Island("a", A, Scheduler.EXCLUSIVE), Island("b", frozenset({4})))
     host.add("old", COMPUTE, cpus=set(A), vcpus=3)

@@ -75,6 +75,10 @@ def test_all_moves_of_a_loan_are_one_action() -> None:
     by_name = {one.island.name: one for one in decision.islands}
     assert by_name["llc-0"].island.cpus == A | {4}
     assert by_name["llc-1"].island.cpus == B - {4}
+    assert by_name["llc-1"].loans == ()
+    [loan] = by_name["llc-0"].loans
+    assert (loan.cpu, loan.lender, loan.overlay_id) == (4, "llc-1", "shop")
+    assert [one.nodes for one in decision.islands] == [(0,), (0,), (1,)]
     assert by_name["llc-1"].servers == (uuid_of("db"), uuid_of("batch"))
 
 
