@@ -21,7 +21,7 @@ from oslo_config import cfg
 
 from nova_vp.db.bus_keys import BusKey, BusKeyStore
 from nova_vp.service import failpoints
-from nova_vp.service.broker_accounts import definitions, user_of
+from nova_vp.service.broker_accounts import definitions, rights_definitions, user_of
 from nova_vp.signing.keyring import (
     TRUSTED,
     new_private_key,
@@ -60,13 +60,7 @@ def add_commands(credentials: argparse.ArgumentParser) -> None:
         metavar="HOST",
         help="A host of vp-scheduler, vp-api and nova-scheduler: what `hostname` prints there",
     )
-    create.add_argument(
-        "--broker",
-        required=True,
-        type=_broker,
-        metavar="URL",
-        help="RabbitMQ and its virtual host without an account, as rabbit://controller:5672/nova-vp",
-    )
+    _add_broker(create)
     create.add_argument(
         "--directory",
         required=True,
@@ -86,6 +80,13 @@ def add_commands(credentials: argparse.ArgumentParser) -> None:
         "--all", action="store_true", help="With the hosts' keys, for a cloud without vp-scheduler"
     )
     trusted.set_defaults(run=_print_trusted)
+    rights = actions.add_parser(
+        "rights",
+        help="Print what the accounts of the keys in use may do, for `rabbitmqctl "
+        "import_definitions`; they keep their passwords",
+    )
+    _add_broker(rights)
+    rights.set_defaults(run=_print_rights)
     retire = actions.add_parser(
         "retire", help="Never believe the keys of a sender again, as of a host that was stolen"
     )
@@ -94,6 +95,16 @@ def add_commands(credentials: argparse.ArgumentParser) -> None:
         "--but-newest", action="store_true", help="Keep the newest key, after a rotation"
     )
     retire.set_defaults(run=_retire)
+
+
+def _add_broker(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--broker",
+        required=True,
+        type=_broker,
+        metavar="URL",
+        help="RabbitMQ and its virtual host without an account, as rabbit://controller:5672/nova-vp",
+    )
 
 
 def _broker(text: str) -> str:
@@ -251,6 +262,12 @@ def _trusted(keys: Iterable[tuple[Sender, str]], with_hosts: bool = False) -> st
 
 def _print_trusted(conf: cfg.ConfigOpts) -> None:
     print(_trusted(BusKeyStore(conf).in_use(), conf.category.all), end="")
+
+
+def _print_rights(conf: cfg.ConfigOpts) -> None:
+    """An account is there as long as a key of its program is in use."""
+    senders = sorted(dict(BusKeyStore(conf).in_use()))
+    print(json.dumps(rights_definitions(senders, _virtual_host(conf.category.broker)), indent=2))
 
 
 def _list(conf: cfg.ConfigOpts) -> None:

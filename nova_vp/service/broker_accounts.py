@@ -52,8 +52,7 @@ def rights(sender: Sender) -> Mapping[str, str]:
 
 
 def definitions(passwords: Mapping[Sender, str], virtual_host: str) -> dict[str, Any]:
-    """For `rabbitmqctl import_definitions`."""
-    accounts = [(user_of(sender), rights(sender)) for sender in passwords]
+    """For `rabbitmqctl import_definitions`: accounts with their rights."""
     return {
         "users": [
             {
@@ -64,6 +63,14 @@ def definitions(passwords: Mapping[Sender, str], virtual_host: str) -> dict[str,
             }
             for sender, password in passwords.items()
         ],
+        **rights_definitions(passwords, virtual_host),
+    }
+
+
+def rights_definitions(senders: Iterable[Sender], virtual_host: str) -> dict[str, Any]:
+    """The same of accounts that are there, which keep their passwords."""
+    accounts = [(user_of(sender), rights(sender)) for sender in senders]
+    return {
         "permissions": [
             {
                 "user": user,

@@ -265,6 +265,20 @@ def test_keys_are_listed(
     assert "vp-agent/vp1" in capsys.readouterr().out
 
 
+def test_rights_are_told_anew_without_passwords(
+    made: Path, database_conf: cfg.ConfigOpts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    accounts = json.loads((made / "rabbitmq.json").read_text())
+    run(database_conf, "retire", "vp-agent/vp2")
+    capsys.readouterr()
+    run(database_conf, "rights", BROKER)
+    told = json.loads(capsys.readouterr().out)
+    assert told.keys() == {"permissions", "topic_permissions"}
+    for name, rights in told.items():
+        in_use = [one for one in accounts[name] if one["user"] != "nova-vp.vp-agent.vp2"]
+        assert sorted(map(str, rights)) == sorted(map(str, in_use))
+
+
 def test_a_host_that_is_forgotten_is_no_longer_believed(
     made: Path, database_conf: cfg.ConfigOpts, store: ReportStore
 ) -> None:
