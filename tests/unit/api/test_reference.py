@@ -14,6 +14,7 @@ from tests.unit.api.client import Api, Persona
 from vp_api import policies
 from vp_api.errors import Code
 from vp_api.routes import PUBLIC, ROUTES
+from vp_api.versions import VERSIONS
 
 DOC = Path(__file__).parents[3] / "doc/source"
 PAGE = (DOC / "api.md").read_text() + (DOC / "api-samples.md").read_text()
@@ -79,6 +80,21 @@ def test_every_route_stands_in_the_reference():
     table = re.findall(r"`([A-Z]+) (/\S*)`", rows)
     routes = [(method, path) for path, methods in ROUTES.items() for method in methods]
     assert sorted(table) == sorted(routes)
+
+
+def test_the_reference_says_with_which_microversion_each_operation_came():
+    rows = re.findall(r"^\| (`[A-Z]+ /.*?) \| (\d+\.\d+) \|", PAGE, re.MULTILINE)
+    told = {one: since for names, since in rows for one in re.findall(r"`([A-Z]+) (/\S*)`", names)}
+    assert told == {
+        (method, path): str(operation.since)
+        for path, methods in ROUTES.items()
+        for method, operation in methods.items()
+    }
+
+
+def test_the_reference_tells_what_each_microversion_brought():
+    rows = re.findall(r"^\| (\d+\.\d+) \|", PAGE, re.MULTILINE)
+    assert rows == [str(version) for version in VERSIONS]
 
 
 def test_every_error_code_stands_in_the_reference():
