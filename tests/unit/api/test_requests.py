@@ -456,6 +456,7 @@ def test_an_agent_that_fails(failure, status, code):
         assert_contains(answer.json, error(code))
         assert_is_error(answer)
         assert ("told-why" in answer.text) == (status == 409)
+        assert ("former release" in answer.text) == (status == 504)
 
 
 class Broken:
