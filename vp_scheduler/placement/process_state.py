@@ -7,6 +7,7 @@ view and listener after the fork, or, if it never forks, with its first request.
 """
 
 import os
+import sys
 import threading
 
 from oslo_config import cfg
@@ -73,4 +74,28 @@ def _start_again() -> None:
     """In the child: nothing of the parent's listener or of its locks works here."""
     global _lock, _scorer
     _lock, _scorer = threading.Lock(), None
-    _start()
+    if _is_patched_by_eventlet():
+        _start_with_next_hub()
+    else:
+        _start()
+
+
+def _is_patched_by_eventlet() -> bool:
+    """As are schedulers of Nova 31 and 32, unless told otherwise."""
+    patcher = sys.modules.get("eventlet.patcher")
+    return patcher is not None and bool(patcher.is_monkey_patched("thread"))
+
+
+def _start_with_next_hub() -> None:
+    """oslo.service gives each worker a hub of its own after the fork, and no thread of the former
+    hub ever goes on. A child that gets none starts with its first request.
+    """
+    hubs = sys.modules["eventlet.hubs"]
+    use_hub = hubs.use_hub
+
+    def use_hub_and_start(mod: object = None) -> None:
+        hubs.use_hub = use_hub  # type: ignore[attr-defined]
+        use_hub(mod)
+        _start()
+
+    hubs.use_hub = use_hub_and_start  # type: ignore[attr-defined]

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A process with the entry module of Nova's scheduler, its workers, and the real bus.
 
-The module decides between threads and monkey-patched eventlet, release by release. No fixture of
-the contract tests here: they import more than Nova's processes have.
+The module decides between threads and monkey-patched eventlet, release by release, and workers are
+forked as Nova has it done. No fixture of the contract tests here: they import more than Nova's
+processes have.
 """
 
 import os
+import signal
 import subprocess
 import sys
 import warnings
@@ -34,30 +36,38 @@ pytestmark = [
 
 ROOT = Path(__file__).parents[3]
 SCHEDULER = """
-import os, sys, threading, time, warnings
+import os, pathlib, sys, threading, time, warnings
 warnings.simplefilter("ignore")
 import nova.cmd.scheduler
 import nova.conf
+import nova.service
 nova.conf.CONF([], default_config_files=[])
+from oslo_service import service
 from vp_scheduler.placement import process_state
 from vp_scheduler.filters import VPIsolationFilter
 from vp_scheduler.weighers import VPInterferenceWeigher
+url, keys, heard = sys.argv[1:]
 plugins = VPIsolationFilter(), VPInterferenceWeigher()
-nova.conf.CONF.set_override("transport_url", sys.argv[1], group="bus")
-nova.conf.CONF.set_override("keys_directory", sys.argv[2], group="bus")
+nova.conf.CONF.set_override("transport_url", url, group="bus")
+nova.conf.CONF.set_override("keys_directory", keys, group="bus")
 assert threading.active_count() == 1, threading.enumerate()
-for _ in range(2):
-    if os.fork() == 0:
-        end = time.monotonic() + 30
+parent = os.getpid()
+
+
+class Worker(service.Service):
+    def start(self):
+        assert os.getpid() != parent
+        assert process_state._scorer, "it waits for a request"
         while not process_state.scorer().view.get("vp1"):
-            if time.monotonic() > end:
-                os._exit(1)
             time.sleep(0.05)
-        os._exit(0)
-statuses = [os.waitstatus_to_exitcode(os.wait()[1]) for _ in range(2)]
-assert threading.active_count() == 1, threading.enumerate()
-sys.exit(max(statuses))
+        (pathlib.Path(heard) / str(os.getpid())).touch()
+
+
+nova.service.serve(Worker(), workers=2)
+assert process_state._scorer is None, "the parent listens"
+nova.service.wait()
 """
+WORKERS = 2
 
 
 @pytest.fixture
@@ -75,25 +85,29 @@ def test_each_forked_scheduler_worker_listens_and_their_parent_does_not(
     rabbitmq: RabbitMQ, tmp_path: Path
 ) -> None:
     digests = rpcapi.DigestAPI(a_bus(rabbitmq.url, tmp_path / "keys"))
-    with (tmp_path / "scheduler.log").open("w+") as log:
+    heard = tmp_path / "heard"
+    heard.mkdir()
+    said = tmp_path / "scheduler.log"
+    with said.open("w") as log:
         scheduler = subprocess.Popen(
-            [sys.executable, "-c", SCHEDULER, rabbitmq.url, str(tmp_path / "keys")],
+            [sys.executable, "-c", SCHEDULER, rabbitmq.url, str(tmp_path / "keys"), str(heard)],
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             stdout=log,
             stderr=log,
+            start_new_session=True,
         )
 
-        def ended() -> bool:
+        def all_have_heard() -> bool:
             digests.digest(digest_text("vp1"))
-            return scheduler.poll() is not None
+            assert scheduler.poll() is None, said.read_text()
+            return len([*heard.iterdir()]) == WORKERS
 
         try:
-            wait_until(ended, "both workers to have heard of vp1", deadline_s=90)
+            wait_until(all_have_heard, "both workers to have heard of vp1", deadline_s=90)
         finally:
-            scheduler.kill()
+            os.killpg(scheduler.pid, signal.SIGKILL)
             scheduler.wait()
-        log.seek(0)
-        assert scheduler.returncode == 0, log.read()
+    assert "Traceback" not in said.read_text()
 
 
 def a_bus(url: str, keys: Path) -> rpctransport.Bus:
