@@ -2,6 +2,7 @@
 """`openstack vp host …`: for operators."""
 
 import argparse
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from osc_lib.command import command
@@ -63,7 +64,10 @@ class ListHosts(command.Lister):
             help="Only hosts without a recent report",
         )
         parser.add_argument(
-            "--long", action="store_true", help="Add LLC domains with the states of their servers"
+            "--long",
+            action="store_true",
+            help="Add LLC domains with the states of their servers, and NUMA nodes; a table shows "
+            "them instead of what it has no room for",
         )
         arguments.add_page(parser, "name", "hurt_count", "vps_count")
         return parser
@@ -82,16 +86,28 @@ class ListHosts(command.Lister):
         )
         if not parsed_args.long:
             return columns.table(headers, map(_row, hosts))
-        return columns.table(
-            ("Host", "Mode", "Age", "LLC domains", "NUMA nodes"), map(_long_row, hosts)
-        )
+        if parsed_args.formatter == "table":
+            return _long(("Host", "Mode", "Age"), _narrow_row, hosts)
+        return _long(headers, _row, hosts)
 
 
-def _long_row(host: dict[str, Any]) -> tuple[Any, ...]:
+def _long(
+    headers: Sequence[str], row: Callable[[dict[str, Any]], Any], hosts: list[dict[str, Any]]
+) -> columns.Table:
+    rows = ((*row(one), *_heat(one)) for one in hosts)
+    return columns.table((*headers, "LLC domains", "NUMA nodes"), rows)
+
+
+def _narrow_row(host: dict[str, Any]) -> tuple[Any, ...]:
     return (
         columns.flexible(host["name"]),
         host["mode"],
         Cell(host["age_s"], formatters.age(host["age_s"])),
+    )
+
+
+def _heat(host: dict[str, Any]) -> tuple[Any, ...]:
+    return (
         Cell(host["domains"], host_formatters.heat_domains(host["domains"])),
         Cell(host["nodes"], host_formatters.heat_nodes(host["nodes"])),
     )

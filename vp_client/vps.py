@@ -22,6 +22,8 @@ from vp_client.errors import VpError
 from vp_client.plugin import client_of
 
 LOG = logging.getLogger(__name__)
+LONG = ("Project", "Isolation", "Since")
+"""What `--long` adds."""
 
 FIELDS: list[columns.Field] = [
     ("server_id", str),
@@ -101,8 +103,8 @@ class ListVps(command.Lister):
         parser.add_argument(
             "--long",
             action="store_true",
-            help="Show project, isolation and since when the state holds instead of group and "
-            "latency",
+            help="Add project, isolation and since when the state holds; a table shows them "
+            "instead of group and latency",
         )
         arguments.add_page(parser, "server_id", "name", "since", "state", "degradation", "host")
         return parser
@@ -123,7 +125,12 @@ class ListVps(command.Lister):
             client.show_host(parsed_args.host)  # An unknown host is an error, an empty one is not.
         if not vps and _is_by_name_alone(parsed_args):
             vps = client.renamed_vps(parsed_args.name)
-        return (_long if parsed_args.long else _listed)(parsed_args, vps)
+        if parsed_args.long and parsed_args.formatter == "table":
+            return _long_table(vps)
+        headers, rows = _listed(parsed_args, vps)
+        if not parsed_args.long:
+            return headers, rows
+        return (*headers, *LONG), [(*row, *_more(vp)) for row, vp in zip(rows, vps, strict=True)]
 
 
 def _listed(parsed_args: argparse.Namespace, vps: list[dict[str, Any]]) -> columns.Table:
@@ -157,22 +164,27 @@ def _listed(parsed_args: argparse.Namespace, vps: list[dict[str, Any]]) -> colum
     return columns.table(headers, rows)
 
 
-def _long(parsed_args: argparse.Namespace, vps: list[dict[str, Any]]) -> columns.Table:
+def _long_table(vps: list[dict[str, Any]]) -> columns.Table:
+    """Of what `_listed` has, as much as there is room for."""
     has_hosts = any("host" in vp for vp in vps)
-    degraded = columns.heading(parsed_args, "Degraded", "Hurt")
-    headers = ["Server ID", "Name", "State", degraded, *(["Host"] if has_hosts else [])]
-    headers += ["Project", "Isolation", "Since"]
+    headers = ["Server ID", "Name", "State", "Degraded", *(["Host"] if has_hosts else [])]
     rows = (
         [
             columns.code(vp["server_id"]),
             *_row(vp, has_hosts, is_short=True, is_narrow=True, is_brief=True)[1:],
-            columns.code(vp["project_id"]),
-            vp["isolation"],
-            Cell(vp["since"], formatters.minute(vp["since"] or "-")),
+            *_more(vp),
         ]
         for vp in vps
     )
-    return columns.table(headers, rows)
+    return columns.table([*headers, *LONG], rows)
+
+
+def _more(vp: dict[str, Any]) -> tuple[Any, ...]:
+    return (
+        columns.code(vp["project_id"]),
+        vp["isolation"],
+        Cell(vp["since"], formatters.minute(vp["since"] or "-")),
+    )
 
 
 def _service(vp: dict[str, Any]) -> list[Any]:

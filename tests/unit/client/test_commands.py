@@ -289,6 +289,23 @@ def test_a_list_goes_on_after_a_marker(lab, command, id_of):
 
 
 @pytest.mark.parametrize(
+    ("command", "more"),
+    [
+        ("vp list", {"Project", "Isolation", "Since"}),
+        ("vp action list", {"Project", "Settled"}),
+        ("vp escalation list", {"Project", "Kind"}),
+        ("vp host list", {"LLC domains", "NUMA nodes"}),
+    ],
+)
+def test_a_long_list_only_adds_columns_for_machines(lab, command, more):
+    short, long = (lab.run(f"{command} {option} -f json").json for option in ("", "--long"))
+    assert short
+    for before, after in zip(short, long, strict=True):
+        assert after.keys() - before.keys() == more
+        assert [*after][: len(before)] == [*before]
+
+
+@pytest.mark.parametrize(
     ("command", "header"),
     [
         ("vp list", "Since"),
