@@ -309,6 +309,12 @@ def build(
         conf.bus.usage_interval_s,
     )
     recorder = Recorder(host_name(conf), conf.agent.record_max_mib << 20)
+    elsewhere = BusOverlayCalls(identity)
+    monitor_calls = MonitorCalls(
+        lambda call: control.call_overlay(call, None),
+        lambda: control.overlays.by_id,
+        elsewhere,
+    )
     agent = Agent(
         host,
         control,
@@ -336,14 +342,10 @@ def build(
             lambda: control.overlays.by_id,
             side.nics,
             control.last,
-            lambda call: control.call_overlay(call, None),
+            monitor_calls.answer,
         ),
-        elsewhere := BusOverlayCalls(identity),
-        MonitorCalls(
-            lambda call: control.call_overlay(call, None),
-            lambda: control.overlays.by_id,
-            elsewhere,
-        ),
+        elsewhere,
+        monitor_calls,
     )
 
 

@@ -15,6 +15,7 @@ from tests.waiting import wait_until
 from vp_agent.drivers.link_stats import LinkStatsReader
 from vp_agent.drivers.nics import Nic
 from vp_agent.drivers.tap_queue import NEVER_EMPTY_S, TapQueue
+from vp_agent.loop.monitor_calls import MonitorCall
 from vp_agent.monitors.runner import Monitors, open_monitors
 
 WEB, DB = (f"00000000-0000-4000-8000-00000000000{n}" for n in "12")
@@ -138,7 +139,8 @@ class Host:
             self._opened, lambda: {SHOP.id: SHOP}, lambda: self.nics, lambda: None, self._answer
         )
 
-    def _answer(self, call: Call) -> CallAnswer:
+    def _answer(self, asked: MonitorCall) -> CallAnswer:
+        call = asked.call
         self.calls.append(call)
         return CallAnswer(call.id, self.nack)
 

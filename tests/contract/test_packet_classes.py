@@ -9,12 +9,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from nova_vp.core.types.overlay import Call, CallAnswer, Overlay
+from nova_vp.core.types.overlay import CallAnswer, Overlay
 from tests.tap_network import BRIDGE, Tap, missing_for_taps, own_network
 from tests.waiting import wait_until
 from vp_agent.drivers.nics import Nic
 from vp_agent.drivers.request_capture import LINE_BYTES, RequestCapture
 from vp_agent.drivers.stream_counter import StreamCounter
+from vp_agent.loop.monitor_calls import MonitorCall
 from vp_agent.monitors.runner import Monitors, open_monitors
 
 WEB, APP, DB = (f"00000000-0000-4000-8000-00000000000{n}" for n in "123")
@@ -166,7 +167,8 @@ class Host:
             opened, lambda: {SHOP.id: SHOP}, lambda: self.nics, lambda: None, self._answer
         )
 
-    def _answer(self, call: Call) -> CallAnswer:
+    def _answer(self, asked: MonitorCall) -> CallAnswer:
+        call = asked.call
         self.calls.append((call.verb.value, call.guest_uuid, call.direction.value))
         return CallAnswer(call.id, None)
 

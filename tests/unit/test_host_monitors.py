@@ -18,6 +18,7 @@ from tests.domain_xml import a_domain
 from tests.waiting import wait_until
 from vp_agent.drivers.domain_xml import parse_description
 from vp_agent.drivers.nics import Nic
+from vp_agent.loop.monitor_calls import MonitorCall
 from vp_agent.monitors.base import Seen
 from vp_agent.monitors.runner import Monitors, open_monitors
 
@@ -34,6 +35,7 @@ class Scripted:
 
     interval_s = 0.001
     capabilities = frozenset[int]()
+    server = ""
 
     def __init__(self) -> None:
         self.wants: list[Wanted] = []
@@ -76,7 +78,8 @@ class Host:
             self._answer,
         )
 
-    def _answer(self, call: Call) -> CallAnswer:
+    def _answer(self, asked: MonitorCall) -> CallAnswer:
+        call = asked.call
         self.calls.append(call)
         return CallAnswer(call.id, Nack.NO_CREDIT if call.verb is Verb.TRIGGER else None)
 
@@ -102,6 +105,20 @@ def test_a_server_of_no_overlay_is_not_called_for():
     host.monitor.wants = [Wanted(Verb.TRIGGER, OTHER)]
     host.monitors.look(host.monitor)
     assert host.calls == host.monitor.answers == []
+
+
+def test_one_that_watches_a_server_calls_for_its_overlay_wherever_the_others_are():
+    host = Host()
+    host.monitor.server = WEB
+    host.monitor.wants = [Wanted(Verb.TUNE, OTHER), Wanted(Verb.TUNE, MILL)]
+    host.monitors.look(host.monitor)
+    assert [(call.overlay_id, call.guest_uuid) for call in host.calls] == [
+        (SHOP, OTHER),
+        (MILLS, MILL),
+    ]
+    host.monitor.server, host.calls = OTHER, []
+    host.monitors.look(host.monitor)
+    assert [call.guest_uuid for call in host.calls] == [MILL], "the watched one is in no overlay"
 
 
 def test_a_monitor_sees_the_servers_of_overlays_and_their_interfaces():

@@ -21,6 +21,7 @@ class Settings(BacklogSettings):
 
 class BacklogMonitor:
     capabilities = frozenset({CAP_NET_RAW})
+    server = ""
 
     def __init__(self, settings: Settings) -> None:
         self.interval_s = settings.interval_s

@@ -40,6 +40,9 @@ class HostMonitor(Protocol):
     """Between the end of a look and the next one."""
     capabilities: frozenset[int]
     """That it needs, by their numbers."""
+    server: str
+    """That it watches; its calls may be for any server of that one's overlay, on any host. Empty:
+    it watches all servers of overlays on this host, and calls for these."""
 
     @property
     def decides(self) -> Monitor:

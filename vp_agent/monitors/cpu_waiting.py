@@ -20,6 +20,7 @@ class Settings(WaitingSettings):
 
 class CpuWaitingMonitor:
     capabilities = frozenset[int]()
+    server = ""
 
     def __init__(self, settings: Settings) -> None:
         self.interval_s = settings.interval_s

@@ -44,6 +44,7 @@ class RequestClassMonitor:
 
     def __init__(self, classes: Classes, settings: Settings) -> None:
         self.interval_s = settings.interval_s
+        self.server = classes.server
         self._classes = classes
         self._settings = settings
         self._taps: OnTaps[RequestCapture] = OnTaps()

@@ -16,6 +16,7 @@ from nova_vp.core.types.overlay import Call, CallAnswer, Overlay
 from nova_vp.monitors.base import Wanted
 from nova_vp.printable import printable
 from vp_agent.drivers.nics import Nic
+from vp_agent.loop.monitor_calls import MonitorCall
 from vp_agent.monitors.base import (
     NAMESPACE,
     Create,
@@ -61,15 +62,15 @@ class Monitors:
         overlays: Overlays,
         nics: Nics,
         last: Callable[[], Decision | None],
-        call: Callable[[Call], CallAnswer],
+        answer: Callable[[MonitorCall], CallAnswer],
     ) -> None:
-        """All but the first are thread-safe. `last`: decision of the agent; `call` waits for the
-        answer."""
+        """All but the first are thread-safe. `last`: decision of the agent; `answer` waits for
+        that of the host of the called server."""
         self._monitors = tuple(monitors)
         self._overlays = overlays
         self._nics = nics
         self._last = last
-        self._call = call
+        self._answer = answer
         self._stopped = threading.Event()
 
     def start(self) -> None:
@@ -101,9 +102,12 @@ class Monitors:
         overlay_of = {server: one.id for one in self._overlays().values() for server in one.members}
         seen = Seen(frozenset(overlay_of), self._nics(), self._last())
         problems = monitor.look(seen, time.monotonic())
+        of_watched = overlay_of.get(monitor.server)
         for wanted in monitor.decides.wanted(time.monotonic()):
-            if wanted.server in overlay_of:
-                answer = self._call(_call_of(wanted, overlay_of[wanted.server]))
+            # This host is told of its own servers only. Whether one that it does not know is of the
+            # overlay says vp-scheduler, which the call goes to.
+            if overlay_id := overlay_of.get(wanted.server, of_watched):
+                answer = self._answer(MonitorCall(_call_of(wanted, overlay_id)))
                 monitor.decides.answered(wanted, answer.nack, time.monotonic())
         return problems
 

@@ -12,7 +12,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,17 @@ import pytest
 from oslo_config import cfg
 
 from nova_vp import rpcapi, rpcserver, rpctransport, wire
-from nova_vp.core.types.overlay import Call, CallAnswer, Verb
+from nova_vp.core.types.overlay import Call, CallAnswer, Nack, Overlay, Verb
 from nova_vp.db.read_api import ReadApi
-from nova_vp.overlay_message import CallMessage, answer_text, call_text, checksum, read_answer
+from nova_vp.monitors.base import Wanted
+from nova_vp.overlay_message import (
+    CallMessage,
+    answer_text,
+    call_text,
+    checksum,
+    overlays_text,
+    read_answer,
+)
 from nova_vp.signing.envelope import Sealed
 from tests import identities
 from tests.contract.services.test_overlay_delivery import (
@@ -40,9 +48,17 @@ from tests.unit.agent_host import World
 from tests.unit.api import cloud
 from tests.unit.core.build import COMPUTE
 from tests.waiting import wait_until
+from vp_agent import wiring
+from vp_agent.drivers.cache_partition import UndoOnly
+from vp_agent.drivers.counters_fake import FakeCounters
+from vp_agent.drivers.fake import FakeActuator, FakeGuests, FakeHost, FakeJournal
+from vp_agent.drivers.fake_balloon import FakeBalloon
+from vp_agent.drivers.memory_fake import FakeMover
 from vp_agent.loop.command_server import CommandServer
 from vp_agent.loop.monitor_calls import SILENT_S, MonitorCalls
 from vp_agent.loop.overlay_socket import FILE, OverlaySocket
+from vp_agent.loop.state import StateFolder
+from vp_agent.loop.told_facts import ToldFacts
 from vp_agent.publish.asking_bus import BusOverlayCalls
 from vp_scheduler.relay.service import OverlayCallService
 
@@ -239,6 +255,61 @@ def test_a_monitor_calls_for_a_server_on_another_host(site: Site) -> None:
     assert site.two.weight(DB) == raised, "a call that is repeated is carried out once"
     assert site.two.call("tune", site.shop, server_id=WEB)["nack"] is None
     assert site.one.weight(WEB) > before[0]
+
+
+class Watching:
+    """A monitor of the agent that watches one server, and wants one call of another."""
+
+    interval_s = 1.0
+    capabilities = frozenset[int]()
+
+    def __init__(self, server: str, wanted: Wanted) -> None:
+        self.server = server
+        self._wanted = wanted
+        self.nacks: list[Nack | None] = []
+        self.decides = self
+
+    def look(self, seen: Any, now_s: float) -> dict[str, str]:
+        return {}
+
+    def wanted(self, now_s: float) -> list[Wanted]:
+        return [self._wanted]
+
+    def answered(self, call: Wanted, nack: Nack | None, now_s: float) -> None:
+        self.nacks.append(nack)
+
+
+@contextmanager
+def wired_agent(site: Site, host: Host, *overlays: Overlay) -> Iterator[wiring.Built]:
+    """The agent's own objects as `vp-agent run` makes them, in the name of this host; drivers are
+    those of a host in memory."""
+    conf, memory, none = site.conf, FakeHost(), UndoOnly(None)
+    conf.set_override("host", host.name, group="agent")
+    drivers = (FakeActuator(memory), none, FakeMover(memory), FakeBalloon(memory))
+    guests = FakeGuests(memory)
+    side = wiring.LibvirtSide(None, guests, FakeJournal(memory), {}, *drivers, dict)
+    state = StateFolder(str(site.folder / "wired"))
+    built = wiring.build(conf, side, FakeCounters(), state, ToldFacts(state))
+    built.control.overlays.take(overlays_text(1, overlays))
+    try:
+        yield built
+    finally:
+        for part in (built.publisher, built.escalator, built.usage, built.recorder):
+            part.close()
+        built.calls_elsewhere.close()
+
+
+def test_the_agents_own_monitors_call_for_servers_on_other_hosts(site: Site) -> None:
+    before = site.one.weight(WEB), site.two.weight(DB)
+    shop = Overlay(site.shop, "shop", cloud.ALPHA, frozenset({WEB}))
+    with wired_agent(site, site.one, shop) as agent:
+        monitor = Watching(WEB, Wanted(Verb.TUNE, DB))
+        agent.monitors.look(monitor)
+        assert monitor.nacks == [None]
+        assert (site.one.weight(WEB), site.two.weight(DB) > before[1]) == (before[0], True)
+        strange = Watching(WEB, Wanted(Verb.TUNE, MILL))
+        agent.monitors.look(strange)
+        assert strange.nacks == [Nack.NOT_A_MEMBER], "vp-scheduler knows whose it is"
 
 
 def test_a_call_everywhere_and_one_of_an_application_reach_every_host(site: Site) -> None:
