@@ -4,20 +4,30 @@
 Rates and moments are the machine's affair and are not looked at; that an item comes and goes is.
 """
 
+import contextlib
+import http.client
+import itertools
 import os
 import re
 import select
 import signal
+import socket
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from testbed.lab.stream import packets_of
+from tests.rabbitmq import free_port
+
 SOURCES = Path(__file__).parents[2] / "testbed" / "lab" / "guest" / "workload"
 RATE = re.compile(
     r"RATE (?P<kind>\w+) t=\d+\.\d{3} epoch=\d{10}\.\d{3} ops=(?P<ops>\d+) vcpu=\d+"
     r"(?P<latencies> p50_us=\d+ p95_us=\d+ p99_us=\d+)?"
+    r"(?: damaged=(?P<damaged>\d+) lost=(?P<lost>\d+))?"
 )
+MOST_LINES = 500
+"""Of 20 ms, until something must have been told."""
 SWITCH = re.compile(
     r"SWITCH (?P<to>\w+) uptime=\d+\.\d{3} epoch=\d{10}\.\d{3} vcpu=\d+ from=(?P<old>\w+)"
 )
@@ -154,6 +164,83 @@ def test_jobs_without_a_port_are_refused(workload):
     assert "jobs come from the second serial port" in ended.stderr
 
 
+@contextlib.contextmanager
+def running(workload, work, kind):
+    """Gives its output once it has begun."""
+    argv = [workload.binary, "--period-ms", "20", work]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout.readline().startswith(f"RATE {kind}")
+            yield itertools.islice(process.stdout, MOST_LINES)
+        finally:
+            for track in children_of(process.pid):
+                os.kill(track, signal.SIGKILL)
+            process.wait(10)
+
+
+def status_of(client, method, path):
+    client.request(method, path)
+    return answer_of(client)
+
+
+def answer_of(client):
+    with client.getresponse() as answer:
+        answer.read()
+        return answer.status
+
+
+def test_a_tier_asks_the_next_one_and_answers_its_own_classes(workload):
+    web, db = free_port(), free_port()
+    last = f"tier:port={db};browse=1;bid=2"
+    first = f"tier:port={web};browse=2;bid=1;search=1;next=127.0.0.1:{db}"
+    client = http.client.HTTPConnection("127.0.0.1", web, timeout=10)
+    with running(workload, first, "tier") as told:
+        assert status_of(client, "GET", "/browse/7") == 503, "there is no next tier"
+        with running(workload, last, "tier"):
+            assert status_of(client, "GET", "/browse/7") == 200
+            assert status_of(client, "POST", "/bid?x=1") == 200
+            assert status_of(client, "GET", "/search") == 503, "the next tier does not know it"
+            assert status_of(client, "GET", "/brow") == 404
+        with running(workload, last, "tier"):
+            assert status_of(client, "GET", "/browse") == 200, "over a connection made anew"
+        assert any(int(RATE.fullmatch(line.strip())["ops"]) for line in told)
+    client.close()
+
+
+def test_many_are_served_side_by_side(workload):
+    """In whatever order they are read."""
+    web, db = free_port(), free_port()
+    work = f"tier:port={web};a=0;next=127.0.0.1:{db}+tier:port={db};a=0"
+    with running(workload, work, "tier"):
+        clients = [http.client.HTTPConnection("127.0.0.1", web, timeout=10) for _ in range(20)]
+        for client in clients:
+            client.request("GET", "/a")
+        assert [answer_of(client) for client in reversed(clients)] == [200] * 20
+        for client in clients:
+            client.close()
+
+
+def test_frames_that_lack_a_packet_are_damaged(workload):
+    port = free_port()
+    with (
+        running(workload, f"frames:decode=1;port={port}", "frames") as told,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender,
+    ):
+        sender.connect(("127.0.0.1", port))
+        sender.send(b"no RTP")
+        for frame in range(5):
+            packets = packets_of(frame, packets=3, length=500)
+            for packet in packets[2:] if frame == 3 else packets:
+                sender.send(packet)
+        whole, damaged, lost = 0, 0, 0
+        for rate in (RATE.fullmatch(line.strip()) for line in told):
+            whole += int(rate["ops"])
+            damaged, lost = damaged + int(rate["damaged"]), lost + int(rate["lost"])
+            if whole and damaged:
+                break
+        assert (whole > 0, damaged, lost) == (True, 1, 2)
+
+
 def test_blanks_around_the_work_are_of_no_account(workload):
     assert story(lines_of(workload, "compute\r\n", reports=1)) == ["compute"]
 
@@ -161,7 +248,7 @@ def test_blanks_around_the_work_are_of_no_account(workload):
 @pytest.mark.parametrize(
     ("work", "message"),
     [
-        ("x", "unknown kind 'x'; known kinds: chase, compute, idle, jobs, server, stream, write"),
+        ("x", "unknown kind 'x'; known kinds: chase, compute, frames, idle, jobs, server, "),
         ("compute@5,x:3@2", "unknown kind 'x'; known kinds:"),
         ("", "an item is empty; write the work as KIND[:KIB][@SECONDS], known kinds:"),
         ("chase@1,,compute", "an item is empty"),
@@ -178,6 +265,14 @@ def test_blanks_around_the_work_are_of_no_account(workload):
         ("stream/9", "'stream/9': stream takes no request rate, only server does"),
         ("compute,stream", "'stream' would never start: give the item before it a time, e.g. 'com"),
         ("server/~", "'server/~': a rate is requests per second"),
+        ("tier", "'tier': write what a request of each class costs, and the next tier: 'tier:CLAS"),
+        ("tier:bid", "'tier:bid': write what a request of each class costs"),
+        ("tier:bid=1;buy=x", "'tier:bid=1;buy=x': write what a request of each class costs"),
+        ("tier:next=1.2.3", "'tier:next=1.2.3': write what a request of each class costs"),
+        ("tier:port=0", "'tier:port=0': write what a request of each class costs"),
+        ("frames", "'frames': write what a frame costs: 'frames:decode=KILOROUNDS'"),
+        ("frames:decode=1.5", "'frames:decode=1.5': write what a frame costs"),
+        ("frames:port=65536", "'frames:port=65536': write what a frame costs"),
         (",".join(["idle@1"] * 33), "too many items in a row; 31 is the most"),
         ("+".join(["idle"] * 17), "too many '+'; 16 tracks are the most"),
     ],

@@ -81,15 +81,20 @@ static uint64_t run_chase(struct phase *phase, int64_t until_ns)
     return CHASE_STEPS;
 }
 
-uint64_t run_compute(struct phase *phase, int64_t until_ns)
+void compute(uint64_t rounds)
 {
-    (void)phase, (void)until_ns;
     uint64_t mixed = 1;
-    for (int i = 0; i < COMPUTE_ROUNDS; i++) {
+    for (; rounds > 0; rounds--) {
         mixed = mixed * 6364136223846793005 + 1442695040888963407;
         mixed ^= mixed >> 17;
         __asm__ volatile("" : "+r"(mixed));
     }
+}
+
+uint64_t run_compute(struct phase *phase, int64_t until_ns)
+{
+    (void)phase, (void)until_ns;
+    compute(COMPUTE_ROUNDS);
     return COMPUTE_ROUNDS;
 }
 
@@ -172,6 +177,11 @@ static uint64_t run_idle(struct phase *phase, int64_t until_ns)
 static const struct kind KINDS[] = {
     {.name = "chase", .default_kib = 384, .prepare = prepare_chase, .run = run_chase},
     {.name = "compute", .prepare = prepare_nothing, .run = run_compute},
+    {.name = "frames",
+     .configure = configure_frames,
+     .prepare = prepare_frames,
+     .run = run_frames,
+     .describe = describe_frames},
     {.name = "idle", .prepare = prepare_nothing, .run = run_idle},
     {.name = "jobs", .join = join_jobs, .prepare = prepare_nothing, .run = run_jobs},
     {.name = "server",
@@ -182,6 +192,11 @@ static const struct kind KINDS[] = {
      .run = run_server,
      .describe = describe_server},
     {.name = "stream", .default_kib = 8192, .prepare = prepare_stream, .run = run_stream},
+    {.name = "tier",
+     .configure = configure_tier,
+     .join = join_tier,
+     .prepare = prepare_nothing,
+     .run = run_tier},
     {.name = "write", .default_kib = 8192, .prepare = prepare_stream, .run = run_write},
 };
 
@@ -195,5 +210,5 @@ const struct kind *find_kind(const char *name)
 
 const char *kind_names(void)
 {
-    return "chase, compute, idle, jobs, server, stream, write";
+    return "chase, compute, frames, idle, jobs, server, stream, tier, write";
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The grammar of `work=`, see ../README.md:
 //     work = track { "+" track }    track = item { "," item }
-//     item = kind [":" KiB] ["/" requests per second] ["@" seconds | "@until=" uptime]
+//     item = kind [":" KiB | ":" settings] ["/" requests per second] ["@" seconds | "@until=" uptime]
+//     settings = name "=" value { ";" name "=" value }
 // Every mistake is refused here, before any clock runs, with the item that holds it.
 
 #include <ctype.h>
@@ -43,8 +44,39 @@ static void parse_end(struct phase *phase, const char *text, const char *item)
     *(is_until ? &phase->until_ns : &phase->lasts_ns) = (int64_t)(seconds * (double)NS_PER_S);
 }
 
+long parse_whole(const char *text, long max)
+{
+    char *end;
+    long value = isdigit((unsigned char)text[0]) ? strtol(text, &end, 10) : -1;
+    return value >= 0 && value <= max && *end == '\0' ? value : -1;
+}
+
+bool parse_port(const char *text, uint16_t *port)
+{
+    long number = parse_whole(text, UINT16_MAX);
+    *port = (uint16_t)number;
+    return number > 0;
+}
+
+void parse_settings(void *state, const char *text, const char *item, bool (*set)(void *state, const char *name,
+                    const char *value), const char *expected)
+{
+    char *copy = strdup(text != NULL ? text : ""), *setting = copy;
+    for (char *rest; setting != NULL; setting = rest) {
+        rest = cut(setting, ';');
+        char *value = cut(setting, '=');
+        if (value == NULL || !set(state, setting, value))
+            die("'%s': write %s", item, expected);
+    }
+    free(copy);
+}
+
 static void parse_size(struct phase *phase, const char *text, const char *item)
 {
+    if (phase->kind->configure != NULL) {
+        phase->kind->configure(phase, text, item);
+        return;
+    }
     if (phase->kind->default_kib == 0) {
         if (text != NULL)
             die("'%s': %s takes no working set, write a time as '%s@SECONDS'", item, phase->kind->name,

@@ -18,6 +18,9 @@ struct kind {
     const char *name;
     size_t default_kib; // 0: has no working set
     bool takes_rate;
+    // Reads what stands behind the colon in place of a working set; NULL: the kind has none of its own. `item`: all of
+    // it, for messages.
+    void (*configure)(struct phase *phase, const char *text, const char *item);
     bool goes_on; // an item after another one of the same kind and size takes over what that one prepared
     // Called once for each phase of all tracks, before these are processes of their own; NULL: they share nothing.
     void (*join)(struct phase *phase);
@@ -73,8 +76,26 @@ void prepare_server(struct phase *phase);
 uint64_t run_server(struct phase *phase, int64_t until_ns);
 void describe_server(struct phase *phase, char *text, size_t size);
 
+// Arithmetic in registers, seven instructions a round.
+void compute(uint64_t rounds);
 uint64_t run_compute(struct phase *phase, int64_t until_ns);
 
+void configure_tier(struct phase *phase, const char *text, const char *item);
+void join_tier(struct phase *phase);
+uint64_t run_tier(struct phase *phase, int64_t until_ns);
+
+void configure_frames(struct phase *phase, const char *text, const char *item);
+void prepare_frames(struct phase *phase);
+uint64_t run_frames(struct phase *phase, int64_t until_ns);
+void describe_frames(struct phase *phase, char *text, size_t size);
+
+// Calls `set` for each NAME=VALUE of a text such as `browse=40;next=10.0.0.2`; `set` says whether it takes it.
+void parse_settings(void *state, const char *text, const char *item, bool (*set)(void *state, const char *name,
+                    const char *value), const char *expected);
+// Returns -1 for anything but a whole number from 0 to max.
+long parse_whole(const char *text, long max);
+// Returns whether it is the number of a port.
+bool parse_port(const char *text, uint16_t *port);
 void join_jobs(struct phase *phase);
 uint64_t run_jobs(struct phase *phase, int64_t until_ns);
 
