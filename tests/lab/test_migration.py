@@ -5,6 +5,7 @@ Every server is homed by the source's agent, which is a placement, journalled li
 destination's agent homes nobody here, so that what it leaves is what arrived.
 """
 
+import json
 import re
 from contextlib import ExitStack
 
@@ -20,13 +21,14 @@ from tests.lab.hosts import (
     run_folder,
     wait_until_homed,
 )
-from tests.lab.operators import host_conf, reconfigured
+from tests.lab.operators import host_conf, openstack, reconfigured
 
 SOURCE, DESTINATION = "vp1", "vp2"
 AGENTS = [f"vp-agent@{SOURCE}", f"vp-agent@{DESTINATION}"]
 JOURNAL = "urn:nova-vp:1"
 HOOKS = settings.RUN / DESTINATION / "etc" / "libvirt" / "hooks"
 SPECS = {"quota:cpu_period": "100000", "quota:cpu_quota": "80000"}
+MEMORY_KIB = 128 << 10
 NO_HOMING = "[controller_initial_placement]\nhome_on_arrival = never"
 
 
@@ -151,3 +153,34 @@ def test_the_libvirt_actuator_with_hook_and_agent(migrant):
         cloud.wait_for(lambda: arrived.pins()[1] <= {"0-1"}, "neutral pins", deadline_s=60)
         arrived.assert_free()
         assert arrived.pins()[0] == set()
+
+
+def test_memory_that_an_overlay_gave_up_comes_back_where_its_server_arrives(admin):
+    cloud.put_flavor(admin, "t.tuned", ram=MEMORY_KIB >> 10, specs={"vp:isolation": "soft"})
+    server = cloud.boot(admin, "t-tuned", "t.tuned", "work=idle", host=SOURCE)
+    instance = admin.compute.get_server(server.id).instance_name
+    create = ("vp", "overlay", "create", "tuned", "--server", server.id)
+    cloud.wait_for(
+        lambda: openstack(*create).returncode == 0, "vp-api to know the server", deadline_s=60
+    )
+    tune = ("vp", "overlay", "call", "tuned", "tune", "--server", server.id, "-f", "json")
+    down = ("--resource", "memory-size", "--direction", "down")
+
+    def is_granted():
+        return json.loads(openstack(*tune, *down).stdout)["granted"]
+
+    cloud.wait_for(is_granted, "its memory to be tuned", deadline_s=60, interval_s=1.0)
+    smaller = f"a guest of less than {MEMORY_KIB} KiB"
+    cloud.wait_for(lambda: memory_kib(SOURCE, instance) < MEMORY_KIB, smaller, deadline_s=30)
+    assert cloud.live_migrate(admin, server, DESTINATION) == DESTINATION
+    all_of_it = "its new host to give it all of its memory"
+    cloud.wait_for(
+        lambda: memory_kib(DESTINATION, instance) == MEMORY_KIB, all_of_it, deadline_s=60
+    )
+    assert openstack("vp", "overlay", "delete", "tuned").returncode == 0
+
+
+def memory_kib(host, instance):
+    """By the hypervisor."""
+    told = cloud.shell(host, "virsh", "dommemstat", instance).stdout
+    return int(re.search(r"^actual (\d+)$", told, re.MULTILINE)[1])
