@@ -81,6 +81,16 @@ def shown(told: Told | None) -> str:
     return formatters.wrap(f"{amount}{cause}, since {told['since']}: {_response(told)}")
 
 
+def on_host(vp: Told) -> Iterator[str]:
+    """Of a server among others of a host: whether a neighbour does it, and what it loses to what,
+    whoever does it. None of a server that is well, or of which nobody knows."""
+    if vp["hurt_by_neighbour"]:
+        yield "degraded by a neighbour"
+    told = vp.get("degradation")
+    if told and _lost(told):
+        yield f"loses {_amount(told)} by {formatters.point(told['kind'])}"
+
+
 def loss(vp: Told) -> Iterator[str]:
     """A sentence of its own; none where it is not known how much."""
     told = vp.get("degradation")

@@ -3,7 +3,7 @@
 
 from collections.abc import Iterable
 
-from vp_client import formatters
+from vp_client import degradation_formatters, formatters
 from vp_client.formatters import Told
 
 
@@ -148,7 +148,7 @@ def vps_of_host(told: Iterable[Told]) -> str:
     return formatters.lines(
         f"{formatters.server(vp)}: {formatters.state(vp['state'])}{_why_unknown(vp)}, "
         f"domain {formatters.words(vp['domains'])}"
-        + (", degraded by a neighbour" if vp["hurt_by_neighbour"] else "")
+        + "".join(f", {one}" for one in degradation_formatters.on_host(vp))
         for vp in told
     )
 

@@ -46,6 +46,7 @@ def test_host_show(lab):
     words = " ".join(table.out.replace("|", " ").split())
     assert "NUMA node 0, LLC domain 0: CPUs 0-1, 1.5 cores free, 1 vCPUs, 2.5 M misses/s" in words
     assert f"victim ({cloud.VICTIM}): 8 bulldog, mf>0.6, domain 0, degraded by a neighbour" in words
+    assert "degraded by a neighbour, loses 21.3% by cache" in words
     assert f"orphan ({cloud.ORPHAN}): unknown (idle)" in words
     assert "6f1c2d3e-2: 2026-01-02T03:04:00Z proposed" in words
     assert "node 0: 3 M misses/s, limit 2 M, hot; summed MPKI 20.5" in words
@@ -54,6 +55,8 @@ def test_host_show(lab):
     assert "6f1c2d3e-3: 2026-01-02T03:04:01Z for victim" in words
     host = lab.run("vp host show lab-1 -f json").json
     assert host["cells"][1]["domains"][0]["cpus"] == "2-3"
+    losses = {vp["server_id"]: vp["degradation"] for vp in host["vps"]}
+    assert (losses[cloud.VICTIM]["ratio"], losses[cloud.VICTIM]["kind"]) == (0.213, "cache")
 
 
 def test_host_set(lab):

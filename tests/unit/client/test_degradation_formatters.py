@@ -102,6 +102,21 @@ def test_how_much_is_a_sentence_of_its_own_where_it_is_known():
     assert list(formatters.loss(a_vp(WELL))) == []
 
 
+@pytest.mark.parametrize(
+    ("vp", "told"),
+    [
+        (a_vp(exact(0.213)), ["degraded by a neighbour", "loses 21.3% by cache"]),
+        (a_vp(exact(None)), ["degraded by a neighbour"]),
+        (a_vp(exact(0.1, "host-cpu"), hurt=False), ["loses 10% by host"]),
+        (a_vp(WELL, hurt=False), []),
+        (a_vp(None, hurt=None), []),
+        ({"hurt_by_neighbour": True}, ["degraded by a neighbour"]),
+    ],
+)
+def test_of_a_server_among_others_of_its_host(vp, told):
+    assert list(formatters.on_host(vp)) == told
+
+
 def test_what_is_done_in_a_column():
     assert formatters.short_response("escalated") == "the cluster was asked"
     assert [formatters.short_response(one) for one in (None, "", "other")] == ["-", "-", "other"]
