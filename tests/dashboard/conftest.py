@@ -74,7 +74,8 @@ def site(keystone: RealKeystone, tmp_path_factory: pytest.TempPathFactory) -> It
     conf = folder / "vp-api.conf"
     conf.write_text(AUTH_CONFIGURATION.format(url=keystone.url, password=PASSWORD))
     agents = MemoryAgents()
-    stored = filled_like_the_cloud([_hostile(), *(_of(project_id, one) for one in cloud.records())])
+    reported = [_of(project_id, one) for one in cloud.records()]
+    stored = filled_like_the_cloud([_hostile(), _earlier(reported[0]), *reported])
     door = Door(deploy.loadapp(configuration(str(conf)), stored, agents, clock=lambda: cloud.NOW))
     shell = Shell()
     port = free_port()
@@ -92,10 +93,19 @@ def _answers(url: str) -> bool:
 
 
 def _of(project_id: str, record: Any) -> Any:
-    """Its servers of project alpha belong to the tenant, and it reported once more."""
+    """Its servers of project alpha belong to the tenant, and it reported twice more."""
     report = json.loads(json.dumps(record.report).replace(cloud.ALPHA, project_id))
-    sequence = report["seq"] + 1
-    return replace(record, sequence=sequence, report={**report, "seq": sequence})
+    return _numbered(replace(record, report=report), report["seq"] + 2)
+
+
+def _earlier(record: Any) -> Any:
+    """The report before it, in a minute that a history of every fifth minute has."""
+    before = record.received_at.replace(minute=record.received_at.minute // 5 * 5)
+    return _numbered(replace(record, received_at=before), record.sequence - 1)
+
+
+def _numbered(record: Any, sequence: int) -> Any:
+    return replace(record, sequence=sequence, report={**record.report, "seq": sequence})
 
 
 def _hostile() -> Any:

@@ -75,11 +75,18 @@ def test_a_host_in_detail(site: Site, admin: User) -> None:
     assert {int(i) for i in shown.tree.xpath("//section/@data-domain")} == set(domains)
     for number, domain in domains.items():
         section = shown.one(f"//section[@data-domain='{number}']")
-        own = {k: v for k, v in values(section).items() if not k.startswith("node.")}
+        load = values(section.xpath("p")[0])
+        own = {k: v for k, v in load.items() if not k.startswith("node.")}
         assert own == {name: domain[name] for name in ("free_cores", "vcpus", "misses_per_s")}
-        assert section.xpath(".//tr/@data-server") == [
-            one["server_id"] for one in told["vps"] if number in one["domains"]
-        ]
+        lost = {
+            row.get("data-server"): values(row).get("degradation")
+            for row in section.xpath(".//tr[@data-server]")
+        }
+        assert lost == {
+            one["server_id"]: one["degradation"] and one["degradation"]["ratio"]
+            for one in told["vps"]
+            if number in one["domains"]
+        }
     victim = shown.one(f"//tr[@data-server='{cloud.VICTIM}']/td[@data-key='degradation']")
     assert words(victim) == "21.3% cache"
 
