@@ -157,11 +157,10 @@ class Cluster:
 
     def step(self, steps: StateMachine | None = None, span_s: float = 5.0) -> None:
         """What a worker does in one look, and some time."""
-        for row in self.ledger.list_waiting():
-            if row.not_before is None or row.not_before <= self.clock.now:
-                found = self.ledger.claim(row, "me")
-                assert found is not None
-                (steps or self.steps).run(found)
+        for row in self.ledger.list_waiting(self.clock.now):
+            found = self.ledger.claim(row, "me")
+            assert found is not None
+            (steps or self.steps).run(found)
         self.clock.pass_s(span_s)
 
     def until(self, condition: Callable[[], Any], what: str) -> None:

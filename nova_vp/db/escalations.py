@@ -29,7 +29,9 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 
 LISTED = 500
-"""Rows that one look for work takes: the oldest first."""
+"""Rows that one look for work takes."""
+MOST_DELAY = timedelta(minutes=15)
+"""A row that asks for more was written by a clock that was ahead: nothing ever waits as long."""
 
 _RUNNING = [status.value for status in RUNNING]
 
@@ -40,7 +42,6 @@ class Waiting(NamedTuple):
     id: str
     owner: str | None
     version: int
-    not_before: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,20 +92,31 @@ class Ledger:
             return False
         return True
 
-    def list_waiting(self) -> list[Waiting]:
-        """What a worker has to do, now or later, the oldest first."""
-        row = EscalationRow
+    def list_waiting(self, now: datetime) -> list[Waiting]:
+        """What is due: hosts take turns, the oldest of each first. So neither those that wait for
+        later nor the many of one host keep others from being listed."""
+        row, now = EscalationRow, naive_utc(now)
+        turn = func.row_number().over(partition_by=row.host, order_by=(row.received_at, row.id))
+        due = (
+            select(row.id, row.owner, row.version, row.received_at, turn.label("turn"))
+            .where(
+                row.settled_at.is_(None),
+                row.status != Status.PROPOSED.value,
+                or_(
+                    row.not_before.is_(None),
+                    row.not_before <= now,
+                    row.not_before > now + MOST_DELAY,
+                ),
+            )
+            .subquery()
+        )
         found = (
-            select(row.id, row.owner, row.version, row.not_before)
-            .where(row.settled_at.is_(None), row.status != Status.PROPOSED.value)
-            .order_by(row.received_at, row.id)
+            select(due.c.id, due.c.owner, due.c.version)
+            .order_by(due.c.turn, due.c.received_at, due.c.id)
             .limit(LISTED)
         )
         with self._facade.reader.using(Context()) as session:
-            return [
-                Waiting(id, owner, version, _read(not_before))
-                for id, owner, version, not_before in session.execute(found)
-            ]
+            return [Waiting(*one) for one in session.execute(found)]
 
     @after_deadlock
     def claim(self, waiting: Waiting, owner: str) -> Escalation | None:
@@ -113,6 +125,17 @@ class Ledger:
             if not _swap(session, waiting.id, waiting.version, {"owner": owner}):
                 return None
             return _get(session, waiting.id)
+
+    @after_deadlock
+    def postpone(self, id: str, owner: str, until: datetime) -> None:
+        """Gives the claim back, whatever is in the row; another worker's is left alone."""
+        row = EscalationRow
+        with self._facade.writer.using(Context()) as session:
+            session.execute(
+                update(row)
+                .where(row.id == id, or_(row.owner.is_(None), row.owner == owner))
+                .values(owner=None, not_before=naive_utc(until), version=row.version + 1)
+            )
 
     @after_deadlock
     def save(

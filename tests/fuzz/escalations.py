@@ -96,7 +96,7 @@ class Escalations:
     def _work(self, mode: str, message: Any) -> None:
         self._steps.apply_config(_in_mode(self._settings, Mode(mode)))
         self._nova.host = message["host"]
-        for waiting in self._ledger.list_waiting():
+        for waiting in self._ledger.list_waiting(self._clock.now):
             if waiting.id == message["id"]:
                 claimed = self._ledger.claim(waiting, OWNER)
                 self._steps.run(claimed)

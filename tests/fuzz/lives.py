@@ -198,15 +198,20 @@ class Life:
 
     def look(self, span_s: float = 5.0) -> None:
         """A worker does what is due, unless it dies over it."""
-        for row in self.ledger.list_waiting():
-            if row.not_before is None or row.not_before <= self.clock.now:
-                try:
-                    found = self.ledger.claim(row, "worker")
-                    if found is not None:
-                        self.steps.run(found)
-                except (Died, LostClaim):
-                    continue
+        for row in self.ledger.list_waiting(self.clock.now):
+            try:
+                found = self.ledger.claim(row, "worker")
+                if found is not None:
+                    self.steps.run(found)
+            except (Died, LostClaim):
+                continue
         self.clock.pass_s(span_s)
+
+    def found(self, id: str) -> Escalation:
+        found = self.ledger.get(id)
+        if found is None:
+            raise KeyError(id)
+        return found
 
     def server(self, value: int) -> FakeServer | None:
         servers = list(self.fake.servers.values())
@@ -227,12 +232,11 @@ class Life:
         for number in range(MOST_LOOKS):
             for id in self.ids:
                 self.ledger.yes(id, self.clock)
-            if not self.ledger.list_waiting():
+            if all(self.found(id).settled_at for id in self.ids):
                 break
             self.look(LOOK_S if number < MOST_LOOKS / 4 else LATE_S)
         for id in self.ids:
-            found = self.ledger.get(id)
-            expect(found is not None and found.settled_at, f"it waits for ever: {found}")
+            expect(self.found(id).settled_at, f"it waits for ever: {self.found(id)}")
         held = agents_are_back and self.agents.held
         expect(not held, f"guests are held for ever: {self.agents.held}")
 

@@ -13,7 +13,7 @@ import threading
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Protocol
 
 from nova_vp.db.escalations import Ledger, LostClaim, Waiting
@@ -24,8 +24,8 @@ from vp_scheduler.escalation.clock import Clock
 LOG = logging.getLogger(__name__)
 
 THREADS = 4
-MOST_DELAY = timedelta(minutes=15)
-"""A row that asks for more was written by a clock that was ahead: nothing ever waits as long."""
+MOST_TAKEN = 2 * THREADS
+"""At once: what is taken comes before whatever another host sends meanwhile."""
 PENALTY_S = 60.0
 DATABASE_RETRY_S = (1.0, 4.0)
 
@@ -70,7 +70,7 @@ class Worker:
         self._owner = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
         self._leases = Leases(self._owner, lease_s, clock.monotonic_s)
         self._busy: set[str] = set()
-        self._penalty_until_s: dict[str, float] = {}
+        self._is_more_due = False
         self._woken = threading.Event()
         self._stop = threading.Event()
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="escalation")
@@ -110,31 +110,40 @@ class Worker:
 
     def look_for_work(self) -> None:
         """Raises `ERRORS` of the database."""
-        rows = self._ledger.list_waiting()
+        rows = self._ledger.list_waiting(self._clock.now())
         self._leases.see(rows)
-        now, now_s = self._clock.now(), self._clock.monotonic_s()
-        for row in rows:
-            is_free = row.id not in self._busy and self._penalty_until_s.get(row.id, now_s) <= now_s
-            if is_free and _is_due(row, now) and self._leases.may_take(row):
-                self._busy.add(row.id)
-                self._pool.submit(self._work_on, row)
+        free = [row for row in rows if row.id not in self._busy and self._leases.may_take(row)]
+        room = MOST_TAKEN - len(self._busy)
+        self._is_more_due = len(free) > room
+        for row in free[:room]:
+            self._busy.add(row.id)
+            self._pool.submit(self._work_on, row)
 
     def _work_on(self, row: Waiting) -> None:
-        self._penalty_until_s.pop(row.id, None)
         try:
             escalation = self._ledger.claim(row, self._owner)
             if escalation is not None:
                 self._steps.run(escalation)
         except LostClaim:
             LOG.info("escalation=%s another vp-scheduler is at it", row.id)
+        # Whatever it is, it must not stop the others, nor be repeated at once by anybody.
         except ERRORS as exc:
             self._note_failure(exc)
+            self._postpone(row, DATABASE_RETRY_S[1])
         except Exception:
-            # Whatever it is, it must not stop the others; the claim stays ours meanwhile.
             LOG.exception("escalation=%s trying again in %.0f s", row.id, PENALTY_S)
-            self._penalty_until_s[row.id] = self._clock.monotonic_s() + PENALTY_S
+            self._postpone(row, PENALTY_S)
         finally:
             self._busy.discard(row.id)
+            if self._is_more_due:
+                self.wake()
+
+    def _postpone(self, row: Waiting, span_s: float) -> None:
+        until = self._clock.now() + timedelta(seconds=span_s)
+        try:
+            self._ledger.postpone(row.id, self._owner, until)
+        except ERRORS as exc:
+            self._note_failure(exc)
 
     def _note_failure(self, exc: Exception) -> None:
         if not self._is_failing:
@@ -144,7 +153,3 @@ class Worker:
                 str(exc).partition("\n")[0],
             )
         self._is_failing = True
-
-
-def _is_due(row: Waiting, now: datetime) -> bool:
-    return row.not_before is None or not now < row.not_before <= now + MOST_DELAY

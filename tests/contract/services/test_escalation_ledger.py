@@ -11,7 +11,16 @@ from typing import Any
 import pytest
 from oslo_config import cfg
 
-from nova_vp.db.escalations import DAY, Budgets, Ledger, LostClaim, NotProposed, Waiting
+from nova_vp.db import escalations
+from nova_vp.db.escalations import (
+    DAY,
+    MOST_DELAY,
+    Budgets,
+    Ledger,
+    LostClaim,
+    NotProposed,
+    Waiting,
+)
 from nova_vp.db.records import Attempt, Escalation
 from nova_vp.escalation_status import FINAL, NEXT, Status
 from tests.messages import VICTIM, a_candidate, escalation_text
@@ -44,7 +53,7 @@ def add(ledger: Ledger, number: int = 1, host: str = "vp1") -> str:
 
 
 def claimed(ledger: Ledger, id: str, owner: str = "w1") -> Escalation:
-    row = next(row for row in ledger.list_waiting() if row.id == id)
+    row = next(row for row in ledger.list_waiting(LATER) if row.id == id)
     found = ledger.claim(row, owner)
     assert found is not None
     return found
@@ -126,11 +135,11 @@ def test_what_no_column_takes_keeps_no_worker_busy_for_ever(ledger: Ledger) -> N
 
 def test_a_claim_is_given_once(ledger: Ledger) -> None:
     add(ledger)
-    [row] = ledger.list_waiting()
+    [row] = ledger.list_waiting(NOON)
     first = ledger.claim(row, "w1")
     assert first is not None
     assert ledger.claim(row, "w2") is None
-    assert ledger.list_waiting() == [Waiting(an_id(1), "w1", first.version, None)]
+    assert ledger.list_waiting(NOON) == [Waiting(an_id(1), "w1", first.version)]
 
 
 def test_who_lost_the_claim_writes_nothing(ledger: Ledger) -> None:
@@ -188,8 +197,51 @@ def test_what_is_settled_or_proposed_needs_no_worker(ledger: Ledger) -> None:
     ledger.save(settled, {"status": Status.OBSERVED, "settled_at": NOON})
     ledger.save(proposed, {"status": Status.PROPOSED})
     ledger.save(waiting, {"not_before": NOON, "owner": None})
-    [row] = ledger.list_waiting()
-    assert (row.id, row.owner, row.not_before) == (an_id(3), None, NOON)
+    assert [(row.id, row.owner) for row in ledger.list_waiting(NOON)] == [(an_id(3), None)]
+
+
+@pytest.mark.parametrize(
+    ("label", "not_before", "is_listed"),
+    [
+        ("at once", None, True),
+        ("now", NOON, True),
+        ("later", NOON + timedelta(seconds=1), False),
+        ("by a clock that is ahead", NOON + MOST_DELAY + timedelta(seconds=1), True),
+    ],
+)
+def test_what_is_due_is_listed(
+    ledger: Ledger, label: str, not_before: datetime | None, is_listed: bool
+) -> None:
+    ledger.save(claimed(ledger, add(ledger)), {"not_before": not_before, "owner": None})
+    assert bool(ledger.list_waiting(NOON)) is is_listed, label
+
+
+def test_the_many_of_one_host_keep_none_of_others_from_being_listed(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(escalations, "LISTED", 4)
+    for number in range(1, 6):
+        add(ledger, number, "vp1")
+    for number in (6, 7):
+        add(ledger, number, "vp2")
+    expected = [an_id(number) for number in (1, 6, 2, 7)]
+    assert [row.id for row in ledger.list_waiting(NOON)] == expected
+
+
+@pytest.mark.parametrize(
+    ("label", "owner", "is_postponed"),
+    [("free", None, True), ("ours", "w1", True), ("b", "w2", False)],
+)
+def test_only_a_claim_of_ones_own_is_postponed(
+    ledger: Ledger, label: str, owner: str | None, is_postponed: bool
+) -> None:
+    """Whatever is in the row, as a status of a later release."""
+    id = add(ledger)
+    ledger.save(claimed(ledger, id), {"owner": owner, "reason": "before"})
+    ledger.postpone(id, "w1", NOON + timedelta(seconds=5))
+    assert bool(ledger.list_waiting(NOON)) is not is_postponed, label
+    [row] = ledger.list_waiting(NOON + timedelta(seconds=5))
+    assert row.owner == (None if is_postponed else owner)
 
 
 def test_a_proposal_is_accepted_once(ledger: Ledger) -> None:
@@ -371,7 +423,7 @@ def at_once(count: int, work: Callable[[int], None]) -> None:
 
 def test_of_many_workers_at_once_one_gets_the_claim(ledger: Ledger) -> None:
     add(ledger)
-    [row] = ledger.list_waiting()
+    [row] = ledger.list_waiting(NOON)
     won: list[Any] = []
     at_once(6, lambda number: won.append(ledger.claim(row, f"w{number}")))
     assert len([one for one in won if one]) == 1

@@ -27,7 +27,7 @@ def surveyor(database_conf: cfg.ConfigOpts) -> StatsReader:
 def settle(ledger: Ledger, status: Status, at: datetime | None) -> None:
     id = str(uuid.uuid4())
     ledger.add(id, "vp1", escalation_text(id=id), NOW)
-    row = next(row for row in ledger.list_waiting() if row.id == id)
+    row = next(row for row in ledger.list_waiting(NOW) if row.id == id)
     claimed = ledger.claim(row, "w")
     assert claimed is not None
     ledger.save(claimed, {"status": status, "settled_at": at, "owner": None})

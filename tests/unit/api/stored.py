@@ -96,7 +96,7 @@ def _cloud() -> Path:
     )
     ModeStore(conf).put(ModeLevel.CLOUD, "", Mode.ENFORCE, by="user-admin", at=cloud.NOW)
     ModeStore(conf).put(ModeLevel.AGGREGATE, "ssd", Mode.ENFORCE, by="user-admin", at=cloud.NOW)
-    waiting = next(one for one in ledger.list_waiting() if one.id == cloud.ESCALATION)
+    waiting = next(one for one in ledger.list_waiting(cloud.NOW) if one.id == cloud.ESCALATION)
     claimed = ledger.claim(waiting, "vp-scheduler-1")
     proposed = {"status": Status.PROPOSED, "owner": None, "changed_at": cloud.NOW}
     ledger.save(claimed, {**proposed, **cloud.choice()})

@@ -57,7 +57,7 @@ def a_choice(*guests: Candidate) -> str:
 
 def add(ledger: Ledger, **changes: Any) -> Escalation:
     ledger.add(ID, "vp1", escalation_text(), NOON)
-    found = ledger.claim(ledger.list_waiting()[0], "w1")
+    found = ledger.claim(ledger.list_waiting(NOON)[0], "w1")
     assert found is not None
     return ledger.save(found, {"choice": a_choice(a_guest("web"), a_guest("zeta")), **changes})
 
