@@ -18,7 +18,8 @@ class Status(enum.Enum):
     PROPOSED = "proposed"
     """Mode advise: waits for an operator."""
     REFUSED = "refused"
-    """Nobody is worth moving, or nobody may be; or Nova does not say that the victim is there."""
+    """Nobody is worth moving, or nobody may be; Nova does not say that the victim is there; or no
+    operator has accepted the proposal in time."""
     PREPARING = "preparing"
     """The agent is asked to take our settings off the guest."""
     REQUESTING = "requesting"
@@ -39,7 +40,7 @@ NEXT: Mapping[Status, frozenset[Status]] = {
     Status.RECEIVED: frozenset(
         {Status.OBSERVED, Status.PROPOSED, Status.REFUSED, Status.PREPARING, Status.FAILED}
     ),
-    Status.PROPOSED: frozenset({Status.RECEIVED}),
+    Status.PROPOSED: frozenset({Status.RECEIVED, Status.REFUSED}),
     # Back to received: this one cannot move, so another candidate is looked for.
     Status.PREPARING: frozenset(
         {Status.REQUESTING, Status.RECEIVED, Status.FAILED, Status.WITHDRAWN}

@@ -32,6 +32,8 @@ LISTED = 500
 """Rows that one look for work takes."""
 MOST_DELAY = timedelta(minutes=15)
 """A row that asks for more was written by a clock that was ahead: nothing ever waits as long."""
+PROPOSED_FOR = timedelta(days=7)
+"""An older proposal says nothing of its host as it is now."""
 
 _RUNNING = [status.value for status in RUNNING]
 
@@ -94,14 +96,18 @@ class Ledger:
 
     def list_waiting(self, now: datetime) -> list[Waiting]:
         """What is due: hosts take turns, the oldest of each first. So neither those that wait for
-        later nor the many of one host keep others from being listed."""
+        later nor the many of one host keep others from being listed. A proposal is due when it has
+        waited too long for an operator."""
         row, now = EscalationRow, naive_utc(now)
         turn = func.row_number().over(partition_by=row.host, order_by=(row.received_at, row.id))
         due = (
             select(row.id, row.owner, row.version, row.received_at, turn.label("turn"))
             .where(
                 row.settled_at.is_(None),
-                row.status != Status.PROPOSED.value,
+                or_(
+                    row.status != Status.PROPOSED.value,
+                    row.changed_at <= now - PROPOSED_FOR,
+                ),
                 or_(
                     row.not_before.is_(None),
                     row.not_before <= now,

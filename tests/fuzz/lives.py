@@ -302,7 +302,9 @@ def _yes(life: Life, value: int) -> None:
 
 EVENTS: Mapping[str, Callable[[Life, int], None]] = {
     "nothing": lambda life, value: None,
-    "time": lambda life, value: life.clock.pass_s((1, 30, 130, 700, 4000, 90_000)[value % 6]),
+    "time": lambda life, value: life.clock.pass_s(
+        (1, 30, 130, 700, 4000, 90_000, 700_000)[value % 7]
+    ),
     "mode": _mode,
     "yes": _yes,
     "worker dies": _die,

@@ -40,6 +40,7 @@ def test_a_payload_is_made_smaller_as_long_as_it_is_found():
 LIVES: list[tuple[str, list[tuple[str, int]]]] = [
     ("observe", []),
     ("advise", []),
+    ("advise", [("nothing", 0), ("time", 6)]),
     ("enforce", []),
     ("enforce", [("hidden", 0)]),
     ("enforce", [("no host", 0)]),

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from nova_vp.core.types.policy import Mode, known_mode
+from nova_vp.db.escalations import PROPOSED_FOR
 from nova_vp.db.records import Attempt, Escalation
 from nova_vp.escalation_status import Status
 from nova_vp.service import failpoints
@@ -58,6 +59,7 @@ class StateMachine:
         self._finish = NotifyAgent(self._context).finish
         self._table = {
             Status.RECEIVED: SelectServer(self._context).choose,
+            Status.PROPOSED: self._expire,
             Status.PREPARING: request.prepare,
             Status.REQUESTING: request.find_request,
             Status.MIGRATING: MonitorMigration(self._context, request.ask_again).follow,
@@ -77,6 +79,11 @@ class StateMachine:
             if escalation.owner is None:
                 return
         self._context.wait(escalation, self._context.settings.poll_s)
+
+    def _expire(self, found: Escalation) -> Escalation:
+        """Its agent is told, and escalates anew what still stands."""
+        why = f"Refused: no operator has accepted it within {PROPOSED_FOR.days} days."
+        return self._context.save(found, status=Status.REFUSED, reason=sentences(found.reason, why))
 
 
 class SelectServer:

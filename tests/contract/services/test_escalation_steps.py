@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 
 from nova_vp import rpcapi
+from nova_vp.db import schema
+from nova_vp.db.escalations import DAY
+from nova_vp.db.purge import Before, Step, purge
 from nova_vp.db.records import Escalation
 from nova_vp.escalation_status import Status
 from tests.escalations import ID, QUIET, Cluster, other_id
@@ -106,6 +109,23 @@ def test_advise_waits_for_an_operator(cluster: Cluster, who: str) -> None:
     cluster.ledger.accept(ID, by="u1", now=cluster.clock.now)
     assert cluster.settle().status is Status.COMPLETED
     assert len(cluster.nova.migrations) == 1
+
+
+def test_a_proposal_that_nobody_accepts_ends_and_is_purged(cluster: Cluster) -> None:
+    cluster.steps = cluster.a_worker(escalation_mode="advise")
+    cluster.escalate(a_candidate())
+    cluster.step(span_s=6 * DAY.total_seconds())
+    cluster.step(span_s=DAY.total_seconds())
+    assert cluster.found().status is Status.PROPOSED
+    cluster.step()
+    found = cluster.found()
+    assert (found.status, found.settled_at is None) == (Status.REFUSED, False)
+    assert "Move db (victim" in found.reason
+    assert found.reason.endswith("Refused: no operator has accepted it within 7 days.")
+    assert cluster.agents.told == [(VICTIM, "refused")]
+    later = cluster.clock.now + 3 * DAY
+    steps = purge(schema.open_engine(cluster.conf()), Before(later, later, later), later)
+    assert Step("escalations", 1) in list(steps)
 
 
 def test_a_host_in_mode_observe_is_left_alone(cluster: Cluster) -> None:
