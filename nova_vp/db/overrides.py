@@ -5,12 +5,12 @@ Every write takes a number: see `gate.py`.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from oslo_config import cfg
-from sqlalchemy import delete, select
+from sqlalchemy import ColumnElement, and_, delete, exists, false, select
 from sqlalchemy.orm import Session
 
 from nova_vp.core.types.policy import Mode, known_mode
@@ -18,7 +18,7 @@ from nova_vp.db import gate
 from nova_vp.db.column_types import aware_utc, naive_utc
 from nova_vp.db.facade import Context, open_facade
 from nova_vp.db.gate import NEVER_WRITTEN
-from nova_vp.db.models import OrdersChange, ServerOrdersRow
+from nova_vp.db.models import OrdersChange, ServerOrdersRow, VpRow
 from nova_vp.db.records import StoredOverride
 from nova_vp.db.retry import after_conflict
 from nova_vp.db.upsert import upsert
@@ -39,6 +39,12 @@ class Changed(NamedTuple):
     """Ask with this one next time."""
     orders: list[StoredOverride]
     """Empty ones too: those were taken back."""
+
+
+class Unseen(NamedTuple):
+    project_id: str
+    server_id: str
+    version: int
 
 
 class ChangedMeanwhile(Exception):
@@ -131,6 +137,20 @@ class OverrideStore:
         )
         return True
 
+    def unseen(self, ordered_before: datetime, after: str, most: int) -> Sequence[Unseen]:
+        """Servers with orders that no host reports: they are stopped, on a host without an agent,
+        or gone. `after`: whose ids are larger."""
+        row, vp = ServerOrdersRow, VpRow
+        found = (
+            select(row.project_id, row.uuid, row.version)
+            .where(row.at < naive_utc(ordered_before), row.uuid > after, ~nothing_ordered())
+            .where(~exists(select(vp.uuid).where(vp.uuid == row.uuid)))
+            .order_by(row.uuid)
+            .limit(most)
+        )
+        with self._facade.reader.using(Context()) as session:
+            return [Unseen(*one) for one in session.execute(found)]
+
     def changed_since(self, version: int) -> Changed:
         row = ServerOrdersRow
         # Before the rows: whatever is written meanwhile is then given once more, and not missed.
@@ -160,6 +180,18 @@ class OverrideStore:
             stand = {one.uuid: one for one in _list(session, asked)}
         ordered = {uuid: stand[uuid].ordered if uuid in stand else NO_OVERRIDE for uuid in asked}
         return overrides_text(version, ordered)
+
+
+def nothing_ordered() -> ColumnElement[bool]:
+    """Of a row that tells of orders that were taken back."""
+    row = ServerOrdersRow
+    return and_(
+        row.mode.is_(None),
+        row.opt_out == false(),
+        row.priority.is_(None),
+        row.exempt == false(),
+        *(getattr(row, name).is_(None) for name in LEVELS),
+    )
 
 
 def _check(session: Session, uuid: str, expected: int | None) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Engine, and_, delete, false, or_, select, true
+from sqlalchemy import Connection, Engine, and_, delete, or_, select, true
 
 from nova_vp.db.column_types import naive_utc
 from nova_vp.db.models import (
@@ -28,9 +28,9 @@ from nova_vp.db.models import (
     UsageRow,
     VpRow,
 )
+from nova_vp.db.overrides import nothing_ordered
 from nova_vp.db.retry import after_deadlock
 from nova_vp.db.sqlite import write_first
-from nova_vp.wire.schema_types import LEVELS
 
 STEP_ROWS = 2000
 BUDGETED = timedelta(days=2)
@@ -138,16 +138,10 @@ def _hosts(connection: Connection, before: datetime, rows: int) -> int | None:
 
 
 def _taken_back(connection: Connection, before: datetime, rows: int) -> int | None:
-    """What stands stays: a server may come back after years."""
+    """What stands stays: a server may come back after years. Of deleted ones vp-scheduler takes it
+    back."""
     row = ServerOrdersRow
-    old = and_(
-        row.at < before,
-        row.mode.is_(None),
-        row.opt_out == false(),
-        row.priority.is_(None),
-        row.exempt == false(),
-        *(getattr(row, name).is_(None) for name in LEVELS),
-    )
+    old = and_(row.at < before, nothing_ordered())
     if not (uuids := connection.scalars(select(row.uuid).where(old).limit(rows)).all()):
         return None
     # Somebody may have ordered anew in between.

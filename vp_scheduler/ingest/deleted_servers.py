@@ -1,40 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes servers that Nova does not have any more out of their overlays.
+"""Takes servers that Nova does not have any more out of their overlays, and their overrides back.
 
 Only those that no host reports are asked for, and one by one: Nova's lists are silent about servers
-in a cell that is down. Where Nova cannot be asked, overlays keep them until people take them out.
+in a cell that is down. Where Nova cannot be asked, they stay until people take them out.
 """
 
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 from oslo_config import cfg
 
 from nova_vp.db.overlays import Member, OverlayStore
+from nova_vp.db.overrides import ChangedMeanwhile, OverrideStore, Unseen
 from nova_vp.db.report_store import ERRORS
-from nova_vp.registered_overlay import RegisteredOverlay
 from vp_scheduler.escalation import session
 from vp_scheduler.escalation.nova_client import NotAllowed, NovaAway, NovaClient, Server, ServerGone
 
 LOG = logging.getLogger(__name__)
 BY = "vp-scheduler"
-"""Who has changed an overlay whose server was deleted."""
+"""Who has changed what was said of a server that was deleted."""
 MOST_ASKED = 500
-"""In one look."""
+"""In one look, of each kind."""
 PER_S = 20.0
 YOUNG = timedelta(seconds=60)
-"""Whoever was added since may not have been reported yet."""
+"""Of whom something was said since may not have been reported yet."""
 
 
-class Registry(Protocol):
-    def unseen(self, added_before: datetime, after: str, most: int) -> Sequence[Member]: ...
+class Kept(NamedTuple):
+    """One kind of what people have said of servers."""
 
-    def remove_servers(
-        self, id: str, servers: Sequence[str], *, by: str, now: datetime
-    ) -> RegisteredOverlay | None: ...
+    unseen: Callable[[datetime, str, int], Sequence[Any]]
+    """Servers that no host reports, each with `project_id` and `server_id`: of whom nothing was
+    said since then, whose ids are larger, so many."""
+    remove: Callable[[Any, datetime], None]
 
 
 class Looking(Protocol):
@@ -45,19 +47,17 @@ class Looking(Protocol):
 class DeletedServers:
     def __init__(
         self,
-        registry: Registry,
+        kept: Sequence[Kept],
         nova: Looking,
         every_s: float,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self._registry = registry
         self._nova = nova
         self._every_s = every_s
         self._clock = clock
         self._closing = threading.Event()
         self._failure = ""
-        self._after = ""
-        """Whom the next look begins after, so that all have their turn."""
+        self._kept = [(one, _Turn()) for one in kept]
         self._thread = threading.Thread(target=self._run, name="deleted-servers", daemon=True)
 
     def start(self) -> None:
@@ -75,26 +75,57 @@ class DeletedServers:
         """What cannot be asked now is asked with the next look."""
         failure = ""
         try:
-            found = self._registry.unseen(self._clock() - YOUNG, self._after, MOST_ASKED)
-            self._after = found[-1].server_id if len(found) == MOST_ASKED else ""
-            for one in found:
-                try:
-                    self._nova.look(one.project_id, one.server_id)
-                except ServerGone:
-                    self._remove(one)
-                except NotAllowed as exc:  # Of this project; others may be different.
-                    failure = str(exc)
-                if self._closing.wait(1 / PER_S):
-                    return
+            for kept, turn in self._kept:
+                found = kept.unseen(self._clock() - YOUNG, turn.after, MOST_ASKED)
+                turn.after = found[-1].server_id if len(found) == MOST_ASKED else ""
+                for one in found:
+                    # One that is not allowed is of this project; others may be different.
+                    failure = self._ask(kept, one) or failure
+                    if self._closing.wait(1 / PER_S):
+                        return
         except (*ERRORS, NovaAway) as exc:
             failure = str(exc)
         if failure and not self._failure:
-            LOG.warning("overlays keep servers that may be gone, trying again: %s", failure)
+            LOG.warning(
+                "overlays and overrides of servers that may be gone are kept, trying again: %s",
+                failure,
+            )
         self._failure = failure
 
-    def _remove(self, one: Member) -> None:
-        self._registry.remove_servers(one.overlay_id, [one.server_id], by=BY, now=self._clock())
-        LOG.info("overlay=%s server=%s left it: Nova has no such server", *one[::2])
+    def _ask(self, kept: Kept, one: Any) -> str:
+        """Why Nova does not say; empty: it does."""
+        try:
+            self._nova.look(one.project_id, one.server_id)
+        except ServerGone:
+            kept.remove(one, self._clock())
+        except NotAllowed as exc:
+            return str(exc)
+        return ""
+
+
+class _Turn:
+    """Whom the next look begins after, so that all have their turn."""
+
+    after = ""
+
+
+def in_overlays(store: OverlayStore) -> Kept:
+    def remove(one: Member, now: datetime) -> None:
+        store.remove_servers(one.overlay_id, [one.server_id], by=BY, now=now)
+        LOG.info(
+            "overlay=%s server=%s left it: Nova has no such server", one.overlay_id, one.server_id
+        )
+
+    return Kept(store.unseen, remove)
+
+
+def in_overrides(store: OverrideStore) -> Kept:
+    def remove(one: Unseen, now: datetime) -> None:
+        with suppress(ChangedMeanwhile):
+            store.clear(one.server_id, by=BY, now=now, expected=one.version)
+            LOG.info("server=%s its override is taken back: Nova has no such server", one.server_id)
+
+    return Kept(store.unseen, remove)
 
 
 def open_deleted_servers(conf: cfg.ConfigOpts) -> DeletedServers | None:
@@ -102,5 +133,5 @@ def open_deleted_servers(conf: cfg.ConfigOpts) -> DeletedServers | None:
     every_s = conf.vp_scheduler.facts_interval_s
     if not every_s or not session.is_configured(conf):
         return None
-    nova = NovaClient(session.open_cloud(conf))
-    return DeletedServers(OverlayStore(conf), nova, every_s)
+    kept = [in_overlays(OverlayStore(conf)), in_overrides(OverrideStore(conf))]
+    return DeletedServers(kept, NovaClient(session.open_cloud(conf)), every_s)

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts are told the overlays of their servers until their reports say that they have them, and
-servers that are gone leave their overlays."""
+"""Hosts are told the overlays of their servers until their reports say that they have them."""
 
 import logging
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +22,6 @@ from nova_vp.overlay_message import checksum, read_overlays
 from nova_vp.registered_overlay import group_overlay
 from tests.messages import a_report
 from tests.waiting import wait_until
-from vp_scheduler.escalation.nova_client import NotAllowed, NovaAway, Server, ServerGone
-from vp_scheduler.ingest import deleted_servers
-from vp_scheduler.ingest.deleted_servers import DeletedServers
 from vp_scheduler.ingest.overlay_sync import OverlaySync
 
 WEB, DB, CACHE = (f"{n}1111111-1111-4111-8111-111111111111" for n in "123")
@@ -221,74 +217,3 @@ def test_after_a_restore_of_the_database_hosts_take_overlays_again(store, hosts,
     hosts.told["vp1"] = (version + 60_000, (group_overlay("p1", "lost", [WEB]),))
     knows(sync, hosts, "vp1", [(WEB, "p1", "")], {"shop": {WEB}})
     assert hosts.told["vp1"][0] > version + 60_000
-
-
-class Nova:
-    def __init__(self, *gone: str, fault: Exception | None = None) -> None:
-        self.gone = gone
-        self.fault = fault
-        self.asked: list[str] = []
-
-    def look(self, project_id: str, server: str) -> Server:
-        self.asked.append(server)
-        if self.fault:
-            raise self.fault
-        if server in self.gone:
-            raise ServerGone(server)
-        return Server("SHUTOFF", None, False, "vp1", False)
-
-
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deleted_servers, "PER_S", 1e6)
-
-
-def later() -> datetime:
-    return datetime.now(UTC) + 2 * deleted_servers.YOUNG
-
-
-def members(store: OverlayStore) -> frozenset[str]:
-    found = store.get(SHOP)
-    assert found is not None
-    return found.servers
-
-
-def test_a_server_that_nova_has_no_more_leaves_its_overlay(store, quick, caplog) -> None:
-    """One that is stopped stays, and one that was added a moment ago is not even asked for."""
-    create(store, SHOP, "shop", WEB, DB)
-    nova = Nova(WEB)
-    DeletedServers(store, nova, 60.0).look()
-    assert nova.asked == []
-    with caplog.at_level(logging.INFO):
-        DeletedServers(store, nova, 60.0, later).look()
-    assert members(store) == {DB}
-    assert f"overlay={SHOP} server={WEB} left it" in caplog.text
-
-
-@pytest.mark.parametrize("fault", [NovaAway("no answer"), NotAllowed("no role in p1")])
-def test_where_nova_does_not_say_overlays_keep_their_servers(store, quick, caplog, fault) -> None:
-    create(store, SHOP, "shop", WEB)
-    deleted = DeletedServers(store, Nova(WEB, fault=fault), 60.0, later)
-    for _ in range(3):
-        deleted.look()
-    assert members(store) == {WEB}
-    assert caplog.text.count("trying again") == 1
-
-
-def test_all_have_their_turn(store, quick, monkeypatch) -> None:
-    monkeypatch.setattr(deleted_servers, "MOST_ASKED", 2)
-    create(store, SHOP, "shop", WEB, DB, CACHE)
-    nova = Nova()
-    deleted = DeletedServers(store, nova, 60.0, later)
-    for _ in range(3):
-        deleted.look()
-    assert nova.asked == [WEB, DB, CACHE, WEB, DB]
-
-
-def test_it_looks_by_itself_and_ends(store, quick) -> None:
-    create(store, SHOP, "shop", WEB)
-    deleted = DeletedServers(store, Nova(WEB), 0.01, lambda: later() + timedelta(seconds=1))
-    deleted.start()
-    wait_until(lambda: not members(store), "the server to leave")
-    deleted.close(5.0)
-    assert not deleted._thread.is_alive()
