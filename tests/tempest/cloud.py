@@ -2,7 +2,8 @@
 """The lab as tempest finds it: fresh, and either with all of ours at work or with nothing of it.
 
 Without: no agent, no service, no filter, no weigher, no hook of ours. With: agents in `enforce`,
-and flavors that ask for isolation, so that all of it has something to do.
+which answer calls of overlays too, and flavors that ask for isolation, so that all of it has
+something to do.
 """
 
 import re
@@ -15,12 +16,14 @@ from pathlib import Path
 from testbed.lab import cloud, cloud_resources, settings, up
 from testbed.lab.errors import LabError
 from tests.lab.hosts import set_mode
+from tests.lab.operators import host_conf
 
 FLAVORS = {"flavor_ref": ("tempest.tiny", 1, 96), "flavor_ref_alt": ("tempest.small", 2, 128)}
 IMAGE_ALT = "vp-guest-alt"
 HOSTS = ("vp1", "vp2")
 HOST_NOVA = "nova-compute@"
 SPECS = {"vp:isolation": "soft"}
+CONTROLLERS = "\n[policy]\ncontrollers = initial_placement,overlays,rebalance,vp\n"
 SCHEDULER_LOG = settings.LOG / "controller" / "nova-scheduler.log"
 
 
@@ -58,6 +61,10 @@ def _offload_at_once() -> None:
 
 def _enforce() -> None:
     for host in HOSTS:
+        path = host_conf(host)
+        path.write_text(path.read_text() + CONTROLLERS)
+        cloud.stop(f"vp-agent@{host}")
+        cloud.start(f"vp-agent@{host}")
         set_mode(host, "enforce")
 
 

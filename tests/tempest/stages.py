@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which of tempest's tests are run, and with which answers to its questions about the cloud.
+"""Which tests of tempest and of our plugin are run, and with which answers to their questions about
+the cloud.
 
 Tempest reads its options as it imports its tests, so tests that need other answers are another
 stage. The lab has neither networks, volumes nor consoles in a browser: tests of those are left
@@ -29,6 +30,7 @@ class Stage:
     """Regular expressions on tests' names."""
     exclude: tuple[str, ...] = ()
     options: Options = field(default_factory=options)
+    workers: int = 2
 
 
 SERVER_TESTS = (
@@ -92,3 +94,10 @@ STAGES = (
         ),
     ),
 )
+
+OURS = (
+    Stage("our API", (r"^vp_tempest_plugin\.tests\.api\.",)),
+    # Each steers hosts, and its servers are measured.
+    Stage("our scenarios", (r"^vp_tempest_plugin\.tests\.scenario\.",), workers=1),
+)
+"""Of our plugin; only where ours is at work."""

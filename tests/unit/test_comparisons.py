@@ -46,15 +46,24 @@ def test_relief_begins_when_the_victim_is_well_for_good(label, ops, seconds) -> 
 def test_a_cloud_behaves_the_same_if_the_same_tests_pass(label, with_ours, is_good) -> None:
     without = {"a": "passed", "live migration: b": "passed"}
     runs = {"without": without, "with": with_ours}
-    result = compare(runs, {"without": 0, "with": 7})
+    result = compare(runs, {"without": 0, "with": 7}, {"our API: c": "passed"})
     assert result["good"] is is_good, label
     assert bool(result["different"]) is not is_good
     assert result["runs"]["without"]["live_migrations_passed"] == 1
 
 
+@pytest.mark.parametrize(("outcome", "is_good"), [("passed", True), ("skipped", False)])
+def test_every_test_of_our_plugin_must_pass_and_differs_from_nothing(outcome, is_good) -> None:
+    runs = {"without": {"a": "passed"}, "with": {"a": "passed"}}
+    result = compare(runs, {"without": 0, "with": 7}, {"our API: c": outcome})
+    assert (result["good"], result["different"]) == (is_good, {})
+    assert result["ours"][outcome] == 1
+
+
 def test_tests_that_are_skipped_in_both_runs_prove_nothing() -> None:
     skipped = {"a": "skipped"}
-    assert not compare({"without": skipped, "with": skipped}, {"without": 0, "with": 0})["good"]
+    runs = {"without": skipped, "with": skipped}
+    assert not compare(runs, {"without": 0, "with": 0}, {})["good"]
 
 
 def test_what_a_guest_holds_of_a_cache_is_counted_in_its_tags(tmp_path: Path) -> None:

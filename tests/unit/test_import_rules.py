@@ -20,6 +20,7 @@ PACKAGES = {
     "vp_client": "vp_client",
     "vp_dashboard": "vp_dashboard",
     "vp_sim": "vp_sim",
+    "vp_tempest_plugin": "vp_tempest_plugin",
 }
 MAY_IMPORT = {
     "nova_vp": set(),
@@ -29,6 +30,7 @@ MAY_IMPORT = {
     "vp_client": {"nova_vp"},
     "vp_dashboard": {"nova_vp", "vp_client"},
     "vp_sim": {"nova_vp", "vp_agent"},
+    "vp_tempest_plugin": set(),
 }
 IMPURE = {
     "asyncio", "ctypes", "datetime", "io", "logging", "multiprocessing", "os", "pathlib",

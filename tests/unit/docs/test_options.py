@@ -16,6 +16,7 @@ from oslo_middleware.opts import list_opts as middleware_opts
 from nova_vp import conf
 from nova_vp.conf import cloud, database
 from tests.unit.docs.pages import blocks, inline
+from vp_tempest_plugin import config as tempest
 
 pytestmark = pytest.mark.nova
 
@@ -38,7 +39,16 @@ def by_name(*listings: Any) -> set[tuple[str, str]]:
 
 OURS = {(group, option.name): option for group, options in conf.list_opts() for option in options}
 OF_LIBRARIES = (authtoken_opts(), middleware_opts(), bus_opts(), log_opts())
+OF_PLUGIN = {(group.name, option.name) for group, opts in tempest.list_opts() for option in opts}
+OF_TEMPEST = {
+    ("auth", "use_dynamic_credentials"),
+    ("compute", "image_ref"),
+    ("compute", "flavor_ref"),
+    ("compute", "max_microversion"),
+}
+"""Tempest itself is not installed here."""
 LISTED = {*OURS, *by_name(cloud.list_opts(), database.list_opts(), *OF_LIBRARIES)}
+LISTED |= OF_PLUGIN | OF_TEMPEST
 OF_OTHERS = {
     *(("keystone_authtoken", option.dest) for option in get_auth_plugin_conf_options("password")),
     *((section, "helper_command") for section in PRIVSEP),
