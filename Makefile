@@ -1,7 +1,7 @@
 # Everything a newcomer needs is `make demo` and `make test`; both install what they need.
 # Nothing that runs here gains from doing without: hundreds of tests start a process of ours.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: demo demo-down test lint unit unit-lane hosts-lane bus-lane services-lane alone software-pmu cover rules removal-test lab-test fault-test pair-test cpu-test state-8-test traits-test orphan-test escalation-test numa-test machine-test dashboard-test dashboard-screenshots nova-matrix faults tempest api-fuzz rpc-fuzz bench venv docs screenshots install-test genconfig genpolicy packages
+.PHONY: demo demo-down test lint unit unit-lane hosts-lane bus-lane services-lane alone software-pmu cover rules removal-test lab-test fault-test pair-test cpu-test state-8-test traits-test orphan-test escalation-test numa-test machine-test dashboard-test dashboard-screenshots nova-matrix faults tempest tempest-mutants api-fuzz rpc-fuzz bench venv docs screenshots install-test genconfig genpolicy packages
 
 demo: venv
 	@.venv/bin/python -m testbed.lab.demo
@@ -128,9 +128,13 @@ nova-matrix: venv
 faults: venv
 	NOVA_VP_FAULT_ROUNDS=20 .venv/bin/python -m pytest tests/contract/services/test_escalation_killed.py
 
-# The lab without nova-vp and with it, as tempest sees it.
+# The lab without nova-vp and with it, as tempest sees it, and the tests of our plugin.
 tempest: venv
 	@.venv/bin/python -m tests.tempest
+
+# Faults planted in the lab's vp-api, one at a time: the tests of our plugin must find each.
+tempest-mutants: venv
+	@.venv/bin/python -m tests.tempest.mutants
 
 # Made-up requests against the API's own description, as every persona; ten minutes.
 api-fuzz: venv
