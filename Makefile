@@ -19,10 +19,15 @@ venv: packages
 packages:
 	@tools/install-debian-packages
 
+SHELL_FILES = $(addprefix devstack/,plugin.sh settings override-defaults lib/nova-vp) \
+              $(addprefix devstack/upgrade/,settings resources.sh shutdown.sh upgrade.sh)
 lint: venv
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
+	shellcheck $(SHELL_FILES)
+	@# E005: DevStack sources files whose names have no .sh.
+	.venv/bin/bashate --max-line-length 100 --ignore E005 $(SHELL_FILES)
 
 # Two cores serve three lanes, since each waits for brokers, databases or guests half of the time. A
 # lane prints once it has ended. What measures itself against time has the machine alone.
