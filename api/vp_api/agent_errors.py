@@ -21,8 +21,8 @@ def telling(host: str) -> Iterator[None]:
         raise ApiError(
             Code.AGENT_SILENT,
             f"It may or may not have taken effect: see `openstack vp host show {host}`. Check "
-            f"that vp-agent runs on {host} and reaches the message bus, then try again. An agent of "
-            "a former release does not answer an order that it does not know.",
+            f"that vp-agent runs on {host} and reaches the message bus, then try again. An agent "
+            "of a former release does not answer an order that it does not know.",
         ) from exc
     except oslo_messaging.RemoteError as exc:
         raise _refused(host, str(exc.value)) from exc
