@@ -57,14 +57,13 @@ def test_this_machine_is_measured_and_remembered(command, tmp_path):
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_who_stops_it_keeps_what_was_known_before(command, tmp_path, stop):
     (tmp_path / "state/limits.json").write_text(EARLIER)
+    # Tests that run in the background ignore SIGINT, and what they start would.
     running = subprocess.Popen(
-        command,
+        ["env", "--default-signal=INT", *command],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        # Tests that run in the background ignore it, and what they start would.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     first = running.stderr.readline()
     assert first.startswith("1/1 "), first + running.stderr.read()

@@ -2,7 +2,6 @@
 """Hosts are told the modes of the cloud and of aggregates, and told at once when these change."""
 
 import logging
-import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from nova_vp.db import schema
 from nova_vp.db.gate import NEVER_WRITTEN
 from nova_vp.db.modes import ModeStore
 from tests.messages import a_report
+from tests.sqlite_copy import DatabaseCopy
 from tests.waiting import wait_until
 from vp_scheduler.ingest.mode_sync import FORGET_S, ModeSync
 
@@ -151,13 +151,14 @@ def test_a_broker_that_was_away_costs_no_change(store, hosts, sync, caplog) -> N
     assert hosts.told["vp1"][1] == OBSERVING
 
 
-def test_after_a_restore_of_the_database_hosts_obey_it_again(conf, store, hosts, sync) -> None:
-    database_file = Path(conf.database.connection.removeprefix("sqlite:///"))
+def test_after_a_restore_of_the_database_hosts_obey_it_again(
+    conf, tmp_path, store, hosts, sync
+) -> None:
     put(store, Mode.OBSERVE)
-    backup = Path(shutil.copy(database_file, database_file.with_suffix(".backup")))
+    backup = DatabaseCopy(conf, tmp_path)
     put(store, Mode.ENFORCE)
     obeys(sync, hosts, "vp1", ENFORCING)
-    backup.rename(database_file)
+    backup.restore()
     obeys(sync, hosts, "vp1", OBSERVING)
 
 

@@ -2,7 +2,6 @@
 """Hosts are told what is ordered of their servers until their reports say that they know it."""
 
 import logging
-import shutil
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from nova_vp.db import schema
 from nova_vp.db.overrides import OverrideStore
 from nova_vp.server_override import NO_OVERRIDE, ServerOverride, read_overrides
 from tests.messages import a_report
+from tests.sqlite_copy import DatabaseCopy
 from tests.waiting import wait_until
 from vp_scheduler.ingest.override_sync import OverrideSync
 
@@ -61,7 +61,9 @@ def conf(tmp_path: Path) -> cfg.ConfigOpts:
     conf = cfg.ConfigOpts()
     database.register_opts(conf)
     conf([], default_config_files=[])
-    conf.set_override("connection", f"sqlite:///{tmp_path}/store.sqlite", group="database")
+    (tmp_path / "database").mkdir()
+    file = tmp_path / "database/store.sqlite"
+    conf.set_override("connection", f"sqlite:///{file}", group="database")
     schema.upgrade(schema.open_engine(conf))
     return conf
 
@@ -211,15 +213,14 @@ def test_a_broker_that_was_away_costs_no_order(book, hosts, teller, caplog) -> N
     assert hosts.told["vp1"][1] == {WEB: OUT}
 
 
-def test_a_database_that_is_away_costs_no_order(conf, book, hosts, caplog) -> None:
+def test_a_database_that_is_away_costs_no_order(conf, tmp_path, book, hosts, caplog) -> None:
     order(book, WEB, OUT)
-    database_file = Path(conf.database.connection.removeprefix("sqlite:///"))
-    away = database_file.with_suffix(".away")
-    database_file.rename(away)
+    folder = tmp_path / "database"
+    away = folder.rename(tmp_path / "away")
     with telling(OverrideStore(conf), hosts) as teller, caplog.at_level(logging.WARNING):
         teller.heard(hosts.report("vp1", WEB))
         wait_until(lambda: "trying again" in caplog.text, "the failure to be told")
-        away.rename(database_file)
+        away.rename(folder)
         wait_until(lambda: "vp1" in hosts.told, "the host to be told")
     assert hosts.told["vp1"][1] == {WEB: OUT}
 
@@ -235,14 +236,13 @@ def test_after_a_restore_of_the_database_hosts_obey_it_again(book, hosts, teller
 
 
 def test_after_a_restore_orders_that_the_database_has_lost_are_no_longer_told(
-    conf, book, hosts, teller
+    conf, tmp_path, book, hosts, teller
 ) -> None:
-    database_file = Path(conf.database.connection.removeprefix("sqlite:///"))
     order(book, DB, OUT)
-    backup = Path(shutil.copy(database_file, database_file.with_suffix(".backup")))
+    backup = DatabaseCopy(conf, tmp_path)
     order(book, WEB, OUT)
     obeys(teller, hosts, "vp1", **{WEB: OUT, DB: OUT})
-    backup.rename(database_file)
+    backup.restore()
     obeys(teller, hosts, "vp1", **{WEB: NO_OVERRIDE, DB: OUT})
 
 
