@@ -11,7 +11,7 @@ demo-down:
 
 test: venv software-pmu
 	@$(MAKE) $(SIDE_BY_SIDE) lint $(LANES)
-	@$(MAKE) --no-print-directory alone rules lab-test
+	@$(MAKE) --no-print-directory alone rules lab-test LAB_TESTS=--half
 
 venv: packages
 	@tools/make-venv
@@ -73,7 +73,7 @@ removal-test: venv
 rules: venv
 	.venv/bin/python -m tests.rules
 
-# A failed test is repeated once, on a fresh lab. LAB_TESTS: some of its files.
+# A failed test is repeated once, on a fresh lab. LAB_TESTS: some of its files, or --half.
 lab-test: venv
 	.venv/bin/python -m tests.lab.run $(LAB_TESTS)
 

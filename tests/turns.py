@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Long suites in turn: each commit runs one part, so that as many commits as there are parts run
-all. `EVERY_PART=1 make unit` runs every part."""
+all. `EVERY_PART=1 make test` runs every part."""
 
 import os
 import subprocess

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m tests.lab.run [FILE...]` (`make lab-test`): the lab tests, each file in turn.
+"""`python -m tests.lab.run [--half | FILE...]` (`make lab-test`): the lab tests, file by file.
 
 What is repeated after a failure is decided in `retry`. Each attempt is a pytest of its own, and
 each after the first has a fresh lab. The logs of an attempt are in a folder of its own: pytest's
@@ -23,7 +23,10 @@ import pytest
 from testbed.lab import cloud, settings
 from tests.lab import outcomes, retry
 from tests.lab.retry import History, Outcomes, Run
+from tests.turns import in_turn
 
+STORY = "test_story.py"
+"""What the README promises; it is part of every run."""
 FOLDER = settings.CACHE / "lab-test"
 """Of the last run."""
 HISTORY_VARIABLE = "NOVA_VP_LAB_HISTORY"
@@ -33,7 +36,13 @@ CHUNK_BYTES = 65536
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("file", nargs="*", type=Path, help="only these files of tests/lab")
-    files = parser.parse_args().file or sorted((settings.ROOT / "tests" / "lab").glob("test_*.py"))
+    parser.add_argument(
+        "--half",
+        action="store_true",
+        help="only every second file, in turn with each commit, and the story",
+    )
+    asked = parser.parse_args()
+    files = asked.file or files_of(settings.ROOT / "tests" / "lab", is_half=asked.half)
     # pytest ends by itself on an interrupt, and takes the lab down.
     signal.signal(signal.SIGINT, lambda *_: None)
     shutil.rmtree(FOLDER, ignore_errors=True)
@@ -43,6 +52,14 @@ def main() -> int:
     history = read_history(history_path())
     write_history(history_path(), retry.remember(history, run))
     return 0 if conclude(run, history) and is_complete else 1
+
+
+def files_of(folder: Path, *, is_half: bool) -> list[Path]:
+    files = sorted(folder.glob("test_*.py"))
+    if not is_half:
+        return files
+    others = [file for file in files if file.name != STORY]
+    return [folder / STORY, *in_turn(others, 2)]
 
 
 def attempt_all(

@@ -12,6 +12,7 @@ from contextlib import ExitStack
 import pytest
 
 from testbed.lab import cloud, settings
+from testbed.lab.errors import LabError
 from tests.lab.hosts import (
     BOTH_CPUS,
     affinities,
@@ -19,6 +20,7 @@ from tests.lab.hosts import (
     domain_xml,
     placement,
     run_folder,
+    set_mode,
     wait_until_homed,
 )
 from tests.lab.operators import host_conf, openstack, reconfigured
@@ -29,6 +31,7 @@ JOURNAL = "urn:nova-vp:1"
 HOOKS = settings.RUN / DESTINATION / "etc" / "libvirt" / "hooks"
 SPECS = {"quota:cpu_period": "100000", "quota:cpu_quota": "80000"}
 MEMORY_KIB = 128 << 10
+WITH_OVERLAYS = "[policy]\ncontrollers = initial_placement,rebalance,vp,overlays"
 NO_HOMING = "[controller_initial_placement]\nhome_on_arrival = never"
 
 
@@ -155,7 +158,15 @@ def test_the_libvirt_actuator_with_hook_and_agent(migrant):
         assert arrived.pins()[0] == set()
 
 
-def test_memory_that_an_overlay_gave_up_comes_back_where_its_server_arrives(admin):
+@pytest.fixture
+def answers_calls():
+    """The host that the server comes from."""
+    with reconfigured(host_conf(SOURCE), WITH_OVERLAYS, AGENTS[0]):
+        set_mode(SOURCE, "enforce")
+        yield
+
+
+def test_memory_that_an_overlay_gave_up_comes_back_where_its_server_arrives(admin, answers_calls):
     cloud.put_flavor(admin, "t.tuned", ram=MEMORY_KIB >> 10, specs={"vp:isolation": "soft"})
     server = cloud.boot(admin, "t-tuned", "t.tuned", "work=idle", host=SOURCE)
     instance = admin.compute.get_server(server.id).instance_name
@@ -165,11 +176,16 @@ def test_memory_that_an_overlay_gave_up_comes_back_where_its_server_arrives(admi
     )
     tune = ("vp", "overlay", "call", "tuned", "tune", "--server", server.id, "-f", "json")
     down = ("--resource", "memory-size", "--direction", "down")
+    answers = []
 
     def is_granted():
-        return json.loads(openstack(*tune, *down).stdout)["granted"]
+        answers.append(json.loads(openstack(*tune, *down).stdout))
+        return answers[-1]["granted"]
 
-    cloud.wait_for(is_granted, "its memory to be tuned", deadline_s=60, interval_s=1.0)
+    try:
+        cloud.wait_for(is_granted, "its memory to be tuned", deadline_s=60, interval_s=1.0)
+    except LabError as exc:
+        raise LabError(f"{exc}: {answers[-1]}") from exc
     smaller = f"a guest of less than {MEMORY_KIB} KiB"
     cloud.wait_for(lambda: memory_kib(SOURCE, instance) < MEMORY_KIB, smaller, deadline_s=30)
     assert cloud.live_migrate(admin, server, DESTINATION) == DESTINATION
