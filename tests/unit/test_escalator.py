@@ -342,17 +342,26 @@ def test_harm_after_one_that_ended_well_is_another_one(scene: Scene, is_restarte
     assert len({one["id"] for one in scene.cluster.got}) == 2
 
 
-def test_a_refused_message_is_not_sent_again(
-    scene: Scene, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_refused_message_is_not_acknowledged_but_escalated_anew_later(
+    scene: Scene, caplog: pytest.LogCaptureFixture, is_restarted: bool
 ) -> None:
+    """As when agents are of a later release than the vp-scheduler of a reversed upgrade."""
     scene.cluster.fault = wire.BadMessage("too new")
     agent = scene.start()
     agent.submit(hopeless())
-    wait_until(lambda: '"is_acknowledged": true' in (scene.disk.text or ""), "it to be done with")
+    wait_until(lambda: '"is_spent": true' in (scene.disk.text or ""), "it to be put off")
     agent.submit(hopeless())
-    agent.close()
-    assert scene.cluster.tries == 1
     assert "rejected by the cluster" in caplog.text
+    assert "acknowledged by the cluster" not in caplog.text
+    if is_restarted:
+        agent = the_next_run(scene, agent)
+    assert scene.cluster.tries == 1
+    scene.cluster.fault = None
+    scene.now_s += AGAIN_S + 1
+    agent.submit(hopeless())
+    wait_until(lambda: scene.cluster.got, "another one")
+    assert scene.cluster.tries == 2
 
 
 def test_a_message_that_is_too_large_is_told_to_the_log_alone(

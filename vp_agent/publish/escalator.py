@@ -19,7 +19,7 @@ from nova_vp.core.types.decision import Decision, Escalation
 from nova_vp.service import failpoints
 from vp_agent.publish import escalation_message
 from vp_agent.publish.host_info import HostInfo
-from vp_agent.publish.outbox import Entry, Outbox, id_of
+from vp_agent.publish.outbox import AGAIN_S, Entry, Outbox, id_of
 
 LOG = logging.getLogger(__name__)
 CLOSE_TIMEOUT_S = 2.0
@@ -32,7 +32,7 @@ MEASURED = 8
 class Sender(Protocol):
     def escalate(self, text: str) -> None:
         """Returns once the cluster has it. May block, and may raise anything: it is tried again.
-        Raises wire.BadMessage: it will never take this one."""
+        Raises wire.BadMessage: whoever got it does not take this one."""
 
     def close(self) -> None: ...
 
@@ -172,20 +172,25 @@ class Escalator:
         except Exception as exc:  # whatever the bus raises: the host goes on without it
             self._note_failure(exc)
         else:
-            self._note_success(waiting[0])
+            self._wait_s, self._due_s, self._is_failing = FIRST_WAIT_S, 0.0, False
 
     def _send(self, entry: Entry) -> None:
         failpoints.reach("before-escalation-sent")
         try:
             self._sender.escalate(entry.text)
         except wire.BadMessage as exc:
-            LOG.error("escalation=%s rejected by the cluster, not sent again: %s", entry.id, exc)
+            # A vp-scheduler of another release may take what this one does not.
+            LOG.error(
+                "escalation=%s rejected by the cluster, escalated anew after %.0f s: %s",
+                entry.id,
+                AGAIN_S,
+                exc,
+            )
+            self._outbox.spend(entry.id, self._clock(), is_helped=False)
+            return
         failpoints.reach("after-escalation-sent")
         self._outbox.acknowledge(entry.id)
-
-    def _note_success(self, entry: Entry) -> None:
         LOG.info("escalation=%s vp=%s acknowledged by the cluster", entry.id, entry.victim)
-        self._wait_s, self._due_s, self._is_failing = FIRST_WAIT_S, 0.0, False
 
     def _note_failure(self, exc: Exception) -> None:
         self._due_s = self._clock() + self._wait_s * (0.5 + self._dice())

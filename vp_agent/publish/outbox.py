@@ -56,7 +56,7 @@ class Entry:
 
     @property
     def is_waiting(self) -> bool:
-        return self.is_seen and bool(self.text) and not self.is_acknowledged
+        return self.is_seen and bool(self.text) and not (self.is_acknowledged or self.is_spent)
 
 
 class Outbox:

@@ -25,7 +25,7 @@ CLOSE_TIMEOUT_S = 2.0
 class Sender(Protocol):
     def usage(self, text: str) -> Mapping[str, str]:
         """Returns once the database has it: by server that was left out, why. May block, and may
-        raise anything: it is tried again. Raises wire.BadMessage: it will never be taken."""
+        raise anything: it is tried again. Raises wire.BadMessage: whoever got it takes none."""
 
     def close(self) -> None: ...
 
@@ -84,8 +84,9 @@ class UsageSender:
             try:
                 left_out: Mapping[str, str] = self._sender.usage(message(self._host, batch))
             except wire.BadMessage as exc:
-                LOG.error("the cluster rejects usage, which is not sent again: %s", exc)
-                left_out = {}
+                # A vp-scheduler of another release may take what this one does not.
+                LOG.error("the cluster rejects usage, which is sent again for two hours: %s", exc)
+                left_out = dict.fromkeys((key.uuid for key in batch), str(exc))
             except Exception as exc:  # whatever the bus raises: the host goes on without it
                 self._note_failure(exc)
                 return
