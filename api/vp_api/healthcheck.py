@@ -7,10 +7,8 @@ no warning, and a vp-api without its bus still reads.
 """
 
 import json
-import socket
 from collections.abc import Callable
 from datetime import datetime
-from importlib import metadata
 from typing import Any
 
 import webob
@@ -23,7 +21,7 @@ from nova_vp.service.health import (
     Health,
     bus_check,
     database_check,
-    document,
+    public_document,
 )
 from nova_vp.service.last_look import LastLook
 from vp_api.services import Services
@@ -36,7 +34,6 @@ class HealthCheck:
         self._application = application
         self._services = services
         self.look = LastLook(self._health)
-        self._release = metadata.version("nova-vp")
 
     @webob.dec.wsgify
     def __call__(self, request: webob.Request) -> webob.Response:
@@ -50,7 +47,7 @@ class HealthCheck:
         found = self.look()
         now: datetime = self._services.clock()
         return webob.Response(
-            text=json.dumps(document(found, self._release, now)),
+            text=json.dumps(public_document(found, now)),
             status=found.http_status,
             content_type=MEDIA_TYPE,
             charset="utf-8",
@@ -59,7 +56,7 @@ class HealthCheck:
 
     def _health(self) -> Health:
         checks = (bus_check(self._services.is_bus_reachable()), self._database())
-        return Health(socket.gethostname(), "nova-vp API: hosts and servers by REST", checks)
+        return Health("vp-api", "nova-vp API: hosts and servers by REST", checks)
 
     def _database(self) -> Check:
         try:

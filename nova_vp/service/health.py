@@ -66,12 +66,16 @@ Look = Callable[[], Health]
 
 def document(health: Health, release: str, at: datetime) -> dict[str, Any]:
     """As JSON has it."""
+    told = public_document(health, at)
+    return {**told, "releaseId": release, "serviceId": health.service_id}
+
+
+def public_document(health: Health, at: datetime) -> dict[str, Any]:
+    """For whoever asks: neither which host answers nor by which release."""
     moment = at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     return {
         "status": health.status.value,
         "version": "1",
-        "releaseId": release,
-        "serviceId": health.service_id,
         "description": health.description,
         "checks": _by_name(health.checks, moment),
     }

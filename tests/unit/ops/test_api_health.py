@@ -106,6 +106,10 @@ def test_it_tells_no_secret_and_no_host(away, unsynced, well):
     assert "lab-1" not in told
 
 
+def test_it_tells_neither_which_host_answers_nor_by_which_release(well):
+    assert ask(well, True).json.keys() == {"status", "version", "description", "checks"}
+
+
 def test_it_is_asked_only():
     assert ask(holding(), True, method="POST").status_int == 405
     assert ask(holding(), True, method="HEAD").status_int == 200
