@@ -32,7 +32,9 @@ UNMET_S = 60.0
 
 def note_nack(desk: Desk, overlay: Overlay, guest: Guest, cpus: int) -> None:
     """A call for this server, that borrows so many CPUs, was refused for lack of room."""
-    nacks = desk.account(overlay.id).nacks + 1
+    account = desk.account(overlay.id)
+    is_in_a_row = desk.now_s - account.nacked_at_s <= UNMET_S
+    nacks = account.nacks + 1 if is_in_a_row else 1
     desk.change_account(overlay.id, nacks=nacks, nacked_at_s=desk.now_s)
     if nacks % desk.settings.escalate_nacks == 0:
         _arbitrate(desk, overlay, guest, cpus)

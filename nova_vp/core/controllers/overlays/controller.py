@@ -121,14 +121,10 @@ def _answer(desk: Desk, call: Call, touched: list[Touched]) -> CallAnswer:
             note_nack(desk, overlay, guests[0], call.cpus)
         _count_refused(desk, overlay)
         return CallAnswer(call.id, refused.nack, refused.detail)
-    desk.change_account(
-        overlay.id,
-        served_at_s=desk.now_s,
-        nacks=0,
-        unmet_since_s=None,
-        unmet_uuid="",
-        granted=desk.account(overlay.id).granted + 1,
-    )
+    granted_calls = desk.account(overlay.id).granted + 1
+    desk.change_account(overlay.id, served_at_s=desk.now_s, granted=granted_calls)
+    if _wants_cpu(call):
+        desk.change_account(overlay.id, nacks=0, unmet_since_s=None, unmet_uuid="")
     uuids = {guest.uuid for guest in guests}
     if call.verb is Verb.BORROW:
         note_places(desk)
@@ -138,9 +134,10 @@ def _answer(desk: Desk, call: Call, touched: list[Touched]) -> CallAnswer:
 
 
 def _wants_cpu(call: Call) -> bool:
-    """So that it helps if the host limits another server."""
-    is_cpu = call.resource is CallResource.CPU and call.direction is Direction.UP
-    return call.verb is not Verb.TUNE or is_cpu
+    """So that it helps if the host limits another server. What else is granted in between leaves
+    the overlay as short of CPU as it was: monitors lower one server when they raise another."""
+    is_more = call.resource is CallResource.CPU and call.direction is Direction.UP
+    return call.verb in (Verb.TRIGGER, Verb.BORROW) or (call.verb is Verb.TUNE and is_more)
 
 
 def _held_off_s(desk: Desk, call: Call, overlay: Overlay) -> float:

@@ -243,6 +243,26 @@ def test_a_grant_between_refusals_begins_the_count_anew() -> None:
     assert limited(host) == {}
 
 
+def test_a_server_that_is_lowered_between_refusals_leaves_the_count() -> None:
+    """As monitors do it: one server up, another one down."""
+    host = a_full_host()
+    for _ in range(STARVED):
+        assert limited(host, "mill") == {}
+        assert starve(host, 1) == [Nack.NO_ROOM]
+        assert tune(host, "db", DOWN) is None
+    assert limited(host, "mill") == {"mill": pytest.approx(0.4)}
+
+
+def test_refusals_of_long_ago_are_not_in_a_row() -> None:
+    host = a_full_host()
+    starve(host, 4)
+    host.pass_time(61.0)
+    starve(host, 4)
+    assert limited(host) == {}
+    starve(host, 1)
+    assert limited(host) == {"mill": pytest.approx(0.4)}
+
+
 def test_only_who_is_refused_more_cpu_is_in_need() -> None:
     host = a_full_host()
     assert [resize(host, "web", UP) for _ in range(STARVED)] == [Nack.NO_ROOM] * STARVED
