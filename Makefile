@@ -1,7 +1,7 @@
 # Everything a newcomer needs is `make demo` and `make test`; both install what they need.
 # Nothing that runs here gains from doing without: hundreds of tests start a process of ours.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: demo demo-down test lint unit unit-lane hosts-lane bus-lane services-lane alone software-pmu cover rules removal-test lab-test fault-test pair-test cpu-test state-8-test traits-test orphan-test escalation-test numa-test machine-test dashboard-test dashboard-screenshots nova-matrix faults tempest tempest-mutants api-fuzz rpc-fuzz bench venv docs screenshots install-test genconfig genpolicy packages
+.PHONY: demo demo-down test lint unit unit-lane hosts-lane bus-lane services-lane alone software-pmu cover rules removal-test lab-test fault-test pair-test cpu-test state-8-test traits-test orphan-test escalation-test numa-test machine-test upgrade-test dashboard-test dashboard-screenshots nova-matrix faults tempest tempest-mutants api-fuzz rpc-fuzz bench venv docs screenshots install-test genconfig genpolicy packages
 
 demo: venv
 	@.venv/bin/python -m testbed.lab.demo
@@ -113,6 +113,10 @@ numa-test: venv
 # Our units with real systemd as pid 1, and the machine that has it; root, two minutes.
 machine-test: venv
 	.venv/bin/python -m pytest tests/machine
+
+# Processes of a former release beside those of this one; FORMER: its revision. Minutes.
+upgrade-test: venv
+	NOVA_VP_FORMER=$(FORMER) .venv/bin/python -m pytest tests/upgrade
 
 # Horizon with our panels, keystone and vp-api as they are installed; minutes, and 700 MiB of disk.
 dashboard-test: venv

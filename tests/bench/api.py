@@ -39,7 +39,7 @@ from nova_vp.db.paging import Page
 from nova_vp.db.read_api import ReadApi
 from tests.bench.api_services import Services, Token, make_member, running, token
 from tests.bench.harness import Benchmark, Numbers, fixed, progress, run, scaled
-from tests.bench.usage import cpu_s
+from tests.bench.usage import cpu_s, held_mib
 from tests.plans import asked, count_rows, whole_reads
 from tests.stored_cloud import Size, fill, host_name, project_id, server_id
 
@@ -78,15 +78,15 @@ def measure(size: Size | None = None, rate: float = RATE, seconds: float = SECON
         _give_servers(services, size, tenant)
         cpu = _used_s(services)
         answered = _load(services, _mix(size, admin, tenant), rate, WARM_UP_S + seconds)
-        cores = {
-            f"{name}_cores": (used - cpu[name]) / (WARM_UP_S + seconds)
-            for name, used in _used_s(services).items()
-        }
+        spent_s = {name: used - cpu[name] for name, used in _used_s(services).items()}
         return {
             **_latencies([one for one in answered if one.at_s >= WARM_UP_S], seconds),
             "full_scans": len(_full_scans(services, size, tenant, now)),
-            **cores,
+            **{f"{name}_cores": one / (WARM_UP_S + seconds) for name, one in spent_s.items()},
+            "api_cpu_ms_per_request": 1000 * spent_s["api"] / len(answered),
             **_of_all_hosts(services, admin, size.hosts),
+            # Of one process, once it has answered all of this.
+            "api_held_mib": max(map(held_mib, services.pids["api"])),
             "placement_list_p95_ms": _placement_p95_ms(services, admin, size.hosts),
         }
 
@@ -201,7 +201,8 @@ def _full_scans(
 
 
 def _of_all_hosts(services: Services, admin: Token, hosts: int) -> dict[str, float]:
-    """`what_if_p95_ms` for 1000 hosts, or all if they are fewer; `heat_map_p95_ms` for a page."""
+    """`what_if_p95_ms` for 1000 hosts, or all if they are fewer; `heat_map_p95_ms` for a page, and
+    `heat_map_of_all_ms` for one after the other."""
     headers, url = {"X-Auth-Token": admin.text, **LATEST}, services.apis[0]
     what_if, pages = [], []
     with requests.Session() as session:
@@ -219,7 +220,11 @@ def _of_all_hosts(services: Services, admin: Token, hosts: int) -> dict[str, flo
             pages.append((time.monotonic() - begun) * 1000)
             assert all(len(one["domains"]) == 2 for one in answer["hosts"])
             page = next((one["href"] for one in answer["links"]), None)
-    return {"what_if_p95_ms": _p95(what_if), "heat_map_p95_ms": _p95(pages)}
+    return {
+        "what_if_p95_ms": _p95(what_if),
+        "heat_map_p95_ms": _p95(pages),
+        "heat_map_of_all_ms": sum(pages),
+    }
 
 
 def _placement_p95_ms(services: Services, admin: Token, providers: int) -> float:
