@@ -45,7 +45,7 @@ class VPIsolationFilter(filters.BaseHostFilter):  # type: ignore[misc]
         settings = self._settings.read()
         limit = settings.good_enough_ratio
         host_states = list(filter_obj_list)
-        losses = scorer.losses(host_states, request, limit, Loss.STRICT_HURT)
+        losses = scorer.losses(scorer.look(host_states, request), request, limit, Loss.STRICT_HURT)
         facts = [
             f"{host.host}: {describe(scorer.place(host, request, limit), loss, settings)}"
             for host, loss in zip(host_states[:MAX_TOLD], losses, strict=False)

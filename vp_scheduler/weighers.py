@@ -59,10 +59,11 @@ class VPInterferenceWeigher(weights.BaseHostWeigher):  # type: ignore[misc]
         good_enough = settings.good_enough_ratio
         # Without isolation only others matter.
         loss = Loss.RESIDENT if request.isolation is Isolation.NONE else Loss.WORST
-        losses = scorer.losses(host_states, request, good_enough, loss)
+        seen = scorer.look(host_states, request)
+        losses = scorer.losses(seen, request, good_enough, loss)
         found = [None if lost is None else score(lost, good_enough) for lost in losses]
         if request.wish is not None:
-            found = with_classes(found, scorer.fit_ratios(host_states, request))
+            found = with_classes(found, scorer.fit_ratios(seen, request))
         known = [one for one in found if one is not None]
         # Of unknown hosts nothing good and nothing bad is supposed.
         neutral = sum(known) / len(known) if known else self.maxval

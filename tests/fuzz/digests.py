@@ -92,7 +92,7 @@ def _judge(digest: HostDigest) -> None:
             continue
         for loss in place.losses:
             expect(is_finite(loss) and 0 <= loss <= 1, f"{ask}: losses {place.losses}")
-        usual = None if waiting else usual_loss(digest, ask, int(Loss.WORST))
+        usual = None if waiting else usual_loss(ask, int(Loss.WORST))(digest)
         if usual is not None:
             alone = score_host(digest, ask).losses[Loss.WORST]
             expect(math.isclose(usual, alone, abs_tol=1e-6), f"{ask}: {usual} and {alone}")

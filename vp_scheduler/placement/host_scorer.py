@@ -6,9 +6,9 @@ there already is read, since touching an unset field of an Instance loads it fro
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from nova_vp import flavor_specs, wire
 from nova_vp.core.types.asked import Asked
@@ -113,6 +113,15 @@ class _Servers:
     """None: nothing is known of it; it is taken for one like the request's."""
 
 
+class Seen(NamedTuple):
+    """What is known of hosts for one request, in the order of the hosts."""
+
+    digests: Sequence[HostDigest | None]
+    """None: nothing is known of the host."""
+    waiting: Mapping[int, tuple[Waiting, ...]]
+    """By a host's place in that order: its servers on their way. Most hosts have none."""
+
+
 class HostScorer:
     """Thread-safe: what it remembers is replaced as a whole."""
 
@@ -139,46 +148,59 @@ class HostScorer:
         self._asked[request.server] = _like(request)
         return request
 
-    def losses(
-        self, host_states: Iterable[Any], request: Request, good_enough_ratio: float, loss: Loss
-    ) -> list[float | None]:
-        """For each host: one of the shares lost there; None: nothing is known of the host."""
+    def look(self, host_states: Iterable[Any], request: Request) -> Seen:
+        """What is known of each host, for as many questions as a request has."""
         digests, fresh_from_s = self.view.read()
-        ask = request.ask(good_enough_ratio)
-        # Of an enumeration each use costs as much as the rest of a line, thousands of times.
-        wanted = int(loss)
         noted = self._servers
-        has_kin = bool(request.kin_marks)
-        found: list[float | None] = []
-        for host_state in host_states:
+        found: list[HostDigest | None] = []
+        waiting: dict[int, tuple[Waiting, ...]] = {}
+        for number, host_state in enumerate(host_states):
             host = host_state.host
             digest = digests.get(host)
             if digest is None or digest.measured_s < fresh_from_s:
                 found.append(None)
                 continue
+            found.append(digest)
             # Almost always Nova and the agent agree on who is there.
-            agrees = _agree(noted.get(host), digest, host_state)
-            waiting = () if agrees else self._waiting(digest, host_state, request)
+            if not _agree(noted.get(host), digest, host_state):
+                on_their_way = self._waiting(digest, host_state, request)
+                if on_their_way:
+                    waiting[number] = on_their_way
+        return Seen(found, waiting)
+
+    def losses(
+        self, seen: Seen, request: Request, good_enough_ratio: float, loss: Loss
+    ) -> list[float | None]:
+        """For each host: one of the shares lost there; None: nothing is known of the host."""
+        ask = request.ask(good_enough_ratio)
+        # Of an enumeration each use costs as much as the rest of a line, thousands of times.
+        wanted = int(loss)
+        usual = usual_loss(ask, wanted)
+        has_kin = bool(request.kin_marks)
+        found: list[float | None] = []
+        for number, digest in enumerate(seen.digests):
+            if digest is None:
+                found.append(None)
+                continue
+            waiting = seen.waiting.get(number, ())
             members = request.kin_on(digest) if has_kin else None
-            lost = None if waiting or members else usual_loss(digest, ask, wanted)
+            lost = None if waiting or members else usual(digest)
             if lost is None:
                 place = score_host(digest, ask, waiting, members)
                 lost = None if place is None else place.losses[wanted]
             found.append(lost)
         return found
 
-    def fit_ratios(self, host_states: Iterable[Any], request: Request) -> list[float | None]:
+    def fit_ratios(self, seen: Seen, request: Request) -> list[float | None]:
         """For each host: how well it serves the newcomer's class, from 0 to 1; None: nobody says,
         or it has no class."""
-        return [self._fit_ratio(host_state, request) for host_state in host_states]
-
-    def _fit_ratio(self, host_state: Any, request: Request) -> float | None:
-        digest = self.view.get(host_state.host)
-        if request.wish is None or digest is None or digest.room is None:
-            return None
-        agrees = _agree(self._servers.get(digest.host), digest, host_state)
-        waiting = () if agrees else self._waiting(digest, host_state, request)
-        return fit_ratio(digest.room, request.wish, waiting)
+        wish = request.wish
+        return [
+            fit_ratio(digest.room, wish, seen.waiting.get(number, ()))
+            if wish is not None and digest is not None and digest.room is not None
+            else None
+            for number, digest in enumerate(seen.digests)
+        ]
 
     def has_permits(self, host_state: Any, request: Request, most_per_domain: float) -> bool | None:
         """Whether a cache of the host has so much left of what may be sold of each; None: nothing
@@ -191,19 +213,19 @@ class HostScorer:
 
     def place(self, host_state: Any, request: Request, good_enough_ratio: float) -> Place | None:
         """Where it would live on one host; None: nothing is known of the host."""
-        digest = self.view.get(host_state.host)
+        seen = self.look([host_state], request)
+        digest, waiting = seen.digests[0], seen.waiting.get(0, ())
         if digest is None:
             return None
         ask = request.ask(good_enough_ratio)
-        waiting = self._waiting(digest, host_state, request)
         found = score_host(digest, ask, waiting, request.kin_on(digest))
         if found is None:
             return None
         resource = digest.resource_at(found.domain_ids, ask.newcomer_class)
-        ratio = self._fit_ratio(host_state, request)
-        if ratio is None or request.wish is None or digest.room is None:
+        wish, room = request.wish, digest.room
+        if wish is None or room is None:
             return found._replace(resource=resource)
-        service = reason_of(digest.room, request.wish, ratio)
+        service = reason_of(room, wish, fit_ratio(room, wish, waiting))
         return found._replace(resource=resource, service=service)
 
     def _waiting(

@@ -8,6 +8,8 @@ loses in the cache is left as one vCPU would lose it, which is too much as well:
 of it. What all of them wait for CPU is added: the tables have it for one vCPU.
 """
 
+from collections.abc import Callable
+
 from nova_vp import wire
 from nova_vp.core.model.predict import FALLBACK_CLOCK_HZ, newcomers
 from nova_vp.core.types.policy import Policy
@@ -92,24 +94,26 @@ _MADE = (None, int(Loss.RESIDENT), int(Loss.STRICT), int(Loss.RESIDENT), int(Los
 """Whose loss is in each `Loss`, besides the newcomer's own."""
 
 
-def wide_loss(
-    digest: HostDigest,
-    loss: int,
-    number: int,
-    newcomer_class: int,
-    busy: float,
-    learned_class: int | None = None,
-) -> float:
-    """One of `losses_made`, for less."""
+def one_loss(
+    loss: int, newcomer_class: int, learned_class: int | None = None
+) -> Callable[[HostDigest, int, float], float]:
+    """One of `losses_made`, for less: a function of a digest, a place, and the newcomer's vCPUs
+    there. Thousands of hosts are judged by it."""
     whose = _MADE[loss]
-    speed = speed_with(digest, number, busy)
-    made = lost = 0.0
-    if whose is not None:
-        made = _least_made(digest, whose, number, newcomer_class, busy, learned_class)
-        if speed < 1 and made:
-            made = slowed(made, speed)
-    if whose != loss:
-        lost = digest.loss(0, number, newcomer_class)
-        if speed < 1:
-            lost = slowed(lost, speed)
-    return made if made > lost else lost
+    has_own_loss = whose != loss
+
+    def lost_in(digest: HostDigest, number: int, share: float) -> float:
+        busy = busy_vcpus(digest, number, share)
+        speed = speed_with(digest, number, busy)
+        made = lost = 0.0
+        if whose is not None:
+            made = _least_made(digest, whose, number, newcomer_class, busy, learned_class)
+            if speed < 1 and made:
+                made = slowed(made, speed)
+        if has_own_loss:
+            lost = digest.loss(0, number, newcomer_class)
+            if speed < 1:
+                lost = slowed(lost, speed)
+        return made if made > lost else lost
+
+    return lost_in

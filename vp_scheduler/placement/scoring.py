@@ -10,7 +10,7 @@ Servers on their way, which the digest does not know, are seated first and by th
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from nova_vp.core.model.predict import FALLBACK_CLOCK_HZ, newcomers, predict
@@ -21,9 +21,9 @@ from vp_scheduler.placement.multi_vcpu import (
     busy_vcpus,
     loss_made,
     losses_made,
+    one_loss,
     slowed,
     speed_with,
-    wide_loss,
 )
 from vp_scheduler.placement.waiting import Waiting
 
@@ -48,29 +48,28 @@ class Ask(NamedTuple):
     itself stays that of `newcomer_class`."""
 
 
-def usual_loss(digest: HostDigest, ask: Ask, loss: int) -> float | None:
-    """One of the losses, if nobody else is on the way and the newcomer fits into one place that is
-    not full: the usual case, in which no object is made and nothing is remembered.
+def usual_loss(ask: Ask, loss: int) -> Callable[[HostDigest], float | None]:
+    """One of the losses in the usual case: nobody else is on the way, and the newcomer fits into
+    one place that is not full. No object is made and nothing is remembered.
 
-    None: it is not, and `score_host` answers.
+    The function that is returned judges one host after the other; what is the same for all of them
+    is worked out here. None: it is not the usual case, and `score_host` answers.
     """
     number, vcpus, good_enough_ratio, learned_class = ask
-    if vcpus > digest.largest_cpus or good_enough_ratio != digest.good_enough_ratio:
-        return None
-    cpus, taken, orders = digest.cpus, digest.vcpus, digest.orders
-    fair = -(-(digest.all_vcpus + vcpus) // digest.all_cpus)
-    first = number * len(cpus)
-    place = orders[first]
-    if taken[place] + vcpus > fair * cpus[place]:
-        for place in orders[first + 1 : first + len(cpus)]:
-            if taken[place] + vcpus <= fair * cpus[place]:
-                break
-        else:
+    loss_in = one_loss(loss, number, learned_class)
+
+    def usual(digest: HostDigest) -> float | None:
+        if vcpus > digest.largest_cpus or good_enough_ratio != digest.good_enough_ratio:
             return None
-    if vcpus == 1 and learned_class is None:
-        return digest.loss(loss, place, number)
-    busy = busy_vcpus(digest, place, vcpus)
-    return wide_loss(digest, loss, place, number, busy, learned_class)
+        cpus, taken = digest.cpus, digest.vcpus
+        fair = -(-(digest.all_vcpus + vcpus) // digest.all_cpus)
+        first = number * len(cpus)
+        for place in digest.orders[first : first + len(cpus)]:
+            if taken[place] + vcpus <= fair * cpus[place]:
+                return loss_in(digest, place, vcpus)
+        return None
+
+    return usual
 
 
 def score_host(

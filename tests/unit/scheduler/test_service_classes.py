@@ -46,7 +46,8 @@ def weights(cloud: Cloud, spec: Any, *names: str, **host: Any) -> list[float]:
 
 
 def fit(cloud: Cloud, spec: Any, host: Any) -> float | None:
-    [ratio] = cloud.placement.fit_ratios([host], cloud.placement.read(spec))
+    request = cloud.placement.read(spec)
+    [ratio] = cloud.placement.fit_ratios(cloud.placement.look([host], request), request)
     return ratio
 
 
