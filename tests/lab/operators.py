@@ -10,9 +10,11 @@ from pathlib import Path
 from keystoneauth1.adapter import Adapter
 
 from testbed.lab import cloud, settings
+from tests.lab.hosts import set_mode
 from vp_client.client import Client
 
 CONTROLLER_CONF = settings.ETC / "nova-vp.conf"
+WITH_OVERLAYS = "[policy]\ncontrollers = initial_placement,rebalance,vp,overlays"
 API_URL = f"http://{settings.CONTROLLER_IP}:{settings.VP_API_PORT}"
 
 
@@ -43,6 +45,14 @@ def reconfigured(path: Path, more: str, *services: str) -> Iterator[None]:
     finally:
         path.write_text(before)
         _restart(services)
+
+
+@contextmanager
+def answering_calls(host: str) -> Iterator[None]:
+    """As an operator has it where overlays are served."""
+    with reconfigured(host_conf(host), WITH_OVERLAYS, f"vp-agent@{host}"):
+        set_mode(host, "enforce")
+        yield
 
 
 def _restart(services: tuple[str, ...]) -> None:

@@ -20,10 +20,9 @@ from tests.lab.hosts import (
     domain_xml,
     placement,
     run_folder,
-    set_mode,
     wait_until_homed,
 )
-from tests.lab.operators import host_conf, openstack, reconfigured
+from tests.lab.operators import answering_calls, host_conf, openstack, reconfigured
 
 SOURCE, DESTINATION = "vp1", "vp2"
 AGENTS = [f"vp-agent@{SOURCE}", f"vp-agent@{DESTINATION}"]
@@ -31,7 +30,6 @@ JOURNAL = "urn:nova-vp:1"
 HOOKS = settings.RUN / DESTINATION / "etc" / "libvirt" / "hooks"
 SPECS = {"quota:cpu_period": "100000", "quota:cpu_quota": "80000"}
 MEMORY_KIB = 128 << 10
-WITH_OVERLAYS = "[policy]\ncontrollers = initial_placement,rebalance,vp,overlays"
 NO_HOMING = "[controller_initial_placement]\nhome_on_arrival = never"
 
 
@@ -161,8 +159,7 @@ def test_the_libvirt_actuator_with_hook_and_agent(migrant):
 @pytest.fixture
 def answers_calls():
     """The host that the server comes from."""
-    with reconfigured(host_conf(SOURCE), WITH_OVERLAYS, AGENTS[0]):
-        set_mode(SOURCE, "enforce")
+    with answering_calls(SOURCE):
         yield
 
 
