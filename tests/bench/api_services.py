@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -80,14 +81,15 @@ class Services:
 
 
 @contextlib.contextmanager
-def running(folder: Path, apis: int) -> Iterator[Services]:
+def running(folder: Path, apis: int, more: str = "") -> Iterator[Services]:
+    """`more`: what else stands in the file of vp-api."""
     with ExitStack() as stack:
         mariadb = MariaDB(folder, SERVER)
         mariadb.start()
         stack.callback(mariadb.stop)
         keystone = _keystone(stack, folder, mariadb)
         progress("keystone runs")
-        conf = _our_conf(folder, mariadb, keystone)
+        conf = _our_conf(folder, mariadb, keystone, more)
         served = [
             _serve(stack, folder, "vp_api.wsgi", {"OS_NOVA_VP_CONFIG_DIR": str(folder)})
             for _ in range(apis)
@@ -105,12 +107,13 @@ def running(folder: Path, apis: int) -> Iterator[Services]:
         )
 
 
-def _our_conf(folder: Path, mariadb: MariaDB, keystone: str) -> cfg.ConfigOpts:
+def _our_conf(folder: Path, mariadb: MariaDB, keystone: str, more: str) -> cfg.ConfigOpts:
     file = folder / "nova-vp.conf"
     database = mariadb.make_database("nova_vp")
     file.write_text(
         OURS.format(database=database, keys=identities.keys_directory())
         + AUTHTOKEN.format(keystone=keystone)
+        + more
     )
     manage.main(["--config-file", str(file), "db", "sync"])
     conf = cfg.ConfigOpts()
@@ -204,15 +207,7 @@ def token(keystone: str, user: str, project: str) -> Token:
 
 def make_member(keystone: str, admin: Token, name: str) -> Token:
     """Of a new project of that name."""
-
-    def call(method: str, path: str, **body: Any) -> Any:
-        headers = {"X-Auth-Token": admin.text}
-        answer = requests.request(
-            method, f"{keystone}/v3/{path}", json=body or None, headers=headers, timeout=60
-        )
-        answer.raise_for_status()
-        return answer.json() if answer.content else None
-
+    call = partial(_call, keystone, admin)
     project = call("POST", "projects", project={"name": name, "domain_id": "default"})
     user = {"name": name, "password": PASSWORD, "domain_id": "default"}
     made = call("POST", "users", user=user)["user"]
@@ -220,3 +215,19 @@ def make_member(keystone: str, admin: Token, name: str) -> Token:
     project_id = project["project"]["id"]
     call("PUT", f"projects/{project_id}/users/{made['id']}/roles/{role['id']}")
     return token(keystone, name, name)
+
+
+def list_in_catalog(keystone: str, admin: Token, service_type: str, url: str) -> None:
+    call = partial(_call, keystone, admin)
+    service = call("POST", "services", service={"type": service_type, "name": service_type})
+    of = {"service_id": service["service"]["id"], "region_id": "bench"}
+    call("POST", "endpoints", endpoint={**of, "interface": "public", "url": url})
+
+
+def _call(keystone: str, admin: Token, method: str, path: str, **body: Any) -> Any:
+    headers = {"X-Auth-Token": admin.text}
+    answer = requests.request(
+        method, f"{keystone}/v3/{path}", json=body or None, headers=headers, timeout=60
+    )
+    answer.raise_for_status()
+    return answer.json() if answer.content else None
