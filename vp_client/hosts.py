@@ -75,7 +75,17 @@ class ListHosts(command.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         servers = columns.heading(parsed_args, "Servers", "VPs")
         degraded = columns.heading(parsed_args, "Degraded", "Hurt")
-        headers = ("Host", "Mode", "Set", "Counters", "Problems", servers, degraded, "Age", "Stale")
+        headers = (
+            "Host",
+            "Mode",
+            "Mode set by",
+            "Counters",
+            "Problems",
+            servers,
+            degraded,
+            "Age",
+            "Stale",
+        )
         hosts = client_of(self).list_hosts(
             parsed_args.limit,
             mode=parsed_args.mode,

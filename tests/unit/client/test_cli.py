@@ -22,13 +22,13 @@ def test_host_list(lab):
     assert table.rc == 0, table.err
     assert_fits(table.out)
     assert "| ?        | 6 min | yes" in table.out
-    assert "| lab-1 | enforce | ssd     | vpmu" in table.out
+    assert "| lab-1 | enforce | ssd         | vpmu" in table.out
     assert "| Servers | Degraded | Age" in table.out
     fresh, stale = lab.run("vp host list -f json").json
     assert fresh == {
         "Host": "lab-1",
         "Mode": "enforce",
-        "Set": "ssd",
+        "Mode set by": "ssd",
         "Counters": "vpmu",
         "Problems": 0,
         "VPs": 3,
