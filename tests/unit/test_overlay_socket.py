@@ -155,6 +155,7 @@ TUNE = {"overlay_id": SHOP, "verb": "tune", "server_id": VM}
         ({**TUNE, "verb": "borrow"}, "borrow: give cpus"),
         ({**RELEASE, "verb": "trigger", "lease_s": "5"}, "lease_s: give seconds"),
         ({**RELEASE, "verb": "trigger", "lease_s": 0}, "lease_s: give seconds"),
+        ({**RELEASE, "lease_s": float("nan")}, "write a call as JSON in one line: NaN is not"),
         ({**RELEASE, "id": "", "verb": 5}, "verb: give tune"),
         ({**RELEASE, "id": "a b"}, "id: give up to 64 letters"),
         ({**RELEASE, "server": VM}, "no field server: a call has id, overlay_id"),
@@ -163,6 +164,17 @@ TUNE = {"overlay_id": SHOP, "verb": "tune", "server_id": VM}
 )
 def test_an_error_says_which_field_is_wrong_and_what_it_takes(client, call, words):
     assert client.say(json.dumps(call).encode() + b"\n")["error"].startswith(words)
+
+
+def test_a_number_without_bounds_is_refused_by_its_field(client):
+    line = b'{"overlay_id": "%s", "verb": "release", "lease_s": 1e999}\n' % SHOP.encode()
+    assert client.say(line)["error"].startswith("lease_s: give seconds")
+
+
+def test_null_is_as_good_as_nothing(client, asked):
+    fields = ("id", "resource", "direction", "server_id", "cpus", "island", "lease_s", "everywhere")
+    assert client.call(**RELEASE, **dict.fromkeys(fields))["nack"] is None
+    assert asked[0].call.resource is CallResource.CPU
 
 
 def test_the_example_of_the_page_is_served(folder, asked):

@@ -22,7 +22,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from nova_vp import wire
 from nova_vp.core.types.overlay import Call, CallAnswer, CallResource, Direction, Verb
@@ -185,21 +185,26 @@ def _answered(line: bytes, answer: Callable[[MonitorCall], CallAnswer]) -> dict[
 def _read(line: bytes) -> MonitorCall:
     """Raises ValueError, which says what to write."""
     try:
-        told = json.loads(line)
+        told = json.loads(line, parse_constant=_no_number)
     except (ValueError, RecursionError) as exc:
         raise ValueError(f"write a call as JSON in one line: {exc}") from exc
     if not isinstance(told, dict):
         raise ValueError(f"a call is a JSON object with {', '.join(_FIELDS)}")
     if unknown := told.keys() - _FIELDS.keys():
         raise ValueError(f"no field {min(unknown)}: a call has {', '.join(_FIELDS)}")
+    told = {name: value for name, value in told.items() if value is not None}
     everywhere = told.pop("everywhere", False)
     if not isinstance(everywhere, bool) or (everywhere and told.get("server_id")):
         raise ValueError(f"everywhere: give {_FIELDS['everywhere']}")
     try:
         return MonitorCall(_well_formed(told), everywhere)
-    except wire.BadMessage as exc:
+    except (wire.BadMessage, ValueError) as exc:  # The latter of a number like 1e999.
         why = str(exc).removeprefix(f"{wire.OVERLAY_CALL}: ")
         raise ValueError(_wrong_field(told) or why) from exc
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a number of JSON")
 
 
 def _well_formed(told: Mapping[str, Any]) -> Call:
