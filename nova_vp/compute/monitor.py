@@ -3,7 +3,7 @@
 
 Runs inside an unmodified nova-compute, under a lock of its resource tracker: it reads a small file
 and waits for nobody. Without numbers, or with old ones, there is no metric: Nova's weigher has
-`[metrics] weight_of_unavailable` for that. Nova finds it through `nova.compute.monitors.cpu.vp`.
+`[metrics] weight_of_unavailable` for that. `place_monitor.py` puts it where Nova finds it.
 """
 
 import logging

@@ -67,6 +67,8 @@ def ensure(environment: Environment) -> None:
     pinned.write_text(environment.pins)
     install = [UV, "pip", "install", "-q", "--compile-bytecode", "--python", environment.python]
     subprocess.run([*install, "-c", pinned, *PACKAGES], cwd=ROOT, check=True)
+    place = [environment.python, "-m", "nova_vp.compute.place_monitor"]
+    subprocess.run(place, check=True, stdout=subprocess.DEVNULL)
     stamp.write_text(environment.shape)
 
 

@@ -13,7 +13,7 @@ REPOSITORY = HERE.parents[2]
 VENV = Path(os.environ.get("VIRTUAL_ENV", REPOSITORY / ".venv"))
 TOOLS = (
     *("basename", "bash", "cat", "cp", "date", "dirname", "env", "grep", "hostname", "install"),
-    *("ln", "mkdir", "mktemp", "realpath", "rm", "sed", "tee", "touch"),
+    *("ln", "mkdir", "mktemp", "python3", "realpath", "rm", "sed", "tee", "touch"),
 )
 """Programs of a machine that the plugin may call without DevStack."""
 ALL_IN_ONE = "key,mysql,rabbit,n-api,n-sch,n-cpu,horizon,tempest,openstack-cli-server"
