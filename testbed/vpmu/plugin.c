@@ -5,6 +5,7 @@
  * the guest runs as if there were no plugin. qemu_plugin_reset is not used, it aborts QEMU 7.2.
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,11 +16,18 @@
 #include "cgroup.h"
 #include "claim.h"
 #include "guest_name.h"
-#include "qemu_plugin_v1.h"
+#include "qemu_plugin_api.h"
 #include "setup.h"
 
-QEMU_PLUGIN_EXPORT int qemu_plugin_version = QEMU_PLUGIN_API_VERSION;
+QEMU_PLUGIN_EXPORT int qemu_plugin_version = 1;
 QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv);
+
+/* Before QEMU reads the version: since 9.0 it refuses 1, before it knows no other. */
+__attribute__((constructor)) static void choose_version(void)
+{
+    if (dlsym(RTLD_DEFAULT, "qemu_plugin_num_vcpus") != NULL)
+        qemu_plugin_version = 2;
+}
 
 /* Where an x86 processor begins; the API has no callback for a reset. */
 #define RESET_VECTOR 0xfffffff0u

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The part of QEMU's TCG plugin API, version 1 (QEMU 4.2 to 8.2), that vpmu uses. Declared here because Debian
- * ships no qemu-plugin.h; names and types must match the QEMU binary, which exports these symbols.
+ * The part of QEMU's TCG plugin API that vpmu uses, which is the same in version 1 (QEMU 4.2 to 8.2) and since version 2
+ * (QEMU 9.0). Declared here because Debian ships no qemu-plugin.h; names and types must match the QEMU binary, which
+ * exports these symbols.
  */
-#ifndef QEMU_PLUGIN_V1_H
-#define QEMU_PLUGIN_V1_H
+#ifndef QEMU_PLUGIN_API_H
+#define QEMU_PLUGIN_API_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define QEMU_PLUGIN_EXPORT __attribute__((visibility("default")))
-#define QEMU_PLUGIN_API_VERSION 1
 
 typedef uint64_t qemu_plugin_id_t;
 typedef uint32_t qemu_plugin_meminfo_t;
