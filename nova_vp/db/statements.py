@@ -59,7 +59,7 @@ VPS = Pages(
     filters={
         **{name: _vp[name] == bindparam(name) for name in ("project_id", "host", "name", "state")},
         "is_hurt": _vp.is_hurt == bindparam("is_hurt"),
-        "heard_since": bindparam("heard_since") <= _HEARD,
+        "heard_since": bindparam("heard_since", type_=_host.received_at.type) <= _HEARD,
     },
     sorts={
         "server_id": (_vp.uuid,),
