@@ -129,7 +129,7 @@ dashboard-screenshots: venv
 	@tools/install-debian-packages tools/screenshot-packages.txt
 	.venv/bin/python -m pytest tests/dashboard/long_screenshots.py
 
-# Filters, weighers and validators on every supported release of Nova.
+# Filters, weighers and validators on every supported release of Nova, and a lab that runs it.
 nova-matrix: venv
 	@.venv/bin/python -m tests.nova_matrix
 

@@ -8,6 +8,7 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from testbed.lab import cgroups, processes, settings
 from testbed.lab.errors import LabError
@@ -48,7 +49,7 @@ def up(arguments: argparse.Namespace) -> None:
     standard = [Host(f"vp{n}") for n in range(1, (2 if count is None else count) + 1)]
     wanted = {one.name: one for one in [*standard, *named]}
     with locked("up"):
-        bring_up(list(wanted.values()), Progress())
+        bring_up(list(wanted.values()), Progress(), arguments.nova)
 
 
 def down(_: argparse.Namespace) -> None:
@@ -180,6 +181,8 @@ def parse() -> argparse.Namespace:
         "or vp1=0+1 for one cell with two last-level caches"
     )
     bring_up.add_argument("--host", action="append", default=[], metavar="NAME=CELLS", help=text)
+    text = "a virtual environment whose Nova the lab runs until it goes down (default .venv)"
+    bring_up.add_argument("--nova", type=Path, metavar="ENVIRONMENT", help=text)
     command("down", down, "end everything; only logs stay")
     command("status", status, "list hosts and services; exit status 0 if all run")
     show = command("logs", logs, "list logs, or show the end of one")

@@ -5,12 +5,13 @@ import re
 from pathlib import Path
 
 from testbed.lab import settings
+from testbed.lab.nova import Nova
 
 Values = dict[str, str]
 PLACEHOLDER = re.compile(r"@\{([^}]+)\}")
 
 
-def common_values() -> Values:
+def common_values(nova: Nova) -> Values:
     databases = ("keystone", "placement", "glance", "nova_api", "nova_cell1", "nova_vp")
     return {
         "controller": settings.CONTROLLER_IP,
@@ -20,8 +21,8 @@ def common_values() -> Values:
         "password": settings.PASSWORD,
         "region": settings.REGION,
         "cloud_user": settings.CLOUD_USER,
-        "root": str(settings.ROOT),
-        "venv": str(settings.VENV),
+        "nova": str(nova.folder),
+        "nova_policy": str(nova.policy_file),
         "run": str(settings.RUN),
         **{f"database_{name}": settings.database_url(name) for name in databases},
     }

@@ -8,12 +8,11 @@ import importlib.util
 import shutil
 import socket
 
-from testbed.lab import processes, settings
+from testbed.lab import nova, processes, settings
 from testbed.lab.config import Values, render_to
 from testbed.lab.supervise import Service
 
 CONFIGS = ("keystone.conf", "placement.conf", "glance-api.conf", "nova.conf", "nova-vp.conf")
-PASTE_FILES = ("nova/api-paste.ini", "glance/glance-api-paste.ini")
 CREDENTIALS = settings.RUN / "credentials" / socket.gethostname()
 """Of this machine, made by `credentials.py`."""
 ERLANG = {
@@ -45,8 +44,10 @@ def render_configs(values: Values) -> None:
     render_to(settings.ETC / "nova-api.conf", "nova.conf", values)
     render_to(settings.RUN / "rabbitmq" / "rabbitmq.conf", "rabbitmq.conf", values)
     (settings.RUN / "rabbitmq" / "enabled_plugins").write_text("[].\n")
-    for name in PASTE_FILES:
-        source = settings.VENV / "etc" / name
+    for source in (
+        nova.chosen().folder / "etc" / "nova" / "api-paste.ini",
+        settings.VENV / "etc" / "glance" / "glance-api-paste.ini",
+    ):
         (settings.ETC / source.name).write_text(source.read_text())
     for name in ("nova", "nova-vp", "glance/images", "glance/tasks", "glance/staging"):
         (settings.RUN / name).mkdir(parents=True, exist_ok=True)
@@ -82,17 +83,19 @@ def identity() -> list[Service]:
 
 def compute() -> list[Service]:
     etc = str(settings.ETC)
-    nova = ("--config-file", f"{etc}/nova.conf")
+    its_nova = nova.chosen()
+    its_conf = ("--config-file", f"{etc}/nova.conf")
+    conductor, scheduler = map(its_nova.program, ("nova-conductor", "nova-scheduler"))
     # The later file wins: nova's own database and transport stay nova's.
-    both = (*_ours("nova-scheduler"), *nova)
+    both = (*_ours("nova-scheduler"), *its_conf)
     glance = {"OS_GLANCE_CONFIG_DIR": etc, "OS_GLANCE_CONFIG_FILES": "glance-api.conf"}
     nova_api = {"OS_NOVA_CONFIG_DIR": etc}
     placement = {"OS_PLACEMENT_CONFIG_DIR": etc}
     return [
         wsgi("placement", "placement.wsgi.api", settings.PLACEMENT_PORT, placement),
-        service("nova-conductor", ("nova-conductor", *nova), config="nova.conf"),
-        service("nova-scheduler", ("nova-scheduler", *both), config="nova.conf"),
-        wsgi("nova-api", "nova.wsgi.osapi_compute", settings.NOVA_PORT, nova_api),
+        service("nova-conductor", (conductor, *its_conf), config="nova.conf"),
+        service("nova-scheduler", (scheduler, *both), config="nova.conf"),
+        wsgi("nova-api", "nova.wsgi.osapi_compute", settings.NOVA_PORT, nova_api, its_nova.python),
         wsgi("glance", "glance.wsgi.api", settings.GLANCE_PORT, glance),
         wsgi("network", "testbed.lab.network_stub", settings.NETWORK_STUB_PORT, {}),
     ]
@@ -138,8 +141,14 @@ def service(
     )
 
 
-def wsgi(name: str, module: str, port: int, extra: dict[str, str]) -> Service:
-    argv = (str(settings.PYTHON), "-m", "testbed.lab.serve", module)
+def wsgi(
+    name: str,
+    module: str,
+    port: int,
+    extra: dict[str, str],
+    python: str = str(settings.PYTHON),
+) -> Service:
+    argv = (python, "-m", "testbed.lab.serve", module)
     return service(name, (*argv, settings.CONTROLLER_IP, str(port), "8"), extra)
 
 

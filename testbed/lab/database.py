@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
-from testbed.lab import controller, processes, settings
+from testbed.lab import controller, nova, processes, settings
 from testbed.lab.errors import LabError
 from testbed.lab.processes import CONTROLLER, Address, log_path, run
 
@@ -89,14 +89,17 @@ def create_empty() -> None:
 
 def dump_path() -> Path:
     """The cached dump that fits: same packages, same catalog, same addresses and passwords."""
+    environment = nova.chosen().folder
     packages = sorted(
-        path.name for path in settings.VENV.glob("lib/python3*/site-packages/*.dist-info")
+        path.name
+        for folder in {settings.VENV, environment}
+        for path in folder.glob("lib/python3*/site-packages/*.dist-info")
     )
     sources = ("settings.py", "cloud_resources.py", "conf/nova.conf", "conf/keystone.conf")
     texts = [(settings.LAB / name).read_text() for name in sources]
     # Paths of this checkout are no part of any row.
     key = hashlib.sha256("\n".join(packages + texts).encode()).hexdigest()[:12]
-    return settings.CACHE / f"schemas-{key}.sql"
+    return settings.CACHE / f"schemas-{environment.name}-{key}.sql"
 
 
 def load_dump() -> None:
@@ -105,7 +108,7 @@ def load_dump() -> None:
 
 def save_dump() -> None:
     path = dump_path()
-    for stale in settings.CACHE.glob("schemas-*.sql"):
+    for stale in settings.CACHE.glob(f"schemas-{nova.chosen().folder.name}-*.sql"):
         stale.unlink()
     settings.CACHE.mkdir(exist_ok=True)
     fresh = path.with_suffix(".new")
@@ -138,11 +141,12 @@ def _keystone() -> None:
 
 
 def _nova() -> None:
-    manage("nova-manage", "nova.conf", "api_db", "sync")
+    program = nova.chosen().program("nova-manage")
+    manage(program, "nova.conf", "api_db", "sync")
     cell0 = settings.database_url("nova_cell0")
-    manage("nova-manage", "nova.conf", "cell_v2", "map_cell0", f"--database_connection={cell0}")
-    manage("nova-manage", "nova.conf", "cell_v2", "create_cell", "--name=cell1")
-    manage("nova-manage", "nova.conf", "db", "sync")
+    manage(program, "nova.conf", "cell_v2", "map_cell0", f"--database_connection={cell0}")
+    manage(program, "nova.conf", "cell_v2", "create_cell", "--name=cell1")
+    manage(program, "nova.conf", "db", "sync")
 
 
 def _placement_and_glance() -> None:
@@ -151,7 +155,7 @@ def _placement_and_glance() -> None:
 
 
 def manage(program: str, config: str, *argv: str) -> None:
-    log = log_path(CONTROLLER, program)
+    log = log_path(CONTROLLER, Path(program).name)
     try:
         run(program, "--config-file", str(settings.ETC / config), *argv, log=log)
     except LabError as error:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nova_vp.cpuset import format_cpus
-from testbed.lab import cgroups, processes, settings
+from testbed.lab import cgroups, nova, processes, settings
 from testbed.lab.config import Values, render_to
 from testbed.lab.errors import LabError
 from testbed.lab.supervise import Service, prepare
@@ -230,13 +230,13 @@ def services(host: Host) -> list[Service]:
     shim = {"PATH": emulator_first, "LD_PRELOAD": str(SHIM), **host.shim}
     if host.has_fake_cpus:
         shim["NUMA_SHIM_CPUS"] = "1"
-    nova = ("nova-compute", "--config-file", "/etc/nova/nova.conf")
+    compute = (nova.chosen().program("nova-compute"), "--config-file", "/etc/nova/nova.conf")
     ssh_first = {"PATH": f"{settings.LAB / 'compute-bin'}:{settings.base_environment()['PATH']}"}
     agent = ("vp-agent", "--config-file", "/etc/nova-vp/nova-vp.conf", "run")
     rows = [
         _service(host, "virtlogd", ("virtlogd",), {}),
         _service(host, "libvirtd", ("libvirtd", "--listen"), shim, "libvirt/libvirtd.conf"),
-        _service(host, "nova-compute", nova, ssh_first, "nova/nova.conf"),
+        _service(host, "nova-compute", compute, ssh_first, "nova/nova.conf"),
     ]
     if (settings.VENV / "bin" / "vp-agent").exists():
         rows.append(_service(host, "vp-agent", agent, host.shim, "nova-vp/nova-vp.conf"))

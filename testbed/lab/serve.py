@@ -8,15 +8,16 @@ import importlib
 import logging
 import sys
 
-from waitress import serve
-
 MAX_BODY_BYTES = 1 << 34  # an image upload
 
 
 def main() -> None:
     module, address, port, threads = sys.argv[1:]
     sys.argv = [module]  # the services parse sys.argv themselves when imported
+    # Before any server: Nova 31 and 32 replace threads and sockets by eventlet's on their import.
     application = importlib.import_module(module).application
+    from waitress import serve
+
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)
     serve(
         application,

@@ -60,7 +60,6 @@ def base_environment() -> dict[str, str]:
         "HOME": str(RUN),
         "LANG": "C.UTF-8",
         "PYTHONPATH": str(ROOT),
-        "OS_NOVA_DISABLE_EVENTLET_PATCHING": "1",
     }
 
 

@@ -26,6 +26,7 @@ from testbed.lab import (
     credentials,
     database,
     host,
+    nova,
     processes,
     settings,
 )
@@ -55,12 +56,14 @@ class Progress:
         print(f"{time.monotonic() - self._began_at:6.1f} s  {text}", flush=True)
 
 
-def up(wanted: list[Host], progress: Progress) -> None:
+def up(wanted: list[Host], progress: Progress, environment: Path | None = None) -> None:
+    """`environment`: the one that has Nova; None for what this lab has, at first the project's."""
     _check_machine()
     _begin()
+    its_nova = nova.choose(environment)
     _ensure_bridge()
     wanted = _merge_hosts(wanted)
-    values = common_values()
+    values = common_values(its_nova)
     control_values = controller.controller_values(values)
     controller.render_configs(control_values)
     _ensure_keys()
@@ -87,7 +90,9 @@ def up(wanted: list[Host], progress: Progress) -> None:
     _wait_for_nova(admin, wanted)
     progress("Nova sees its hosts")
     _ensure_product()
-    progress("lab is up; `. <(testbed/lab/lab env)` gives an admin shell")
+    progress(
+        f"lab is up with Nova {its_nova.release}; `. <(testbed/lab/lab env)` gives an admin shell"
+    )
 
 
 def down(progress: Progress) -> None:

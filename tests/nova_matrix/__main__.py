@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m tests.nova_matrix [RELEASE...]` (`make nova-matrix`): each supported release of Nova.
 
-Per release: the tests of what runs inside Nova, with threads and with eventlet. What has passed is
-not repeated while neither the source nor the environment changed.
+Per release: the tests of what runs inside Nova, with threads and with eventlet, and a lab in which
+its scheduler places servers. What has passed is not repeated while neither the source nor the
+environment changed.
 """
 
 import argparse
@@ -10,16 +11,18 @@ import hashlib
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.nova_matrix import environments, plugin_tests
+from testbed.lab import up
+from tests.nova_matrix import environments, lab_tests, plugin_tests
 from tests.nova_matrix.environments import CACHE, PYTHON, RELEASES, ROOT, Environment
 
 KEPT = CACHE / "nova-matrix"
-TAKING_PART = ("nova_vp", "vp_agent", "vp_scheduler", "api", "etc", "tests", "setup.cfg")
-STAGES = tuple(plugin_tests.PATCHING)
+TAKING_PART = ("nova_vp", "vp_agent", "vp_scheduler", "api", "etc", "testbed", "tests", "setup.cfg")
+LAB = "lab"
+STAGES = (*plugin_tests.PATCHING, LAB)
 Row = dict[str, Any]
 
 
@@ -47,6 +50,10 @@ def _arguments() -> argparse.Namespace:
     arguments = parser.parse_args()
     if unknown := set(arguments.releases) - set(RELEASES):
         parser.error(f"no such release: {', '.join(sorted(unknown))}; those are {[*RELEASES]}")
+    if up.is_up() and LAB in (arguments.stage or STAGES):
+        parser.error(
+            "a lab is up: run `testbed/lab/lab down` first, each release has one of its own"
+        )
     return arguments
 
 
@@ -55,17 +62,23 @@ def _row(environment: Environment, arguments: argparse.Namespace) -> Row:
         "nova": environments.version(environment, "nova"),
         "python": environments.python_version(environment),
     }
-    possible = plugin_tests.concurrencies(environment)
+    possible = [*plugin_tests.concurrencies(environment), LAB]
     stages = [stage for stage in arguments.stage or STAGES if stage in possible]
     for stage in stages:
         row[stage] = kept(
             environment,
             stage,
-            lambda stage=stage: plugin_tests.run(environment, stage, arguments.options),
+            lambda stage=stage: _run(environment, stage, arguments.options),
             arguments,
         )
         print(f"nova {environment.name}, {stage}: {row[stage]}", file=sys.stderr, flush=True)
     return {**row, "good": all(_is_good(row[stage]) for stage in stages)}
+
+
+def _run(environment: Environment, stage: str, options: Sequence[str]) -> Row:
+    if stage == LAB:
+        return lab_tests.run(environment, options)
+    return plugin_tests.run(environment, stage, options)
 
 
 def _is_good(found: Row) -> bool:

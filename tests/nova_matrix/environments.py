@@ -19,7 +19,9 @@ RELEASES = {
     "34": CURRENT,
 }
 PYTHON = Path("/usr/bin/python3.11")
-PACKAGES = ("-e", ".", "nova", "pytest", "hypothesis")
+OF_A_CLOUD = ("libvirt-python", "PyMySQL", "python-memcached", "waitress")
+"""What Nova's services have beside Nova where they run, and what serves its API in the lab."""
+PACKAGES = ("-e", ".", "nova", "pytest", "hypothesis", *OF_A_CLOUD)
 """No extra of ours: what it brings is not there in Nova's processes."""
 
 

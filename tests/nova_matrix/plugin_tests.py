@@ -5,15 +5,11 @@ Twice: with threads, and as Nova's eventlet-patched services run. A test file ta
 `pytest.mark.nova`.
 """
 
-import os
-import subprocess
-import sys
-import tempfile
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Sequence
-from pathlib import Path
 
+from tests.nova_matrix import pytest_run
 from tests.nova_matrix.environments import ROOT, Environment
+from tests.nova_matrix.pytest_run import Counts
 
 PATCHING = {"threads": "1", "eventlet": "0"}
 """OS_NOVA_DISABLE_EVENTLET_PATCHING, which Nova reads."""
@@ -31,20 +27,9 @@ def concurrencies(environment: Environment) -> list[str]:
     return ["eventlet"] if is_old else [*PATCHING]
 
 
-def run(environment: Environment, concurrency: str, options: Sequence[str]) -> dict[str, int]:
-    """How many passed, failed and were skipped."""
-    with tempfile.NamedTemporaryFile(suffix=".xml") as report:
-        argv = [environment.python, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-        argv += [f"--junitxml={report.name}", *options, *marked_files(environment)]
-        patching = {"OS_NOVA_DISABLE_EVENTLET_PATCHING": PATCHING[concurrency]}
-        done = subprocess.run(
-            argv, cwd=ROOT, env={**os.environ, **patching}, capture_output=True, text=True
-        )
-        counts = _counted(Path(report.name).read_text())
-    if done.returncode:
-        print(done.stdout[-8000:], done.stderr[-4000:], file=sys.stderr)
-    # pytest that did not get to its end has failed, whatever it counted.
-    return counts if not done.returncode or counts["failed"] else {**counts, "failed": 1}
+def run(environment: Environment, concurrency: str, options: Sequence[str]) -> Counts:
+    patching = {"OS_NOVA_DISABLE_EVENTLET_PATCHING": PATCHING[concurrency]}
+    return pytest_run.run(environment.python, [*options, *marked_files(environment)], patching)
 
 
 def marked_files(environment: Environment) -> list[str]:
@@ -57,15 +42,3 @@ def marked_files(environment: Environment) -> list[str]:
         raise SystemExit("no test file carries pytest.mark.nova")
     left_out = OF_AGENTS if environment.release in EVENTLET_ALONE else ()
     return [name for name in found if name not in left_out]
-
-
-def _counted(report: str) -> dict[str, int]:
-    if not report:  # pytest did not get as far as its first test
-        return {"passed": 0, "failed": 0, "skipped": 0}
-    suites = list(ElementTree.fromstring(report).iter("testsuite"))
-    total, skipped, failures, errors = (
-        sum(int(suite.get(kind, "0")) for suite in suites)
-        for kind in ("tests", "skipped", "failures", "errors")
-    )
-    failed = failures + errors
-    return {"passed": total - failed - skipped, "failed": failed, "skipped": skipped}

@@ -7,14 +7,12 @@ something to do.
 """
 
 import re
-import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from testbed.lab import cloud, cloud_resources, settings, up
-from testbed.lab.errors import LabError
+from tests.lab import fresh
 from tests.lab.hosts import set_mode
 from tests.lab.operators import host_conf
 
@@ -29,27 +27,13 @@ SCHEDULER_LOG = settings.LOG / "controller" / "nova-scheduler.log"
 
 @contextmanager
 def fresh_lab(with_ours: bool) -> Iterator[None]:
-    if up.is_up():
-        raise LabError("the lab is up: `testbed/lab/lab down` first, this needs a fresh one")
-    try:
-        _lab("up", "--hosts", str(len(HOSTS)))
+    with fresh.fresh_lab("--hosts", str(len(HOSTS))):
         _offload_at_once()
         if with_ours:
             _enforce()
         else:
             _take_ours_out()
         yield
-    finally:
-        _lab("down")
-
-
-def _lab(*argv: str) -> None:
-    """A process of its own: what it starts must not stay our children."""
-    with tempfile.TemporaryFile("w+") as said:  # a pipe would stay open in what it starts
-        done = subprocess.run([str(settings.LAB / "lab"), *argv], stdout=said, stderr=said)
-        said.seek(0)
-        if done.returncode:
-            raise LabError(f"lab {' '.join(argv)}: {said.read()}")
 
 
 def _offload_at_once() -> None:

@@ -82,12 +82,17 @@ def test_what_failed_or_was_a_choice_of_tests_is_repeated(source: list[str]) -> 
 def test_the_table_says_what_was_not_run_and_what_failed() -> None:
     rows = [
         {"nova": "31.3.1", "python": "3.11.2", "eventlet": {"passed": 7, "failed": 0}},
-        {"nova": "34.0.0", "python": "3.11.2", "threads": {"failed": 2}},
+        {
+            "nova": "34.0.0",
+            "python": "3.11.2",
+            "threads": {"failed": 2},
+            "lab": {"passed": 6, "failed": 0},
+        },
     ]
     cells = [line.split() for line in nova_matrix.table(rows).splitlines()[1:]]
     assert cells == [
-        ["31.3.1", "3.11.2", "-", "7"],
-        ["34.0.0", "3.11.2", "failed", "-"],
+        ["31.3.1", "3.11.2", "-", "7", "-"],
+        ["34.0.0", "3.11.2", "failed", "-", "6"],
     ]
 
 

@@ -8,6 +8,7 @@ import pytest
 from testbed.lab import controller, settings
 from testbed.lab.config import common_values, render
 from testbed.lab.host import Host, vpmu_maps
+from tests.unit.lab.environments import an_environment
 
 HOST_VALUES = {
     "bus": "[bus]\ntransport_url = rabbit://u:p@somewhere:5672/\n",
@@ -28,8 +29,9 @@ TEMPLATES = sorted(path.name for path in (settings.LAB / "conf").glob("*.conf"))
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
-def test_template_renders_without_placeholders_left(name):
-    values = controller.controller_values(common_values()) | HOST_VALUES
+def test_template_renders_without_placeholders_left(name, tmp_path):
+    nova = an_environment(tmp_path, "nova-34.0.0")
+    values = controller.controller_values(common_values(nova)) | HOST_VALUES
 
     text = render(name, values)
 
