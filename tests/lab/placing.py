@@ -17,8 +17,9 @@ STREAM, BALLAST = ("vp.tiny", "work=stream:8192", 8), ("t.ballast", "work=comput
 class World:
     """The residents of both hosts, and requests for more."""
 
-    def __init__(self, admin):
+    def __init__(self, admin, *, one_at_a_time=False):
         self.admin = admin
+        self.one_at_a_time = one_at_a_time
         self.pairs = []
         cloud.put_flavor(admin, "t.ballast", ram=256)
         cloud.put_flavor(admin, "t.plain")
@@ -29,7 +30,10 @@ class World:
         """Two servers of a kind, which the agent puts into one LLC domain each."""
         flavor, work, _ = kind
         names = [f"t-{host}-{flavor}-{n}" for n in range(2)]
-        pair = [cloud.boot(self.admin, n, flavor, work, host=host, wait=False) for n in names]
+        pair = [
+            cloud.boot(self.admin, name, flavor, work, host=host, wait=self.one_at_a_time)
+            for name in names
+        ]
         self.pairs.append((host, kind, pair))
 
     def clear(self, host, kind):
