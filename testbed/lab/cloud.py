@@ -93,21 +93,27 @@ def boot(
     user_data: str = "",
     *,
     host: str | None = None,
+    address: str | None = None,
     wait: bool = True,
     **options: Any,
 ) -> Server:
     """A server, ACTIVE unless wait=False; `user_data` lines reach the guest by config drive.
 
-    `host` asks for a host by name (admin only, the scheduler's filters still judge it). Raises
-    LabError with Nova's own words when the server ends in ERROR.
+    `host` asks for a host by name (admin only, the scheduler's filters still judge it). With
+    `address` it has a port, and the guest takes this address. Raises LabError with Nova's own words
+    when the server ends in ERROR.
     """
     if host is not None:
         options["host"] = host
+    networks: Any = "none"
+    if address is not None:
+        networks = [{"uuid": settings.GUEST_NETWORK_ID, "fixed_ip": address}]
+        user_data = f"address={address}/{settings.PREFIX_LENGTH}\n{user_data}"
     server = cloud.compute.create_server(
         name=name,
         flavor_id=flavor,
         image_id=cloud.image.find_image(cloud_resources.IMAGE).id,
-        networks="none",
+        networks=networks,
         config_drive=True,
         user_data=base64.b64encode(user_data.encode()).decode(),
         **options,

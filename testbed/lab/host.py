@@ -126,12 +126,13 @@ def unplug(name: str) -> None:
 
 def _clear(host: Host) -> None:
     power_off(host.name)
-    for name in ("dev", "etc", "system", "libvirt", "cache", "supervise"):
+    for name in ("dev", "etc", "system", "sysfs", "libvirt", "cache", "supervise"):
         shutil.rmtree(host.folder / name, ignore_errors=True)
 
 
 def _make_folder(host: Host) -> None:
-    for name in ("dev", "nova/instances", "nova-vp", "system", "cache/qemu", "libvirt/qemu"):
+    empty = ("dev", "sysfs", "nova/instances", "nova-vp", "system", "cache/qemu", "libvirt/qemu")
+    for name in empty:
         (host.folder / name).mkdir(parents=True, exist_ok=True)
     INSTANCES.mkdir(exist_ok=True)
     (settings.LOG / host.name / "libvirt" / "qemu").mkdir(parents=True, exist_ok=True)
@@ -234,6 +235,7 @@ def services(host: Host) -> list[Service]:
     ssh_first = {"PATH": f"{settings.LAB / 'compute-bin'}:{settings.base_environment()['PATH']}"}
     agent = ("vp-agent", "--config-file", "/etc/nova-vp/nova-vp.conf", "run")
     rows = [
+        _service(host, "host-network", (str(settings.LAB / "host-network"),), {}),
         _service(host, "virtlogd", ("virtlogd",), {}),
         _service(host, "libvirtd", ("libvirtd", "--listen"), shim, "libvirt/libvirtd.conf"),
         _service(host, "nova-compute", compute, ssh_first, "nova/nova.conf"),

@@ -6,6 +6,7 @@ Ports and addresses avoid those of packaged services, so that a developer's own 
 """
 
 import os
+import uuid
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,6 +22,12 @@ CACHE = ROOT / ".cache"
 BRIDGE = "nova-vp"
 CONTROLLER_IP = "10.77.0.1"
 NETWORK = "10.77.0.0/24"
+PREFIX_LENGTH = NETWORK.partition("/")[2]
+GUEST_NETWORK = "guests"
+"""Of servers with a port, by its name in the Network API; addresses are those of NETWORK."""
+GUEST_NETWORK_ID, GUEST_SUBNET_ID = (
+    str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{kind}.{GUEST_NETWORK}")) for kind in ("network", "subnet")
+)
 DATABASE_IP = "127.0.0.1"
 DATABASE_PORT = 3307
 RABBIT_PORT = 5673

@@ -209,8 +209,7 @@ def _ensure_bridge() -> None:
     if not BRIDGE_PATH.exists():
         run("ip", "link", "add", settings.BRIDGE, "type", "bridge")
     run("ip", "link", "set", settings.BRIDGE, "alias", str(settings.ROOT))
-    prefix = settings.NETWORK.partition("/")[2]
-    address = f"{settings.CONTROLLER_IP}/{prefix}"
+    address = f"{settings.CONTROLLER_IP}/{settings.PREFIX_LENGTH}"
     run("ip", "address", "replace", address, "dev", settings.BRIDGE)
     run("ip", "link", "set", settings.BRIDGE, "up")
 
