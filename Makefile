@@ -1,13 +1,17 @@
 # Everything a newcomer needs is `make demo` and `make test`; both install what they need.
 # Nothing that runs here gains from doing without: hundreds of tests start a process of ours.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: demo demo-down test lint unit unit-lane hosts-lane bus-lane services-lane alone software-pmu cover rules removal-test lab-test fault-test pair-test cpu-test state-8-test traits-test orphan-test escalation-test numa-test machine-test upgrade-test dashboard-test dashboard-screenshots nova-matrix faults tempest tempest-mutants api-fuzz rpc-fuzz bench venv docs screenshots install-test genconfig genpolicy packages
+.PHONY: demo demo-down overlay-demo test lint unit unit-lane hosts-lane bus-lane services-lane alone software-pmu cover rules removal-test lab-test fault-test pair-test cpu-test state-8-test traits-test orphan-test escalation-test numa-test machine-test upgrade-test dashboard-test dashboard-screenshots nova-matrix faults tempest tempest-mutants api-fuzz rpc-fuzz bench venv docs screenshots install-test genconfig genpolicy packages
 
 demo: venv
 	@.venv/bin/python -m testbed.lab.demo
 
 demo-down:
 	@testbed/lab/lab down
+
+# An application of three tiers, with and without the calls of an overlay; needs root, nine minutes.
+overlay-demo: venv
+	@.venv/bin/python -W ignore -m tests.bench.overlay_demo
 
 test: venv software-pmu
 	@$(MAKE) $(SIDE_BY_SIDE) lint $(LANES)

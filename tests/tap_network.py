@@ -39,6 +39,10 @@ def missing_for_taps() -> str | None:
     return None
 
 
+class NoNetwork(Exception):
+    """None can be made here; the message says why."""
+
+
 class Tap:
     """On the bridge, as the device of a guest whose address is 10.9.0.`number`."""
 
@@ -84,17 +88,28 @@ class Tap:
 
 @contextlib.contextmanager
 def own_network() -> Iterator[None]:
-    """Of this thread and what it starts, with a bridge."""
+    """As `a_network`; a test is skipped where there is none."""
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(a_network())
+        except NoNetwork as exc:
+            pytest.skip(str(exc))
+        yield
+
+
+@contextlib.contextmanager
+def a_network() -> Iterator[None]:
+    """Of this thread and what it starts, with a bridge. Raises NoNetwork."""
     old = os.open(_OWN_NETWORK, os.O_RDONLY)
     if _LIBC.unshare(_CLONE_NEWNET):
         number = ctypes.get_errno()
         os.close(old)
-        pytest.skip(f"no network namespace can be made: {os.strerror(number)}")
+        raise NoNetwork(f"no network namespace can be made: {os.strerror(number)}")
     try:
         ip("link", "set", "lo", "up")
         made = subprocess.run([*_NEW_BRIDGE, "mcast_snooping", "0"], capture_output=True)
         if made.returncode:
-            pytest.skip(f"no bridge can be made: {made.stderr.decode().strip()}")
+            raise NoNetwork(f"no bridge can be made: {made.stderr.decode().strip()}")
         ip("address", "add", f"{ADDRESS}/24", "dev", BRIDGE)
         ip("link", "set", BRIDGE, "up")
         # What the kernel says by itself (snooping does, too) would count with what tests send.

@@ -25,7 +25,7 @@ from tests.bench.harness import CannotMeasure
 from tests.bench.overlay import Monitor
 from tests.bench.paced_agent import PRODUCT, agent_report, an_agent
 from tests.bench.paced_counters import PacedCounters
-from tests.bench.paced_guests import PacedHost
+from tests.bench.paced_guests import Interface, PacedHost
 from tests.domain_xml import PROJECT_ID
 from tests.libvirt_host import missing_for_libvirt
 from vp_agent.cli.status import BorrowedCpus, borrowed_cpus
@@ -42,6 +42,7 @@ PERIOD_US = 100_000
 FLOOR: Mapping[str, str] = MappingProxyType({"vp:cpu_floor": "10"})
 """A server without one is never limited."""
 CONFIG = """\
+{monitors}
 [policy]
 controllers = overlays
 [islands]
@@ -74,7 +75,10 @@ class Client:
 
 @contextmanager
 def a_host(
-    works: Mapping[str, str], islands: Mapping[str, Sequence[int]], homes: Mapping[str, str]
+    works: Mapping[str, str],
+    islands: Mapping[str, Sequence[int]],
+    homes: Mapping[str, str],
+    interfaces: Mapping[str, Interface] = MappingProxyType({}),
 ) -> Iterator[PacedHost]:
     """All guests run, each on the CPUs of its island. One LLC for each island."""
     if missing := missing_for_libvirt():
@@ -92,7 +96,7 @@ def a_host(
     with tempfile.TemporaryDirectory(prefix="vp-overlay-", dir="/dev/shm") as folder:
         host = PacedHost(Path(folder), cells, pmu, specs, modelled_cpus=cpus)
         try:
-            host.start(works)
+            host.start(works, interfaces)
             for name, island in homes.items():
                 place(host, name, islands[island])
                 host.guests[name].domain.resume()
@@ -134,13 +138,19 @@ class Told:
 
 @contextmanager
 def an_agent_of(
-    host: PacedHost, overlays: Sequence[Overlay], layout: str, cap_cores: float = 0.0
+    host: PacedHost,
+    overlays: Sequence[Overlay],
+    layout: str,
+    cap_cores: float = 0.0,
+    monitors: Sequence[str] = (),
 ) -> Iterator[list[Told]]:
-    """Of the servers in the overlays it has journalled the originals."""
+    """Of the servers in the overlays it has journalled the originals. `monitors`: lines of
+    `[agent] monitors`."""
     state = host.folder / "state"
     state.mkdir(exist_ok=True)
     (state / "overlays.json").write_text(overlays_text(1, overlays))
-    more = CONFIG.format(layout=layout, cap_cores=cap_cores)
+    lines = "\n".join(f"monitors = {line}" for line in monitors)
+    more = CONFIG.format(layout=layout, cap_cores=cap_cores, monitors=lines)
     with an_agent(host, PRODUCT, mode="enforce", more=more):
         path = host.folder / "agent-run" / "overlay.sock"
         members = set().union(*(one.members for one in overlays))

@@ -50,6 +50,9 @@ SEVERAL_VCPUS_XML = "<features><acpi/><apic/></features>"
 JOBS_XML = '<serial type="unix"><source mode="bind" path="{path}"/><target port="1"/></serial>'
 """Where who plays the client of a guest hands out its jobs."""
 BOOT_XML = "<kernel>{kernel}</kernel><initrd>{initrd}</initrd><cmdline>{command_line}</cmdline>"
+INTERFACE_XML = """\
+<interface type="bridge"><mac address="{mac}"/><source bridge="{bridge}"/>
+  <target dev="{tap}"/><model type="virtio"/><rom enabled="no"/></interface>"""
 CONSOLE_XML = '<serial type="file"><source path="{path}"/><target port="0"/></serial>'
 
 
@@ -74,6 +77,21 @@ class Measured:
     @property
     def written_lines_per_s(self) -> float:
         return self.mips * self.write_mpki * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """Of a guest, on a bridge that is there."""
+
+    bridge: str
+    tap: str
+    mac: str
+    address: str
+    """With the length of its network's prefix."""
+
+    @property
+    def xml(self) -> str:
+        return INTERFACE_XML.format(mac=self.mac, bridge=self.bridge, tap=self.tap)
 
 
 class PacedGuest:
@@ -154,14 +172,20 @@ class PacedHost:
             preload=SHIM if modelled_cpus else None,
         )
         self.guests: dict[str, PacedGuest] = {}
+        self._interfaces: Mapping[str, Interface] = {}
 
     @property
     def models_cpus(self) -> bool:
         return bool(self._modelled_env)
 
-    def start(self, works: Mapping[str, str]) -> None:
+    def start(
+        self,
+        works: Mapping[str, str],
+        interfaces: Mapping[str, Interface] = MappingProxyType({}),
+    ) -> None:
         """All guests booted and paused. One after another: a kernel that boots on a busy machine
         may take its clock for many times faster than it is."""
+        self._interfaces = interfaces
         subprocess.run(["make", "-s", "-C", str(VPMU)], check=True, stdout=subprocess.DEVNULL)
         subprocess.run([GUEST_BUILD], check=True, stdout=subprocess.DEVNULL)
         build_shim = ["make", "-s", "-C", str(settings.LAB / "shim"), f"OUT={SHIM}"]
@@ -195,6 +219,10 @@ class PacedHost:
     def _boot(self, number: int, name: str, work: str) -> PacedGuest:
         console = self.folder / f"{name}.console"
         console.unlink(missing_ok=True)
+        interface = self._interfaces.get(name)
+        words = f"{COMMAND_LINE} work={work}"
+        if interface:
+            words += f" address={interface.address}"
         xml = a_domain(
             f"instance-{number:08x}",
             uuid=str(uuids.uuid5(uuids.NAMESPACE_DNS, name)),
@@ -202,10 +230,9 @@ class PacedHost:
             cpuset=self._cpuset,
             metadata=nova_metadata(name, extra_specs=self._extra_specs.get(name)),
             memory_mib=MEMORY_MIB,
-            boot=BOOT_XML.format(
-                kernel=KERNEL, initrd=INITRD, command_line=f"{COMMAND_LINE} work={work}"
-            ),
+            boot=BOOT_XML.format(kernel=KERNEL, initrd=INITRD, command_line=words),
             devices=CONSOLE_XML.format(path=console)
+            + (interface.xml if interface else "")
             + (JOBS_XML.format(path=_jobs_path(console)) if "jobs" in work else ""),
             body=(SEVERAL_VCPUS_XML if "+" in work else "")
             + PLUGIN_XML.format(
