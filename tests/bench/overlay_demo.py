@@ -42,7 +42,7 @@ from tests.bench.overlay_guests import (
     limit,
     uuid_of,
 )
-from tests.bench.paced_guests import Interface, PacedHost
+from tests.bench.paced_guests import Interface, PacedHost, build
 from tests.tap_network import ADDRESS, BRIDGE, NoNetwork, a_network, missing_for_taps
 
 REPORT = settings.ROOT / "overlay-demo-report.json"
@@ -199,6 +199,7 @@ def an_application() -> Iterator[PacedHost]:
     """All guests run, and the tiers answer. Raises CannotMeasure."""
     if missing := missing_for_taps():
         raise CannotMeasure(missing)
+    build()  # From a network of one's own nothing can be downloaded.
     homes = {**{tier: tier for tier in TIERS}, OTHER: "others"}
     try:
         with a_network(), a_host(works(), ISLANDS, homes, interfaces()) as host:

@@ -94,6 +94,14 @@ class Interface:
         return INTERFACE_XML.format(mac=self.mac, bridge=self.bridge, tap=self.tap)
 
 
+def build() -> None:
+    """What the guests are made of, the first time from Debian's archive."""
+    subprocess.run(["make", "-s", "-C", str(VPMU)], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([GUEST_BUILD], check=True, stdout=subprocess.DEVNULL)
+    build_shim = ["make", "-s", "-C", str(settings.LAB / "shim"), f"OUT={SHIM}"]
+    subprocess.run(build_shim, check=True)
+
+
 class PacedGuest:
     def __init__(self, name: str, work: str, domain: libvirt.virDomain, console: Path) -> None:
         self.name = name
@@ -186,10 +194,7 @@ class PacedHost:
         """All guests booted and paused. One after another: a kernel that boots on a busy machine
         may take its clock for many times faster than it is."""
         self._interfaces = interfaces
-        subprocess.run(["make", "-s", "-C", str(VPMU)], check=True, stdout=subprocess.DEVNULL)
-        subprocess.run([GUEST_BUILD], check=True, stdout=subprocess.DEVNULL)
-        build_shim = ["make", "-s", "-C", str(settings.LAB / "shim"), f"OUT={SHIM}"]
-        subprocess.run(build_shim, check=True)
+        build()
         if self._modelled_env:
             self.counters.mkdir(mode=0o1777)
         self.libvirt.start()
