@@ -3,7 +3,8 @@
 
 Guests of real QEMU have taps on a bridge and CPUs of the software PMU; the real agent runs the
 shipped monitors, which see requests on the tap of the web tier. As in inTune (thesis 2013, 4.5.2.1)
-each tier has three vCPUs on an island of two CPUs. Beside them another server computes.
+each tier has three vCPUs on an island of two CPUs. Another server computes on one of four CPUs of
+an island of its own, which has CPUs to lend.
 
 Clients browse at first and bid then: half of the time most requests need the web tier, and half of
 it the database. Limits for good give all tiers together as much CPU as `tune` leaves them. All rows
@@ -49,7 +50,7 @@ REPORT = settings.ROOT / "overlay-demo-report.json"
 PICTURE = settings.ROOT / "overlay-demo.png"
 TIERS = ("web", "app", "db")
 OTHER = "mill"
-ISLANDS = {"web": (0, 1), "app": (2, 3), "db": (4, 5), "others": (6, 7)}
+ISLANDS = {"web": (0, 1), "app": (2, 3), "db": (4, 5), "others": (6, 7, 8, 9)}
 KILOROUNDS = {"web": (220, 30), "app": (160, 170), "db": (5, 220)}
 """Of a request that browses, and of one that bids: 100 take about 10 ms of a modelled CPU."""
 SPARE_TRACKS = "+idle+idle"
@@ -57,7 +58,7 @@ SPARE_TRACKS = "+idle+idle"
 BROWSE, BID = Request("GET", "/browse"), Request("POST", "/bid")
 MIXES: Mapping[str, Mix] = {"browse": {BROWSE: 85, BID: 15}, "bid": {BROWSE: 15, BID: 85}}
 MIX_S = 24.0
-SESSIONS = 24
+SESSIONS = 40
 STATIC_CORES = {"1.5 1.5 1.5": (1.5, 1.5, 1.5), "2 2 1.5": (2, 2, 1.5), "1.5 2 2": (1.5, 2, 2)}
 """Of web, app and db. The first are the source's; the others have in sum what `tune` leaves."""
 BUSY = {"browse": ("web", "app"), "bid": ("app", "db")}
