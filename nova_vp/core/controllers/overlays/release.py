@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`release`: what an overlay was granted for these servers goes back at once.
 
-What was not used up of a trigger goes back into its credit.
+Servers that the host limited for them are limited no more. What was not used up of a trigger goes
+back into its credit.
 """
 
 from collections.abc import Sequence
@@ -64,4 +65,16 @@ def _release(desk: Desk, overlay: Overlay, uuid: str) -> int:
             del grants[uuid]
             found += 1
     desk.note_change(uuid)
-    return found
+    return found + _end_conceded(desk, overlay, uuid)
+
+
+def _end_conceded(desk: Desk, overlay: Overlay, for_uuid: str) -> int:
+    ended = [
+        uuid
+        for uuid, one in desk.conceded.items()
+        if (one.overlay_id, one.for_uuid) == (overlay.id, for_uuid)
+    ]
+    for uuid in ended:
+        del desk.conceded[uuid]
+    desk.note_change(*ended)
+    return len(ended)

@@ -98,13 +98,15 @@ def _unended(view: View, grants: Mapping[str, _Grant]) -> dict[str, _Grant]:
 
 
 def _conceded(view: View, ledger: Ledger, keys: frozenset[ClaimKey]) -> dict[str, Conceded]:
-    """They are no members of the overlay that they are limited for."""
+    """As long as the server that they are limited for is here, and its overlay's."""
+    overlays, guests = view.picture.overlays, view.host.guests
     return {
         uuid: one
         for uuid, one in _claimed(ledger.conceded, Knob.CPU_CAP, keys).items()
         if one.until_s > view.now_s
-        and one.overlay_id in view.picture.overlays
-        and uuid in view.host.guests
+        and (overlay := overlays.get(one.overlay_id)) is not None
+        and one.for_uuid in overlay.members
+        and guests.keys() >= {uuid, one.for_uuid}
     }
 
 

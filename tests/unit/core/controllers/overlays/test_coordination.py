@@ -233,6 +233,28 @@ def test_a_limit_that_was_conceded_ends_with_the_overlay_that_needed_it() -> Non
     assert limited(host) == {}
 
 
+@pytest.mark.parametrize("gone", ["server", "member"])
+def test_a_limit_that_was_conceded_ends_with_the_server_that_needed_it(gone: str) -> None:
+    host = a_full_host()
+    starve(host)
+    if gone == "server":
+        host.leave("web")
+    else:
+        overlay(host, "shop", "db")
+    host.tick()
+    assert limited(host, "mill") == {}
+    assert host.applied == {}
+
+
+def test_a_limit_that_was_conceded_ends_at_once_with_the_release_of_who_needed_it() -> None:
+    host = a_full_host()
+    starve(host)
+    assert release(host, "db") is Nack.NOTHING_TO_RELEASE, "it was for another one"
+    assert limited(host) == {"mill": pytest.approx(0.4)}
+    assert release(host, "web") is None
+    assert limited(host) == {}
+
+
 def test_a_grant_between_refusals_begins_the_count_anew() -> None:
     host = a_full_host()
     starve(host, 4)
