@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from nova_vp.core.controllers.overlays.bandwidth import full_node
 from nova_vp.core.controllers.overlays.desk import Desk
 from nova_vp.core.controllers.overlays.grant import Granted, Refused
-from nova_vp.core.controllers.overlays.lending import idle_cores, lendable, priority_of
+from nova_vp.core.controllers.overlays.lending import idle_cores, lendable, may_place, priority_of
 from nova_vp.core.controllers.overlays.tune import MOST_TURNS
 from nova_vp.core.types.guest import Guest
-from nova_vp.core.types.island import Island, Loan
+from nova_vp.core.types.island import Island, Loan, Scheduler
 from nova_vp.core.types.knob import Knob
 from nova_vp.core.types.overlay import ArbitrationClass, Call, Nack, Overlay
 
@@ -29,6 +29,10 @@ def borrow(desk: Desk, call: Call, overlay: Overlay, guests: Sequence[Guest]) ->
         raise Refused(Nack.NO_ROOM, "this host places no servers")
     if island is None:
         raise Refused(Nack.NO_ROOM, "the server runs in several islands: it needs no loan")
+    if island.scheduler is Scheduler.EXCLUSIVE:
+        raise Refused(Nack.NO_ROOM, "each vCPU of its island has a CPU of its own: it borrows none")
+    if not may_place(desk, guest):
+        raise Refused(Nack.OUTRANKED, "another controller sets where the server runs")
     check_turn(desk, overlay)
     _check_returns(desk, overlay)
     own = [one for one in desk.guests_of(overlay) if desk.home(one) == island]

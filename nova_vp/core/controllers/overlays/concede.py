@@ -22,6 +22,7 @@ from nova_vp.core.controllers.overlays.lending import (
 from nova_vp.core.model.cpu_cap import CAP_STEP
 from nova_vp.core.types.claim import Alternative, ClaimGroup, PredictedLoss
 from nova_vp.core.types.guest import Guest
+from nova_vp.core.types.island import Scheduler
 from nova_vp.core.types.knob import Knob
 from nova_vp.core.types.overlay import Overlay
 from nova_vp.core.types.reason import Rejection
@@ -88,9 +89,11 @@ def _beside(desk: Desk, guest: Guest) -> Iterator[Limit]:
 
 def _lending(desk: Desk, guest: Guest, cpus: int) -> Iterator[Limit]:
     """In islands that lend so many CPUs more if one of their servers wants less. Whose own island
-    is not full is in no need, whatever it says."""
+    is not full is in no need, whatever it says; and one of kind exclusive borrows none."""
     borrower = desk.home(guest)
-    if borrower is None or not cpus or not is_full(desk, borrower):
+    if borrower is None or not cpus or borrower.scheduler is Scheduler.EXCLUSIVE:
+        return
+    if not is_full(desk, borrower):
         return
     for island in desk.view.islands:
         short = short_of(desk, island, guest, borrower, cpus) if island != borrower else None

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """`borrow`: whole CPUs from other islands, for a while, and back again."""
 
+from dataclasses import replace
+
 import pytest
 
 from nova_vp.core.controllers.overlays.declaration import RETURN
+from nova_vp.core.types.claim import Setting
 from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.island import Island, Scheduler
 from nova_vp.core.types.knob import Knob
 from nova_vp.core.types.overlay import Nack, Verb
-from nova_vp.core.types.policy import Mode
+from nova_vp.core.types.policy import Enabled, Mode
 from nova_vp.core.types.service_level import ServiceClass
 from nova_vp.core.types.topology import Limits
 from tests.policies import a_policy
@@ -24,6 +27,7 @@ from tests.unit.core.controllers.overlays.hosts import (
     release,
     server,
 )
+from tests.unit.core.wishful import Wishful
 
 A, B, C = {0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9, 10, 11}
 BUSY = Rates(mips=100, cores=3.9)
@@ -224,6 +228,19 @@ def test_a_server_in_several_islands_borrows_nothing() -> None:
     host.change("web", placement=frozenset(A | B))
     host.tick()
     assert borrow(host) is Nack.NO_ROOM
+
+
+def test_a_server_that_another_controller_places_borrows_nothing() -> None:
+    """It could not use the CPU."""
+    first = Wishful("first", 200)
+    host = three_islands()
+    both = (Enabled(first, first.settings()), *host.policy.controllers)
+    host.policy = replace(host.policy, controllers=both)
+    first.wants(Setting(uuid_of("web"), Knob.PLACEMENT, (frozenset({0, 1, 2}),)))
+    host.ticks(2)
+    assert borrow(host) is Nack.OUTRANKED
+    assert host.placement("db") == B
+    assert host.state.loans == ()
 
 
 def test_who_runs_in_several_islands_is_left_there() -> None:

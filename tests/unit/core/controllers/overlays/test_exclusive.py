@@ -6,8 +6,9 @@ import itertools
 from nova_vp.core.controllers.overlays.declaration import EXCLUSIVE
 from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.island import Island, Scheduler
+from nova_vp.core.types.overlay import Nack
 from tests.policies import a_policy
-from tests.unit.core.build import Host, nodes_of, uuid_of
+from tests.unit.core.build import Host, Rates, nodes_of, uuid_of
 from tests.unit.core.controllers.overlays.hosts import KNOBS, borrow, overlay, release, server
 
 A, B = {0, 1, 2, 3}, {4, 5, 6, 7}
@@ -105,3 +106,21 @@ def test_a_cpu_that_no_vcpu_has_is_lent_and_taken_back() -> None:
     host.ticks(2)
     assert host.placement("web") == B
     assert lent in pins(host, "two")
+
+
+def test_it_borrows_no_cpu_since_no_vcpu_would_run_there() -> None:
+    host = a_host()
+    server(host, "voice", A, vcpus=4)
+    server(host, "other", B, vcpus=4)
+    overlay(host, "calls", "voice")
+    overlay(host, "others", "other")
+    host.run("voice", Rates(mips=50, cores=4.0))
+    host.run("other", Rates(mips=50, cores=0.1))
+    host.ticks(3)
+    assert borrow(host, "voice", of="calls") is Nack.NO_ROOM
+    assert host.placement("other") == B
+    host.run("other", Rates(mips=50, cores=3.0))
+    host.ticks(3)
+    for _ in range(5):
+        assert borrow(host, "voice", of="calls") is Nack.NO_ROOM
+    assert host.cap_ratio("other") == 1.0, "it would help nobody"
