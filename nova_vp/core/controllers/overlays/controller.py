@@ -28,7 +28,7 @@ from nova_vp.core.controllers.overlays.harm import measure_harm, watch_raised
 from nova_vp.core.controllers.overlays.lending import give_back_needed
 from nova_vp.core.controllers.overlays.memory_size import resize
 from nova_vp.core.controllers.overlays.places import note_places, returns
-from nova_vp.core.controllers.overlays.release import release
+from nova_vp.core.controllers.overlays.release import note_ended_loans, release
 from nova_vp.core.controllers.overlays.renew import renew
 from nova_vp.core.controllers.overlays.trigger import trigger
 from nova_vp.core.controllers.overlays.tune import tune
@@ -59,6 +59,7 @@ class Overlays(Controller):
 
     def run(self, view: View, state: Ledger, settings: OverlaysSettings) -> Answer:
         desk = Desk(view, state, settings)
+        note_ended_loans(desk)
         measure_harm(desk)
         if not view.on_call:
             end_too_dear(desk)

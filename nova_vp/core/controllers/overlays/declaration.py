@@ -137,9 +137,9 @@ class OverlaysSettings:
     borrow_hold_s: float = option(
         10.0,
         "Seconds in which an island that took a CPU back lends none, and in which an overlay keeps "
-        "a CPU that one of a higher priority wants. An overlay that released CPUs three times, "
-        "each within so many seconds, borrows none for as long. The default keeps CPUs from going "
-        "back and forth.",
+        "a CPU that one of a higher priority wants. An overlay that gave CPUs back three times, by "
+        "`release` or by a lease that is shorter than this, each within so many seconds, borrows "
+        "none for as long. The default keeps CPUs from going back and forth.",
         minimum=0.0,
     )
     calls_per_s: float = option(
@@ -182,7 +182,7 @@ class Account(NamedTuple):
     wants_cpu_at_s: float | None = None
     """When it was last refused a CPU that another overlay has."""
     returns: int = 0
-    """Releases of borrowed CPUs in quick succession."""
+    """Of borrowed CPUs in quick succession, by calls or by short leases."""
     returned_at_s: float = 0.0
     granted: int = 0
     """Calls since the agent started."""

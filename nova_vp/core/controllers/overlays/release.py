@@ -23,15 +23,24 @@ def release(desk: Desk, call: Call, overlay: Overlay, guests: Sequence[Guest]) -
     if not released:
         raise Refused(Nack.NOTHING_TO_RELEASE, "the overlay holds nothing of these servers")
     if returned:
-        _note_return(desk, overlay)
+        _note_return(desk, overlay.id)
     return Granted(f"grants that were given back: {released}")
 
 
-def _note_return(desk: Desk, overlay: Overlay) -> None:
-    account = desk.account(overlay.id)
+def note_ended_loans(desk: Desk) -> None:
+    """Whoever asks for a short lease gives a CPU back as well, without a call."""
+    hold_s = desk.settings.borrow_hold_s
+    ended = (one for one in desk.view.core.loans if one.until_s <= desk.now_s)
+    short = {one.overlay_id for one in ended if one.until_s - one.began_at_s < hold_s}
+    for overlay_id in short & desk.overlays.keys():
+        _note_return(desk, overlay_id)
+
+
+def _note_return(desk: Desk, overlay_id: str) -> None:
+    account = desk.account(overlay_id)
     is_quick = desk.now_s - account.returned_at_s < desk.settings.borrow_hold_s
     returns = account.returns + 1 if is_quick else 1
-    desk.change_account(overlay.id, returns=returns, returned_at_s=desk.now_s)
+    desk.change_account(overlay_id, returns=returns, returned_at_s=desk.now_s)
 
 
 def _return_cpus(desk: Desk, call: Call, overlay: Overlay, guests: Sequence[Guest]) -> int:

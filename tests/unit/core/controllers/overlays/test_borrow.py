@@ -372,6 +372,21 @@ def test_cpus_do_not_go_back_and_forth_by_calls() -> None:
         host.ticks(11)
 
 
+def test_nor_by_short_leases() -> None:
+    host = three_islands()
+    found = []
+    for _ in range(5):
+        found.append(borrow(host, lease_s=0.02))
+        host.pass_time(0.03)
+        host.answer()
+        assert host.placement("web") == A
+    assert found == [None, None, None, Nack.TOO_SOON, Nack.TOO_SOON]
+    host.ticks(11)
+    for _ in range(5):
+        assert borrow(host, lease_s=11.0) is None, "not within the hold"
+        host.ticks(12)
+
+
 def test_a_short_loan_does_not_shorten_those_of_before() -> None:
     host = three_islands()
     borrow(host)
