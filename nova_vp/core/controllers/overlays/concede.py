@@ -3,8 +3,9 @@
 
 It limits that server of another overlay whose degradation weighs least (the source: one chosen at
 random), as little as takes CPU from it: one on the same CPUs, or, if CPUs are to be borrowed, one
-whose island can lend them then. A server of another project loses at most `most_harm_ratio`, now
-and later. If there is none, nothing on this host helps: the cluster is asked.
+whose island can lend them then. A server of another project, or of an overlay with a higher
+priority, loses at most `most_harm_ratio`, now and later. If there is none, nothing on this host
+helps: the cluster is asked.
 """
 
 import math
@@ -73,10 +74,9 @@ def _candidates(
         priority = _priority(desk, overlay, one)
         if priority is None or not _may_be_limited(one):
             continue
-        is_own = one.project_id == guest.project_id
         if round(1.0 - CAP_STEP * steps, 6) < (one.cap_floor_ratio or 0.0):
             continue
-        if is_own or loss <= desk.settings.most_harm_ratio:
+        if _may_lose_more(desk, overlay, guest, one) or loss <= desk.settings.most_harm_ratio:
             yield loss * priority * one.priority, one.uuid, steps
 
 
@@ -126,6 +126,12 @@ def _priority(desk: Desk, overlay: Overlay, guest: Guest) -> float | None:
     return max(of, default=None)
 
 
+def _may_lose_more(desk: Desk, overlay: Overlay, helped: Guest, guest: Guest) -> bool:
+    """For a server of its own project, whose overlay matters as much."""
+    priority = _priority(desk, overlay, guest) or 0.0
+    return guest.project_id == helped.project_id and priority <= overlay.priority
+
+
 def _may_be_limited(guest: Guest) -> bool:
     return (
         guest.cap_floor_ratio is not None
@@ -147,13 +153,12 @@ def _steps(used_ratio: float, before: int) -> int:
 
 
 def end_too_dear(desk: Desk) -> None:
-    """A server of another project that wants more now than when it was limited is limited no more,
+    """A server that may lose little and wants more now than when it was limited is limited no more,
     where its limit costs it more than it may."""
     guests = desk.view.host.guests
     for uuid, one in list(desk.conceded.items()):
-        helped, use = guests.get(one.for_uuid), desk.view.host.vps[uuid].cpu_use
-        is_own = helped is not None and helped.project_id == guests[uuid].project_id
-        if use is None or is_own:
+        overlay, use = desk.overlays[one.overlay_id], desk.view.host.vps[uuid].cpu_use
+        if use is None or _may_lose_more(desk, overlay, guests[one.for_uuid], guests[uuid]):
             continue
         wanted = use.ran_cores + use.waited_cores + use.throttled_ours_cores
         if use.throttled_ours_cores > desk.settings.most_harm_ratio * wanted:

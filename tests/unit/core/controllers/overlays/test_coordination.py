@@ -320,6 +320,19 @@ def test_a_server_of_another_project_loses_little_at_most() -> None:
     assert limited(host) == {"mill": pytest.approx(0.9)}
 
 
+def test_neither_does_one_of_an_overlay_that_matters_more() -> None:
+    host = a_full_host()
+    overlay(host, "mills", "mill", priority=2.0)
+    starve(host)
+    assert limited(host) == {}, "it would lose a fifth"
+    overlay(host, "mills", "mill", priority=1.0)
+    starve(host)
+    assert limited(host) == {"mill": pytest.approx(0.4)}
+    overlay(host, "mills", "mill", priority=2.0)
+    busy_for(host, 12, throttled=0.2)
+    assert limited(host) == {}
+
+
 def busy_for(host: Host, seconds: int, throttled: float) -> None:
     """`mill` runs for most of each second, and is kept from running for so much of it."""
     for _ in range(seconds):
