@@ -10,9 +10,8 @@ from collections.abc import Iterator, Sequence
 
 from nova_vp.core.controllers.overlays.bandwidth import full_node
 from nova_vp.core.controllers.overlays.desk import Desk
-from nova_vp.core.controllers.overlays.grant import Granted, Refused
+from nova_vp.core.controllers.overlays.grant import MOST_TURNS, Granted, Refused
 from nova_vp.core.controllers.overlays.lending import idle_cores, lendable, may_place, priority_of
-from nova_vp.core.controllers.overlays.tune import MOST_TURNS
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.island import Island, Loan, Scheduler
 from nova_vp.core.types.knob import Knob

@@ -228,6 +228,11 @@ class Sized(NamedTuple):
     overlay_id: str
     until_s: float
     kib: int
+    is_up: bool = False
+    """The last step."""
+    changed_at_s: float = 0.0
+    turns: int = 0
+    """Changes of direction in quick succession."""
 
 
 class Conceded(NamedTuple):

@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a call is granted or refused, and whose server it is where several overlays have it."""
+"""How a call is granted or refused, whose server it is where several overlays have it, and when
+its direction changed too often."""
 
 from typing import NamedTuple
 
+from nova_vp.core.controllers.overlays.declaration import Sized, Tuned
 from nova_vp.core.controllers.overlays.desk import Desk
+from nova_vp.core.controllers.overlays.standing import QUICK_S
 from nova_vp.core.types.overlay import Nack, Overlay
+
+MOST_TURNS = 3
+"""Quick ones in a row, after which nothing changes until it was quiet for so long."""
 
 
 class Granted(NamedTuple):
@@ -29,3 +35,14 @@ def check_owner(desk: Desk, owner_id: str, overlay: Overlay) -> None:
     owner = desk.overlays[owner_id]
     if owner.id != overlay.id and overlay.priority <= owner.priority:
         raise Refused(Nack.OUTRANKED, "another overlay of this server came first")
+
+
+def turns(before: Tuned | Sized, is_up: bool, now_s: float) -> int:
+    """With this step. Raises Refused."""
+    is_quick = now_s - before.changed_at_s < QUICK_S
+    so_far = before.turns if is_quick else 0
+    if is_up is before.is_up:
+        return so_far
+    if so_far >= MOST_TURNS:
+        raise Refused(Nack.TOO_SOON, f"it went up and down too often: wait {QUICK_S:g} s")
+    return so_far + 1 if is_quick else 0

@@ -2,14 +2,15 @@
 """`tune` of the memory size, by the server's balloon: between what it uses, a tenth more than that,
 and what its flavor gives.
 
-A server that uses more meanwhile gets memory back before it runs short.
+A server that uses more meanwhile gets memory back before it runs short. Who changes its mind too
+often is refused until it was quiet for a while.
 """
 
 import math
 
 from nova_vp.core.controllers.overlays.declaration import NAME, RESIZE, Sized
 from nova_vp.core.controllers.overlays.desk import Desk
-from nova_vp.core.controllers.overlays.grant import Granted, Refused, check_owner
+from nova_vp.core.controllers.overlays.grant import Granted, Refused, check_owner, turns
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.knob import NO_MEMORY_SIZE, Knob
 from nova_vp.core.types.overlay import Call, Direction, Nack, Overlay
@@ -26,15 +27,18 @@ def resize(desk: Desk, call: Call, overlay: Overlay, guest: Guest) -> Granted:
     before = desk.sizes.get(guest.uuid)
     if before is not None:
         check_owner(desk, before.overlay_id, overlay)
+    is_up = call.direction is Direction.UP
+    made = turns(before, is_up, desk.now_s) if before else 0
     now_kib = before.kib if before else guest.memory_size.kib
-    sign = 1 if call.direction is Direction.UP else -1
+    sign = 1 if is_up else -1
     wanted_kib = now_kib + sign * round(STEP_RATIO * guest.memory_kib)
     kib = min(max(wanted_kib, least_kib(guest)), guest.memory_kib)
     if (kib - now_kib) * sign <= 0:
         raise Refused(Nack.NO_ROOM, _why(sign))
     lease_s = min(call.lease_s or desk.settings.tune_lease_s, desk.settings.tune_lease_s)
     desk.note_change(guest.uuid)
-    desk.sizes[guest.uuid] = Sized(overlay.id, desk.now_s + lease_s, kib)
+    until_s = desk.now_s + lease_s
+    desk.sizes[guest.uuid] = Sized(overlay.id, until_s, kib, is_up, desk.now_s, made)
     return Granted(f"its memory is resized to {kib // 1024} MiB", lease_s)
 
 

@@ -7,8 +7,8 @@ way round. Who changes its mind too often is refused until it was quiet for a wh
 
 from nova_vp.core.controllers.overlays.declaration import Tuned
 from nova_vp.core.controllers.overlays.desk import Desk
-from nova_vp.core.controllers.overlays.grant import Granted, Refused, check_owner
-from nova_vp.core.controllers.overlays.standing import QUICK_S, is_tuned
+from nova_vp.core.controllers.overlays.grant import Granted, Refused, check_owner, turns
+from nova_vp.core.controllers.overlays.standing import is_tuned
 from nova_vp.core.controllers.overlays.weights import check_weight, raised, weight_of
 from nova_vp.core.model.cpu_cap import CAP_STEP
 from nova_vp.core.types.guest import Guest
@@ -18,8 +18,6 @@ from nova_vp.core.types.overlay import Call, Direction, Nack, Overlay
 WEIGHT_STEP = 1.25
 MOST_TIMES = WEIGHT_STEP**8
 LEAST_TIMES = WEIGHT_STEP**-6
-MOST_TURNS = 3
-"""Quick ones in a row, after which nothing changes until it was quiet for so long."""
 
 
 def tune(desk: Desk, call: Call, overlay: Overlay, guest: Guest) -> Granted:
@@ -28,7 +26,7 @@ def tune(desk: Desk, call: Call, overlay: Overlay, guest: Guest) -> Granted:
     if is_tuned(before):
         check_owner(desk, before.overlay_id, overlay)
     is_up = call.direction is Direction.UP
-    turns = _turns(before, is_up, desk.now_s)
+    made = turns(before, is_up, desk.now_s)
     after, what = _up(desk, guest, before, overlay) if is_up else _down(desk, guest, before)
     lease_s = min(call.lease_s or desk.settings.tune_lease_s, desk.settings.tune_lease_s)
     desk.tuned[guest.uuid] = after._replace(
@@ -36,21 +34,10 @@ def tune(desk: Desk, call: Call, overlay: Overlay, guest: Guest) -> Granted:
         until_s=desk.now_s + lease_s,
         is_up=is_up,
         changed_at_s=desk.now_s,
-        turns=turns,
+        turns=made,
     )
     desk.note_change(guest.uuid)
     return Granted(what, lease_s if is_tuned(after) else None)
-
-
-def _turns(before: Tuned, is_up: bool, now_s: float) -> int:
-    """Raises Refused."""
-    is_quick = now_s - before.changed_at_s < QUICK_S
-    turns = before.turns if is_quick else 0
-    if is_up is before.is_up:
-        return turns
-    if turns >= MOST_TURNS:
-        raise Refused(Nack.TOO_SOON, f"it went up and down too often: wait {QUICK_S:g} s")
-    return turns + 1 if is_quick else 0
 
 
 def _up(desk: Desk, guest: Guest, before: Tuned, overlay: Overlay) -> tuple[Tuned, str]:

@@ -40,6 +40,14 @@ def test_up_gives_back_until_the_flavors() -> None:
     assert resize(host, "web", UP) is Nack.NO_ROOM
 
 
+def test_who_changes_its_mind_too_often_is_refused_until_it_was_quiet() -> None:
+    host = two_shops()
+    found = [resize(host, "web", way) for way in (DOWN, DOWN, UP, DOWN, UP, DOWN, UP)]
+    assert found == [None] * 5 + [Nack.TOO_SOON, None], "up again is no turn"
+    host.ticks(6)
+    assert resize(host, "web", DOWN) is None
+
+
 def test_it_ends_with_its_lease_and_comes_back_exactly() -> None:
     host = two_shops(tune_lease_s=5.0)
     resize(host, "web", DOWN)

@@ -7,6 +7,7 @@ from nova_vp.core.controllers.overlays import (
     borrow,
     caps,
     concede,
+    grant,
     lending,
     memory_size,
     standing,
@@ -35,7 +36,7 @@ def test_numbers_that_are_no_options_are_those_of_the_code() -> None:
     assert (tune.WEIGHT_STEP, "multiplied by 1.25" in PAGE) == (1.25, True)
     assert (tune.MOST_TIMES, "up to eight times in a row" in PAGE) == (1.25**8, True)
     assert (tune.LEAST_TIMES, "by up to six steps" in PAGE) == (1.25**-6, True)
-    assert (tune.MOST_TURNS, "more than three times" in PAGE) == (3, True)
+    assert (grant.MOST_TURNS, "more than three times" in PAGE) == (3, True)
     assert (standing.QUICK_S, "each within 5 s" in PAGE) == (5.0, True)
     assert (memory_size.STEP_RATIO, "a tenth of the flavor's memory" in PAGE) == (0.1, True)
     assert (memory_size.SPARE_RATIO, "what it uses and a tenth more" in PAGE) == (0.1, True)

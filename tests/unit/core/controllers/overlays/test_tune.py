@@ -3,8 +3,9 @@
 
 import pytest
 
+from nova_vp.core.controllers.overlays.grant import MOST_TURNS
 from nova_vp.core.controllers.overlays.standing import QUICK_S
-from nova_vp.core.controllers.overlays.tune import LEAST_TIMES, MOST_TIMES, MOST_TURNS
+from nova_vp.core.controllers.overlays.tune import LEAST_TIMES, MOST_TIMES
 from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.knob import NO_CPU_WEIGHT, NO_QUOTA, CpuWeight, Knob
 from nova_vp.core.types.overlay import Nack, Verb
