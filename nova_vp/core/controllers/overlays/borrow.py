@@ -11,7 +11,13 @@ from collections.abc import Iterator, Sequence
 from nova_vp.core.controllers.overlays.bandwidth import full_node
 from nova_vp.core.controllers.overlays.desk import Desk
 from nova_vp.core.controllers.overlays.grant import MOST_TURNS, Granted, Refused
-from nova_vp.core.controllers.overlays.lending import idle_cores, lendable, may_place, priority_of
+from nova_vp.core.controllers.overlays.lending import (
+    has_lent,
+    idle_cores,
+    lendable,
+    may_place,
+    priority_of,
+)
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.island import Island, Loan, Scheduler
 from nova_vp.core.types.knob import Knob
@@ -30,6 +36,8 @@ def borrow(desk: Desk, call: Call, overlay: Overlay, guests: Sequence[Guest]) ->
         raise Refused(Nack.NO_ROOM, "the server runs in several islands: it needs no loan")
     if island.scheduler is Scheduler.EXCLUSIVE:
         raise Refused(Nack.NO_ROOM, "each vCPU of its island has a CPU of its own: it borrows none")
+    if has_lent(desk, island):
+        raise Refused(Nack.NO_ROOM, "its island has lent CPUs: it gets them back as it needs them")
     if not may_place(desk, guest):
         raise Refused(Nack.OUTRANKED, "another controller sets where the server runs")
     check_turn(desk, overlay)

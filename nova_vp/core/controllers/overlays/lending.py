@@ -55,6 +55,11 @@ def _free_to_lend(desk: Desk, lender: Island, guest: Guest, borrower: Island) ->
     return own[: max(cpus_now(desk, lender) - least, 0)]
 
 
+def has_lent(desk: Desk, island: Island) -> bool:
+    """It borrows none meanwhile: it has its own CPUs back as soon as its servers want them."""
+    return any(loan.lender == island.name for loan in desk.loans)
+
+
 def cpus_now(desk: Desk, island: Island) -> int:
     """With what this run lent and gave back."""
     [now] = with_loans((island,), desk.loans)

@@ -152,6 +152,17 @@ def test_an_island_that_borrows_lends_none() -> None:
     assert borrow(host, "mill", of="mills", island="llc-1") is None
 
 
+def test_an_island_that_lends_borrows_none() -> None:
+    host = three_islands()
+    assert borrow(host, island="llc-1") is None
+    assert borrow(host, "db", island="llc-2") is Nack.NO_ROOM, "it lends"
+    assert host.placement("mill") == C
+    host.run("batch", BUSY)
+    host.ticks(5)
+    assert host.placement("batch") == B, "it has its own back"
+    assert borrow(host, "db", island="llc-2") is None
+
+
 def test_a_second_loan_and_the_end_of_the_first_are_done_at_once() -> None:
     host = three_islands()
     borrow(host, lease_s=5.0, island="llc-1")
