@@ -13,7 +13,13 @@ from nova_vp.core.model.islands import bound_to_islands
 from nova_vp.core.model.limits import Claims
 from nova_vp.core.pipeline.answers import answers_of
 from nova_vp.core.pipeline.arbitrate import arbitrate
-from nova_vp.core.pipeline.controllers import Claimed, SeenHost, end_unclaimed, run_controllers
+from nova_vp.core.pipeline.controllers import (
+    Claimed,
+    SeenHost,
+    end_unclaimed,
+    note_answers,
+    run_controllers,
+)
 from nova_vp.core.pipeline.ledger import note_applied
 from nova_vp.core.pipeline.plan import Plan
 from nova_vp.core.pipeline.rate_limit import rate_limit
@@ -43,6 +49,8 @@ def answer_calls(state: CoreState, picture: Picture, policy: Policy) -> tuple[Co
     for action in plan.unchanging:
         state = note_applied(state, action, picture.at_s)
     refused = outranked + deferred
+    answers = answers_of(claimed, refused, plan.proposals, picture)
+    state = note_answers(state, picture.calls, answers, policy)
     decision = Decision(
         at_s=picture.at_s,
         mode=picture.mode,
@@ -52,7 +60,7 @@ def answer_calls(state: CoreState, picture: Picture, policy: Policy) -> tuple[Co
         proposals=plan.proposals,
         actions=plan.actions,
         refused=refused,
-        answers=answers_of(claimed, refused, plan.proposals, picture),
+        answers=answers,
         next_end_s=claimed.next_end_s,
     )
     return replace(state, claims={**others, **state.claims}), decision

@@ -17,7 +17,7 @@ from nova_vp.core.model.host import after, build_host
 from nova_vp.core.model.islands import bound_to_islands
 from nova_vp.core.pipeline.answers import answers_of
 from nova_vp.core.pipeline.arbitrate import arbitrate
-from nova_vp.core.pipeline.controllers import SeenHost, end_unclaimed, run_controllers
+from nova_vp.core.pipeline.controllers import SeenHost, end_unclaimed, note_answers, run_controllers
 from nova_vp.core.pipeline.copy_rate import copy_rates
 from nova_vp.core.pipeline.describe import describe, tabulate
 from nova_vp.core.pipeline.foreign import respect_foreign_changes
@@ -70,6 +70,8 @@ def step(state: CoreState, picture: Picture, policy: Policy) -> tuple[CoreState,
     state, escalations = escalate(
         state, view.host, picture.limits, refused, claimed.groups, picture.at_s, policy
     )
+    answers = answers_of(claimed, refused, plan.proposals, picture)
+    state = note_answers(state, picture.calls, answers, policy)
     decision = describe(state, host, picture, plan.actions, proposals, claimed, view.host)
     return state, replace(
         decision,
@@ -81,7 +83,7 @@ def step(state: CoreState, picture: Picture, policy: Policy) -> tuple[CoreState,
         escalations=escalations,
         over_budget=victims_over_budget(state, picture.at_s, policy),
         renewals=plan.renewals,
-        answers=answers_of(claimed, refused, plan.proposals, picture),
+        answers=answers,
         next_end_s=claimed.next_end_s,
         islands=claimed.islands,
         overlays=claimed.overlays,

@@ -30,7 +30,7 @@ from nova_vp.core.types.decision import NodeView
 from nova_vp.core.types.declaration import Figure, FlavorKey
 from nova_vp.core.types.island import Island, IslandView, Loan
 from nova_vp.core.types.knob import Knob
-from nova_vp.core.types.overlay import CallAnswer, OverlayView
+from nova_vp.core.types.overlay import Call, CallAnswer, OverlayView
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Mode, Policy
 from nova_vp.core.types.reason import Reason
@@ -188,6 +188,11 @@ class Controller:
     def note(self, state: Any, outcome: Outcome, core: CoreState, settings: Any) -> Any:
         """What became of an action of its own, or of one that raised a limit of its own: the state
         with that in mind. Called once when it is applied or failed, and once when it is judged."""
+        return state
+
+    def answered(self, state: Any, answers: tuple[tuple[Call, CallAnswer], ...]) -> Any:
+        """What was answered in the end to calls of a picture: the state with that in mind. Of one
+        that answers calls."""
         return state
 
     def kept(self, state: Any) -> Any:

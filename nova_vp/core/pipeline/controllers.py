@@ -17,7 +17,7 @@ from nova_vp.core.types.action import Outcome
 from nova_vp.core.types.claim import Claim, ClaimGroup, ClaimKey, Release, Setting
 from nova_vp.core.types.decision import NodeView
 from nova_vp.core.types.island import IslandView
-from nova_vp.core.types.overlay import CallAnswer, OverlayView
+from nova_vp.core.types.overlay import Call, CallAnswer, OverlayView
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.reason import REAPPLY
@@ -206,3 +206,16 @@ def note(state: CoreState, outcome: Outcome, names: Iterable[str], policy: Polic
     if not remembered:
         return state
     return replace(state, controllers={**state.controllers, **remembered})
+
+
+def note_answers(
+    state: CoreState, calls: Iterable[Call], answers: Iterable[CallAnswer], policy: Policy
+) -> CoreState:
+    """Tell controllers that answer calls what was answered in the end."""
+    told = tuple(zip(calls, answers, strict=True))
+    remembered = dict(state.controllers)
+    for controller, _ in policy.controllers:
+        if controller.answers_calls and controller.name in remembered:
+            before = remembered[controller.name]
+            remembered[controller.name] = controller.answered(before, told)
+    return replace(state, controllers=remembered)

@@ -48,3 +48,10 @@ def with_call(account: Account) -> tuple[Account, bool]:
         return account._replace(calls=account.calls - 1.0, rejected=rejected), True
     hold_s = min(LEAST_HOLD_S * 2**rejected, MOST_HOLD_S)
     return account._replace(rejected=rejected + 1, held_off_until_s=now_s + hold_s), False
+
+
+def counted(account: Account, *, is_granted: bool) -> Account:
+    """With one call more that was answered."""
+    if is_granted:
+        return account._replace(granted=account.granted + 1)
+    return account._replace(refused=account.refused + 1)

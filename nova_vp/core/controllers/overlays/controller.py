@@ -9,9 +9,10 @@ refusals.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from nova_vp.core.controllers.base import Answer, Controller, View
-from nova_vp.core.controllers.overlays.accounts import with_call
+from nova_vp.core.controllers.overlays.accounts import counted, with_call
 from nova_vp.core.controllers.overlays.borrow import borrow
 from nova_vp.core.controllers.overlays.caps import borrow_for_islands, deal_out
 from nova_vp.core.controllers.overlays.claims import Touched, claims_of, kept
@@ -84,6 +85,13 @@ class Overlays(Controller):
             next_end_s=desk.next_end_s(),
         )
 
+    def answered(self, state: Ledger, answers: tuple[tuple[Call, CallAnswer], ...]) -> Ledger:
+        accounts = dict(state.accounts)
+        for call, answer in answers:
+            if account := accounts.get(call.overlay_id):
+                accounts[call.overlay_id] = counted(account, is_granted=answer.nack is None)
+        return replace(state, accounts=accounts)
+
 
 def _in_order(desk: Desk) -> Iterable[Call]:
     """What is given back comes first; then overlays by falling priority; then those that take
@@ -111,7 +119,6 @@ def _answer(desk: Desk, call: Call, touched: list[Touched]) -> CallAnswer:
     if overlay is None:
         return CallAnswer(call.id, Nack.UNKNOWN_OVERLAY, "no server of it is on this host")
     if held_off_s := _held_off_s(desk, call, overlay):
-        _count_refused(desk, overlay)
         return held_off(call.id, held_off_s)
     guests: Sequence[Guest] = ()
     try:
@@ -120,10 +127,8 @@ def _answer(desk: Desk, call: Call, touched: list[Touched]) -> CallAnswer:
     except Refused as refused:
         if refused.nack is Nack.NO_ROOM and guests and _wants_cpu(call):
             note_nack(desk, overlay, guests[0], call.cpus)
-        _count_refused(desk, overlay)
         return CallAnswer(call.id, refused.nack, refused.detail)
-    granted_calls = desk.account(overlay.id).granted + 1
-    desk.change_account(overlay.id, served_at_s=desk.now_s, granted=granted_calls)
+    desk.change_account(overlay.id, served_at_s=desk.now_s)
     if _wants_cpu(call):
         desk.change_account(overlay.id, nacks=0, unmet_since_s=None, unmet_uuid="")
     uuids = {guest.uuid for guest in guests}
@@ -148,10 +153,6 @@ def _held_off_s(desk: Desk, call: Call, overlay: Overlay) -> float:
     account, is_considered = with_call(desk.account(overlay.id))
     desk.accounts[overlay.id] = account
     return 0.0 if is_considered else account.held_off_until_s - desk.now_s
-
-
-def _count_refused(desk: Desk, overlay: Overlay) -> None:
-    desk.change_account(overlay.id, refused=desk.account(overlay.id).refused + 1)
 
 
 def _servers_of(desk: Desk, call: Call, overlay: Overlay) -> list[Guest]:

@@ -11,7 +11,7 @@ from nova_vp.core.types.claim import Setting
 from nova_vp.core.types.cpu_time import CpuTimes
 from nova_vp.core.types.knob import CpuWeight, Knob, MemorySize
 from nova_vp.core.types.overlay import Nack, Verb
-from nova_vp.core.types.policy import Enabled
+from nova_vp.core.types.policy import Enabled, Mode
 from nova_vp.core.types.reason import Rejection
 from nova_vp.core.types.service_level import ServiceClass
 from tests.unit.core.build import Host, Rates, uuid_of
@@ -415,3 +415,24 @@ def test_what_another_controller_sets_is_refused() -> None:
     assert trigger(host, "web") is Nack.OUTRANKED
     assert resize(host, "web", DOWN) is Nack.OUTRANKED
     assert weight(host, "web") == 50
+
+
+def counts(host: Host) -> tuple[int, int]:
+    """Calls of `shop`, granted and refused."""
+    [view] = [one for one in host.tick().overlays if one.overlay_id == "shop"]
+    return view.granted, view.refused
+
+
+def test_a_call_counts_as_it_is_answered_in_the_end() -> None:
+    host = two_shops()
+    assert [tune(host), tune(host, "mill")] == [None, Nack.NOT_A_MEMBER]
+    assert counts(host) == (1, 1)
+    host.mode = Mode.ADVISE
+    assert [tune(host), trigger(host, "db")] == [Nack.MODE] * 2
+    assert counts(host) == (1, 3)
+
+
+def test_calls_that_are_held_off_count_as_refused() -> None:
+    host = two_shops(calls_per_s=2.0)
+    answer(host, *[a_call(Verb.TUNE, server="web") for _ in range(10)])
+    assert counts(host) == (4, 6)
