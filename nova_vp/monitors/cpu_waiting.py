@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from nova_vp.core.types.overlay import Nack, Verb
 from nova_vp.monitors.base import Wanted
 
+TARGET_UNIT = "waiting_ratio"
+"""Of an overlay's target that this monitor acts on."""
+
 
 @dataclass(frozen=True, slots=True)
 class WaitingSettings:
@@ -36,10 +39,13 @@ class CpuWaiting:
         self._ends_s: dict[str, float] = {}
         self._not_before_s: dict[str, float] = {}
 
-    def see(self, server: str, waiting_ratio: float, idle_cores: float) -> None:
-        """One sample: how long it waited, and what the CPUs that it may use had left."""
+    def see(
+        self, server: str, waiting_ratio: float, idle_cores: float, target: float | None = None
+    ) -> None:
+        """One sample: how long it waited, and what the CPUs that it may use had left. `target`: the
+        ratio of its overlay, in place of that of the settings."""
         settings = self._settings
-        is_waiting = waiting_ratio >= settings.waiting_ratio
+        is_waiting = waiting_ratio >= (settings.waiting_ratio if target is None else target)
         is_idle = idle_cores >= settings.idle_cores and not is_waiting
         self._waits[server] = self._waits.get(server, 0) + 1 if is_waiting else 0
         self._idles[server] = self._idles.get(server, 0) + 1 if is_idle else 0

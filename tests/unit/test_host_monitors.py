@@ -68,11 +68,12 @@ class Scripted:
 class Host:
     def __init__(self, monitor: Any = None) -> None:
         self.calls: list[Call] = []
+        self.overlays = OVERLAYS
         self.decision: Decision | None = None
         self.monitor = monitor or Scripted()
         self.monitors = Monitors(
             [("scripted", self.monitor)],
-            lambda: OVERLAYS,
+            lambda: self.overlays,
             lambda: {WEB: (Nic("bridge", "tap0"),)},
             lambda: self.decision,
             self._answer,
@@ -174,6 +175,25 @@ def test_a_server_of_an_overlay_that_waits_borrows_and_gives_back_what_it_leaves
     assert look(2.0, web=1.0, other=1.0) == [(Verb.BORROW, WEB)]
     assert look(3.0) == []
     assert look(4.0) == [(Verb.RELEASE, WEB)], "two of its four CPUs are idle"
+
+
+@pytest.mark.parametrize(
+    ("target", "unit", "borrows"),
+    [
+        (0.1, "waiting_ratio", True),
+        (0.3, "waiting_ratio", False),
+        (0.1, "requests/s", False),
+        (None, "waiting_ratio", False),
+    ],
+)
+def test_the_target_of_its_overlay_alone_changes_what_is_called(target, unit, borrows):
+    """It waits for a sixth of what it wants; the monitor's own limit is a fifth."""
+    [(_, monitor)] = open_monitors(["cpu-waiting samples=1"])
+    host = Host(monitor)
+    host.overlays = {SHOP: OVERLAYS[SHOP]._replace(target=target, target_unit=unit)}
+    host.decision = sampled(1.0, web=0.2)
+    assert host.monitors.look(monitor) == {}
+    assert [call.verb for call in host.calls] == [Verb.BORROW] * borrows
 
 
 def test_a_server_that_ended_and_came_back_waits_anew():

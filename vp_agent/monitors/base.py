@@ -10,6 +10,7 @@ import math
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from nova_vp.core.types.decision import Decision
@@ -24,6 +25,13 @@ class WrongSetting(ValueError):
     """A line of `[agent] monitors` is not valid. The text says what is expected."""
 
 
+class Target(NamedTuple):
+    """What the monitors of an overlay act on."""
+
+    number: float
+    unit: str
+
+
 class Seen(NamedTuple):
     """What every monitor may look at."""
 
@@ -33,6 +41,13 @@ class Seen(NamedTuple):
     """By server on this host."""
     decision: Decision | None
     """Of the latest tick; None: there was none yet."""
+    targets: Mapping[str, Target] = MappingProxyType({})
+    """By server whose overlay has one."""
+
+    def target(self, server: str, unit: str) -> float | None:
+        """Of its overlay; None: it has none in this unit."""
+        found = self.targets.get(server)
+        return found.number if found and found.unit == unit else None
 
 
 class HostMonitor(Protocol):

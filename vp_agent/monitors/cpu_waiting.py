@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nova_vp.core.types.decision import VpView
-from nova_vp.monitors.cpu_waiting import CpuWaiting, WaitingSettings
+from nova_vp.monitors.cpu_waiting import TARGET_UNIT, CpuWaiting, WaitingSettings
 from nova_vp.monitors.utilisation import idle_cores, load_by_cpu
 from vp_agent.monitors.base import HostMonitor, Seen, settings_from
 
@@ -33,19 +33,20 @@ class CpuWaitingMonitor:
         decision = seen.decision
         if decision is not None and decision.at_s != self._seen_at_s:
             self._seen_at_s = decision.at_s
-            self._problems = self._look_at(decision.vps, seen.members)
+            self._problems = self._look_at(decision.vps, seen)
         return self._problems
 
-    def _look_at(self, vps: tuple[VpView, ...], members: frozenset[str]) -> dict[str, str]:
+    def _look_at(self, vps: tuple[VpView, ...], seen: Seen) -> dict[str, str]:
         load = load_by_cpu(vps)
         problems = {}
-        here = {view.guest.uuid: view for view in vps if view.guest.uuid in members}
+        here = {view.guest.uuid: view for view in vps if view.guest.uuid in seen.members}
         for server, view in here.items():
             if view.cpu_use is None:
                 problems[server] = _UNKNOWN
             else:
                 idle = idle_cores(load, view.guest.placement)
-                self.decides.see(server, view.cpu_use.waiting_ratio, idle)
+                target = seen.target(server, TARGET_UNIT)
+                self.decides.see(server, view.cpu_use.waiting_ratio, idle, target)
         for server in self._known - here.keys():
             self.decides.forget(server)
         self._known = frozenset(here)

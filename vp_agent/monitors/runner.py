@@ -22,6 +22,7 @@ from vp_agent.monitors.base import (
     Create,
     HostMonitor,
     Seen,
+    Target,
     WrongSetting,
     parse_line,
 )
@@ -99,8 +100,15 @@ class Monitors:
 
     def look(self, monitor: HostMonitor) -> Mapping[str, str]:
         """Once: what it sees, and the calls that follow from it. Raises what the monitor does."""
-        overlay_of = {server: one.id for one in self._overlays().values() for server in one.members}
-        seen = Seen(frozenset(overlay_of), self._nics(), self._last())
+        overlays = self._overlays().values()
+        overlay_of = {server: one.id for one in overlays for server in one.members}
+        targets = {
+            server: Target(one.target, one.target_unit)
+            for one in overlays
+            if one.target is not None
+            for server in one.members
+        }
+        seen = Seen(frozenset(overlay_of), self._nics(), self._last(), targets)
         problems = monitor.look(seen, time.monotonic())
         of_watched = overlay_of.get(monitor.server)
         for wanted in monitor.decides.wanted(time.monotonic()):
