@@ -20,6 +20,7 @@ from vp_sim.overlay.applications import Process, Request
 from vp_sim.overlay.figures import Barrier, LastCpu, Parsec, Players, Rubis, RubisOnIxp
 from vp_sim.overlay.scheduler import Vm
 from vp_sim.overlay.setups import Setup
+from vp_sim.overlay.uncoordinated import Completed, completed
 
 LOOK_S = 5.0
 """How often a monitor of request classes looks. The source: every 30 s (T 4.5.2.1)."""
@@ -167,45 +168,13 @@ def frames_per_s(setup: Setup) -> dict[str, float]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Completed:
-    """Of three servers with parallel phases."""
-
-    seconds: float
-    """Mean of the servers."""
-    waited_s: float
-    most_cores: float
-    """In use, mean of two seconds."""
-
-
-def parsec(seed: int, *, lends: bool, is_one_pool: bool = False) -> Completed:
-    """Islands under the cap of the host that lend, or do not; or one pool without an agent."""
+def parsec(seed: int, *, lends: bool) -> Completed:
+    """Islands under the cap of the host that lend, or do not (T 4.5.1)."""
     figures = Parsec()
-    setup = setups.parsec(figures, seed, is_one_pool=is_one_pool)
-    if not is_one_pool:
-        knobs = frozenset({Knob.CPU_CAP, Knob.CPU_WEIGHT} | ({Knob.PLACEMENT} if lends else set()))
-        Coordinated(setup, knobs=knobs, host_cap_cores=figures.cap_cores)
-    used: list[float] = []
-    setup.env.process(_metered(setup, used))
-    for one in setup.parallel.values():
-        one.begin()
-    setup.env.run(setup.env.all_of([one.is_over for one in setup.parallel.values()]))
-    for vm in setup.cpus.vms.values():
-        vm.count(setup.env.now)
-    ended = [one.ended_at_s for one in setup.parallel.values() if one.ended_at_s is not None]
-    waited_s = sum(vm.waited_s for vm in setup.cpus.vms.values())
-    return Completed(statistics.mean(ended), waited_s, max(used[2:]))
-
-
-def _metered(setup: Setup, used: list[float]) -> Process:
-    vms, before_s = setup.cpus.vms.values(), 0.0
-    while True:
-        yield setup.env.timeout(2.0)
-        for vm in vms:
-            vm.count(setup.env.now)
-        now_s = sum(vm.ran_s for vm in vms)
-        used.append((now_s - before_s) / 2.0)
-        before_s = now_s
+    setup = setups.parsec(figures, seed, is_one_pool=False)
+    knobs = frozenset({Knob.CPU_CAP, Knob.CPU_WEIGHT} | ({Knob.PLACEMENT} if lends else set()))
+    Coordinated(setup, knobs=knobs, host_cap_cores=figures.cap_cores)
+    return completed(setup)
 
 
 def last_cpu(seed: int, arbitration: ArbitrationClass) -> dict[str, float]:

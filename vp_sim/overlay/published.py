@@ -13,9 +13,8 @@ from nova_vp.core.types.overlay import ArbitrationClass
 from vp_sim.overlay import coordinated, setups
 from vp_sim.overlay.coordinated import SWAPPED_CLASSES, Served, served
 from vp_sim.overlay.figures import Barrier, Players, Rubis, RubisOnIxp
-from vp_sim.overlay.uncoordinated import SETTLED_S
+from vp_sim.overlay.uncoordinated import PARSEC_RUNS, SETTLED_S, pools
 
-PARSEC_RUNS = 5
 MOST_OFF = 1 / 3
 
 
@@ -124,7 +123,7 @@ def _of(name: str, before: dict[str, float], after: dict[str, float]) -> float:
 
 def _parsec(seed: int) -> Sequence[Row]:
     seeds = range(seed, seed + PARSEC_RUNS)
-    pool = [coordinated.parsec(one, lends=False, is_one_pool=True) for one in seeds]
+    pool = pools(seed)
     islands = [coordinated.parsec(one, lends=False) for one in seeds]
     lending = [coordinated.parsec(one, lends=True) for one in seeds]
 

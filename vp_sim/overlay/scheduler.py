@@ -2,6 +2,7 @@
 """CPUs that servers share in slices of time, as a discrete-event model (SimPy).
 
 Each CPU runs one vCPU for a slice at most, then takes the server that has had least for its weight.
+A thread goes on where it ran if it can. Away from its server's memory it takes longer.
 Quotas are those of CFS bandwidth control. It knows nothing of islands, overlays or the agent.
 """
 
@@ -28,6 +29,9 @@ class Job:
 
     left_s: float
     done: simpy.Event
+    ready_at_s: float
+    cpu: int | None = None
+    """Where it ran last."""
 
 
 @dataclass(slots=True, eq=False)
@@ -39,6 +43,10 @@ class Vm:
     weight: float = 100.0
     quota_cores: float = 1.0
     """Of each vCPU."""
+    near: frozenset[int] | None = None
+    """The CPUs of the NUMA node that has its memory. None: no CPU is remote."""
+    remote_slowdown_ratio: float = 1.0
+    """By how much longer it computes on any other CPU."""
     ready: deque[Job] = field(default_factory=deque)
     running: int = 0
     passed: float = 0.0
@@ -53,6 +61,17 @@ class Vm:
     @property
     def is_throttled(self) -> bool:
         return self.budget_s < _LEAST_S
+
+    def slowdown_on(self, cpu: int) -> float:
+        return 1.0 if self.near is None or cpu in self.near else self.remote_slowdown_ratio
+
+    def next_job(self, cpu: int, now_s: float) -> Job:
+        """The one that waits longest, or one that ran on this CPU if nobody waited before."""
+        job = self.ready[0]
+        if now_s - job.ready_at_s <= SWITCH_S:
+            job = next((one for one in self.ready if one.cpu == cpu), job)
+        self.ready.remove(job)
+        return job
 
     def count(self, now_s: float) -> None:
         """What it got since it was counted last."""
@@ -78,7 +97,7 @@ class Cpus:
 
     def compute(self, vm: Vm, core_s: float) -> simpy.Event:
         """What happens once a thread of this server has had so much CPU."""
-        job = Job(core_s, self.env.event())
+        job = Job(core_s, self.env.event(), self.env.now)
         vm.count(self.env.now)
         if not vm.ready and not vm.running:
             self._wake(vm)
@@ -135,12 +154,13 @@ class Cpus:
 
     def _run(self, cpu: int, vm: Vm) -> None:
         vm.count(self.env.now)
-        job = vm.ready.popleft()
-        slice_s = min(SLICE_S, job.left_s, vm.budget_s)
+        job, slowdown = vm.next_job(cpu, self.env.now), vm.slowdown_on(cpu)
+        job.cpu = cpu
+        slice_s = min(SLICE_S, job.left_s * slowdown, vm.budget_s)
         vm.running += 1
         vm.budget_s -= slice_s
         vm.passed += slice_s / vm.weight
-        job.left_s -= slice_s
+        job.left_s -= slice_s / slowdown
         self.env.timeout(slice_s).callbacks.append(lambda _: self._end(cpu, vm, job))
 
     def _end(self, cpu: int, vm: Vm, job: Job) -> None:
@@ -148,13 +168,15 @@ class Cpus:
         vm.running -= 1
         if job.left_s < _LEAST_S:
             job.done.succeed()
-        else:
-            vm.ready.append(job)
-        self.env.timeout(SWITCH_S).callbacks.append(lambda _: self._free(cpu))
+        self.env.timeout(SWITCH_S).callbacks.append(lambda _: self._free(cpu, vm, job))
 
-    def _free(self, cpu: int) -> None:
-        self._idle.append(cpu)
-        self._idle.sort()
+    def _free(self, cpu: int, vm: Vm, job: Job) -> None:
+        """It looks for work before CPUs that are idle, so that its thread can go on."""
+        if job.left_s >= _LEAST_S:
+            vm.count(self.env.now)
+            job.ready_at_s = self.env.now
+            vm.ready.append(job)
+        self._idle.insert(0, cpu)
         self._dispatch()
 
 

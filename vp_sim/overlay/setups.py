@@ -161,9 +161,14 @@ def parsec(figures: Parsec, seed: int, *, is_one_pool: bool) -> Setup:
     size = figures.island_cpus
     setup = begun(seed, {"host": size, "first": size, "second": size, "third": size})
     setup.vm("dom0", 2, ("host",))
+    low = setup.islands["host"] | setup.islands["first"]
+    high = setup.islands["second"] | setup.islands["third"]
+    nodes = {"first": low, "second": high, "third": high}
     for number, island in enumerate(("first", "second", "third")):
         places = tuple(setup.islands) if is_one_pool else (island,)
         vm = setup.vm(island, figures.vcpus, places)
+        vm.near = nodes[island]
+        vm.remote_slowdown_ratio = figures.remote_slowdown_ratio
         setup.parallel[island] = Parallel(
             setup.cpus,
             setup.dice,

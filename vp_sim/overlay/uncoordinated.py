@@ -4,13 +4,18 @@
 None of these runs has an agent.
 """
 
+import statistics
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from vp_sim.overlay import setups
-from vp_sim.overlay.figures import Barrier, LastCpu, Players, Rubis, RubisOnIxp
+from vp_sim.overlay.applications import Process
+from vp_sim.overlay.figures import Barrier, LastCpu, Parsec, Players, Rubis, RubisOnIxp
+from vp_sim.overlay.setups import Setup
 
 SETTLED_S = 60.0
 """Before it nothing is counted."""
+PARSEC_RUNS = 5
 
 
 class Fit(NamedTuple):
@@ -20,7 +25,57 @@ class Fit(NamedTuple):
 
 
 def fits(seed: int = 1) -> tuple[Fit, ...]:
-    return (*_of_rubis(seed), *_of_ixp(seed), *_of_barrier(seed), *_of_players(seed), _web(seed))
+    return (
+        *_of_rubis(seed),
+        *_of_ixp(seed),
+        *_of_barrier(seed),
+        *_of_players(seed),
+        *_of_parsec(seed),
+        _web(seed),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """Of three servers with parallel phases."""
+
+    seconds: float
+    """Mean of the servers."""
+    cores: float
+    """In use, mean until the last one ended."""
+    waited_s: float
+    most_cores: float
+    """In use, mean of two seconds."""
+
+
+def completed(setup: Setup) -> Completed:
+    """Run what computes in parallel until all have ended."""
+    used: list[float] = []
+    setup.env.process(_metered(setup, used))
+    for one in setup.parallel.values():
+        one.begin()
+    setup.env.run(setup.env.all_of([one.is_over for one in setup.parallel.values()]))
+    vms = setup.cpus.vms.values()
+    for vm in vms:
+        vm.count(setup.env.now)
+    ended = [one.ended_at_s for one in setup.parallel.values() if one.ended_at_s is not None]
+    return Completed(
+        statistics.mean(ended),
+        sum(vm.ran_s for vm in vms) / setup.env.now,
+        sum(vm.waited_s for vm in vms),
+        max(used[2:]),
+    )
+
+
+def _metered(setup: Setup, used: list[float]) -> Process:
+    vms, before_s = setup.cpus.vms.values(), 0.0
+    while True:
+        yield setup.env.timeout(2.0)
+        for vm in vms:
+            vm.count(setup.env.now)
+        now_s = sum(vm.ran_s for vm in vms)
+        used.append((now_s - before_s) / 2.0)
+        before_s = now_s
 
 
 def answered_per_s(setup: setups.Setup, from_s: float, to_s: float) -> float:
@@ -73,6 +128,22 @@ def _of_players(seed: int) -> tuple[Fit, ...]:
     return (
         Fit("player of a stream: frames/s", 24.0, rates["stream"]),
         Fit("player from disk: frames/s", 80.0, rates["disk"]),
+    )
+
+
+def pools(seed: int) -> tuple[Completed, ...]:
+    """All CPUs as one pool without a cap, several times."""
+    seeds = range(seed, seed + PARSEC_RUNS)
+    return tuple(completed(setups.parsec(Parsec(), one, is_one_pool=True)) for one in seeds)
+
+
+def _of_parsec(seed: int) -> tuple[Fit, ...]:
+    runs = pools(seed)
+    minutes = statistics.mean(one.seconds for one in runs) / 60
+    cores = statistics.mean(one.cores for one in runs)
+    return (
+        Fit("PARSEC, one pool: minutes", 11.88, minutes),
+        Fit("PARSEC, one pool: cores in use", 9.38, cores),
     )
 
 

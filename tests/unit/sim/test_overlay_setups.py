@@ -8,6 +8,8 @@ from vp_sim.overlay import setups, uncoordinated
 from vp_sim.overlay.figures import LastCpu, Players
 from vp_sim.overlay.scheduler import Cpus, Vm
 
+FITS = [uncoordinated._of_barrier, uncoordinated._of_players, uncoordinated._of_parsec]
+
 
 def busy(cpus, vm, threads=None):
     def loop():
@@ -44,6 +46,13 @@ def test_a_quota_throttles_and_throttled_time_is_no_waiting():
     assert vm.waited_s == pytest.approx(0, abs=0.1)
 
 
+def test_two_threads_share_a_cpu_until_another_one_is_idle():
+    cpus = Cpus(simpy.Environment(), range(3))
+    vm = cpus.add(Vm("vm", 4, frozenset(range(3))))
+    cpus.env.run(cpus.env.all_of([cpus.compute(vm, 1.0) for _ in range(4)]))
+    assert cpus.env.now == pytest.approx(1.5, abs=0.04)
+
+
 def test_who_is_runnable_without_a_cpu_waits():
     cpus = Cpus(simpy.Environment(), range(1))
     pair = [busy(cpus, cpus.add(Vm(name, 1, frozenset({0})))) for name in "ab"]
@@ -64,7 +73,16 @@ def test_who_slept_has_no_more_than_a_slice_in_hand():
     assert first.ran_s - before == pytest.approx(10, abs=0.5)
 
 
-@pytest.mark.parametrize("fits", [uncoordinated._of_barrier, uncoordinated._of_players])
+def test_a_thread_stays_on_its_cpu_and_takes_longer_away_from_its_memory():
+    for near, ends_s in ((frozenset({0}), 2.0), (frozenset({1}), 3.0)):
+        cpus = Cpus(simpy.Environment(), range(2))
+        vm = Vm("vm", 1, frozenset({0, 1}), near=near, remote_slowdown_ratio=1.5)
+        cpus.env.run(cpus.compute(cpus.add(vm), 2.0))
+        assert cpus.env.now == pytest.approx(ends_s, abs=0.01)
+        assert vm.ran_s == pytest.approx(ends_s, abs=0.01)
+
+
+@pytest.mark.parametrize("fits", FITS)
 def test_the_model_was_fitted_to_what_is_printed_without_coordination(fits):
     for fit in fits(seed=1):
         assert fit.modelled == pytest.approx(fit.printed, rel=0.05), fit.what
