@@ -162,13 +162,14 @@ class Player:
 
 @dataclass
 class WebServer:
-    """Requests come whether it keeps up or not; a client that waits too long goes away, and the
-    server answers it none the less."""
+    """Requests come whether it keeps up or not. A client that waits too long goes away, and the
+    server answers it none the less. One that is turned away has cost it a handshake."""
 
     cpus: Cpus
     dice: Random
     vm: Vm
     request_ms: float
+    refused_ms: float
     per_s: float
     timeout_s: float
     backlog: int
@@ -184,6 +185,8 @@ class WebServer:
             if self.accepted < self.backlog:
                 self.accepted += 1
                 self.cpus.env.process(self._serve())
+            else:
+                self.cpus.compute(self.vm, self.refused_ms / 1000)
 
     def _serve(self) -> Process:
         env, began_s = self.cpus.env, self.cpus.env.now

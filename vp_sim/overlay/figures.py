@@ -125,6 +125,9 @@ class LastCpu:
 
     request_ms: float = 1.33
     """Fitted: 1500 requests/s keep two CPUs busy."""
+    refused_ms: float = request_ms * 3 / 23
+    """Assumed: the three packets of a handshake, of 23 for 14 KB with acknowledgements and close.
+    Printed is only that more than 1500 requests/s lower the throughput."""
     requests_per_s: float = 6000.0
     """Assumed: four times that."""
     timeout_s: float = 1.0

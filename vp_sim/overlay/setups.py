@@ -182,7 +182,7 @@ def parsec(figures: Parsec, seed: int, *, is_one_pool: bool) -> Setup:
     return setup
 
 
-def last_cpu(figures: LastCpu, seed: int) -> Setup:
+def last_cpu(figures: LastCpu, seed: int, requests_per_s: float | None = None) -> Setup:
     setup = begun(seed, {"host": 4, "lender": 4, "words": 2, "web": 2})
     setup.vm("dom0", 4, ("host",))
     lender = setup.vm("bs", figures.blackscholes_threads, ("lender",), figures.lender_quota)
@@ -196,7 +196,8 @@ def last_cpu(figures: LastCpu, seed: int) -> Setup:
         setup.dice,
         web,
         figures.request_ms,
-        figures.requests_per_s,
+        figures.refused_ms,
+        figures.requests_per_s if requests_per_s is None else requests_per_s,
         figures.timeout_s,
         figures.backlog,
     )

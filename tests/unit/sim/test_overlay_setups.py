@@ -100,4 +100,11 @@ def test_answers_that_come_too_late_are_lost():
     figures = LastCpu(timeout_s=0.05)
     setup = setups.last_cpu(figures, seed=1)
     setup.run_until(5)
-    assert len(setup.web.served_at_s) < 0.5 * 5 * 1500
+    assert len(setup.web.served_at_s) < 0.5 * 5 * 800
+
+
+def test_a_web_server_that_turns_clients_away_serves_less_than_it_could():
+    offered = (uncoordinated.KNEE_PER_S, LastCpu().requests_per_s)
+    knee, overloaded = (uncoordinated.web_per_s(1, one) for one in offered)
+    assert knee == pytest.approx(1500, rel=0.02)
+    assert 0.4 * knee < overloaded < 0.9 * knee
