@@ -145,6 +145,18 @@ def test_the_model_of_a_host_knows_nothing_of_the_core_but_its_types():
         assert not wrong, f"{path.relative_to(ROOT)} imports {wrong}"
 
 
+WITHOUT_COORDINATION = ("applications", "figures", "scheduler", "setups", "uncoordinated")
+
+
+@pytest.mark.parametrize("name", WITHOUT_COORDINATION)
+def test_the_model_of_applications_knows_nothing_of_the_agent(name):
+    """It was fitted without coordination, and shares no formula with what it judges."""
+    found = imports_of(ROOT / f"vp_sim/overlay/{name}.py")
+    own = {f"vp_sim.overlay.{one}" for one in WITHOUT_COORDINATION}
+    ours = {one for one in found if one.split(".")[0] in PACKAGES}
+    assert ours <= own, f"{name} imports {ours - own}"
+
+
 def test_every_room_of_the_core_has_its_rule():
     rooms = {path.relative_to(ROOT / "nova_vp/core").parts[0] for path in modules("nova_vp/core")}
     assert {room.removesuffix(".py") for room in rooms} - {"__init__"} == CORE_MAY_IMPORT.keys()

@@ -51,7 +51,7 @@ def as_json(fitted: tuple[Fit, ...], found: tuple[Row, ...]) -> dict[str, Any]:
                 "figure": one.figure,
                 "source": one.source,
                 "published": None if one.published is None else round(one.published, DIGITS),
-                "modelled": round(one.modelled, DIGITS),
+                "modelled": None if one.modelled is None else round(one.modelled, DIGITS),
                 "direction_met": one.has_direction,
                 "size_met": one.has_size,
             }
@@ -79,11 +79,14 @@ def _rows(found: tuple[Row, ...]) -> Table:
     table.add_column("direction, size")
     for one in found:
         published = "" if one.published is None else f"{one.published:+.0%}"
-        table.add_row(one.experiment, one.figure, published, f"{one.modelled:+.1%}", _verdict(one))
+        modelled = "" if one.modelled is None else f"{one.modelled:+.1%}"
+        table.add_row(one.experiment, one.figure, published, modelled, verdict(one))
     return table
 
 
-def _verdict(row: Row) -> str:
+def verdict(row: Row) -> str:
     if row.published is None:
         return ""
+    if row.modelled is None:
+        return "not modelled"
     return f"{'met' if row.has_direction else 'missed'}, {'met' if row.has_size else 'missed'}"

@@ -20,14 +20,26 @@ from vp_sim.overlay.applications import Process, Request
 from vp_sim.overlay.figures import Barrier, LastCpu, Parsec, Players, Rubis, RubisOnIxp
 from vp_sim.overlay.scheduler import Vm
 from vp_sim.overlay.setups import Setup
-from vp_sim.overlay.uncoordinated import Completed, completed
+from vp_sim.overlay.uncoordinated import Completed, barrier_ms, completed
 
 LOOK_S = 5.0
 """How often a monitor of request classes looks. The source: every 30 s (T 4.5.2.1)."""
 SETTLED_S = 60.0
 APPLICATION = "application"
+PARSEC = Parsec()
 RUBIS_CLASSES: Mapping[str, Sequence[str]] = {"browse": ("web", "app"), "bid": ("app", "db")}
 SWAPPED_CLASSES: Mapping[str, Sequence[str]] = {"browse": ("app", "db"), "bid": ("web", "app")}
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """Milliseconds that answers of one class took."""
+
+    mean_ms: float
+    least_ms: float
+    most_ms: float
+    p95_ms: float
+    deviation_ms: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,27 +48,37 @@ class Served:
 
     per_s: float
     cores: float
-    p50_ms: Mapping[str, float]
-    p95_ms: Mapping[str, float]
-    deviation_ms: Mapping[str, float]
+    """In use, the host's too."""
+    guest_cores: float
+    step_s: float
+    """Mean of an answer and the pause that follows it: a step of a session."""
+    of: Mapping[str, Answered]
+    """By class of requests."""
 
 
 def served(setup: Setup, from_s: float) -> Served:
     assert setup.tiers is not None
     late = [one for one in setup.tiers.answered if one.at_s >= from_s]
-    kinds = {kind: [one for one in late if one.kind == kind] for kind in setup.tiers.demands_ms}
+    kinds = setup.tiers.demands_ms
+    guest_s = sum(vm.ran_s for vm in setup.overlay)
     return Served(
-        len(late) / (setup.env.now - from_s),
-        sum(vm.ran_s for vm in setup.cpus.vms.values()) / setup.env.now,
-        {kind: _percentile_ms(some, 50) for kind, some in kinds.items()},
-        {kind: _percentile_ms(some, 95) for kind, some in kinds.items()},
-        {kind: 1000 * statistics.stdev(one.took_s for one in some) for kind, some in kinds.items()},
+        per_s=len(late) / (setup.env.now - from_s),
+        cores=sum(vm.ran_s for vm in setup.cpus.vms.values()) / setup.env.now,
+        guest_cores=guest_s / setup.env.now,
+        step_s=setup.tiers.think_s + statistics.mean(one.took_s for one in late),
+        of={kind: _answered([one for one in late if one.kind == kind]) for kind in kinds},
     )
 
 
-def _percentile_ms(requests: Sequence[Request], percent: int) -> float:
-    cuts = statistics.quantiles((one.took_s for one in requests), n=100)
-    return 1000 * cuts[percent - 1]
+def _answered(requests: Sequence[Request]) -> Answered:
+    took_ms = [1000 * one.took_s for one in requests]
+    return Answered(
+        mean_ms=statistics.mean(took_ms),
+        least_ms=min(took_ms),
+        most_ms=max(took_ms),
+        p95_ms=statistics.quantiles(took_ms, n=100)[94],
+        deviation_ms=statistics.stdev(took_ms),
+    )
 
 
 def rubis(
@@ -117,12 +139,7 @@ def barrier(seed: int) -> dict[str, float]:
     # The agent has seen everybody for a second before they start.
     setup.run_until(2.5)
     setup.parallel["mpi"].arriving = lambda: _trigger(host, ("",))
-    for one in setup.parallel.values():
-        one.begin()
-    setup.run_until(SETTLED_S)
-    return {
-        name: 1000 * (one.ended_at_s or SETTLED_S) - 2500 for name, one in setup.parallel.items()
-    }
+    return barrier_ms(setup)
 
 
 def _trigger(host: Coordinated, servers: Sequence[str]) -> None:
@@ -168,19 +185,20 @@ def frames_per_s(setup: Setup) -> dict[str, float]:
     }
 
 
-def parsec(seed: int, *, lends: bool) -> Completed:
+def parsec(seed: int, *, lends: bool, figures: Parsec = PARSEC) -> Completed:
     """Islands under the cap of the host that lend, or do not (T 4.5.1)."""
-    figures = Parsec()
     setup = setups.parsec(figures, seed, is_one_pool=False)
     knobs = frozenset({Knob.CPU_CAP, Knob.CPU_WEIGHT} | ({Knob.PLACEMENT} if lends else set()))
     Coordinated(setup, knobs=knobs, host_cap_cores=figures.cap_cores)
     return completed(setup)
 
 
-def last_cpu(seed: int, arbitration: ArbitrationClass) -> dict[str, float]:
-    """Requests per second of the web server: with its own CPUs, with one that it borrowed, and
-    after both asked for the last one at once (T 4.5.3)."""
-    setup = setups.last_cpu(LastCpu(), seed)
+def last_cpu(
+    seed: int, arbitration: ArbitrationClass, requests_per_s: float | None = None
+) -> dict[str, float]:
+    """Requests per second of the web server, and CPU of the word count: with their own CPUs, with
+    one that each borrowed, and after both asked for the last one at once (T 4.5.3)."""
+    setup = setups.last_cpu(LastCpu(), seed, requests_per_s)
     web, words = setup.cpus.vms["web"], setup.cpus.vms["words"]
     host = Coordinated(
         setup,
@@ -191,16 +209,15 @@ def last_cpu(seed: int, arbitration: ArbitrationClass) -> dict[str, float]:
     )
     for one in setup.parallel.values():
         one.begin()
-    found = {"own": _web_per_s(setup, 10.0)}
+    found = _both(setup, "own")
     for vm in (words, web):
         host.call(vm.name, [_borrowed(vm)])
         setup.run_until(setup.env.now + 1.0)
-    found["one"] = _web_per_s(setup, 10.0)
+    found |= _both(setup, "one")
     nacks = host.call_together([(vm.name, _borrowed(vm)) for vm in (words, web)])
     found["web_got_it"] = float(nacks[1] is None)
     found["words_got_it"] = float(nacks[0] is None)
-    found["last"] = _web_per_s(setup, 10.0)
-    return found
+    return found | _both(setup, "last")
 
 
 def _borrowed(vm: Vm) -> Wanted:
@@ -208,8 +225,13 @@ def _borrowed(vm: Vm) -> Wanted:
     return Wanted(Verb.BORROW, vm.name, cpus=1, island="lender")
 
 
-def _web_per_s(setup: Setup, span_s: float) -> float:
+def _both(setup: Setup, when: str) -> dict[str, float]:
     assert setup.web is not None
-    before = len(setup.web.served_at_s)
+    words, before, span_s = setup.cpus.vms["words"], len(setup.web.served_at_s), 10.0
+    words.count(setup.env.now)
+    ran_s = words.ran_s
     setup.run_until(setup.env.now + span_s)
-    return (len(setup.web.served_at_s) - before) / span_s
+    return {
+        f"web_{when}": (len(setup.web.served_at_s) - before) / span_s,
+        f"words_{when}": (words.ran_s - ran_s) / span_s,
+    }

@@ -20,7 +20,8 @@ def capped():
 def test_tiers_serve_more_where_request_classes_tune_what_is_needed(capped):
     tuned = coordinated.rubis(1, borrows=0, phases=1)
     assert tuned.per_s > 1.2 * capped.per_s
-    assert max(tuned.p95_ms.values()) < max(capped.p95_ms.values())
+    longest_ms = [max(one.p95_ms for one in case.of.values()) for case in (tuned, capped)]
+    assert longest_ms[0] < longest_ms[1]
 
 
 def test_swapped_request_classes_destroy_the_gain(capped):
@@ -51,7 +52,7 @@ def test_triggers_help_a_barrier_and_a_player_and_are_told_beside_what_is_printe
     for name in ("bs-first", "bs-second"):
         assert told[f"time of {name}"]["modelled"] < 0.04
     assert told["frames/s, triggered"]["direction_met"]
-    assert told["frames/s of the fast one, tuned"]["published"] is None
+    assert told["frames/s of the fast one"]["published"] is None
     screen = Console(record=True, width=100)
     command.show(screen, fits, rows)
     assert "met, met" in screen.export_text()
