@@ -98,7 +98,7 @@ def draw(changes: Sequence[Mapping[str, Any]], path: Path) -> None:
             axes.plot(ends, (place, place), color="0.7", linewidth=1, zorder=1)
         for key, marker, colour in (("published", "D", "C1"), ("modelled", "o", "C0")):
             axes.scatter([100 * one[key] for one in both], places, marker=marker, c=colour, s=28)
-        axes.legend(axes.collections, ("published", "model"), loc="lower right")
+        axes.legend(axes.collections, ("published", "model"), loc="lower left")
         axes.set_yticks(places, [f"{one['experiment']}: {one['figure']}" for one in both])
         axes.tick_params(axis="y", labelsize=8)
         axes.set_xlabel("change by coordination, %")
