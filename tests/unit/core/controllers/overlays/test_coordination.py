@@ -295,10 +295,11 @@ def test_only_who_is_refused_more_cpu_is_in_need() -> None:
 
 
 def test_who_weighs_less_is_limited_first() -> None:
-    """`mill` and `alone` lose alike; `alone` is of an overlay that matters more."""
+    """`mill` and `alone` lose alike; `alone` is of an overlay that matters more than `mill`'s."""
     host = a_full_host()
     host.change("alone", cap_floor_ratio=0.1)
     host.change("web", cpu_weight=CpuWeight(10_000))
+    overlay(host, "shop", "web", "db", priority=3.0)
     overlay(host, "others", "alone", priority=3.0)
     for name in ("mill", "alone"):
         host.run(name, Rates(mips=50, cores=2.0))
