@@ -19,6 +19,8 @@ from testbed.machine import groups, root, settings
 
 _RUNNING = {"running", "degraded"}
 _COPIED = ("/etc/pip.conf", "/etc/ssl/certs/ca-certificates.crt")
+_DEVICES = ("/dev/net/tun", "/dev/fuse")
+"""Of this host, where it has them: taps of guests, and whoever mounts by FUSE."""
 _NAMESPACES = ("--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup")
 _SCRIPT = """
 set -e
@@ -135,6 +137,7 @@ def _nspawn() -> list[str]:
         f"--directory={settings.MERGED}",
         f"--machine={settings.NAME}",
         f"--bind-ro={settings.ROOT}",
+        *(f"--bind={name}" for name in _DEVICES if os.path.exists(name)),
         "--register=no",
         "--keep-unit",
         "--capability=all",
