@@ -24,7 +24,7 @@ HTTP, RTP = 80, 5004
 TCP, UDP = 6, 17
 BROWSE, BID = b"GET /item/1 HTTP/1.1\r\nHost: shop\r\n\r\n", b"POST /bid HTTP/1.1\r\n\r\n"
 LINE = (
-    f"request-classes server={WEB} memory_s=0.001"
+    f"request-classes server={WEB} memory_s=0.000001"
     f" 'class.browse=GET /(item|search)' servers.browse={WEB},{APP}"
     f" 'class.bid=POST /bid' servers.bid={APP},{DB}"
 )
