@@ -1,7 +1,7 @@
 # Everything a newcomer needs is `make demo` and `make test`; both install what they need.
 # Nothing that runs here gains from doing without: hundreds of tests start a process of ours.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: demo demo-down overlay-demo test lint unit unit-lane hosts-lane bus-lane services-lane alone software-pmu cover rules removal-test lab-test fault-test pair-test cpu-test state-8-test traits-test orphan-test escalation-test numa-test machine-test upgrade-test dashboard-test dashboard-screenshots nova-matrix faults tempest tempest-mutants api-fuzz rpc-fuzz bench venv docs screenshots install-test genconfig genpolicy packages
+.PHONY: demo demo-down overlay-demo test lint unit unit-lane hosts-lane bus-lane services-lane alone software-pmu cover rules removal-test lab-test fault-test pair-test cpu-test state-8-test traits-test orphan-test escalation-test numa-test machine-test upgrade-test dashboard-test dashboard-screenshots nova-matrix faults tempest tempest-mutants api-fuzz rpc-fuzz bench venv docs screenshots install-test dist genconfig genpolicy packages
 
 demo: venv
 	@.venv/bin/python -m testbed.lab.demo
@@ -172,6 +172,12 @@ screenshots: docs
 # The installation guide, typed into two machines made for it; minutes, most of them pip's.
 install-test: venv
 	.venv/bin/python -m tests.install
+
+# Files for an index of packages in dist/, and what proves them; then the libraries' lower bounds.
+dist: venv
+	@tools/install-debian-packages tools/dist-packages.txt
+	.venv/bin/python -m tests.dist
+	.venv/bin/python -m tests.dist --lowest
 
 # Libraries import eventlet where it is installed, and that warns.
 genconfig: venv

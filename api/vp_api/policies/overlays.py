@@ -18,11 +18,11 @@ NAME_ISLAND = "nova_vp:overlays:name_island"
 
 _LIST, _ONE = "/v1/overlays", "/v1/overlays/{overlay_id}"
 _CALLS = f"{_ONE}/calls"
-_READS: list[policy.Operation] = [
+_READS: "list[policy.Operation]" = [
     {"method": "GET", "path": _LIST},
     {"method": "GET", "path": _ONE},
 ]
-_CHANGES: list[policy.Operation] = [
+_CHANGES: "list[policy.Operation]" = [
     {"method": "POST", "path": _LIST},
     {"method": "PATCH", "path": _ONE},
     {"method": "DELETE", "path": _ONE},
@@ -32,7 +32,7 @@ _CHANGES: list[policy.Operation] = [
 
 
 def _rule(
-    name: str, check_str: str, description: str, operations: list[policy.Operation]
+    name: str, check_str: str, description: str, operations: "list[policy.Operation]"
 ) -> policy.RuleDefault:
     return policy.DocumentedRuleDefault(
         name=name,

@@ -8,7 +8,7 @@ from vp_api.policies import base
 SHOW = "nova_vp:usage:show"
 SHOW_ALL = "nova_vp:usage:show_all"
 
-_OPERATIONS: list[policy.Operation] = [{"method": "GET", "path": "/v1/usage"}]
+_OPERATIONS: "list[policy.Operation]" = [{"method": "GET", "path": "/v1/usage"}]
 
 RULES = [
     policy.DocumentedRuleDefault(

@@ -26,8 +26,8 @@ CHANGES = {
 }
 """Which rule each property of a change is asked of."""
 
-_CHANGE: policy.Operation = {"method": "PATCH", "path": "/v1/vps/{server_id}"}
-_OPERATIONS: list[policy.Operation] = [
+_CHANGE: "policy.Operation" = {"method": "PATCH", "path": "/v1/vps/{server_id}"}
+_OPERATIONS: "list[policy.Operation]" = [
     {"method": "GET", "path": "/v1/vps"},
     {"method": "GET", "path": "/v1/vps/{server_id}"},
     {"method": "GET", "path": "/v1/vps/{server_id}/history"},
