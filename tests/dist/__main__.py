@@ -14,6 +14,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import zipfile
 from collections.abc import Iterable
@@ -176,13 +177,20 @@ def _tracked(under: str) -> list[str]:
 
 def _check_whole(wheel: Path) -> None:
     """Raises Unproved if a tracked file of a package, or one that is copied to its place where
-    nova-vp is installed, is not in it."""
+    nova-vp is installed, is not in the wheel; or if the guide cannot be followed in the source
+    distribution."""
     with zipfile.ZipFile(wheel) as opened:
         packed = {name.partition(DATA)[2] or name for name in opened.namelist()}
     of_packages = {name.removeprefix("api/") for one in PACKAGES for name in _tracked(one)}
-    installed = {name.removeprefix("etc/nova-vp/") for name in _tracked("etc/nova-vp")}
-    if missing := sorted((of_packages | installed - OF_THE_CLONE) - packed):
+    to_copy = set(_tracked("etc/nova-vp"))
+    installed = {name.removeprefix("etc/nova-vp/") for name in to_copy} - OF_THE_CLONE
+    if missing := sorted((of_packages | installed) - packed):
         raise Unproved(f"not in {wheel.name}; name them in setup.cfg: {', '.join(missing)}")
+    [source] = DIST.glob("*.tar.gz")
+    with tarfile.open(source) as archive:
+        packed = {name.partition("/")[2] for name in archive.getnames()}
+    if missing := sorted((to_copy | {"constraints.txt"}) - packed):
+        raise Unproved(f"not in {source.name}; name them in MANIFEST.in: {', '.join(missing)}")
 
 
 def prove(extra: Extra, wheel: Path, *, is_lowest: bool) -> dict[str, Any]:
@@ -271,8 +279,11 @@ def _run(argv: list[str], cwd: str = "/") -> None:
 
 
 def _sizes(venv: Path) -> dict[str, Any]:
+    """Without bytecode."""
     packages = list(venv.glob("lib/python*/site-packages/*.dist-info"))
-    files = [path.stat().st_size for path in venv.rglob("*") if path.is_file()]
+    files = [
+        path.stat().st_size for path in venv.rglob("*") if path.is_file() and path.suffix != ".pyc"
+    ]
     return {"packages": len(packages), "mib": round(sum(files) / MIB, 1)}
 
 

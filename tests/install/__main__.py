@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Follow the installation guide to the letter, on two machines made for it: `make install-test`.
 
+    python -m tests.install                            # in a clone
+    python -m tests.install dist/nova_vp-0.1.0.tar.gz  # in a source distribution, unpacked
+
 Needs root. Every command of the sections below is run and its output compared with what the guide
 shows. What goes into Nova's own processes is the lab's to test.
 """
 
+import argparse
 import sys
 import tempfile
 import time
@@ -84,6 +88,15 @@ class Follower:
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.install", description=(__doc__ or "").partition("\n")[0]
+    )
+    parser.add_argument(
+        "distribution", nargs="?", type=Path, help="a source distribution in place of a clone"
+    )
+    distribution = parser.parse_args().distribution
+    if distribution is not None and not distribution.is_file():
+        parser.error(f"there is no {distribution}; `make dist` writes one to dist/")
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nova-vp-install-")))
         network = Network()
@@ -91,7 +104,7 @@ def main() -> int:
         log = folder / "services.log"
         followers: dict[str, Follower] = {}
         for name in ("controller", "compute-17"):
-            machine = Machine(name, folder, network)
+            machine = Machine(name, folder, network, distribution)
             systemd = Systemd(machine, log)
             stack.callback(machine.close)
             followers[name] = Follower(machine, systemd, followers)

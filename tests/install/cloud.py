@@ -83,8 +83,9 @@ def _give_keystone(machine: Machine, systemd: Systemd) -> None:
     urls = " ".join(f"--bootstrap-{kind}-url http://controller:5000/v3" for kind in kinds)
     names = f"--bootstrap-password {PASSWORD} --bootstrap-region-id RegionOne"
     _do(machine, f"{BIN}/keystone-manage bootstrap {names} {urls}", quiet)
-    serve = [str(BIN / "python"), "-m", "testbed.lab.serve", "keystone.wsgi.api", "127.0.0.1"]
-    systemd.spawn([*serve, "5000", "8"])
+    # The lab's, which a source distribution does not have.
+    serve = ["env", f"PYTHONPATH={ROOT}", str(BIN / "python"), "-m", "testbed.lab.serve"]
+    systemd.spawn([*serve, "keystone.wsgi.api", "127.0.0.1", "5000", "8"])
     _wait_for(machine, "curl -sf http://controller:5000/v3")
 
 

@@ -36,7 +36,10 @@ class Network:
 
 
 class Machine:
-    def __init__(self, name: str, folder: Path, network: Network) -> None:
+    def __init__(
+        self, name: str, folder: Path, network: Network, distribution: Path | None = None
+    ) -> None:
+        """With a source distribution unpacked in place of a clone, if there is one."""
         self.name = name
         self._network = network
         script = ["set -e", f"hostname {name}"]
@@ -54,7 +57,10 @@ class Machine:
         )
         assert self._holder.stdout is not None
         assert self._holder.stdout.readline() == b"ready\n"
-        self._clone()
+        if distribution is None:
+            self._clone()
+        else:
+            self._unpack(distribution)
 
     def enter(self, argv: Sequence[str], *, needs_internet: bool = False) -> list[str]:
         """The command line that runs `argv` here."""
@@ -111,3 +117,7 @@ class Machine:
             stdout=subprocess.PIPE,
         ).stdout
         subprocess.run(self.enter(["tar", "x", "--no-same-owner"]), input=packed, check=True)
+
+    def _unpack(self, distribution: Path) -> None:
+        unpack = ["tar", "xz", "--no-same-owner", "--strip-components=1"]
+        subprocess.run(self.enter(unpack), input=distribution.read_bytes(), check=True)

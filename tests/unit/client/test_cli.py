@@ -7,6 +7,7 @@ from pathlib import Path
 import oslo_messaging
 import pytest
 
+from tests.install.guide import Command, sections
 from tests.unit.api import cloud
 
 OPENSTACK = Path(sys.executable).with_name("openstack")
@@ -37,6 +38,19 @@ def test_host_list(lab):
         "Stale": False,
     }
     assert (stale["Age"], stale["Stale"], stale["Problems"]) == (400, True, 1)
+
+
+def test_the_installation_guide_shows_the_columns_of_today(lab):
+    [shown] = [step for step in sections()["Controllers"].steps if is_host_list(step)]
+    assert cells_of_header(shown.expected) == cells_of_header(lab.run("vp host list").out)
+
+
+def is_host_list(step):
+    return isinstance(step, Command) and step.text.endswith("vp host list")
+
+
+def cells_of_header(table):
+    return [cell.strip() for cell in table.splitlines()[1].split("|")]
 
 
 def test_host_show(lab):
