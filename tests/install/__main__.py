@@ -80,7 +80,7 @@ class Follower:
         if text.startswith("systemd-run"):
             service, argv = run_argv(text)
             text = " ".join(f"'{word}'" for word in confined(service, argv))
-        has_nova = step.text.startswith("python -c")
+        has_nova = step.text.startswith("python ")
         environment = {} if step.is_root and not has_nova else cloud.ADMIN
         fetches = any(word in text for word in FETCHES)
         done = self._machine.run(text, environment, needs_internet=fetches)
@@ -117,11 +117,14 @@ def main() -> int:
 
 def _follow(followers: dict[str, Follower], logged: Callable[[], str]) -> int:
     guide = sections()
+    [nova_conf] = [step for step in guide["nova-scheduler"].steps if isinstance(step, File)]
     try:
         for title, place in PLACES:
             print(f"\n== {title}, on {place}", flush=True)
             if title == "Removal":
                 followers["controller"].follow(STOP)
+            if title == "Upgrade":
+                followers[place].follow(nova_conf)
             for step in guide[title].steps:
                 followers[place].follow(step)
     except (SystemExit, AssertionError) as exc:
