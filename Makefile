@@ -173,9 +173,9 @@ screenshots: docs
 install-test: venv
 	.venv/bin/python -m tests.install
 
-# Files for an index of packages in dist/, and what proves them; then the libraries' lower bounds.
+# Builds both files for a package index in dist/, and tests each extra in a virtual environment of its own.
 dist: venv
-	@tools/install-debian-packages tools/dist-packages.txt
+	@tools/install-debian-packages tools/python-libvirt-packages.txt
 	.venv/bin/python -m tests.dist
 	.venv/bin/python -m tests.dist --lowest
 

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build the source distribution and the wheel, and prove each extra in an environment of its own.
+"""Build the source distribution and the wheel, and test each extra in a virtual environment of its
+own: `make dist`.
 
-    python -m tests.dist            # libraries as pip finds them today
-    python -m tests.dist --lowest   # each at the lower bound that setup.cfg names
+    python -m tests.dist            # the newest libraries
+    python -m tests.dist --lowest   # each library at the lower bound that setup.cfg names
 
-`dist/` gets both files. An extra is proved by its wheel alone: no clone is on the path, every
-module of the extra is imported, and its commands run. Packages come from the index that pip uses.
+Both files are written to `dist/`. The environment has the wheel and nothing of the working tree.
+Every module of the extra is imported, and its commands run. Libraries come from the package index
+that pip uses.
 """
 
 import argparse
@@ -17,8 +19,8 @@ import sys
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from email import message_from_bytes
 from pathlib import Path
 from textwrap import shorten
@@ -26,31 +28,25 @@ from typing import Any
 
 from packaging.requirements import Requirement
 
+from tests.working_tree import PACKAGES, copy_files, tracked_files
+
 ROOT = Path(__file__).resolve().parents[2]
 DIST = ROOT / "dist"
 UV = ROOT / ".venv" / "bin" / "uv"
 PYTHON = "/usr/bin/python3.11"
-OF_DISTRIBUTION = Path("/usr/lib/python3/dist-packages")
-PACKAGES = (
-    "nova_vp",
-    "vp_agent",
-    "api/vp_api",
-    "vp_client",
-    "vp_dashboard",
-    "vp_scheduler",
-    "vp_sim",
-    "vp_tempest_plugin",
-)
-DATA = ".data/data/share/nova-vp/"
-"""What comes before the name of a file that is no module."""
-OF_THE_CLONE = {
+SYSTEM_MODULES = Path("/usr/lib/python3/dist-packages")
+PACKAGE_FOLDERS = tuple(f"{folder}/" for folder in PACKAGES.values())
+ETC = "etc/nova-vp/"
+DATA_FOLDER = ".data/data/share/nova-vp/"
+"""Where the wheel has what it installs to share/nova-vp."""
+NOT_IN_WHEEL = {
     "cloudkitty/cloudkitty.conf",
     "cloudkitty/metrics.yml",
     "config-generator.conf",
     "grafana/provisioning/dashboards/nova-vp.yaml",
     "policy-generator.conf",
 }
-"""Examples, and what makes the sample files."""
+"""Of ETC: examples, and what makes the sample files."""
 NOT_IMPORTED = {
     "vp_scheduler.filters": "runs inside nova-scheduler, whose environment has Nova",
     "vp_scheduler.weighers": "the same",
@@ -61,11 +57,11 @@ NOT_IMPORTED = {
 }
 IMPORT_ALL = """\
 import importlib, json, pkgutil, sys
-left_out = set(json.loads(sys.argv[1]))
+not_imported = set(json.loads(sys.argv[1]))
 for name in json.loads(sys.argv[2]):
     module = importlib.import_module(name)
     for found in pkgutil.walk_packages(getattr(module, "__path__", ()), name + "."):
-        if found.name not in left_out:
+        if found.name not in not_imported:
             importlib.import_module(found.name)
 """
 IS_ABSENT = """\
@@ -73,14 +69,14 @@ import importlib.util, sys
 there = [name for name in sys.argv[1:] if importlib.util.find_spec(name)]
 sys.exit(f"installed, and not wanted: {there}" if there else 0)
 """
-OF_CLONES = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+PYTHON_VARIABLES = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
 MIB = 2**20
-LAST_LINES, MOST_LETTERS = 15, 200
+LAST_LINES, COMMAND_LENGTH = 15, 200
 
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """What somebody installs, and what must work then."""
+    """An extra of the wheel, and what must work where it is installed."""
 
     name: str
     modules: tuple[str, ...]
@@ -88,54 +84,54 @@ class Extra:
     commands: tuple[tuple[str, ...], ...] = ()
     absent: tuple[str, ...] = ("nova", "libvirt")
     """Modules that it must not bring."""
-    beside: tuple[str, ...] = ()
+    also_installed: tuple[str, ...] = ()
     """What the installation guide installs with it."""
-    is_of_distribution: bool = False
+    has_system_libvirt: bool = False
     """libvirt's binding is the distribution's, and nothing is compiled."""
 
     @property
     def label(self) -> str:
-        return f"{self.name}, python3-libvirt" if self.is_of_distribution else self.name
+        return f"{self.name}, python3-libvirt" if self.has_system_libvirt else self.name
 
 
-AGENT = {
-    "name": "agent",
-    "modules": ("vp_agent",),
-    "commands": (("vp-agent", "--help"), ("vp-agent", "check", "--help")),
-    "absent": ("nova",),
-}
+AGENT = Extra(
+    "agent",
+    ("vp_agent",),
+    (("vp-agent", "--help"), ("vp-agent", "check", "--help")),
+    absent=("nova",),
+)
 EXTRAS = (
     Extra("cli", ("vp_client",), (("openstack", "vp", "host", "list", "--help"),)),
-    Extra(**AGENT),
-    Extra(**AGENT, is_of_distribution=True),
+    AGENT,
+    replace(AGENT, has_system_libvirt=True),
     Extra(
         "scheduler",
         ("vp_scheduler.main", "vp_scheduler", "nova_vp.db"),
-        (("vp-scheduler", "--help"), ("vp-manage", "db", "sync"), ("vp-status", "--help")),
+        (("vp-scheduler", "--help"), ("vp-manage", "--config-file", "nova-vp.conf", "db", "sync"), ("vp-status", "--help")),
     ),
-    Extra("api", ("vp_api",), (("waitress-serve", "--help"),), beside=("waitress>=3.0.0",)),
+    Extra("api", ("vp_api",), (("waitress-serve", "--help"),), also_installed=("waitress>=3.0.0",)),
     Extra("dashboard", ("vp_dashboard.templatetags",), absent=("libvirt",)),
     Extra("sim", ("vp_sim",), (("vp-sim", "--help"),)),
     Extra("tempest", ("vp_tempest_plugin",), (("tempest", "list-plugins"),)),
 )
 
 
-class Unproved(Exception):
-    """The message says what does not work, with the last lines of what was printed."""
+class Failure(Exception):
+    """The message says what does not work, with the last lines of the command's output."""
 
 
 def main() -> int:
     arguments = _arguments()
     try:
         wheel = build()
-    except Unproved as exc:
+    except Failure as exc:
         print(exc, file=sys.stderr)
         return 1
     rows = []
     for extra in EXTRAS:
         if arguments.only in (None, extra.name):
             print(f"{extra.label} …", file=sys.stderr)
-            rows.append(prove(extra, wheel, is_lowest=arguments.lowest))
+            rows.append(check(extra, wheel, is_lowest=arguments.lowest))
     print(json.dumps(rows) if arguments.json else table(rows))
     return 1 if any(row["problem"] for row in rows) else 0
 
@@ -153,66 +149,57 @@ def _arguments() -> argparse.Namespace:
 def build() -> Path:
     """The wheel, made from the source distribution, which is made from what git tracks."""
     shutil.rmtree(DIST, ignore_errors=True)
+    tracked = tracked_files(ROOT)
     with tempfile.TemporaryDirectory(prefix="vp-dist-") as folder:
-        _copy_tracked(Path(folder))
-        _run([str(UV), "build", "--quiet", "--out-dir", str(DIST), folder], cwd=folder)
-    [wheel] = DIST.glob("*.whl")
-    _check_whole(wheel)
+        copy_files(tracked, ROOT, Path(folder))
+        _run([str(UV), "build", "--quiet", "--out-dir", str(DIST), folder])
+    [wheel], [sdist] = DIST.glob("*.whl"), DIST.glob("*.tar.gz")
+    _check_wheel(wheel, tracked)
+    _check_sdist(sdist, tracked)
     return wheel
 
 
-def _copy_tracked(folder: Path) -> None:
-    for name in _tracked("."):
-        target = folder / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(ROOT / name, target)
-
-
-def _tracked(under: str) -> list[str]:
-    told = subprocess.run(
-        ["git", "ls-files", "-z", under], cwd=ROOT, check=True, capture_output=True, text=True
-    )
-    return [name for name in told.stdout.split("\0") if name and (ROOT / name).exists()]
-
-
-def _check_whole(wheel: Path) -> None:
-    """Raises Unproved if a tracked file of a package, or one that is copied to its place where
-    nova-vp is installed, is not in the wheel; or if the guide cannot be followed in the source
-    distribution."""
+def _check_wheel(wheel: Path, tracked: Sequence[str]) -> None:
+    """Raises Failure if it lacks a file of a package, or one that the installation guide copies."""
     with zipfile.ZipFile(wheel) as opened:
-        packed = {name.partition(DATA)[2] or name for name in opened.namelist()}
-    of_packages = {name.removeprefix("api/") for one in PACKAGES for name in _tracked(one)}
-    to_copy = set(_tracked("etc/nova-vp"))
-    installed = {name.removeprefix("etc/nova-vp/") for name in to_copy} - OF_THE_CLONE
-    if missing := sorted((of_packages | installed) - packed):
-        raise Unproved(f"not in {wheel.name}; name them in setup.cfg: {', '.join(missing)}")
-    [source] = DIST.glob("*.tar.gz")
-    with tarfile.open(source) as archive:
-        packed = {name.partition("/")[2] for name in archive.getnames()}
-    if missing := sorted((to_copy | {"constraints.txt"}) - packed):
-        raise Unproved(f"not in {source.name}; name them in MANIFEST.in: {', '.join(missing)}")
+        packed = {name.partition(DATA_FOLDER)[2] or name for name in opened.namelist()}
+    of_packages = {
+        name.removeprefix("api/") for name in tracked if name.startswith(PACKAGE_FOLDERS)
+    }
+    copied = {name.removeprefix(ETC) for name in tracked if name.startswith(ETC)} - NOT_IN_WHEEL
+    if missing := sorted((of_packages | copied) - packed):
+        raise Failure(f"not in {wheel.name}; name them in setup.cfg: {', '.join(missing)}")
 
 
-def prove(extra: Extra, wheel: Path, *, is_lowest: bool) -> dict[str, Any]:
+def _check_sdist(sdist: Path, tracked: Sequence[str]) -> None:
+    """Raises Failure if it lacks a file that the installation guide uses."""
+    with tarfile.open(sdist) as opened:
+        packed = {name.partition("/")[2] for name in opened.getnames()}
+    used = {name for name in tracked if name.startswith(ETC)} | {"constraints.txt"}
+    if missing := sorted(used - packed):
+        raise Failure(f"not in {sdist.name}; name them in MANIFEST.in: {', '.join(missing)}")
+
+
+def check(extra: Extra, wheel: Path, *, is_lowest: bool) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="vp-dist-") as name:
         folder = Path(name)
         problem = ""
         try:
             _install(extra, wheel, folder / "venv", is_lowest=is_lowest)
             _use(extra, folder)
-        except Unproved as exc:
+        except Failure as exc:
             problem = str(exc)
         return {"extra": extra.label, **_sizes(folder / "venv"), "problem": problem}
 
 
 def _install(extra: Extra, wheel: Path, venv: Path, *, is_lowest: bool) -> None:
-    wanted = [f"nova-vp[{extra.name}] @ {wheel.as_uri()}", *extra.beside]
+    wanted = [f"nova-vp[{extra.name}] @ {wheel.as_uri()}", *extra.also_installed]
     options = []
     if is_lowest:
         wanted += _required(wheel, extra.name)
         options = ["--resolution", "lowest-direct"]
     _run([str(UV), "venv", "--quiet", "--python", PYTHON, str(venv)])
-    if extra.is_of_distribution:
+    if extra.has_system_libvirt:
         _link_binding(venv)
         options.append("--no-build")
     _run([str(UV), "pip", "install", "--quiet", "--python", str(venv), *options, *wanted])
@@ -235,9 +222,9 @@ def _required(wheel: Path, extra: str) -> list[str]:
 def _link_binding(venv: Path) -> None:
     """As the installation guide does."""
     [modules] = venv.glob("lib/python*/site-packages")
-    found = [*OF_DISTRIBUTION.glob("*libvirt*")]
+    found = [*SYSTEM_MODULES.glob("*libvirt*")]
     if not found:
-        raise Unproved("python3-libvirt is not installed; run `make dist`, which installs it")
+        raise Failure("python3-libvirt is not installed; run `make dist`, which installs it")
     for path in found:
         (modules / path.name).symlink_to(path)
 
@@ -245,28 +232,20 @@ def _link_binding(venv: Path) -> None:
 def _use(extra: Extra, folder: Path) -> None:
     programs = folder / "venv" / "bin"
     python = str(programs / "python")
-    left_out = json.dumps([*NOT_IMPORTED])
-    _run([python, "-c", IS_ABSENT, *extra.absent], cwd=str(folder))
-    _run([python, "-c", IMPORT_ALL, left_out, json.dumps(extra.modules)], cwd=str(folder))
+    (folder / "nova-vp.conf").write_text("[database]\nconnection = sqlite:///nova-vp.sqlite\n")
+    not_imported, modules = json.dumps([*NOT_IMPORTED]), json.dumps(extra.modules)
+    _run([python, "-c", IS_ABSENT, *extra.absent], folder)
+    _run([python, "-c", IMPORT_ALL, not_imported, modules], folder)
     for program, *words in extra.commands:
-        _run([str(programs / program), *_configuration(program, folder), *words], cwd=str(folder))
+        _run([str(programs / program), *words], folder)
 
 
-def _configuration(program: str, folder: Path) -> Iterable[str]:
-    """vp-manage gets a database, since it works with none but its own."""
-    if program != "vp-manage":
-        return ()
-    path = folder / "nova-vp.conf"
-    path.write_text(f"[database]\nconnection = sqlite:///{folder}/nova-vp.sqlite\n")
-    return ("--config-file", str(path))
-
-
-def _run(argv: list[str], cwd: str = "/") -> None:
-    """Where no clone is on the path. Raises Unproved."""
-    environment = {name: value for name, value in os.environ.items() if name not in OF_CLONES}
+def _run(argv: list[str], folder: Path = Path("/")) -> None:
+    """Where no clone is on the path. Raises Failure."""
+    environment = {name: value for name, value in os.environ.items() if name not in PYTHON_VARIABLES}
     done = subprocess.run(
         argv,
-        cwd=cwd,
+        cwd=folder,
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -274,8 +253,8 @@ def _run(argv: list[str], cwd: str = "/") -> None:
     )
     if done.returncode:
         last = "\n".join(done.stdout.splitlines()[-LAST_LINES:])
-        command = shorten(" ".join(argv), MOST_LETTERS)
-        raise Unproved(f"`{command}` ended with {done.returncode}:\n{last}")
+        command = shorten(" ".join(argv), COMMAND_LENGTH)
+        raise Failure(f"`{command}` ended with {done.returncode}:\n{last}")
 
 
 def _sizes(venv: Path) -> dict[str, Any]:
@@ -288,10 +267,10 @@ def _sizes(venv: Path) -> dict[str, Any]:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    lines = [f"{'extra':<24} {'packages':>8} {'MiB':>7}  proved"]
+    lines = [f"{'extra':<24} {'packages':>8} {'MiB':>7}  works"]
     for row in rows:
-        proved = "no" if row["problem"] else "yes"
-        lines.append(f"{row['extra']:<24} {row['packages']:>8} {row['mib']:>7}  {proved}")
+        works = "no" if row["problem"] else "yes"
+        lines.append(f"{row['extra']:<24} {row['packages']:>8} {row['mib']:>7}  {works}")
     lines += [f"\n{row['extra']}: {row['problem']}" for row in rows if row["problem"]]
     return "\n".join(lines)
 

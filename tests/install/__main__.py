@@ -88,15 +88,7 @@ class Follower:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.install", description=(__doc__ or "").partition("\n")[0]
-    )
-    parser.add_argument(
-        "distribution", nargs="?", type=Path, help="a source distribution in place of a clone"
-    )
-    distribution = parser.parse_args().distribution
-    if distribution is not None and not distribution.is_file():
-        parser.error(f"there is no {distribution}; `make dist` writes one to dist/")
+    sdist = _arguments().sdist
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nova-vp-install-")))
         network = Network()
@@ -104,7 +96,7 @@ def main() -> int:
         log = folder / "services.log"
         followers: dict[str, Follower] = {}
         for name in ("controller", "compute-17"):
-            machine = Machine(name, folder, network, distribution)
+            machine = Machine(name, folder, network, sdist)
             systemd = Systemd(machine, log)
             stack.callback(machine.close)
             followers[name] = Follower(machine, systemd, followers)
@@ -115,16 +107,26 @@ def main() -> int:
         return _follow(followers, lambda: log.read_text()[-6000:])
 
 
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.install", description=(__doc__ or "").partition("\n")[0]
+    )
+    parser.add_argument("sdist", nargs="?", type=Path, help="unpacked in place of a clone")
+    arguments = parser.parse_args()
+    if arguments.sdist is not None and not arguments.sdist.is_file():
+        parser.error(f"there is no {arguments.sdist}; `make dist` writes one to dist/")
+    return arguments
+
+
 def _follow(followers: dict[str, Follower], logged: Callable[[], str]) -> int:
     guide = sections()
     [nova_conf] = [step for step in guide["nova-scheduler"].steps if isinstance(step, File)]
+    before: dict[str, Command | File] = {"Upgrade": nova_conf, "Removal": STOP}
     try:
         for title, place in PLACES:
             print(f"\n== {title}, on {place}", flush=True)
-            if title == "Removal":
-                followers["controller"].follow(STOP)
-            if title == "Upgrade":
-                followers[place].follow(nova_conf)
+            if title in before:
+                followers["controller"].follow(before[title])
             for step in guide[title].steps:
                 followers[place].follow(step)
     except (SystemExit, AssertionError) as exc:

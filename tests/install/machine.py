@@ -37,9 +37,9 @@ class Network:
 
 class Machine:
     def __init__(
-        self, name: str, folder: Path, network: Network, distribution: Path | None = None
+        self, name: str, folder: Path, network: Network, sdist: Path | None = None
     ) -> None:
-        """With a source distribution unpacked in place of a clone, if there is one."""
+        """`sdist`: the source distribution that is unpacked in place of a clone."""
         self.name = name
         self._network = network
         script = ["set -e", f"hostname {name}"]
@@ -57,10 +57,10 @@ class Machine:
         )
         assert self._holder.stdout is not None
         assert self._holder.stdout.readline() == b"ready\n"
-        if distribution is None:
+        if sdist is None:
             self._clone()
         else:
-            self._unpack(distribution)
+            self._unpack(sdist)
 
     def enter(self, argv: Sequence[str], *, needs_internet: bool = False) -> list[str]:
         """The command line that runs `argv` here."""
@@ -118,6 +118,6 @@ class Machine:
         ).stdout
         subprocess.run(self.enter(["tar", "x", "--no-same-owner"]), input=packed, check=True)
 
-    def _unpack(self, distribution: Path) -> None:
+    def _unpack(self, sdist: Path) -> None:
         unpack = ["tar", "xz", "--no-same-owner", "--strip-components=1"]
-        subprocess.run(self.enter(unpack), input=distribution.read_bytes(), check=True)
+        subprocess.run(self.enter(unpack), input=sdist.read_bytes(), check=True)

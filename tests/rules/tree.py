@@ -3,7 +3,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -12,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.rules.declared import Rule
+from tests.working_tree import copy_files, tracked_files
 
 LIMIT_S = 120.0
 """For the tests of one run: a rule that is missing must not keep it from ending."""
@@ -38,13 +38,7 @@ class Tree:
 
     @classmethod
     def copy(cls, source: Path, target: Path) -> "Tree":
-        listed = subprocess.run(
-            ["git", "-C", source, "ls-files", "-z"], check=True, capture_output=True, text=True
-        )
-        for name in filter(None, listed.stdout.split("\0")):
-            if (source / name).is_file():
-                (target / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(source / name, target / name)
+        copy_files(tracked_files(source), source, target)
         tree = cls(target)
         if (target / "setup.cfg").exists():
             # The controllers are found by their entry points.

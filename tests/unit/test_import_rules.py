@@ -11,17 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.working_tree import PACKAGES
+
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = {
-    "nova_vp": "nova_vp",
-    "vp_agent": "vp_agent",
-    "vp_scheduler": "vp_scheduler",
-    "vp_api": "api/vp_api",
-    "vp_client": "vp_client",
-    "vp_dashboard": "vp_dashboard",
-    "vp_sim": "vp_sim",
-    "vp_tempest_plugin": "vp_tempest_plugin",
-}
 MAY_IMPORT = {
     "nova_vp": set(),
     "vp_agent": {"nova_vp"},
