@@ -100,8 +100,9 @@ def run(mode: str) -> int:
     subprocess.run([str(settings.LAB / "lab"), "up"], check=True)
     admin = cloud.connect()
     clear(admin)
-    wait_until_known(HOST)
-    openstack("vp", "mode", "set", "advise", "--host", HOST)  # Newcomers get their places.
+    for host in (HOST, OTHER):
+        wait_until_known(host)
+        openstack("vp", "mode", "set", "advise", "--host", host)  # Newcomers get their places.
     eyes = DemoView()
     try:
         twin = start_twin(story, admin, eyes)
