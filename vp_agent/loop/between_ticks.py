@@ -52,11 +52,7 @@ class BetweenTicks:
     def begin(self, picture: Picture, decision: Decision, outcomes: Iterable[Outcome]) -> None:
         """After a tick."""
         self._picture = _with_applied(picture, outcomes)
-        self._note_end(decision)
-
-    def _note_end(self, decision: Decision) -> None:
-        end_s = math.inf if decision.next_end_s is None else decision.next_end_s
-        self.next_end_s = end_s if end_s > decision.at_s else math.inf
+        self.next_end_s = _next_end_s(decision)
 
     def answer(
         self,
@@ -69,6 +65,8 @@ class BetweenTicks:
         """Raises HostUnavailable: nothing was changed then."""
         if self._picture is None:
             return Answered(state, refused(asked.calls, _NO_PICTURE))
+        # If the host is unavailable, the next tick takes back what has ended.
+        self.next_end_s = math.inf
         ours = {u: one for u, one in host.journal.read().items() if one.epoch == host.epoch}
         picture = replace(
             self._picture,
@@ -82,10 +80,14 @@ class BetweenTicks:
         decided, decision = answer_calls(state, picture, policy)
         outcomes = host.executor.apply(decision.actions, now_s)
         self._picture = _with_applied(picture, outcomes)
-        self._note_end(decision)
+        self.next_end_s = _next_end_s(decision)
         after = confirm(decided, outcomes, policy)
         seen = Snapshot(policy, state, picture, decision, outcomes, after, is_between=True)
         return Answered(after, _answers(decision, outcomes), outcomes, seen)
+
+
+def _next_end_s(decision: Decision) -> float:
+    return math.inf if decision.next_end_s is None else decision.next_end_s
 
 
 def refused(calls: Iterable[Call], why: str) -> tuple[CallAnswer, ...]:

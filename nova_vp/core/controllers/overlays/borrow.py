@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from nova_vp.core.controllers.overlays.bandwidth import full_node
 from nova_vp.core.controllers.overlays.desk import Desk
-from nova_vp.core.controllers.overlays.grant import MOST_TURNS, Granted, Refused
+from nova_vp.core.controllers.overlays.grant import MOST_TURNS, Granted, Refused, asked_lease_s
 from nova_vp.core.controllers.overlays.lending import (
     has_lent,
     idle_cores,
@@ -46,7 +46,7 @@ def borrow(desk: Desk, call: Call, overlay: Overlay, guests: Sequence[Guest]) ->
     node = full_node(desk, own, call.cpus)
     if node is not None:
         raise Refused(Nack.NO_ROOM, f"the memory controller of node {node} is at its limit")
-    lease_s = min(call.lease_s or desk.settings.borrow_lease_s, desk.settings.borrow_lease_s)
+    lease_s = asked_lease_s(call, desk.settings.borrow_lease_s)
     new = [
         Loan(cpu, lender, island.name, overlay.id, desk.now_s, desk.now_s + lease_s)
         for cpu, lender in _cpus(desk, call, overlay, guest, island)

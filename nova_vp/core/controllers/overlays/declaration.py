@@ -91,7 +91,7 @@ class OverlaysSettings:
         1.0,
         "Longest time in seconds for which a trigger lets a server run first. A call may ask for "
         "less.",
-        minimum=0.01,
+        minimum=0.1,
         maximum=60.0,
     )
     trigger_times: float = option(
@@ -219,7 +219,7 @@ class Boost(NamedTuple):
     overlay_id: str
     until_s: float
     times: float
-    """Its weight over what it would be."""
+    """Its weight over what Nova gave."""
 
 
 class Sized(NamedTuple):

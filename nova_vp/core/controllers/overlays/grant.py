@@ -7,8 +7,10 @@ from typing import NamedTuple
 from nova_vp.core.controllers.overlays.declaration import Sized, Tuned
 from nova_vp.core.controllers.overlays.desk import Desk
 from nova_vp.core.controllers.overlays.standing import QUICK_S
-from nova_vp.core.types.overlay import Nack, Overlay
+from nova_vp.core.types.overlay import Call, Nack, Overlay
 
+LEAST_LEASE_S = 0.1
+"""A grant takes calls and ticks to be undone: one that is shorter lasts longer than was paid."""
 MOST_TURNS = 3
 """Quick ones in a row, after which nothing changes until it was quiet for so long."""
 
@@ -27,6 +29,11 @@ class Refused(Exception):
         super().__init__(detail)
         self.nack = nack
         self.detail = detail
+
+
+def asked_lease_s(call: Call, most_s: float) -> float:
+    """`most_s`: what the settings grant at most, and where the call asks for none."""
+    return max(min(call.lease_s or most_s, most_s), LEAST_LEASE_S)
 
 
 def check_owner(desk: Desk, owner_id: str, overlay: Overlay) -> None:

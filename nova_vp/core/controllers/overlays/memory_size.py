@@ -10,7 +10,13 @@ import math
 
 from nova_vp.core.controllers.overlays.declaration import NAME, RESIZE, Sized
 from nova_vp.core.controllers.overlays.desk import Desk
-from nova_vp.core.controllers.overlays.grant import Granted, Refused, check_owner, turns
+from nova_vp.core.controllers.overlays.grant import (
+    Granted,
+    Refused,
+    asked_lease_s,
+    check_owner,
+    turns,
+)
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.knob import NO_MEMORY_SIZE, Knob
 from nova_vp.core.types.overlay import Call, Direction, Nack, Overlay
@@ -35,7 +41,7 @@ def resize(desk: Desk, call: Call, overlay: Overlay, guest: Guest) -> Granted:
     kib = min(max(wanted_kib, least_kib(guest)), guest.memory_kib)
     if (kib - now_kib) * sign <= 0:
         raise Refused(Nack.NO_ROOM, _why(sign))
-    lease_s = min(call.lease_s or desk.settings.tune_lease_s, desk.settings.tune_lease_s)
+    lease_s = asked_lease_s(call, desk.settings.tune_lease_s)
     desk.note_change(guest.uuid)
     until_s = desk.now_s + lease_s
     desk.sizes[guest.uuid] = Sized(overlay.id, until_s, kib, is_up, desk.now_s, made)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from nova_vp.core.controllers.overlays.borrow import check_turn
 from nova_vp.core.controllers.overlays.desk import Desk
-from nova_vp.core.controllers.overlays.grant import Granted, Refused
+from nova_vp.core.controllers.overlays.grant import Granted, Refused, asked_lease_s
 from nova_vp.core.controllers.overlays.release import loans_of
 from nova_vp.core.controllers.overlays.standing import is_tuned
 from nova_vp.core.types.guest import Guest
@@ -30,7 +30,7 @@ def renew(desk: Desk, call: Call, overlay: Overlay, guests: Sequence[Guest]) -> 
 
 def _renew_loans(desk: Desk, call: Call, loans: Sequence[Loan]) -> Iterator[float]:
     """Yields when each ends now: none sooner than before."""
-    lease_s = min(call.lease_s or desk.settings.borrow_lease_s, desk.settings.borrow_lease_s)
+    lease_s = asked_lease_s(call, desk.settings.borrow_lease_s)
     for loan in loans:
         renewed = loan._replace(until_s=max(loan.until_s, desk.now_s + lease_s))
         desk.loans[desk.loans.index(loan)] = renewed
@@ -41,7 +41,7 @@ def _renew_grants(
     desk: Desk, call: Call, overlay: Overlay, guests: Sequence[Guest]
 ) -> Iterator[float]:
     """The same of what was tuned."""
-    lease_s = min(call.lease_s or desk.settings.tune_lease_s, desk.settings.tune_lease_s)
+    lease_s = asked_lease_s(call, desk.settings.tune_lease_s)
     until_s = desk.now_s + lease_s
     for guest in guests:
         tuned, sized = desk.tuned.get(guest.uuid), desk.sizes.get(guest.uuid)

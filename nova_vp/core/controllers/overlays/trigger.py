@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from nova_vp.core.controllers.overlays.declaration import Boost
 from nova_vp.core.controllers.overlays.desk import Desk
-from nova_vp.core.controllers.overlays.grant import Granted, Refused, check_owner
+from nova_vp.core.controllers.overlays.grant import Granted, Refused, asked_lease_s, check_owner
 from nova_vp.core.controllers.overlays.weights import check_weight, most_times, weight_of
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.overlay import Call, Nack, Overlay
@@ -17,7 +17,7 @@ from nova_vp.core.types.overlay import Call, Nack, Overlay
 
 def trigger(desk: Desk, call: Call, overlay: Overlay, guests: Sequence[Guest]) -> Granted:
     """Raises Refused."""
-    lease_s = min(call.lease_s or desk.settings.trigger_lease_s, desk.settings.trigger_lease_s)
+    lease_s = asked_lease_s(call, desk.settings.trigger_lease_s)
     until_s = desk.now_s + lease_s
     boosts = {guest.uuid: _boost(desk, overlay, guest, guests, until_s) for guest in guests}
     price_s = sum(one.until_s - _paid_until_s(desk, uuid) for uuid, one in boosts.items())
@@ -52,7 +52,7 @@ def _boost(
     is_higher = weight_of(desk, guest, times).number > weight_of(desk, guest, now).number
     if not (is_higher or (tuned is not None and tuned.cap_steps)):
         raise Refused(Nack.NO_ROOM, "more weight would take too much from others: borrow a CPU")
-    return Boost(overlay.id, until_s, times / now)
+    return Boost(overlay.id, until_s, times)
 
 
 def _unboosted(desk: Desk, guests: Sequence[Guest]) -> list[Guest]:

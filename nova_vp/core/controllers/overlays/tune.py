@@ -7,7 +7,13 @@ way round. Who changes its mind too often is refused until it was quiet for a wh
 
 from nova_vp.core.controllers.overlays.declaration import Tuned
 from nova_vp.core.controllers.overlays.desk import Desk
-from nova_vp.core.controllers.overlays.grant import Granted, Refused, check_owner, turns
+from nova_vp.core.controllers.overlays.grant import (
+    Granted,
+    Refused,
+    asked_lease_s,
+    check_owner,
+    turns,
+)
 from nova_vp.core.controllers.overlays.standing import is_tuned
 from nova_vp.core.controllers.overlays.weights import check_weight, raised, weight_of
 from nova_vp.core.model.cpu_cap import CAP_STEP
@@ -28,7 +34,7 @@ def tune(desk: Desk, call: Call, overlay: Overlay, guest: Guest) -> Granted:
     is_up = call.direction is Direction.UP
     made = turns(before, is_up, desk.now_s)
     after, what = _up(desk, guest, before, overlay) if is_up else _down(desk, guest, before)
-    lease_s = min(call.lease_s or desk.settings.tune_lease_s, desk.settings.tune_lease_s)
+    lease_s = asked_lease_s(call, desk.settings.tune_lease_s)
     desk.tuned[guest.uuid] = after._replace(
         overlay_id=overlay.id,
         until_s=desk.now_s + lease_s,

@@ -44,9 +44,10 @@ def weight_of(desk: Desk, guest: Guest, times: float) -> CpuWeight:
 
 
 def times_of(desk: Desk, uuid: str) -> float:
-    """All that its overlay was granted."""
+    """All that its overlay was granted: who is tuned while it runs first gains nothing by it."""
     tuned, boost = desk.tuned.get(uuid), desk.boosts.get(uuid)
-    return (tuned.weight_times if tuned else 1.0) * (boost.times if boost else 1.0)
+    times = tuned.weight_times if tuned else 1.0
+    return max(times, boost.times) if boost else times
 
 
 def most_times(desk: Desk, guests: Sequence[Guest], overlay: Overlay) -> float:

@@ -387,8 +387,8 @@ def test_nor_by_short_leases() -> None:
     host = three_islands()
     found = []
     for _ in range(5):
-        found.append(borrow(host, lease_s=0.02))
-        host.pass_time(0.03)
+        found.append(borrow(host, lease_s=0.1))
+        host.pass_time(0.11)
         host.answer()
         assert host.placement("web") == A
     assert found == [None, None, None, Nack.TOO_SOON, Nack.TOO_SOON]

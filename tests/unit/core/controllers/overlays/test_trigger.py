@@ -3,6 +3,7 @@
 
 import pytest
 
+from nova_vp.core.controllers.overlays.grant import LEAST_LEASE_S
 from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.knob import NO_CPU_WEIGHT, NO_QUOTA, Knob
 from nova_vp.core.types.overlay import Nack, Verb
@@ -124,6 +125,26 @@ def test_a_lease_is_at_most_the_settings() -> None:
     assert given == [0.2, 1.0]
 
 
+@pytest.mark.parametrize("lease_s", [1e-300, 1e-12, 0.001, 0.09])
+def test_however_short_its_leases_it_runs_first_only_for_what_it_paid(lease_s: float) -> None:
+    host = two_shops(credit_s=1.0, credit_per_s=0.0, calls_per_s=1e6)
+    first_s = 0.0
+    for _ in range(300):
+        trigger(host, "web", lease_s=lease_s)
+        first_s += 0.01 if weight(host, "web") > 100 else 0.0
+        host.now_s += 0.01
+        host.answer()
+    assert first_s == pytest.approx(1.0, abs=0.02)
+    assert trigger(host, "web", lease_s=lease_s) is Nack.NO_CREDIT
+
+
+def test_no_lease_is_too_short_to_be_undone_in_time() -> None:
+    host = two_shops()
+    asked = [a_call(verb, server="db", lease_s=1e-300) for verb in (Verb.TRIGGER, Verb.TUNE)]
+    given = [answers(host, call)[0].lease_s for call in asked]
+    assert given == [LEAST_LEASE_S] * 2
+
+
 def test_a_tuned_server_runs_first_of_its_own_weight_and_goes_back_to_it() -> None:
     host = two_shops()
     tune(host)
@@ -131,6 +152,20 @@ def test_a_tuned_server_runs_first_of_its_own_weight_and_goes_back_to_it() -> No
     assert weight(host, "web") == 800
     host.ticks(3)
     assert weight(host, "web") == 125
+
+
+def test_who_is_tuned_up_while_it_runs_first_has_no_more_weight() -> None:
+    host = two_shops()
+    for _ in range(20):
+        tune(host, way=DOWN)
+    low = weight(host, "web")
+    assert low < 100
+    trigger(host, "web")
+    for _ in range(20):
+        tune(host)
+        assert weight(host, "web") == 800
+    host.ticks(3)
+    assert weight(host, "web") > low
 
 
 def test_who_may_not_be_weighed_is_not_triggered() -> None:
