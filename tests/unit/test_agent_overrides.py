@@ -26,6 +26,7 @@ from tests.decisions import an_action, facts
 from tests.policies import a_policy
 from tests.unit.agent_host import World, a_hurt_pair
 from tests.unit.core.build import CHASE, COMPUTE
+from tests.unit.unreadable import UNREADABLE
 from vp_agent.cli import main
 from vp_agent.commands import (
     CannotOrder,
@@ -36,7 +37,7 @@ from vp_agent.commands import (
 )
 from vp_agent.loop import control_socket
 from vp_agent.loop.control_socket import Refused, RunFolder, Server, ask
-from vp_agent.loop.overrides import CLOUD, UNTOLD_S, ServerOverrides
+from vp_agent.loop.overrides import CLOUD, LOCAL, UNTOLD_S, ServerOverrides
 from vp_agent.loop.state import StateFolder
 from vp_agent.publish.report import report
 
@@ -313,6 +314,32 @@ def test_a_message_may_name_as_many_servers_as_a_host_can_have(world: World) -> 
     world.control.take_orders(overrides_text(2, many))
     kept = ServerOverrides(StateFolder(str(world.folder))).told
     assert (kept.version, kept.servers) == (2, many)
+
+
+def orders_anew(world: World, uuid: str) -> None:
+    world.control.servers.order(uuid, {"priority": 3})
+
+
+@pytest.mark.needs_controllers("initial_placement")
+@pytest.mark.parametrize("found", UNREADABLE)
+@pytest.mark.parametrize(
+    ("name", "tells"), [(CLOUD, lambda world, _: tell(world)), (LOCAL, orders_anew)]
+)
+def test_where_orders_are_lost_no_server_is_changed_until_they_are_given_anew(
+    world: World, name, tells, found, caplog
+) -> None:
+    world.policy = a_policy(home_on_arrival="enforce")
+    found(world.folder / name)
+    world.start_agent()
+    assert f"{name} is not readable" in caplog.text
+    uuid = world.boot(COMPUTE)
+    world.tick(3 * round(UNTOLD_S))
+    assert of(world, uuid).unmanaged is Unmanaged.AWAITING_ORDERS
+    assert world.is_untouched(uuid)
+    tells(world, uuid)
+    world.tick(2)
+    assert of(world, uuid).unmanaged is None
+    assert not world.is_untouched(uuid)
 
 
 @pytest.mark.needs_controllers("initial_placement")

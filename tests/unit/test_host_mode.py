@@ -19,6 +19,7 @@ from nova_vp.server_override import POSSIBLE_AHEAD_MS, ServerOverride, overrides
 from tests.decisions import a_decision, a_view, an_action, facts
 from tests.policies import a_policy
 from tests.unit.agent_host import World, a_hurt_pair
+from tests.unit.unreadable import UNREADABLE
 from vp_agent.loop.command_handler import CommandHandler
 from vp_agent.loop.host_mode import HostMode
 from vp_agent.loop.overrides import ServerOverrides
@@ -249,16 +250,25 @@ def _refuse(name: str, text: str) -> None:
     raise OSError("the disk is full")
 
 
-def test_a_host_that_has_lost_what_it_was_told_observes_until_it_is_told_again(tmp_path, caplog):
-    state = StateFolder(str(tmp_path))
-    state.set_modes("{")
-    state.set_mode(ENFORCE)
+@pytest.mark.parametrize("found", UNREADABLE)
+def test_a_host_that_has_lost_what_it_was_told_observes_until_it_is_told_again(
+    tmp_path, caplog, found
+):
+    found(tmp_path / "modes.json")
+    StateFolder(str(tmp_path)).set_mode(ENFORCE)
     with caplog.at_level(logging.ERROR):
         host = Host(tmp_path)
     assert "modes.json is not readable" in caplog.text
     assert host.source == SetMode(OBSERVE, ModeLevel.CLOUD)
     host.tell()
     assert host.source == SetMode(ENFORCE, ModeLevel.HOST)
+
+
+@pytest.mark.parametrize("found", UNREADABLE)
+def test_a_host_that_has_lost_its_own_mode_observes(tmp_path, found):
+    found(tmp_path / "mode")
+    mode = HostMode(StateFolder(str(tmp_path)), ENFORCE)
+    assert mode.now().source == SetMode(OBSERVE, ModeLevel.HOST)
 
 
 def test_a_change_of_the_cloud_forgets_what_was_accepted(tmp_path):

@@ -31,6 +31,14 @@ CLOUD, LOCAL = "orders.json", "local_orders.json"
 UNTOLD_S = 5.0
 """So long a server that has just arrived is left alone, unless somebody says what is ordered of it:
 an order must not be broken because the server moved. A vp-scheduler answers within a second."""
+_JUST_ARRIVED = "it has just arrived; its overrides are requested from vp-scheduler"
+_UNTIL = {
+    CLOUD: "until vp-scheduler tells the overrides of the cloud; without a vp-scheduler, delete the"
+    " file and restart",
+    LOCAL: "until something is ordered by `vp-agent order`; order anew what was ordered, or delete"
+    " the file and restart",
+}
+"""What ends that of each file, for its line in the log."""
 
 Overrides = Mapping[str, ServerOverride]
 
@@ -52,9 +60,11 @@ class ServerOverrides:
         self._state = state
         self._clock = clock
         self._lock = threading.Lock()
-        self._told = self._believed(_read(state, CLOUD))
+        self._lost: set[str] = set()
+        """Files that could not be read: nobody knows what is ordered until others replace them."""
+        self._told = self._believed(self._read(CLOUD))
         self._is_ahead = False
-        self._local = _read(state, LOCAL).servers
+        self._local = self._read(LOCAL).servers
         self._obeyed = _both(self._told.servers, self._local)
         self._guests: tuple[Guest, ...] = ()
         self._untold_since_s: dict[str, float] = {}
@@ -84,6 +94,7 @@ class ServerOverrides:
                 self._state.set_orders(CLOUD, overrides_text(*told))
                 self._told = told
                 self._hold()
+            self._lost.discard(CLOUD)
         return None
 
     def _believed(self, read: CloudOverrides) -> CloudOverrides:
@@ -121,6 +132,7 @@ class ServerOverrides:
             local = {uuid: one for uuid, one in local.items() if not one.is_nothing}
             self._state.set_orders(LOCAL, overrides_text(0, local))
             self._local = local
+            self._lost.discard(LOCAL)
             self._hold()
 
     def rows(self) -> list[dict[str, Any]]:
@@ -185,17 +197,25 @@ class ServerOverrides:
         if not obeyed and not untold:
             return guests
         return tuple(
-            _untouched_yet(guest)
+            _untouched(guest, untold[guest.uuid])
             if guest.uuid in untold
             else _marked(guest, obeyed.get(guest.uuid, NO_OVERRIDE), host)
             for guest in guests
         )
 
-    def _untold(self, guests: Iterable[Guest], now_s: float) -> frozenset[str]:
+    def _untold(self, guests: Iterable[Guest], now_s: float) -> dict[str, str]:
+        """Servers of which nobody knows whether anything is ordered, and why."""
+        lost = sorted(self._lost)
+        if lost:
+            why = f"{lost[0]} is not readable: see the agent's log"
+            return {guest.uuid: why for guest in guests}
+        return dict.fromkeys(self._just_arrived(guests, now_s), _JUST_ARRIVED)
+
+    def _just_arrived(self, guests: Iterable[Guest], now_s: float) -> Iterable[str]:
         """Only where somebody ever told: a host without vp-scheduler waits for nobody. The time
         runs from when it has arrived: a long migration is no answer."""
         if self._told == NO_CLOUD_OVERRIDES:
-            return frozenset()
+            return ()
         known, before = self._told.servers, self._untold_since_s
         self._untold_since_s = {
             guest.uuid: before.get(guest.uuid, now_s)
@@ -203,18 +223,18 @@ class ServerOverrides:
             if guest.uuid not in known and guest.unmanaged is not Unmanaged.MIGRATING
         }
         since = self._untold_since_s.items()
-        return frozenset(uuid for uuid, since_s in since if now_s - since_s < UNTOLD_S)
+        return [uuid for uuid, since_s in since if now_s - since_s < UNTOLD_S]
 
-
-def _read(state: StateFolder, name: str) -> CloudOverrides:
-    text = state.orders(name)
-    if text is None:
-        return NO_CLOUD_OVERRIDES
-    try:
-        return CloudOverrides(*read_overrides(text))
-    except wire.BadMessage as exc:
-        LOG.error("%s is not readable (%s): starting without these overrides", name, exc)
-        return NO_CLOUD_OVERRIDES
+    def _read(self, name: str) -> CloudOverrides:
+        text = self._state.orders(name)
+        if text is None:
+            return NO_CLOUD_OVERRIDES
+        try:
+            return CloudOverrides(*read_overrides(text))
+        except wire.BadMessage as exc:
+            self._lost.add(name)
+            LOG.error("%s is not readable (%s): no server is changed %s", name, exc, _UNTIL[name])
+            return NO_CLOUD_OVERRIDES
 
 
 def _both(told: Overrides, local: Overrides) -> Overrides:
@@ -269,8 +289,7 @@ def _larger(flavors: float | None, ordered: float | None) -> float | None:
     return max((one for one in (flavors, ordered) if one is not None), default=None)
 
 
-def _untouched_yet(guest: Guest) -> Guest:
+def _untouched(guest: Guest, detail: str) -> Guest:
     if guest.unmanaged:
         return guest
-    detail = "it has just arrived; its overrides are requested from vp-scheduler"
     return guest._replace(unmanaged=Unmanaged.AWAITING_ORDERS, unmanaged_detail=detail)

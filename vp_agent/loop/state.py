@@ -3,8 +3,8 @@
 controllers keep, usage, escalations, orders, modes of the cloud, facts of Nova.
 
 Small files in the state folder, each replaced whole (write, fsync, rename), so that a full disk, a
-kill or a loss of power leaves the old one or the new one. What cannot be read is treated as absent,
-and said.
+kill or a loss of power leaves the old one or the new one. What cannot be read is said; what it is
+taken for is up to who uses it.
 """
 
 import contextlib
@@ -219,13 +219,15 @@ class StateFolder:
             return None
 
     def _read(self, name: str) -> str | None:
+        """None: there is none. Empty, as no file of ours is: it cannot be read, which is not the
+        same: what it held may have been tighter than what holds without it."""
         try:
             return (self._folder / name).read_text()
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as exc:
             LOG.warning("%s: %s", self._folder / name, exc)
-            return None
+            return ""
 
     def _write(self, name: str, text: str) -> None:
         """Raises OSError where the disk refuses; the old file is then still whole, and what was
