@@ -28,7 +28,8 @@ class LoginFailed(VpError):
     def __init__(self, cause: str) -> None:
         super().__init__(
             f"There is no token for vp-api: {cause} Check the credentials (`OS_CLOUD`, or "
-            "`OS_AUTH_URL` and so on), and that keystone answers."
+            "`OS_AUTH_URL` and so on), the access rules of an application credential, and that "
+            "keystone answers."
         )
 
 

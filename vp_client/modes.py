@@ -9,6 +9,7 @@ from osc_lib.command import command
 
 from vp_client import arguments, columns, formatters
 from vp_client.client import Client
+from vp_client.errors import VpError
 from vp_client.plugin import client_of, has_aggregate
 
 LOG = logging.getLogger(__name__)
@@ -113,6 +114,11 @@ class ShowMode(command.ShowOne):
             told = {"mode": host["mode"], "source": host["mode_source"]}
             return columns.show({**told, "levels": host["mode_levels"]}, SHOWN)
         vp = client.show_vp(parsed_args.server)
+        if "host" not in vp:
+            raise VpError(
+                "vp-api shows modes to operators only. `openstack vp explain SERVER` says what is "
+                "done for a server of yours."
+            )
         levels = list(client.show_host(vp["host"])["mode_levels"])
         if vp["orders"]["mode"]:
             levels.append({"level": "server", "name": "", "mode": vp["orders"]["mode"]})

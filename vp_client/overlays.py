@@ -2,6 +2,7 @@
 """`openstack vp overlay …`: register the servers of an application, and call them."""
 
 import argparse
+import logging
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,8 +12,10 @@ from nova_vp.core.types.overlay import ArbitrationClass, CallResource, Direction
 from nova_vp.wire.schema_types import MAX_PRIORITY
 from vp_client import arguments, columns, formatters, overlay_formatters
 from vp_client.client import Client
-from vp_client.errors import VpError
+from vp_client.errors import AmbiguousOverlay, NoSuchOverlay, Refused, VpError
 from vp_client.plugin import client_of
+
+LOG = logging.getLogger(__name__)
 
 FIELDS: list[columns.Field] = [
     ("id", str),
@@ -21,7 +24,7 @@ FIELDS: list[columns.Field] = [
     ("is_group", formatters.yes_no),
     ("priority", str),
     ("arbitration", str),
-    ("target", str),
+    ("target", lambda target: "none" if target is None else formatters.number(target)),
     ("target_unit", formatters.or_none),
     ("servers", overlay_formatters.servers),
     ("holds", overlay_formatters.holds),
@@ -155,7 +158,10 @@ class SetOverlay(command.Command):
         client, given = client_of(self), parsed_args
         settings = {**_settings(given), **({"name": given.name} if given.name else {})}
         if not settings:
-            raise VpError("Nothing to change: give --name, --target, --target-unit or --no-target.")
+            raise VpError(
+                "Nothing to change: give --name, --target, --target-unit, --no-target, --priority "
+                "or --arbitration."
+            )
         client.change_overlay(client.overlay_id(given.overlay), **settings)
 
 
@@ -168,9 +174,16 @@ class DeleteOverlay(command.Command):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        client = client_of(self)
-        for one in [client.overlay_id(overlay) for overlay in parsed_args.overlays]:
-            client.delete_overlay(one)
+        client, asked = client_of(self), parsed_args.overlays
+        failed = 0
+        for overlay in asked:
+            try:
+                client.delete_overlay(client.overlay_id(overlay))
+            except (NoSuchOverlay, AmbiguousOverlay, Refused) as exc:
+                LOG.error("%s", exc)
+                failed += 1
+        if failed:
+            raise VpError(f"{failed} of {len(asked)} overlays are not deleted.")
 
 
 class AddServer(command.ShowOne):

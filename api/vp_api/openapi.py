@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import jsonschema
+
 from vp_api.errors import JSON, LISTED_ERRORS, Code
 from vp_api.operation import Operation, Routes, Schema
 from vp_api.schemas import base
@@ -94,7 +96,8 @@ def _operation(path: str, method: str, operation: Operation, components: Json) -
         ]
     if operation.body is not None:
         content = {JSON: {"schema": _named(operation.body, components)}}
-        told["requestBody"] = {"required": True, "content": content}
+        is_required = not jsonschema.Draft202012Validator(operation.body).is_valid({})
+        told["requestBody"] = {"required": is_required, "content": content}
     return told
 
 

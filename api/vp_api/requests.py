@@ -10,6 +10,7 @@ import jsonschema
 import webob
 
 from vp_api.errors import JSON, ApiError, Code
+from vp_api.schemas.base import NULL
 
 _INTEGER = re.compile(r"-?\d{1,15}", re.ASCII)
 _YES_NO = {"true": True, "false": False}
@@ -31,16 +32,18 @@ def query_of(request: webob.Request, schema: Mapping[str, Any]) -> dict[str, Any
 
 
 def body_of(request: webob.Request, schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Raises ApiError: no JSON, or not of this shape."""
-    if request.content_type != JSON:
+    """No body is an empty object. Raises ApiError: no JSON, or not of this shape."""
+    try:
+        sent = request.body
+    except OSError as exc:
+        raise ApiError(Code.BAD_REQUEST, "Send the whole body: it ended early.") from exc
+    if sent and request.content_type != JSON:
         raise ApiError(Code.BAD_REQUEST, f"Send the body as Content-Type: {JSON}.")
     try:
-        body: dict[str, Any] = json.loads(request.body, parse_constant=_refuse)
+        body: dict[str, Any] = json.loads(sent or "{}", parse_constant=_refuse)
         _check(body, schema, "body")  # It quotes the body, which may be too deep for that.
     except (ValueError, RecursionError) as exc:
         raise ApiError(Code.BAD_REQUEST, f"Send a JSON body: {exc}.") from exc
-    except OSError as exc:
-        raise ApiError(Code.BAD_REQUEST, "Send the whole body: it ended early.") from exc
     return body
 
 
@@ -67,6 +70,13 @@ def _value(text: str, schema: Mapping[str, Any]) -> Any:
 def _check(value: object, schema: Mapping[str, Any], where: str) -> None:
     fault = next(jsonschema.Draft202012Validator(schema).iter_errors(value), None)
     if fault is not None:
+        fault = _branch(fault)
         raise ApiError(
             Code.BAD_REQUEST, f"Correct the {where}: {fault.json_path}: {fault.message[:200]}."
         )
+
+
+def _branch(fault: jsonschema.ValidationError) -> jsonschema.ValidationError:
+    """What a value may be other than null: "not valid under any" tells nobody what to send."""
+    told = [one for one in fault.context or () if one.schema != NULL]
+    return _branch(told[0]) if told else fault

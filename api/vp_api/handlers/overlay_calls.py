@@ -15,7 +15,7 @@ from oslo_log import log as logging
 from nova_vp import wire
 from nova_vp.core.types.overlay import Call as OverlayCall
 from nova_vp.core.types.overlay import CallAnswer, CallResource, Direction, Nack, Verb
-from nova_vp.overlay_message import CallMessage, call_text, fault_of, read_answer
+from nova_vp.overlay_message import LATE_S, CallMessage, call_text, fault_of, read_answer
 from nova_vp.overlay_waits import TooManyWait
 from vp_api import overlay_access
 from vp_api.agent_errors import sending
@@ -113,7 +113,7 @@ def _answers(
     heard = [host for host in hosts if host not in silent]
     told = _ask_all(call, heard, message) if heard else {}
     if not any(told.values()):
-        raise _silent()
+        raise _silent(asked.id)
     nobody = CallAnswer(asked.id, Nack.UNREACHABLE, "the host does not answer")
     return {host: told.get(host) or nobody for host in hosts}
 
@@ -172,11 +172,12 @@ def _sent(call: Call, host: str, message: CallMessage, now_s: float) -> str | No
     return None
 
 
-def _silent() -> ApiError:
+def _silent(call_id: str) -> ApiError:
     return ApiError(
         Code.AGENT_SILENT,
-        "The call may or may not have taken effect; its lease ends it. Repeat it with the same "
-        "id, which is carried out once. If it stays: your operator knows of silent hosts.",
+        f"The call may still be carried out within {LATE_S:g} s; its lease ends it. Repeat it with "
+        f"its id {call_id}, with which it is carried out once. If it stays: your operator knows of "
+        "silent hosts.",
     )
 
 

@@ -36,8 +36,11 @@ def list_of(items: Schema) -> Schema:
     return {"type": "array", "items": items}
 
 
+NULL: Schema = {"type": "null"}
+
+
 def nullable(schema: Schema) -> Schema:
-    return {"anyOf": [schema, {"type": "null"}]}
+    return {"anyOf": [schema, NULL]}
 
 
 def enum(*values: str) -> Schema:

@@ -83,7 +83,7 @@ def test_what_is_told_arrives(api_and_agent):
     api, agent = api_and_agent
     answer = api.ask(ADMIN, "/v1/hosts/lab-1", "PATCH", {"mode": "enforce"})
     assert answer.status == 200, answer.text
-    answer = api.ask(ADMIN, f"/v1/actions/{ACTION}/accept", "POST", {})
+    answer = api.ask(ADMIN, f"/v1/actions/{ACTION}/accept", "POST")
     assert answer.status == 200, answer.text
     assert (agent.modes, agent.accepted) == (["enforce"], [ACTION])
 

@@ -334,6 +334,21 @@ def test_what_no_call_can_mean_is_refused(api, body):
     assert api.agents.calls == []
 
 
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (
+            {"verb": "trigger", "lease_s": 1e9},
+            "$.lease_s: 1000000000.0 is greater than the maximum",
+        ),
+        ({"verb": "trigger", "lease_s": "long"}, "$.lease_s: 'long' is not of type 'number'"),
+        (None, "$: 'verb' is a required property"),
+    ],
+)
+def test_a_refusal_says_what_to_send(api, body, told):
+    assert told in api.latest(MEMBER, CALLS, "POST", body).text
+
+
 @pytest.mark.parametrize("server_id", [cloud.NOISY, cloud.ORPHAN, cloud.UNKNOWN])
 def test_a_call_for_a_server_that_is_not_in_the_overlay(api, server_id):
     answer = api.latest(MEMBER, CALLS, "POST", {"verb": "tune", "server_id": server_id})
@@ -353,8 +368,10 @@ def test_readers_do_not_call(api):
 
 
 def test_a_stale_host_is_not_waited_for(api):
-    answer = api.latest(MEMBER, CALLS, "POST", {"verb": "tune", "server_id": cloud.SLEEPER})
+    call = {"verb": "tune", "server_id": cloud.SLEEPER, "id": "call-7"}
+    answer = api.latest(MEMBER, CALLS, "POST", call)
     assert (answer.status, code_of(answer)) == (504, "agent-silent")
+    assert "Repeat it with its id call-7" in answer.text
     assert api.agents.calls == []
 
 

@@ -25,7 +25,7 @@ def test_a_reason_may_be_missing():
     assert api.agents.rejected == [("lab-1", PROPOSAL, "user-admin", "")]
 
 
-@pytest.mark.parametrize("body", [{"reason": 1}, {"reason": "x" * 256}, {"why": "x"}, None])
+@pytest.mark.parametrize("body", [{"reason": 1}, {"reason": "x" * 256}, {"why": "x"}, []])
 def test_what_is_no_rejection(body):
     assert Api().latest(ADMIN, REJECT, "POST", body).status == 400
 

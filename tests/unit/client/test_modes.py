@@ -89,3 +89,6 @@ def test_no_tenant_may(lab, modes):
     assert ran.rc == 1
     assert "Your roles do not permit this" in ran.err
     assert modes() == FIXED
+    ran = lab.run("vp mode show --server victim", user="member")
+    assert ran.rc == 1
+    assert "modes to operators only" in ran.err

@@ -58,8 +58,10 @@ def test_the_shell_creates_changes_and_deletes(lab: Cloud) -> None:
     assert "HTTP 403" in lab.run("vp overlay set sale --priority 9", user="member").err
     assert lab.run("vp overlay set sale --priority 9").rc == 0
     assert lab.run("vp overlay show sale -f json").json["priority"] == 9
-    ran = lab.run("vp overlay delete sale checkout", user="member")
-    assert (ran.rc, ran.out) == (0, "")
+    ran = lab.run("vp overlay delete sale nowhere checkout", user="member")
+    assert (ran.rc, ran.out) == (1, "")
+    assert "No overlay is named 'nowhere'" in ran.err
+    assert "1 of 3 overlays are not deleted" in ran.err
     [left] = lab.run("vp overlay list -f json", user="member").json
     assert (left["Name"], left["Group"]) == ("shop", True), "the server has this vp:group"
 
