@@ -15,7 +15,7 @@ overlay-demo: venv
 
 test: venv software-pmu
 	@$(MAKE) $(SIDE_BY_SIDE) lint $(LANES)
-	@$(MAKE) --no-print-directory alone rules lab-test LAB_TESTS=--half
+	@$(MAKE) --no-print-directory alone rules lab-test LAB_TESTS=--turn
 
 venv: packages
 	@tools/make-venv
@@ -77,7 +77,7 @@ removal-test: venv
 rules: venv
 	.venv/bin/python -m tests.rules
 
-# A failed test is repeated once, on a fresh lab. LAB_TESTS: some of its files, or --half.
+# A failed test is repeated once, on a fresh lab. LAB_TESTS: some of its files, or --turn.
 lab-test: venv
 	.venv/bin/python -m tests.lab.run $(LAB_TESTS)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m tests.lab.run [--half | FILE...]` (`make lab-test`): the lab tests, file by file.
+"""`python -m tests.lab.run [--turn | FILE...]` (`make lab-test`): the lab tests, file by file.
 
 What is repeated after a failure is decided in `retry`. Each attempt is a pytest of its own, and
 each after the first has a fresh lab. The logs of an attempt are in a folder of its own: pytest's
@@ -25,8 +25,10 @@ from tests.lab import outcomes, retry
 from tests.lab.retry import History, Outcomes, Run
 from tests.turns import in_turn
 
-STORY = "test_story.py"
-"""What the README promises; it is part of every run."""
+PROMISED = ("test_story.py", "test_demo.py")
+"""What the README promises; they are part of every run."""
+PARTS = 3
+"""Of the other files, over as many commits."""
 FOLDER = settings.CACHE / "lab-test"
 """Of the last run."""
 HISTORY_VARIABLE = "NOVA_VP_LAB_HISTORY"
@@ -37,12 +39,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("file", nargs="*", type=Path, help="only these files of tests/lab")
     parser.add_argument(
-        "--half",
+        "--turn",
         action="store_true",
-        help="only every second file, in turn with each commit, and the story",
+        help="only every third file, in turn with each commit, and the story and the demo",
     )
     asked = parser.parse_args()
-    files = asked.file or files_of(settings.ROOT / "tests" / "lab", is_half=asked.half)
+    files = asked.file or files_of(settings.ROOT / "tests" / "lab", is_turn=asked.turn)
     # pytest ends by itself on an interrupt, and takes the lab down.
     signal.signal(signal.SIGINT, lambda *_: None)
     shutil.rmtree(FOLDER, ignore_errors=True)
@@ -54,12 +56,12 @@ def main() -> int:
     return 0 if conclude(run, history) and is_complete else 1
 
 
-def files_of(folder: Path, *, is_half: bool) -> list[Path]:
+def files_of(folder: Path, *, is_turn: bool) -> list[Path]:
     files = sorted(folder.glob("test_*.py"))
-    if not is_half:
+    if not is_turn:
         return files
-    others = [file for file in files if file.name != STORY]
-    return [folder / STORY, *in_turn(others, 2)]
+    others = [file for file in files if file.name not in PROMISED]
+    return [*(folder / name for name in PROMISED), *in_turn(others, PARTS)]
 
 
 def attempt_all(

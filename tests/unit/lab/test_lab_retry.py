@@ -240,19 +240,13 @@ def test_a_file_that_cannot_be_imported_failed(tmp_path):
     assert record(tmp_path, "import nothing_of_that_name") == {"test_some.py": FAILED}
 
 
-def test_every_half_has_the_story_and_two_that_follow_each_other_have_every_file(monkeypatch):
+def test_every_turn_has_what_is_promised_and_as_many_as_parts_have_every_file(monkeypatch):
     folder = settings.ROOT / "tests/lab"
-    monkeypatch.delenv("EVERY_PART", raising=False)
-    everything = runner.files_of(folder, is_half=False)
-    half = runner.files_of(folder, is_half=True)
-    assert half[0] == folder / runner.STORY
-    others = set(everything) - set(half)
-    assert len(half) <= len(everything) / 2 + 1
-    monkeypatch.setattr(runner, "in_turn", lambda files, parts: files[1 - turn(half) :: parts])
-    assert others <= set(runner.files_of(folder, is_half=True))
-
-
-def turn(half):
-    """0: the half that begins with the first file."""
-    others = sorted(set(settings.ROOT.glob("tests/lab/test_*.py")) - {half[0]})
-    return others.index(half[1])
+    promised = [folder / name for name in runner.PROMISED]
+    found = []
+    for first in range(runner.PARTS):
+        monkeypatch.setattr(runner, "in_turn", lambda files, parts, at=first: files[at::parts])
+        turn = runner.files_of(folder, is_turn=True)
+        assert turn[: len(promised)] == promised
+        found += turn[len(promised) :]
+    assert sorted(promised + found) == runner.files_of(folder, is_turn=False)
