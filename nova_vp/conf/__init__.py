@@ -6,6 +6,7 @@ default stands once, in the option, with its unit and its reason in the help. `[
 among them: the store registers oslo.db's options itself, so that hosts need no oslo.db.
 """
 
+import argparse
 import math
 from collections.abc import Iterator, Sequence
 
@@ -30,6 +31,15 @@ def read(conf: cfg.ConfigOpts, argv: Sequence[str], program: str) -> None:
         conf(argv, project=PROJECT, prog=program)
     except (OSError, UnicodeError) as exc:
         raise cfg.Error(f"a file cannot be read: {exc}") from exc
+
+
+def read_command_line(conf: cfg.ConfigOpts, argv: Sequence[str], program: str) -> None:
+    """No file, where one cannot be read: which command is asked for, with the defaults."""
+    files = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    files.add_argument("--config-file")
+    files.add_argument("--config-dir")
+    _, words = files.parse_known_args(argv)
+    conf(words, project=PROJECT, prog=program, default_config_files=[], default_config_dirs=[])
 
 
 def origin(conf: cfg.ConfigOpts, looked: str = f"{LOOKED_IN}; --config-file names one") -> str:

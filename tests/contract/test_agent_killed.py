@@ -185,6 +185,7 @@ class Operator:
         self._agents = agents
         self._folder = folder
         self._actuator = actuator
+        self.more_config = ""
         self.log = folder / "agent.log"
 
     def start(
@@ -213,6 +214,7 @@ class Operator:
         config = self._folder / f"{homing}.conf"
         config.write_text(
             CONFIG.format(actuator=self._actuator, folder=self._folder, homing=homing)
+            + self.more_config
         )
         arguments = ["--config-file", str(config), command, *options]
         return self._agents.start(self.log, arguments, death, lease_s)
@@ -301,6 +303,19 @@ def test_killed_while_lifting_a_cap(operator: Operator, guest: Guest, death: Dea
         assert operator.release(death=death) == -signal.SIGKILL
         operator.remedy(remedy, guest)
         guest.check_original(remedy)
+
+
+def test_an_option_that_keeps_the_agent_from_starting_does_not_keep_it_from_being_undone(
+    operator: Operator, guest: Guest
+):
+    pid = operator.start(lease_s=LONG_S)
+    wait_until(guest.is_capped, "homed and capped")
+    os.kill(pid, signal.SIGKILL)
+    operator.wait(pid)
+    operator.more_config = "[policy]\nmoves_per_minute = many\n"
+    assert operator.wait(operator.start()) == 1
+    assert operator.release() == 0, operator.log.read_text()
+    guest.check_original("release")
 
 
 def test_of_a_hung_agent_the_cap_goes_with_its_lease(operator: Operator, guest: Guest):

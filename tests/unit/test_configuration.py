@@ -64,9 +64,20 @@ def told_by(program: str, folder: Path, text: str, *command: str) -> str:
 
 @pytest.mark.parametrize(("text", "words"), WRONG)
 def test_a_wrong_number_is_told(tmp_path: Path, text: str, words: str) -> None:
-    line = told_by("vp-agent", tmp_path, text, "status")
+    line = told_by("vp-agent", tmp_path, text, "run")
     assert line.startswith("vp-agent: configuration: ")
     assert words in line
+
+
+@pytest.mark.parametrize(("text", "words"), [*WRONG, ("garbage", "No ':' or '=' found")])
+def test_the_running_agent_is_asked_whatever_the_file_says(tmp_path, text, words) -> None:
+    """None runs here: that it is asked shows in the last line."""
+    done = ran("vp-agent", written(tmp_path, text), "mode", "observe")
+    first, last = done.stderr.splitlines()
+    assert first.startswith("vp-agent: configuration: ")
+    assert first.endswith("; going on")
+    assert words in first
+    assert "no agent" in last.lower()
 
 
 @pytest.mark.parametrize(("name", "field"), FORMER)
@@ -141,7 +152,7 @@ def test_files_that_cannot_be_read(tmp_path: Path, content: bytes | None, said: 
 
 @pytest.mark.parametrize(
     "command",
-    ["vp-agent status", "vp-manage db version", "vp-status upgrade check"],
+    ["vp-agent run", "vp-manage db version", "vp-status upgrade check"],
 )
 def test_every_program_tells_of_a_file_that_is_no_text(tmp_path: Path, command: str) -> None:
     file = tmp_path / "nova-vp.conf"

@@ -76,9 +76,7 @@ def main() -> int:
     options.register_all(conf)
     conf.register_cli_opt(cfg.SubCommandOpt("command", title="commands", handler=_add_commands))
     try:
-        options.read(conf, sys.argv[1:], "vp-agent")
-        if conf.command.call is not check.run:  # Which lists all that is wrong.
-            options.check(conf)
+        _configure(conf, sys.argv[1:])
         if conf.command.call is not run:  # Of commands, standard output is their results.
             conf.set_default("use_stderr", True)
         log.setup(conf, "nova-vp")
@@ -90,6 +88,29 @@ def main() -> int:
     except OSError as exc:
         print(f"vp-agent: {exc}; see [agent] state_directory and run_directory", file=sys.stderr)
     return 1
+
+
+def _configure(conf: cfg.ConfigOpts, argv: list[str]) -> None:
+    """Raises cfg.Error."""
+    try:
+        options.read(conf, argv, "vp-agent")
+    except cfg.Error as exc:
+        options.read_command_line(conf, argv, "vp-agent")
+        _go_on_after(conf, exc)
+    if conf.command.call is not check.run:  # Which lists all that is wrong.
+        try:
+            options.check(conf)
+        except cfg.Error as exc:
+            _go_on_after(conf, exc)
+
+
+def _go_on_after(conf: cfg.ConfigOpts, fault: cfg.Error) -> None:
+    """A wrong file keeps nobody from asking the running agent, which read another one, nor from
+    undoing what an agent left that it keeps from starting. Raises cfg.Error for other commands."""
+    ask_or_undo = (status, set_mode, accept_action, reject_action, undo_action, record, order.run)
+    if conf.command.call not in (*ask_or_undo, release_all):
+        raise fault
+    print(f"vp-agent: configuration: {fault}; going on", file=sys.stderr)
 
 
 def _add_commands(commands: Any) -> None:
