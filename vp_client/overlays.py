@@ -44,10 +44,9 @@ def _add_overlay(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("overlay", metavar="<overlay>", help="Overlay (name or id)")
 
 
-def _add_settings(parser: argparse.ArgumentParser) -> None:
-    target = parser.add_mutually_exclusive_group()
+def _add_settings(parser: argparse.ArgumentParser, target: Any) -> None:
+    """`target`: the parser, or a group of it: what to give in place of a target."""
     target.add_argument("--target", type=float, metavar="<number>", help="What its monitors act on")
-    target.add_argument("--no-target", action="store_true", help="No target")
     parser.add_argument("--target-unit", metavar="<unit>", help="Unit of the target, as requests/s")
     parser.add_argument(
         "--priority",
@@ -66,8 +65,7 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
 
 def _settings(given: argparse.Namespace) -> dict[str, Any]:
     names = ("target", "target_unit", "priority", "arbitration")
-    settings = {name: getattr(given, name) for name in names if getattr(given, name) is not None}
-    return {**settings, "target": None} if given.no_target else settings
+    return {name: getattr(given, name) for name in names if getattr(given, name) is not None}
 
 
 def _server_ids(client: Client, servers: Iterable[str]) -> list[str]:
@@ -119,7 +117,7 @@ class CreateOverlay(command.ShowOne):
             help="Server of it (name or id); repeat for more",
         )
         arguments.add_project(parser, "Whose it is, by name or id (operators)")
-        _add_settings(parser)
+        _add_settings(parser, parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
@@ -151,12 +149,18 @@ class SetOverlay(command.Command):
         parser = super().get_parser(prog_name)
         _add_overlay(parser)
         parser.add_argument("--name", metavar="<name>", help="New name")
-        _add_settings(parser)
+        target = parser.add_mutually_exclusive_group()
+        target.add_argument("--no-target", action="store_true", help="No target, and no unit")
+        _add_settings(parser, target)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         client, given = client_of(self), parsed_args
-        settings = {**_settings(given), **({"name": given.name} if given.name else {})}
+        settings = {
+            **({"target": None, "target_unit": ""} if given.no_target else {}),
+            **_settings(given),
+            **({"name": given.name} if given.name else {}),
+        }
         if not settings:
             raise VpError(
                 "Nothing to change: give --name, --target, --target-unit, --no-target, --priority "

@@ -53,7 +53,7 @@ def test_the_shell_creates_changes_and_deletes(lab: Cloud) -> None:
     assert [one["server_id"] for one in added["servers"]] == [cloud.VICTIM]
     assert lab.run("vp overlay set shop --no-target --name sale", user="member").out == ""
     changed = lab.run("vp overlay show sale -f json", user="member").json
-    assert (changed["name"], changed["target"]) == ("sale", None)
+    assert (changed["name"], changed["target"], changed["target_unit"]) == ("sale", None, "")
     assert "Nothing to change" in lab.run("vp overlay set sale", user="member").err
     assert "HTTP 403" in lab.run("vp overlay set sale --priority 9", user="member").err
     assert lab.run("vp overlay set sale --priority 9").rc == 0
