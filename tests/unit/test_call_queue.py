@@ -10,6 +10,7 @@ import pytest
 from nova_vp.core.types.overlay import Call, CallAnswer, Nack, Verb, held_off
 from tests.waiting import wait_until
 from vp_agent.loop.call_queue import (
+    ANSWERS_KEPT_OF_ONE,
     BURST,
     CALLS_PER_S,
     KEPT_S,
@@ -32,6 +33,13 @@ class Desk:
         future = self.pool.submit(self.queue.ask, Call(id_, of, verb), 20.0)
         wait_until(lambda: future.done() or (of, id_) in self.queue._waiting, "it is made")
         return future
+
+    def crowd(self, id_: str) -> None:
+        """As many calls as a host takes at once, of eight overlays."""
+        for number in range(MOST_WAITING):
+            call = Call(f"{id_}-{number}", f"mill-{number % 8}", Verb.TRIGGER)
+            self.pool.submit(self.queue.ask, call, 20.0)
+        wait_until(lambda: len(self.queue._waiting) == MOST_WAITING, "all are made")
 
     def grant_all(self) -> tuple[Call, ...]:
         calls = self.queue.take()
@@ -103,6 +111,26 @@ def test_a_call_that_is_repeated_gets_its_answer_for_a_while(desk):
     desk.ask("c2")
     desk.grant_all()
     assert not desk.ask("c1").done()
+
+
+def test_no_overlay_costs_another_its_answers_by_many_calls_of_its_own(desk):
+    desk.ask("c1")
+    desk.grant_all()
+    for number in range(10):
+        desk.crowd(f"m{number}")
+        desk.grant_all()
+        desk.clock.now_s += 1.0
+    assert desk.ask("c1").done(), "it is known"
+    assert not desk.queue.take()
+
+
+def test_of_one_overlay_the_latest_answers_are_kept(desk):
+    for number in range(ANSWERS_KEPT_OF_ONE + 1):
+        desk.ask(f"c{number}")
+        desk.grant_all()
+        desk.clock.now_s += 0.01
+    assert desk.ask("c1").done()
+    assert not desk.ask("c0").done()
 
 
 def test_a_call_that_nobody_begins_with_is_withdrawn(desk):

@@ -24,7 +24,9 @@ CALLS_PER_S = 250.0
 """Of one overlay: what it may cost the agent. What is considered of it is `[controller_overlays]
 calls_per_s`."""
 BURST = 100.0
-ANSWERS_KEPT = 1024
+ANSWERS_KEPT_OF_ONE = 256
+"""Overlay: calls of others cost no overlay its answers. vp-api lets a project make so many calls in
+five seconds."""
 KEPT_S = 30.0
 _BUSY = "the agent does not answer now; try again"
 _LATE = "the agent was told too late whether it is done; see `vp-agent status`"
@@ -45,9 +47,8 @@ class CallQueue:
         self._arrived = threading.Event()
         self._waiting: dict[tuple[str, str], WaitingCall] = {}
         self._taken: dict[tuple[str, str], WaitingCall] = {}
-        self._answered: collections.OrderedDict[tuple[str, str], WaitingCall] = (
-            collections.OrderedDict()
-        )
+        self._answered: dict[str, collections.OrderedDict[str, WaitingCall]] = {}
+        """By overlay and id of the call."""
         self._rates = TokenBuckets(CALLS_PER_S, BURST, clock)
         self._held_off_until_s: dict[str, float] = {}
         """By overlay."""
@@ -88,7 +89,7 @@ class CallQueue:
         with self._lock:
             for (key, one), answer in zip(self._taken.items(), answers, strict=True):
                 one.answer, one.answered_at_s = self._counted(answer), now_s
-                self._answered[key] = one
+                self._keep(*key, one)
                 one.is_answered.set()
                 if answer.held_off_s:
                     self._held_off_until_s[one.call.overlay_id] = now_s + answer.held_off_s
@@ -98,8 +99,7 @@ class CallQueue:
                 for overlay_id, until_s in self._held_off_until_s.items()
                 if until_s > now_s
             }
-            while self._answered and self._is_old(next(iter(self._answered.values())), now_s):
-                self._answered.popitem(last=False)
+            self._forget_old(now_s)
 
     def totals(self) -> dict[Nack | None, int]:
         """Answers since the agent started, by why they were refused; None: they were granted."""
@@ -113,12 +113,23 @@ class CallQueue:
         return CallAnswer(call.id, nack, detail)
 
     def _known(self, key: tuple[str, str]) -> WaitingCall | None:
-        one = self._waiting.get(key) or self._taken.get(key) or self._answered.get(key)
-        return None if one is None or self._is_old(one, self._clock()) else one
+        overlay_id, call_id = key
+        of_overlay = self._answered.get(overlay_id)
+        answered = of_overlay.get(call_id) if of_overlay else None
+        one = self._waiting.get(key) or self._taken.get(key) or answered
+        return None if one is None or _is_old(one, self._clock()) else one
 
-    def _is_old(self, one: WaitingCall, now_s: float) -> bool:
-        is_late = len(self._answered) > ANSWERS_KEPT or now_s - one.answered_at_s > KEPT_S
-        return one.answer is not None and is_late
+    def _keep(self, overlay_id: str, call_id: str, one: WaitingCall) -> None:
+        of_overlay = self._answered.setdefault(overlay_id, collections.OrderedDict())
+        of_overlay[call_id] = one
+        if len(of_overlay) > ANSWERS_KEPT_OF_ONE:
+            of_overlay.popitem(last=False)
+
+    def _forget_old(self, now_s: float) -> None:
+        for of_overlay in self._answered.values():
+            while of_overlay and _is_old(next(iter(of_overlay.values())), now_s):
+                of_overlay.popitem(last=False)
+        self._answered = {overlay_id: kept for overlay_id, kept in self._answered.items() if kept}
 
     def _refusal(self, call: Call) -> CallAnswer | None:
         held_off_s = self._held_off_until_s.get(call.overlay_id, 0.0) - self._clock()
@@ -143,6 +154,10 @@ class CallQueue:
     def _counted(self, answer: CallAnswer) -> CallAnswer:
         self._totals[answer.nack] += 1
         return answer
+
+
+def _is_old(one: WaitingCall, now_s: float) -> bool:
+    return one.answer is not None and now_s - one.answered_at_s > KEPT_S
 
 
 def _too_many(call: Call, why: str) -> CallAnswer:
