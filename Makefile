@@ -1,7 +1,7 @@
 # Everything a newcomer needs is `make demo` and `make test`; both install what they need.
 # Nothing that runs here gains from doing without: hundreds of tests start a process of ours.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: demo demo-down overlay-demo test lint unit unit-lane hosts-lane bus-lane services-lane alone software-pmu cover rules removal-test lab-test fault-test pair-test cpu-test state-8-test traits-test orphan-test escalation-test numa-test machine-test upgrade-test dashboard-test dashboard-screenshots nova-matrix faults tempest tempest-mutants api-fuzz rpc-fuzz bench venv docs screenshots install-test dist genconfig genpolicy packages
+.PHONY: demo demo-down overlay-demo test lint unit unit-lane hosts-lane bus-lane services-lane alone software-pmu cover rules removal-test lab-test fault-test pair-test cpu-test state-8-test traits-test orphan-test escalation-test numa-test machine-test upgrade-test dashboard-test dashboard-screenshots nova-matrix faults tempest tempest-mutants mutants api-fuzz rpc-fuzz bench venv docs screenshots install-test dist genconfig genpolicy packages
 
 demo: venv
 	@.venv/bin/python -m testbed.lab.demo
@@ -148,6 +148,12 @@ tempest: venv
 # Faults planted in the lab's vp-api, one at a time: the tests of our plugin must find each.
 tempest-mutants: venv
 	@.venv/bin/python -m tests.tempest.mutants
+
+# Small faults planted in the core and beside it: does a unit test fail? MUTANTS: see its --help.
+MUTANTS ?= --sample 100
+mutants: venv
+	@.venv/bin/uv pip install -q --python .venv/bin/python -c constraints.txt mutmut
+	@chrt --idle 0 .venv/bin/python -m tests.mutants $(MUTANTS)
 
 # Made-up requests against the API's own description, as every persona; ten minutes.
 api-fuzz: venv

@@ -158,6 +158,13 @@ def test_what_is_held_already_stays_so_when_it_is_reserved_and_when_that_ends(wo
     assert world.stored.read() == {world.uuid: world.held(THIRD)}
 
 
+def test_what_an_earlier_run_left_is_of_this_one_once_it_is_reserved(world):
+    """`vp-agent release` restores the originals of the last run exactly."""
+    world.stored.write(replace(world.held(HALF), epoch=EPOCH - 1))
+    world.reserve({Knob.CPU_WEIGHT: WEIGHT})
+    assert world.stored.read()[world.uuid].epoch == EPOCH
+
+
 def test_a_lease_is_stored_only_as_long_as_its_renewals_are(world):
     """Else `vp-agent release --expired` would take it for over, beside an agent that lives."""
 

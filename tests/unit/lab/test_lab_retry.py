@@ -240,13 +240,18 @@ def test_a_file_that_cannot_be_imported_failed(tmp_path):
     assert record(tmp_path, "import nothing_of_that_name") == {"test_some.py": FAILED}
 
 
-def test_every_turn_has_what_is_promised_and_as_many_as_parts_have_every_file(monkeypatch):
+def test_every_turn_has_what_is_promised_and_in_turn_every_other_file_comes(monkeypatch):
     folder = settings.ROOT / "tests/lab"
     promised = [folder / name for name in runner.PROMISED]
-    found = []
-    for first in range(runner.PARTS):
-        monkeypatch.setattr(runner, "in_turn", lambda files, parts, at=first: files[at::parts])
+    found = set()
+    for commits in range(runner.PARTS * len(runner.LONG)):
+        monkeypatch.setattr(
+            runner, "in_turn", lambda files, parts, at=commits: files[at % parts :: parts]
+        )
         turn = runner.files_of(folder, is_turn=True)
         assert turn[: len(promised)] == promised
-        found += turn[len(promised) :]
-    assert sorted(promised + found) == runner.files_of(folder, is_turn=False)
+        assert sum(file.name in runner.LONG for file in turn) == 1
+        found |= set(turn)
+    everything = {*runner.files_of(folder, is_turn=False), *(folder / name for name in runner.LONG)}
+    assert found == everything
+    assert all(file.exists() for file in found)

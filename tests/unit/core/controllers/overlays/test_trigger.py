@@ -87,6 +87,22 @@ def test_who_is_limited_is_triggered_where_no_weight_can_be_added() -> None:
     assert (host.guest("web").quota, weight(host, "web")) == (NO_QUOTA, 100)
 
 
+def test_a_trigger_leaves_others_their_floors() -> None:
+    host = two_shops()
+    host.change("alone", cap_floor_ratio=0.45)
+    assert trigger(host, "web") is None
+    # Of four CPUs 0.9 are its floor: its weight of 100 is that share of 444, and 300 are others'.
+    assert weight(host, "web") == 144
+
+
+def test_who_was_tuned_as_far_as_others_allow_is_not_triggered() -> None:
+    host = two_shops()
+    host.change("alone", cap_floor_ratio=0.45)
+    assert [tune(host) for _ in range(3)] == [None, None, Nack.NO_ROOM]
+    assert weight(host, "web") == 144
+    assert trigger(host, "web") is Nack.NO_ROOM
+
+
 def test_it_costs_credit_that_comes_back_slowly() -> None:
     host = two_shops(credit_s=2.5, credit_per_s=0.1)
     assert trigger(host, "web") is None
