@@ -11,7 +11,7 @@ from testbed.lab import cloud
 from tests.lab.hosts import set_mode, wait_until_homed
 from tests.lab.operators import wait_until_told
 from tests.lab.rates import Rates
-from tests.lab.stage import CHASE, STREAM, three_hosts
+from tests.lab.stage import CHASE, SLOW, STREAM, three_hosts
 
 STORMY, DELICATE, CALM = "vp1", "vp2", "vp3"
 NEWCOMERS = {
@@ -24,6 +24,12 @@ RESIDENTS = {
     DELICATE: ("work=chase:320", 0),
     CALM: ("work=idle", None),
 }
+FLAVORS = {
+    STORMY: ("t.stormy", SLOW),
+    DELICATE: ("t.delicate", {"vp:isolation": "strict"}),
+    CALM: ("t.calm", {}),
+}
+"""Of residents. The stormy ones leave CPU to a newcomer: what they take from it is memory."""
 LIMIT_RATIO = 0.1
 
 
@@ -36,7 +42,8 @@ def world(admin):
         for name, (_, _, expects) in NEWCOMERS.items():
             specs = {"vp:isolation": "strict", "vp:expects": expects}
             cloud.put_flavor(admin, f"t.{name}", specs=specs)
-        cloud.put_flavor(admin, "t.delicate", specs={"vp:isolation": "strict"})
+        for flavor, specs in FLAVORS.values():
+            cloud.put_flavor(admin, flavor, specs=specs)
         yield World(admin)
 
 
@@ -59,7 +66,7 @@ class World:
         return ops
 
     def settle(self, host, work, state):
-        flavor = "t.delicate" if host == DELICATE else "vp.tiny"
+        flavor, _ = FLAVORS[host]
         names = [f"t-{host}-{n}" for n in range(2)]
         pair = [cloud.boot(self.admin, name, flavor, work, host=host) for name in names]
         assert {wait_until_homed(host, server.id) for server in pair} == {0, 1}

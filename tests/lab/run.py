@@ -29,6 +29,8 @@ PROMISED = ("test_story.py", "test_demo.py")
 """What the README promises; they are part of every run."""
 PARTS = 3
 """Of the other files, over as many commits."""
+LONG = tuple(f"long_{name}.py" for name in ("orphans", "escalation", "faults", "pairs", "traits"))
+"""Of which one is part of each turn; each has a target of its own in the Makefile too."""
 FOLDER = settings.CACHE / "lab-test"
 """Of the last run."""
 HISTORY_VARIABLE = "NOVA_VP_LAB_HISTORY"
@@ -41,7 +43,8 @@ def main() -> int:
     parser.add_argument(
         "--turn",
         action="store_true",
-        help="only every third file, in turn with each commit, and the story and the demo",
+        help="the story and the demo; of the other files every third, and of the long ones every "
+        "fifth, in turn with each commit",
     )
     asked = parser.parse_args()
     files = asked.file or files_of(settings.ROOT / "tests" / "lab", is_turn=asked.turn)
@@ -61,7 +64,9 @@ def files_of(folder: Path, *, is_turn: bool) -> list[Path]:
     if not is_turn:
         return files
     others = [file for file in files if file.name not in PROMISED]
-    return [*(folder / name for name in PROMISED), *in_turn(others, PARTS)]
+    long = [folder / name for name in LONG]
+    promised = [folder / name for name in PROMISED]
+    return [*promised, *in_turn(others, PARTS), *in_turn(long, len(long))]
 
 
 def attempt_all(

@@ -69,7 +69,8 @@ def escalation(id: str) -> dict[str, Any]:
 
 @contextmanager
 def three_hosts(cloud_conf: str = ENFORCE, services: tuple[str, ...] = ()) -> Iterator[None]:
-    """A third host, impatient agents in enforce on the source, and a cluster that may migrate."""
+    """A third host in advise as the others, impatient agents in enforce on the source, and a
+    cluster that may migrate."""
     subprocess.run([LAB, "up", "--hosts", str(len(HOSTS))], check=True)
     with ExitStack() as stack:
         stack.callback(subprocess.run, [LAB, "remove", QUIET], check=True)
@@ -78,6 +79,7 @@ def three_hosts(cloud_conf: str = ENFORCE, services: tuple[str, ...] = ()) -> It
         stack.enter_context(reconfigured(host_conf(SOURCE), IMPATIENT, agent))
         stack.enter_context(reconfigured(CONTROLLER_CONF, cloud_conf, "vp-scheduler", *services))
         set_mode(SOURCE, "enforce")
+        set_mode(QUIET, "advise")
         yield
         set_mode(SOURCE, "advise")
 
