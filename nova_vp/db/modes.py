@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 from oslo_config import cfg
 from sqlalchemy import delete, func, select
+from sqlalchemy.orm import Session
 
 from nova_vp import wire
-from nova_vp.cloud_modes import CloudModes
+from nova_vp.cloud_modes import CloudModes, modes_text
 from nova_vp.core.types.mode_levels import ModeLevel
 from nova_vp.core.types.policy import Mode, known_mode
 from nova_vp.db import gate
@@ -21,6 +22,8 @@ from nova_vp.db.models import Host, ModeRow
 from nova_vp.db.retry import after_conflict
 from nova_vp.db.upsert import upsert
 from nova_vp.service.outage import Outage
+
+_AGGREGATE = ModeLevel.AGGREGATE.value
 
 
 class StoredMode(NamedTuple):
@@ -72,18 +75,17 @@ class ModeStore:
 
     @after_conflict
     def put(self, level: ModeLevel, name: str, mode: Mode | None, *, by: str, at: datetime) -> None:
-        """None: it is not set any more. Raises TooManyAggregates."""
+        """None: it is not set any more. Raises TooManyAggregates: nothing has changed then."""
         row, key = ModeRow, {"level": level.value, "name": name}
         with self._facade.writer.using(Context()) as session:
             gate.next_version(session, gate.MODES, at)
             if mode is None:
                 session.execute(delete(row).where(row.level == level.value, row.name == name))
                 return
-            others = select(func.count()).where(row.level == level.value, row.name != name)
-            if session.scalar(others) >= wire.MAX_AGGREGATES:
-                raise TooManyAggregates(wire.MAX_AGGREGATES)
             told = {**key, "mode": mode.value, "by": by, "at": naive_utc(at)}
             upsert(session, row, [told], ("mode", "by", "at"))
+            if level is ModeLevel.AGGREGATE:
+                _check_size(session)
 
     @after_conflict
     def outbid(self, version: int, now: datetime) -> None:
@@ -97,3 +99,16 @@ class ModeStore:
         query = select(Host.mode_source, func.count()).group_by(Host.mode_source)
         with self._facade.reader.using(Context()) as session:
             return {source: count for source, count in session.execute(query) if source}
+
+
+def _check_size(session: Session) -> None:
+    """Agents must be told all of them in one message, and a mode of the cloud with them. Raises
+    TooManyAggregates."""
+    rows = session.execute(select(ModeRow.name, ModeRow.mode).where(ModeRow.level == _AGGREGATE))
+    named = {name: known_mode(mode) for name, mode in rows}
+    try:
+        modes_text(wire.MOST_COUNT, CloudModes(Mode.OBSERVE, named))
+    except wire.BadMessage as exc:
+        raise TooManyAggregates(len(named) - 1) from exc
+    if len(named) > wire.MAX_AGGREGATES:
+        raise TooManyAggregates(wire.MAX_AGGREGATES)

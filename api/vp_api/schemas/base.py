@@ -92,7 +92,12 @@ PATH_ARGUMENTS: Mapping[str, Schema] = {
 }
 
 LIMIT: Schema = {"type": "integer", "minimum": 1, "maximum": 1000}
-MARKER: Schema = {"type": "string", "minLength": 1, "maxLength": 2000}
+MARKER: Schema = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": 2000,
+    "pattern": f"^[^{NOT_STORED}]+{END}",
+}
 LINKS = list_of(obj({"rel": TEXT, "href": TEXT}, title="Link"))
 
 

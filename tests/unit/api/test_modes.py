@@ -4,7 +4,7 @@
 import pytest
 
 from nova_vp import wire
-from nova_vp.cloud_modes import NOT_SET, CloudModes
+from nova_vp.cloud_modes import NOT_SET, CloudModes, modes_text
 from nova_vp.core.types.policy import Mode
 from nova_vp.db.gate import NEVER_WRITTEN
 from tests.unit.api import cloud
@@ -94,6 +94,16 @@ def test_no_more_aggregates_than_an_agent_takes(api, monkeypatch):
     assert "Unset one of them" in refused.text
     assert put(api, SSDS, "advise").status == 200, "it has one already"
     assert put(api, CLOUDS, "advise").status == 200
+
+
+def test_the_names_of_aggregates_are_no_longer_together_than_a_message(api):
+    """Else no host would be told any mode again, also not that the cloud observes."""
+    names = ["\U0001f4a9" * 250 + str(number) for number in range(200)]
+    statuses = [put(api, name, "enforce").status for name in names]
+    assert set(statuses) == {200, 400}
+    assert put(api, CLOUDS, "observe").status == 200
+    modes = api.stored.modes.changed_since(NEVER_WRITTEN)
+    assert len(modes_text(modes.version, modes.modes)) <= wire.MAX_MODES_BYTES
 
 
 @pytest.mark.parametrize("path", ["/v1/modes", CLOUDS, AGGREGATES])

@@ -223,3 +223,8 @@ def test_reports_have_what_schedulers_place_by():
     told = digest(decision, facts(), wire.MessageVersion(1, 1), now_s=decision.at_s)
     assert [domain["digest"] for domain in sent["domains"]] == told["domains"]
     assert sent["homing"] == told["homing"]
+
+
+@pytest.mark.parametrize("marker", ["%00", "a%0Ab"])
+def test_a_marker_that_no_database_takes_is_refused(api, marker):
+    assert ask(api, {"server_id": cloud.VICTIM}, f"?marker={marker}").status == 400

@@ -11,6 +11,7 @@ from nova_vp.core.controllers.overlays.declaration import Account, OverlaysSetti
 BURST_S = 2.0
 """Seconds whose calls may come at once."""
 LEAST_HOLD_S = 0.1
+MOST_DOUBLINGS = 7
 MOST_HOLD_S = 10.0
 """After so long without too many calls, the next hold is short again."""
 
@@ -46,7 +47,7 @@ def with_call(account: Account) -> tuple[Account, bool]:
     rejected = 0 if is_forgiven else account.rejected
     if account.calls >= 1.0:
         return account._replace(calls=account.calls - 1.0, rejected=rejected), True
-    hold_s = min(LEAST_HOLD_S * 2**rejected, MOST_HOLD_S)
+    hold_s = min(LEAST_HOLD_S * 2 ** min(rejected, MOST_DOUBLINGS), MOST_HOLD_S)
     return account._replace(rejected=rejected + 1, held_off_until_s=now_s + hold_s), False
 
 

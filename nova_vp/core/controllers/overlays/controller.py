@@ -169,6 +169,8 @@ def _servers_of(desk: Desk, call: Call, overlay: Overlay) -> list[Guest]:
         if call.verb is not Verb.RELEASE and not guest.takes_help:
             why = guest.unmanaged.value if guest.unmanaged else "it refuses help"
             raise Refused(Nack.UNMANAGED, why)
+        if call.verb not in (Verb.RELEASE, Verb.RENEW) and not guest.is_running:
+            raise Refused(Nack.HOST_REFUSED, "the server does not run")
     return guests
 
 

@@ -56,6 +56,8 @@ def most_times(desk: Desk, guests: Sequence[Guest], overlay: Overlay) -> float:
     most = math.inf
     for guest in guests:
         crowd = _crowd_on(desk, guest.placement)
+        if guest.uuid not in crowd.numbers:
+            continue  # It does not run: nobody has less by its weight.
         together = [one for one in guests if one.uuid in crowd.numbers]
         given = sum(weight_of(desk, one, 1.0).number for one in together)
         others = crowd.total - sum(crowd.numbers[one.uuid] for one in together)

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from nova_vp.core.controllers.overlays.accounts import MOST_HOLD_S
+from nova_vp.core.controllers.overlays.accounts import MOST_HOLD_S, with_call
+from nova_vp.core.controllers.overlays.declaration import Account
 from nova_vp.core.controllers.overlays.declaration import CONCEDE
 from nova_vp.core.types.claim import Setting
 from nova_vp.core.types.cpu_time import CpuTimes
@@ -437,3 +438,9 @@ def test_calls_that_are_held_off_count_as_refused() -> None:
     host = two_shops(calls_per_s=2.0)
     answer(host, *[a_call(Verb.TUNE, server="web") for _ in range(10)])
     assert counts(host) == (4, 6)
+
+
+def test_who_calls_too_often_for_hours_is_held_off_no_longer() -> None:
+    account = Account(credit_s=1.0, calls=0.0, at_s=100.0, rejected=5000, held_off_until_s=99.0)
+    held, is_considered = with_call(account)
+    assert (held.held_off_until_s, is_considered) == (100.0 + MOST_HOLD_S, False)

@@ -278,3 +278,22 @@ def test_what_is_released_goes_back_into_the_projects_credit_too() -> None:
     assert trigger(host, "s0", of="o0") is None
     assert release(host, "s0", of="o0") is None
     assert host.state.controllers["overlays"].purses == {}
+
+
+@pytest.mark.parametrize("verb", [Verb.TUNE, Verb.TRIGGER, Verb.BORROW])
+def test_a_server_that_does_not_run_gets_nothing(verb: Verb) -> None:
+    host = two_shops()
+    host.change("web", is_running=False)
+    [told] = answers(host, a_call(verb, server="web", cpus=int(verb is Verb.BORROW)))
+    assert (told.nack, told.detail) == (Nack.HOST_REFUSED, "the server does not run")
+
+
+def test_who_was_raised_and_is_paused_keeps_its_weight() -> None:
+    host = two_shops()
+    tune(host)
+    host.change("web", is_running=False)
+    host.ticks(3)
+    assert weight(host, "web") == 125
+    host.change("web", is_running=True)
+    host.tick()
+    assert tune(host) is None
