@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import libvirt
 import pytest
 
-from nova_vp.core.types.knob import Applied, Held, Knob, MemorySize
+from nova_vp.core.types.knob import NO_MEMORY_SIZE, Applied, Held, Knob, MemorySize
 from testbed.lab import settings
 from tests.domain_xml import a_domain
 from tests.host_subjects import LibvirtSubject
@@ -230,6 +230,26 @@ def test_right_after_an_undo_the_size_is_the_one_that_came_back(host):
     wait_until(lambda: host.seen(uuid).memory_size == LESS, "it is seen")
     host.balloon.restore(uuid, a_held(LESS))
     assert host.seen(uuid).memory_size == ALL
+
+
+def test_an_agent_that_starts_right_after_anothers_undo_takes_no_old_size_for_what_nova_gave(real):
+    uuid = real.boot()
+    resize(real, uuid, LESS)
+    has(real, uuid, LESS)
+    wait_until(lambda: real.seen(uuid, LESS).memory_size == LESS, "it is seen")
+    real.balloon.restore(uuid, a_held(LESS))
+    real.balloon = Balloon(real.subject.domains)
+    assert real.seen(uuid).memory_size in (ALL, NO_MEMORY_SIZE)
+    wait_until(lambda: real.seen(uuid).memory_size == ALL, "libvirt knows it")
+    assert real.seen(uuid).memory_size == ALL, "from then on"
+
+
+def test_who_was_small_before_any_agent_came_stays_so(real):
+    uuid = real.boot()
+    real.subject.domain(uuid).setMemoryFlags(SOME.kib, libvirt.VIR_DOMAIN_AFFECT_LIVE)
+    has(real, uuid, SOME)
+    real.balloon = Balloon(real.subject.domains)
+    wait_until(lambda: real.seen(uuid).memory_size == SOME, "it is believed")
 
 
 def test_a_guest_that_is_gone_says_so(host):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from nova_vp.core.types.guest import Guest
-from nova_vp.core.types.knob import Held, Knob, MemorySize, Value
+from nova_vp.core.types.knob import NO_MEMORY_SIZE, Held, Knob, MemorySize, Value
 from vp_agent.drivers.base import ApplyFailed, DriverError
 from vp_agent.drivers.domain_xml import DomainDescription
 from vp_agent.drivers.domains import Domains
@@ -69,12 +69,16 @@ class Balloon:
         self._monitor = domains.connection.monitor
         self._restored: dict[str, tuple[MemorySize, float]] = {}
         """Sizes that were confirmed lately, and until when libvirt may know an older one."""
+        self._trusted_from_s = time.monotonic() + EVENT_WITHIN_S
+        """Until then libvirt may not know yet what another process of ours asked for last."""
         self._late: set[str] = set()
         """Guests that did not take their memory back in time."""
         self._known: dict[str, _Known] = {}
         """Of guests whose size we asked for or looked up."""
 
     def survey(self, guests: tuple[Guest, ...], held: Mapping[str, Held]) -> tuple[Guest, ...]:
+        if time.monotonic() < self._trusted_from_s:
+            guests = tuple(one if one.uuid in held else _without_doubt(one) for one in guests)
         if not held and not self._known and not self._restored:
             return guests
         present = {guest.uuid for guest in guests}
@@ -190,6 +194,13 @@ class Balloon:
             LOG.debug("vp=%s its balloon is not looked at: %s", uuid, exc)
             return
         self._monitor.begin(uuid, domain.memoryStats)
+
+
+def _without_doubt(guest: Guest) -> Guest:
+    """A size below its flavor's, which nobody journalled, may be an old one: as an original it
+    would keep the server from its memory for good."""
+    is_whole = guest.memory_size.kib == guest.memory_kib
+    return guest if is_whole else guest._replace(memory_size=NO_MEMORY_SIZE)
 
 
 def _with_use(guest: Guest, used: int | None) -> Guest:
