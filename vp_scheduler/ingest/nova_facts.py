@@ -11,7 +11,7 @@ import random
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import oslo_messaging
@@ -71,13 +71,21 @@ class Held(NamedTuple):
     heard_at_s: float
 
 
+class OfProject(NamedTuple):
+    servers: Sequence[FlavoredServer]
+    groups: Sequence[ServerGroup]
+
+
+NOTHING_READ = OfProject((), ())
+
+
 class Reading(NamedTuple):
     """Of Nova, as of one moment."""
 
     read_at: float
     """Seconds since 1970, before anything was asked."""
     projects: frozenset[str]
-    """Those that could be asked for."""
+    """Those that were asked for."""
     hosts: Mapping[str, HostFacts]
     checksums: Mapping[str, str]
 
@@ -105,6 +113,8 @@ class FactsSync:
         self._differing: set[str] = set()
         """Hosts that are to be told."""
         self._reading = NO_READING
+        self._last: dict[str, OfProject] = {}
+        """By project, as it was read last."""
         self._closing = threading.Event()
         self._failures: dict[str, str] = {}
         """By what fails, as it was logged."""
@@ -136,8 +146,7 @@ class FactsSync:
                 self._changed.notify()
 
     def _fits(self, host: str, held: Held) -> bool:
-        """Or nothing better is known: facts without those of one project would take away what the
-        host was told of that one's servers."""
+        """Or nothing better is known: a project that was not asked for yet would be missing."""
         reading = self._reading
         if reading is NO_READING or not held.projects <= reading.projects:
             return True
@@ -176,28 +185,34 @@ class FactsSync:
             self._differing = {h for h, one in self._held.items() if not self._fits(h, one)}
 
     def _read(self, projects: Iterable[str]) -> Reading:
-        """Raises one of _FAULTS."""
+        """One project that cannot be read, as one that was disabled, keeps no host from being told
+        the rest: a mode may depend on its aggregates. Raises one of _FAULTS."""
         read_at = self._wall_clock()
-        servers: dict[str, list[FlavoredServer]] = {}
-        groups: list[ServerGroup] = []
+        found: dict[str, OfProject] = {}
+        readable = ""
         for project in sorted(projects):
+            what = f"project {project}, of which hosts keep what was read last: cannot read"
             try:
-                found = self._nova.servers_of(project), self._nova.groups_of(project)
+                servers, groups = self._nova.servers_of(project), self._nova.groups_of(project)
             except _OF_ONE_PROJECT as exc:
-                self._note_failure(f"project {project}: cannot read", exc)
+                self._note_failure(what, exc)
+                found[project] = self._last.get(project, NOTHING_READ)
                 continue
-            self._failures.pop(f"project {project}: cannot read", None)
-            servers[project] = found[0]
-            groups += found[1]
+            self._failures.pop(what, None)
+            readable, found[project] = project, OfProject(servers, groups)
             if self._closing.wait(1 / PROJECTS_PER_S):
                 return NO_READING
-        if not servers:
+        if not readable:
             return NO_READING  # As a member of no project, nothing can be asked.
-        aggregates = self._nova.aggregates(next(iter(servers)))
-        hosts = facts_by_host([one for of_one in servers.values() for one in of_one], groups)
+        self._last = found
+        aggregates = self._nova.aggregates(readable)
+        hosts = facts_by_host(
+            [server for one in found.values() for server in one.servers],
+            [group for one in found.values() for group in one.groups],
+        )
         hosts = _with_aggregates(hosts, aggregates)
         checksums = {host: facts.checksum for host, facts in hosts.items()}
-        return Reading(read_at, frozenset(servers), hosts, checksums)
+        return Reading(read_at, frozenset(found), hosts, checksums)
 
     def tell(self) -> bool:
         """Those hosts that differ; False: not all could be told."""

@@ -103,10 +103,17 @@ class Syncing:
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self.agents = Agents()
         self.now_s = NOW_S
-        nova = NovaClient(session.open_cloud(conf))
+        self._conf = conf
+        self.log_in_anew()
         self.sync = FactsSync(
-            nova, self.agents, 60.0, lambda: self.now_s, wall_clock=lambda: self.now_s
+            self, self.agents, 60.0, lambda: self.now_s, wall_clock=lambda: self.now_s
         )
+
+    def log_in_anew(self) -> None:
+        """Whoever has a token keeps it."""
+        nova = NovaClient(session.open_cloud(self._conf))
+        self.servers_of, self.groups_of = nova.servers_of, nova.groups_of
+        self.aggregates = nova.aggregates
 
     def hear(
         self,
@@ -199,18 +206,39 @@ def test_of_more_hosts_than_a_cloud_has_the_first_ones_are_kept(syncing: Syncing
     assert syncing.told() is None
 
 
-def test_a_host_with_servers_of_a_project_that_cannot_be_read_keeps_what_it_has(
+def test_of_a_project_that_cannot_be_read_hosts_keep_what_was_read_last(
     syncing: Syncing, world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world.keystone.closed_projects.add("p2")
+    """As one that was disabled. Modes depend on aggregates, so that they are told all the same."""
     syncing.hear(0.0, "", "p1", "p2")
-    for _ in range(2):
-        syncing.sync.read()
-    assert syncing.told() is None
-    assert caplog.text.count("project p2: cannot read facts of Nova") == 1
-    world.keystone.closed_projects.clear()
     syncing.sync.read()
     assert syncing.told() == (NOW_S, FACTS)
+    world.keystone.closed_projects.add("p1")
+    syncing.log_in_anew()
+    world.nova.aggregates = [{"id": 2, "name": "careful", "hosts": ["vp1"], "metadata": {}}]
+    syncing.hear(NOW_S, FACTS.checksum, "p1", "p2")
+    for _ in range(2):
+        syncing.sync.read()
+    assert syncing.told() == (NOW_S, FACTS._replace(aggregates=("careful",)))
+    assert caplog.text.count("project p1, of which hosts keep what was read last") == 1
+
+
+def test_a_project_that_could_never_be_read_keeps_no_host_from_its_aggregates(
+    syncing: Syncing, world: World
+) -> None:
+    world.keystone.closed_projects.add("p1")
+    syncing.hear(0.0, "", "p1", "p2")
+    syncing.sync.read()
+    assert syncing.told() == (NOW_S, HostFacts(("fast",)))
+
+
+def test_where_no_project_can_be_read_hosts_keep_what_they_have(
+    syncing: Syncing, world: World
+) -> None:
+    world.keystone.closed_projects.add("p1")
+    syncing.hear()
+    syncing.sync.read()
+    assert syncing.told() is None
 
 
 def spoil_away(world: World) -> None:

@@ -226,5 +226,5 @@ def test_reports_have_what_schedulers_place_by():
 
 
 @pytest.mark.parametrize("marker", ["%00", "a%0Ab"])
-def test_a_marker_that_no_database_takes_is_refused(api, marker):
-    assert ask(api, {"server_id": cloud.VICTIM}, f"?marker={marker}").status == 400
+def test_a_marker_that_no_database_takes_is_refused(marker):
+    assert ask(Api(cloud.records()), query=f"?marker={marker}").status == 400

@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 
 from nova_vp.core.controllers.overlays.accounts import MOST_HOLD_S, with_call
-from nova_vp.core.controllers.overlays.declaration import Account
-from nova_vp.core.controllers.overlays.declaration import CONCEDE
+from nova_vp.core.controllers.overlays.declaration import CONCEDE, Account
 from nova_vp.core.types.claim import Setting
 from nova_vp.core.types.cpu_time import CpuTimes
 from nova_vp.core.types.knob import CpuWeight, Knob, MemorySize
