@@ -32,8 +32,8 @@ class CallResult(NamedTuple):
 
 
 class Overlay:
-    """One overlay of the project. At the end of a `with` block what was borrowed and triggered in
-    it is released. Not for several threads at once.
+    """One overlay of the project. At the end of a `with` block in which something was borrowed or
+    triggered everything is released. Not for several threads at once.
 
     All methods raise VpError: vp-api refused the request (`Refused`, with its HTTP status), or does
     not answer, or there is no token (`LoginFailed`). A call that a host refuses is no error.
@@ -67,7 +67,7 @@ class Overlay:
         return self._call("renew", server_id=server_id, lease_s=lease_s)
 
     def release(self, server_id: str | None = None) -> CallResult:
-        """What was borrowed and triggered goes back."""
+        """What was tuned, borrowed and triggered goes back."""
         return self._call("release", server_id=server_id)
 
     def __enter__(self) -> "Overlay":

@@ -233,7 +233,7 @@ class CallOverlay(command.ShowOne):
             "verb",
             choices=[one.value for one in Verb],
             help="tune: a little more or less of a resource; trigger: go first for a short time; "
-            "borrow: whole CPUs; release: give back what was borrowed and triggered; "
+            "borrow: whole CPUs; release: give back what was tuned, borrowed and triggered; "
             "renew: keep what was tuned and borrowed for another lease",
         )
         parser.add_argument(

@@ -72,7 +72,7 @@ class World:
             server = cloud.boot(self.admin, f"t-{host}-{number}", flavor, work, host=host)
             homes.add(wait_until_homed(host, server.id))
             if state is not None:  # The filter may refuse a strict one beside one nobody knows yet.
-                wait_until_told(self.admin, host, {server.id: state})
+                wait_until_told(self.admin, host, {one.id: state for one in (*pair, server)})
             pair.append(server)
         assert homes == {0, 1}
         return pair

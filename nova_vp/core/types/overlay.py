@@ -40,7 +40,7 @@ class Verb(enum.Enum):
     BORROW = "borrow"
     """Whole CPUs for the island of the overlay, from another island."""
     RELEASE = "release"
-    """Everything that was borrowed or triggered goes back."""
+    """Everything that was granted goes back."""
     RENEW = "renew"
     """What was tuned or borrowed stands for another lease."""
 

@@ -6,7 +6,15 @@ All are token buckets. Who calls more often than it may is refused unseen for a 
 long each time.
 """
 
-from nova_vp.core.controllers.overlays.declaration import Account, OverlaysSettings, Purse
+from dataclasses import replace
+
+from nova_vp.core.controllers.overlays.declaration import (
+    Account,
+    Ledger,
+    NewGrant,
+    OverlaysSettings,
+    Purse,
+)
 
 BURST_S = 2.0
 """Seconds whose calls may come at once."""
@@ -56,3 +64,31 @@ def counted(account: Account, *, is_granted: bool) -> Account:
     if is_granted:
         return account._replace(granted=account.granted + 1)
     return account._replace(refused=account.refused + 1)
+
+
+def served(state: Ledger, grant: NewGrant) -> Ledger:
+    """Its call was granted in the end: its servers lack CPU no more."""
+    account = state.accounts[grant.overlay_id]
+    account = account._replace(served_at_s=account.at_s)
+    if grant.islands:
+        others = {k: one for k, one in account.refusals.items() if k not in grant.islands}
+        account = account._replace(refusals=others, unmet_since_s=None, unmet_uuid="")
+    return replace(state, accounts={**state.accounts, grant.overlay_id: account})
+
+
+def refunded(state: Ledger, grant: NewGrant) -> Ledger:
+    """Its call was refused after the controller had granted it: nobody runs first for it."""
+    account, purse = state.accounts[grant.overlay_id], state.purses.get(grant.project_id)
+    boosts = dict(state.boosts)
+    for uuid, price_s in grant.prices_s.items():
+        boost = boosts.pop(uuid)
+        boost = boost._replace(until_s=boost.until_s - price_s)
+        if boost.until_s > account.at_s:
+            boosts[uuid] = boost
+    back_s = sum(grant.prices_s.values())
+    account = account._replace(credit_s=account.credit_s + back_s)
+    purses = dict(state.purses)
+    if purse is not None:
+        purses[grant.project_id] = purse._replace(credit_s=purse.credit_s + back_s)
+    accounts = {**state.accounts, grant.overlay_id: account}
+    return replace(state, accounts=accounts, purses=purses, boosts=boosts)

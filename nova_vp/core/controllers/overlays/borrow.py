@@ -99,7 +99,7 @@ def _cpus(
         return found[: call.cpus]
     if any(loan.overlay_id != overlay.id for loan in desk.loans):
         desk.change_account(overlay.id, wants_cpu_at_s=desk.now_s)
-    raise Refused(Nack.NO_ROOM, f"CPUs that can be lent: {len(found)} of {call.cpus}")
+    raise Refused(Nack.NO_ROOM, f"CPUs that can be lent: {len(found)} of {call.cpus}", guest)
 
 
 def _lenders(desk: Desk, call: Call, overlay: Overlay, island: Island) -> list[Island]:

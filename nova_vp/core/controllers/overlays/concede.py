@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from nova_vp.core.controllers.overlays.declaration import NAME, TUNE, Conceded
+from nova_vp.core.controllers.overlays.declaration import NAME, TUNE, Conceded, Refusals
 from nova_vp.core.controllers.overlays.desk import Desk
 from nova_vp.core.controllers.overlays.lending import (
     is_full,
@@ -23,26 +23,56 @@ from nova_vp.core.controllers.overlays.lending import (
 from nova_vp.core.model.cpu_cap import CAP_STEP
 from nova_vp.core.types.claim import Alternative, ClaimGroup, PredictedLoss
 from nova_vp.core.types.guest import Guest
-from nova_vp.core.types.island import Scheduler
 from nova_vp.core.types.knob import Knob
 from nova_vp.core.types.overlay import Overlay
 from nova_vp.core.types.reason import Rejection
 
+INTERVAL_S = 0.03
+"""In which the source answers calls, and counts one refusal."""
+WAITS_RATIO = 0.01
+"""Of what it wants: who waits for less lacks none."""
+SETTLES_S = 1.0
+"""After a limit: by then a sample shows what it brought."""
 UNMET_S = 60.0
 """After its last refusal an overlay is not in need any more."""
 
 
 def note_nack(desk: Desk, overlay: Overlay, guest: Guest, cpus: int) -> None:
-    """A call for this server, that borrows so many CPUs, was refused for lack of room."""
-    account = desk.account(overlay.id)
-    is_in_a_row = desk.now_s - account.nacked_at_s <= UNMET_S
-    nacks = account.nacks + 1 if is_in_a_row else 1
-    desk.change_account(overlay.id, nacks=nacks, nacked_at_s=desk.now_s)
-    if nacks % desk.settings.escalate_nacks == 0:
+    """A call for this server, that borrows so many CPUs, was refused, since others leave too little
+    CPU. Each island counts its own, and one in an interval."""
+    if not _is_in_need(desk, guest, cpus):
+        return
+    island, refusals = island_name(desk, guest), desk.account(overlay.id).refusals
+    before = refusals.get(island, Refusals(0, -math.inf))
+    age_s = desk.now_s - before.at_s
+    if age_s < INTERVAL_S:
+        return
+    row = Refusals(before.in_a_row + 1 if age_s <= UNMET_S else 1, desk.now_s)
+    desk.change_account(overlay.id, refusals={**refusals, island: row})
+    if row.in_a_row % desk.settings.escalate_nacks == 0:
         _arbitrate(desk, overlay, guest, cpus)
 
 
+def island_name(desk: Desk, guest: Guest) -> str:
+    home = desk.home(guest)
+    return home.name if home is not None else ""
+
+
+def _is_in_need(desk: Desk, guest: Guest, cpus: int) -> bool:
+    """Whatever it says: its island is full, or, of who borrows nothing, it waits for CPU as far as
+    that is measured."""
+    if cpus:
+        home = desk.home(guest)
+        return home is None or is_full(desk, home)
+    use = desk.view.host.vps[guest.uuid].cpu_use
+    return use is None or use.waited_cores > WAITS_RATIO * (use.ran_cores + use.waited_cores)
+
+
 def _arbitrate(desk: Desk, overlay: Overlay, guest: Guest, cpus: int) -> None:
+    if any(
+        one.for_uuid == guest.uuid and _is_settling(desk, one) for one in desk.conceded.values()
+    ):
+        return
     found = sorted(_candidates(desk, overlay, guest, cpus))
     if not found:
         since_s = desk.account(overlay.id).unmet_since_s
@@ -52,7 +82,11 @@ def _arbitrate(desk: Desk, overlay: Overlay, guest: Guest, cpus: int) -> None:
     _, uuid, steps = found[0]
     until_s = desk.now_s + desk.settings.tune_lease_s
     desk.note_change(uuid)
-    desk.conceded[uuid] = Conceded(overlay.id, guest.uuid, until_s, steps)
+    desk.conceded[uuid] = Conceded(overlay.id, guest.uuid, until_s, steps, desk.now_s)
+
+
+def _is_settling(desk: Desk, one: Conceded) -> bool:
+    return desk.now_s - one.at_s < SETTLES_S
 
 
 class Limit(NamedTuple):
@@ -88,12 +122,9 @@ def _beside(desk: Desk, guest: Guest) -> Iterator[Limit]:
 
 
 def _lending(desk: Desk, guest: Guest, cpus: int) -> Iterator[Limit]:
-    """In islands that lend so many CPUs more if one of their servers wants less. Whose own island
-    is not full is in no need, whatever it says; and one of kind exclusive borrows none."""
+    """In islands that lend so many CPUs more if one of their servers wants less."""
     borrower = desk.home(guest)
-    if borrower is None or not cpus or borrower.scheduler is Scheduler.EXCLUSIVE:
-        return
-    if not is_full(desk, borrower):
+    if borrower is None or not cpus:
         return
     for island in desk.view.islands:
         short = short_of(desk, island, guest, borrower, cpus) if island != borrower else None
@@ -172,7 +203,9 @@ def unmet(desk: Desk) -> Iterator[ClaimGroup]:
         uuid = account.unmet_uuid
         if account.unmet_since_s is None:
             continue
-        if desk.now_s - account.nacked_at_s > UNMET_S or uuid not in desk.view.host.guests:
+        guest = desk.view.host.guests.get(uuid)
+        row = account.refusals.get(island_name(desk, guest)) if guest is not None else None
+        if row is None or desk.now_s - row.at_s > UNMET_S:
             desk.change_account(overlay_id, unmet_since_s=None, unmet_uuid="")
             continue
         yield ClaimGroup(
@@ -183,6 +216,6 @@ def unmet(desk: Desk) -> Iterator[ClaimGroup]:
             reason=TUNE,
             predicted_loss=PredictedLoss(0.0, 0.0),
             rejected=(Alternative(uuid, 0, Rejection.NO_FREE_CPU),),
-            evidence={"refused_calls": float(account.nacks)},
+            evidence={"refused_calls": float(row.in_a_row)},
             unmet_since_s=account.unmet_since_s,
         )

@@ -12,15 +12,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from nova_vp.core.controllers.base import Answer, Controller, View
-from nova_vp.core.controllers.overlays.accounts import counted, with_call
+from nova_vp.core.controllers.overlays.accounts import counted, refunded, served, with_call
 from nova_vp.core.controllers.overlays.borrow import borrow
 from nova_vp.core.controllers.overlays.caps import borrow_for_islands, deal_out
 from nova_vp.core.controllers.overlays.claims import Touched, claims_of, kept
-from nova_vp.core.controllers.overlays.concede import end_too_dear, note_nack, unmet
+from nova_vp.core.controllers.overlays.concede import end_too_dear, island_name, note_nack, unmet
 from nova_vp.core.controllers.overlays.declaration import (
     NAME,
     REASONS,
     Ledger,
+    NewGrant,
     OverlaysSettings,
 )
 from nova_vp.core.controllers.overlays.desk import Desk
@@ -90,7 +91,11 @@ class Overlays(Controller):
         for call, answer in answers:
             if account := accounts.get(call.overlay_id):
                 accounts[call.overlay_id] = counted(account, is_granted=answer.nack is None)
-        return replace(state, accounts=accounts)
+        state = replace(state, accounts=accounts)
+        for call, answer in answers:
+            if grant := state.grants.get(call.id):
+                state = served(state, grant) if answer.nack is None else refunded(state, grant)
+        return replace(state, grants={})
 
 
 def _in_order(desk: Desk) -> Iterable[Call]:
@@ -120,17 +125,15 @@ def _answer(desk: Desk, call: Call, touched: list[Touched]) -> CallAnswer:
         return CallAnswer(call.id, Nack.UNKNOWN_OVERLAY, "no server of it is on this host")
     if held_off_s := _held_off_s(desk, call, overlay):
         return held_off(call.id, held_off_s)
-    guests: Sequence[Guest] = ()
     try:
         guests = _servers_of(desk, call, overlay)
         granted = _GRANTS[call.verb](desk, call, overlay, guests)
     except Refused as refused:
-        if refused.nack is Nack.NO_ROOM and guests and _wants_cpu(call):
-            note_nack(desk, overlay, guests[0], call.cpus)
+        if refused.lacking is not None:
+            note_nack(desk, overlay, refused.lacking, call.cpus)
         return CallAnswer(call.id, refused.nack, refused.detail)
-    desk.change_account(overlay.id, served_at_s=desk.now_s)
-    if _wants_cpu(call):
-        desk.change_account(overlay.id, nacks=0, unmet_since_s=None, unmet_uuid="")
+    islands = tuple({island_name(desk, guest) for guest in guests}) if _wants_cpu(call) else ()
+    desk.grants[call.id] = NewGrant(overlay.id, overlay.project_id, islands, granted.prices_s)
     uuids = {guest.uuid for guest in guests}
     if call.verb is Verb.BORROW:
         note_places(desk)
@@ -162,7 +165,8 @@ def _servers_of(desk: Desk, call: Call, overlay: Overlay) -> list[Guest]:
     if call.guest_uuid:
         guests = [guest for guest in desk.guests_of(overlay) if guest.uuid == call.guest_uuid]
     else:
-        guests = list(_changeable(desk.guests_of(overlay)))
+        members = desk.guests_of(overlay)
+        guests = members if call.verb is Verb.RELEASE else list(_changeable(members))
     if not guests:
         raise Refused(Nack.NOT_A_MEMBER, "the overlay has no such server on this host")
     for guest in guests:

@@ -157,6 +157,12 @@ class OverlaysSettings:
     )
 
 
+class Refusals(NamedTuple):
+    in_a_row: int
+    at_s: float
+    """When the last one was counted."""
+
+
 class Account(NamedTuple):
     """What is remembered of one overlay."""
 
@@ -172,9 +178,8 @@ class Account(NamedTuple):
     """Until then its calls are refused unseen."""
     served_at_s: float = 0.0
     """When a call was last granted."""
-    nacks: int = 0
-    """Refusals in a row for lack of resources."""
-    nacked_at_s: float = 0.0
+    refusals: Mapping[str, Refusals] = {}
+    """For lack of CPU, by the island of the server, empty for one that has none."""
     unmet_since_s: float | None = None
     """Since when nothing on this host helps it."""
     unmet_uuid: str = ""
@@ -235,6 +240,17 @@ class Sized(NamedTuple):
     """Changes of direction in quick succession."""
 
 
+class NewGrant(NamedTuple):
+    """What a call got that the pipeline may still refuse."""
+
+    overlay_id: str
+    project_id: str
+    islands: tuple[str, ...]
+    """Whose lack of CPU it ends."""
+    prices_s: Mapping[str, float]
+    """Credit that was spent, by server."""
+
+
 class Conceded(NamedTuple):
     """One server that is limited for an overlay that was refused several times."""
 
@@ -242,6 +258,8 @@ class Conceded(NamedTuple):
     for_uuid: str
     until_s: float
     steps: int
+    at_s: float = 0.0
+    """Of the last step."""
 
 
 class Pace(NamedTuple):
@@ -289,5 +307,7 @@ class Ledger:
     """Where servers ran before CPUs were lent."""
     caps: Mapping[str, float] = field(default_factory=dict)
     """Cores of each vCPU that the cap of the island leaves a server."""
+    grants: Mapping[str, NewGrant] = field(default_factory=dict)
+    """By call of this run, until it is known how it is answered in the end."""
     lend_again_s: Mapping[str, float] = field(default_factory=dict)
     """By island that took a CPU back: when it lends again."""

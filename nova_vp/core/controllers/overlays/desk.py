@@ -9,6 +9,7 @@ from nova_vp.core.controllers.overlays.accounts import filled, purse_filled
 from nova_vp.core.controllers.overlays.declaration import (
     Account,
     Ledger,
+    NewGrant,
     OverlaysSettings,
     Purse,
 )
@@ -16,7 +17,7 @@ from nova_vp.core.controllers.overlays.standing import what_stands
 from nova_vp.core.model.islands import island_of
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.island import Island
-from nova_vp.core.types.knob import Cpus
+from nova_vp.core.types.knob import Cpus, Knob
 from nova_vp.core.types.overlay import Overlay
 
 
@@ -45,8 +46,18 @@ class Desk:
         self.lend_again_s = {
             name: at_s for name, at_s in ledger.lend_again_s.items() if at_s > self.now_s
         }
+        self.grants: dict[str, NewGrant] = {}
         self.changed = set(stands.ended)
         """Servers of which this run may claim something else than what stands."""
+        self._charge_late_ends(ledger)
+
+    def _charge_late_ends(self, ledger: Ledger) -> None:
+        """Who ran first for longer than was paid, since a tick took its time, pays for that too."""
+        for uuid, boost in ledger.boosts.items():
+            late_s = self.now_s - boost.until_s
+            overlay = self.overlays.get(boost.overlay_id)
+            if late_s > 0.0 and overlay is not None and (uuid, Knob.CPU_WEIGHT) in self.standing:
+                self.spend(overlay, min(late_s, self.settings.credit_s))
 
     def home(self, guest: Guest) -> Island | None:
         """Its island; None: it runs in several, or beside them."""
@@ -61,8 +72,8 @@ class Desk:
         self.accounts[overlay_id] = account
         return account
 
-    def change_account(self, overlay_id: str, **fields: float | int | str | None) -> None:
-        self.accounts[overlay_id] = self.account(overlay_id)._replace(**fields)  # type: ignore[arg-type]
+    def change_account(self, overlay_id: str, **fields: Any) -> None:
+        self.accounts[overlay_id] = self.account(overlay_id)._replace(**fields)
 
     def credit_s(self, overlay: Overlay) -> float:
         """Of its own and of its project, what is less."""
@@ -128,5 +139,6 @@ class Desk:
             harms=self.harms,
             places=self.places,
             caps=self.caps,
+            grants=self.grants,
             lend_again_s=self.lend_again_s,
         )

@@ -2,11 +2,13 @@
 """How a call is granted or refused, whose server it is where several overlays have it, and when
 its direction changed too often."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from nova_vp.core.controllers.overlays.declaration import Sized, Tuned
 from nova_vp.core.controllers.overlays.desk import Desk
 from nova_vp.core.controllers.overlays.standing import QUICK_S
+from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.overlay import Call, Nack, Overlay
 
 LEAST_LEASE_S = 0.1
@@ -20,15 +22,20 @@ class Granted(NamedTuple):
     """For people."""
     lease_s: float | None = None
     """None: nothing stands that could end."""
+    prices_s: Mapping[str, float] = {}
+    """Credit that was spent, by server."""
 
 
 class Refused(Exception):
     """The message says, for people, why, or what to do next."""
 
-    def __init__(self, nack: Nack, detail: str) -> None:
+    def __init__(self, nack: Nack, detail: str, lacking: Guest | None = None) -> None:
+        """`lacking`: the server for which others on this host leave too little CPU, if that is
+        why."""
         super().__init__(detail)
         self.nack = nack
         self.detail = detail
+        self.lacking = lacking
 
 
 def asked_lease_s(call: Call, most_s: float) -> float:

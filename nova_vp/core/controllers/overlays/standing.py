@@ -79,6 +79,8 @@ def _tuned_as_it_stands(
         # While a server runs first its own limit does not stand.
         if (uuid, Knob.CPU_CAP) not in keys and uuid not in ledger.boosts:
             one = one._replace(cap_steps=0)
+        if one.until_s <= now_s:
+            one = one._replace(weight_times=1.0, cap_steps=0, until_s=one.changed_at_s + QUICK_S)
         if is_tuned(one) or now_s - one.changed_at_s < QUICK_S:
             found[uuid] = one
     return found
@@ -128,7 +130,7 @@ def _is_on(view: View, loan: Loan) -> bool:
 def _ended(view: View, ledger: Ledger, stands: Standing) -> Iterator[str]:
     if len(stands.loans) < len(view.core.loans):
         yield from stands.places
-    yield from ledger.tuned.keys() - stands.tuned.keys()
+    yield from ledger.tuned.keys() - {u for u, one in stands.tuned.items() if is_tuned(one)}
     yield from ledger.boosts.keys() - stands.boosts.keys()
     yield from ledger.sizes.keys() - stands.sizes.keys()
     yield from ledger.conceded.keys() - stands.conceded.keys()

@@ -10,7 +10,12 @@ from collections.abc import Sequence
 from nova_vp.core.controllers.overlays.declaration import Boost
 from nova_vp.core.controllers.overlays.desk import Desk
 from nova_vp.core.controllers.overlays.grant import Granted, Refused, asked_lease_s, check_owner
-from nova_vp.core.controllers.overlays.weights import check_weight, most_times, weight_of
+from nova_vp.core.controllers.overlays.weights import (
+    check_weight,
+    most_times,
+    no_more_weight,
+    weight_of,
+)
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.overlay import Call, Nack, Overlay
 
@@ -20,7 +25,8 @@ def trigger(desk: Desk, call: Call, overlay: Overlay, guests: Sequence[Guest]) -
     lease_s = asked_lease_s(call, desk.settings.trigger_lease_s)
     until_s = desk.now_s + lease_s
     boosts = {guest.uuid: _boost(desk, overlay, guest, guests, until_s) for guest in guests}
-    price_s = sum(one.until_s - _paid_until_s(desk, uuid) for uuid, one in boosts.items())
+    prices_s = {uuid: one.until_s - _paid_until_s(desk, uuid) for uuid, one in boosts.items()}
+    price_s = sum(prices_s.values())
     credit_s = desk.credit_s(overlay)
     if price_s > credit_s:
         left = f"{credit_s:.2g} s of its credit are left, {price_s:.2g} s are needed"
@@ -28,7 +34,7 @@ def trigger(desk: Desk, call: Call, overlay: Overlay, guests: Sequence[Guest]) -
     desk.spend(overlay, price_s)
     desk.boosts.update(boosts)
     desk.note_change(*boosts)
-    return Granted(f"servers that run first: {len(boosts)}", lease_s)
+    return Granted(f"servers that run first: {len(boosts)}", lease_s, prices_s)
 
 
 def _paid_until_s(desk: Desk, uuid: str) -> float:
@@ -51,7 +57,7 @@ def _boost(
     times = max(min(desk.settings.trigger_times, most), now)
     is_higher = weight_of(desk, guest, times).number > weight_of(desk, guest, now).number
     if not (is_higher or (tuned is not None and tuned.cap_steps)):
-        raise Refused(Nack.NO_ROOM, "more weight would take too much from others: borrow a CPU")
+        raise no_more_weight(guest if most < desk.settings.trigger_times else None)
     return Boost(overlay.id, until_s, times)
 
 

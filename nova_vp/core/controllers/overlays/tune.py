@@ -35,6 +35,8 @@ def tune(desk: Desk, call: Call, overlay: Overlay, guest: Guest) -> Granted:
     made = turns(before, is_up, desk.now_s)
     after, what = _up(desk, guest, before, overlay) if is_up else _down(desk, guest, before)
     lease_s = asked_lease_s(call, desk.settings.tune_lease_s)
+    if is_tuned(before):
+        lease_s = max(lease_s, before.until_s - desk.now_s)
     desk.tuned[guest.uuid] = after._replace(
         overlay_id=overlay.id,
         until_s=desk.now_s + lease_s,

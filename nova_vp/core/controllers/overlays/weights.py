@@ -33,10 +33,16 @@ def check_weight(desk: Desk, guest: Guest) -> None:
 def raised(desk: Desk, guest: Guest, now: float, wanted: float, overlay: Overlay) -> float:
     """As far as others allow it. Raises Refused where that is no more than now."""
     check_weight(desk, guest)
-    times = min(wanted, most_times(desk, (guest,), overlay))
+    most = most_times(desk, (guest,), overlay)
+    times = min(wanted, most)
     if weight_of(desk, guest, times).number <= weight_of(desk, guest, now).number:
-        raise Refused(Nack.NO_ROOM, "more weight would take too much from others: borrow a CPU")
+        raise no_more_weight(guest if most < wanted else None)
     return times
+
+
+def no_more_weight(lacking: Guest | None) -> Refused:
+    detail = "more weight would take too much from others: borrow a CPU"
+    return Refused(Nack.NO_ROOM, detail, lacking)
 
 
 def weight_of(desk: Desk, guest: Guest, times: float) -> CpuWeight:

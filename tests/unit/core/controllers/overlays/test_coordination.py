@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls in order, too many calls, and what follows refusals in a row."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -35,6 +37,7 @@ from tests.unit.core.controllers.overlays.hosts import (
     trigger,
     tune,
     two_shops,
+    wait_for_cpu,
     weight,
 )
 from tests.unit.core.wishful import Wishful
@@ -127,8 +130,15 @@ def test_who_floods_does_not_keep_others_from_calling_nor_from_giving_back() -> 
 STARVED = 5
 
 
-def starve(host: Host, times: int = STARVED, server: str = "web") -> list[Nack | None]:
-    return [tune(host, server) for _ in range(times)]
+def starve(
+    host: Host, times: int = STARVED, server: str = "web", call: Callable[..., Any] = tune
+) -> list[Nack | None]:
+    """A call every quarter of a second."""
+    found = []
+    for _ in range(times):
+        found.append(call(host, server))
+        host.now_s += 0.25
+    return found
 
 
 def a_full_host(**fields: object) -> Host:
@@ -155,8 +165,76 @@ def test_five_refusals_in_a_row_limit_who_loses_least() -> None:
     [action] = decision.actions
     assert (action.reason, action.on_behalf_of) == (CONCEDE, uuid_of("web"))
     assert limited(host) == {"mill": pytest.approx(0.4)}
+    host.now_s += 0.25
     starve(host)
     assert limited(host) == {"mill": pytest.approx(0.3)}
+
+
+def test_refusals_at_once_are_one() -> None:
+    host = a_full_host()
+    assert [tune(host) for _ in range(4 * STARVED)] == [Nack.NO_ROOM] * 4 * STARVED
+    assert limited(host) == {}
+
+
+def test_who_is_limited_is_limited_no_further_before_it_shows_what_it_brought() -> None:
+    host = a_full_host()
+    starve(host)
+    for _ in range(3 * STARVED):
+        host.now_s += 0.04
+        assert tune(host) is Nack.NO_ROOM
+    assert limited(host) == {"mill": pytest.approx(0.4)}
+
+
+def in_two_islands() -> Host:
+    """`web` can have no more, `other` can."""
+    host = a_full_host()
+    server(host, "other", HIGH)
+    overlay(host, "shop", "web", "db", "other")
+    host.ticks(2)
+    return host
+
+
+def test_each_island_counts_its_own_refusals() -> None:
+    host = in_two_islands()
+    for _ in range(STARVED):
+        starve(host, 1)
+        assert tune(host, "other") is None
+        assert release(host, "other") is None
+    assert limited(host) == {"mill": pytest.approx(0.4)}, "what another island grants helps none"
+
+
+def test_what_is_refused_in_the_end_ends_no_row_of_refusals() -> None:
+    host = a_full_host()
+    starve(host, 4)
+    host.change("web", mode=Mode.OBSERVE, cap_floor_ratio=0.1)
+    tune(host, way=DOWN)
+    host.change("alone", cap_floor_ratio=0.1)
+    assert tune(host) is Nack.MODE
+    host.change("alone", cap_floor_ratio=0.9)
+    host.change("web", mode=None)
+    starve(host, 1)
+    assert limited(host, "mill") == {"mill": pytest.approx(0.4)}
+
+
+def test_nobody_is_limited_for_who_has_as_much_as_it_may() -> None:
+    host = two_shops()
+    assert starve(host, 8) == [None] * 8
+    assert starve(host) == [Nack.NO_ROOM] * STARVED, "the most"
+    assert limited(host) == {}
+
+
+def test_nobody_is_limited_for_who_does_not_wait_for_cpu() -> None:
+    host = a_full_host()
+    for _ in range(3):
+        wait_for_cpu(host, "web", 0.0, 0.01)
+        host.tick()
+    starve(host)
+    assert limited(host) == {}
+    for _ in range(3):
+        wait_for_cpu(host, "web", 0.3)
+        host.tick()
+    starve(host)
+    assert limited(host) != {}
 
 
 def an_island_that_lends_nothing(**about: object) -> Host:
@@ -177,13 +255,13 @@ def test_who_does_not_use_what_it_has_lets_nobody_be_limited_for_a_loan() -> Non
     host = an_island_that_lends_nothing()
     host.run("web", Rates(mips=50, cores=1.0))
     host.ticks(2)
-    assert [borrow(host) for _ in range(STARVED)] == [Nack.NO_ROOM] * STARVED
+    assert starve(host, call=borrow) == [Nack.NO_ROOM] * STARVED
     assert limited(host, "mill") == {}
 
 
 def test_five_refused_loans_limit_who_keeps_an_island_from_lending() -> None:
     host = an_island_that_lends_nothing()
-    assert [borrow(host) for _ in range(STARVED)] == [Nack.NO_ROOM] * STARVED
+    assert starve(host, call=borrow) == [Nack.NO_ROOM] * STARVED
     assert limited(host, "mill") == {"mill": pytest.approx(0.6)}, "of four cores: it lacks 0.4 of 3"
     assert borrow(host) is None
     host.ticks(3)
@@ -197,7 +275,7 @@ def test_five_refused_loans_limit_who_keeps_an_island_from_lending() -> None:
 @pytest.mark.parametrize("about", [{"project_id": "p2"}, {"cap_floor_ratio": 0.7}])
 def test_who_may_not_be_limited_so_far_lends_nothing_either(about: dict[str, object]) -> None:
     host = an_island_that_lends_nothing(**about)
-    assert [borrow(host) for _ in range(STARVED)] == [Nack.NO_ROOM] * STARVED
+    assert starve(host, call=borrow) == [Nack.NO_ROOM] * STARVED
     assert limited(host, "mill") == {}
     found = []
     for _ in range(8):
@@ -211,7 +289,7 @@ def test_a_limit_helps_no_loan_that_something_else_keeps_from() -> None:
     server(host, "bank", HIGH, vcpus=1, service_class=ServiceClass.LATENCY_CRITICAL)
     host.run("bank", Rates(mips=1, cores=0.01))
     host.ticks(2)
-    assert [borrow(host) for _ in range(STARVED)] == [Nack.NO_ROOM] * STARVED
+    assert starve(host, call=borrow) == [Nack.NO_ROOM] * STARVED
     assert limited(host, "mill") == {}, "no CPU is lent on which a latency-critical server may run"
 
 

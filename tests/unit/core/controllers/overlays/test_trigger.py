@@ -297,3 +297,33 @@ def test_who_was_raised_and_is_paused_keeps_its_weight() -> None:
     host.change("web", is_running=True)
     host.tick()
     assert tune(host) is None
+
+
+def test_what_is_refused_in_the_end_costs_no_credit() -> None:
+    host = two_shops(credit_s=2.0, credit_per_s=0.0)
+    host.change("db", mode=Mode.OBSERVE)
+    assert [trigger(host) for _ in range(5)] == [Nack.MODE] * 5
+    assert credit_s(host) == pytest.approx(2.0)
+    assert trigger(host, "web") is None
+    assert trigger(host) is Nack.MODE
+    assert credit_s(host) == pytest.approx(1.0)
+    assert weight(host, "web") == 800
+    host.ticks(2)
+    assert weight(host, "web") == 100
+
+
+def test_who_runs_first_for_longer_than_it_paid_pays_for_that_too() -> None:
+    host = two_shops(credit_s=5.0, credit_per_s=0.0)
+    trigger(host, "web", lease_s=0.1)
+    host.now_s += 0.9
+    host.answer()
+    assert weight(host, "web") == 100
+    assert credit_s(host) == pytest.approx(4.1)
+
+
+def test_release_of_all_is_that_of_paused_servers_too() -> None:
+    host = two_shops()
+    assert tune(host, "db", DOWN) is None
+    host.change("db", is_running=False)
+    assert release(host) is None
+    assert host.cap_ratio("db") == pytest.approx(1.0)

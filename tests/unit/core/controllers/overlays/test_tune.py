@@ -282,3 +282,24 @@ def test_a_relaxed_limit_is_a_limit_that_ended() -> None:
     host.ticks(6)
     decision = host.answer(a_call(Verb.TUNE, "shop", "web"))
     assert [action.reason for action in decision.actions] == [RELEASED]
+
+
+def test_who_goes_up_and_down_by_short_leases_is_refused_too() -> None:
+    host = two_shops()
+    found = []
+    for number in range(8):
+        found.append(tune(host, way=DOWN if number % 2 else UP, lease_s=0.1))
+        host.now_s += 0.2
+        host.answer()
+        assert weight(host, "web") == 100
+    assert found[:4] == [None] * 4
+    assert found[4:] == [Nack.TOO_SOON, None] * 2, "down again is no turn"
+
+
+def test_a_short_lease_ends_no_step_sooner_that_stands() -> None:
+    host = two_shops(tune_lease_s=20.0)
+    assert tune(host) is None
+    [told] = answers(host, a_call(Verb.TUNE, server="web", lease_s=0.1))
+    assert told.lease_s == pytest.approx(20.0)
+    host.ticks(5)
+    assert weight(host, "web") == 156
