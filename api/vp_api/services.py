@@ -26,8 +26,9 @@ from vp_api.latency_limits import LatencyLimits
 from vp_api.policy import Policy
 from vp_api.project_rate import ProjectRate
 
-TELLERS = 4
-"""Half of the threads that the unit serves with: a silent host keeps one for ten seconds."""
+TELLERS, CALLERS = 2, 4
+"""Of the eight threads that the unit serves with: a silent host keeps one for ten seconds. Orders
+do not wait for calls of overlays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,9 @@ class Services:
     is_bus_reachable: Callable[[], bool | None]
     """None: nobody can tell."""
     tellers: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(TELLERS))
-    """Who wants to wait for an agent on behalf of a tenant takes one, or does without."""
+    """Who wants to tell an agent of orders takes one, or leaves it to vp-scheduler."""
+    callers: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(CALLERS))
+    """The same, who wants to send a call of an overlay."""
     latency: LatencyLimits = field(default_factory=LatencyLimits)
     overlay_rate: ProjectRate = field(
         default_factory=lambda: ProjectRate(

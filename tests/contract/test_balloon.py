@@ -276,6 +276,23 @@ def test_memory_that_a_guest_does_not_take_back_is_told_and_then_not_waited_for(
     assert host.size(uuid) == LESS
 
 
+def test_guests_that_do_not_take_their_memory_back_are_waited_for_together(host, monkeypatch):
+    """One project may have many, and the tick of the host waits."""
+    uuids = [host.boot() for _ in range(2)]
+    for uuid in uuids:
+        resize(host, uuid, LESS)
+        has(host, uuid, LESS)
+        hang(host, uuid)
+    monkeypatch.setattr(balloon, "CONFIRM_WITHIN_S", 0.2)
+    monkeypatch.setattr(balloon, "TOGETHER_S", 3600.0)
+    for uuid in uuids:
+        with pytest.raises(ApplyFailed):
+            host.balloon.restore(uuid, a_held(LESS))
+        monkeypatch.setattr(balloon, "CONFIRM_WITHIN_S", 3600.0)
+    for uuid in uuids:
+        assert host.size(uuid) == LESS
+
+
 def hang(host: Ballooning, uuid: str) -> None:
     """Its kernel stands still, and so does its driver."""
     if isinstance(host, FakeBallooning):

@@ -7,6 +7,7 @@ live migration, and so does the journal entry of it, past the migrate hook too.
 """
 
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -23,7 +24,12 @@ LOG = logging.getLogger(__name__)
 ANSWER_WITHIN_S = 0.9
 """Of QEMU."""
 CONFIRM_WITHIN_S = 3.0
-"""Of a guest that gets its memory back. A migration's caller waits 10 s for all servers' answer."""
+"""Of guests that get their memory back, all together: the tick waits for them, whoever they are. A
+migration's caller waits 10 s for all servers' answer."""
+TOGETHER_S = 10.0
+"""Those that begin so soon after the last wait are waited for with it."""
+LEAST_CONFIRM_S = 0.1
+"""For each, that a driver which is well needs."""
 EVENT_WITHIN_S = 2.0
 """QEMU tells libvirt of sizes once a second."""
 LOOK_EVERY_S = 5.0
@@ -69,6 +75,8 @@ class Balloon:
         self._monitor = domains.connection.monitor
         self._restored: dict[str, tuple[MemorySize, float]] = {}
         """Sizes that were confirmed lately, and until when libvirt may know an older one."""
+        self._confirmed_by_s = -math.inf
+        """Until then guests are waited for."""
         self._trusted_from_s = time.monotonic() + EVENT_WITHIN_S
         """Until then libvirt may not know yet what another process of ours asked for last."""
         self._late: set[str] = set()
@@ -144,9 +152,13 @@ class Balloon:
 
     def _confirm(self, uuid: str, kib: int) -> None:
         """The second time that nothing came of it, nobody waits any more."""
-        patience_s = 0.0 if uuid in self._late else CONFIRM_WITHIN_S
+        now_s = time.monotonic()
+        if now_s > self._confirmed_by_s + TOGETHER_S:
+            self._confirmed_by_s = now_s + CONFIRM_WITHIN_S
+        until_s = max(self._confirmed_by_s, now_s + LEAST_CONFIRM_S)
+        if uuid in self._late:
+            until_s = now_s
         self._late.add(uuid)
-        until_s = time.monotonic() + patience_s
         while (seen := self._stats(uuid)["actual"]) // _PAGE_KIB != kib // _PAGE_KIB:
             if time.monotonic() > until_s:
                 raise ApplyFailed(

@@ -116,9 +116,13 @@ class _Places:
         """Raises NotServed."""
         with self._lock:
             if self._by_pid.total() >= MOST_CONNECTIONS:
-                raise NotServed(f"{MOST_CONNECTIONS} monitors are connected already")
+                raise NotServed(
+                    f"{MOST_CONNECTIONS} monitors are connected already: close one of them"
+                )
             if self._by_pid[pid] >= MOST_OF_ONE:
-                raise NotServed(f"{MOST_OF_ONE} connections of process {pid} are served already")
+                raise NotServed(
+                    f"{MOST_OF_ONE} connections of process {pid} are served already: close one"
+                )
             self._by_pid[pid] += 1
         try:
             yield

@@ -93,6 +93,12 @@ class NotAllowed(Exception):
     """Our identity lacks a right. The text says what an operator has to grant."""
 
 
+REFUSALS = (NotAllowed, NovaConflict, NovaRefused, ServerGone)
+"""Of one project or server: others may be answered."""
+NOT_NOVAS = (ValueError, KeyError, TypeError, AttributeError)
+"""What reading an answer raises that is not Nova's: a proxy's, say."""
+
+
 class CloudNotConfigured(NotAllowed):
     """There is no identity at all: `[cloud]` is empty."""
 

@@ -18,7 +18,14 @@ from nova_vp.db.overlays import Member, OverlayStore
 from nova_vp.db.overrides import ChangedMeanwhile, OverrideStore, Unseen
 from nova_vp.db.report_store import ERRORS
 from vp_scheduler.escalation import session
-from vp_scheduler.escalation.nova_client import NotAllowed, NovaAway, NovaClient, Server, ServerGone
+from vp_scheduler.escalation.nova_client import (
+    NOT_NOVAS,
+    REFUSALS,
+    NovaAway,
+    NovaClient,
+    Server,
+    ServerGone,
+)
 
 LOG = logging.getLogger(__name__)
 BY = "vp-scheduler"
@@ -41,7 +48,7 @@ class Kept(NamedTuple):
 
 class Looking(Protocol):
     def look(self, project_id: str, server: str) -> Server:
-        """Raises ServerGone, NovaAway and NotAllowed."""
+        """Raises as `nova_client.Nova` does."""
 
 
 class DeletedServers:
@@ -83,7 +90,7 @@ class DeletedServers:
                     failure = self._ask(kept, one) or failure
                     if self._closing.wait(1 / PER_S):
                         return
-        except (*ERRORS, NovaAway) as exc:
+        except (*ERRORS, NovaAway, *NOT_NOVAS) as exc:
             failure = str(exc)
         if failure and not self._failure:
             LOG.warning(
@@ -98,7 +105,7 @@ class DeletedServers:
             self._nova.look(one.project_id, one.server_id)
         except ServerGone:
             kept.remove(one, self._clock())
-        except NotAllowed as exc:
+        except REFUSALS as exc:
             return str(exc)
         return ""
 

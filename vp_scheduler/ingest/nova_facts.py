@@ -21,14 +21,12 @@ from nova_vp.host_facts import NO_FACTS, HostFacts, ServerGroup, facts_text, our
 from nova_vp.signing.identity import Identity
 from vp_scheduler.escalation import session
 from vp_scheduler.escalation.nova_client import (
+    NOT_NOVAS,
+    REFUSALS,
     Aggregate,
     FlavoredServer,
-    NotAllowed,
     NovaAway,
     NovaClient,
-    NovaConflict,
-    NovaRefused,
-    ServerGone,
 )
 from vp_scheduler.ingest.bus_agents import BusAgents
 from vp_scheduler.ingest.report_queue import MAX_HOSTS
@@ -41,9 +39,8 @@ FORGET_S = 600.0
 PROJECTS_PER_S = 20.0
 """Of two requests each: Nova is not there for us alone."""
 JITTER_RATIO = 0.1
-_OF_ONE_PROJECT = (NotAllowed, NovaConflict, NovaRefused, ServerGone)
-_FAULTS = (*_OF_ONE_PROJECT, NovaAway, ValueError, KeyError, TypeError, AttributeError)
-"""What ends one reading: the last four are answers that are not Nova's, a proxy's say."""
+_FAULTS = (*REFUSALS, NovaAway, *NOT_NOVAS)
+"""What ends one reading."""
 
 
 class Knowing(Protocol):
@@ -194,7 +191,7 @@ class FactsSync:
             what = f"project {project}, of which hosts keep what was read last: cannot read"
             try:
                 servers, groups = self._nova.servers_of(project), self._nova.groups_of(project)
-            except _OF_ONE_PROJECT as exc:
+            except REFUSALS as exc:
                 self._note_failure(what, exc)
                 found[project] = self._last.get(project, NOTHING_READ)
                 continue

@@ -28,13 +28,11 @@ from nova_vp.signing.identity import Identity
 from vp_scheduler.escalation import session
 from vp_scheduler.escalation.locate import fault_of_host
 from vp_scheduler.escalation.nova_client import (
+    REFUSALS,
     NoCloud,
-    NotAllowed,
     Nova,
     NovaAway,
     NovaClient,
-    NovaConflict,
-    NovaRefused,
     ServerGone,
 )
 
@@ -50,7 +48,6 @@ AWAY_S = 30.0
 NOT_ASKED = "Nova was not asked for it yet"
 ELSEWHERE = "it belongs to another project by what Nova says"
 NO_TIME = "its hour is too long ago, or in the future: set the clock of the host"
-_REFUSALS = (NotAllowed, NovaConflict, NovaRefused)
 
 
 class Storing(Protocol):
@@ -139,7 +136,7 @@ class UsageEndpoint:
             return fault_of_host(self._nova.look(project_id, uuid), host)
         except ServerGone:
             return f"Nova knows no such server in project {project_id}"
-        except _REFUSALS as exc:
+        except REFUSALS as exc:
             return str(exc)
         except NovaAway as exc:
             self._away_until_s = self._monotonic_s() + AWAY_S

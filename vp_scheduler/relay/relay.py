@@ -100,7 +100,7 @@ class Relay:
                 raise Foreign(f"{sender_host} calls for overlay {call.overlay_id}")
             self._check_caller(sender_host, overlay)
             hosts = _concerned(sender_host, overlay, call)
-            with self._waits.one_of(overlay.project_id):
+            with self._waits.one_of(overlay.project_id, hosts):
                 return self._ask_all(hosts, overlay, sender_host, call)
         except Fault as exc:
             return CallAnswer(call.id, exc.nack, str(exc))

@@ -16,7 +16,7 @@ from nova_vp import wire
 from nova_vp.core.types.overlay import Call as OverlayCall
 from nova_vp.core.types.overlay import CallAnswer, CallResource, Direction, Nack, Verb
 from nova_vp.overlay_message import LATE_S, CallMessage, call_text, fault_of, read_answer
-from nova_vp.overlay_waits import TooManyWait
+from nova_vp.overlay_waits import SLOW_S, TooManyWait
 from vp_api import overlay_access
 from vp_api.agent_errors import sending
 from vp_api.errors import ApiError, Code
@@ -123,11 +123,11 @@ def _ask_all(
 ) -> dict[str, CallAnswer | None]:
     """Of all hosts at once; None: it is silent. Raises ApiError."""
     services, now_s = call.services, call.services.clock().timestamp()
-    if not services.tellers.acquire(blocking=False):
+    if not services.callers.acquire(blocking=False):
         raise too_many(TooMany("Other calls wait for agents.", 1.0))
     try:
         with (
-            services.overlay_waits.one_of(message.project_id),
+            services.overlay_waits.one_of(message.project_id, hosts),
             ThreadPoolExecutor(len(hosts)) as pool,
         ):
             context = call.context
@@ -140,7 +140,7 @@ def _ask_all(
     except TooManyWait as exc:
         raise too_many(TooMany(str(exc), 1.0)) from exc
     finally:
-        services.tellers.release()
+        services.callers.release()
 
 
 def _ask(call: Call, host: str, message: CallMessage, now_s: float) -> CallAnswer | None:
@@ -162,10 +162,16 @@ def _ask(call: Call, host: str, message: CallMessage, now_s: float) -> CallAnswe
 
 def _sent(call: Call, host: str, message: CallMessage, now_s: float) -> str | None:
     """What it answers; None: it is silent."""
+    clock, waits = call.services.clock, call.services.overlay_waits
     try:
-        return call.services.agents.call_overlay(host, call_text(message))
+        text = call.services.agents.call_overlay(host, call_text(message))
+        now_s = clock().timestamp()
+        if now_s - message.sent_at_ms / 1000 > SLOW_S:
+            waits.note_silent(host, now_s)
+            LOG.warning("host=%s took long to answer a call of an overlay", host)
+        return text
     except oslo_messaging.MessagingTimeout as exc:
-        call.services.overlay_waits.note_silent(host, now_s)
+        waits.note_silent(host, now_s)
         LOG.warning("host=%s does not answer calls of overlays: %s", host, exc)
     except oslo_messaging.RemoteError as exc:
         LOG.error("host=%s does not take calls of overlays: %s", host, exc)

@@ -45,7 +45,7 @@ _SETTINGS = {
 }
 CREATE = obj(
     {"name": _NAME},
-    {"project_id": NAME, "servers": _SERVERS, **_SETTINGS},
+    {"project_id": {**NAME, "maxLength": 64}, "servers": _SERVERS, **_SETTINGS},
     title="OverlayCreation",
 )
 CHANGE = {**obj({}, {"name": _NAME, **_SETTINGS}, title="OverlayChange"), "minProperties": 1}

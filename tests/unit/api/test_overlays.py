@@ -4,6 +4,7 @@ answered; and all that a tenant may try to learn of others or to keep them from.
 
 import itertools
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from nova_vp.core.types.overlay import (
     Nack,
     Verb,
 )
-from nova_vp.overlay_waits import AT_ONCE, SILENT_S
+from nova_vp.overlay_waits import AT_ONCE, AT_ONCE_OF_HOST, SILENT_S, SLOW_S
 from nova_vp.registered_overlay import group_overlay_id
 from tests.unit.api import cloud
 from tests.unit.api.client import Api, Persona
@@ -574,12 +575,36 @@ def test_calls_of_one_project_wait_for_a_slow_host_in_small_numbers(api, monkeyp
 
 
 def test_where_all_wait_for_agents_a_call_is_refused_at_once(api):
-    tellers = services_of(api).tellers
-    taken = list(itertools.takewhile(lambda _: tellers.acquire(blocking=False), range(99)))
+    callers = services_of(api).callers
+    taken = list(itertools.takewhile(lambda _: callers.acquire(blocking=False), range(99)))
     assert api.latest(MEMBER, CALLS, "POST", TUNE).status == 429
+    told = api.latest(MEMBER, f"/v1/vps/{VICTIM}", "PATCH", {"opt_out": True}).json["vp"]
+    assert told["is_told"], "orders wait for no calls"
     for _ in taken:
-        tellers.release()
+        callers.release()
     assert api.latest(MEMBER, CALLS, "POST", TUNE).status == 200
+
+
+def test_calls_of_many_projects_for_one_host_leave_room_for_those_of_others(api):
+    waits = services_of(api).overlay_waits
+    with ExitStack() as stack:
+        for number in range(AT_ONCE_OF_HOST):
+            stack.enter_context(waits.one_of(f"p{number}", ["lab-1"]))
+        refused = api.latest(MEMBER, CALLS, "POST", TUNE)
+        assert (refused.status, code_of(refused)) == (429, "too-many-calls")
+        assert leaks_of(refused, ["lab-1"]) == []
+        with waits.one_of("other", ["lab-2"]):
+            pass
+    assert api.latest(MEMBER, CALLS, "POST", TUNE).status == 200
+
+
+def test_a_host_that_answers_late_is_not_waited_for_again(api, monkeypatch):
+    """Its agent refuses in time what its tick did not get to."""
+    sent_s = cloud.NOW_S - SLOW_S - 0.1
+    monkeypatch.setattr("vp_api.handlers.overlay_calls._now_ms", lambda call: int(sent_s * 1000))
+    assert api.latest(MEMBER, CALLS, "POST", TUNE).status == 200
+    assert api.latest(MEMBER, CALLS, "POST", TUNE).status == 504
+    assert len(api.agents.calls) == 1
 
 
 def test_a_broker_that_is_away_changes_nothing_of_what_is_registered(api):
@@ -625,3 +650,8 @@ def test_what_hosts_say_of_an_overlay_is_told_without_others_servers():
         "refused": 1,
     }
     assert state(3) is state(400, told) is None
+
+
+def test_the_id_of_a_project_is_no_longer_than_keystones(api):
+    body = {"name": "x", "project_id": "p" * 65}
+    assert api.latest(ADMIN, "/v1/overlays", "POST", body).status == 400

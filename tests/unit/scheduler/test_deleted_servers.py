@@ -21,7 +21,14 @@ from nova_vp.wire import MessageVersion
 from tests.messages import report_text
 from tests.unit.api import cloud
 from tests.waiting import wait_until
-from vp_scheduler.escalation.nova_client import NotAllowed, NovaAway, Server, ServerGone
+from vp_scheduler.escalation.nova_client import (
+    NotAllowed,
+    NovaAway,
+    NovaConflict,
+    NovaRefused,
+    Server,
+    ServerGone,
+)
 from vp_scheduler.ingest import deleted_servers
 from vp_scheduler.ingest.deleted_servers import DeletedServers, Kept, in_overlays, in_overrides
 
@@ -159,7 +166,17 @@ def test_nova_is_not_asked_for_servers_that_hosts_report(said: Said, conf: cfg.C
     assert nova.asked == []
 
 
-@pytest.mark.parametrize("fault", [NovaAway("no answer"), NotAllowed("no role in p1")])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        NovaAway("no answer"),
+        NotAllowed("no role in p1"),
+        NovaRefused("Nova answers 400"),
+        NovaConflict("Nova answers 409"),
+        ValueError("a proxy's page is no JSON"),
+    ],
+    ids=repr,
+)
 def test_where_nova_does_not_say_all_is_kept(
     said: Said, fault: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
