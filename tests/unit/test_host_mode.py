@@ -264,6 +264,19 @@ def test_a_host_that_has_lost_what_it_was_told_observes_until_it_is_told_again(
     assert host.source == SetMode(ENFORCE, ModeLevel.HOST)
 
 
+def test_once_clocks_are_right_again_a_restored_database_is_obeyed(tmp_path):
+    """Told while the clocks of all were a day ahead."""
+    now = [NOW_S + 86_400.0]
+    mode = HostMode(StateFolder(str(tmp_path)), None, None, lambda: now[0])
+    mode.take(modes_text(round(now[0] * 1000), CloudModes(ENFORCE)))
+    now[0] = NOW_S
+    mode.take(modes_text(VERSION - 5, CloudModes(OBSERVE)))
+    held = mode.now().told.version
+    now[0] += 1.0
+    mode.take(modes_text(held + 1, CloudModes(OBSERVE)))
+    assert mode.now().source == SetMode(OBSERVE, ModeLevel.CLOUD)
+
+
 @pytest.mark.parametrize("found", UNREADABLE)
 def test_a_host_that_has_lost_its_own_mode_observes(tmp_path, found):
     found(tmp_path / "mode")

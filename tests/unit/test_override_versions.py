@@ -122,6 +122,20 @@ def test_an_agent_whose_clock_was_wrong_obeys_before_and_after(
     assert order(service, agent, OUT)
 
 
+def test_once_clocks_are_right_again_no_number_moves_with_them(
+    agent: ServerOverrides, clock: Clock
+) -> None:
+    """Told while the clocks of all were a day ahead; the database was restored since."""
+    clock.now_ms += 24 * HOUR_MS
+    assert send(agent, clock.now_ms, OUT) is None
+    clock.now_ms = NOW_MS
+    newer = send(agent, NOW_MS - 5, BACK)
+    assert newer == NOW_MS
+    clock.now_ms += 1000
+    assert send(agent, newer + 1, BACK) is None
+    assert obeys(agent, BACK)
+
+
 @pytest.mark.parametrize("back_at_ms", [NOW_MS, NOW_MS - HOUR_MS])
 def test_a_database_that_knows_later_times_or_was_restored_is_obeyed(
     agent: ServerOverrides, back_at_ms: int

@@ -76,10 +76,12 @@ class HostMode:
         changed then."""
         version, modes = read_modes(text)
         with self._lock:
-            if version < self._told.version:
+            in_use = self._remembered(self._told.version)
+            self._told = self._told._replace(version=in_use)
+            if version < in_use:
                 LOG.info("modes of the cloud are ignored: newer ones are in use")
                 return
-            version = remembered_version(version, int(self._clock() * 1000))
+            version = self._remembered(version)
             told = ToldModes(version, modes, modes.checksum)
             if told != self._told:
                 self._state.set_modes(modes_text(version, modes))
@@ -104,6 +106,9 @@ class HostMode:
             own = (SetMode(self._own, ModeLevel.HOST),) if self._own else ()
             return HostModes(self._told, self._told.modes.of_host(aggregates) + own, is_known)
 
+    def _remembered(self, version: int) -> int:
+        return remembered_version(version, int(self._clock() * 1000))
+
     def _kept(self) -> ToldModes:
         text = self._state.modes()
         if text is None:
@@ -117,5 +122,4 @@ class HostMode:
                 exc,
             )
             return LOST_MODES
-        version = remembered_version(version, int(self._clock() * 1000))
-        return ToldModes(version, modes, modes.checksum)
+        return ToldModes(self._remembered(version), modes, modes.checksum)

@@ -55,6 +55,7 @@ class HostOverlays:
         version, overlays = read_overlays(text)
         with self._lock:
             in_use = self._remembered(self._told.version)
+            self._told = self._told._replace(version=in_use)
             if version < in_use:
                 return in_use
             told = _told(self._remembered(version), overlays)

@@ -77,7 +77,9 @@ class ServerOverrides:
         """
         version, servers = read_overrides(text)
         with self._lock:
+            # Once: a number that moved with the clock would be newer than any that a service sends.
             in_use = self._remembered(self._told.version)
+            self._told = self._told._replace(version=in_use)
             if version < in_use:
                 LOG.info(
                     "overrides of version %d are ignored: version %d is in use", version, in_use
