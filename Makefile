@@ -125,12 +125,12 @@ upgrade-test: venv
 # Horizon with our panels, keystone and vp-api as they are installed; minutes, and 700 MiB of disk.
 dashboard-test: venv
 	@tools/make-dashboard-venv
-	@tools/install-debian-packages tools/screenshot-packages.txt
+	@tools/install-debian-packages screenshots
 	.venv/bin/python -m pytest tests/dashboard
 
 dashboard-screenshots: venv
 	@tools/make-dashboard-venv
-	@tools/install-debian-packages tools/screenshot-packages.txt
+	@tools/install-debian-packages screenshots
 	.venv/bin/python -m pytest tests/dashboard/long_screenshots.py
 
 # Filters, weighers and validators on every supported release of Nova, and a lab that runs it.
@@ -172,7 +172,7 @@ docs: venv
 
 # The pictures in these pages; needs a browser, which nothing else does.
 screenshots: docs
-	@tools/install-debian-packages tools/screenshot-packages.txt
+	@tools/install-debian-packages screenshots
 	.venv/bin/python tools/take-screenshots
 
 # The installation guide, typed into two machines made for it; minutes, most of them pip's.
@@ -181,7 +181,7 @@ install-test: venv
 
 # Builds both files for a package index in dist/, and tests each extra in a virtual environment of its own.
 dist: venv
-	@tools/install-debian-packages tools/python-libvirt-packages.txt
+	@tools/install-debian-packages dist
 	.venv/bin/python -m tests.dist
 	.venv/bin/python -m tests.dist --lowest
 

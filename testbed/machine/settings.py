@@ -6,7 +6,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 MACHINE = ROOT / "testbed" / "machine"
 CACHE = ROOT / ".cache" / "machine"
-HOST_PACKAGES = MACHINE / "host-packages.txt"
 GUEST_PACKAGES = MACHINE / "packages.txt"
 RUN = CACHE / "run"
 """What belongs to the machine that runs now; gone when it is down."""
