@@ -49,7 +49,8 @@ def _boost(
     before = desk.boosts.get(guest.uuid)
     if before is not None:
         check_owner(desk, before.overlay_id, overlay)
-        return Boost(overlay.id, max(until_s, before.until_s), before.times)
+        most = min(desk.settings.trigger_times, most_times(desk, (guest,), overlay))
+        return Boost(overlay.id, max(until_s, before.until_s), max(before.times, most))
     check_weight(desk, guest)
     tuned = desk.tuned.get(guest.uuid)
     now = tuned.weight_times if tuned else 1.0

@@ -95,6 +95,16 @@ def test_a_trigger_leaves_others_their_floors() -> None:
     assert weight(host, "web") == 144
 
 
+def test_who_runs_first_already_gets_the_room_that_has_come() -> None:
+    host = two_shops()
+    host.change("alone", cap_floor_ratio=0.45)
+    assert trigger(host, "web") is None
+    host.change("alone", cap_floor_ratio=0.1)
+    host.now_s += 0.5
+    assert trigger(host, "web") is None
+    assert weight(host, "web") == 800
+
+
 def test_who_was_tuned_as_far_as_others_allow_is_not_triggered() -> None:
     host = two_shops()
     host.change("alone", cap_floor_ratio=0.45)
