@@ -1,7 +1,7 @@
 # Everything a newcomer needs is `make demo` and `make test`; both install what they need.
 # Nothing that runs here gains from doing without: hundreds of tests start a process of ours.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: demo demo-down overlay-demo test lint unit unit-lane hosts-lane bus-lane services-lane alone software-pmu cover rules removal-test lab-test fault-test pair-test cpu-test state-8-test traits-test orphan-test escalation-test numa-test machine-test upgrade-test dashboard-test dashboard-screenshots nova-matrix faults tempest tempest-mutants mutants api-fuzz rpc-fuzz bench venv docs screenshots install-test dist genconfig genpolicy packages
+.PHONY: demo demo-down overlay-demo test lint unit unit-lane hosts-lane bus-lane services-lane alone software-pmu cover rules removal-test lab-test fault-test chaos pair-test cpu-test state-8-test traits-test orphan-test escalation-test numa-test machine-test upgrade-test dashboard-test dashboard-screenshots nova-matrix faults tempest tempest-mutants mutants api-fuzz rpc-fuzz bench venv docs screenshots install-test dist genconfig genpolicy packages
 
 demo: venv
 	@.venv/bin/python -m testbed.lab.demo
@@ -86,6 +86,13 @@ TIMES ?= 20
 fault-test: venv
 	testbed/lab/lab up
 	.venv/bin/python -m tests.lab.faults --times $(TIMES) --json .lab/fault-test.json
+
+# Operations of every kind while everything dies and hangs: nothing is left behind. SABOTAGE: pin, lost, double.
+SEED ?= 1
+MINUTES ?= 30
+chaos: venv
+	.venv/bin/python -W ignore -m tests.lab.chaos --seed $(SEED) --minutes $(MINUTES) \
+	    $(addprefix --sabotage ,$(SABOTAGE))
 
 # Every kind of move but the live one that succeeds, and the cluster's story on three hosts; minutes.
 orphan-test: venv

@@ -53,9 +53,8 @@ def test_a_clock_that_was_set_back_makes_nothing_count_more(state):
 def test_a_damaged_file_is_told_and_ignored(state, tmp_path, caplog, text):
     (tmp_path / FILE).write_bytes(text if isinstance(text, bytes) else text.encode())
     assert state.miss_costs(NOW_S) == {}
-    [told] = caplog.messages
-    assert FILE in told
-    assert len(told) < 400
+    assert caplog.messages
+    assert all(FILE in told and len(told) < 400 for told in caplog.messages)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`make chaos SEED=… MINUTES=…`: operations of every kind against a lab, while all that takes part
+is killed, frozen and cut off; nothing may be left behind.
+
+The order of operations is made of the seed, one number for each: a run that was broken off goes on
+where it was. `tests.lab.chaos_verdict` judges at the end. One JSON line, and exit status 1 for
+anything that is wrong. `SABOTAGE=pin|lost|double` plants one fault, which must be found.
+"""
+
+import argparse
+import json
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import requests
+
+from testbed.lab import cloud, settings
+from tests.lab.chaos_operations import FAULTS, OPERATIONS, Storm
+from tests.lab.chaos_verdict import Verdict, domains_of, judge
+from tests.lab.hosts import HOSTS, domain_xml, order
+from tests.lab.operators import API_URL, host_conf, reconfigured
+
+LAB = str(settings.LAB / "lab")
+ALL = "[policy]\ncontrollers = initial_placement,rebalance,vp,overlays,permits,latency,merlin"
+ANSWERS_WITHIN_S = 5.0
+SETTLES_WITHIN_S = 600.0
+SETTLED_AFTER_S = 30.0
+"""So long after what a service depends on was cut off its answers count again."""
+SABOTAGE = ("pin", "lost", "double")
+
+
+@dataclass
+class Progress:
+    seed: int
+    number: int = 0
+    """Of operations, those that nobody took included."""
+    spent_s: float = 0.0
+    done: dict[str, int] = field(default_factory=dict)
+    refused: dict[str, int] = field(default_factory=dict)
+    servers: list[str] = field(default_factory=list)
+    """Ids of those that were made and not deleted."""
+    worst_answer_s: float = 0.0
+
+    @property
+    def file(self) -> Path:
+        return settings.STATE / f"chaos-{self.seed}.json"
+
+    def save(self) -> None:
+        self.file.write_text(json.dumps(asdict(self)))
+
+
+class Prober:
+    """Asks vp-api for its versions, which needs nothing behind it, each second."""
+
+    def __init__(self, progress: Progress, is_cut_off: Callable[[], bool]) -> None:
+        self._progress = progress
+        self._is_cut_off = is_cut_off
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="prober", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._closing.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._closing.wait(1.0):
+            if self._is_cut_off():
+                continue
+            began_s = time.monotonic()
+            try:
+                requests.get(API_URL, timeout=4 * ANSWERS_WITHIN_S)
+            except requests.RequestException:
+                if self._is_cut_off():
+                    continue
+            took_s = time.monotonic() - began_s
+            self._progress.worst_answer_s = max(self._progress.worst_answer_s, round(took_s, 2))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make chaos", description=__doc__)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("--sabotage", choices=SABOTAGE)
+    asked = parser.parse_args()
+    subprocess.run([LAB, "up"], check=True)
+    progress = read_progress(asked.seed)
+    with ExitStack() as stack:
+        for host in HOSTS:
+            agent = f"vp-agent@{host}"
+            stack.enter_context(reconfigured(host_conf(host), ALL, agent))
+        storm = Storm(cloud.connect(), progress.servers)
+        blow(storm, progress, 60 * asked.minutes)
+        settle(storm)
+        if asked.sabotage:
+            plant(asked.sabotage, storm)
+        verdict = judge(storm.admin, storm.servers)
+    return conclude(progress, verdict, is_whole=not asked.sabotage)
+
+
+def read_progress(seed: int) -> Progress:
+    """Of a run with this seed that was broken off; else of a new one, on a lab without servers."""
+    progress = Progress(seed)
+    if progress.file.exists():
+        progress = Progress(**json.loads(progress.file.read_text()))
+        say(f"goes on after operation {progress.number}")
+    else:
+        admin = cloud.connect()
+        cloud.delete(admin, *admin.compute.servers(all_projects=True))
+    return progress
+
+
+def blow(storm: Storm, progress: Progress, for_s: float) -> None:
+    done, refused = Counter(progress.done), Counter(progress.refused)
+    prober = Prober(progress, storm.is_cut_off)
+    try:
+        while progress.spent_s < for_s:
+            began_s = time.monotonic()
+            progress.number += 1
+            dice = random.Random(f"{progress.seed}:{progress.number}")
+            names = sorted(OPERATIONS)
+            [name] = dice.choices(names, [1 / (1 + done[one]) for one in names])
+            storm.thaw()
+            try:
+                OPERATIONS[name](storm, dice)
+                done[name] += 1
+            except FAULTS as exc:
+                refused[name] += 1
+                say(f"{progress.number} {name}: {first_line(exc)}")
+            progress.spent_s += time.monotonic() - began_s
+            progress.done, progress.refused = dict(done), dict(refused)
+            progress.servers = list(storm.servers)
+            progress.save()
+    finally:
+        prober.close()
+        storm.thaw(all_of_them=True)
+
+
+def settle(storm: Storm) -> None:
+    """Everything runs again, Nova is done with all servers, and agents have given all back."""
+    say("settling")
+    subprocess.run([LAB, "up"], check=True)
+    cloud.wait_for(lambda: is_quiet(storm), "Nova", deadline_s=SETTLES_WITHIN_S, interval_s=2.0)
+    for overlay in storm.vp.list_overlays():
+        if not overlay["is_group"]:
+            storm.vp.delete_overlay(overlay["id"])
+    storm.vp.set_cloud_mode("observe")
+    for host in HOSTS:
+        cloud.wait_for(
+            lambda host=host: order(host, "release") is True,
+            f"the agent of {host} to give everything back",
+            deadline_s=120,
+            interval_s=1.0,
+        )
+
+
+def is_quiet(storm: Storm) -> bool:
+    """What waits for somebody's word gets it."""
+    servers = list(storm.admin.compute.servers(all_projects=True))
+    for one in servers:
+        with suppress(*FAULTS):
+            if one.task_state is None and one.status == "VERIFY_RESIZE":
+                storm.admin.compute.confirm_server_resize(one)
+            elif one.task_state is None and one.status == "PAUSED":
+                storm.admin.compute.unpause_server(one)
+            elif one.task_state is None and one.status == "SUSPENDED":
+                storm.admin.compute.resume_server(one)
+    moving = ("VERIFY_RESIZE", "PAUSED", "SUSPENDED", "MIGRATING", "BUILD")
+    return all(one.task_state is None and one.status not in moving for one in servers)
+
+
+def plant(fault: str, storm: Storm) -> None:
+    """On the first server that runs."""
+    host, uuid, name = next(
+        (host, uuid, name)
+        for host in HOSTS
+        for uuid, name in domains_of(host).items()
+        if storm.admin.compute.get_server(uuid).status == "ACTIVE"
+    )
+    other = next(one for one in HOSTS if one != host)
+    if fault == "pin":
+        cloud.shell(host, "virsh", "vcpupin", name, "0", "0", "--live")
+    elif fault == "lost":
+        cloud.stop(f"nova-compute@{host}")
+        cloud.shell(host, "virsh", "destroy", name)
+        cloud.shell(host, "virsh", "undefine", name)
+    else:
+        xml = domain_xml(host, name, "--inactive")
+        program = "cat >/tmp/double.xml && virsh define /tmp/double.xml && rm /tmp/double.xml"
+        subprocess.run(
+            cloud.shell_argv(other, "sh", "-c", program), input=xml, text=True, check=True
+        )
+    say(f"planted: {fault} on {uuid}")
+
+
+def conclude(progress: Progress, verdict: Verdict, *, is_whole: bool) -> int:
+    for kind, found in verdict._asdict().items():
+        for line in found:
+            say(f"{kind}: {line}")
+    told: dict[str, Any] = {
+        "seed": progress.seed,
+        "operations": sum(progress.done.values()),
+        "refused": sum(progress.refused.values()),
+        "rarest": min(progress.done.get(name, 0) for name in OPERATIONS),
+        **{kind: len(found) for kind, found in verdict._asdict().items()},
+        "worst_answer_s": progress.worst_answer_s,
+    }
+    print(json.dumps(told), flush=True)
+    if is_whole:
+        progress.file.unlink(missing_ok=True)
+    is_in_time = progress.worst_answer_s <= ANSWERS_WITHIN_S
+    return 0 if verdict.is_well and is_in_time else 1
+
+
+def first_line(exc: BaseException) -> str:
+    return f"{type(exc).__name__}: {exc}".partition("\n")[0][:160]
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

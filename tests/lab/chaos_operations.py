@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What users, operators and misfortune do to a lab, one operation at a time. Each raises one of
+FAULTS where nobody takes it on, and waits for nothing but the answer.
+"""
+
+import os
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import keystoneauth1.exceptions
+import openstack.exceptions
+
+from testbed.lab import cloud, settings
+from testbed.lab.errors import LabError
+from tests.lab.hosts import HOSTS
+from tests.lab.operators import vp_api
+from vp_client.errors import VpError
+
+FAULTS = (
+    LabError,
+    VpError,
+    OSError,
+    subprocess.SubprocessError,
+    openstack.exceptions.SDKException,
+    keystoneauth1.exceptions.ClientException,
+)
+MOST_SERVERS = 5
+FROZEN_S = 6.0
+CUT_OFF_S = 40.0
+"""So long after a back end or vp-api itself was cut off nobody expects answers."""
+WORKS = ("work=chase:192", "work=stream:8192", "work=compute", "work=idle")
+FLAVORS = {
+    "t.chaos-capped": {"vp:cpu_floor": "20", "vp:isolation": "soft"},
+    "t.chaos-permit": {"vp:llc_permit": "2000"},
+    "t.chaos-critical": {"vp:class": "latency-critical", "vp:latency_target_ms": "20"},
+    "t.chaos-plain": {},
+}
+LARGER = "t.chaos-larger"
+
+
+class NothingToDo(LabError):
+    """No server, overlay or action is there that this could be done to."""
+
+
+class Storm:
+    """The lab, what was made in it, and what is cut off now."""
+
+    def __init__(self, admin: Any, servers: list[str]) -> None:
+        self.admin = admin
+        self.vp = vp_api(admin)
+        self.servers = servers
+        """Ids of those that were made and not deleted."""
+        self._frozen: dict[int, float] = {}
+        """Until when, by group of processes."""
+        self._cut_off_until_s = 0.0
+        for name, specs in FLAVORS.items():
+            cloud.put_flavor(admin, name, specs=specs)
+        cloud.put_flavor(admin, LARGER, ram=128, specs={"vp:cpu_floor": "20"})
+
+    def server(self, dice: random.Random, *statuses: str) -> Any:
+        """One that Nova has no task for. Raises NothingToDo."""
+        found = [
+            one
+            for one in self.admin.compute.servers()
+            if one.id in self.servers and one.task_state is None and one.status in statuses
+        ]
+        if not found:
+            raise NothingToDo(f"no server is {' or '.join(statuses)}")
+        return dice.choice(sorted(found, key=lambda one: str(one.id)))
+
+    def freeze(self, service: str) -> None:
+        pid = cloud.service_pid(service)
+        if pid is None:
+            raise NothingToDo(f"{service} does not run")
+        os.killpg(pid, signal.SIGSTOP)
+        self._frozen[pid] = time.monotonic() + FROZEN_S
+
+    def thaw(self, *, all_of_them: bool = False) -> None:
+        now_s = time.monotonic()
+        for pid, until_s in list(self._frozen.items()):
+            if all_of_them or now_s >= until_s:
+                with suppress(ProcessLookupError):
+                    os.killpg(pid, signal.SIGCONT)
+                del self._frozen[pid]
+
+    def cut_off(self) -> None:
+        self._cut_off_until_s = time.monotonic() + CUT_OFF_S
+
+    def is_cut_off(self) -> bool:
+        return time.monotonic() < self._cut_off_until_s
+
+
+Operation = Callable[[Storm, random.Random], None]
+OPERATIONS: dict[str, Operation] = {}
+
+
+def operation(call: Operation) -> Operation:
+    OPERATIONS[call.__name__] = call
+    return call
+
+
+# Users
+
+
+@operation
+def create(storm: Storm, dice: random.Random) -> None:
+    if len(storm.servers) >= MOST_SERVERS:
+        delete(storm, dice)
+    flavor, work = dice.choice(sorted(FLAVORS)), dice.choice(WORKS)
+    name = f"chaos-{dice.randrange(10**6)}"
+    storm.servers.append(cloud.boot(storm.admin, name, flavor, work, wait=False).id)
+
+
+@operation
+def delete(storm: Storm, dice: random.Random) -> None:
+    server = storm.server(dice, "ACTIVE", "SHUTOFF", "PAUSED", "SUSPENDED", "ERROR")
+    storm.admin.compute.delete_server(server)
+    storm.servers.remove(server.id)
+
+
+@operation
+def pause(storm: Storm, dice: random.Random) -> None:
+    storm.admin.compute.pause_server(storm.server(dice, "ACTIVE"))
+
+
+@operation
+def unpause(storm: Storm, dice: random.Random) -> None:
+    storm.admin.compute.unpause_server(storm.server(dice, "PAUSED"))
+
+
+@operation
+def suspend(storm: Storm, dice: random.Random) -> None:
+    storm.admin.compute.suspend_server(storm.server(dice, "ACTIVE"))
+
+
+@operation
+def resume(storm: Storm, dice: random.Random) -> None:
+    storm.admin.compute.resume_server(storm.server(dice, "SUSPENDED"))
+
+
+@operation
+def reboot(storm: Storm, dice: random.Random) -> None:
+    kind = dice.choice(("HARD", "SOFT"))
+    storm.admin.compute.reboot_server(storm.server(dice, "ACTIVE", "SHUTOFF"), kind)
+
+
+@operation
+def resize(storm: Storm, dice: random.Random) -> None:
+    storm.admin.compute.resize_server(storm.server(dice, "ACTIVE", "SHUTOFF"), LARGER)
+
+
+@operation
+def end_resize(storm: Storm, dice: random.Random) -> None:
+    server = storm.server(dice, "VERIFY_RESIZE")
+    if dice.random() < 0.5:
+        storm.admin.compute.confirm_server_resize(server)
+    else:
+        storm.admin.compute.revert_server_resize(server)
+
+
+@operation
+def migrate(storm: Storm, dice: random.Random) -> None:
+    server = storm.server(dice, "ACTIVE")
+    storm.admin.compute.live_migrate_server(server, host=None, block_migration="auto")
+
+
+@operation
+def opt_out(storm: Storm, dice: random.Random) -> None:
+    server = storm.server(dice, "ACTIVE", "PAUSED", "SHUTOFF")
+    storm.vp.change_vp(server.id, opt_out=dice.random() < 0.5)
+
+
+@operation
+def report_latency(storm: Storm, dice: random.Random) -> None:
+    server = storm.server(dice, "ACTIVE")
+    storm.vp.report_latency(server.id, 40.0 * dice.random(), dice.random())
+
+
+@operation
+def make_overlay(storm: Storm, dice: random.Random) -> None:
+    servers = [storm.server(dice, "ACTIVE").id for _ in range(2)]
+    storm.vp.create_overlay(f"o-{dice.randrange(10**6)}", sorted(set(servers)))
+
+
+@operation
+def delete_overlay(storm: Storm, dice: random.Random) -> None:
+    storm.vp.delete_overlay(_overlay(storm, dice)["id"])
+
+
+@operation
+def call(storm: Storm, dice: random.Random) -> None:
+    overlay = _overlay(storm, dice)
+    servers = [one["server_id"] for one in overlay["servers"]]
+    if not servers:
+        raise NothingToDo("the overlay has no server")
+    server = dice.choice(sorted(servers))
+    direction = dice.choice(("up", "down"))
+    body = dice.choice(
+        (
+            {"verb": "tune", "server_id": server, "direction": direction, "resource": "cpu"},
+            {"verb": "tune", "server_id": server, "direction": "down", "resource": "memory-size"},
+            {"verb": "trigger", "lease_s": 1.0},
+            {"verb": "borrow", "server_id": server, "cpus": 1, "lease_s": 10.0},
+            {"verb": "release"},
+        )
+    )
+    storm.vp.call_overlay(overlay["id"], body)
+
+
+def _overlay(storm: Storm, dice: random.Random) -> Any:
+    """Raises NothingToDo."""
+    found = [one for one in storm.vp.list_overlays() if not one["is_group"]]
+    if not found:
+        raise NothingToDo("no overlay is there")
+    return dice.choice(sorted(found, key=lambda one: str(one["id"])))
+
+
+# Operators
+
+
+@operation
+def set_mode(storm: Storm, dice: random.Random) -> None:
+    storm.vp.set_cloud_mode(dice.choice(("enforce", "enforce", "advise", "observe")))
+
+
+@operation
+def set_host_mode(storm: Storm, dice: random.Random) -> None:
+    storm.vp.set_mode(dice.choice(HOSTS), dice.choice(("enforce", "enforce", "observe", None)))
+
+
+@operation
+def exempt(storm: Storm, dice: random.Random) -> None:
+    server = storm.server(dice, "ACTIVE", "PAUSED", "SHUTOFF")
+    storm.vp.change_vp(server.id, exempt=dice.random() < 0.5)
+
+
+@operation
+def accept(storm: Storm, dice: random.Random) -> None:
+    proposed = storm.vp.list_actions(result="proposed")
+    if not proposed:
+        raise NothingToDo("nothing is proposed")
+    storm.vp.accept_action(dice.choice(proposed)["id"])
+
+
+@operation
+def release(storm: Storm, dice: random.Random) -> None:
+    """By an operator on the host, whatever the agent does."""
+    cloud.shell(dice.choice(HOSTS), "vp-agent", "release", *dice.choice(((), ("--expired",))))
+
+
+# Misfortune
+
+
+def _of_hosts(name: str) -> Callable[[random.Random], str]:
+    return lambda dice: f"{name}@{dice.choice(HOSTS)}"
+
+
+SERVICES: dict[str, tuple[Callable[[random.Random], str], bool]] = {
+    "agent": (_of_hosts("vp-agent"), False),
+    "nova_compute": (_of_hosts("nova-compute"), False),
+    "libvirtd": (_of_hosts("libvirtd"), False),
+    "vp_scheduler": (lambda dice: "vp-scheduler", False),
+    "vp_api": (lambda dice: "vp-api", True),
+    "broker": (lambda dice: "rabbitmq", False),
+    "database": (lambda dice: "mariadb", False),
+}
+"""Which service it is, and whether vp-api itself cannot answer meanwhile."""
+
+
+def _misfortune(name: str) -> None:
+    chosen, is_api = SERVICES[name]
+
+    def kill(storm: Storm, dice: random.Random) -> None:
+        if is_api:
+            storm.cut_off()
+        cloud.kill(chosen(dice))
+
+    def freeze(storm: Storm, dice: random.Random) -> None:
+        if is_api:
+            storm.cut_off()
+        storm.freeze(chosen(dice))
+
+    OPERATIONS[f"kill_{name}"] = kill
+    OPERATIONS[f"freeze_{name}"] = freeze
+
+
+for _name in SERVICES:
+    _misfortune(_name)
+
+
+@operation
+def power_off(storm: Storm, dice: random.Random) -> None:
+    lab = str(settings.LAB / "lab")
+    subprocess.run([lab, "power-off", dice.choice(HOSTS)], check=True, capture_output=True)
+    subprocess.run([lab, "up"], check=True, capture_output=True)
