@@ -24,6 +24,7 @@ from typing import Any
 import requests
 
 from testbed.lab import cloud, settings
+from testbed.lab.errors import LabError
 from tests.lab.chaos_operations import FAULTS, OPERATIONS, Storm
 from tests.lab.chaos_verdict import Verdict, domains_of, judge
 from tests.lab.hosts import HOSTS, domain_xml, order
@@ -32,9 +33,13 @@ from tests.lab.operators import API_URL, host_conf, reconfigured
 LAB = str(settings.LAB / "lab")
 ALL = "[policy]\ncontrollers = initial_placement,rebalance,vp,overlays,permits,latency,merlin"
 ANSWERS_WITHIN_S = 5.0
-SETTLES_WITHIN_S = 600.0
-SETTLED_AFTER_S = 30.0
-"""So long after what a service depends on was cut off its answers count again."""
+PATIENCE_S = 90.0
+"""For so long Nova may be busy with a server before an operator steps in."""
+SETTLES_WITHIN_S = 300.0
+PACE_S = 3.5
+"""Faster, nothing would be well between two operations."""
+LEAST_SERVERS = 3
+"""With fewer there is little to be done: another one is made."""
 SABOTAGE = ("pin", "lost", "double")
 
 
@@ -48,6 +53,7 @@ class Progress:
     refused: dict[str, int] = field(default_factory=dict)
     servers: list[str] = field(default_factory=list)
     """Ids of those that were made and not deleted."""
+    powered_off: list[str] = field(default_factory=list)
     worst_answer_s: float = 0.0
 
     @property
@@ -98,7 +104,7 @@ def main() -> int:
         for host in HOSTS:
             agent = f"vp-agent@{host}"
             stack.enter_context(reconfigured(host_conf(host), ALL, agent))
-        storm = Storm(cloud.connect(), progress.servers)
+        storm = Storm(cloud.connect(), progress.servers, progress.powered_off)
         blow(storm, progress, 60 * asked.minutes)
         settle(storm)
         if asked.sabotage:
@@ -128,28 +134,40 @@ def blow(storm: Storm, progress: Progress, for_s: float) -> None:
             progress.number += 1
             dice = random.Random(f"{progress.seed}:{progress.number}")
             names = sorted(OPERATIONS)
-            [name] = dice.choices(names, [1 / (1 + done[one]) for one in names])
-            storm.thaw()
+            [name] = dice.choices(names, [1 / (1 + done[one] + refused[one]) for one in names])
+            if len(storm.servers) < LEAST_SERVERS:
+                name = "create"
             try:
                 OPERATIONS[name](storm, dice)
                 done[name] += 1
             except FAULTS as exc:
                 refused[name] += 1
                 say(f"{progress.number} {name}: {first_line(exc)}")
+            time.sleep(max(0.0, began_s + PACE_S - time.monotonic()))
             progress.spent_s += time.monotonic() - began_s
             progress.done, progress.refused = dict(done), dict(refused)
-            progress.servers = list(storm.servers)
             progress.save()
     finally:
         prober.close()
-        storm.thaw(all_of_them=True)
+        storm.thaw()
 
 
 def settle(storm: Storm) -> None:
     """Everything runs again, Nova is done with all servers, and agents have given all back."""
     say("settling")
     subprocess.run([LAB, "up"], check=True)
-    cloud.wait_for(lambda: is_quiet(storm), "Nova", deadline_s=SETTLES_WITHIN_S, interval_s=2.0)
+    with suppress(LabError):
+        wait_for_nova(storm, PATIENCE_S)
+    for one in storm.admin.compute.servers(all_projects=True):
+        if one.id in storm.powered_off and one.task_state is None and one.status == "ACTIVE":
+            storm.admin.compute.reboot_server(one, "HARD")
+    with suppress(LabError):
+        wait_for_nova(storm, PATIENCE_S)
+    for one in storm.admin.compute.servers(all_projects=True):
+        if one.task_state is not None:  # Nova forgets what it was doing if its message is lost.
+            say(f"{one.id}: reset by an operator, since it is {one.task_state} for good")
+            storm.admin.compute.reset_server_state(one, "active")
+    wait_for_nova(storm, SETTLES_WITHIN_S)
     for overlay in storm.vp.list_overlays():
         if not overlay["is_group"]:
             storm.vp.delete_overlay(overlay["id"])
@@ -161,6 +179,11 @@ def settle(storm: Storm) -> None:
             deadline_s=120,
             interval_s=1.0,
         )
+
+
+def wait_for_nova(storm: Storm, within_s: float) -> None:
+    """Raises LabError."""
+    cloud.wait_for(lambda: is_quiet(storm), "Nova", deadline_s=within_s, interval_s=2.0)
 
 
 def is_quiet(storm: Storm) -> bool:

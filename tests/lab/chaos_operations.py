@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -50,13 +51,15 @@ class NothingToDo(LabError):
 class Storm:
     """The lab, what was made in it, and what is cut off now."""
 
-    def __init__(self, admin: Any, servers: list[str]) -> None:
+    def __init__(self, admin: Any, servers: list[str], powered_off: list[str]) -> None:
         self.admin = admin
         self.vp = vp_api(admin)
         self.servers = servers
         """Ids of those that were made and not deleted."""
-        self._frozen: dict[int, float] = {}
-        """Until when, by group of processes."""
+        self.powered_off = powered_off
+        """Ids of those whose host lost power: a host of the lab forgets its domains then."""
+        self._frozen: list[tuple[int, threading.Timer]] = []
+        """Groups of processes, and who lets them go on."""
         self._cut_off_until_s = 0.0
         for name, specs in FLAVORS.items():
             cloud.put_flavor(admin, name, specs=specs)
@@ -78,21 +81,27 @@ class Storm:
         if pid is None:
             raise NothingToDo(f"{service} does not run")
         os.killpg(pid, signal.SIGSTOP)
-        self._frozen[pid] = time.monotonic() + FROZEN_S
+        thaw = threading.Timer(FROZEN_S, _go_on, [pid])
+        thaw.start()
+        self._frozen.append((pid, thaw))
 
-    def thaw(self, *, all_of_them: bool = False) -> None:
-        now_s = time.monotonic()
-        for pid, until_s in list(self._frozen.items()):
-            if all_of_them or now_s >= until_s:
-                with suppress(ProcessLookupError):
-                    os.killpg(pid, signal.SIGCONT)
-                del self._frozen[pid]
+    def thaw(self) -> None:
+        """All, at once."""
+        for pid, timer in self._frozen:
+            timer.cancel()
+            _go_on(pid)
+        self._frozen.clear()
 
     def cut_off(self) -> None:
         self._cut_off_until_s = time.monotonic() + CUT_OFF_S
 
     def is_cut_off(self) -> bool:
         return time.monotonic() < self._cut_off_until_s
+
+
+def _go_on(pid: int) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGCONT)
 
 
 Operation = Callable[[Storm, random.Random], None]
@@ -295,6 +304,9 @@ for _name in SERVICES:
 
 @operation
 def power_off(storm: Storm, dice: random.Random) -> None:
-    lab = str(settings.LAB / "lab")
-    subprocess.run([lab, "power-off", dice.choice(HOSTS)], check=True, capture_output=True)
+    lab, host = str(settings.LAB / "lab"), dice.choice(HOSTS)
+    storm.powered_off += [
+        one.id for one in storm.admin.compute.servers() if one.compute_host == host
+    ]
+    subprocess.run([lab, "power-off", host], check=True, capture_output=True)
     subprocess.run([lab, "up"], check=True, capture_output=True)
