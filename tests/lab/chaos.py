@@ -110,6 +110,7 @@ def main() -> int:
         if asked.sabotage:
             plant(asked.sabotage, storm)
         verdict = judge(storm.admin, storm.servers)
+        storm.vp.set_cloud_mode(None)
     return conclude(progress, verdict, is_whole=not asked.sabotage)
 
 
