@@ -189,16 +189,18 @@ def wait_for_nova(storm: Storm, within_s: float) -> None:
 
 def is_quiet(storm: Storm) -> bool:
     """What waits for somebody's word gets it."""
-    servers = list(storm.admin.compute.servers(all_projects=True))
+    compute = storm.admin.compute
+    words = {
+        "VERIFY_RESIZE": compute.confirm_server_resize,
+        "PAUSED": compute.unpause_server,
+        "SUSPENDED": compute.resume_server,
+    }
+    servers = list(compute.servers(all_projects=True))
     for one in servers:
-        with suppress(*FAULTS):
-            if one.task_state is None and one.status == "VERIFY_RESIZE":
-                storm.admin.compute.confirm_server_resize(one)
-            elif one.task_state is None and one.status == "PAUSED":
-                storm.admin.compute.unpause_server(one)
-            elif one.task_state is None and one.status == "SUSPENDED":
-                storm.admin.compute.resume_server(one)
-    moving = ("VERIFY_RESIZE", "PAUSED", "SUSPENDED", "MIGRATING", "BUILD")
+        if one.task_state is None and one.status in words:
+            with suppress(*FAULTS):
+                words[one.status](one)
+    moving = (*words, "MIGRATING", "BUILD")
     return all(one.task_state is None and one.status not in moving for one in servers)
 
 

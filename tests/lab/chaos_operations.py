@@ -33,7 +33,7 @@ FAULTS = (
 MOST_SERVERS = 5
 FROZEN_S = 6.0
 CUT_OFF_S = 40.0
-"""So long after a back end or vp-api itself was cut off nobody expects answers."""
+"""So long after vp-api was killed or frozen nobody expects answers of it."""
 WORKS = ("work=chase:192", "work=stream:8192", "work=compute", "work=idle")
 FLAVORS = {
     "t.chaos-capped": {"vp:cpu_floor": "20", "vp:isolation": "soft"},
@@ -265,34 +265,30 @@ def release(storm: Storm, dice: random.Random) -> None:
 # Misfortune
 
 
-def _of_hosts(name: str) -> Callable[[random.Random], str]:
-    return lambda dice: f"{name}@{dice.choice(HOSTS)}"
-
-
-SERVICES: dict[str, tuple[Callable[[random.Random], str], bool]] = {
-    "agent": (_of_hosts("vp-agent"), False),
-    "nova_compute": (_of_hosts("nova-compute"), False),
-    "libvirtd": (_of_hosts("libvirtd"), False),
-    "vp_scheduler": (lambda dice: "vp-scheduler", False),
-    "vp_api": (lambda dice: "vp-api", True),
-    "broker": (lambda dice: "rabbitmq", False),
-    "database": (lambda dice: "mariadb", False),
+SERVICES = {
+    "agent": "vp-agent@",
+    "nova_compute": "nova-compute@",
+    "libvirtd": "libvirtd@",
+    "vp_scheduler": "vp-scheduler",
+    "vp_api": "vp-api",
+    "broker": "rabbitmq",
+    "database": "mariadb",
 }
-"""Which service it is, and whether vp-api itself cannot answer meanwhile."""
+"""With `@`: of one of the hosts."""
 
 
 def _misfortune(name: str) -> None:
-    chosen, is_api = SERVICES[name]
+    def chosen(storm: Storm, dice: random.Random) -> str:
+        service = SERVICES[name]
+        if service == "vp-api":
+            storm.cut_off()
+        return service + dice.choice(HOSTS) if service.endswith("@") else service
 
     def kill(storm: Storm, dice: random.Random) -> None:
-        if is_api:
-            storm.cut_off()
-        cloud.kill(chosen(dice))
+        cloud.kill(chosen(storm, dice))
 
     def freeze(storm: Storm, dice: random.Random) -> None:
-        if is_api:
-            storm.cut_off()
-        storm.freeze(chosen(dice))
+        storm.freeze(chosen(storm, dice))
 
     OPERATIONS[f"kill_{name}"] = kill
     OPERATIONS[f"freeze_{name}"] = freeze

@@ -17,6 +17,7 @@ from vp_scheduler.escalation.agents import AgentAway
 from vp_scheduler.escalation.context import StepContext, backoff_s, is_migrating, unfit
 from vp_scheduler.escalation.locate import ask_host, fault_of_host
 from vp_scheduler.escalation.nova_client import (
+    REFUSALS,
     Migration,
     NotAllowed,
     NovaAway,
@@ -305,7 +306,7 @@ class MonitorMigration:
             found = self._context.save(found, {"abort_asked_at": now})
         try:
             self._context.nova.abort(attempt.project_id, attempt.server, ours.id)
-        except (NovaConflict, NovaRefused, NovaAway, NotAllowed, ServerGone) as exc:
+        except (*REFUSALS, NovaAway) as exc:
             # Too late, or not yet: whichever it is shows when it is looked at next.
             LOG.info(
                 "escalation=%s vp=%s it cannot be aborted now: %s", found.id, attempt.server, exc
