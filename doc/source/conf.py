@@ -9,15 +9,24 @@ from vp_api.routes import ROUTES
 
 project = "nova-vp"
 author = "the nova-vp authors"
-extensions = ["myst_parser", "oslo_config.sphinxext", "oslo_policy.sphinxext"]
+extensions = ["myst_parser", "openstackdocstheme", "oslo_config.sphinxext", "oslo_policy.sphinxext"]
 # Requests in api.md are written without a protocol version, which the lexer misses.
 suppress_warnings = ["misc.highlighting_failure"]
 
 # Help texts of options write `code` as Markdown does.
 default_role = "code"
 
-html_theme = "alabaster"
-html_theme_options = {"description": "Performance isolation between VMs", "page_width": "70em"}
+html_theme = "openstackdocs"
+# Only the line on the licence: the theme's own names Creative Commons.
+templates_path = ["_templates"]
+# Nobody is told who reads these pages.
+html_theme_options = {
+    "analytics_tracking_code": "",
+    "root_title": "nova-vp",
+    "display_badge": False,
+}
+openstackdocs_auto_name = False
+openstackdocs_auto_version = False
 html_show_copyright = False
 # So that links to headings work, three levels deep.
 myst_heading_anchors = 3
