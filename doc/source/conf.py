@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sphinx: Markdown pages, read in place by people on the forge as well. `make docs` builds them."""
 
+import sys
 from pathlib import Path
 
 from nova_vp.controller_pages import write_pages
@@ -9,7 +10,15 @@ from vp_api.routes import ROUTES
 
 project = "nova-vp"
 author = "the nova-vp authors"
-extensions = ["myst_parser", "openstackdocstheme", "oslo_config.sphinxext", "oslo_policy.sphinxext"]
+sys.path.insert(0, str(Path(__file__).parents[1]))
+extensions = [
+    "myst_parser",
+    "openstackdocstheme",
+    "oslo_config.sphinxext",
+    "oslo_policy.sphinxext",
+    "reno.sphinxext",
+    "release_notes",
+]
 # Requests in api.md are written without a protocol version, which the lexer misses.
 suppress_warnings = ["misc.highlighting_failure"]
 
