@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sphinx: Markdown pages, read in place by people on the forge as well. `make docs` builds them."""
 
+import logging
 import sys
 from pathlib import Path
 
@@ -28,6 +29,10 @@ default_role = "code"
 html_theme = "openstackdocs"
 # Only the line on the licence: the theme's own names Creative Commons.
 templates_path = ["_templates"]
+# The theme looks for the commit, which a source distribution does not have.
+logging.getLogger("sphinx.openstackdocstheme.ext").addFilter(
+    lambda record: "cannot get gitsha" not in record.getMessage()
+)
 # Nobody is told who reads these pages.
 html_theme_options = {
     "analytics_tracking_code": "",
