@@ -40,7 +40,9 @@ def write_cache(root: Path) -> None:
             for title, notes in releases.items()
         ],
         "dates": [],
-        "file-contents": {name: note for notes in releases.values() for name, note in notes.items()},
+        "file-contents": {
+            name: note for notes in releases.values() for name, note in notes.items()
+        },
     }
     cache_of(root).write_text(yaml.safe_dump(cache), encoding="utf-8")
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from nova_vp import controller_pages
+from nova_vp import controller_pages, controllers
 
 ROOT = Path(__file__).parents[3]
 DOC = ROOT / "doc/source"
@@ -17,6 +17,21 @@ PAGES = {
     **{f"controllers/{name}": text for name, text in controller_pages.pages().items()},
 }
 ALL = "\n".join(PAGES.values())
+NOTE_FILES = sorted((ROOT / "releasenotes/notes").glob("*.yaml"))
+
+
+def controller_of(note: str) -> str | None:
+    """Whom it is about alone: a controller has a note `controller-NAME-ID.yaml` of its own."""
+    found = re.fullmatch(r"controller-(\w+)-[0-9a-f]{16}\.yaml", note)
+    return found[1] if found else None
+
+
+NOTES = {
+    path.name: path.read_text().replace("``", "`")
+    for path in NOTE_FILES
+    if controller_of(path.name) in {None, *controllers.installed()}
+}
+"""The release notes, with `code` as in pages. Notes outlive a controller that was removed."""
 
 
 def blocks(language: str) -> Iterator[str]:
@@ -32,8 +47,9 @@ def typed() -> Iterator[str]:
 
 
 def inline() -> Iterator[str]:
-    """What stands in `code`, outside of blocks; in tables, bars are written `\\|`."""
-    for text in PAGES.values():
+    """What stands in `code` in pages, outside of blocks, and in release notes; in tables, bars are
+    written `\\|`."""
+    for text in (*PAGES.values(), *NOTES.values()):
         prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
         for code in re.findall(r"`([^`]+)`", prose):
             yield " ".join(code.replace("\\|", "|").split())
