@@ -37,6 +37,9 @@ class Synced:
                 if rows:
                     connection.execute(table.insert(), rows)
 
+    def close(self) -> None:
+        self._engine.dispose()
+
 
 def make_file(path: Path) -> None:
     """An SQLite database to be copied."""

@@ -3,10 +3,12 @@
 
 import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from oslo_config import cfg
+from sqlalchemy import Connection, Engine, event
 
 from nova_vp.db.report_store import ReportStore
 from tests.connections import collect_sockets, end_connections, end_listeners, look_up_often
@@ -84,7 +86,25 @@ def database_kind(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def database_url(database_kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def disposed_engines() -> Iterator[None]:
+    """After the test, those that connected: a socket that is left to the garbage collector warns,
+    in whatever test runs then, or after the last one."""
+    engines: set[Engine] = set()
+
+    def remember(connection: Connection) -> None:
+        engines.add(connection.engine)
+
+    event.listen(Engine, "engine_connect", remember)
+    yield
+    event.remove(Engine, "engine_connect", remember)
+    for engine in engines:
+        engine.dispose()
+
+
+@pytest.fixture
+def database_url(
+    database_kind: str, request: pytest.FixtureRequest, tmp_path: Path, disposed_engines: None
+) -> str:
     """Of a new database, without tables."""
     if database_kind == "sqlite":
         return f"sqlite:///{tmp_path}/store.sqlite"
@@ -100,13 +120,15 @@ def synced_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def synced_mariadb(mariadb: MariaDB) -> Synced:
-    return Synced(mariadb.make_database("synced"))
+def synced_mariadb(mariadb: MariaDB) -> Iterator[Synced]:
+    with closing(Synced(mariadb.make_database("synced"))) as synced:
+        yield synced
 
 
 @pytest.fixture(scope="session")
-def synced_postgresql(postgresql: PostgreSQL) -> Synced:
-    return Synced(postgresql.make_database("synced"))
+def synced_postgresql(postgresql: PostgreSQL) -> Iterator[Synced]:
+    with closing(Synced(postgresql.make_database("synced"))) as synced:
+        yield synced
 
 
 @pytest.fixture
@@ -115,7 +137,7 @@ def synced_sqlite_url(synced_file: Path, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def synced_url(database_kind: str, request: pytest.FixtureRequest) -> str:
+def synced_url(database_kind: str, request: pytest.FixtureRequest, disposed_engines: None) -> str:
     """Of an up-to-date empty database."""
     if database_kind == "sqlite":
         return str(request.getfixturevalue("synced_sqlite_url"))
