@@ -12,7 +12,7 @@ from oslo_config import cfg
 
 from nova_vp import conf as options
 from nova_vp.cli.exit_status import quietly
-from nova_vp.cmd import manage_credentials, manage_escalation
+from nova_vp.cmd import manage_credentials
 from nova_vp.conf import database, scheduler
 from nova_vp.db import schema
 from nova_vp.db.bus_keys import BusKeyStore
@@ -59,8 +59,6 @@ def _fault(conf: cfg.ConfigOpts, exc: Exception) -> str:
 def _add_commands(subparsers: Any) -> None:
     _add_db(subparsers.add_parser("db", help="Manage the schema and the data of the database"))
     _add_host(subparsers.add_parser("host", help="Manage the known hosts"))
-    escalation = subparsers.add_parser("escalation", help="List, show and accept escalations")
-    manage_escalation.add_commands(escalation)
     credentials = subparsers.add_parser("credentials", help="Manage who may speak on the bus")
     manage_credentials.add_commands(credentials)
 

@@ -238,17 +238,6 @@ class Ledger:
         with self._facade.reader.using(Context()) as session:
             return _get(session, id)
 
-    def list_latest(self, most: int, status: Status | None = None) -> list[Escalation]:
-        """The newest first."""
-        row = EscalationRow
-        found = select(row).order_by(row.received_at.desc(), row.id).limit(most)
-        if status is not None:
-            found = found.where(row.status == status.value)
-        with self._facade.reader.using(Context()) as session:
-            rows = list(session.scalars(found))
-            attempts = _attempts_of(session, [one.id for one in rows])
-            return [escalation_of(one, attempts.get(one.id, ())) for one in rows]
-
 
 def _victim(message: str) -> dict[str, str]:
     """Who it is, and whose: columns by which it is found."""
@@ -338,7 +327,7 @@ def _change_attempt(session: Session, id: str, number: int, changes: Mapping[str
 def _get(session: Session, id: str) -> Escalation | None:
     session.expire_all()
     row = session.get(EscalationRow, id)
-    return escalation_of(row, _attempts_of(session, [id]).get(id, ())) if row else None
+    return escalation_of(row, _attempts_of(session, id)) if row else None
 
 
 def _require(session: Session, id: str) -> Escalation:
@@ -348,13 +337,9 @@ def _require(session: Session, id: str) -> Escalation:
     return found
 
 
-def _attempts_of(session: Session, ids: list[str]) -> dict[str, tuple[Attempt, ...]]:
-    found: dict[str, tuple[Attempt, ...]] = {}
-    row = MigrationRow
-    rows = select(row).where(row.escalation_id.in_(ids)).order_by(row.attempt)
-    for one in session.scalars(rows):
-        found[one.escalation_id] = (*found.get(one.escalation_id, ()), _attempt(one))
-    return found
+def _attempts_of(session: Session, id: str) -> tuple[Attempt, ...]:
+    rows = select(MigrationRow).where(MigrationRow.escalation_id == id)
+    return tuple(map(_attempt, session.scalars(rows.order_by(MigrationRow.attempt))))
 
 
 def escalation_of(row: EscalationRow, attempts: tuple[Attempt, ...] = ()) -> Escalation:

@@ -19,6 +19,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
 
+from nova_vp.db.records import Escalation
+from nova_vp.escalation_status import Status
 from nova_vp.service.failpoints import VARIABLE
 from testbed.lab import cloud, processes, settings
 from testbed.lab.processes import CONTROLLER, Address
@@ -39,7 +41,6 @@ from tests.lab.stage import (
     Residents,
     Scene,
     between_two_storms,
-    escalations,
     three_hosts,
 )
 
@@ -60,10 +61,10 @@ REFUSALS = 3
 ROUND_DEADLINE_S = 150
 CRAWL_MIB_S = "1"
 ENDS = {
-    "completed": {"completed"},
-    "aborted": {"cancelled", "error"},  # Nova 34 says error of one that had begun to run.
-    "timed-out": {"cancelled"},
-    "failed": {"error", "failed"},
+    Status.COMPLETED: {"completed"},
+    Status.ABORTED: {"cancelled", "error"},  # Nova 34 says error of one that had begun to run.
+    Status.TIMED_OUT: {"cancelled"},
+    Status.FAILED: {"error", "failed"},
 }
 """What Nova says of a migration whose attempt ended so in the ledger."""
 
@@ -202,7 +203,7 @@ class Matrix:
     def run(self, case: Case) -> Round:
         began_s = time.monotonic()
         scene, faults = self.scene, []
-        scene.known = {one["id"] for one in escalations()}
+        scene.forget_escalations()
         floor = max((row.id for row in migrations_of(scene)), default=0)
         victim = self._held()
         if case.also in SLOW:
@@ -239,11 +240,11 @@ class Matrix:
 
     def _is_given_up(self) -> bool:
         told = self.scene.fresh()
-        return bool(told) and all(one["status"] == "failed" for one in told)
+        return bool(told) and all(one.status is Status.FAILED for one in told)
 
     def _is_settled(self) -> bool:
         told = self.scene.fresh()
-        return bool(told) and all(one["settled_at"] for one in told)
+        return bool(told) and all(one.settled_at for one in told)
 
     def _helped(self, rows: list[Any]) -> list[str]:
         done = [row for row in rows if row.status == "completed"]
@@ -297,18 +298,18 @@ def migrations_of(scene: Scene) -> list[Any]:
     ]
 
 
-def compare(told: list[dict[str, Any]], rows: list[Any]) -> list[str]:
+def compare(told: list[Escalation], rows: list[Any]) -> list[str]:
     """Where Nova's list and the ledger differ."""
-    attempts = [one for escalation in told for one in escalation["migrations"]]
-    ledger = {one["nova_id"]: one for one in attempts if one["nova_id"] is not None}
+    attempts = [one for escalation in told for one in escalation.attempts]
+    ledger = {one.nova_id: one for one in attempts if one.nova_id is not None}
     nova = {row.id: row for row in rows}
     faults = [f"Nova's migration {id} is not in the ledger" for id in nova.keys() - ledger.keys()]
     faults += [f"the ledger's {id} is not in Nova's list" for id in ledger.keys() - nova.keys()]
     for id in nova.keys() & ledger.keys():
         row, one = nova[id], ledger[id]
-        if row.server_id != one["server"] or row.status not in ENDS.get(one["status"], ()):
-            faults.append(f"{id}: {row.status} in Nova, {one['status']} in the ledger")
-    counts = Counter(one["nova_id"] for one in attempts if one["nova_id"] is not None)
+        if row.server_id != one.server or row.status not in ENDS.get(one.status, ()):
+            faults.append(f"{id}: {row.status} in Nova, {one.status.value} in the ledger")
+    counts = Counter(one.nova_id for one in attempts if one.nova_id is not None)
     return faults + [f"{id} stands twice in the ledger" for id, n in counts.items() if n > 1]
 
 

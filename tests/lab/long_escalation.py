@@ -6,10 +6,14 @@ own or because there is no room; in each another guest is the cheapest that solv
 nobody's name: the filter and the weigher choose.
 """
 
+import json
+
 import pytest
 
+from nova_vp.escalation_status import Status
 from testbed.lab import cloud
 from tests.lab.hosts import wait_for_vp
+from tests.lab.operators import openstack
 from tests.lab.rates import Rates
 from tests.lab.stage import (
     DEAREST,
@@ -21,10 +25,8 @@ from tests.lab.stage import (
     Residents,
     Scene,
     between_two_storms,
-    escalation,
     no_room_beside_the_quiet,
     three_hosts,
-    vp_manage,
 )
 
 
@@ -66,26 +68,26 @@ def play(scene, residents, mover, to):
     solo_ops = rate_of_victim(scene, SOURCE)
     with residents.full(to):
         scene.let_loose("aggressor")
-        told = scene.wait_for(lambda one: one["settled_at"], "the cluster to be done")
-    assert told["status"] == "completed", told["reason"]
-    assert [one["server"] for one in told["migrations"]] == [scene.cast[mover].id]
-    assert cloud.server_host(admin, scene.cast[mover]) == told["migrations"][0]["dest_host"] == to
+        told = scene.wait_for(lambda one: one.settled_at, "the cluster to be done")
+    assert told.status is Status.COMPLETED, told.reason
+    assert [one.server for one in told.attempts] == [scene.cast[mover].id]
+    assert cloud.server_host(admin, scene.cast[mover]) == told.latest.dest_host == to
     assert cloud.server_host(admin, victim) == victims_host
     wait_for_vp(victims_host, victim.id, "it to be well", is_well, deadline_s=90)
     assert rate_of_victim(scene, victims_host) >= 0.95 * solo_ops
-    return escalation(told["id"])
+    return told
 
 
 def assert_the_story_is_told(scene, told, mover, role):
     """Which rungs were tried and why not, whom it moved and why, and what Nova made of it."""
-    text = vp_manage("escalation", "show", told["id"])
-    [attempt] = told["migrations"]
-    assert attempt["role"] == role, text
+    text = openstack("vp", "escalation", "show", told.id).stdout
+    [attempt] = told.attempts
+    assert attempt.role == role, text
     [migration, *_] = scene.admin.compute.migrations(
         instance_uuid=scene.cast[mover].id, migration_type="live-migration"
     )
-    assert (migration.id, migration.status) == (attempt["nova_id"], "completed")
-    message = told["escalation"]
+    assert (migration.id, migration.status) == (attempt.nova_id, "completed")
+    message = json.loads(told.message)
     assert message["victim"] == scene.cast["victim"].id
     assert message["evidence"]["measured_loss_ratio"] > 0.05
     assert message["rejected"]
@@ -107,7 +109,7 @@ def test_the_aggressor_is_the_right_one_to_move(scene, residents):
     with residents.delicate(QUIET):
         told = play(scene, residents, "aggressor", to=HOSTILE)
     assert_the_story_is_told(scene, told, "aggressor", "aggressor")
-    assert {one["why"] for one in told["escalation"]["rejected"]} == {"guest-unmanaged"}
+    assert {one["why"] for one in json.loads(told.message)["rejected"]} == {"guest-unmanaged"}
 
 
 def test_a_quiet_co_runner_is_the_right_one_to_move(scene, residents):
@@ -115,6 +117,6 @@ def test_a_quiet_co_runner_is_the_right_one_to_move(scene, residents):
     no_room_beside_the_quiet(scene)
     told = play(scene, residents, "quiet", to=QUIET)
     assert_the_story_is_told(scene, told, "quiet", "co-runner")
-    refused = [one for one in told["escalation"]["rejected"] if one["hurt_ratio"] is not None]
+    refused = [one for one in json.loads(told.message)["rejected"] if one["hurt_ratio"] is not None]
     assert scene.cast["aggressor"].id in {one["uuid"] for one in refused}
     assert scene.home("victim") != scene.home("aggressor")

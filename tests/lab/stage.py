@@ -5,12 +5,18 @@ What the escalation tests and the fault matrix have in common: who is on which h
 turned on and off, and what the ledger says of it. No assertions on outcomes here.
 """
 
-import json
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from oslo_config import cfg
+
+from nova_vp.conf import database
+from nova_vp.db.escalations import Ledger
+from nova_vp.db.paging import Page
+from nova_vp.db.read_api import ReadApi
+from nova_vp.db.records import Escalation
 from testbed.lab import cloud, settings
 from tests.lab.hosts import (
     placement,
@@ -46,25 +52,23 @@ ENFORCE = f"[vp_scheduler]\nescalation_mode = enforce{BUDGETS}"
 DEADLINE_S = 120
 
 
-def vp_manage(*argv: str) -> str:
-    config = ("--config-file", str(CONTROLLER_CONF))
-    done = subprocess.run(
-        [str(settings.VENV / "bin" / "vp-manage"), *config, *argv],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=settings.base_environment(),
-    )
-    return done.stdout
+class Escalations:
+    """The cluster's, read from its database, since what serves them may be dead."""
 
+    def __init__(self) -> None:
+        conf = cfg.ConfigOpts()
+        database.register_opts(conf)
+        conf([], default_config_files=[str(CONTROLLER_CONF)])
+        self._read_api, self._ledger = ReadApi(conf), Ledger(conf)
 
-def escalations() -> list[dict[str, Any]]:
-    """All in the ledger, the latest first."""
-    return list(json.loads(vp_manage("escalation", "list", "--limit", "1000", "-f", "json")))
+    def ids(self) -> list[str]:
+        """The latest first."""
+        page = Page("received_at", is_descending=True)
+        return [one.id for one in self._read_api.list_escalations(None, None, page).items]
 
-
-def escalation(id: str) -> dict[str, Any]:
-    return dict(json.loads(vp_manage("escalation", "show", id, "-f", "json")))
+    def since(self, known: Collection[str]) -> list[Escalation]:
+        found = (self._ledger.get(id) for id in self.ids() if id not in known)
+        return [one for one in found if one is not None]
 
 
 @contextmanager
@@ -158,7 +162,8 @@ class Scene:
     def __init__(self, admin: Any) -> None:
         self.admin = admin
         self.cast: dict[str, Any] = {}
-        self.known = {one["id"] for one in escalations()}
+        self._escalations = Escalations()
+        self.forget_escalations()
 
     def boot(self, name: str, work: str, specs: Mapping[str, str], **size: int) -> Any:
         flavor = cloud.put_flavor(self.admin, f"t.{name}", specs=dict(specs), **size)
@@ -183,12 +188,15 @@ class Scene:
     def home(self, name: str) -> frozenset[int]:
         return placement(self.cast[name].id)
 
-    def fresh(self) -> list[dict[str, Any]]:
-        """Escalations since this scene began."""
-        return [one for one in escalations() if one["id"] not in self.known]
+    def forget_escalations(self) -> None:
+        """What is there is of earlier rounds."""
+        self._known = frozenset(self._escalations.ids())
 
-    def wait_for(self, accept: Callable[[dict[str, Any]], bool], what: str) -> dict[str, Any]:
-        def found() -> dict[str, Any] | None:
+    def fresh(self) -> list[Escalation]:
+        return self._escalations.since(self._known)
+
+    def wait_for(self, accept: Callable[[Escalation], object], what: str) -> Escalation:
+        def found() -> Escalation | None:
             return next(filter(accept, self.fresh()), None)
 
         return cloud.wait_for(found, what, deadline_s=DEADLINE_S, interval_s=0.5)

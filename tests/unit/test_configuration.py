@@ -189,7 +189,7 @@ WITHOUT_FILE = (
 )
 
 
-@pytest.mark.parametrize("words", [["escalation", "list"], ["host", "forget", "vp1"]])
+@pytest.mark.parametrize("words", [["credentials", "list"], ["host", "forget", "vp1"]])
 def test_vp_manage_names_the_database_and_where_the_options_come_from(
     tmp_path: Path, capsys: Any, words: list[str]
 ) -> None:

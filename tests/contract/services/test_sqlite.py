@@ -48,7 +48,7 @@ def frozen(store: ReportStore, tmp_path: Path) -> Iterator[None]:
 @pytest.mark.usefixtures("frozen")
 def test_who_reads_sees_what_was_committed(store: ReportStore, file: Path) -> None:
     assert [head.version for head in store.list_heads()] == [MessageVersion(1, 1)]
-    assert manage.main([f"--config-file={file}", "escalation", "list"]) == 0
+    assert manage.main([f"--config-file={file}", "credentials", "list"]) == 0
 
 
 @pytest.mark.usefixtures("frozen")
@@ -68,5 +68,5 @@ def test_without_tables_one_line_says_what_to_run(
 ) -> None:
     path = tmp_path / "nova-vp.conf"
     path.write_text(f"[database]\nconnection = sqlite:///{tmp_path}/empty.sqlite\n")
-    assert manage.main([f"--config-file={path}", "escalation", "list"]) == 1
+    assert manage.main([f"--config-file={path}", "credentials", "list"]) == 1
     assert "vp-manage db sync" in capsys.readouterr().err
