@@ -1,24 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """Follow the installation guide to the letter, on two machines made for it: `make install-test`.
 
-    python -m tests.install                            # in a clone
-    python -m tests.install dist/nova_vp-0.1.0.tar.gz  # in a source distribution, unpacked
+    python -m tests.install                                      # in a clone
+    python -m tests.install dist/nova_vp-0.1.0.tar.gz            # in a source distribution
+    python -m tests.install dist/nova_vp-0.1.0-py3-none-any.whl  # from the wheel, no compiler
 
 Needs root. Every command of the sections below is run and its output compared with what the guide
-shows. What goes into Nova's own processes is the lab's to test.
+shows. For the wheel the machines are fresh roots of Debian packages, without anything of this one.
+What goes into Nova's own processes is the lab's to test.
 """
 
 import argparse
+import re
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
+from testbed.machine.root import build
 from tests.install import cloud
 from tests.install.guide import Command, File, sections
-from tests.install.machine import Machine, Network
+from tests.install.machine import Machine, Network, pack_clone, pack_sdist, pack_wheel
 from tests.install.systemd import Systemd, confined, run_argv
 
 STOP = Command("systemctl stop vp-api vp-scheduler", is_root=True)
@@ -32,10 +37,16 @@ PLACES = (
     ("Upgrade", "controller"),
     ("Removal", "compute-17"),
 )
+COMPILING = ("gcc", "-m venv", "pip install")
 FETCHES = ("pip install", "apt-get")
 PATIENCE_S = 90.0
+FROM_WHEEL = "Without a clone, without a compiler"
+"""The section with the commands for a compute host that take the place of those that compile."""
+DEBIAN = "12"
 
 Did = tuple[int, str]
+Guide = dict[str, list[Command | File]]
+"""What is typed and written in each section."""
 
 
 class Follower:
@@ -88,7 +99,10 @@ class Follower:
 
 
 def main() -> int:
-    sdist = _arguments().sdist
+    file = _arguments().file
+    wheel = file if file is not None and file.suffix == ".whl" else None
+    root = build(DEBIAN) if wheel else None
+    packed = pack_wheel(wheel) if wheel else pack_sdist(file) if file else pack_clone()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nova-vp-install-")))
         network = Network()
@@ -96,38 +110,62 @@ def main() -> int:
         log = folder / "services.log"
         followers: dict[str, Follower] = {}
         for name in ("controller", "compute-17"):
-            machine = Machine(name, folder, network, sdist)
+            machine = Machine(name, folder, network, packed, root)
             systemd = Systemd(machine, log)
             stack.callback(machine.close)
             followers[name] = Follower(machine, systemd, followers)
+            if root is not None:
+                cloud.install_packages(machine)
             if name == "controller":
                 cloud.give_services(machine, systemd)
             else:
                 cloud.give_libvirt(machine, systemd)
-        return _follow(followers, lambda: log.read_text()[-6000:])
+        return _follow(followers, _guide(wheel), lambda: log.read_text()[-6000:])
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tests.install", description=(__doc__ or "").partition("\n")[0]
     )
-    parser.add_argument("sdist", nargs="?", type=Path, help="unpacked in place of a clone")
+    parser.add_argument(
+        "file", nargs="?", type=Path, help="source distribution or wheel, in place of a clone"
+    )
     arguments = parser.parse_args()
-    if arguments.sdist is not None and not arguments.sdist.is_file():
-        parser.error(f"there is no {arguments.sdist}; `make dist` writes one to dist/")
+    if arguments.file is not None and not arguments.file.is_file():
+        parser.error(f"there is no {arguments.file}; `make dist` writes both to dist/")
     return arguments
 
 
-def _follow(followers: dict[str, Follower], logged: Callable[[], str]) -> int:
-    guide = sections()
-    [nova_conf] = [step for step in guide["nova-scheduler"].steps if isinstance(step, File)]
+def _guide(wheel: Path | None) -> Guide:
+    guide = {title: section.steps for title, section in sections().items()}
+    if wheel is None:
+        return guide
+    compiling = [
+        step
+        for step in guide["Compute hosts"]
+        if isinstance(step, Command) and any(word in step.text for word in COMPILING)
+    ]
+    at = guide["Compute hosts"].index(compiling[0])
+    others = [step for step in guide["Compute hosts"] if step not in compiling]
+    guide["Compute hosts"] = [*others[:at], *guide[FROM_WHEEL], *others[at:]]
+    return {title: [_of_wheel(step, wheel) for step in steps] for title, steps in guide.items()}
+
+
+def _of_wheel(step: Command | File, wheel: Path) -> Command | File:
+    if isinstance(step, File):
+        return step
+    return replace(step, text=re.sub(r"'\.(\[[a-z,]+\])'", rf"'./{wheel.name}\1'", step.text))
+
+
+def _follow(followers: dict[str, Follower], guide: Guide, logged: Callable[[], str]) -> int:
+    [nova_conf] = [step for step in guide["nova-scheduler"] if isinstance(step, File)]
     before: dict[str, Command | File] = {"Upgrade": nova_conf, "Removal": STOP}
     try:
         for title, place in PLACES:
             print(f"\n== {title}, on {place}", flush=True)
             if title in before:
                 followers["controller"].follow(before[title])
-            for step in guide[title].steps:
+            for step in guide[title]:
                 followers[place].follow(step)
     except (SystemExit, AssertionError) as exc:
         print(f"{exc}\nservices:\n{logged()}", file=sys.stderr)

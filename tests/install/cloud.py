@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the guide takes for given on `controller`: RabbitMQ, MariaDB, memcached and keystone."""
+"""What the guide takes for given: RabbitMQ, MariaDB, memcached and keystone, and libvirt."""
 
 from tests.install.machine import ROOT, Machine
 from tests.install.systemd import Systemd
@@ -51,6 +51,19 @@ SCHEMA = (
     "DELETE FROM mysql.global_priv WHERE User = ''; FLUSH PRIVILEGES",
 )
 
+PACKAGES = {
+    "controller": "rabbitmq-server mariadb-server memcached",
+    "compute-17": "libvirt-daemon-system qemu-system-x86",
+}
+
+
+def install_packages(machine: Machine) -> None:
+    """Into a fresh root; without their services, which `give_...` start."""
+    machine.write("/usr/sbin/policy-rc.d", "exit 101\n")
+    _do(machine, "chmod +x /usr/sbin/policy-rc.d && apt-get update -q", needs_internet=True)
+    install = "DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends"
+    _do(machine, f"{install} {PACKAGES[machine.name]}", needs_internet=True)
+
 
 def give_libvirt(machine: Machine, systemd: Systemd) -> None:
     machine.write("/etc/libvirt/libvirtd.conf", LIBVIRTD)
@@ -93,6 +106,12 @@ def _wait_for(machine: Machine, command: str) -> None:
     wait_until(lambda: machine.run(command, {}).returncode == 0, command, 120)
 
 
-def _do(machine: Machine, command: str, environment: dict[str, str] | None = None) -> None:
-    done = machine.run(command, environment or {})
+def _do(
+    machine: Machine,
+    command: str,
+    environment: dict[str, str] | None = None,
+    *,
+    needs_internet: bool = False,
+) -> None:
+    done = machine.run(command, environment or {}, needs_internet=needs_internet)
     assert done.returncode == 0, f"{command}\n{done.stdout}"

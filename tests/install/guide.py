@@ -5,11 +5,13 @@ Output is compared as shown; `...` stands for anything.
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 PAGE = Path(__file__).parents[2] / "doc/source/install.md"
 BLOCK = re.compile(r"```(?P<language>console|ini)\n(?P<text>.*?)```", re.DOTALL)
+HEADED = re.compile(r"^(###?) (.*)\n((?:(?!##).*\n)*)", re.MULTILINE)
 FILE = re.compile(r"^`(/etc/[\w./-]+)`.*:$")
 
 
@@ -38,17 +40,24 @@ class Section:
 
 
 def sections() -> dict[str, Section]:
-    """By the title of the second level; those below it are parts of it."""
+    """By their titles; those of the third level are parts of those of the second as well."""
     found: dict[str, Section] = {}
-    for part in re.split(r"^## ", PAGE.read_text(), flags=re.MULTILINE)[1:]:
-        title, _, body = part.partition("\n")
-        found[title] = Section(title)
-        for block in BLOCK.finditer(body):
-            if block["language"] == "console":
-                found[title].steps += commands(block["text"])
-            elif file := FILE.match(body[: block.start()].strip().rpartition("\n")[2]):
-                found[title].steps.append(File(file[1], block["text"]))
+    above = ""
+    for level, title, body in HEADED.findall(PAGE.read_text()):
+        found[title] = Section(title, list(_steps(body)))
+        if level == "##":
+            above = title
+        else:
+            found[above].steps += found[title].steps
     return found
+
+
+def _steps(body: str) -> Iterator[Command | File]:
+    for block in BLOCK.finditer(body):
+        if block["language"] == "console":
+            yield from commands(block["text"])
+        elif file := FILE.match(body[: block.start()].strip().rpartition("\n")[2]):
+            yield File(file[1], block["text"])
 
 
 def commands(text: str) -> list[Command]:

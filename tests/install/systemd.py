@@ -66,7 +66,7 @@ class Systemd:
     def spawn(self, argv: list[str]) -> "subprocess.Popen[bytes]":
         with self._log.open("ab") as log:
             return subprocess.Popen(
-                self._machine.enter(argv),
+                self._machine.enter(argv, folder="/"),
                 env={"PATH": SECURE_PATH, "LANG": "C.UTF-8", "PYTHONWARNINGS": "ignore"},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
