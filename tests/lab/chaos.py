@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,8 @@ PATIENCE_S = 90.0
 SETTLES_WITHIN_S = 300.0
 PACE_S = 3.5
 """Faster, nothing would be well between two operations."""
+TEND_EVERY = 5
+"""Operations, between which an operator looks after servers."""
 LEAST_SERVERS = 3
 """With fewer there is little to be done: another one is made."""
 SABOTAGE = ("pin", "lost", "double")
@@ -138,6 +141,9 @@ def blow(storm: Storm, progress: Progress, for_s: float) -> None:
             [name] = dice.choices(names, [1 / (1 + done[one] + refused[one]) for one in names])
             if len(storm.servers) < LEAST_SERVERS:
                 name = "create"
+            if progress.number % TEND_EVERY == 0:
+                with suppress(*FAULTS):
+                    tend(storm)
             try:
                 OPERATIONS[name](storm, dice)
                 done[name] += 1
@@ -157,17 +163,10 @@ def settle(storm: Storm) -> None:
     """Everything runs again, Nova is done with all servers, and agents have given all back."""
     say("settling")
     subprocess.run([LAB, "up"], check=True)
-    with suppress(LabError):
-        wait_for_nova(storm, PATIENCE_S)
-    for one in storm.admin.compute.servers(all_projects=True):
-        if one.id in storm.powered_off and one.task_state is None and one.status == "ACTIVE":
-            storm.admin.compute.reboot_server(one, "HARD")
-    with suppress(LabError):
-        wait_for_nova(storm, PATIENCE_S)
-    for one in storm.admin.compute.servers(all_projects=True):
-        if one.task_state is not None:  # Nova forgets what it was doing if its message is lost.
-            say(f"{one.id}: reset by an operator, since it is {one.task_state} for good")
-            storm.admin.compute.reset_server_state(one, "active")
+    for _ in range(2):
+        with suppress(LabError):
+            wait_for_nova(storm, PATIENCE_S)
+        tend(storm)
     wait_for_nova(storm, SETTLES_WITHIN_S)
     for overlay in storm.vp.list_overlays():
         if not overlay["is_group"]:
@@ -180,6 +179,26 @@ def settle(storm: Storm) -> None:
             deadline_s=120,
             interval_s=1.0,
         )
+
+
+def tend(storm: Storm) -> None:
+    """What an operator does for servers that nobody else brings back."""
+    compute = storm.admin.compute
+    for one in compute.servers(all_projects=True):
+        changed_s = (datetime.now(UTC) - datetime.fromisoformat(one.updated_at)).total_seconds()
+        if one.task_state is None and one.status == "ERROR":
+            storm.delete(one)
+        elif one.task_state is None and one.id in storm.powered_off:
+            if one.status in ("ACTIVE", "SHUTOFF"):
+                compute.reboot_server(one, "HARD")
+            storm.powered_off.remove(one.id)
+        elif one.task_state is not None and changed_s > PATIENCE_S:
+            # Nova forgets what it was doing if its message is lost.
+            say(f"{one.id}: {one.task_state} for {changed_s:.0f} s, until an operator steps in")
+            if one.compute_host is None or one.task_state == "deleting":
+                storm.delete(one)
+            else:
+                compute.reset_server_state(one, "active")
 
 
 def wait_for_nova(storm: Storm, within_s: float) -> None:

@@ -65,16 +65,24 @@ class Storm:
             cloud.put_flavor(admin, name, specs=specs)
         cloud.put_flavor(admin, LARGER, ram=128, specs={"vp:cpu_floor": "20"})
 
-    def server(self, dice: random.Random, *statuses: str) -> Any:
+    def server(self, dice: random.Random, *statuses: str, flavor: str | None = None) -> Any:
         """One that Nova has no task for. Raises NothingToDo."""
         found = [
             one
             for one in self.admin.compute.servers()
-            if one.id in self.servers and one.task_state is None and one.status in statuses
+            if one.id in self.servers
+            and one.task_state is None
+            and one.status in statuses
+            and flavor in (None, one.flavor.original_name)
         ]
         if not found:
-            raise NothingToDo(f"no server is {' or '.join(statuses)}")
+            raise NothingToDo(f"no {flavor or 'server'} is {' or '.join(statuses)}")
         return dice.choice(sorted(found, key=lambda one: str(one.id)))
+
+    def delete(self, server: Any) -> None:
+        self.admin.compute.delete_server(server)
+        if server.id in self.servers:
+            self.servers.remove(server.id)
 
     def freeze(self, service: str) -> None:
         pid = cloud.service_pid(service)
@@ -127,9 +135,7 @@ def create(storm: Storm, dice: random.Random) -> None:
 
 @operation
 def delete(storm: Storm, dice: random.Random) -> None:
-    server = storm.server(dice, "ACTIVE", "SHUTOFF", "PAUSED", "SUSPENDED", "ERROR")
-    storm.admin.compute.delete_server(server)
-    storm.servers.remove(server.id)
+    storm.delete(storm.server(dice, "ACTIVE", "SHUTOFF", "PAUSED", "SUSPENDED", "ERROR"))
 
 
 @operation
@@ -186,7 +192,7 @@ def opt_out(storm: Storm, dice: random.Random) -> None:
 
 @operation
 def report_latency(storm: Storm, dice: random.Random) -> None:
-    server = storm.server(dice, "ACTIVE")
+    server = storm.server(dice, "ACTIVE", flavor="t.chaos-critical")
     storm.vp.report_latency(server.id, 40.0 * dice.random(), dice.random())
 
 
@@ -302,7 +308,9 @@ for _name in SERVICES:
 def power_off(storm: Storm, dice: random.Random) -> None:
     lab, host = str(settings.LAB / "lab"), dice.choice(HOSTS)
     storm.powered_off += [
-        one.id for one in storm.admin.compute.servers() if one.compute_host == host
+        one.id
+        for one in storm.admin.compute.servers()
+        if one.compute_host == host and one.id not in storm.powered_off
     ]
     subprocess.run([lab, "power-off", host], check=True, capture_output=True)
     subprocess.run([lab, "up"], check=True, capture_output=True)
