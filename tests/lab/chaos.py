@@ -39,6 +39,7 @@ PATIENCE_S = 90.0
 SETTLES_WITHIN_S = 300.0
 PACE_S = 3.5
 """Faster, nothing would be well between two operations."""
+REBOOTABLE = ("ACTIVE", "SHUTOFF", "PAUSED", "SUSPENDED")
 TEND_EVERY = 5
 """Operations, between which an operator looks after servers."""
 LEAST_SERVERS = 3
@@ -185,13 +186,15 @@ def tend(storm: Storm) -> None:
     """What an operator does for servers that nobody else brings back."""
     compute = storm.admin.compute
     for one in compute.servers(all_projects=True):
-        changed_s = (datetime.now(UTC) - datetime.fromisoformat(one.updated_at)).total_seconds()
+        # Of a server that no host has, Nova says that it was changed just now.
+        changed_at = one.updated_at if one.compute_host else one.created_at
+        changed_s = (datetime.now(UTC) - datetime.fromisoformat(changed_at)).total_seconds()
         if one.task_state is None and one.status == "ERROR":
             storm.delete(one)
         elif one.task_state is None and one.id in storm.powered_off:
-            if one.status in ("ACTIVE", "SHUTOFF"):
+            if one.status in REBOOTABLE:
                 compute.reboot_server(one, "HARD")
-            storm.powered_off.remove(one.id)
+                storm.powered_off.remove(one.id)
         elif one.task_state is not None and changed_s > PATIENCE_S:
             # Nova forgets what it was doing if its message is lost.
             say(f"{one.id}: {one.task_state} for {changed_s:.0f} s, until an operator steps in")
