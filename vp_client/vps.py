@@ -402,6 +402,8 @@ def _order(command: command.Command, server: str, orders: dict[str, Any]) -> Non
         raise VpError("Give at least one option; `--help` lists them.")
     if not client_of(command).change_vp(server, **orders)["is_told"]:
         LOG.warning(
-            "%s: stored, and applied when its host next reports; see `openstack vp host list`",
+            "%s: stored, and applied when its host next reports; `openstack vp show %s` shows in "
+            "is_stale whether its last report is old",
+            server,
             server,
         )

@@ -247,6 +247,7 @@ def test_an_order_that_its_host_has_not_heard_is_a_warning(lab, monkeypatch):
     told = lab.run("vp set victim --priority 3")
     assert (told.rc, told.out) == (0, "")
     assert "victim: stored, and applied when its host next reports" in told.err
+    assert "`openstack vp show victim`" in told.err, "a tenant may not list hosts"
     lab.run("vp unset victim --priority")
 
 
