@@ -201,7 +201,12 @@ class BackgroundServer:
             # Whatever oslo.messaging and kombu raise where the broker refuses to let us listen.
             except Exception as exc:
                 if not is_told:
-                    LOG.error("nothing is heard on %s: %s", self._where.topic, exc)
+                    LOG.error(
+                        "nothing is heard on %s, trying again; check RabbitMQ, [bus] transport_url "
+                        "and the keys of this program: %s",
+                        self._where.topic,
+                        exc,
+                    )
                 is_told = True
                 if bus is not None:
                     bus.transport.cleanup()

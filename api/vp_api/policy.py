@@ -50,7 +50,11 @@ class _Enforcer(policy.Enforcer):
             if not rules:
                 raise  # we only start, and nothing is in force
             self.rules, self.file_rules = rules, file_rules
-            LOG.error("the policy files are not taken over, the former rules hold: %s", exc)
+            LOG.error(
+                "the policy files are not taken over, the former rules hold until they are "
+                "corrected: %s",
+                exc,
+            )
 
 
 def make_enforcer(conf: cfg.ConfigOpts) -> policy.Enforcer:

@@ -60,7 +60,11 @@ class Reloader:
             self._conf.register_opts([])
             self._take()
         except (cfg.Error, ValueError, OSError) as exc:
-            LOG.error("the configuration is not taken over, the former values hold: %s", exc)
+            LOG.error(
+                "the configuration is not taken over, the former values hold; correct this and "
+                "reload again: %s",
+                exc,
+            )
             return
         told = sorted(f"[{group or 'DEFAULT'}] {name}" for group, name in changed)
         LOG.info("the configuration was read again; changed: %s", ", ".join(told) or "nothing")

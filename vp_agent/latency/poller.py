@@ -90,7 +90,11 @@ class Poller:
                 continue
             fault = self._round(server, source, asked)
             if fault and not is_failing:
-                LOG.warning("vp=%s latency source failed: %s", server, fault)
+                LOG.warning(
+                    "vp=%s latency source failed, see its line of [agent] latency_sources: %s",
+                    server,
+                    fault,
+                )
             if is_failing and not fault:
                 LOG.info("vp=%s its latency source measures again", server)
             is_failing = bool(fault)

@@ -212,7 +212,11 @@ class BusPublisher:
         with self._changed:
             self._schedule.failed(time.monotonic())
         if not self._is_failing:
-            LOG.warning("not published, trying again and again: %s", exc)
+            LOG.warning(
+                "not published, trying again; check RabbitMQ and [bus] transport_url with "
+                "`vp-agent check`: %s",
+                exc,
+            )
         self._is_failing = True
 
 

@@ -102,7 +102,7 @@ def test_nonsense_changes_nothing(files, caplog, text) -> None:
         file.write_text(text)
     Reloader(conf, lambda: pytest.fail("it was taken over")).reload()
     assert policy_from(conf).moves_per_minute == 3
-    assert "the former values hold" in caplog.text
+    assert "the former values hold; correct this and reload again" in caplog.text
 
 
 def test_what_the_process_itself_refuses_is_told(files, caplog) -> None:

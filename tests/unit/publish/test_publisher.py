@@ -96,6 +96,7 @@ def test_a_failure_is_told_once_and_made_good(
     sent.fault = None
     wait_until(lambda: sent.messages, "the message", deadline_s=10)
     wait_until(lambda: levels(caplog) == ["WARNING", "INFO"], "both log lines")
+    assert "`vp-agent check`" in caplog.text
 
 
 def test_it_speaks_again_when_asked(publisher: BusPublisher, sent: Sent) -> None:
