@@ -219,7 +219,8 @@ def is_quiet(storm: Storm) -> bool:
     }
     servers = list(compute.servers(all_projects=True))
     for one in servers:
-        if one.task_state is None and one.status in words:
+        is_gone = one.id in storm.powered_off and one.status in REBOOTABLE  # See `tend`.
+        if one.task_state is None and one.status in words and not is_gone:
             with suppress(*FAULTS):
                 words[one.status](one)
     moving = (*words, "MIGRATING", "BUILD")
