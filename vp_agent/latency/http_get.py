@@ -5,6 +5,7 @@ bound of its size."""
 import functools
 import http.client
 import io
+import re
 import socket
 import ssl
 import time
@@ -16,6 +17,7 @@ from vp_agent.latency.connect import connected, left_s
 
 _CHUNK = 1 << 16
 _CONNECTIONS = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
+_SENDABLE = re.compile(r"[!-~]*")
 
 
 class Answer(NamedTuple):
@@ -54,11 +56,17 @@ def url_in(text: str) -> SplitResult:
     """Raises WrongSetting."""
     try:
         url = urlsplit(text)
+        (url.hostname or "").encode("idna")  # As the lookup of the name does.
         is_url = url.scheme in _CONNECTIONS and url.hostname and (url.port or True)
     except ValueError:
         is_url = False
+    if is_url and "@" in url.netloc:
+        # Neither is written anywhere: faults name the address.
+        raise WrongSetting("url: leave out user and password; requests are sent without them")
     if not is_url:
         raise WrongSetting(f"url={text}: give the form http://host:port/path")
+    if not _SENDABLE.fullmatch(url.path + url.query):
+        raise WrongSetting(f"url={text}: write blanks and letters beyond ASCII as %20 and the like")
     return url
 
 
@@ -102,4 +110,6 @@ def _read(response: http.client.HTTPResponse) -> bytes:
         body += chunk
         if len(body) > MOST_BYTES:
             raise SourceError(f"the answer is larger than {MOST_BYTES} bytes")
+    if response.length:
+        raise SourceError(f"the answer ended {response.length} bytes early")
     return body

@@ -66,5 +66,9 @@ def create(given: Mapping[str, str]) -> LatencySource:
     unit = settings["unit"]
     if unit not in _UNITS:
         raise WrongSetting(f"unit={unit}: give one of {', '.join(_UNITS)}")
+    if not settings["query"]:
+        raise WrongSetting("query=: give the query that has the latency")
     url = url_in(settings["url"])
+    if url.query or url.fragment:
+        raise WrongSetting(f"url={settings['url']}: give it without what follows ? or #")
     return Prometheus(url, settings["query"], settings["load_query"], _UNITS[unit])

@@ -181,6 +181,15 @@ def test_a_round_of_a_slow_server_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not samples.is_cut
 
 
+def test_an_answer_that_ends_early_has_no_latency(hasty: None) -> None:
+    said = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc"
+    with (
+        speaking(lambda link: link.sendall(said)) as address,
+        pytest.raises(SourceError, match="ended 7 bytes early"),
+    ):
+        source(f"driver=http url=http://{address}/").read(P95)
+
+
 @pytest.mark.parametrize("said", [b"", b"220 smtp\r\n", b"HTTP/1.1 what\r\n\r\n"])
 def test_what_is_no_web_server(said: bytes, hasty: None) -> None:
     with speaking(lambda link: link.sendall(said)) as address, pytest.raises(SourceError):
@@ -287,6 +296,10 @@ WRONG = {
     f"server={SERVER} driver=http url=ftp://a/": "http://host:port/path",
     f"server={SERVER} driver=http url=http://": "http://host:port/path",
     f"server={SERVER} driver=http url=http://a:x/": "http://host:port/path",
+    f"server={SERVER} driver=http url=http://a..b/": "http://host:port/path",
+    f"server={SERVER} driver=http 'url=http://a/b c'": "as %20",
+    f"server={SERVER} driver=http url=http://a/caf\u00e9": "as %20",
+    f"server={SERVER} driver=http url=http://me:hidden@a/": "leave out user and password",
     f"server={SERVER} driver=http url=http://a/ samples=0": "from 1 to 1000",
     f"server={SERVER} driver=http url=http://a/ url=http://b/": "each setting once",
     f"server={SERVER} driver=http 'url": "No closing quotation",
@@ -294,6 +307,8 @@ WRONG = {
     f"server={SERVER} driver=memcached address=a:99999": "host:port",
     f"server={SERVER} driver=prometheus url=http://a/": "query",
     f"server={SERVER} driver=prometheus url=http://a/ query=up unit=h": "one of s, ms",
+    f"server={SERVER} driver=prometheus url=http://a/ query=": "give the query",
+    f"server={SERVER} driver=prometheus url=http://a/?orgId=1 query=up": "without what follows ?",
 }
 
 
@@ -302,6 +317,12 @@ def test_a_wrong_line_is_told_with_what_to_write(line: str, said: str) -> None:
     with pytest.raises(cfg.Error, match=r"\[agent\] latency_sources: ") as refused:
         open_sources([line])
     assert said in str(refused.value)
+
+
+def test_a_password_in_a_line_is_printed_nowhere() -> None:
+    with pytest.raises(cfg.Error) as refused:
+        open_sources([f"server={SERVER} driver=http url=http://me:hidden@a/"])
+    assert "hidden" not in str(refused.value)
 
 
 def test_a_server_has_one_source() -> None:
