@@ -5,6 +5,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,10 +17,10 @@ from nova_vp.core.types.sample import Reading
 from nova_vp.core.types.service_level import ServiceClass
 from nova_vp.core.types.state import CoreState
 from nova_vp.core.types.topology import LlcDomain, Topology
-from nova_vp.recording.file_format import Header, Tick, Told
+from nova_vp.recording.file_format import Header, NotARecording, Tick, Told
 from tests.policies import a_policy
 from tests.unit.test_recording import lines_of
-from vp_agent.cli.learn_cpi import NothingToLearn, learned
+from vp_agent.cli.learn_cpi import NothingToLearn, learned, run
 from vp_agent.cpi_threshold import TooFewSamples
 
 UUID = "11111111-2222-4333-8444-000000000001"
@@ -102,10 +103,35 @@ def test_the_command_says_what_to_install(path, tmp_path) -> None:
     assert "Traceback" not in ran.stderr
 
 
+DAMAGED: dict[str, bytes | None] = {
+    "not a recording: the file is not text": b"\xff\xfe\x00",
+    "No such file": None,
+}
+
+
+@pytest.mark.parametrize(("said", "content"), DAMAGED.items())
+def test_the_command_says_what_is_wrong_with_a_file(said, content, tmp_path) -> None:
+    path, config = tmp_path / "recording", tmp_path / "nova-vp.conf"
+    config.write_text("[DEFAULT]\n")
+    if content is not None:
+        path.write_bytes(content)
+    argv = [sys.executable, "-m", "vp_agent.cli.main", "--config-file", config, "learn-cpi", path]
+    ran = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 1
+    assert f"{path}: " in ran.stderr
+    assert said in ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert "state_directory" not in ran.stderr
+
+
+def test_a_number_that_no_counter_has_is_told(path) -> None:
+    lines = path.read_text().splitlines(keepends=True)
+    lines[400] = lines[400].replace('"cycles":', '"cycles":' + 400 * "9")
+    path.write_text("".join(lines))
+    with pytest.raises(NotARecording, match="damaged"):
+        run(SimpleNamespace(command=SimpleNamespace(file=path)))
+
+
 def test_the_command_reads_a_recording(path, capsys) -> None:
-    from types import SimpleNamespace
-
-    from vp_agent.cli.learn_cpi import run
-
     assert run(SimpleNamespace(command=SimpleNamespace(file=path))) == 0
     assert capsys.readouterr().out.startswith("lc=1.2")

@@ -12,7 +12,7 @@ from oslo_config import cfg
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.sample import Reading
-from nova_vp.recording.file_format import read
+from nova_vp.recording.file_format import NotARecording, read
 from vp_agent.cpi_threshold import threshold_of
 
 CPI_S, CPU_S = 18.5, 2.0
@@ -40,11 +40,26 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(conf: cfg.ConfigOpts) -> int:
-    """Raises NothingToLearn, NotARecording, TooFewSamples, NoLibrary, OSError."""
-    with conf.command.file.open() as lines:
-        pictures = [tick.picture for section in read(lines) for tick in section.ticks]
-    print(",".join(learned(pictures)))
+    """Raises NothingToLearn, NotARecording, TooFewSamples, NoLibrary."""
+    file = conf.command.file
+    try:
+        print(",".join(learned(_pictures(file))))
+    except OverflowError as exc:
+        raise NotARecording(f"{file}: its numbers are damaged: {exc}") from exc
     return 0
+
+
+def _pictures(file: Path) -> list[Picture]:
+    """Raises NothingToLearn, NotARecording."""
+    try:
+        with file.open(encoding="utf-8", newline="\n") as lines:
+            return [tick.picture for section in read(lines) for tick in section.ticks]
+    except OSError as exc:
+        raise NothingToLearn(
+            f"{file}: {exc.strerror}; give a recording of `vp-agent record on FILE`"
+        ) from exc
+    except UnicodeDecodeError as exc:
+        raise NotARecording(f"{file}: not a recording: the file is not text") from exc
 
 
 def learned(pictures: Iterable[Picture]) -> Iterator[str]:
