@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reports of latency from a shell and from a program, through the real vp-api."""
 
+import math
+import re
 import socket
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +15,7 @@ from nova_vp.latency_message import read_latency
 from tests.unit.api import cloud
 from tests.unit.api.stored import holding
 from tests.unit.client.conftest import Cloud, serving
+from vp_agent.latency.base import percentile_of
 from vp_client import connection, service_formatters
 from vp_client import latency as module
 from vp_client.errors import LoginFailed, Refused, Unreachable
@@ -188,3 +192,15 @@ def test_classes_in_words(told, shown: str, listed: str) -> None:
         listed
     )
     assert service_formatters.listed_service({}) == "-"
+
+
+GUIDE = (Path(__file__).parents[3] / "doc/source/latency.md").read_text()
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 10, 19, 20, 21, 100])
+def test_the_guide_reports_the_95th_percentile_of_few_requests_too(count) -> None:
+    """As a probe of the agent: of two requests the slower one."""
+    [formula] = re.findall(r"^ +p95_ms = (.+)$", GUIDE, re.M)
+    latencies_ms = [float(number) for number in range(count)]
+    found = eval(formula, {"math": math, "latencies_ms": latencies_ms})
+    assert found == percentile_of(latencies_ms, 95.0)
