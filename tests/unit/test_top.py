@@ -83,6 +83,14 @@ def test_alone_it_sees_who_is_hurt_by_whom_and_what_an_agent_would_do(world, onl
     assert " ".join(quiet) == "server-1 4-7 0.00 0 pug 0.00 0.0 0 no"
 
 
+def test_rates_have_no_powers_of_ten(world, onlooker, shown):
+    world.boot(COMPUTE)
+    world.tick(4)
+    onlooker.told["vps"][0]["metrics"]["misses_per_s"] = 999_700.0
+    [row] = rows_of(shown(onlooker.told))
+    assert " ".join(row).endswith("1 M no")
+
+
 @pytest.mark.needs_controllers("vp")
 def test_alone_it_touches_nothing(world, onlooker):
     a_hurt_pair(world)
