@@ -15,6 +15,7 @@ from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.knob import NO_QUOTA
 from nova_vp.core.types.service_level import LatencyReport, ServiceClass
 from nova_vp.latency_message import (
+    AHEAD_S,
     LATE_S,
     LEAST_INTERVAL_S,
     Ignored,
@@ -90,6 +91,20 @@ def test_a_clock_that_is_behind_makes_nothing_younger_than_new(host: Host) -> No
     host.passed_s = -60.0
     assert host.take(measured_at_ms=NOW_MS) is None
     assert host.known()[WEB].age_s == 0.0
+
+
+@pytest.mark.parametrize("ahead_s", [25.0, 3600.0, 1e9])
+def test_a_clock_that_was_ahead_once_does_not_lock_out_what_comes_later(
+    ahead_s: float, host: Host
+) -> None:
+    """Of vp-api's machine, before it was set right, or of one of several."""
+    ahead_ms = NOW_MS + round(1000 * ahead_s)
+    assert host.take(measured_at_ms=ahead_ms, sent_at_ms=ahead_ms) is None
+    host.passed_s = 1.0
+    assert host.take(measured_at_ms=ahead_ms, sent_at_ms=ahead_ms) is Ignored.REPEATED
+    assert host.later(AHEAD_S - 2.0) is Ignored.REPEATED
+    assert host.later(2.1, latency_ms=9.0) is None
+    assert host.latency_ms() == 9.0
 
 
 @pytest.mark.parametrize(

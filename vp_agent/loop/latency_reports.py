@@ -17,6 +17,7 @@ from nova_vp import wire
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.service_level import LatencyReport
 from nova_vp.latency_message import (
+    AHEAD_S,
     LATE_S,
     LEAST_INTERVAL_S,
     Ignored,
@@ -75,6 +76,10 @@ class Account:
     by: Judged
     last: Reported | None = None
     measured_at_ms: int = 0
+    """Of the last report, as it says."""
+    newer_than_ms: int = 0
+    """The next one must be measured after this: at most AHEAD_S after that one was taken. A clock
+    that was ahead once must not lock out what is measured by one that is right."""
     taken_at_s: float = float("-inf")
     used: int = 0
     ignored: Mapping[Ignored, int] = field(default_factory=Counter)
@@ -177,7 +182,8 @@ class LatencyReports:
             Ignored.MEASURED: message.server in self._measured,
             Ignored.PERCENTILE: message.percentile not in (None, by.percentile),
             Ignored.LATE: self._age_s(message) > LATE_S,
-            Ignored.REPEATED: message.measured_at_ms <= account.measured_at_ms,
+            Ignored.REPEATED: message.measured_at_ms == account.measured_at_ms
+            or message.measured_at_ms <= account.newer_than_ms,
             Ignored.TOO_SOON: self._monotonic() - account.taken_at_s < LEAST_INTERVAL_S,
         }
         return next((fault for fault, is_so in faults.items() if is_so), None)
@@ -185,10 +191,12 @@ class LatencyReports:
     def _used(self, account: Account, message: LatencyMessage) -> Account:
         now_s = self._monotonic()
         measured_s = now_s - self._age_s(message)
+        most_ms = round((self._clock() + AHEAD_S) * 1000)
         return replace(
             account,
             last=Reported(message.latency_ms, message.load, measured_s),
             measured_at_ms=message.measured_at_ms,
+            newer_than_ms=min(message.measured_at_ms, most_ms),
             taken_at_s=now_s,
             used=account.used + 1,
         )
