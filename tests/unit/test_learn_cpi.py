@@ -129,9 +129,24 @@ def test_a_number_that_no_counter_has_is_told(path) -> None:
     lines[400] = lines[400].replace('"cycles":', '"cycles":' + 400 * "9")
     path.write_text("".join(lines))
     with pytest.raises(NotARecording, match="damaged"):
-        run(SimpleNamespace(command=SimpleNamespace(file=path)))
+        run(SimpleNamespace(command=SimpleNamespace(files=[path])))
 
 
 def test_the_command_reads_a_recording(path, capsys) -> None:
-    assert run(SimpleNamespace(command=SimpleNamespace(file=path))) == 0
+    assert run(SimpleNamespace(command=SimpleNamespace(files=[path]))) == 0
     assert capsys.readouterr().out.startswith("lc=1.2")
+
+
+def test_a_recording_that_was_begun_anew_is_read_as_a_whole(path, capsys) -> None:
+    header, *ticks = path.read_text().splitlines(keepends=True)
+    later = replace(Header("here", 1.0, a_policy(), CoreState()), at=451.0)
+    pictures_later = list(pictures(900))[450:]
+    first = path.with_name(f"{path.name}.1")
+    first.write_text("".join([header, *ticks[:300]]))
+    path.write_text("".join(lines_of(later, [Tick(one, (), Told()) for one in pictures_later])))
+    assert run(SimpleNamespace(command=SimpleNamespace(files=[first, path]))) == 0
+    whole = capsys.readouterr()
+    assert whole.out.startswith("lc=1.2")
+    assert whole.err == ""
+    assert run(SimpleNamespace(command=SimpleNamespace(files=[path]))) == 0
+    assert capsys.readouterr().err == f"{first}, the part before {path}, was not read\n"

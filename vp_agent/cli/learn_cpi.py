@@ -3,6 +3,7 @@
 no best-effort server ran beside the latency-critical ones."""
 
 import argparse
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -36,16 +37,28 @@ class Look(NamedTuple):
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    command.add_argument("file", type=Path, help="A recording, made with `vp-agent record on FILE`")
+    command.add_argument(
+        "files",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="A recording, made with `vp-agent record on FILE`; of one that was begun anew, FILE.1 "
+        "and FILE",
+    )
 
 
 def run(conf: cfg.ConfigOpts) -> int:
     """Raises NothingToLearn, NotARecording, TooFewSamples, NoLibrary."""
-    file = conf.command.file
+    files = conf.command.files
     try:
-        print(",".join(learned(_pictures(file))))
+        print(",".join(learned(picture for file in files for picture in _pictures(file))))
     except OverflowError as exc:
-        raise NotARecording(f"{file}: its numbers are damaged: {exc}") from exc
+        names = ", ".join(map(str, files))
+        raise NotARecording(f"{names}: its numbers are damaged: {exc}") from exc
+    for file in files:
+        earlier = file.with_name(f"{file.name}.1")
+        if earlier.exists() and earlier not in files:
+            print(f"{earlier}, the part before {file}, was not read", file=sys.stderr)
     return 0
 
 
