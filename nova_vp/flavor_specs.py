@@ -219,7 +219,7 @@ SPECS = (
         default=None,
         description=(
             "Whether a best-effort server may be held to 1 ms of CPU in each second for some time. "
-            "With `no`, the default, it keeps its `vp:cpu_floor`."
+            "With `yes` its `vp:cpu_floor` does not hold, with `no`, the default, it does."
         ),
         expected="one of yes, no",
         read=lambda value: value == "yes",
