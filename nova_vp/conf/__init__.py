@@ -8,6 +8,7 @@ among them: the store registers oslo.db's options itself, so that hosts need no 
 
 import argparse
 import math
+import re
 from collections.abc import Iterator, Sequence
 
 from oslo_config import cfg
@@ -18,6 +19,8 @@ GROUPS = (agent, policy, bus, scheduler, escalation, api, compute)
 PROJECT = "nova-vp"
 LOOKED_IN = f"~/.{PROJECT}, ~, /etc/{PROJECT} or /etc"
 """By oslo.config, for files that nobody names."""
+_LOCATION = re.compile(r" from LocationInfo\(location=<[^>]*>, detail='([^']*)'\)")
+"""As oslo.config says where a wrong value is."""
 
 
 def register_all(conf: cfg.ConfigOpts) -> None:
@@ -70,7 +73,9 @@ def fault_of(conf: cfg.ConfigOpts, group: str, option: cfg.Opt) -> str | None:
     try:
         value = conf[group][option.dest]
     except (cfg.Error, ValueError) as exc:
-        return f"[{group}] {option.dest}: {exc}; its default is {option.default}"
+        said = _LOCATION.sub(r" in \1", str(exc))
+        default = option.default if option.default not in ("", None) else "empty"
+        return f"[{group}] {option.dest}: {said}; its default is {default}"
     if not isinstance(option, cfg.FloatOpt | cfg.IntOpt) or _is_number(value):
         return None
     return (
