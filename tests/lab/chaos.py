@@ -110,7 +110,7 @@ def main() -> int:
             stack.enter_context(reconfigured(host_conf(host), ALL, agent))
         storm = Storm(cloud.connect(), progress.servers, progress.powered_off)
         blow(storm, progress, 60 * asked.minutes)
-        settle(storm)
+        settle(storm, progress)
         if asked.sabotage:
             plant(asked.sabotage, storm)
         verdict = judge(storm.admin, storm.servers)
@@ -160,7 +160,7 @@ def blow(storm: Storm, progress: Progress, for_s: float) -> None:
         storm.thaw()
 
 
-def settle(storm: Storm) -> None:
+def settle(storm: Storm, progress: Progress) -> None:
     """Everything runs again, Nova is done with all servers, and agents have given all back."""
     say("settling")
     subprocess.run([LAB, "up"], check=True)
@@ -168,6 +168,7 @@ def settle(storm: Storm) -> None:
         with suppress(LabError):
             wait_for_nova(storm, PATIENCE_S)
         tend(storm)
+        progress.save()
     wait_for_nova(storm, SETTLES_WITHIN_S)
     for overlay in storm.vp.list_overlays():
         if not overlay["is_group"]:
