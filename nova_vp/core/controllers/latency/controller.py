@@ -121,7 +121,8 @@ def _watch_of(state: Watches, guest: Guest, settings: LatencySettings, now_s: fl
 def _ruled(watch: Watch, seen: Seen, ruling: Ruling, settings: LatencySettings) -> Watch:
     is_by_cpi = ruling in (Ruling.CPI, Ruling.STARVED)
     loop = Loop.CPI if is_by_cpi else settings.control_loop
-    if watch.loop is not loop:
+    is_alone = not seen.most_cores
+    if watch.loop is not loop or (is_alone and loop in SOURCE_LOOPS):
         watch = begun(watch, loop, seen.now_s)
     if is_by_cpi:
         return cpi(watch, seen)

@@ -86,6 +86,16 @@ def test_without_a_best_effort_server_nothing_is_changed() -> None:
     assert host.outcomes == []
 
 
+@pytest.mark.parametrize("loop", ["adaptive", "cpi", "latency", "hybrid", "hybrid-tuned"])
+def test_a_best_effort_server_that_comes_later_begins_at_the_least(loop) -> None:
+    host = a_host(loop)
+    critical(host)
+    run(host, 600, latency_ms=2.0)
+    best_effort(host)
+    run(host, 2, latency_ms=2.0)
+    assert given_cores(host) < 0.6
+
+
 @pytest.mark.parametrize("how", ["stops", "leaves", "refuses help", "other class"])
 def test_limits_end_with_the_server_that_they_are_for(how) -> None:
     host = a_host()
