@@ -2,9 +2,10 @@
 """The four loops of the source (Padala, 2020, chapters 3 and 4), with its constants.
 
 Each goes from what is remembered and seen to what is remembered. All begin with best-effort servers
-at their least, and look first when their period is over.
+at their least, once there is one (3.1.2), and look first when their period is over.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -79,12 +80,19 @@ def _looked_at_cpu(watch: Watch, seen: Seen) -> Watch:
 def latency(watch: Watch, seen: Seen) -> Watch:
     if seen.now_s < watch.main_at_s:
         return watch
-    level = 0 if seen.slack_ratio <= 0 else min(watch.level + 1, MOST_LEVEL)
+    each = seen.machine_cpus / LATENCY_LEVELS
+    level = min(watch.level, _whole(watch.cores / each))  # A retreat takes cores, and no level.
+    level = 0 if seen.slack_ratio <= 0 else min(level + 1, MOST_LEVEL)
     return watch._replace(
         main_at_s=next_look_s(watch.main_at_s, MAIN_S, seen.now_s),
         level=level,
-        cores=level * seen.machine_cpus / LATENCY_LEVELS,
+        cores=level * each,
     )
+
+
+def _whole(levels: float) -> int:
+    """What is all but one more is one more."""
+    return math.floor(levels + 1e-9)
 
 
 @dataclass(frozen=True, slots=True)

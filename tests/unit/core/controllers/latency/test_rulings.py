@@ -67,6 +67,18 @@ def test_a_report_ends_the_silence() -> None:
 
 
 @pytest.mark.parametrize("loop", ["adaptive", "latency", "hybrid", "hybrid-tuned"])
+def test_a_report_after_a_retreat_gives_back_one_step(loop) -> None:
+    host = a_host(loop)
+    critical(host)
+    best_effort(host)
+    run(host, 200, latency_ms=2.0)
+    silent(host, 120)
+    assert figures(host)["ruled_by"] == Ruling.RETREAT.value
+    run(host, 2, latency_ms=2.0)
+    assert given_cores(host) <= 1.0
+
+
+@pytest.mark.parametrize("loop", ["adaptive", "latency", "hybrid", "hybrid-tuned"])
 def test_a_report_after_the_highest_level_of_cpi_begins_at_the_least(loop) -> None:
     host = a_host(loop, hold_s=0.0, retreat_s=0.0)
     critical(host)
