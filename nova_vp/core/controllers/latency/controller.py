@@ -32,11 +32,11 @@ from nova_vp.core.controllers.latency.seen import OwnCores, Seen, seen_of
 from nova_vp.core.controllers.latency.shares import (
     Given,
     claims_of,
-    is_starved,
     left_to,
     protected,
 )
 from nova_vp.core.controllers.latency.source_loops import SOURCE_LOOPS, begun, cpi
+from nova_vp.core.controllers.latency.starving import is_starving
 from nova_vp.core.types.claim import ClaimGroup
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.service_level import ServiceClass
@@ -175,15 +175,12 @@ def _starving(
 ) -> Mapping[str, float]:
     """By project whose servers leave too little to a best-effort server of another: what it spends
     of its budget per second, by the one that spends most."""
-    guests = view.host.guests
     found: dict[str, float] = {}
     for uuid, shares in left.items():
-        project = guests[uuid].project_id
-        strangers = ((guests[one], cores) for one, cores in shares.items())
-        if any(
-            one.project_id != project and is_starved(own, one, cores) for one, cores in strangers
-        ):
-            found[project] = max(found.get(project, 0.0), spent_per_s(seen[uuid], settings))
+        guest = view.host.guests[uuid]
+        if is_starving(view, own, guest, shares):
+            spent = spent_per_s(seen[uuid], settings)
+            found[guest.project_id] = max(found.get(guest.project_id, 0.0), spent)
     return found
 
 

@@ -98,8 +98,8 @@ class LatencySettings:
         3600.0,
         "Seconds for which the latency-critical servers of one project may leave a best-effort "
         "server of another less than a quarter of what it could use, or less than its floor if "
-        "that is more. One second is regained in four. Afterwards they limit the CPU of no server "
-        "of others until half of them are regained.",
+        "that is more, if it is held back by that. One second is regained in four. Afterwards they "
+        "limit the CPU of no server of others until half of them are regained.",
         minimum=1.0,
     )
     starve_busy_s: float = option(

@@ -16,6 +16,8 @@ from nova_vp.core.types.service_level import LatencyReport
 
 MOST_LOAD_RATIO = 2.0
 """Of the maximum load: what lies above is no truth, and says no more than this."""
+THROTTLED_RATIO = 0.05
+"""Of the CPU time that a server wants: whom our cap denies more is held back by it."""
 _MEASURED = frozenset({None, Incomplete.IDLE})
 
 
@@ -125,6 +127,12 @@ def used_cores(view: View, guests: Iterable[Guest]) -> float | None:
             return None
         total += use.ran_cores if use else cast(Sample, sample).cpu_cores
     return total
+
+
+def is_throttled(view: View, guest: Guest) -> bool | None:
+    """Whether our cap holds it back; None: the kernel does not say."""
+    use = view.host.vps[guest.uuid].cpu_use
+    return None if use is None else use.throttled_ratio_ours > THROTTLED_RATIO
 
 
 def _busy_ratio(view: View, guest: Guest, most_cores: float) -> float | None:

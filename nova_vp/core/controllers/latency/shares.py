@@ -49,8 +49,6 @@ LC_WEIGHT = 7629
 
 
 NO_EVIDENCE: Mapping[str, float] = MappingProxyType({})
-STARVED_RATIO = 0.25
-"""Of what it could use: who is left less is starved."""
 
 
 class Given(NamedTuple):
@@ -75,13 +73,6 @@ def left_to(
         return dict.fromkeys((one.uuid for one in others), math.inf)
     cores = 0.0 if watch.is_suspended else watch.cores
     return divided(own, cores, limited) | dict.fromkeys((one.uuid for one in free), math.inf)
-
-
-def is_starved(own: OwnCores, guest: Guest, share: float) -> bool:
-    """Whether a latency-critical server leaves this best-effort one less than a quarter of what it
-    could use, or less than its floor if that is more."""
-    floor = guest.cap_floor_ratio
-    return floor is not None and share < max(floor, STARVED_RATIO) * own[guest.uuid]
 
 
 def divided(own: OwnCores, cores: float, servers: Sequence[Guest]) -> dict[str, float]:

@@ -14,8 +14,9 @@ from nova_vp.controller_pages import page_of
 from nova_vp.core.controllers.latency.controller import Latency
 from nova_vp.core.controllers.latency.declaration import LatencySettings, Ruling
 from nova_vp.core.controllers.latency.ruling import BUSY_RATIO, REGAIN
-from nova_vp.core.controllers.latency.shares import STARVED_RATIO
+from nova_vp.core.controllers.latency.starving import STARVED_RATIO
 from nova_vp.core.types.cpu_time import CpuTimes
+from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.service_level import LatencyReport
 from tests.unit.core.build import Host, Rates, uuid_of
 from tests.unit.core.controllers.latency.hosts import (
@@ -37,10 +38,12 @@ HALF_BUSY = Rates(mips=8000, cpi=1.0, cores=8.2)
 ALL_BUSY = Rates(mips=15800, cpi=1.0, cores=15.8)
 
 
-def a_shared_host(rates: Rates, loop: str = "adaptive", **fields: object) -> Host:
+def a_shared_host(
+    rates: Rates, loop: str = "adaptive", starve_s: float = STARVE_S, **fields: object
+) -> Host:
     host = a_host(
         loop,
-        starve_s=STARVE_S,
+        starve_s=starve_s,
         starve_busy_s=STARVE_BUSY_S,
         report_age_s=2.0,
         hold_s=1.0,
@@ -218,6 +221,68 @@ def test_silence_and_a_busy_server_together_end_as_well() -> None:
     run(host, 5, latency_ms=20.0)
     silent(host, DAY_S + 30)
     assert figures(host)["ruled_by"] == Ruling.STARVED.value
+
+
+@pytest.mark.parametrize("whose", ["the host's", "the server's own"])
+def test_where_the_mode_limits_nobody_nothing_is_spent(whose) -> None:
+    host = a_shared_host(IDLING)
+    if whose == "the host's":
+        host.mode = Mode.ADVISE
+    else:
+        host.change("be", mode=Mode.ADVISE)
+    run(host, int(2 * STARVE_S), latency_ms=20.0)
+    assert host.state.controllers["latency"].starved_s == {}
+
+
+def told_by_the_kernel(host: Host, denied_cores: float = 0.0) -> None:
+    """What `be` ran, and what its cap denied it."""
+    before = host.guest("be").cpu_times or CpuTimes(0, 0, 0, "1")
+    denied_ns = before.throttled_ns + round(denied_cores * 1e9)
+    ran_ns = host.guest("be").cpu_time_ns
+    host.change("be", cpu_times=CpuTimes(ran_ns, denied_ns, denied_ns, "1"))
+
+
+@pytest.mark.parametrize("is_told", [False, True])
+def test_whoever_uses_little_of_what_is_left_to_it_is_not_starved(is_told) -> None:
+    host = a_shared_host(IDLING, starve_s=100.0)
+    host.run("be", Rates(mips=100, cpi=1.0, cores=0.5 if is_told else 0.05))
+    for _ in range(DAY_S):
+        if is_told:
+            told_by_the_kernel(host)
+        run(host, 1, latency_ms=1.0)
+    assert given_cores(host) < STARVED_RATIO * BE_CORES
+    assert host.state.controllers["latency"].starved_s == {}
+
+
+def test_whom_its_cap_denies_cpu_is_starved_however_little_it_uses() -> None:
+    host = a_shared_host(IDLING)
+    host.run("be", Rates(mips=100, cpi=1.0, cores=0.02))
+    for _ in range(int(STARVE_S) + 10):
+        told_by_the_kernel(host, denied_cores=0.01)
+        run(host, 1, latency_ms=20.0)
+    assert figures(host)["ruled_by"] == Ruling.STARVED.value
+
+
+def test_one_busy_vcpu_is_starved_where_nobody_says_what_its_cap_denies() -> None:
+    host = a_shared_host(IDLING)
+    host.run("be", Rates(mips=1000, cpi=1.0, cores=1.0, busy_vcpus=1))
+    run(host, int(STARVE_S) + 10, latency_ms=20.0)
+    assert figures(host)["ruled_by"] == Ruling.STARVED.value
+
+
+def test_many_servers_are_starved_below_a_quarter_of_their_part_of_the_cpus() -> None:
+    """64 vCPUs on 25 CPUs, and latency allows them about 12."""
+    host = a_shared_host(IDLING, starve_s=100.0)
+    names = ["be", *(f"be{number}" for number in range(2, 5))]
+    for name in names:
+        best_effort(host, name, vcpus=16)
+    for _ in range(DAY_S):
+        used = min(sum(given_cores(host, name) for name in names), 21.0)
+        for name in names:
+            host.run(name, Rates(mips=5000, cpi=1.0, cores=used / 4))
+        run(host, 1, latency_ms=10 * math.exp(0.24 * used - 3))
+    assert 10.0 < used < 14.0
+    assert host.state.controllers["latency"].starved_s == {}
 
 
 def test_the_page_says_the_bounds_that_the_defaults_give() -> None:

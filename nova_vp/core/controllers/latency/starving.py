@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a latency-critical server starves best-effort ones; what becomes of it then is in
+`ruling.py`.
+
+It does if it holds one back that has less than a quarter of what it could use. Who uses little of
+what is left to it is not held back, and more vCPUs than there are CPUs are nobody's doing but of
+those who have them.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from nova_vp.core.controllers.base import View
+from nova_vp.core.controllers.latency.seen import OwnCores, is_throttled, used_cores
+from nova_vp.core.controllers.latency.shares import divided
+from nova_vp.core.types.guest import Guest
+from nova_vp.core.types.policy import Mode
+
+STARVED_RATIO = 0.25
+"""Of what it could use: who is left less is starved."""
+USED_UP_RATIO = 0.8
+"""Of the cap of one vCPU: of who uses less, no vCPU is held back."""
+
+
+def is_starving(view: View, own: OwnCores, guest: Guest, shares: Mapping[str, float]) -> bool:
+    """Whether this latency-critical server starves one of another project. `shares`: by best-effort
+    server what it leaves it."""
+    others = [view.host.guests[uuid] for uuid in shares]
+    limited = [
+        (one, one.cap_floor_ratio)
+        for one in others
+        if one.project_id != guest.project_id
+        and one.cap_floor_ratio is not None
+        and (one.mode or view.picture.mode) is Mode.ENFORCE
+    ]
+    if not limited:
+        return False
+    could_use = _could_use(own, others)
+    return any(
+        shares[one.uuid] < max(floor * own[one.uuid], STARVED_RATIO * could_use[one.uuid])
+        and _is_held_back(view, one, shares[one.uuid])
+        for one, floor in limited
+    )
+
+
+def _could_use(own: OwnCores, others: Sequence[Guest]) -> Mapping[str, float]:
+    """If nobody else wanted their CPUs."""
+    cpus = frozenset[int]().union(*{one.placement for one in others})
+    return divided(own, float(len(cpus)), others)
+
+
+def _is_held_back(view: View, guest: Guest, share: float) -> bool:
+    """Where the kernel does not say it: if one vCPU alone might use up its cap."""
+    said = is_throttled(view, guest)
+    if said is not None:
+        return said
+    used = used_cores(view, (guest,))
+    return used is None or used >= USED_UP_RATIO * share / guest.vcpus
