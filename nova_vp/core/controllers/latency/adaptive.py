@@ -23,6 +23,8 @@ STEP_RISE = 0.1
 """How much ln(latency) may be expected to rise by one step."""
 LEFT_OVER = 0.15
 """Of the same: so much more than they use may be left to them, or they could not use more."""
+LEFT_OVER_FADING = 0.98
+"""Of what is left over beyond that, at each look at which no cap holds anybody back."""
 MOST_JUMP = 0.05
 """Of the maximum load: who moves farther between two looks is answered, not provided for."""
 JUMP_FADING = 0.9995
@@ -84,8 +86,23 @@ def _acted(watch: Watch, seen: Seen, latency_ratio: float, load_ratio: float) ->
     if seen.now_s < watch.cool_until_s:
         return watch
     # What is left over would be used at once when load falls, and says nothing of latency now.
-    most_cores = seen.best_effort_cores + LEFT_OVER * seen.most_cores
+    watch = _with_left_over(watch, seen, seen.best_effort_cores)
+    most_cores = _most_left(watch, seen, seen.best_effort_cores)
     return watch._replace(cores=_risen(watch, seen, min(goal, most_cores), tangent))
+
+
+def _most_left(watch: Watch, seen: Seen, used_cores: float) -> float:
+    return used_cores + (LEFT_OVER + watch.left_over_more) * seen.most_cores
+
+
+def _with_left_over(watch: Watch, seen: Seen, used_cores: float) -> Watch:
+    """A cap is that of each vCPU: one that is busy is held back while others use nothing."""
+    more = watch.left_over_more
+    if not seen.is_throttled:
+        return watch._replace(left_over_more=LEFT_OVER_FADING * more)
+    if watch.cores + STEP_RATIO * seen.most_cores < _most_left(watch, seen, used_cores):
+        return watch
+    return watch._replace(left_over_more=min(more + STEP_RATIO, 1.0))
 
 
 def _ceiling(response: Response) -> float:

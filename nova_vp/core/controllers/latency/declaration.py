@@ -216,6 +216,9 @@ class Watch(NamedTuple):
     """When `adaptive` acted last."""
     load_jump: float = 0.0
     """How far the load moves between two of its looks; old moves fade."""
+    left_over_more: float = 0.0
+    """Of all that best-effort servers can use: so much more may be left over, since the caps of
+    single vCPUs held them back."""
     response: Response = NOTHING_LEARNED
     loop: Loop = Loop.ADAPTIVE
     """That ruled in the last tick, or was silent then."""

@@ -59,6 +59,8 @@ class Seen(NamedTuple):
     """Of its maximum load."""
     busy_ratio: float | None
     """CPU that it uses and waits for, of the most that it uses; None: nobody can say."""
+    is_throttled: bool = False
+    """The kernel says that our cap holds one of those beside it back."""
 
     @property
     def slack_ratio(self) -> float:
@@ -88,6 +90,7 @@ def seen_of(
         target_ms=guest.latency_target_ms or math.inf,
         load_ratio=_load_ratio(guest, report),
         busy_ratio=_busy_ratio(view, guest, min(cpi_model.most_cores, own[guest.uuid])),
+        is_throttled=any(is_throttled(view, one) for one in beside),
     )
 
 

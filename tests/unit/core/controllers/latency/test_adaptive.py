@@ -20,7 +20,7 @@ from nova_vp.core.controllers.latency.response import (
 from nova_vp.core.types.cpu_time import CpuTimes
 from nova_vp.core.types.knob import Knob, LlcShare, MembwShare
 from nova_vp.core.types.service_level import LatencyReport
-from tests.unit.core.build import Host, uuid_of
+from tests.unit.core.build import Host, Rates, uuid_of
 from tests.unit.core.controllers.latency.hosts import (
     KNOBS,
     TARGET_MS,
@@ -241,6 +241,38 @@ def test_no_more_is_left_over_than_they_soon_use() -> None:
     for second in range(1, 100):
         watch = adaptive(watch, a_seen(float(second), 1.0, best_effort_cores=2.0))
     assert watch.cores == pytest.approx(2.0 + rules.LEFT_OVER * 8.0)
+
+
+def one_busy_vcpu(host: Host) -> None:
+    """The kernel says what the cap of one vCPU denies it; the seven others want nothing."""
+    be = host.guest("be")
+    wanted_cores = host.rates[be.uuid].cores
+    before = be.cpu_times or CpuTimes(0, 0, 0, "1")
+    denied_ns = before.throttled_ns + round(max(wanted_cores - be.quota.cores, 0.0) * 1e9)
+    host.change("be", cpu_times=CpuTimes(be.cpu_time_ns, denied_ns, denied_ns, "1"))
+
+
+def test_more_is_left_over_where_vcpus_are_used_unevenly() -> None:
+    host = a_host()
+    critical(host)
+    best_effort(host)
+    host.rule = one_busy_vcpu
+    host.run("be", Rates(mips=1000, cpi=1.0, cores=1.0, busy_vcpus=1))
+    run(host, 60, latency_ms=1.0)
+    for _ in range(120):
+        run(host, 1, latency_ms=1.0)
+        assert host.guest("be").quota.cores > 0.85
+    host.run("be", Rates(mips=10, cpi=1.0, cores=0.01, busy_vcpus=1))
+    run(host, 600, latency_ms=1.0)
+    assert given_cores(host) < 1.3
+
+
+def test_no_more_is_left_over_to_who_uses_all() -> None:
+    watch = a_watch(Loop.ADAPTIVE)
+    for second in range(1, 100):
+        seen = a_seen(float(second), 1.0, best_effort_cores=watch.cores, is_throttled=True)
+        watch = adaptive(watch, seen)
+    assert watch.left_over_more == 0.0
 
 
 @pytest.mark.parametrize("age_s", [0.0, 0.5, 1.5, 8.0])
