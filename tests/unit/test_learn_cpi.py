@@ -66,6 +66,33 @@ def test_an_interval_in_which_counters_began_anew_is_left_out() -> None:
     assert 1.2 < float(told.partition("=")[2].partition("/")[0]) < 1.23
 
 
+def beside_best_effort(until_s: float):
+    """The same, but until then each instruction takes twice as many cycles, since another works."""
+    late = None
+    for one in pictures(1400):
+        [guest] = one.guests
+        other = guest._replace(uuid="be", service_class=ServiceClass.BEST_EFFORT)
+        reading = one.readings["lc"]
+        if one.at_s <= until_s:
+            late = reading.cycles
+            reading, guests = reading._replace(cycles=2 * reading.cycles), (guest, other)
+        else:
+            reading = reading._replace(cycles=reading.cycles + late)
+            guests = (guest, other._replace(is_running=False))
+        yield replace(one, guests=guests, readings={"lc": reading})
+
+
+def test_the_time_in_which_a_best_effort_server_ran_is_left_out() -> None:
+    [told] = learned(beside_best_effort(until_s=500))
+    assert 1.2 < float(told.partition("=")[2].partition("/")[0]) < 1.23
+    assert told.endswith("/0.50")
+
+
+def test_a_recording_in_which_one_always_ran_is_refused() -> None:
+    with pytest.raises(NothingToLearn, match="while no best-effort server ran"):
+        list(learned(beside_best_effort(until_s=1400)))
+
+
 def test_a_short_recording_is_refused() -> None:
     with pytest.raises(TooFewSamples, match="at least 20"):
         list(learned(pictures(100)))

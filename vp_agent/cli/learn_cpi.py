@@ -13,6 +13,7 @@ from oslo_config import cfg
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.sample import Reading
+from nova_vp.core.types.service_level import ServiceClass
 from nova_vp.recording.file_format import NotARecording, read
 from vp_agent.cpi_threshold import threshold_of
 
@@ -34,6 +35,8 @@ class Look(NamedTuple):
     at_s: float
     guest: Guest
     reading: Reading
+    disturbed: int
+    """So many pictures before it are left out."""
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -78,17 +81,29 @@ def _pictures(file: Path) -> list[Picture]:
 def learned(pictures: Iterable[Picture]) -> Iterator[str]:
     """`UUID=threshold/cores` of each latency-critical server. Raises NothingToLearn."""
     looks: dict[str, list[Look]] = {}
+    disturbed = 0
     for picture in pictures:
+        if any(map(_may_disturb, picture.guests)):
+            disturbed += 1
+            continue
         for guest in picture.guests:
             reading = picture.readings.get(guest.uuid)
             if guest.is_latency_critical and reading is not None:
-                looks.setdefault(guest.uuid, []).append(Look(picture.at_s, guest, reading))
+                look = Look(picture.at_s, guest, reading, disturbed)
+                looks.setdefault(guest.uuid, []).append(look)
     if not looks:
-        raise NothingToLearn("no latency-critical server was measured in this recording")
+        raise NothingToLearn(
+            "no latency-critical server was measured in this recording while no best-effort server "
+            "ran"
+        )
     for uuid, seen in sorted(looks.items()):
         cpis = list(_cpis(seen))
         most_cores = max(_cores(seen), default=0.0)
         yield f"{uuid}={threshold_of(cpis):.4f}/{max(most_cores, LEAST_CORES):.2f}"
+
+
+def _may_disturb(guest: Guest) -> bool:
+    return guest.service_class is ServiceClass.BEST_EFFORT and guest.is_running
 
 
 def _cpis(looks: list[Look]) -> Iterator[float]:
@@ -107,7 +122,8 @@ def _cores(looks: list[Look]) -> Iterator[float]:
 
 
 def _spans(looks: list[Look], span_s: float) -> Iterator[tuple[Look, Look]]:
-    """Of at least that length, one after the other, in which all counters went on."""
+    """Of at least that length, one after the other, in which all counters went on and nothing is
+    left out."""
     begun = before = looks[0]
     for look in looks[1:]:
         if not _goes_on(before, look):
@@ -120,7 +136,8 @@ def _spans(looks: list[Look], span_s: float) -> Iterator[tuple[Look, Look]]:
 
 def _goes_on(before: Look, look: Look) -> bool:
     return (
-        before.guest.generation == look.guest.generation
+        before.disturbed == look.disturbed
+        and before.guest.generation == look.guest.generation
         and before.reading.generation == look.reading.generation
         and look.at_s > before.at_s
     )
