@@ -7,7 +7,7 @@ what is left to it is not held back, and more vCPUs than there are CPUs are nobo
 those who have them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from nova_vp.core.controllers.base import View
 from nova_vp.core.controllers.latency.seen import OwnCores, is_throttled, used_cores
@@ -24,22 +24,32 @@ USED_UP_RATIO = 0.8
 def is_starving(view: View, own: OwnCores, guest: Guest, shares: Mapping[str, float]) -> bool:
     """Whether this latency-critical server starves one of another project. `shares`: by best-effort
     server what it leaves it."""
-    others = [view.host.guests[uuid] for uuid in shares]
-    limited = [
-        (one, one.cap_floor_ratio)
-        for one in others
-        if one.project_id != guest.project_id
-        and one.cap_floor_ratio is not None
-        and (one.mode or view.picture.mode) is Mode.ENFORCE
+    guests = view.host.guests
+    little = [
+        (one, floor)
+        for one, floor in _limited(view, guest, shares)
+        if shares[one.uuid] < max(floor, STARVED_RATIO) * own[one.uuid]
     ]
-    if not limited:
+    if not little:
         return False
-    could_use = _could_use(own, others)
+    could_use = _could_use(own, [guests[uuid] for uuid in shares])
     return any(
         shares[one.uuid] < max(floor * own[one.uuid], STARVED_RATIO * could_use[one.uuid])
         and _is_held_back(view, one, shares[one.uuid])
-        for one, floor in limited
+        for one, floor in little
     )
+
+
+def _limited(
+    view: View, guest: Guest, shares: Mapping[str, float]
+) -> Iterator[tuple[Guest, float]]:
+    """Those of other projects that are really limited, each with the floor of its cap."""
+    for uuid in shares:
+        one = view.host.guests[uuid]
+        if one.project_id == guest.project_id or one.cap_floor_ratio is None:
+            continue
+        if (one.mode or view.picture.mode) is Mode.ENFORCE:
+            yield one, one.cap_floor_ratio
 
 
 def _could_use(own: OwnCores, others: Sequence[Guest]) -> Mapping[str, float]:
