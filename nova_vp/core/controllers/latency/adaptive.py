@@ -8,7 +8,7 @@ steps. A missed target halves the CPU, whatever was learned.
 
 import math
 
-from nova_vp.core.controllers.latency.declaration import Response, Watch
+from nova_vp.core.controllers.latency.declaration import NOTHING_LEARNED, Response, Watch
 from nova_vp.core.controllers.latency.response import LEAST_NOISE, Tangent, learned, tangent_of
 from nova_vp.core.controllers.latency.seen import Seen
 from nova_vp.core.controllers.latency.source_loops import SUB_S, next_look_s
@@ -75,7 +75,7 @@ def _acted(watch: Watch, seen: Seen, latency_ratio: float, load_ratio: float) ->
         used_cores = min(seen.best_effort_cores, watch.cores)
     if latency_ratio >= 1.0:
         until_s = seen.now_s + RECOVERY_S
-        return watch._replace(cores=CUT * used_cores, cool_until_s=until_s)
+        return watch._replace(cores=CUT * used_cores, cool_until_s=until_s, left_over_more=0.0)
     if seen.best_effort_cores is None:
         return watch
     answer = math.log(max(latency_ratio, 1e-3))
@@ -87,7 +87,11 @@ def _acted(watch: Watch, seen: Seen, latency_ratio: float, load_ratio: float) ->
         return watch
     # What is left over would be used at once when load falls, and says nothing of latency now.
     watch = _with_left_over(watch, seen, seen.best_effort_cores)
-    most_cores = _most_left(watch, seen, seen.best_effort_cores)
+    # Far from the present point a core costs no less than before anything was learned: latency
+    # bends upwards.
+    far = used_cores + (goal - used_cores) * min(tangent.per_core / NOTHING_LEARNED.per_core, 1.0)
+    most_cores = seen.best_effort_cores + LEFT_OVER * seen.most_cores
+    most_cores = max(most_cores, min(_most_left(watch, seen, seen.best_effort_cores), far))
     return watch._replace(cores=_risen(watch, seen, min(goal, most_cores), tangent))
 
 

@@ -243,6 +243,9 @@ def test_no_more_is_left_over_than_they_soon_use() -> None:
     assert watch.cores == pytest.approx(2.0 + rules.LEFT_OVER * 8.0)
 
 
+ONE_BUSY = Rates(mips=1000, cpi=1.0, cores=1.0, busy_vcpus=1)
+
+
 def one_busy_vcpu(host: Host) -> None:
     """The kernel says what the cap of one vCPU denies it; the seven others want nothing."""
     be = host.guest("be")
@@ -257,14 +260,36 @@ def test_more_is_left_over_where_vcpus_are_used_unevenly() -> None:
     critical(host)
     best_effort(host)
     host.rule = one_busy_vcpu
-    host.run("be", Rates(mips=1000, cpi=1.0, cores=1.0, busy_vcpus=1))
-    run(host, 60, latency_ms=1.0)
+    host.run("be", ONE_BUSY)
+    run(host, 60, latency_ms=0.2)
     for _ in range(120):
-        run(host, 1, latency_ms=1.0)
+        run(host, 1, latency_ms=0.2)
         assert host.guest("be").quota.cores > 0.85
     host.run("be", Rates(mips=10, cpi=1.0, cores=0.01, busy_vcpus=1))
     run(host, 600, latency_ms=1.0)
     assert given_cores(host) < 1.3
+
+
+def test_no_more_is_left_over_than_latency_bears_if_it_bends_upwards() -> None:
+    """One busy vCPU, and now and then all eight at once."""
+    host, missed = a_host(), 0
+    critical(host)
+    best_effort(host)
+    host.rule = one_busy_vcpu
+    for second in range(600):
+        is_burst = second % 120 >= 100
+        busy = Rates(mips=8000, cpi=1.0, cores=8.0) if is_burst else ONE_BUSY
+        host.run("be", busy)
+        used = given_cores(host) if is_burst else min(1.0, host.guest("be").quota.cores)
+        latency_ms = 1 + 3 / (8.2 - used)
+        missed += latency_ms > TARGET_MS
+        run(host, 1, latency_ms)
+    assert missed == 0
+
+
+def test_a_missed_target_takes_what_more_is_left_over() -> None:
+    watch = a_watch(Loop.ADAPTIVE)._replace(cores=8.0, left_over_more=0.8)
+    assert adaptive(watch, a_seen(2.0, 10.0, best_effort_cores=8.0)).left_over_more == 0.0
 
 
 def test_no_more_is_left_over_to_who_uses_all() -> None:
