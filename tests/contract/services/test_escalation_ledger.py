@@ -80,6 +80,15 @@ def begin(ledger: Ledger, id: str, attempt: Attempt, budgets: Budgets = AMPLE) -
     return ledger.begin(found, again, {"reason": "because"}, budgets)
 
 
+def check_begun(begun: Escalation | str, words: str, label: str) -> None:
+    """Refused with these words; without any: it began."""
+    if words:
+        assert isinstance(begun, str), label
+        assert words in begun, label
+    else:
+        assert isinstance(begun, Escalation), (label, begun)
+
+
 def run_to_end(
     ledger: Ledger, begun: Escalation, asked_at: datetime | None, status: Status
 ) -> None:
@@ -293,7 +302,7 @@ def test_budgets_of_what_runs(
     assert isinstance(begun, Escalation)
     ledger.save(begun, {}, {"dest_host": "vp9"})
     second = begin(ledger, add(ledger, 2), attempt, budgets)
-    assert words in second if isinstance(second, str) else not words, label
+    check_begun(second, words, label)
     if words:
         found = ledger.get(an_id(2))
         assert found is not None
@@ -331,7 +340,7 @@ def test_budgets_of_what_was(
     assert isinstance(begun, Escalation)
     run_to_end(ledger, begun, NOON, Status.COMPLETED)
     second = begin(ledger, add(ledger, 2), attempt, budgets)
-    assert words in second if isinstance(second, str) else not words, label
+    check_begun(second, words, label)
 
 
 def add_for(ledger: Ledger, number: int, victim: str, project_id: str) -> str:
@@ -373,7 +382,7 @@ def test_victims_and_their_projects_have_so_many_migrations_a_day(
         words = "victim"  # It runs still.
     attempt = an_attempt("s2", "vp2", at=at)
     second = begin(ledger, add_for(ledger, 2, victim, project_id), attempt, budgets)
-    assert words in second if isinstance(second, str) else not words, label
+    check_begun(second, words, label)
 
 
 def test_what_nova_was_never_asked_for_counts_for_no_victim(ledger: Ledger) -> None:

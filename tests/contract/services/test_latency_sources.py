@@ -74,17 +74,36 @@ def test_where_no_memcached_is_there_is_no_latency() -> None:
         source(f"driver=memcached address={address}").read(P95)
 
 
-NOT_MEMCACHED = {
-    "closed": b"",
-    "http": b"ERROR\r\n",
-    "endless": b"x" * (1 << 17),
-    "no counts": b"END\r\n",
+def without_end(link: socket.socket) -> None:
+    while True:
+        link.sendall(b"x" * (1 << 16))
+
+
+def counting(said: bytes) -> Callable[[socket.socket], None]:
+    """Answers the one request, and then this to the question what it counted."""
+
+    def answer(link: socket.socket) -> None:
+        link.sendall(b"END\r\n")
+        link.recv(100)
+        link.sendall(said)
+
+    return answer
+
+
+NOT_MEMCACHED: dict[str, tuple[Callable[[socket.socket], None], str]] = {
+    "closed": (lambda link: None, "no answer of memcached: b''"),
+    "http": (lambda link: link.sendall(b"ERROR\r\n"), "no answer of memcached: b'ERROR"),
+    "endless": (without_end, "no answer of memcached: b'xxx"),
+    "no counts": (counting(b"END\r\n"), "its counts are missing"),
+    "no numbers": (counting(b"STAT cmd_get many\r\nEND\r\n"), "its counts are no numbers"),
 }
 
 
-@pytest.mark.parametrize("said", NOT_MEMCACHED.values(), ids=NOT_MEMCACHED.keys())
-def test_what_is_no_memcached(said: bytes, hasty: None) -> None:
-    with speaking(lambda link: link.sendall(said)) as address, pytest.raises(SourceError):
+@pytest.mark.parametrize(("answer", "told"), NOT_MEMCACHED.values(), ids=NOT_MEMCACHED)
+def test_what_is_no_memcached(
+    answer: Callable[[socket.socket], None], told: str, hasty: None
+) -> None:
+    with speaking(answer) as address, pytest.raises(SourceError, match=told):
         source(f"driver=memcached address={address} samples=1").read(P95)
 
 
@@ -125,7 +144,7 @@ def test_a_web_server_that_does_not_succeed_has_no_latency(status: int) -> None:
 def test_where_no_web_server_is_there_is_no_latency() -> None:
     with served(web()) as url:
         pass
-    with pytest.raises(SourceError):
+    with pytest.raises(SourceError, match="refused"):
         source(f"driver=http url={url}").read(P95)
 
 
@@ -190,9 +209,19 @@ def test_an_answer_that_ends_early_has_no_latency(hasty: None) -> None:
         source(f"driver=http url=http://{address}/").read(P95)
 
 
-@pytest.mark.parametrize("said", [b"", b"220 smtp\r\n", b"HTTP/1.1 what\r\n\r\n"])
-def test_what_is_no_web_server(said: bytes, hasty: None) -> None:
-    with speaking(lambda link: link.sendall(said)) as address, pytest.raises(SourceError):
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (b"", "RemoteDisconnected"),
+        (b"220 smtp\r\n", "BadStatusLine"),
+        (b"HTTP/1.1 what\r\n\r\n", "BadStatusLine"),
+    ],
+)
+def test_what_is_no_web_server(said: bytes, told: str, hasty: None) -> None:
+    with (
+        speaking(lambda link: link.sendall(said)) as address,
+        pytest.raises(SourceError, match=told),
+    ):
         source(f"driver=http url=http://{address}/").read(P95)
 
 

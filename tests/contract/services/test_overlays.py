@@ -133,19 +133,46 @@ def test_limits_hold(store: OverlayStore) -> None:
     create(store, BLOG[:-1] + "6", "blog")
 
 
-def test_limits_hold_for_many_who_write_at_once(store: OverlayStore) -> None:
+def _created_at_once(store: OverlayStore, *servers: str) -> list[str]:
+    """What came of eight who create an overlay of these servers."""
     outcomes: list[str] = []
 
     def attempt(number: int) -> None:
         try:
-            create(store, f"{number:08x}-2222-4333-8444-555555555555", f"n{number}", WEB)
+            create(store, f"{number:08x}-2222-4333-8444-555555555555", f"n{number}", *servers)
             outcomes.append("made")
         except (TooManyOverlays, InAnotherOverlay) as exc:
             outcomes.append(type(exc).__name__)
 
     _all_at_once([lambda number=number: attempt(number) for number in range(8)])
-    assert sorted(outcomes) == ["InAnotherOverlay"] * 7 + ["made"]
+    return sorted(outcomes)
+
+
+def test_of_many_who_want_one_server_at_once_one_gets_it(store: OverlayStore) -> None:
+    assert _created_at_once(store, WEB) == ["InAnotherOverlay"] * 7 + ["made"]
     assert len(store.listed(PROJECT, Page("name")).items) == 1
+
+
+def test_limits_hold_for_many_who_write_at_once(store: OverlayStore) -> None:
+    assert _created_at_once(store) == ["TooManyOverlays"] * 6 + ["made"] * 2
+    assert len(store.listed(PROJECT, Page("name")).items) == LIMITS.overlays
+
+
+def test_limits_of_servers_hold_for_many_who_add_at_once(store: OverlayStore) -> None:
+    create(store)
+    refused: list[str] = []
+
+    def attempt(server: str) -> None:
+        try:
+            store.add_servers(SHOP, [server], most=3, **WRITE)
+        except TooManyServers:
+            refused.append(server)
+
+    many = [f"{number:08x}-1111-4111-8111-111111111111" for number in range(8)]
+    _all_at_once([lambda one=one: attempt(one) for one in many])
+    found = store.get(SHOP)
+    assert found is not None
+    assert (len(found.servers), len(refused)) == (3, 5)
 
 
 def test_two_who_change_one_overlay_at_once_lose_nothing(store: OverlayStore) -> None:

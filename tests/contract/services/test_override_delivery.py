@@ -26,7 +26,7 @@ from nova_vp.server_override import (
 )
 from tests import delivery, identities
 from tests.bus_conf import a_conf
-from tests.decisions import a_decision, a_view, uuid_of
+from tests.decisions import a_decision, a_view, an_action, uuid_of
 from tests.rabbitmq import RabbitMQ
 from tests.waiting import wait_until
 from vp_agent.commands import NotInForce, UnknownAction
@@ -164,11 +164,9 @@ def test_what_is_no_order_comes_back_as_a_refusal(
 def test_undo_is_answered_by_the_agent(agent: AgentOnTheBus, agents: rpcapi.AgentAPI) -> None:
     with pytest.raises(UnknownAction, match="no recent action 'vp-1' on this host"):
         agents.undo(agent.host, "vp-1")
-    decision = a_decision(a_view(1), at_s=1.0)
-    agent.control.show(decision)
-    for proposal in decision.proposals:
-        with pytest.raises(NotInForce, match="only proposed"):
-            agents.undo(agent.host, proposal.id)
+    agent.control.show(a_decision(a_view(1), at_s=1.0, proposals=(an_action("vp-2"),)))
+    with pytest.raises(NotInForce, match="vp-2 is only proposed"):
+        agents.undo(agent.host, "vp-2")
 
 
 def test_a_call_fails_while_the_broker_was_never_there_and_works_once_it_is(

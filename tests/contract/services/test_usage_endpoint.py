@@ -207,6 +207,7 @@ def test_an_hour_that_nobody_can_have_counted_now(scene: Scene, hours: int) -> N
 
 def test_what_waited_for_a_week_is_billed(scene: Scene) -> None:
     assert scene.send(a_usage_record(hour=HOUR - 7 * 24 * H)) == {}
+    assert scene.booked() == {VICTIM: 10.0}
 
 
 def test_a_cloud_that_cannot_be_asked_bills_nobody(scene: Scene) -> None:

@@ -119,6 +119,8 @@ def test_it_is_read_in_pages(store: UsageStore, key: str, is_descending: bool) -
     store.add("vp1", records)
     whole = listed(store, Page(key, is_descending))
     assert len(whole) == 7
+    keys = {"server_id": lambda one: one.uuid, "project_id": lambda one: (one.project_id, one.uuid)}
+    assert whole == sorted(whole, key=keys[key], reverse=is_descending)
     found, marker = [], None
     while True:
         page = store.list_usage(UsageFilter(), Page(key, is_descending, 2, marker))
