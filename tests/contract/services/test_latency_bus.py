@@ -14,7 +14,7 @@ from oslo_config import cfg
 from nova_vp import rpcapi
 from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.service_level import ServiceClass
-from nova_vp.latency_message import LatencyMessage, latency_text
+from nova_vp.latency_message import Ignored, LatencyMessage, latency_text
 from tests import identities
 from tests.bus_conf import a_conf
 from tests.decisions import a_guest
@@ -119,11 +119,15 @@ def test_reports_go_on_with_an_agent_that_was_restarted(
     with closing(AgentOnTheBus(conf, tmp_path)) as first:
         api.report_latency("vp1", a_text(1.0))
         wait_until(lambda: first.latency_ms() == 1.0, "the report")
-    api.report_latency("vp1", a_text(2.0, measured_at_ms=0))  # Nobody listens.
+    left = a_text(2.0, measured_at_ms=0)
+    api.report_latency("vp1", left)  # Nobody listens.
     with closing(AgentOnTheBus(conf, tmp_path)) as second:
         assert second.latency_ms() is None
+        api.report_latency("vp1", left)  # As from a broker that keeps it for longer than this one.
+        wait_until(lambda: second.ignored().keys() == {Ignored.LATE}, "it to be ignored")
         api.report_latency("vp1", a_text(3.0))
         wait_until(lambda: second.latency_ms() == 3.0, "the next report")
+        assert second.control.latency.known().by_server[WEB].used == 1
 
 
 def test_a_flood_is_bounded_and_locks_no_operator_out(
