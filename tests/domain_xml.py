@@ -82,8 +82,31 @@ def write_endless(path: Path) -> Path:
     return _write_firmware(path, b"\xeb\xfe")
 
 
-def _write_firmware(path: Path, code: bytes) -> Path:
+def write_scribbling(path: Path, memory_mib: int) -> Path:
+    """A firmware that changes every page of the guest's memory, again and again."""
+    start, table = 0xFF00, 0xFF80
+    code = b"".join(
+        (
+            b"\xfa\x2e\x66\x0f\x01\x16" + table.to_bytes(2, "little"),  # cli; lgdt cs:[table]
+            b"\x0f\x20\xc0\x0c\x01\x0f\x22\xc0",  # Protected mode: cr0 |= 1
+            b"\xb8\x08\x00\x8e\xd8",  # ds = all of the memory
+            b"\x66\x31\xff",  # edi = 0
+            b"\x67\x66\xff\x07",  # ++[edi]
+            b"\x66\x81\xc7" + (4096).to_bytes(4, "little"),  # edi += 4096
+            b"\x66\x81\xff" + (memory_mib << 20).to_bytes(4, "little"),  # At its end?
+            b"\x72\xec\xeb\xe7",  # No: the next page. Yes: edi = 0
+        )
+    )
+    flat = bytes(8) + b"\xff\xff\x00\x00\x00\x92\xcf\x00"
+    where = (0xFFFF0000 + table + 6).to_bytes(4, "little")
+    described = (len(flat) - 1).to_bytes(2, "little") + where + flat
+    to_start = b"\xe9" + (start - 0xFFF3).to_bytes(2, "little", signed=True)
+    return _write_firmware(path, to_start, {start: code, table: described})
+
+
+def _write_firmware(path: Path, code: bytes, further: Mapping[int, bytes] | None = None) -> Path:
     image = bytearray(64 * 1024)
-    image[-16 : len(code) - 16] = code
+    for at, piece in {len(image) - 16: code, **(further or {})}.items():
+        image[at : at + len(piece)] = piece
     path.write_bytes(image)
     return path

@@ -50,7 +50,11 @@ def test_this_machine_is_measured_and_remembered(command, tmp_path):
     assert found["how"] == "measured"
     assert found["node_misses_per_s"] > 0
     assert [curve["writeback_ratio"] > 0 for curve in found["curves"]] == [False, True]
-    assert all(point["latency_ns"] >= 0 for curve in found["curves"] for point in curve["points"])
+    for curve in found["curves"]:
+        loads = [point["lines_per_s"] for point in curve["points"]]
+        assert len(loads) > 1
+        assert loads == sorted(loads)
+        assert all(point["latency_ns"] > 0 for point in curve["points"])
     assert "1/1 node 0: its memory, loaded by" in done.stderr
 
 

@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.domain_xml import a_domain, write_halting
+from tests.domain_xml import a_domain, write_halting, write_scribbling
 from tests.libvirt_host import LibvirtHost
 from vp_agent.drivers import dirty_rates
 from vp_agent.drivers.dirty_rates import LibvirtDirtyRates
+
+MEMORY_MIB = 128
+"""QEMU takes no samples of less."""
 
 
 @pytest.fixture
@@ -24,7 +27,8 @@ def rates(libvirt_host: LibvirtHost) -> Iterator[LibvirtDirtyRates]:
 def quiet(libvirt_host: LibvirtHost, tmp_path: Path) -> str:
     """It halts, and writes nothing."""
     firmware = write_halting(tmp_path / "halting.bin")
-    return libvirt_host.boot(a_domain("instance-quiet", firmware=firmware)).UUIDString()
+    xml = a_domain("instance-quiet", memory_mib=MEMORY_MIB, firmware=firmware)
+    return libvirt_host.boot(xml).UUIDString()
 
 
 def test_a_guest_that_halts_writes_nothing_and_one_that_is_gone_is_left_out(
@@ -33,6 +37,16 @@ def test_a_guest_that_halts_writes_nothing_and_one_that_is_gone_is_left_out(
     gone = "99999999-9999-4999-8999-999999999999"
     assert rates.measure([quiet, gone], threading.Event()) == {quiet: 0.0}
     assert rates.measure([quiet], threading.Event()) == {quiet: 0.0}, "and once more"
+
+
+def test_a_guest_that_writes_all_its_memory_is_told_in_kib(
+    rates: LibvirtDirtyRates, libvirt_host: LibvirtHost, tmp_path: Path
+) -> None:
+    firmware = write_scribbling(tmp_path / "scribbling.bin", MEMORY_MIB)
+    xml = a_domain("instance-busy", vcpus=1, memory_mib=MEMORY_MIB, firmware=firmware)
+    busy = libvirt_host.boot(xml).UUIDString()
+    all_kib = MEMORY_MIB * 1024
+    assert all_kib / 8 < rates.measure([busy], threading.Event())[busy] <= all_kib, "in a second"
 
 
 def test_nobody_waits_for_it_when_the_agent_stops(rates: LibvirtDirtyRates, quiet: str) -> None:

@@ -103,7 +103,7 @@ NOT_SEEN = {
     "another protocol over IPv6": ipv6(tcp(BROWSE), protocol=UDP),
     "the rest of a request": ipv4(tcp(b"x=1&y=2")),
     "a later fragment": ipv4(tcp(BROWSE), fragment=100),
-    "no IP": b"\x08\x06" + tcp(BROWSE),
+    "no IP": b"\x08\x06" + ipv4(tcp(BROWSE))[2:],
     "cut in its header": ipv4(tcp(BROWSE)[:10]),
 }
 
@@ -198,13 +198,17 @@ def test_requests_of_no_class_change_nothing(tap):
 
 
 def test_what_was_seen_is_forgotten_with_the_server(tap):
-    host = Host(LINE)
+    host = Host(LINE + " steps_down=1")
     host.look()
+    send(tap, *[ipv4(tcp(BROWSE))] * 9)
+    assert host.look() == [("tune", DB, "down")]
     send(tap, *[ipv4(tcp(BROWSE))] * 9)
     nics, host.nics = host.nics, {}
     assert host.look() == []
     host.nics = nics
     assert host.look() == []
+    send(tap, *[ipv4(tcp(BROWSE))] * 9)
+    assert host.look() == [("tune", DB, "down")], "what was granted before has ended"
     host.monitor.close()
 
 
