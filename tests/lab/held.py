@@ -75,16 +75,23 @@ def missing(host: str, one: Held) -> list[str]:
 
 def orphans(host: str, one: Held, given: Given) -> list[str]:
     """What of ours stands on a server that nobody should hold any more; empty: nothing."""
-    found = []
-    for kind, options in (("live", ()), ("persistent", ("--inactive",))):
-        found += [
-            f"{kind} XML: {what}" for what in _in_xml(_xml(host, one.instance, *options), given)
-        ]
-    if narrow := _affinities(host, one.server_id) - {frozenset({0, 1})}:
+    live = _xml(host, one.instance)
+    found = [f"live XML: {what}" for what in _in_xml(live, given)]
+    persistent = _xml(host, one.instance, "--inactive")
+    found += [f"persistent XML: {what}" for what in _in_xml(persistent, given)]
+    bound, quotas = _affinities(host, one.server_id), _quotas(host, one.instance)
+    if _runs(live) and not (bound and quotas):
+        found.append(f"it runs, and was not seen: {len(bound)} affinities, quotas {sorted(quotas)}")
+    if narrow := bound - {frozenset({0, 1})}:
         found.append(f"threads bound to {sorted(map(sorted, narrow))}")
-    if wrong := _quotas(host, one.instance) - {given.quota_us}:
+    if wrong := quotas - {given.quota_us}:
         found.append(f"cgroup quotas {sorted(wrong)} instead of {given.quota_us}")
     return found
+
+
+def _runs(live: str) -> bool:
+    """libvirt numbers those that run."""
+    return "id" in ElementTree.fromstring(live).attrib
 
 
 def leftovers(host: str, one: Held) -> list[str]:

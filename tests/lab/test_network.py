@@ -9,11 +9,13 @@ import http.client
 import re
 import threading
 from contextlib import closing
+from xml.etree import ElementTree
 
 import pytest
 
 from testbed.lab import cloud, stream
 from tests.lab.hosts import HOSTS
+from vp_agent.drivers.nics import nics_in
 
 HOST, OTHER = HOSTS
 WEB, APP, DB, PLAYER = (f"10.77.0.{number}" for number in range(220, 224))
@@ -62,8 +64,9 @@ def test_an_application_of_three_tiers_answers_over_two_hosts(servers):
 
 def test_the_agent_knows_the_interface_by_its_tap(servers):
     xml = cloud.shell(HOST, "virsh", "dumpxml", servers["web"].instance_name).stdout
-    [device] = taps(HOST)
-    assert f"<target dev='{device}'" in xml
+    [nic] = nics_in(ElementTree.fromstring(xml))
+    assert nic.has_tap
+    assert [nic.device] == taps(HOST)
 
 
 def test_a_tier_keeps_its_address_when_it_is_migrated(admin, servers):
