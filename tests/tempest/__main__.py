@@ -60,7 +60,9 @@ def outcomes_of(
 
 
 def compare(runs: dict[str, Outcomes], judged: dict[str, int], ours: Outcomes) -> dict[str, Any]:
-    """`ours`: of our plugin's tests, which only one of both runs can have."""
+    """`judged`: how often our weigher ranked hosts; a cloud that behaves the same because ours was
+    not there proves nothing. `ours`: of our plugin's tests, which only one of both runs can have.
+    """
     counts = {name: counted(outcomes) for name, outcomes in runs.items()}
     tests = sorted(set().union(*runs.values()))
     different = {
@@ -68,6 +70,7 @@ def compare(runs: dict[str, Outcomes], judged: dict[str, int], ours: Outcomes) -
         for test in tests
         if len(set((found := {name: runs[name].get(test, "absent") for name in runs}).values())) > 1
     }
+    was_there = all(bool(times) is (name == "with") for name, times in judged.items())
     failed = {
         name: [test for test, outcome in found.items() if outcome != "passed"]
         for name, found in {**runs, "our plugin": ours}.items()
@@ -77,7 +80,7 @@ def compare(runs: dict[str, Outcomes], judged: dict[str, int], ours: Outcomes) -
         "ours": counted(ours),
         "different": different,
         "not_passed": failed,
-        "good": bool(tests or ours) and not different and not any(failed.values()),
+        "good": bool(tests or ours) and was_there and not different and not any(failed.values()),
     }
 
 

@@ -60,6 +60,12 @@ def test_every_test_of_our_plugin_must_pass_and_differs_from_nothing(outcome, is
     assert result["ours"][outcome] == 1
 
 
+@pytest.mark.parametrize("judged", [{"without": 0, "with": 0}, {"without": 7, "with": 7}])
+def test_a_run_whose_scheduler_was_not_as_it_is_named_proves_nothing(judged) -> None:
+    runs = {"without": {"a": "passed"}, "with": {"a": "passed"}}
+    assert not compare(runs, judged, {})["good"]
+
+
 def test_tests_that_are_skipped_in_both_runs_prove_nothing() -> None:
     skipped = {"a": "skipped"}
     runs = {"without": skipped, "with": skipped}

@@ -38,9 +38,13 @@ class TestHosts(base.BaseTest):
 
     @decorators.idempotent_id("4c809dcc-edf4-4543-8ed3-5a7ac473cea3")
     def test_a_filter_and_a_sort_hold(self):
+        of_any_mode = []
         for mode in MODES:
             found = self.operator.list_hosts(mode=mode)["hosts"]
             self.assertTrue(all(host["mode"] == mode for host in found))
+            of_any_mode += [host["name"] for host in found]
+        whole = [host["name"] for host in self.operator.list_hosts()["hosts"]]
+        self.assertEqual(sorted(whole), sorted(of_any_mode))
         found = self.operator.list_hosts(sort="name:desc")["hosts"]
         names = [host["name"] for host in found]
         self.assertEqual(sorted(names, reverse=True), names)
@@ -90,9 +94,13 @@ class TestHosts(base.BaseTest):
 
     @decorators.idempotent_id("75feb91a-254d-4a3a-97da-80e25030ba85")
     def test_a_history_has_minutes_of_the_host(self):
-        told = self.operator.show_host_history(self.host, limit=5)
-        self.assertLessEqual(len(told["history"]), 5)
-        for minute in told["history"]:
+        told = self.wait_for(
+            lambda: self.operator.show_host_history(self.host, limit=5)["history"],
+            "a minute of the host to be stored",
+            240,
+        )
+        self.assertLessEqual(len(told), 5)
+        for minute in told:
             self.assertLessEqual({"at", "mode", "hurt_count", "vps"}, set(minute))
 
     @decorators.idempotent_id("cf736a31-8911-44b8-ab96-dafad94789a9")
