@@ -65,11 +65,13 @@ class FakeAgents:
         self.details: list[str] = []
         self.spent: set[str] = set()
         """Escalations that this host takes for over."""
+        self.hosts: dict[str, str] = {}
+        """Of escalations, whose agent asked: that of another host knows nothing of one."""
 
     def prepare(self, host: str, escalation_id: str, server: str, hold_s: float) -> str:
         if self.is_away:
             raise AgentAway(f"the agent of {host} does not answer")
-        if escalation_id in self.spent:
+        if escalation_id in self.spent or not self._knows(host, escalation_id):
             return wire.NO_LONGER_HURT
         if why := self.why_not.get(server, ""):
             return why
@@ -80,12 +82,17 @@ class FakeAgents:
     def end(self, host: str, escalation_id: str, server: str, outcome: str, detail: str) -> None:
         if self.is_away:
             raise AgentAway(f"the agent of {host} does not answer")
+        if not self._knows(host, escalation_id):
+            return
         self.held.pop(server, None)
         self.details.append(detail)
         if outcome != "completed":
             self.spent.add(escalation_id)
         if (server, outcome) not in self.told:
             self.told.append((server, outcome))
+
+    def _knows(self, host: str, escalation_id: str) -> bool:
+        return self.hosts.get(escalation_id, host) == host
 
 
 class World:
@@ -153,6 +160,7 @@ class Cluster:
         message = an_escalation(id, host, *candidates, **fields)
         text = wire.encode(wire.ESCALATION_TOPIC, message)
         wire.decode(wire.ESCALATION_TOPIC, text)
+        self.agents.hosts[id] = host
         self.ledger.add(id, host, text, self.clock.now)
 
     def step(self, steps: StateMachine | None = None, span_s: float = 5.0) -> None:

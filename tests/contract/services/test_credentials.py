@@ -260,9 +260,13 @@ def test_keys_are_listed(
     assert len(lines) == 5
     assert max(map(len, lines)) <= 100
     run(database_conf, "trusted")
-    assert "vp-agent" not in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert all(f"{sender.process}/{sender.host}" in told for sender in CTL1)
+    assert "vp-agent" not in told
     run(database_conf, "trusted", "--all")
-    assert "vp-agent/vp1" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "vp-agent/vp1" in told
+    assert "vp-agent/vp2" not in told, "it was retired"
 
 
 def test_rights_are_told_anew_without_passwords(
