@@ -84,10 +84,13 @@ def test_nothing_of_it_stays_on_this_host_and_nothing_of_this_host_changes(
 
 
 def test_what_was_killed_in_between_is_found(machine: Machine) -> None:
-    """The first process of the container's command is gone, its systemd is not."""
-    for pid in members():
-        if Path(f"/proc/{pid}/cmdline").read_text().startswith("slirp"):
-            os.kill(pid, 9)
+    """What carries its network is gone, its systemd is not."""
+    [network] = (
+        pid
+        for pid in members()
+        if Path(f"/proc/{pid}/cmdline").read_text().startswith("slirp4netns")
+    )
+    os.kill(network, 9)
     machine.down()
     assert programs() == set()
 
