@@ -216,6 +216,13 @@ def bind(queue: str, exchange: str, key: str = "") -> Callable[[amqp.Channel], o
 
 OWN = f"vp_answer.vp-agent.vp1.{'0' * 32}"
 UNUSED = f"vp_answer.vp-agent.vp1.{'1' * 32}"
+OWN_OF = {
+    Process.API: (f"vp_answer.vp-api.ctl1.{'0' * 32}",) * 2,
+    Process.NOVA_SCHEDULER: (f"vp_digest.ctl1.{'1' * 32}", wire.DIGEST_TOPIC),
+}
+"""A queue of a service's own, and what it hears there."""
+NOT_ITS_QUEUE = r"access to (exchange|topic) "
+"""Is refused: the queue with which it listens it may have."""
 ORDERS = "vp_agent.vp2"
 """The queue of another host."""
 TRIED_AT_THE_BROKER: dict[str, Callable[[amqp.Channel], object]] = {
@@ -284,13 +291,26 @@ def test_the_broker_refuses(site: Site, cloud: SimpleNamespace, what: str) -> No
     connection = site.connect(Process.AGENT, "vp1")
     with contextlib.suppress(OSError, amqp.AMQPError):
         connection.channel()  # So that the refusal is not of the first channel.
-    with pytest.raises(amqp.AccessRefused):
+    told = NOT_ITS_QUEUE if what.startswith("listen to") else "ACCESS_REFUSED"
+    with pytest.raises(amqp.AccessRefused, match=told):
         attempt(connection, TRIED_AT_THE_BROKER[what])
     with contextlib.suppress(OSError, amqp.AMQPError):
         connection.close()
 
 
-@pytest.mark.parametrize("process", [Process.API, Process.NOVA_SCHEDULER])
+def test_the_broker_lets_everybody_listen_with_a_queue_of_its_own(
+    site: Site, cloud: SimpleNamespace
+) -> None:
+    """Otherwise its queue would be what is refused below, and not that it listens to others."""
+    for process, host, queue, exchange, key in (
+        (Process.AGENT, "vp1", OWN, TO_HOSTS, OWN),
+        *((process, "ctl1", queue, TO_SERVICES, key) for process, (queue, key) in OWN_OF.items()),
+    ):
+        with closing(site.connect(process, host)) as connection:
+            attempt(connection, bind(queue, exchange, key))
+
+
+@pytest.mark.parametrize("process", OWN_OF)
 @pytest.mark.parametrize(
     "what",
     [
@@ -301,7 +321,6 @@ def test_the_broker_refuses(site: Site, cloud: SimpleNamespace, what: str) -> No
         "read escalations",
         "an exchange of its own",
         "message past the exchanges",
-        "listen to another host's orders",
         "answer in the name of a host",
     ],
 )
@@ -311,6 +330,18 @@ def test_the_broker_refuses_a_service(
     connection = site.connect(process, "ctl1")
     with pytest.raises(amqp.AccessRefused):
         attempt(connection, TRIED_AT_THE_BROKER[what])
+    with contextlib.suppress(OSError, amqp.AMQPError):
+        connection.close()
+
+
+@pytest.mark.parametrize("process", OWN_OF)
+@pytest.mark.parametrize("key", [ORDERS, "vp_agent", "#"])
+def test_the_broker_lets_no_service_listen_to_orders(
+    site: Site, cloud: SimpleNamespace, process: Process, key: str
+) -> None:
+    connection = site.connect(process, "ctl1")
+    with pytest.raises(amqp.AccessRefused, match=NOT_ITS_QUEUE):
+        attempt(connection, bind(OWN_OF[process][0], TO_HOSTS, key))
     with contextlib.suppress(OSError, amqp.AMQPError):
         connection.close()
 
