@@ -250,6 +250,8 @@ class Built:
     monitors: Monitors
     calls_elsewhere: BusOverlayCalls
     monitor_calls: MonitorCalls
+    identity: Identity
+    """By which all but the answers to calls is sent."""
 
     def apply_config(self, conf: cfg.ConfigOpts, state: StateFolder) -> None:
         """What the mutable options say now. Raises cfg.Error, and changes nothing then."""
@@ -346,6 +348,7 @@ def build(
         ),
         elsewhere,
         monitor_calls,
+        identity,
     )
 
 

@@ -23,7 +23,7 @@ def serve(
     conf: cfg.ConfigOpts, built: Built, tally: Tally, is_listening: Callable[[], bool]
 ) -> MetricsServer | None:
     """None where the port is not to be had; the log says why."""
-    host = host_name(conf)
+    host, probe = host_name(conf), _probe(conf)
     sources = Sources(
         last=built.control.last,
         host_info=built.host_info,
@@ -31,7 +31,7 @@ def serve(
         sent_at_s=lambda: built.publisher.sent_at_s,
         is_listening=is_listening,
         servers_shown=lambda: ServersShown(conf.agent.metrics_servers),
-        is_broker_reachable=_probe(conf).is_reachable,
+        is_broker_reachable=lambda: not built.identity.sends.is_hanging and probe.is_reachable(),
     )
     wellness = AgentHealth(
         host=host,

@@ -3,6 +3,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from types import SimpleNamespace
 
 import oslo_messaging
 import pytest
@@ -13,12 +14,16 @@ from nova_vp import rpcapi, rpcserver, rpctransport, wire
 from nova_vp.bounded_sends import SEND_TIMEOUT_S
 from nova_vp.service.broker_probe import BrokerProbe, brokers
 from tests import identities
+from tests.decisions import facts
 from tests.freezing import frozen
 from tests.loopback import served
+from tests.rabbitmq import free_port
 from tests.unit.api import cloud
 from tests.unit.api.client import Persona, as_persona, configuration
 from tests.unit.api.stored import holding
 from tests.waiting import wait_until
+from vp_agent.publish import serving
+from vp_agent.publish.metrics import Tally
 from vp_api import deploy
 from vp_api.reachable_agents import ReachableAgents
 
@@ -117,3 +122,36 @@ def test_who_sends_gives_up_soon_while_the_bus_hangs(rabbitmq, clients):
             send()
     wait_until(lambda: is_sent(send), "messages to be sent again")
     assert not bus.identity.sends.is_hanging
+
+
+def test_the_health_of_an_agent_warns_once_nothing_can_be_sent(rabbitmq, tmp_path):
+    """Its kernel still takes connections: to look for a broker is not enough."""
+    conf, port = configuration(), free_port()
+    options.register_all(conf)
+    conf.set_override("transport_url", rabbitmq.url, "bus")
+    about = {"host": "vp1", "metrics_port": port, "state_directory": str(tmp_path)}
+    for name, value in about.items():
+        conf.set_override(name, value, "agent")
+    identity = identities.agent(conf)
+    built = SimpleNamespace(
+        agent=SimpleNamespace(interval_s=1.0),
+        control=SimpleNamespace(last=lambda: None, calls=SimpleNamespace(totals=dict)),
+        host_info=facts,
+        identity=identity,
+        publisher=SimpleNamespace(sent_at_s=None),
+    )
+    shown = serving.serve(conf, built, Tally(), lambda: True)
+
+    def bus_is(status):
+        told = requests.get(f"http://127.0.0.1:{port}/health", timeout=DEADLINE_S).json()
+        return told["checks"]["bus:connection"][0]["status"] == status
+
+    try:
+        assert bus_is("pass")
+        with frozen(rabbitmq.pid):
+            with pytest.raises(oslo_messaging.MessageDeliveryFailure, match="bus hangs"):
+                rpcapi.DigestAPI(rpctransport.Bus(identity)).digest("{}")
+            assert bus_is("warn")
+        wait_until(lambda: bus_is("pass"), "it to be well")
+    finally:
+        shown.close()

@@ -130,7 +130,8 @@ class Scheduler(Process):
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> ReportStore:
+def database_of_all(tmp_path_factory: pytest.TempPathFactory) -> cfg.ConfigOpts:
+    """That of all schedulers here, which know some hosts."""
     conf = cfg.ConfigOpts()
     database.register_opts(conf)
     conf([], default_config_files=[])
@@ -138,8 +139,17 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> ReportStore:
     conf.set_override("connection", f"sqlite:///{folder}/store.sqlite", group="database")
     schema.upgrade(schema.open_engine(conf))
     hosts = ("before", "after", "probe", *(f"burst-{number}" for number in range(BURST)))
+    register(conf, *hosts)
+    return conf
+
+
+def register(conf: cfg.ConfigOpts, *hosts: str) -> None:
     identities.register(conf, *(senders.Sender(senders.Process.AGENT, host) for host in hosts))
-    return ReportStore(conf)
+
+
+@pytest.fixture(scope="module")
+def store(database_of_all: cfg.ConfigOpts) -> ReportStore:
+    return ReportStore(database_of_all)
 
 
 @pytest.fixture(scope="module")
@@ -336,9 +346,15 @@ def test_health_warns_while_the_broker_is_away(scheduler: Scheduler, rabbitmq: R
     scheduler.wait(lambda: health(port)["status"] == "pass", "it to be well again")
 
 
-def test_health_answers_while_the_broker_hangs(scheduler: Scheduler, rabbitmq: RabbitMQ) -> None:
+def test_health_answers_while_the_broker_hangs_and_warns_once_nothing_can_be_sent(
+    scheduler: Scheduler, rabbitmq: RabbitMQ, database_of_all: cfg.ConfigOpts
+) -> None:
     with frozen(rabbitmq.pid):
         assert [get(scheduler.port, "/health")[0] for _ in range(3)] == [200] * 3
+        register(database_of_all, "new")  # Every nova-scheduler shall be told of its key.
+        scheduler.wait(lambda: bus_is("warn", scheduler.port), "a warning")
+        assert get(scheduler.port, "/health")[0] == 200
+        assert metric(scheduler.port, "nova_vp_scheduler_bus_up") == 0
     scheduler.wait(lambda: health(scheduler.port)["status"] == "pass", "it to be well")
 
 
