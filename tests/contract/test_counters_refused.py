@@ -19,6 +19,7 @@ from vp_agent.drivers.counters_fake import VcpuCounts
 NO_PMU = ("this host has no PMU", "bare metal", "vPMU", "counters = vpmu")
 NOT_PERMITTED = ("CAP_PERFMON", "kernel.perf_event_paranoid")
 OUT_OF_FDS = ("out of file descriptors", "LimitNOFILE=")
+PLAIN_CAUSES = (NO_PMU[0], NOT_PERMITTED[0], "without perf events", "no events are known")
 EVENTS_PER_THREAD = 5
 
 
@@ -270,9 +271,11 @@ class TestAuto:
 def test_a_plain_kernel_without_pmu_is_told_apart_from_a_broken_one() -> None:
     """On this very machine, nothing interposed: either it has a PMU, or we say that it has none."""
     process = CountersProcess({})
+    told = ""
     try:
         process.open("perf")
     except CountersUnavailable as refused:
-        assert_tells(str(refused), "perf: ")
+        told = str(refused)
     finally:
         process.stop()
+    assert not told or any(cause in told for cause in PLAIN_CAUSES), told
