@@ -38,6 +38,11 @@ class ReachableAgents:
         self._greeted_s = float("-inf")
         self._outage = Outage("the message bus")
 
+    @property
+    def is_refused(self) -> bool:
+        """Whoever tells an agent something, since the bus hangs."""
+        return self._outage.is_on
+
     def set_mode(self, host: str, mode: str) -> None:
         self._tell(lambda: self._agents.set_mode(host, mode))
 

@@ -50,17 +50,17 @@ def _build() -> Any:
     stored = Stored.open(conf)
     identity = Identity(conf, Process.API, lambda: StoredKeys(BusKeyStore(conf)))
     identity.check()
-    application = deploy.loadapp(
-        conf,
-        stored,
-        ReachableAgents(AgentAPI(open_asking_bus(identity)), probe.greet),
-        is_bus_reachable=probe.is_reachable,
-    )
+    agents = ReachableAgents(AgentAPI(open_asking_bus(identity)), probe.greet)
+
+    def is_bus_reachable() -> bool | None:
+        return not agents.is_refused and probe.is_reachable()
+
+    application = deploy.loadapp(conf, stored, agents, is_bus_reachable=is_bus_reachable)
     if not conf.vp_api.metrics_port:
         return application
     from vp_api.metrics import metered  # Late: memory that others save.
 
-    return metered(application, conf, application.look, probe.is_reachable)
+    return metered(application, conf, application.look, is_bus_reachable)
 
 
 application = _build()

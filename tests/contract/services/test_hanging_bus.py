@@ -16,11 +16,13 @@ from nova_vp.service.broker_probe import BrokerProbe, brokers
 from tests import identities
 from tests.decisions import facts
 from tests.freezing import frozen
+from tests.keystone import Keystone
 from tests.loopback import served
 from tests.rabbitmq import free_port
 from tests.unit.api import cloud
 from tests.unit.api.client import Persona, as_persona, configuration
 from tests.unit.api.stored import holding
+from tests.unit.api.test_wsgi import TOKEN, prepare, url_of, waitress
 from tests.waiting import wait_until
 from vp_agent.publish import serving
 from vp_agent.publish.metrics import Tally
@@ -70,9 +72,9 @@ def clients():
         yield pool
 
 
-def tell(url):
+def tell(url, headers=None):
     order = {"mode": "observe"}
-    return requests.patch(f"{url}/v1/hosts/lab-1", json=order, timeout=DEADLINE_S)
+    return requests.patch(f"{url}/v1/hosts/lab-1", json=order, headers=headers, timeout=DEADLINE_S)
 
 
 def is_sent(send):
@@ -99,6 +101,25 @@ def test_who_tells_a_host_something_is_refused_while_the_bus_hangs(url, clients,
         assert answers[0].json()["errors"][0]["code"] == "performance-isolation.bus-unavailable"
         assert requests.get(f"{url}/v1/hosts", timeout=DEADLINE_S).status_code == 200
     wait_until(lambda: statuses(told(clients, url)) == {200}, "service as before")
+
+
+def test_the_health_of_vp_api_warns_while_who_tells_a_host_something_is_refused(rabbitmq, tmp_path):
+    with served(Keystone()) as keystone_url:
+        prepare(tmp_path, keystone_url)
+        file = tmp_path / "nova-vp.conf"
+        file.write_text(file.read_text().replace("fake:/", rabbitmq.url))
+        with waitress(tmp_path) as process:
+            url = url_of(process)
+
+            def is_well():
+                told = requests.get(f"{url}/health", timeout=DEADLINE_S).json()
+                return told["status"] == "pass"
+
+            wait_until(is_well, "it to be well")
+            with frozen(rabbitmq.pid):
+                assert tell(url, TOKEN).status_code == 503
+                wait_until(lambda: not is_well(), "it to warn")
+            wait_until(is_well, "it to be well")
 
 
 def test_who_sends_gives_up_soon_while_the_bus_hangs(rabbitmq, clients):
