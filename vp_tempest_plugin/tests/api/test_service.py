@@ -19,7 +19,10 @@ class TestService(base.BaseTest):
     @decorators.idempotent_id("435a4f9e-c0b2-456e-b6c2-77403a36de3e")
     def test_the_service_says_how_it_is(self):
         told = self.operator.ask("GET", "v1", "health")["health"]
-        self.assertTrue(told)
+        self.assertIn(told["status"], ("pass", "warn"))
+        checks = {"bus:connection", "database:connection", "hosts:reports"}
+        self.assertEqual(checks, set(told["checks"]))
+        self.assertEqual("pass", told["checks"]["database:connection"]["status"])
 
     @decorators.idempotent_id("d5e93f51-9882-4d23-9393-a952f5966e61")
     def test_profiles_are_listed_and_shown(self):
