@@ -4,53 +4,16 @@
 import argparse
 import re
 import shlex
-from collections.abc import Callable, Iterable
-from importlib.metadata import EntryPoint, entry_points
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
-from nova_vp.cmd import manage
+from tests.commands import OURS, of_openstack
 from tests.unit.docs.pages import PAGES, inline, typed
-from vp_agent.cli import main as agent
-from vp_sim import cli as sim
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 """Of openstackclient's modules."""
-
-GROUPS = (
-    "openstack.vp.v1",
-    "openstack.identity.v3",
-    "openstack.compute.v2",
-    "openstack.common",
-    "openstack.placement.v1",
-)
-COMMANDS: dict[str, EntryPoint] = {
-    point.name: point for group in GROUPS for point in entry_points(group=group)
-}
-
-
-def with_commands(add: Callable[[Any], None]) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(exit_on_error=False)
-    add(parser.add_subparsers(required=True))
-    return parser
-
-
-OURS = {
-    "vp-agent": with_commands(agent._add_commands),
-    "vp-manage": with_commands(manage._add_commands),
-    "vp-sim": sim._parser(),
-}
-
-
-def of_openstack(words: list[str]) -> tuple[argparse.ArgumentParser, list[str]]:
-    """The parser of the longest command that they begin with, and what remains of them."""
-    for length in range(len(words), 0, -1):
-        name = "_".join(words[:length])
-        if name in COMMANDS:
-            command = COMMANDS[name].load()(argparse.Namespace(), None)
-            return command.get_parser(name), words[length:]
-    raise AssertionError(f"no such command: openstack {' '.join(words)}")
 
 
 def begins_with(programs: Iterable[str], commands: Iterable[str]) -> list[str]:
