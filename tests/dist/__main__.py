@@ -37,6 +37,7 @@ PYTHON = "/usr/bin/python3.11"
 SYSTEM_MODULES = Path("/usr/lib/python3/dist-packages")
 PACKAGE_FOLDERS = tuple(f"{folder}/" for folder in PACKAGES.values())
 ETC = "etc/nova-vp/"
+RECIPES = "deploy/"
 DATA_FOLDER = ".data/data/share/nova-vp/"
 """Where the wheel has what it installs to share/nova-vp."""
 NOT_IN_WHEEL = {
@@ -107,7 +108,11 @@ EXTRAS = (
     Extra(
         "scheduler",
         ("vp_scheduler.main", "vp_scheduler", "nova_vp.db"),
-        (("vp-scheduler", "--help"), ("vp-manage", "--config-file", "nova-vp.conf", "db", "sync"), ("vp-status", "--help")),
+        (
+            ("vp-scheduler", "--help"),
+            ("vp-manage", "--config-file", "nova-vp.conf", "db", "sync"),
+            ("vp-status", "--help"),
+        ),
     ),
     Extra("api", ("vp_api",), (("waitress-serve", "--help"),), also_installed=("waitress>=3.0.0",)),
     Extra("dashboard", ("vp_dashboard.templatetags",), absent=("libvirt",)),
@@ -172,10 +177,11 @@ def _check_wheel(wheel: Path, tracked: Sequence[str]) -> None:
 
 
 def _check_sdist(sdist: Path, tracked: Sequence[str]) -> None:
-    """Raises Failure if it lacks a file that the installation guide uses."""
+    """Raises Failure if it lacks a file that the installation guide or a recipe uses."""
     with tarfile.open(sdist) as opened:
         packed = {name.partition("/")[2] for name in opened.getnames()}
-    used = {name for name in tracked if name.startswith(ETC)} | {"constraints.txt"}
+    used = {name for name in tracked if name.startswith((ETC, RECIPES))}
+    used |= {"constraints.txt", ".dockerignore"}
     if missing := sorted(used - packed):
         raise Failure(f"not in {sdist.name}; name them in MANIFEST.in: {', '.join(missing)}")
 
@@ -242,7 +248,9 @@ def _use(extra: Extra, folder: Path) -> None:
 
 def _run(argv: list[str], folder: Path = Path("/")) -> None:
     """Where no clone is on the path. Raises Failure."""
-    environment = {name: value for name, value in os.environ.items() if name not in PYTHON_VARIABLES}
+    environment = {
+        name: value for name, value in os.environ.items() if name not in PYTHON_VARIABLES
+    }
     done = subprocess.run(
         argv,
         cwd=folder,
