@@ -50,9 +50,12 @@ def read(path: Path) -> Any:
     return yaml.safe_load(path.read_text())
 
 
+def text_of(template: str, **variables: Any) -> str:
+    return JINJA.from_string((SHARED / template).read_text()).render(VARIABLES | variables)
+
+
 def rendered(template: str, **variables: Any) -> list[Setting]:
-    text = JINJA.from_string((SHARED / template).read_text()).render(VARIABLES | variables)
-    return assignments(text.splitlines(keepends=True))
+    return assignments(text_of(template, **variables).splitlines(keepends=True))
 
 
 def in_values(conf: dict[str, dict[str, Any]]) -> list[Setting]:

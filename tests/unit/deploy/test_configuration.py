@@ -3,12 +3,22 @@
 
 import importlib
 import re
+from pathlib import Path
 
 import pytest
 from oslo_db.options import list_opts as database_opts
 
 from tests.options import LISTED, OF_OTHERS, OURS, by_name, is_option
-from tests.unit.deploy.recipes import KOLLA, OSA, SHARED, Setting, of_nova, of_ours, rendered
+from tests.unit.deploy.recipes import (
+    KOLLA,
+    OSA,
+    SHARED,
+    Setting,
+    of_nova,
+    of_ours,
+    rendered,
+    text_of,
+)
 
 pytestmark = pytest.mark.nova
 
@@ -54,6 +64,11 @@ def test_the_filter_and_the_weigher_exist_and_are_enabled(
         assert hasattr(importlib.import_module(module), name)
 
 
+@pytest.mark.parametrize("path", sorted(SHARED.glob("*.j2")), ids=lambda path: path.name)
+def test_a_file_that_is_written_begins_with_what_ansible_says(path: Path) -> None:
+    assert text_of(path.name).startswith("# made by Ansible\n")
+
+
 def test_a_compute_host_is_given_no_password() -> None:
     settings = rendered("nova-vp.conf.j2", nova_vp_is_controller=False)
     assert {group for group, _, _ in settings} == {"DEFAULT", "oslo_messaging_rabbit", "agent"}
@@ -65,14 +80,14 @@ def test_a_controller_is_given_nothing_of_the_agent() -> None:
     assert not {"agent", "oslo_messaging_rabbit"} & {group for group, _, _ in settings}
 
 
-def text_of(*folders: object) -> str:
+def texts_of(*folders: Path) -> str:
     paths = [path for folder in folders for path in sorted(folder.rglob("*")) if path.is_file()]
     return "\n".join(path.read_text() for path in paths)
 
 
 @pytest.mark.parametrize(("name", "folder"), ROLES.items())
-def test_every_variable_that_is_used_is_defined(name: str, folder: object) -> None:
-    text = text_of(SHARED, folder)
+def test_every_variable_that_is_used_is_defined(name: str, folder: Path) -> None:
+    text = texts_of(SHARED, folder)
     code = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
     defined = set(re.findall(r"^[ -]*(nova_vp_\w+):", code, re.M))
     defined |= set(re.findall(r"register: (nova_vp_\w+)", code))
@@ -82,8 +97,8 @@ def test_every_variable_that_is_used_is_defined(name: str, folder: object) -> No
 
 
 @pytest.mark.parametrize(("name", "folder"), ROLES.items())
-def test_every_password_is_named_to_the_deployer(name: str, folder: object) -> None:
-    used = set(re.findall(r"\{\{ (nova_vp_\w+_password) ", text_of(SHARED, folder)))
+def test_every_password_is_named_to_the_deployer(name: str, folder: Path) -> None:
+    used = set(re.findall(r"\{\{ (nova_vp_\w+_password) ", texts_of(SHARED, folder)))
     told = "\n".join(path.read_text() for path in folder.glob("*.yml"))
     assert used
     assert [one for one in used if one not in told] == []
