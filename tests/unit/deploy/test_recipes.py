@@ -202,9 +202,9 @@ def test_the_role_of_live_migrations_is_that_of_the_rights() -> None:
 
 
 def test_health_checks_ask_where_health_is_served() -> None:
-    asked = set(re.findall(r"(?:(?<=[\dh}])|(?<=GET )|(?<=uri )|(?<=path: ))(/health?)\b", ALL))
-    assert asked == {PATH}
-    assert len(re.findall(rf"{PATH}\b", ALL)) >= 8
+    asked = re.findall(r"/heal\w*", ALL)
+    assert set(asked) == {PATH}
+    assert len(asked) >= 8
 
 
 def test_ports_are_those_of_the_unit_and_of_the_configuration() -> None:
