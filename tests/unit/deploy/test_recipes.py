@@ -196,6 +196,7 @@ def test_bounds_of_queues_are_those_of_etc() -> None:
 def test_the_role_of_live_migrations_is_that_of_the_rights() -> None:
     rights = (ROOT / "etc/nova-vp/nova-policy.yaml").read_text()
     [role] = set(re.findall(r"role:(\w+)", rights))
+    assert set(re.findall(r"\bvp_esc\w*", ALL)) == {role}
     for name in ("files/keystone.sh", "kolla", "openstack-ansible"):
         texts = [text for path, text in TEXTS.items() if name in path]
         assert any(role in text for text in texts), name
