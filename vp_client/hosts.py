@@ -159,8 +159,9 @@ class SetHost(command.Command):
             "--mode",
             required=True,
             choices=arguments.MODES,
-            help="observe: measure and report only, keep what is already applied; advise: propose "
-            "actions, apply them after `openstack vp action accept`; enforce: apply actions",
+            help="observe: measure and report only; limits end within a minute, places of vCPUs "
+            "and memory stay; advise: propose actions, apply them after `openstack vp action "
+            "accept`; enforce: apply actions",
         )
         return parser
 

@@ -354,6 +354,8 @@ class SetVp(command.Command):
             if value is not None
         }
         _order(self, parsed_args.server, orders)
+        if orders.keys() & LEVELS:
+            _warn_unless_critical(self, parsed_args.server)
 
 
 class UnsetVp(command.Command):
@@ -395,6 +397,17 @@ def _add_levels(parser: argparse.ArgumentParser) -> None:
     levels.add_argument(
         "--max-load", type=float, metavar="<load>", help="Largest load within the target, no less"
     )
+
+
+def _warn_unless_critical(command: command.Command, server: str) -> None:
+    """What is set is kept for a flavor that the server may be resized to."""
+    service = client_of(command).show_vp(server)["service"]
+    if service is None or service["class"] != "latency-critical":
+        LOG.warning(
+            "%s: stored, but of no effect: its flavor does not have vp:class=latency-critical. "
+            "Resize the server to one that has, or remove the override with `openstack vp unset`",
+            server,
+        )
 
 
 def _order(command: command.Command, server: str, orders: dict[str, Any]) -> None:

@@ -242,6 +242,14 @@ def test_orders_of_a_tenant(lab):
     assert "HTTP 403" in refused.err
 
 
+def test_a_target_of_a_server_that_is_not_latency_critical_is_a_warning(lab):
+    """It is kept, and would hold after a resize."""
+    told = lab.run("vp set noisy --latency-target-ms 40")
+    assert (told.rc, told.out) == (0, "")
+    assert "noisy: stored, but of no effect" in told.err
+    assert is_silent(lab.run("vp set victim --latency-target-ms 40"))
+
+
 def test_an_order_that_its_host_has_not_heard_is_a_warning(lab, monkeypatch):
     monkeypatch.setitem(lab.agents.failing, "lab-1", oslo_messaging.MessagingTimeout())
     told = lab.run("vp set victim --priority 3")
