@@ -21,7 +21,7 @@ from nova_vp.signing.envelope import (
     Verifier,
 )
 from nova_vp.signing.keyring import ToldKeys, public_text
-from nova_vp.signing.senders import MAY_CALL, ORDERED, Process, Sender, sender_of
+from nova_vp.signing.senders import MAY_CALL, MOST_NAME, ORDERED, Process, Sender, sender_of
 
 NOW = 1.8e9
 API = Sender(Process.API, "ctl1")
@@ -101,9 +101,16 @@ def test_somebody_else_signs_in_its_name(world: World) -> None:
             refused(world, claimed, sealed.packed, forged, because)
 
 
-@pytest.mark.parametrize("signature", [None, "", "x", 7, "A" * 88, "é"])
-def test_what_is_no_signature(world: World, signature: object) -> None:
-    refused(world, str(API), world.call().packed, signature, "signature")
+@pytest.mark.parametrize(
+    ("signature", "because"),
+    [
+        *((one, "is not 64 bytes long") for one in (None, "", "A" * 88)),
+        *((one, "is not Base64") for one in ("x", 7, "é")),
+        ("A" * 86 + "==", "fits none of its keys"),
+    ],
+)
+def test_what_is_no_signature(world: World, signature: object, because: str) -> None:
+    refused(world, str(API), world.call().packed, signature, f"signature {because}")
 
 
 def test_every_word_of_it_is_signed(world: World) -> None:
@@ -261,30 +268,35 @@ def test_what_is_no_call(world: World, bend: Callable[[dict[str, object]], objec
 
 
 @pytest.mark.parametrize(
-    "packed", [None, 7, b"{}", "é", "x" * (envelope.MOST_BYTES + 1), "{", "[" * 9999]
+    ("packed", "because"),
+    [
+        *((one, "not a text of at most") for one in (None, 7, b"{}")),
+        ("x" * (envelope.MOST_BYTES + 1), "not a text of at most"),
+        *((one, "the call is not Base64") for one in ("é", "{", "[" * 9999)),
+    ],
 )
-def test_what_is_not_packed(world: World, packed: object) -> None:
-    refused(world, str(API), packed, "A" * 88, "not a|not Base64|signature")
+def test_what_is_not_packed(world: World, packed: object, because: str) -> None:
+    refused(world, str(API), packed, "A" * 88, because)
 
 
 @pytest.mark.parametrize(
-    "signed",
+    ("signed", "because"),
     [
-        b"",
-        b"{}",
-        zlib.compress(b"{}")[:-1],
-        zlib.compress(b"{}") + b"{}",
-        zlib.compress("é".encode()),
-        zlib.compress(b"[" * 9999),
-        zlib.compress(b"x" * (envelope.MOST_BYTES + 1)),
-        zlib.compress(b"x" * (1 << 26), 9),
+        (b"", "not one compressed text"),
+        (b"{}", "not a compressed ASCII text"),
+        (zlib.compress(b"{}")[:-1], "not one compressed text"),
+        (zlib.compress(b"{}") + b"{}", "not one compressed text"),
+        (zlib.compress("é".encode()), "not a compressed ASCII text"),
+        (zlib.compress(b"[" * 9999), "not a call: RecursionError"),
+        (zlib.compress(b"x" * (envelope.MOST_BYTES + 1)), "not one compressed text"),
+        (zlib.compress(b"x" * (1 << 26), 9), "not one compressed text"),
     ],
-    ids=len,
+    ids=lambda one: len(one) if isinstance(one, bytes) else "",
 )
-def test_what_is_no_text_though_it_was_signed(world: World, signed: bytes) -> None:
+def test_what_is_no_text_though_it_was_signed(world: World, signed: bytes, because: str) -> None:
     packed, signature = world.sign(signed)
     tracemalloc.start()
-    refused(world, str(API), packed, signature, "not a|not one")
+    refused(world, str(API), packed, signature, because)
     _, most_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert most_bytes < 4 * envelope.MOST_BYTES
@@ -303,7 +315,10 @@ def test_a_sender_that_is_none(world: World, sender: object) -> None:
             (name, "names no sender: give one of vp-agent/HOST")
             for name in ("", "vp1", "vp-agent", "root/vp1")
         ),
-        *((name, "is no host name: give letters") for name in ("vp-agent/", "vp-agent/a b")),
+        *(
+            (f"vp-agent/{host}", "is no host name: give letters")
+            for host in ("", "a b", ".", "..", "x" * MOST_NAME)
+        ),
     ],
 )
 def test_names_of_nobody(name: str, because: str) -> None:
