@@ -14,6 +14,7 @@ from math import isnan, nan
 from operator import itemgetter
 from typing import Any
 
+from nova_vp.core.types.policy import known_mode
 from nova_vp.db.records import HostMinute, VpMinute
 from nova_vp.degradation import degradation_of
 from nova_vp.wire import compact
@@ -61,7 +62,7 @@ def pack(report: Mapping[str, Any]) -> bytes:
         ]
         for vp in report["vps"]
     ]
-    text = compact([FORMAT, report["mode"], list(projects), vps])
+    text = compact([FORMAT, known_mode(report["mode"]).value, list(projects), vps])
     return zlib.compress(text.encode())
 
 

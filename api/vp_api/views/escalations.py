@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from nova_vp.cli import labels
+from nova_vp.core.types.policy import known_mode
 from nova_vp.db.records import Attempt, Escalation
 from vp_api.views import actions, values
 
@@ -35,7 +36,7 @@ def show(one: Escalation) -> dict[str, Any]:
     names = _names(message)
     return {
         **summary(one),
-        "mode": message["mode"],
+        "mode": known_mode(message["mode"]).value,
         "since": values.iso(message["since"]),
         "evidence": message["evidence"],
         "rejected": [actions.alternative(other, names) for other in message["rejected"]],

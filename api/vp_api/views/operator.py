@@ -11,6 +11,7 @@ from typing import Any
 from nova_vp.cli import labels
 from nova_vp.cloud_modes import source_text
 from nova_vp.core.types.mode_levels import ModeLevel
+from nova_vp.core.types.policy import known_mode
 from nova_vp.db.records import (
     HostRecord,
     HostSummary,
@@ -136,7 +137,10 @@ def heat(found: Mapping[str, Any] | None, *, is_stale: bool, has_losses: bool) -
 
 def modes_of_host(report: Mapping[str, Any]) -> dict[str, Any]:
     """As since 1.3: where its mode is set, and what is set on each level that holds for it."""
-    levels = report.get("modes", {}).get("levels", [])
+    levels = [
+        {**one, "mode": known_mode(one["mode"]).value}
+        for one in report.get("modes", {}).get("levels", [])
+    ]
     return {"mode_source": mode_source(source_text(report)), "mode_levels": levels}
 
 
@@ -229,7 +233,8 @@ def since_1_3(told: Mapping[str, Any], sighting: VpReport) -> dict[str, Any]:
     source = mode_source(source_text(report)) or {"level": ModeLevel.HOST.value, "name": ""}
     if own is not None:
         source = {"level": ModeLevel.SERVER.value, "name": ""}
-    mode = {"mode": own or sighting.record.mode, "source": source}
+    holds = known_mode(own).value if own else sighting.record.mode
+    mode = {"mode": holds, "source": source}
     return {**told, "mode": mode, "virtual_domains": sighting.vp.get("virtual_domains", [])}
 
 

@@ -3,6 +3,7 @@
 
 import itertools
 import json
+from dataclasses import replace
 from urllib.parse import parse_qs, quote, urlsplit
 
 import jsonschema
@@ -233,6 +234,27 @@ def test_escalations_are_filtered(api):
     assert ids("status=proposed") == [cloud.ESCALATION]
     assert ids("status=received&host=lab-1") == [cloud.OLD_ESCALATION]
     assert ids("host=lab-2") == []
+
+
+def later(told):
+    return {**told, "mode": "bystander"}
+
+
+def test_modes_that_only_a_later_release_knows_are_told_as_the_tightest():
+    """Messages are stored as their agents wrote them."""
+    record, asked = cloud.a_record(vps=[cloud.a_vp()]), cloud.an_escalation()
+    source = {"level": "host", "name": ""}
+    modes = {"version": 1, "source": source, "levels": [later(source)]}
+    record.report.update(mode="bystander", modes=modes, vps=[later(record.report["vps"][0])])
+    api = Api([replace(record, mode="observe")])
+    api.stored.ledger.add(asked["id"], asked["host"], json.dumps(later(asked)), cloud.NOW)
+    host = api.latest(ADMIN, "/v1/hosts/lab-1").json["host"]
+    assert [one["mode"] for one in host["mode_levels"]] == ["observe"]
+    assert api.latest(ADMIN, V).json["vp"]["mode"]["mode"] == "observe"
+    minutes = api.latest(ADMIN, "/v1/hosts/lab-1/history").json["history"]
+    assert [one["mode"] for one in minutes] == ["observe"]
+    escalation = api.latest(ADMIN, f"/v1/escalations/{asked['id']}").json["escalation"]
+    assert escalation["mode"] == "observe"
 
 
 @pytest.mark.parametrize(
