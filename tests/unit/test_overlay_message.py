@@ -128,7 +128,7 @@ OVERLAYS_REFUSED = {
     "no JSON": "{",
     "another version": json.dumps({"v": 2, "version": 1, "overlays": []}),
     "a negative version": json.dumps({"v": 1, "version": -1, "overlays": []}),
-    "an overlay twice": overlays_text(7, [BLOG, BLOG]),
+    "an overlay twice": overlays_text(7, [BLOG, BLOG._replace(members=frozenset({WEB}))]),
     "a server twice": overlays_text(7, [SHOP, BLOG._replace(members=frozenset({DB}))]),
     "no id": with_overlay(id="../etc"),
     "no project": with_overlay(project_id=""),

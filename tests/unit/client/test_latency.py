@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import webob
 
 import vp_client
 from nova_vp.latency_message import read_latency
@@ -113,7 +114,12 @@ def test_an_application_that_measures_nonsense_is_told(
 
 def test_an_application_hears_that_nobody_answers(application: Cloud) -> None:
     application.balancer.is_without_api = True
-    with pytest.raises((Refused, Unreachable)):
+    with pytest.raises(Refused, match="not from vp-api") as refused:
+        vp_client.report_latency(cloud.VICTIM, 8.5)
+    assert refused.value.status == 503
+    application.balancer.is_without_api = False
+    application.balancer.application = webob.Response("<html>Welcome</html>")
+    with pytest.raises(Unreachable, match="not from vp-api"):
         vp_client.report_latency(cloud.VICTIM, 8.5)
 
 

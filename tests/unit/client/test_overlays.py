@@ -13,7 +13,7 @@ from nova_vp.core.types.overlay import CallAnswer, Nack, Verb
 from tests.unit.api import cloud
 from tests.unit.api.stored import holding
 from tests.unit.client.conftest import Cloud, serving
-from vp_client.errors import AmbiguousOverlay, LoginFailed, NoSuchOverlay, Refused, Unreachable
+from vp_client.errors import AmbiguousOverlay, LoginFailed, NoSuchOverlay, Refused
 
 # openstacksdk says at each import of its configuration that it will do without InfluxDB.
 pytestmark = pytest.mark.filterwarnings("ignore:Support for InfluxDB")
@@ -167,8 +167,9 @@ def test_an_application_is_told_what_it_did_wrong(lab: Cloud, session: Session) 
         overlay.tune("cpu", "up", cloud.NOISY)
     assert refused.value.status == 404
     lab.balancer.is_without_api = True
-    with pytest.raises((Refused, Unreachable)):
+    with pytest.raises(Refused) as refused:
         overlay.tune("cpu", "up", cloud.VICTIM)
+    assert refused.value.status == 503
     lab.keystone.closed_projects.add(cloud.ALPHA)
     session.invalidate()
     with pytest.raises(LoginFailed):

@@ -214,6 +214,16 @@ def test_a_clock_that_jumps_back_lets_nothing_come_twice(world: World) -> None:
     refused(world, *sealed, "has come before")
 
 
+def test_a_sender_whose_clock_is_ahead_is_not_heard_twice(world: World) -> None:
+    """Its call is recent for so much longer."""
+    sealed = world.call()
+    world.clock.now -= AHEAD_S
+    world.agent.open(*sealed, AGENT)
+    world.clock.now += OLDEST_S + AHEAD_S
+    world.monotonic.now += OLDEST_S + AHEAD_S
+    refused(world, *sealed, "has come before")
+
+
 def test_ids_are_forgotten_once_their_calls_are_old(world: World) -> None:
     for _ in range(3):
         world.agent.open(*world.call(), AGENT)
