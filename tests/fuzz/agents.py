@@ -293,8 +293,13 @@ class AgentSocket:
                 return None
 
     def settle(self) -> None:
-        good = json.dumps({"do": "order", "value": json.dumps({"server": UUIDS[0]})}).encode()
-        expect(self.take(good) == ACCEPTED, "a good order is refused")
+        for priority in (2, 3):
+            order = json.dumps({"server": ORDERED, "priority": priority})
+            good = json.dumps({"do": "order", "value": order}).encode()
+            expect(self.take(good) == ACCEPTED, "a good order is refused")
+            rows = self._control.servers.rows()
+            here = [row["here"] for row in rows if row["uuid"] == ORDERED]
+            expect(here and here[0]["priority"] == priority, f"it has {here}")
 
     def close(self) -> None:
         self._recorder.close()

@@ -12,6 +12,8 @@ from typing import Any
 
 from nova_vp import controllers, wire
 from nova_vp.core.types.knob import CpuWeight, Knob, MemorySize
+from nova_vp.core.types.overlay import Call, Direction, Overlay, Verb
+from nova_vp.overlay_message import overlays_text
 from nova_vp.server_override import REMEMBERED_AHEAD_MS
 from nova_vp.signing.senders import Process
 from tests.fuzz import seeds
@@ -30,18 +32,20 @@ from vp_agent.loop.state import StateFolder
 NAME = "overlays"
 CALL = "call_overlay"
 WEIGHT, MEMORY_KIB, FLOOR = 100, 98304, 0.25
+CPUS = 6
+"""Of an LLC domain."""
 LONGEST_LEASE_S, TICK_S = 300.0, 10.0
 
 
 def a_host() -> Host:
-    """Two servers in each of two LLC domains."""
+    """Two servers in each of two LLC domains, with CPUs to lend."""
     named = tuple(name for name in (NAME,) if name in controllers.installed())
-    host = Host(nodes_of(0, 1, cpus=4), a_policy(controllers=named), knobs=frozenset(Knob))
+    host = Host(nodes_of(0, 1, cpus=CPUS), a_policy(controllers=named), knobs=frozenset(Knob))
     for number, rates in enumerate((CHASE, STREAM, COMPUTE, COMPUTE)):
         host.add(
             f"s{number}",
             rates,
-            cpus=set(range(4 * (number % 2), 4 * (number % 2) + 4)),
+            cpus=set(range(CPUS * (number % 2), CPUS * (number % 2) + CPUS)),
             vcpus=2,
             cap_floor_ratio=FLOOR,
             cpu_weight=CpuWeight(WEIGHT),
@@ -53,6 +57,12 @@ def a_host() -> Host:
 
 
 SERVERS = tuple(uuid_of(f"s{number}") for number in range(4))
+GOOD_CALLS: tuple[tuple[Verb, dict[str, Any]], ...] = (
+    (Verb.TRIGGER, {"guest_uuid": SERVERS[0]}),
+    (Verb.TUNE, {"guest_uuid": SERVERS[1], "direction": Direction.UP}),
+    (Verb.BORROW, {"guest_uuid": SERVERS[2], "cpus": 1}),
+)
+"""That nothing is in the way of on a host at rest."""
 
 
 class Answering:
@@ -135,7 +145,31 @@ class OverlayBus:
             expect(bool(guest.placement), f"{guest.name} runs nowhere")
 
     def settle(self) -> None:
-        """Once every lease is over, all is as it was."""
+        """Once every lease is over, all is as it was, and the next overlays and calls are heard."""
+        self._end_leases()
+        self._tell()
+        if controllers.installed().keys() >= {NAME}:
+            self._grant()
+            self._end_leases()
+
+    def _tell(self) -> None:
+        whole = Overlay(seeds.OVERLAYS[0], "all", seeds.PROJECT, frozenset(SERVERS))
+        text = overlays_text(self._control.overlays.told.version + 1, [whole])
+        self._bus.send("set_overlays", {"text": text}, (wire.BadMessage,), call_of(Process.API))
+        told = self._control.overlays.by_id
+        expect(told == {whole.id: whole}, f"overlays are ignored: {told}")
+        self._check_told()
+
+    def _grant(self) -> None:
+        self._host.overlays = dict(self._control.overlays.by_id)
+        for verb, fields in GOOD_CALLS:
+            call = Call(f"good-{verb.value}", seeds.OVERLAYS[0], verb, **fields)
+            (answer,) = self._host.answer(call).answers
+            expect(answer.nack is None, f"a good {verb.value} is refused: {answer}")
+        expect(self._host.applied, "nothing was done for good calls")
+        expect(self._host.state.loans, "nothing was lent to a good call")
+
+    def _end_leases(self) -> None:
         self._host.answer()
         for _ in range(round(LONGEST_LEASE_S / TICK_S) + 2):
             self._host.tick(TICK_S)

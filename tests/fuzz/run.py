@@ -103,6 +103,9 @@ class World:
             self._is_cleared = True
         return self._database
 
+    def kinds(self) -> list[type[Subject]]:
+        return list(self._makers)
+
     def subject(self, kind: type[Subject]) -> Subject:
         if kind.name not in self._made:
             self._made[kind.name] = self._makers[kind]()

@@ -10,9 +10,11 @@ import pytest
 from nova_vp.core.types.policy import Mode
 from tests.escalations import HandClock, other_id
 from tests.fuzz.database import Database
+from tests.fuzz.dice import Dice
 from tests.fuzz.lives import Life, Transition, WatchedLedger, transitions
 from tests.fuzz.run import a_run, fuzz
 from tests.fuzz.shrink import smaller
+from tests.fuzz.subject import ACCEPTED, REFUSED, Subject
 from tests.messages import escalation_text
 from vp_scheduler.escalation.settings import read
 
@@ -24,8 +26,23 @@ def test_nothing_that_comes_in_breaks_anything():
         fuzz(run, PAYLOADS, seconds=60)
     assert [(one.fault, one.payload) for one in run.findings.values()] == []
     assert run.payloads() == PAYLOADS
-    taken = {outcome for _, outcome in run.outcomes}
-    assert taken == {"accepted", "refused"}
+
+
+def test_each_subject_takes_some_of_what_is_made_for_it_and_refuses_some():
+    """Else nothing behind its first check is ever tried."""
+    with a_run("both") as run, run.world() as world:
+        found = {kind.name: outcomes(world.subject(kind)) for kind in world.kinds()}
+    assert {name for name, both in found.items() if both != {ACCEPTED, REFUSED}} == set()
+    assert found
+
+
+def outcomes(subject: Subject) -> set[str]:
+    found: set[str] = set()
+    for number in range(PAYLOADS):
+        found.add(subject.take(subject.make(Dice("both", number))))
+        if found == {ACCEPTED, REFUSED}:
+            break
+    return found
 
 
 def test_a_payload_is_made_smaller_as_long_as_it_is_found():
