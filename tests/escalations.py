@@ -57,8 +57,10 @@ class FakeAgents:
         self.is_away = False
         self.why_not: dict[str, str] = {}
         """By server."""
-        self.held: dict[str, str] = {}
-        """Server to the escalation it was prepared for: the agent leaves it alone."""
+        self.held: dict[str, tuple[str, str]] = {}
+        """Server to the host whose agent leaves it alone, and for which escalation."""
+        self.asked: set[tuple[str, str]] = set()
+        """Hosts, and escalations that their agents were asked or told about."""
         self.prepared: list[str] = []
         self.told: list[tuple[str, str]] = []
         """Server and outcome."""
@@ -71,20 +73,23 @@ class FakeAgents:
     def prepare(self, host: str, escalation_id: str, server: str, hold_s: float) -> str:
         if self.is_away:
             raise AgentAway(f"the agent of {host} does not answer")
+        self.asked.add((host, escalation_id))
         if escalation_id in self.spent or not self._knows(host, escalation_id):
             return wire.NO_LONGER_HURT
         if why := self.why_not.get(server, ""):
             return why
-        self.held[server] = escalation_id
+        self.held[server] = (host, escalation_id)
         self.prepared.append(server)
         return ""
 
     def end(self, host: str, escalation_id: str, server: str, outcome: str, detail: str) -> None:
         if self.is_away:
             raise AgentAway(f"the agent of {host} does not answer")
+        self.asked.add((host, escalation_id))
         if not self._knows(host, escalation_id):
             return
-        self.held.pop(server, None)
+        if self.held.get(server) == (host, escalation_id):
+            del self.held[server]
         self.details.append(detail)
         if outcome != "completed":
             self.spent.add(escalation_id)

@@ -179,6 +179,7 @@ class Life:
         self.fake.is_instant = False
         messages = [json.loads(text) for text in texts]
         self.ids = [one["id"] for one in messages]
+        self.own = {(one["host"], one["id"]) for one in messages}
         hosts: dict[str, frozenset[str]] = {}
         for one in messages:
             for candidate in one["candidates"]:
@@ -237,6 +238,7 @@ class Life:
             self.look(LOOK_S if number < MOST_LOOKS / 4 else LATE_S)
         for id in self.ids:
             expect(self.found(id).settled_at, f"it waits for ever: {self.found(id)}")
+        expect(self.agents.asked <= self.own, f"agents of others are asked: {self.agents.asked}")
         held = agents_are_back and self.agents.held
         expect(not held, f"guests are held for ever: {self.agents.held}")
 
