@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from nova_vp.service.run_dir import is_agent_running
+from nova_vp.service.run_dir import LOCK, is_agent_running
 from vp_agent.loop.control_socket import AlreadyRunning, RunFolder
+from vp_agent.loop.host_lock import OWNER
 
 NOBODY = 65534
 HOLD = f"""
@@ -70,6 +71,17 @@ def test_who_runs_is_shown_as_soon_as_nobody_looks(tmp_path: Path) -> None:
             folder.beat()
             assert is_agent_running(tmp_path)
     assert not is_agent_running(tmp_path)
+
+
+@pytest.mark.parametrize("umask", [0o077, 0])
+def test_who_may_read_its_files_does_not_hang_on_the_umask(tmp_path: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        with RunFolder(str(tmp_path)).locked():
+            modes = {name: (tmp_path / name).stat().st_mode & 0o777 for name in (OWNER, LOCK)}
+    finally:
+        os.umask(before)
+    assert modes == {OWNER: 0o600, LOCK: 0o644}
 
 
 def test_an_agent_of_an_earlier_release_is_respected(tmp_path: Path) -> None:

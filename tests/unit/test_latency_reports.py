@@ -26,6 +26,7 @@ from tests.decisions import a_guest as any_guest
 from tests.policies import a_policy
 from tests.unit.agent_host import World
 from tests.unit.core.build import CHASE, COMPUTE
+from vp_agent.latency.base import Asked
 from vp_agent.loop.latency_reports import LatencyReports
 
 WEB, DB = "11111111-2222-4333-8444-000000000001", "11111111-2222-4333-8444-000000000002"
@@ -170,6 +171,13 @@ def test_a_server_that_leaves_is_forgotten(host: Host) -> None:
     host.known()
     assert host.later(1.0) is Ignored.NOT_HERE
     assert host.latency_ms() is None
+
+
+def test_what_was_reported_stands_while_the_target_changes(host: Host) -> None:
+    host.take()
+    host.guests = (a_guest(WEB, "p1", latency_target_ms=20.0),)
+    assert host.latency_ms() == 8.5
+    assert host.reports.asked_of(WEB) == Asked(95.0, 20.0)
 
 
 def test_a_uuid_of_another_project_begins_anew(host: Host) -> None:

@@ -281,7 +281,7 @@ def test_what_was_taken_before_it_was_left_out_is_no_loss(
 
 def test_only_so_much_is_kept_for_a_database_that_takes_none() -> None:
     log = a_log(Disk())
-    for hour in range(3):
+    for hour in (2, 0, 1):
         for number in range(MOST_RECORDS // 2):
             log._now[key(number, HOUR + hour * wire.HOUR_S)] = ONE
     log.save(HOUR)
