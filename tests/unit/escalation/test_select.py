@@ -169,6 +169,7 @@ def test_the_sentence_for_people() -> None:
         )
         + "Rejected 2 others."
     )
+    assert "others." not in chosen(VICTIM, QUIET, *many[:4]).sentence
 
 
 GUESTS = st.lists(
@@ -200,6 +201,7 @@ def test_whatever_the_host(guests: list[Candidate], loss_ratio: float | None, ra
     named = [one.uuid for one in choice.rejected] + ([choice.mover.uuid] if choice.mover else [])
     assert sorted(named) == sorted(guest.uuid for guest in guests)  # each once, none forgotten
     json.dumps(choice.as_json(), allow_nan=False)
+    assert all(one.numbers.copy_s >= 0 for one in choice.rejected)
     if choice.mover is not None:
         assert choice.numbers is not None
         assert not choice.mover.obstacle
