@@ -54,6 +54,15 @@ def test_what_is_set_is_listed_and_goes_to_the_agents(api):
     assert version > before
 
 
+def test_hosts_that_have_the_clouds_mode_are_counted():
+    record = cloud.a_record()
+    source = {"level": "cloud", "name": ""}
+    record.report["modes"] = {"version": 1, "source": source, "levels": []}
+    api = Api([record])
+    put(api, CLOUDS, "enforce")
+    assert [(one["level"], one["hosts_count"]) for one in listed(api)] == [("cloud", 1)]
+
+
 def test_null_unsets(api):
     put(api, CLOUDS, "enforce")
     put(api, SSDS, "observe")
