@@ -38,7 +38,10 @@ html_theme_options = {
     "analytics_tracking_code": "",
     "root_title": "nova-vp",
     "display_badge": False,
+    "sidebar_search": True,
 }
+html_static_path = ["_static"]
+html_css_files = ["tables.css"]
 openstackdocs_auto_name = False
 openstackdocs_auto_version = False
 html_show_copyright = False
