@@ -157,7 +157,8 @@ def test_the_documentation_has_its_page(outside: Place) -> None:
     source = outside.folder / "doc"
     unwanted = shutil.ignore_patterns("build", "controllers", "__pycache__")
     shutil.copytree(ROOT / "doc", source, ignore=unwanted)
-    shutil.copytree(ROOT / "etc", outside.folder / "etc")
+    for folder in ("etc", "releasenotes"):
+        shutil.copytree(ROOT / folder, outside.folder / folder)
     html = outside.folder / "html"
     outside.run("-m", "sphinx", "-W", "-q", "-b", "html", source / "source", html)
     page = (html / "controllers/background.html").read_text()
