@@ -6,6 +6,7 @@ do, so `up` on a lab that is up repairs it, and either command works after the o
 import json
 import os
 import shutil
+import signal
 import time
 from contextlib import suppress
 from dataclasses import asdict
@@ -60,6 +61,7 @@ def up(wanted: list[Host], progress: Progress, environment: Path | None = None) 
     """`environment`: the one that has Nova; None for what this lab has, at first the project's."""
     _check_machine()
     _begin()
+    _thaw()
     its_nova = nova.choose(environment)
     _ensure_bridge()
     wanted = _merge_hosts(wanted)
@@ -203,6 +205,13 @@ def _check_owner() -> None:
     owner = _owner()
     if owner != str(settings.ROOT):
         raise LabError(f"a lab of {owner} is up; run `{owner}/testbed/lab/lab down` first")
+
+
+def _thaw() -> None:
+    """What a test that was ended left stopped goes on."""
+    for pid in cgroups.read_pids():
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
 
 
 def _ensure_bridge() -> None:

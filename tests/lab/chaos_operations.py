@@ -3,6 +3,7 @@
 FAULTS where nobody takes it on, and waits for nothing but the answer.
 """
 
+import math
 import os
 import random
 import signal
@@ -33,7 +34,7 @@ FAULTS = (
 MOST_SERVERS = 5
 FROZEN_S = 6.0
 CUT_OFF_S = 40.0
-"""So long after vp-api was killed or frozen nobody expects answers of it."""
+"""So long after a service was killed or frozen nobody expects answers of it."""
 WORKS = ("work=chase:192", "work=stream:8192", "work=compute", "work=idle")
 FLAVORS = {
     "t.chaos-capped": {"vp:cpu_floor": "20", "vp:isolation": "soft"},
@@ -60,7 +61,7 @@ class Storm:
         """Ids of those whose host lost power: a host of the lab forgets its domains then."""
         self._frozen: list[tuple[int, threading.Timer]] = []
         """Groups of processes, and who lets them go on."""
-        self._cut_off_until_s = 0.0
+        self._cut_off_until_s: dict[str, float] = {}
         for name, specs in FLAVORS.items():
             cloud.put_flavor(admin, name, specs=specs)
         cloud.put_flavor(admin, LARGER, ram=128, specs={"vp:cpu_floor": "20"})
@@ -100,11 +101,11 @@ class Storm:
             _go_on(pid)
         self._frozen.clear()
 
-    def cut_off(self) -> None:
-        self._cut_off_until_s = time.monotonic() + CUT_OFF_S
+    def cut_off(self, service: str, span_s: float = CUT_OFF_S) -> None:
+        self._cut_off_until_s[service] = time.monotonic() + span_s
 
-    def is_cut_off(self) -> bool:
-        return time.monotonic() < self._cut_off_until_s
+    def is_cut_off(self, service: str) -> bool:
+        return time.monotonic() < self._cut_off_until_s.get(service, 0.0)
 
 
 def _go_on(pid: int) -> None:
@@ -286,9 +287,10 @@ SERVICES = {
 def _misfortune(name: str) -> None:
     def chosen(storm: Storm, dice: random.Random) -> str:
         service = SERVICES[name]
-        if service == "vp-api":
-            storm.cut_off()
-        return service + dice.choice(HOSTS) if service.endswith("@") else service
+        if service.endswith("@"):
+            service += dice.choice(HOSTS)
+        storm.cut_off(service)
+        return service
 
     def kill(storm: Storm, dice: random.Random) -> None:
         cloud.kill(chosen(storm, dice))
@@ -307,6 +309,7 @@ for _name in SERVICES:
 @operation
 def power_off(storm: Storm, dice: random.Random) -> None:
     lab, host = str(settings.LAB / "lab"), dice.choice(HOSTS)
+    storm.cut_off(f"vp-agent@{host}", math.inf)
     storm.powered_off += [
         one.id
         for one in storm.admin.compute.servers()
@@ -314,3 +317,4 @@ def power_off(storm: Storm, dice: random.Random) -> None:
     ]
     subprocess.run([lab, "power-off", host], check=True, capture_output=True)
     subprocess.run([lab, "up"], check=True, capture_output=True)
+    storm.cut_off(f"vp-agent@{host}")
