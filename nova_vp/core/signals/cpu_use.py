@@ -5,11 +5,10 @@ No counter is needed for it. What went backwards, or was not read at either end,
 shares of the CPU time wanted are told, so that a moment of reading that is off cancels out.
 """
 
-from collections.abc import Mapping
-from typing import Any, cast
+from typing import cast
 
 from nova_vp.core.signals.sample import WINDOW_SAMPLES
-from nova_vp.core.types.cpu_time import CpuTimes, CpuUse, HostCpuTimes, HostCpuUse
+from nova_vp.core.types.cpu_time import CpuTimes, CpuUse, HostCpuTimes, HostCpuUse, SeenCpuUse
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.knob import Knob, Quota
 from nova_vp.core.types.picture import Picture
@@ -25,8 +24,8 @@ RECENT_SAMPLES = 5
 
 def sample_cpu_use(
     vp: VpState, guest: Guest, picture: Picture, policy: Policy, placed_at_s: float
-) -> Mapping[str, Any]:
-    """What this tick's sample changes in a VP: its means with it. `vp` as the last tick left it."""
+) -> SeenCpuUse:
+    """With this tick's sample. `vp` as the last tick left it."""
     now = guest.cpu_times if guest.is_running else None
     applied = picture.applied.get(guest.uuid)
     cap = applied.of(Knob.CPU_CAP) if applied else None
@@ -41,13 +40,13 @@ def sample_cpu_use(
     if sample is not None:
         use = _with_sample(use, sample, WINDOW_SAMPLES)
     oldest_s = picture.at_s - policy.max_sample_age_s
-    return {
-        "cpu_times": now,
-        "quota_under_cap": quota,
-        "cpu_sample": sample,
-        "cpu_use": use if use and use.at_s >= oldest_s else None,
-        "recent_cpu_use": recent if recent and recent.at_s >= oldest_s else None,
-    }
+    return SeenCpuUse(
+        now,
+        quota,
+        sample,
+        use if use and use.at_s >= oldest_s else None,
+        recent if recent and recent.at_s >= oldest_s else None,
+    )
 
 
 def _sample(

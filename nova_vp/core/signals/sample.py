@@ -4,10 +4,9 @@
 A counter that went backwards is a restart, never a negative rate. Nothing is judged here.
 """
 
-from collections.abc import Mapping
 from operator import sub
-from typing import Any
 
+from nova_vp.core.types.cpu_time import SeenCpuUse
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Policy
@@ -21,11 +20,11 @@ def sample_vp(
     picture: Picture,
     policy: Policy,
     placed_at_s: float,
-    more: Mapping[str, Any],
+    cpu: SeenCpuUse,
 ) -> VpState:
     """The VP with this tick's sample, or with the reason why it has none; and with its means since
-    everybody's place last changed. `more`: what else this tick changes in it; to make a VP anew
-    costs as much for one field as for all."""
+    everybody's place last changed. `cpu` comes along: to make a VP anew costs as much for one field
+    as for all."""
     reading = picture.readings.get(guest.uuid) if guest.is_running else None
     sample = None
     why = _without_rate(vp, guest, reading, picture.at_s, policy)
@@ -35,7 +34,6 @@ def sample_vp(
     complete = sample if why is None else None
     window, peak_cores, busiest_cores, samples_seen = _perf_window(vp, complete, placed_at_s)
     return vp._replace(
-        **more,
         reading=reading,
         read_at_s=picture.at_s,
         cpu_time_ns=guest.cpu_time_ns,
@@ -47,6 +45,11 @@ def sample_vp(
         busiest_cores=busiest_cores,
         seen_at_s=picture.at_s if complete else vp.seen_at_s,
         samples_seen=samples_seen,
+        cpu_times=cpu.times,
+        quota_under_cap=cpu.quota_under_cap,
+        cpu_sample=cpu.sample,
+        cpu_use=cpu.mean,
+        recent_cpu_use=cpu.recent,
     )
 
 

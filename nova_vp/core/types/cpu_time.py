@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from nova_vp.core.types.knob import Quota
+
 
 class CpuTimes(NamedTuple):
     """Cumulative, all vCPUs of one guest summed."""
@@ -65,6 +67,16 @@ class CpuUse(NamedTuple):
     @property
     def _wanted_cores(self) -> float:
         return self.ran_cores + self.waited_cores + self.throttled_cores
+
+
+class SeenCpuUse(NamedTuple):
+    """What one tick's CPU times make of a VP: see the fields of `VpState`."""
+
+    times: CpuTimes | None
+    quota_under_cap: Quota | None
+    sample: CpuUse | None
+    mean: CpuUse | None
+    recent: CpuUse | None
 
 
 class HostCpuTimes(NamedTuple):
