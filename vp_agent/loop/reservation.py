@@ -22,11 +22,11 @@ def originals(
     members = _members(picture, policy)
     often = frozenset(one.controller.name for one in policy.controllers if _changes_often(one))
     found: dict[str, dict[Knob, Value]] = {}
+    if not (members or often):
+        return found
     for guest in picture.guests:
-        if guest.uuid in foreign or not _is_changed_by_us(guest, picture):
-            continue
         knobs = KNOBS if guest.uuid in members else _often_changed(picture, guest.uuid, often)
-        if knobs:
+        if knobs and guest.uuid not in foreign and _is_changed_by_us(guest, picture):
             found[guest.uuid] = _of(guest, knobs, picture)
     return found
 
