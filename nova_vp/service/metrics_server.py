@@ -7,7 +7,6 @@ of its own work waits for it. There is no access control: the address is the ope
 
 import json
 import logging
-import threading
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from importlib import metadata
@@ -20,6 +19,7 @@ from wsgiref.types import StartResponse, WSGIApplication
 from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.exposition import ThreadingWSGIServer
 
+from nova_vp.service import listening
 from nova_vp.service.health import MEDIA_TYPE, Look, document
 
 LOG = logging.getLogger(__name__)
@@ -57,15 +57,14 @@ class MetricsServer:
         )
         self._server = server((address, port), _Handler)
         self._server.set_app(_application(registry, look))
-        threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True).start()
+        listening.serve(self._server, "metrics")
 
     @property
     def port(self) -> int:
         return int(self._server.server_address[1])
 
     def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        listening.stop(self._server)
 
 
 def expose(

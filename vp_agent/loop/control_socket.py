@@ -12,7 +12,6 @@ import logging
 import os
 import socket
 import socketserver
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from typing import Any
 from nova_vp.cloud_modes import NOT_SET
 from nova_vp.core.types.policy import Mode
 from nova_vp.printable import printable
+from nova_vp.service import listening
 from nova_vp.service.run_dir import BEAT, boot_clock_s, silent_for_s
 from vp_agent.commands import (
     MOST_WHY,
@@ -174,11 +174,10 @@ class Server:
             self._server = _Listener(str(self._path), Handler)
         finally:
             os.umask(old)
-        threading.Thread(target=self._server.serve_forever, name="control", daemon=True).start()
+        listening.serve(self._server, "control")
 
     def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        listening.stop(self._server)
         self._path.unlink(missing_ok=True)
 
 

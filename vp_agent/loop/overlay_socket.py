@@ -28,6 +28,7 @@ from nova_vp import wire
 from nova_vp.core.types.overlay import Call, CallAnswer, CallResource, Direction, Verb
 from nova_vp.overlay_message import read_call
 from nova_vp.printable import printable
+from nova_vp.service import listening
 from nova_vp.wire.overlays import MOST_CPUS, MOST_LEASE_S, OVERLAY_CALL_SCHEMA
 from nova_vp.wire.validation import Schema, SchemaError
 from vp_agent.loop.monitor_calls import MonitorCall
@@ -93,11 +94,10 @@ class OverlaySocket:
             self._server = _Listener(str(self._path), Handler)
         finally:
             os.umask(old)
-        threading.Thread(target=self._server.serve_forever, name="overlays", daemon=True).start()
+        listening.serve(self._server, "overlays")
 
     def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        listening.stop(self._server)
         self._path.unlink(missing_ok=True)
 
 
