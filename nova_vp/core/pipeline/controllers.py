@@ -213,9 +213,11 @@ def note_answers(
 ) -> CoreState:
     """Tell controllers that answer calls what was answered in the end."""
     told = tuple(zip(calls, answers, strict=True))
-    remembered = dict(state.controllers)
-    for controller, _ in policy.controllers:
-        if controller.answers_calls and controller.name in remembered:
-            before = remembered[controller.name]
-            remembered[controller.name] = controller.answered(before, told)
-    return replace(state, controllers=remembered)
+    remembered = {
+        controller.name: controller.answered(state.controllers[controller.name], told)
+        for controller, _ in policy.controllers
+        if controller.answers_calls and controller.name in state.controllers
+    }
+    if not remembered:
+        return state
+    return replace(state, controllers={**state.controllers, **remembered})

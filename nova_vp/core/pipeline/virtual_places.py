@@ -7,7 +7,7 @@ bills, acts or publishes sees where the servers really run. Where any server of 
 changed, nobody has a virtual place: real changes are decided from real places alone.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from nova_vp.core.types.claim import ClaimGroup, placements_of
@@ -49,13 +49,15 @@ def _holds(place: VirtualPlace, guest: Guest, picture: Picture) -> bool:
 
 
 def note_virtual_places(
-    state: CoreState, picture: Picture, groups: Iterable[ClaimGroup]
+    state: CoreState, picture: Picture, groups: Collection[ClaimGroup]
 ) -> CoreState:
     """`groups`: those that give a server its first place."""
+    if not groups:
+        return state
     generations = {guest.uuid: guest.generation for guest in picture.guests}
     new = {
         uuid: VirtualPlace(generations[uuid], cpus)
         for group in groups
         for uuid, cpus in placements_of(group).items()
     }
-    return replace(state, virtual_places={**state.virtual_places, **new}) if new else state
+    return replace(state, virtual_places={**state.virtual_places, **new})

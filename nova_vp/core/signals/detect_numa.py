@@ -30,13 +30,14 @@ REMOTE_SHARE = 0.25
 def node_views(host: Host, limits: Limits, policy: Policy) -> tuple[NodeView, ...]:
     """Every node's load by the VPs whose memory lies there, wherever they run."""
     misses = dict.fromkeys(host.topology.nodes, 0.0)
-    mpki = dict.fromkeys(host.topology.nodes, 0.0)
+    mpki = misses.copy()
     for uuid, vp in host.vps.items():
-        if vp.sample is None or vp.incomplete is not None:
+        sample = vp.sample
+        if sample is None or vp.incomplete is not None:
             continue
         for node, share in host.memory_of(uuid).items():
-            misses[node] = misses.get(node, 0.0) + share * vp.sample.misses_per_s
-            mpki[node] = mpki.get(node, 0.0) + share * vp.sample.mpki
+            misses[node] = misses.get(node, 0.0) + share * sample.misses_per_s
+            mpki[node] = mpki.get(node, 0.0) + share * sample.mpki
     limit = hot_limit(limits)
     return tuple(
         NodeView(

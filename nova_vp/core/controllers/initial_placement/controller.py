@@ -105,10 +105,10 @@ def initial_placement(
     unplaced = [
         guest
         for uuid, guest in host.guests.items()
-        if guest.is_running
+        if not _is_placed(host, placed, uuid)
+        and guest.is_running
         and not guest.unmanaged
         and _may_be_placed(view, guest)
-        and not _is_placed(host, placed, uuid)
     ]
     # The widest first: the narrow ones even out what the wide ones leave.
     unplaced.sort(key=lambda guest: -guest.vcpus)
