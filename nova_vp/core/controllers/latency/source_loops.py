@@ -116,7 +116,7 @@ class Hybrid:
             if watch.is_growing:
                 step = 1.0 if self.steps is None else seen.machine_cpus / self.steps
                 watch = watch._replace(cores=min(watch.cores + step, float(seen.machine_cpus)))
-        return watch._replace(is_suspended=not watch.is_enabled)
+        return watch._replace(is_suspended=watch.is_suspended or seen.now_s < watch.cool_until_s)
 
     def _looked(self, watch: Watch, seen: Seen) -> Watch:
         """Listing 3.1; where it tests `slack < 0.80`, the text says that load is below 80 %. Of a
@@ -127,13 +127,15 @@ class Hybrid:
         if seen.load_ratio is None or seen.load_ratio > self.suspend_load:
             return _suspended(watch)
         is_enabled = watch.is_enabled or seen.load_ratio < self.enable_load
-        is_growing = is_enabled and seen.slack_ratio > HOLD_SLACK
-        return watch._replace(is_enabled=is_enabled, is_growing=is_growing)
+        if not is_enabled:
+            return _suspended(watch)
+        is_growing = seen.slack_ratio > HOLD_SLACK
+        return watch._replace(is_enabled=True, is_suspended=False, is_growing=is_growing)
 
 
 def _suspended(watch: Watch) -> Watch:
     """Who is enabled again begins at the least."""
-    return watch._replace(is_enabled=False, is_growing=False, cores=0.0)
+    return watch._replace(is_enabled=False, is_suspended=True, is_growing=False, cores=0.0)
 
 
 hybrid = Hybrid(suspend_load=0.85, enable_load=0.80, cool_down_s=300.0, steps=None)

@@ -122,7 +122,7 @@ def test_another_loop_in_the_options_begins_at_the_least(loop) -> None:
     host = a_host("hybrid")
     critical(host)
     best_effort(host, may_suspend=True)
-    run(host, 10, latency_ms=2.0)
+    run(host, 17, latency_ms=2.0, load_ratio=0.9)
     assert host.guest("be").quota == SUSPENDED
     host.policy = a_policy(controllers=("latency",), control_loop=loop)
     run(host, 38, latency_ms=2.0)

@@ -6,6 +6,7 @@ import pytest
 from nova_vp.core.controllers.latency import source_loops
 from nova_vp.core.controllers.latency.cpi_models import CpiModel, cpi_models_of
 from nova_vp.core.controllers.latency.declaration import Loop, Ruling
+from nova_vp.core.controllers.latency.source_loops import begun
 from nova_vp.core.types.knob import CpuWeight, Quota, WeightUnit
 from tests.unit.core.build import uuid_of
 from tests.unit.core.controllers.latency.hosts import (
@@ -142,8 +143,22 @@ def test_latency_stops_at_level_48() -> None:
 @pytest.mark.parametrize(("loop", "suspend", "enable", "cool_down_s", "step"), BOTH_HYBRIDS)
 class TestHybrids:
     def test_it_looks_every_15_seconds(self, loop, suspend, enable, cool_down_s, step) -> None:
-        assert watched(loop, 14).is_suspended
-        assert not watched(loop, 15).is_suspended
+        assert not watched(loop, 14).is_enabled
+        assert watched(loop, 15).is_enabled
+
+    def test_it_begins_at_the_minimum(self, loop, suspend, enable, cool_down_s, step) -> None:
+        """4.3: it sets the quota to 1000 when it is started. Nobody is suspended before a look."""
+        for seconds in (1, 14):
+            watch = watched(loop, seconds)
+            assert (watch.is_suspended, watch.cores) == (False, 0.0)
+
+    def test_who_comes_while_it_cools_down_waits_for_the_end(
+        self, loop, suspend, enable, cool_down_s, step
+    ) -> None:
+        missed = watched(loop, 15, latency_ms=10.1)
+        anew = begun(missed, loop, 15.0)
+        assert watched(loop, 1, anew, 15).is_suspended
+        assert watched(loop, int(cool_down_s) - 1, anew, 15).is_suspended
 
     def test_it_enables_below_a_load(self, loop, suspend, enable, cool_down_s, step) -> None:
         assert watched(loop, 15, load_ratio=enable).is_suspended
@@ -205,7 +220,9 @@ def test_a_suspended_server_that_may_be_keeps_a_thousandth_of_a_cpu() -> None:
     critical(host)
     best_effort(host, may_suspend=True)
     best_effort(host, "mild")
-    run(host, 2, latency_ms=5.0)
+    run(host, 10, latency_ms=5.0, load_ratio=0.9)
+    assert host.guest("be").quota == Quota(1000, 100_000)
+    run(host, 7, latency_ms=5.0, load_ratio=0.9)
     assert host.guest("be").quota == Quota(1000, 1_000_000)
     assert host.guest("mild").quota == Quota(1000, 100_000)
 
