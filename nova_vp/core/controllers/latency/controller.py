@@ -21,6 +21,13 @@ from nova_vp.core.controllers.latency.declaration import (
     Watch,
     Watches,
 )
+from nova_vp.core.controllers.latency.overruled import (
+    Left,
+    least_of,
+    with_given,
+    within_a_step,
+    without_rise,
+)
 from nova_vp.core.controllers.latency.room import room_of
 from nova_vp.core.controllers.latency.ruling import (
     retreated,
@@ -68,10 +75,16 @@ class Latency(Controller):
             rulings[uuid] = ruling_of(guest, seen[uuid], report, state, settings)
             watch = _watch_of(state, guest, settings, view.now_s)
             watches[uuid] = _ruled(watch, seen[uuid], rulings[uuid], settings)
-        left = {
-            uuid: left_to(own, view.host.guests[uuid], others, watches[uuid], rulings[uuid])
-            for uuid, others in beside.items()
-        }
+            if watch.is_overruled:
+                watches[uuid] = without_rise(watches[uuid], watch)
+        left = _left(view, own, beside, watches, rulings)
+        given = least_of(left.values())
+        for uuid, shares in left.items():
+            watches[uuid] = within_a_step(watches[uuid], seen[uuid], shares, given, own)
+        left = _left(view, own, beside, watches, rulings)
+        given = least_of(left.values())
+        for uuid, shares in left.items():
+            watches[uuid] = with_given(watches[uuid], shares, given, own)
         groups = tuple(_claims(view, own, left, watches, seen, settings))
         starving = _starving(view, own, left, seen, settings)
         state = with_starving(replace(state, by_guest=watches), starving, view.now_s, settings)
@@ -108,6 +121,19 @@ def _beside(view: View) -> Beside:
         near = {other for domain in host.domains_of[uuid] for other in host.members[domain.id]}
         found[uuid] = tuple(host.guests[other] for other in sorted(near & taking))
     return found
+
+
+def _left(
+    view: View,
+    own: OwnCores,
+    beside: Beside,
+    watches: Mapping[str, Watch],
+    rulings: Mapping[str, Ruling],
+) -> Mapping[str, Left]:
+    return {
+        uuid: left_to(own, view.host.guests[uuid], others, watches[uuid], rulings[uuid])
+        for uuid, others in beside.items()
+    }
 
 
 def _watch_of(state: Watches, guest: Guest, settings: LatencySettings, now_s: float) -> Watch:

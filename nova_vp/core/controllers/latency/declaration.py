@@ -219,6 +219,10 @@ class Watch(NamedTuple):
     left_over_more: float = 0.0
     """Of all that best-effort servers can use: so much more may be left over, since the caps of
     single vCPUs held them back."""
+    given_cores: float = 0.0
+    """What best-effort servers beside it were really given in the last tick, together."""
+    is_overruled: bool = False
+    """Others left each of them less then."""
     response: Response = NOTHING_LEARNED
     loop: Loop = Loop.ADAPTIVE
     """That ruled in the last tick, or was silent then."""

@@ -37,7 +37,7 @@ def cpi(watch: Watch, seen: Seen) -> Watch:
             watch = watch._replace(level=0, quiet_cycles=0)
     if seen.now_s >= watch.sub_at_s:
         watch = _looked_at_cpu(watch, seen)
-    cores = watch.level * seen.cpi_model.most_cores / CPI_LEVELS
+    cores = watch.level * source_step_cores(Loop.CPI, seen)
     return watch._replace(cores=cores, is_unlimited=watch.level >= CPI_LEVELS)
 
 
@@ -80,8 +80,8 @@ def _looked_at_cpu(watch: Watch, seen: Seen) -> Watch:
 def latency(watch: Watch, seen: Seen) -> Watch:
     if seen.now_s < watch.main_at_s:
         return watch
-    each = seen.machine_cpus / LATENCY_LEVELS
-    level = min(watch.level, _whole(watch.cores / each))  # A retreat takes cores, and no level.
+    each = source_step_cores(Loop.LATENCY, seen)
+    level = min(watch.level, whole(watch.cores / each))  # A retreat takes cores, and no level.
     level = 0 if seen.slack_ratio <= 0 else min(level + 1, MOST_LEVEL)
     return watch._replace(
         main_at_s=next_look_s(watch.main_at_s, MAIN_S, seen.now_s),
@@ -90,7 +90,7 @@ def latency(watch: Watch, seen: Seen) -> Watch:
     )
 
 
-def _whole(levels: float) -> int:
+def whole(levels: float) -> int:
     """What is all but one more is one more."""
     return math.floor(levels + 1e-9)
 
@@ -114,9 +114,12 @@ class Hybrid:
         if seen.now_s >= watch.sub_at_s:
             watch = watch._replace(sub_at_s=next_look_s(watch.sub_at_s, SUB_S, seen.now_s))
             if watch.is_growing:
-                step = 1.0 if self.steps is None else seen.machine_cpus / self.steps
-                watch = watch._replace(cores=min(watch.cores + step, float(seen.machine_cpus)))
+                cores = watch.cores + self.step_cores(seen)
+                watch = watch._replace(cores=min(cores, float(seen.machine_cpus)))
         return watch._replace(is_suspended=watch.is_suspended or seen.now_s < watch.cool_until_s)
+
+    def step_cores(self, seen: Seen) -> float:
+        return 1.0 if self.steps is None else seen.machine_cpus / self.steps
 
     def _looked(self, watch: Watch, seen: Seen) -> Watch:
         """Listing 3.1; where it tests `slack < 0.80`, the text says that load is below 80 %. Of a
@@ -147,6 +150,17 @@ SOURCE_LOOPS: Mapping[Loop, Callable[[Watch, Seen], Watch]] = {
     Loop.HYBRID: hybrid,
     Loop.HYBRID_TUNED: hybrid_tuned,
 }
+
+
+def source_step_cores(loop: Loop, seen: Seen) -> float:
+    """By so much one of the source's loops goes up at once."""
+    if loop is Loop.CPI:
+        return seen.cpi_model.most_cores / CPI_LEVELS
+    if loop is Loop.LATENCY:
+        return seen.machine_cpus / LATENCY_LEVELS
+    return (hybrid if loop is Loop.HYBRID else hybrid_tuned).step_cores(seen)
+
+
 FIRST_LOOK_S: Mapping[Loop, tuple[float, float]] = {
     Loop.ADAPTIVE: (MAIN_S, SUB_S),
     Loop.CPI: (MAIN_S, SUB_S),

@@ -6,7 +6,7 @@ import pytest
 from nova_vp.core.controllers.latency.declaration import LIMIT
 from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.knob import NO_CPU_WEIGHT, Knob, Quota
-from tests.unit.core.build import uuid_of
+from tests.unit.core.build import Rates, uuid_of
 from tests.unit.core.controllers.latency.hosts import (
     SHARES,
     a_host,
@@ -39,6 +39,78 @@ def test_the_tightest_slack_rules() -> None:
     assert given_cores(host) > 6.0
     both(host, 10, 2.0, 12.0)
     assert given_cores(host) < 2.0
+
+
+STEPS = {"adaptive": 0.5, "cpi": 0.8, "latency": 1.0, "hybrid": 1.0, "hybrid-tuned": 1.0}
+TIGHT_MS = {"adaptive": 9.6, "cpi": 9.6, "latency": 10.0, "hybrid": 10.1, "hybrid-tuned": 10.1}
+DISTURBED = Rates(mips=4000, cpi=1.5, cores=4.0)
+
+
+def beside_a_tight_one(loop: str, seconds: int = 900):
+    """`lc` bears little for so many seconds, `lc2` all."""
+    models = ", ".join(f"{uuid_of(name)}=1.2/16" for name in ("lc", "lc2"))
+    host = a_host(loop, cpi_models=models, starve_s=1e6)
+    critical(host)
+    critical(host, "lc2")
+    best_effort(host)
+    both(host, 32, 2.0, 2.0)
+    host.run("lc", DISTURBED)
+    both(host, seconds, TIGHT_MS[loop], 2.0)
+    return host
+
+
+@pytest.mark.parametrize(("loop", "step"), STEPS.items())
+@pytest.mark.parametrize("how", ["leaves", "stops", "refuses help"])
+def test_when_the_tightest_goes_the_next_goes_up_step_by_step(loop, step, how) -> None:
+    host = beside_a_tight_one(loop)
+    before = given_cores(host)
+    assert before < 3.0
+    if how == "leaves":
+        host.leave("lc")
+        host.latency_reports.pop(uuid_of("lc"))
+    elif how == "stops":
+        host.change("lc", is_running=False)
+    else:
+        host.change("lc", refuses_help=True)
+    for _ in range(600):
+        report(host, 2.0, name="lc2")
+        host.tick()
+        assert given_cores(host) <= before + step + 0.09
+        before = given_cores(host)
+    assert before > 6.5
+
+
+@pytest.mark.parametrize("loop", STEPS)
+def test_no_level_goes_up_while_another_rules(loop) -> None:
+    host = beside_a_tight_one(loop, seconds=60)
+    given, left = given_cores(host), figures(host, "lc2")["best_effort_cores"]
+    both(host, 300, TIGHT_MS[loop], 2.0)
+    assert given_cores(host) <= given + 0.09
+    assert figures(host, "lc2")["best_effort_cores"] <= max(left, given + STEPS[loop])
+
+
+@pytest.mark.parametrize("loop", ["cpi", "latency", "hybrid", "hybrid-tuned"])
+def test_a_best_effort_server_that_comes_later_gets_no_level_that_nobody_used(loop) -> None:
+    host = a_host(loop)
+    critical(host)
+    best_effort(host, vcpus=1)
+    run(host, 600, latency_ms=2.0)
+    assert given_cores(host) == 1.0
+    best_effort(host, "be2")
+    run(host, 1, latency_ms=2.0)
+    assert given_cores(host) + given_cores(host, "be2") <= 1.0 + STEPS[loop]
+
+
+def test_whom_another_holds_back_takes_nothing_from_a_third() -> None:
+    """`lc2` is beside both best-effort servers, `lc` beside one of them."""
+    host = a_host("latency")
+    critical(host)
+    critical(host, "lc2", cpus=set(range(50)))
+    best_effort(host)
+    best_effort(host, "be2", cpus=set(range(25, 50)))
+    both(host, 400, 10.0, 2.0)
+    assert given_cores(host) < 0.1
+    assert given_cores(host, "be2") > 7.9
 
 
 def test_who_shares_no_cache_with_it_is_not_limited() -> None:
