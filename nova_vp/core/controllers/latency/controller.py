@@ -43,7 +43,7 @@ from nova_vp.core.controllers.latency.shares import (
     protected,
 )
 from nova_vp.core.controllers.latency.source_loops import SOURCE_LOOPS, begun, cpi
-from nova_vp.core.controllers.latency.starving import is_starving
+from nova_vp.core.controllers.latency.starving import is_starving, unstarved_cores
 from nova_vp.core.types.claim import ClaimGroup
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.service_level import ServiceClass
@@ -65,7 +65,7 @@ class Latency(Controller):
 
     def run(self, view: View, state: Watches, settings: LatencySettings) -> Answer:
         beside, own = _beside(view), OwnCores(view)
-        watches: dict[str, Watch] = {}
+        acted: dict[str, Watch] = {}
         rulings: dict[str, Ruling] = {}
         seen: dict[str, Seen] = {}
         for uuid, others in beside.items():
@@ -74,17 +74,10 @@ class Latency(Controller):
             report = view.picture.latency_reports.get(uuid)
             rulings[uuid] = ruling_of(guest, seen[uuid], report, state, settings)
             watch = _watch_of(state, guest, settings, view.now_s)
-            watches[uuid] = _ruled(watch, seen[uuid], rulings[uuid], settings)
+            acted[uuid] = _ruled(watch, seen[uuid], rulings[uuid], settings)
             if watch.is_overruled:
-                watches[uuid] = without_rise(watches[uuid], watch)
-        left = _left(view, own, beside, watches, rulings)
-        given = least_of(left.values())
-        for uuid, shares in left.items():
-            watches[uuid] = within_a_step(watches[uuid], seen[uuid], shares, given, own)
-        left = _left(view, own, beside, watches, rulings)
-        given = least_of(left.values())
-        for uuid, shares in left.items():
-            watches[uuid] = with_given(watches[uuid], shares, given, own)
+                acted[uuid] = without_rise(acted[uuid], watch)
+        watches, left = _settled(view, own, beside, acted, rulings, seen)
         groups = tuple(_claims(view, own, left, watches, seen, settings))
         starving = _starving(view, own, left, seen, settings)
         state = with_starving(replace(state, by_guest=watches), starving, view.now_s, settings)
@@ -123,6 +116,27 @@ def _beside(view: View) -> Beside:
     return found
 
 
+def _settled(
+    view: View,
+    own: OwnCores,
+    beside: Beside,
+    watches: Mapping[str, Watch],
+    rulings: Mapping[str, Ruling],
+    seen: Mapping[str, Seen],
+) -> tuple[Mapping[str, Watch], Mapping[str, Left]]:
+    """As several of them together have it, and what each then leaves."""
+    left = _left(view, own, beside, watches, rulings)
+    given = least_of(left.values())
+    watches = {
+        uuid: within_a_step(watches[uuid], seen[uuid], shares, given, own)
+        for uuid, shares in left.items()
+    }
+    left = _left(view, own, beside, watches, rulings)
+    given = least_of(left.values())
+    watches = {uuid: with_given(watches[uuid], shares, given, own) for uuid, shares in left.items()}
+    return watches, left
+
+
 def _left(
     view: View,
     own: OwnCores,
@@ -130,10 +144,12 @@ def _left(
     watches: Mapping[str, Watch],
     rulings: Mapping[str, Ruling],
 ) -> Mapping[str, Left]:
-    return {
-        uuid: left_to(own, view.host.guests[uuid], others, watches[uuid], rulings[uuid])
-        for uuid, others in beside.items()
-    }
+    found = {}
+    for uuid, others in beside.items():
+        watch, guest = watches[uuid], view.host.guests[uuid]
+        most = unstarved_cores(own, others) if watch.is_blind else {}
+        found[uuid] = left_to(own, guest, others, watch, rulings[uuid], most)
+    return found
 
 
 def _watch_of(state: Watches, guest: Guest, settings: LatencySettings, now_s: float) -> Watch:
@@ -221,7 +237,7 @@ def _figures(
 ) -> dict[str, float | str]:
     spent_s = state.starved_s.get(view.host.guests[uuid].project_id, 0.0)
     told: dict[str, float | str] = {
-        "ruled_by": ruling.value,
+        "ruled_by": _told(ruling, state.by_guest[uuid]).value,
         "best_effort_cores": best_effort_cores,
         "starve_left_s": settings.starve_s - spent_s,
     }
@@ -230,3 +246,7 @@ def _figures(
     if seen.report is not None:
         told["slack_ratio"] = seen.slack_ratio
     return told
+
+
+def _told(ruling: Ruling, watch: Watch) -> Ruling:
+    return Ruling.CPU if ruling is Ruling.CPI and watch.is_blind else ruling

@@ -64,7 +64,8 @@ class LatencySettings:
         choices={
             Loop.ADAPTIVE: "learns how latency answers to load and to the CPU of best-effort "
             "servers, and keeps both below the target",
-            Loop.CPI: "by the cycles per instruction of the latency-critical server alone",
+            Loop.CPI: "by the cycles per instruction and the CPU use of the latency-critical "
+            "server; needs counters",
             Loop.LATENCY: "one level up as long as the target is met, else to the minimum",
             Loop.HYBRID: "by slack and load; best-effort servers stop above 85 % of the maximum",
             Loop.HYBRID_TUNED: "the same in smaller steps; they stop above 95 % of the maximum",
@@ -136,6 +137,8 @@ class Ruling(enum.Enum):
     """It is silent for longer: best-effort servers get less and less."""
     CPI = "cpi"
     """It has no target, or is silent for too long."""
+    CPU = "cpu"
+    """As `cpi`, but nobody counts its cycles: its CPU use alone."""
     STARVED = "cpi-starved"
     """Its project has starved others' best-effort servers for too long: only its own are limited,
     by the loop `cpi`."""
@@ -204,10 +207,12 @@ class Watch(NamedTuple):
     instructions: float = 0.0
     """Since the monitor of CPI looked last, as the next."""
     cycles: float = 0.0
-    span_s: float = 0.0
-    """Measured since the monitor of CPU looked last, as the next two."""
-    core_s: float = 0.0
-    best_effort_core_s: float = 0.0
+    is_blind: bool = False
+    """The monitor of CPI saw no instructions when it looked last: nobody counts them."""
+    cpu_samples: int = 0
+    """Since the monitor of CPU looked last, as the next."""
+    cpu_sum: float = 0.0
+    """CPU of all servers in these samples."""
     reported_at_s: float = -math.inf
     """When the last report that `adaptive` learned from was measured."""
     worst_ms: float = 0.0

@@ -50,6 +50,8 @@ class Seen(NamedTuple):
     cpi_model: CpiModel
     sample: Sample | None
     """Its own; None: not measured in this tick."""
+    own_cores: float | None
+    """That it uses itself; None: nobody can say."""
     best_effort_cores: float | None
     """That those beside it use; None: of one of them nobody can say."""
     report: LatencyReport | None
@@ -85,6 +87,7 @@ def seen_of(
         most_cores=sum(own[one.uuid] for one in beside),
         cpi_model=cpi_model,
         sample=_sample(view, guest.uuid),
+        own_cores=used_cores(view, (guest,)),
         best_effort_cores=used_cores(view, beside),
         report=report,
         target_ms=guest.latency_target_ms or math.inf,

@@ -62,17 +62,23 @@ class Given(NamedTuple):
 
 
 def left_to(
-    own: OwnCores, guest: Guest, others: Sequence[Guest], watch: Watch, ruling: Ruling
+    own: OwnCores,
+    guest: Guest,
+    others: Sequence[Guest],
+    watch: Watch,
+    ruling: Ruling,
+    most: Mapping[str, float],
 ) -> dict[str, float]:
-    """By best-effort server: what this latency-critical one leaves it. Once it has starved those of
-    other projects for too long, it limits them no more."""
+    """By best-effort server: what this latency-critical one leaves it, and no more than `most`.
+    Once it has starved those of other projects for too long, it limits them no more."""
     is_spent = ruling is Ruling.STARVED
     free = [one for one in others if is_spent and one.project_id != guest.project_id]
     limited = [one for one in others if one not in free]
-    if watch.is_unlimited:
-        return dict.fromkeys((one.uuid for one in others), math.inf)
-    cores = 0.0 if watch.is_suspended else watch.cores
-    return divided(own, cores, limited) | dict.fromkeys((one.uuid for one in free), math.inf)
+    left = dict.fromkeys((one.uuid for one in limited), math.inf)
+    if not watch.is_unlimited:
+        left = divided(own, 0.0 if watch.is_suspended else watch.cores, limited)
+    left = {uuid: min(share, most.get(uuid, math.inf)) for uuid, share in left.items()}
+    return left | dict.fromkeys((one.uuid for one in free), math.inf)
 
 
 def divided(own: OwnCores, cores: float, servers: Sequence[Guest]) -> dict[str, float]:

@@ -31,8 +31,12 @@ def cpi(watch: Watch, seen: Seen) -> Watch:
     watch = _counted(watch, seen)
     if seen.now_s >= watch.main_at_s:
         is_disturbed = watch.cycles > seen.cpi_model.threshold * watch.instructions
-        main_at_s = next_look_s(watch.main_at_s, MAIN_S, seen.now_s)
-        watch = watch._replace(main_at_s=main_at_s, instructions=0.0, cycles=0.0)
+        watch = watch._replace(
+            main_at_s=next_look_s(watch.main_at_s, MAIN_S, seen.now_s),
+            is_blind=not watch.instructions,
+            instructions=0.0,
+            cycles=0.0,
+        )
         if is_disturbed:
             watch = watch._replace(level=0, quiet_cycles=0)
     if seen.now_s >= watch.sub_at_s:
@@ -42,31 +46,27 @@ def cpi(watch: Watch, seen: Seen) -> Watch:
 
 
 def _counted(watch: Watch, seen: Seen) -> Watch:
+    """CPU use needs no counters: the source reads it from the CPU accounting of cgroups."""
     sample = seen.sample
-    if sample is None:
-        return watch
-    instructions = sample.instructions_per_s * sample.span_s
-    watch = watch._replace(
-        instructions=watch.instructions + instructions,
-        cycles=watch.cycles + instructions * sample.cpi,
-    )
-    if seen.best_effort_cores is None:
+    if sample is not None:
+        instructions = sample.instructions_per_s * sample.span_s
+        watch = watch._replace(
+            instructions=watch.instructions + instructions,
+            cycles=watch.cycles + instructions * sample.cpi,
+        )
+    if seen.own_cores is None or seen.best_effort_cores is None:
         return watch
     return watch._replace(
-        span_s=watch.span_s + sample.span_s,
-        core_s=watch.core_s + sample.cpu_cores * sample.span_s,
-        best_effort_core_s=watch.best_effort_core_s + seen.best_effort_cores * sample.span_s,
+        cpu_samples=watch.cpu_samples + 1,
+        cpu_sum=watch.cpu_sum + seen.own_cores + seen.best_effort_cores,
     )
 
 
 def _looked_at_cpu(watch: Watch, seen: Seen) -> Watch:
     """Of who could not be measured nothing is said."""
-    used_cores = (watch.core_s + watch.best_effort_core_s) / watch.span_s if watch.span_s else None
+    used_cores = watch.cpu_sum / watch.cpu_samples if watch.cpu_samples else None
     watch = watch._replace(
-        sub_at_s=next_look_s(watch.sub_at_s, SUB_S, seen.now_s),
-        span_s=0.0,
-        core_s=0.0,
-        best_effort_core_s=0.0,
+        sub_at_s=next_look_s(watch.sub_at_s, SUB_S, seen.now_s), cpu_samples=0, cpu_sum=0.0
     )
     if used_cores is None:
         return watch
@@ -193,7 +193,7 @@ def begun(watch: Watch, loop: Loop, now_s: float) -> Watch:
         quiet_cycles=0,
         instructions=0.0,
         cycles=0.0,
-        span_s=0.0,
-        core_s=0.0,
-        best_effort_core_s=0.0,
+        is_blind=False,
+        cpu_samples=0,
+        cpu_sum=0.0,
     )

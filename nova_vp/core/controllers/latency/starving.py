@@ -32,12 +32,22 @@ def is_starving(view: View, own: OwnCores, guest: Guest, shares: Mapping[str, fl
     ]
     if not little:
         return False
-    could_use = _could_use(own, [guests[uuid] for uuid in shares])
+    enough = unstarved_cores(own, [guests[uuid] for uuid in shares])
     return any(
-        shares[one.uuid] < max(floor * own[one.uuid], STARVED_RATIO * could_use[one.uuid])
-        and _is_held_back(view, one, shares[one.uuid])
-        for one, floor in little
+        shares[one.uuid] < enough[one.uuid] and _is_held_back(view, one, shares[one.uuid])
+        for one, _ in little
     )
+
+
+def unstarved_cores(own: OwnCores, others: Sequence[Guest]) -> Mapping[str, float]:
+    """With so much none of these best-effort servers is starved."""
+    could_use = _could_use(own, others)
+    return {
+        one.uuid: max(
+            (one.cap_floor_ratio or 0.0) * own[one.uuid], STARVED_RATIO * could_use[one.uuid]
+        )
+        for one in others
+    }
 
 
 def _limited(

@@ -5,6 +5,7 @@ from nova_vp.core.controllers.latency.cpi_models import CpiModel
 from nova_vp.core.controllers.latency.declaration import LatencySettings, Watch
 from nova_vp.core.controllers.latency.seen import Seen
 from nova_vp.core.controllers.latency.source_loops import SOURCE_LOOPS, begun
+from nova_vp.core.types.cpu_time import CpuTimes
 from nova_vp.core.types.knob import CpuWeight, Knob, WeightUnit
 from nova_vp.core.types.sample import Sample
 from nova_vp.core.types.service_level import LatencyReport, ServiceClass
@@ -97,7 +98,9 @@ def a_seen(now_s: float, latency_ms: float = 5.0, load_ratio: float | None = 0.5
         "report": LatencyReport(latency_ms, load_ratio, 0.0),
         "target_ms": TARGET_MS,
     }
-    return Seen(now_s=now_s, load_ratio=load_ratio, **{**told, **fields})
+    told |= fields
+    told.setdefault("own_cores", told["sample"].cpu_cores if told["sample"] else None)
+    return Seen(now_s=now_s, load_ratio=load_ratio, **told)
 
 
 def watched(loop, seconds: int, watch: Watch | None = None, from_s: int = 0, **seen) -> Watch:
@@ -111,3 +114,13 @@ def watched(loop, seconds: int, watch: Watch | None = None, from_s: int = 0, **s
 
 def a_watch(loop) -> Watch:
     return begun(Watch("1", begun_at_s=0.0), loop, 0.0)
+
+
+def without_counters(host: Host) -> None:
+    """As a rule of a host. The kernel says what vCPUs use, and what their caps deny them."""
+    for uuid, guest in host.guests.items():
+        host.counts[uuid] = host.counts[uuid]._replace(running_ratio=0.0)
+        before = guest.cpu_times or CpuTimes(0, 0, 0, "1")
+        denied_cores = max(host.rates[uuid].cores - guest.vcpus * guest.quota.cores, 0.0)
+        denied_ns = before.throttled_ns + round(denied_cores * 1e9)
+        host.change(guest.name, cpu_times=CpuTimes(guest.cpu_time_ns, denied_ns, denied_ns, "1"))

@@ -31,6 +31,7 @@ from tests.unit.core.controllers.latency.hosts import (
     critical,
     given_cores,
     run,
+    without_counters,
 )
 
 PER_LOAD, PER_CORE = 4.0, 0.3
@@ -325,12 +326,6 @@ def test_without_counters_it_goes_by_the_kernels_times() -> None:
     host.rule = without_counters
     run(host, 60, latency_ms=2.0)
     assert given_cores(host) > 7.0
-
-
-def without_counters(host: Host) -> None:
-    for uuid, guest in host.guests.items():
-        host.counts[uuid] = host.counts[uuid]._replace(running_ratio=0.0)
-        host.change(guest.name, cpu_times=CpuTimes(guest.cpu_time_ns, 0, 0, "1"))
 
 
 def test_the_kernels_times_say_what_is_used_even_where_counters_are_good() -> None:

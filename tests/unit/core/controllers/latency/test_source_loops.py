@@ -8,7 +8,7 @@ from nova_vp.core.controllers.latency.cpi_models import CpiModel, cpi_models_of
 from nova_vp.core.controllers.latency.declaration import Loop, Ruling
 from nova_vp.core.controllers.latency.source_loops import begun
 from nova_vp.core.types.knob import CpuWeight, Quota, WeightUnit
-from tests.unit.core.build import uuid_of
+from tests.unit.core.build import Rates, uuid_of
 from tests.unit.core.controllers.latency.hosts import (
     IDLE,
     a_host,
@@ -21,6 +21,7 @@ from tests.unit.core.controllers.latency.hosts import (
     report,
     run,
     watched,
+    without_counters,
 )
 from vp_agent.cli import learn_cpi
 
@@ -121,6 +122,74 @@ def test_who_is_not_measured_is_neither_quiet_nor_disturbed() -> None:
     assert watched(Loop.CPI, 16, up, 14, best_effort_cores=None).level == 1
     disturbed = a_sample(cpi=1.3)
     assert watched(Loop.CPI, 40, up, 14, best_effort_cores=None, sample=disturbed).level == 0
+
+
+def test_cpu_use_is_seen_without_counters() -> None:
+    assert watched(Loop.CPI, 14, sample=None, own_cores=4.0).level == 1
+    up = watched(Loop.CPI, 40, sample=None, own_cores=4.0)
+    assert (up.level, up.is_blind) == (2, True)
+    assert watched(Loop.CPI, 2, up, 40, sample=None, own_cores=15.6).level == 0
+    seen_again = watched(Loop.CPI, 16, up, 40)
+    assert not seen_again.is_blind
+
+
+def a_host_without_counters(**settings):
+    host = a_host("cpi", **settings)
+    critical(host)
+    best_effort(host)
+    host.rule = without_counters
+    return host
+
+
+def test_without_counters_best_effort_gets_a_quarter_for_ever() -> None:
+    host = a_host_without_counters(starve_s=100.0)
+    host.ticks(90)
+    for _ in range(400):
+        host.tick()
+        assert given_cores(host) == pytest.approx(2.0)
+    assert host.state.controllers["latency"].starved_s == {}
+    assert figures(host)["ruled_by"] == Ruling.CPU.value
+
+
+def test_without_counters_two_of_unequal_size_get_a_quarter_each() -> None:
+    host = a_host_without_counters()
+    best_effort(host, "be2", vcpus=4, priority=5.0)
+    host.ticks(400)
+    assert given_cores(host) == pytest.approx(2.0)
+    assert given_cores(host, "be2") == pytest.approx(1.0)
+
+
+def test_without_counters_a_floor_above_a_quarter_is_the_bound() -> None:
+    host = a_host_without_counters(starve_s=100.0)
+    host.change("be", cap_floor_ratio=0.5)
+    host.ticks(400)
+    assert figures(host)["best_effort_cores"] == 4.0
+
+
+def test_without_counters_too_little_cpu_takes_all() -> None:
+    host = a_host_without_counters()
+    host.ticks(100)
+    host.run("lc", Rates(mips=15000, cpi=1.0, cores=15.0))
+    host.ticks(4)
+    assert given_cores(host) == pytest.approx(0.08)
+
+
+def test_once_counters_are_back_it_goes_on_step_by_step() -> None:
+    host = a_host_without_counters()
+    host.ticks(400)
+    host.rule = with_counters
+    before = given_cores(host)
+    for _ in range(200):
+        host.tick()
+        assert given_cores(host) <= before + 0.8 + 0.09
+        before = given_cores(host)
+    assert before > 6.0
+    assert figures(host)["ruled_by"] == Ruling.CPI.value
+
+
+def with_counters(host) -> None:
+    for uuid in host.guests:
+        host.counts[uuid] = host.counts[uuid]._replace(running_ratio=1.0)
 
 
 def test_latency_goes_one_of_50_levels_up_every_18_and_a_half_seconds() -> None:
