@@ -159,7 +159,8 @@ class Controller:
     is_default: ClassVar[bool] = False
     """It runs where the operator does not say which controllers do."""
     needs_counters: ClassVar[bool] = True
-    """It does not run in a tick in which no server could be measured."""
+    """It does not run in a tick in which no server could be measured, and what it does not restate
+    stands on while its server could not. Of others it ends."""
     answers_calls: ClassVar[bool] = False
     """It answers the calls of overlays, also between two ticks, when no other controller runs. What
     it does not restate ends, whether its server could be measured or not."""

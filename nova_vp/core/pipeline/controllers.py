@@ -53,8 +53,8 @@ class Claimed:
     overlays: tuple[OverlayView, ...] = ()
     next_end_s: float | None = None
     """The first of all."""
-    answering: frozenset[str] = frozenset()
-    """Those that answer calls."""
+    ending_unmeasured: frozenset[str] = frozenset()
+    """Those whose silence ends a claim even where its server could not be measured."""
     class_room: ClassRoom | None = None
 
 
@@ -129,7 +129,9 @@ def run_controllers(
         islands=islands,
         overlays=overlays,
         next_end_s=min(ends_s, default=None),
-        answering=frozenset(one.name for one in known if one.answers_calls),
+        ending_unmeasured=frozenset(
+            one.name for one in known if one.answers_calls or not one.needs_counters
+        ),
     )
     return replace(state, controllers=remembered), placing, claimed
 
@@ -166,7 +168,9 @@ def end_unclaimed(state: CoreState, claimed: Claimed) -> CoreState:
             return (claim.controller, *key) not in released
         if key in claimed.restates[claim.controller] or (claim.controller, *key) in stated:
             return True
-        return claim.controller not in claimed.answering and _is_unmeasured(state, key[0], claim)
+        if claim.controller in claimed.ending_unmeasured:
+            return False
+        return _is_unmeasured(state, key[0], claim)
 
     if all(stands(key, one) for key, claims in state.claims.items() for one in claims):
         return state

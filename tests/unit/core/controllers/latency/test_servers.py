@@ -16,6 +16,7 @@ from tests.unit.core.controllers.latency.hosts import (
     given_cores,
     report,
     run,
+    without_counters,
 )
 
 
@@ -186,6 +187,18 @@ def test_limits_end_with_the_server_that_they_are_for(how) -> None:
     host.ticks(2)
     assert is_untouched(host, "be")
     assert how == "leaves" or is_untouched(host, "lc")
+
+
+def test_limits_end_without_counters_too() -> None:
+    host = a_host()
+    critical(host)
+    best_effort(host)
+    host.rule = without_counters
+    run(host, 5, latency_ms=12.0)
+    assert not is_untouched(host, "be")
+    host.leave("lc")
+    host.ticks(2)
+    assert is_untouched(host, "be")
 
 
 def test_while_it_is_migrated_they_stay_but_it_is_not_touched() -> None:
