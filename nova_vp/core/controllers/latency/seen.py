@@ -18,6 +18,8 @@ MOST_LOAD_RATIO = 2.0
 """Of the maximum load: what lies above is no truth, and says no more than this."""
 THROTTLED_RATIO = 0.05
 """Of the CPU time that a server wants: whom our cap denies more is held back by it."""
+USED_UP_RATIO = 0.8
+"""Of the cap of one vCPU, where the kernel says nothing: of who uses less, no vCPU is held back."""
 _MEASURED = frozenset({None, Incomplete.IDLE})
 
 
@@ -62,7 +64,7 @@ class Seen(NamedTuple):
     busy_ratio: float | None
     """CPU that it uses and waits for, of the most that it uses; None: nobody can say."""
     is_throttled: bool = False
-    """The kernel says that our cap holds one of those beside it back."""
+    """A cap holds one of those beside it back, as far as anybody can say."""
 
     @property
     def slack_ratio(self) -> float:
@@ -93,7 +95,7 @@ def seen_of(
         target_ms=guest.latency_target_ms or math.inf,
         load_ratio=_load_ratio(guest, report),
         busy_ratio=_busy_ratio(view, guest, min(cpi_model.most_cores, own[guest.uuid])),
-        is_throttled=any(is_throttled(view, one) for one in beside),
+        is_throttled=any(is_held_back(view, one, one.quota.cores) for one in beside),
     )
 
 
@@ -135,10 +137,14 @@ def used_cores(view: View, guests: Iterable[Guest]) -> float | None:
     return total
 
 
-def is_throttled(view: View, guest: Guest) -> bool | None:
-    """Whether our cap holds it back; None: the kernel does not say."""
-    use = view.host.vps[guest.uuid].cpu_use
-    return None if use is None else use.throttled_ratio_ours > THROTTLED_RATIO
+def is_held_back(view: View, guest: Guest, cap_cores: float) -> bool | None:
+    """Whether this cap of each vCPU holds one of them back; None: nobody can say. The kernel says
+    it, else the busiest vCPU by its counters, which is taken as the others where they tell only the
+    sum."""
+    use, sample = view.host.vps[guest.uuid].cpu_use, _sample(view, guest.uuid)
+    if use is not None:
+        return use.throttled_ratio_ours > THROTTLED_RATIO
+    return None if sample is None else sample.busiest_cores >= USED_UP_RATIO * cap_cores
 
 
 def _busy_ratio(view: View, guest: Guest, most_cores: float) -> float | None:

@@ -10,15 +10,13 @@ those who have them.
 from collections.abc import Iterator, Mapping, Sequence
 
 from nova_vp.core.controllers.base import View
-from nova_vp.core.controllers.latency.seen import OwnCores, is_throttled, used_cores
+from nova_vp.core.controllers.latency.seen import OwnCores, is_held_back
 from nova_vp.core.controllers.latency.shares import divided
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.policy import Mode
 
 STARVED_RATIO = 0.25
 """Of what it could use: who is left less is starved."""
-USED_UP_RATIO = 0.8
-"""Of the cap of one vCPU: of who uses less, no vCPU is held back."""
 
 
 def is_starving(view: View, own: OwnCores, guest: Guest, shares: Mapping[str, float]) -> bool:
@@ -69,9 +67,6 @@ def _could_use(own: OwnCores, others: Sequence[Guest]) -> Mapping[str, float]:
 
 
 def _is_held_back(view: View, guest: Guest, share: float) -> bool:
-    """Where the kernel does not say it: if one vCPU alone might use up its cap."""
-    said = is_throttled(view, guest)
-    if said is not None:
-        return said
-    used = used_cores(view, (guest,))
-    return used is None or used >= USED_UP_RATIO * share / guest.vcpus
+    """By no less than its cap, which is never below the least. Who cannot be measured may be."""
+    said = is_held_back(view, guest, max(share / guest.vcpus, guest.quota.cores))
+    return said is None or said

@@ -271,6 +271,18 @@ def test_more_is_left_over_where_vcpus_are_used_unevenly() -> None:
     assert given_cores(host) < 1.3
 
 
+def test_where_the_kernel_says_nothing_counters_tell_the_busy_vcpu() -> None:
+    host = a_host(starve_s=100.0)
+    critical(host)
+    best_effort(host)
+    host.run("be", ONE_BUSY)
+    run(host, 60, latency_ms=0.2)
+    for _ in range(120):
+        run(host, 1, latency_ms=0.2)
+        assert host.guest("be").quota.cores > 0.75
+    assert host.state.controllers["latency"].starved_s == {}
+
+
 def test_no_more_is_left_over_than_latency_bears_if_it_bends_upwards() -> None:
     """One busy vCPU, and now and then all eight at once."""
     host, missed = a_host(), 0

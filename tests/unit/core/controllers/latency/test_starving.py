@@ -263,11 +263,25 @@ def test_whom_its_cap_denies_cpu_is_starved_however_little_it_uses() -> None:
     assert figures(host)["ruled_by"] == Ruling.STARVED.value
 
 
-def test_one_busy_vcpu_is_starved_where_nobody_says_what_its_cap_denies() -> None:
+def test_one_busy_vcpu_is_starved_where_only_counters_tell_it() -> None:
     host = a_shared_host(IDLING)
     host.run("be", Rates(mips=1000, cpi=1.0, cores=1.0, busy_vcpus=1))
     run(host, int(STARVE_S) + 10, latency_ms=20.0)
     assert figures(host)["ruled_by"] == Ruling.STARVED.value
+
+
+@pytest.mark.parametrize("attack", [None, lie])
+def test_where_only_the_sum_is_known_who_uses_little_of_it_is_not_starved(attack) -> None:
+    """One of eight vCPUs is busy, and nobody tells them apart."""
+    host = a_shared_host(IDLING)
+    host.counts[uuid_of("be")] = host.counts[uuid_of("be")]._replace(vcpu_cycles=())
+    host.run("be", Rates(mips=1000, cpi=1.0, cores=1.0, busy_vcpus=1))
+    for _ in range(2 * DAY_S):
+        report(host, 1.0)
+        if attack:
+            attack(host)
+        host.tick()
+    assert host.state.controllers["latency"].starved_s == {}
 
 
 def test_many_servers_are_starved_below_a_quarter_of_their_part_of_the_cpus() -> None:
