@@ -30,6 +30,8 @@ class Socket:
     """Of all best-effort servers."""
     weight_ratio: float = LEAST_WEIGHT_RATIO
     """Weight of the best-effort servers over that of memcached."""
+    others_cores: float = 0.0
+    """CPU that other latency-critical servers need of the same cores."""
     be_used_cores: float = 0.0
     lc_used_cores: float = 0.0
     be_core_s: float = 0.0
@@ -53,11 +55,11 @@ class Socket:
         figures = self.figures
         load = load_rps * self._noise(figures.load_noise_ratio)
         needed = min(needed_cores(figures, load), float(figures.lc_cores))
-        self.be_used_cores = be_cores(figures, needed, self.quota_cores, self.weight_ratio)
-        self.lc_used_cores = min(
-            alone_cores(figures, load), float(figures.lc_cores) - self.be_used_cores
-        )
-        served = served_rps(figures, needed, self.be_used_cores)
+        taken, cores = needed + self.others_cores, float(figures.lc_cores)
+        self.be_used_cores = be_cores(figures, taken, self.quota_cores, self.weight_ratio)
+        left = max(cores - self.others_cores - self.be_used_cores, 0.0)
+        self.lc_used_cores = min(alone_cores(figures, load), left)
+        served = served_rps(figures, needed, self.be_used_cores, self.others_cores)
         self.backlog = max(self.backlog + (load - served) * STEP_S, 0.0)
         self.backlog = min(self.backlog, served * figures.worst_backlog_ms / 1000)
         waited_ms = p95_ms(figures, load, served) + 1000 * self.backlog / served
@@ -109,10 +111,10 @@ def be_cores(figures: Figures, needed: float, quota: float, weight_ratio: float)
     return min(quota, float(figures.be_cores), left)
 
 
-def served_rps(figures: Figures, needed: float, be_used: float) -> float:
+def served_rps(figures: Figures, needed: float, be_used: float, others: float = 0.0) -> float:
     """The load at which memcached's queue would have no end."""
     intact = figures.saturation_rps * max(1.0 - figures.lost_per_be_core * be_used, 0.05)
-    lacking = max(needed + be_used - figures.lc_cores, 0.0)
+    lacking = max(needed + others + be_used - figures.lc_cores, 0.0)
     return intact * max(1.0 - lacking / max(needed, 1e-9), 0.05)
 
 
