@@ -105,10 +105,10 @@ def _leaves_island(setting: Setting, guest: Guest, group: ClaimGroup) -> bool:
 
 
 def _is_tightened(group: ClaimGroup, granted: Iterable[ClaimGroup]) -> bool:
-    """It would raise what another group of this tick has just made tighter."""
+    """It would raise what another group of this tick has just made tighter, or raised as far."""
     return any(
         (raised.guest_uuid, raised.knob) == (one.guest_uuid, one.knob)
-        and size(one.value) < size(raised.value)
+        and size(one.value) <= size(raised.value)
         for raised in group.relaxes
         for other in granted
         for one in other.settings

@@ -81,6 +81,18 @@ def test_a_controller_that_is_enabled_no_longer_raises_no_limit_for_another():
     assert [one.rejection for one in world.host.tick().refused] == [Rejection.NOT_RELAXED]
 
 
+def test_a_limit_that_its_controller_raises_itself_is_raised_once():
+    world = World()
+    world.first.wants(cap(0.5))
+    world.first.wish.grants = True
+    world.host.tick()
+    world.first.wants(cap(0.6))
+    world.second.wants(relaxes=[cap(0.6)])
+    decision = world.host.tick()
+    assert [one.controller for one in decision.actions] == ["first"]
+    assert [one.rejection for one in decision.refused] == [Rejection.OUTRANKED]
+
+
 def test_bandwidth_has_a_floor_too():
     world = World()
     world.first.wants(Setting(VM, Knob.MEMBW, MembwShare(0.01)))
