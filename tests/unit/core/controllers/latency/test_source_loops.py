@@ -204,6 +204,11 @@ def test_latency_at_the_target_goes_to_the_least() -> None:
     assert watched(Loop.LATENCY, 19, up, 37, latency_ms=9.99).level == 3
 
 
+def test_latency_goes_up_from_what_a_retreat_left() -> None:
+    left = a_watch(Loop.LATENCY)._replace(level=10, cores=2.5)
+    assert watched(Loop.LATENCY, 19, left).level == 3
+
+
 def test_latency_stops_at_level_48() -> None:
     top = watched(Loop.LATENCY, 1100)
     assert (top.level, top.cores) == (48, 48.0)
