@@ -230,10 +230,11 @@ def tend(storm: Storm) -> None:
             # Nova forgets what it was doing if its message is lost.
             doing = one.task_state or one.status
             say(f"{one.id}: {doing} for {changed_s:.0f} s, until an operator steps in")
-            if one.compute_host is None or one.task_state == "deleting":
+            if one.compute_host is None:
                 storm.delete(one)
-            else:
-                compute.reset_server_state(one, "active")
+            else:  # Nova ignores another request to delete; the next look deletes what failed.
+                is_doomed = one.task_state == "deleting"
+                compute.reset_server_state(one, "error" if is_doomed else "active")
 
 
 def wait_for_nova(storm: Storm, within_s: float) -> None:
