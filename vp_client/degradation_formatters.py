@@ -7,6 +7,8 @@ Operators are told a ratio and a resource, tenants about how many percent.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from nova_vp.cli import labels
+from nova_vp.core.types.policy import Mode
 from nova_vp.degradation import Response
 from vp_client import formatters
 
@@ -102,12 +104,33 @@ def sentence(vp: Told) -> str:
     """`loses about 20% to a neighbour since 2026-01-02T14:10:00Z; nova-vp is acting`."""
     told = vp.get("degradation")
     if told is None:
-        return f"degraded by a neighbour: {formatters.yes_no(vp['hurt_by_neighbour'])}"
+        return _without_figures(vp)
     if told["response"] is None:
         return "loses nothing to others"
     amount = "an unknown part of its performance" if _lost(told) is None else _amount(told)
     cause = " to a neighbour" if vp["hurt_by_neighbour"] else ""
-    return f"loses {amount}{cause} since {told['since']}; {_response(told)}"
+    return f"loses {amount}{cause} since {told['since']}; {_response(told)}{_why_nothing(vp, told)}"
+
+
+def _without_figures(vp: Told) -> str:
+    """Nobody knows, or vp-api is of a release that does not say how much."""
+    if vp["hurt_by_neighbour"] is not None:
+        return f"degraded by a neighbour: {formatters.yes_no(vp['hurt_by_neighbour'])}"
+    if vp.get("is_stale"):
+        return "not known now: its host does not report"
+    why = labels.INCOMPLETES.get(vp.get("incomplete") or "", "it is not measured now")
+    return f"not known now: {why}"
+
+
+def _why_nothing(vp: Told, told: Told) -> str:
+    """Where something that was set forbids it. Tenants are not told of modes."""
+    if told["response"] != Response.NONE.value:
+        return ""
+    if (vp.get("orders") or {}).get("opt_out"):
+        return ", because help for it was refused"
+    if (vp.get("mode") or {}).get("mode") == Mode.OBSERVE.value:
+        return ", because it is in mode observe"
+    return ""
 
 
 def _is_exact(told: Told) -> bool:

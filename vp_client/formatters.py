@@ -212,7 +212,8 @@ def short_name(told: Told) -> str:
     return told["name"] or f"{told['server_id'][:8]}…"
 
 
-def _rise(told: Told, suspect: Told) -> str:
+def rise(told: Told, suspect: Told) -> str:
+    """Of an aggressor, since the degradation began."""
     if told["kind"] == "cpu":
         return f"{small(suspect['rise_per_s'])} CPUs"
     return f"+{number(suspect['rise_per_s'])} misses/s"
@@ -222,7 +223,7 @@ def interference(told: Told | None) -> str:
     if told is None:
         return "none"
     suspects = [
-        f"aggressor {server(suspect)}: {_rise(told, suspect)}" for suspect in told["suspects"]
+        f"aggressor {server(suspect)}: {rise(told, suspect)}" for suspect in told["suspects"]
     ]
     refused = [f"rejected: {_rejected(one)}" for one in told["refused"]]
     return lines([f"{kind(told)}, since {told['since']}", *suspects, *refused])

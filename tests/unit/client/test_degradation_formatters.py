@@ -60,11 +60,33 @@ def test_in_a_table_of_many_columns_without_the_resource():
         ),
         (a_vp(coarse(10, "other")), f"loses about 10% to a neighbour since {SINCE}; other"),
         (a_vp(TENANT_WELL, hurt=False), "loses nothing to others"),
-        (a_vp(None, hurt=None), "degraded by a neighbour: unknown"),
+        (
+            a_vp(exact(0.1, response="escalated")),
+            f"loses 10% to a neighbour since {SINCE}; no action on its host helps, so the cluster "
+            "was asked",
+        ),
+        (a_vp(None, hurt=None), "not known now: it is not measured now"),
+        ({**a_vp(None, hurt=None), "is_stale": True}, "not known now: its host does not report"),
+        ({**a_vp(None, hurt=None), "incomplete": "idle"}, "not known now: it is idle"),
+        (a_vp(None, hurt=True), "degraded by a neighbour: yes"),
     ],
 )
 def test_in_a_sentence(vp, sentence):
     assert formatters.sentence(vp) == sentence
+
+
+@pytest.mark.parametrize(
+    ("told", "why"),
+    [
+        ({"orders": {"opt_out": True}, "mode": {"mode": "observe"}}, "help for it was refused"),
+        ({"orders": {"opt_out": False}, "mode": {"mode": "observe"}}, "it is in mode observe"),
+    ],
+)
+def test_why_nothing_is_done(told, why):
+    vp = {**a_vp(exact(0.1, response="none")), **told}
+    assert formatters.sentence(vp).endswith(f"nova-vp does nothing about it now, because {why}")
+    acting = {**a_vp(exact(0.1)), **told}
+    assert formatters.sentence(acting).endswith("; nova-vp is acting")
 
 
 @pytest.mark.parametrize(
