@@ -2,6 +2,7 @@
 """The time that a page shows, as its address says it, and the addresses of other times. Pure."""
 
 import contextlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -13,6 +14,8 @@ SPANS = {1: 1, 6: 1, 24: 5, 24 * 7: 60}
 FIRST_HOURS = 1
 ASKED = ("hours", "end", "a", "b", "minutes")
 """Of an address, what `span_of` and `vp_dashboard.comparison` read."""
+_SHOWN = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d)(:\d\d)?(?: ?UTC)?")
+_CLOCK = re.compile(r"\d\d:\d\d(:\d\d)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,26 @@ def span_of(asked: Mapping[str, str]) -> Span:
 
 
 def moment_of(text: str) -> str | None:
-    """As `2026-01-02T03:04:05Z`; None: that is no moment of a calendar."""
+    """As `2026-01-02T03:04:05Z`, of that or of a time as pages show it: `2026-01-02 03:04 UTC`.
+    None: that is no moment of a calendar."""
+    if found := _SHOWN.fullmatch(text.strip()):
+        text = f"{found[1]}T{found[2]}{found[3] or ':00'}Z"
     with contextlib.suppress(ValueError, OverflowError):
         return timestamps.write(timestamps.read(text))
     return None
+
+
+def latest_moment(text: str, now: datetime) -> str | None:
+    """As `moment_of`; of `14:10` the latest such moment."""
+    if not _CLOCK.fullmatch(text.strip()):
+        return moment_of(text)
+    today = moment_of(f"{now:%Y-%m-%d} {text.strip()}")
+    if today is None or timestamps.read(today) <= now:
+        return today
+    return timestamps.write(timestamps.read(today) - timedelta(days=1))
+
+
+def around(moment: str, minutes: int) -> dict[str, str]:
+    """That many minutes before it, and as many after it."""
+    middle, half = timestamps.read(moment), timedelta(minutes=minutes)
+    return {"begin": timestamps.write(middle - half), "end": timestamps.write(middle + half)}

@@ -14,8 +14,12 @@ from nova_vp import timestamps
 Told = Mapping[str, Any]
 
 WIDTH = 760
-LEFT, RIGHT = 120, 750
+LEFT, RIGHT = 150, 750
 TOP, TRACK_HEIGHT, TRACK_GAP = 20, 60, 26
+TICKS_MIN = (1, 2, 5, 10, 15, 30, 60, 120, 240, 480, 1440)
+"""Minutes from one time that is written below a drawing to the next."""
+MOST_TICKS = 7
+DAY_MIN = 1440
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,14 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
+class Tick:
+    """A time that is written below a drawing."""
+
+    x: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Zoom:
     """A part of the drawing that a closer look shows."""
 
@@ -73,6 +85,7 @@ class Chart:
     tracks: tuple[Track, ...]
     bands: tuple[Band, ...]
     marks: tuple[Mark, ...]
+    ticks: tuple[Tick, ...]
     zooms: tuple[Zoom, ...]
 
 
@@ -99,6 +112,7 @@ def chart(
         tracks=tracks,
         bands=tuple(_bands(rows, axis, step)),
         marks=tuple(marks),
+        ticks=tuple(_ticks(axis)),
         zooms=tuple(_zooms(axis, closer_hours)) if closer_hours else (),
     )
 
@@ -138,6 +152,17 @@ def _bands(rows: Iterable[Told], axis: _Axis, step: timedelta) -> Iterable[Band]
         if row.get("hurt_by_neighbour") or row.get("hurt_count"):
             x = axis.x(timestamps.read(row["at"]))
             yield Band(x, round(axis.x(timestamps.read(row["at"]) + step) - x, 1))
+
+
+def _ticks(axis: _Axis) -> Iterable[Tick]:
+    """At full minutes, hours or days."""
+    minutes = (axis.end - axis.begin) / timedelta(minutes=1)
+    every = next((one for one in TICKS_MIN if minutes / one <= MOST_TICKS), DAY_MIN)
+    day = axis.begin.replace(hour=0, minute=0, second=0, microsecond=0)
+    number = -(-(axis.begin - day) // timedelta(minutes=every))
+    while axis.has(at := day + number * timedelta(minutes=every)):
+        yield Tick(axis.x(at), f"{at:%m-%d}" if every == DAY_MIN else f"{at:%H:%M}")
+        number += 1
 
 
 def _zooms(axis: _Axis, hours: int) -> Iterable[Zoom]:

@@ -6,6 +6,8 @@ import pytest
 from tests.dashboard.conftest import HOSTILE, Site
 from tests.dashboard.dashboard import User, values, words
 from tests.unit.api import cloud
+from vp_dashboard import texts
+from vp_dashboard.texts import readable
 
 SERVERS = "/admin/vp_servers/"
 VICTIM = f"{SERVERS}{cloud.VICTIM}/"
@@ -82,7 +84,19 @@ def test_how_much_it_loses_since_when_and_what_is_done(site: Site, admin: User) 
     facts = admin.get(VICTIM).one("//dl[@id='vp-server-facts']")
     said = words(facts.xpath("dd[@data-key='degradation']")[0])
     told = site.told(f"show {cloud.VICTIM}")["degradation"]
-    assert said.startswith(f"loses {100 * told['ratio']:.3g}% to a neighbour since {told['since']}")
+    since = readable(told["since"])
+    assert said.startswith(f"loses {100 * told['ratio']:.3g}% to a neighbour since {since}; ")
+
+
+def test_who_degrades_it_and_what_waits_is_a_link_away(site: Site, admin: User) -> None:
+    shown, told = admin.get(VICTIM), site.told(f"show {cloud.VICTIM}")
+    [suspect] = shown.tree.xpath("//dd[@id='vp-aggressors']/a")
+    assert words(suspect) == told["interference"]["suspects"][0]["name"]
+    assert admin.get(suspect.get("href")).problem is None
+    proposal, escalations = shown.tree.xpath("//dd[@id='vp-waits']/a")
+    assert told["proposals"][0]["changes"][0]["to"] in words(proposal)
+    for link in (proposal, escalations, shown.one("//a[contains(@href, 'vp_what_if/?')]")):
+        assert admin.get(link.get("href")).tree.xpath("//table/tbody/tr[@*]")
 
 
 def test_actions_say_what_came_of_them(site: Site, admin: User) -> None:
@@ -90,7 +104,9 @@ def test_actions_say_what_came_of_them(site: Site, admin: User) -> None:
     listed = site.told(f"action list --server {cloud.VICTIM}")
     assert [row.get("data-at") for row in rows] == [one["At"] for one in listed]
     for row, one in zip(rows, listed, strict=True):
-        assert words(row.xpath("td[@data-key='result']")[0]).startswith(one["Result"])
+        [result] = row.xpath("td[@data-key='result']")
+        assert result.get("data-result") == one["Result"]
+        assert words(result).startswith(texts.result(one["Result"]))
         told = site.told(f"action show {one['ID']} --host {one['Host']}")
         assert values(row)["hurt_ratio"] == told["hurt_ratio"]
 

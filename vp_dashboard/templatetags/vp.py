@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Values as text, in the words of the command line."""
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from django import template
@@ -13,10 +15,20 @@ from vp_client import (
     host_formatters,
     overlay_formatters,
 )
+from vp_dashboard import texts
 
 register = template.Library()
 
-for name, function in {
+
+def _readable(function: Callable[..., str]) -> Callable[..., str]:
+    @wraps(function)
+    def read(value: Any) -> str:
+        return texts.readable(function(value))
+
+    return read
+
+
+TEXTS: dict[str, Callable[..., str]] = {
     "vp_age": formatters.age,
     "vp_change": formatters.deed,
     "vp_changes": formatters.changes,
@@ -26,10 +38,10 @@ for name, function in {
     "vp_cpu_use": formatters.cpu_use,
     "vp_effective_mode": formatters.effective_mode,
     "vp_figures": formatters.figures,
-    "vp_interference": formatters.interference,
     "vp_holds": overlay_formatters.holds,
     "vp_kind": formatters.kind,
     "vp_last_known": formatters.last_known,
+    "vp_memory": texts.memory,
     "vp_mode_levels": formatters.mode_levels,
     "vp_mode_source": formatters.mode_source,
     "vp_name": formatters.name,
@@ -42,16 +54,21 @@ for name, function in {
     "vp_recorded": degradation_formatters.recorded_text,
     "vp_rejected": formatters.rejected,
     "vp_response": degradation_formatters.short_response,
+    "vp_result": texts.result,
     "vp_sentence": degradation_formatters.sentence,
     "vp_server": formatters.server,
     "vp_server_or_none": formatters.server_or_none,
+    "vp_span": texts.span,
     "vp_state": formatters.state,
+    "vp_time": formatters.or_unknown,
     "vp_unmanaged": formatters.unmanaged,
     "vp_words": formatters.words,
     "vp_yes_no": formatters.yes_no,
-}.items():
-    register.filter(name, function)
-register.filter("vp_islands", host_formatters.islands)
+}
+for name, function in TEXTS.items():
+    register.filter(name, _readable(function))
+register.filter("vp_islands", _readable(host_formatters.islands))
+register.filter("vp_text", texts.readable)
 
 
 @register.filter
@@ -80,5 +97,10 @@ def vp_degradation(vp: Any) -> Any:
     """As the column of the command line has it, with the value that machines are told."""
     lost, text = degradation_formatters.value(vp), degradation_formatters.listed(vp)
     if lost is None:
-        return text
+        return formatters.UNKNOWN if text == "?" else text
     return vp_value(lost, "degradation", text)
+
+
+@register.simple_tag
+def vp_rise(interference: Any, suspect: Any) -> str:
+    return formatters.rise(interference, suspect)

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which time a page shows, as its address says it."""
 
+from datetime import UTC, datetime
+
 import pytest
 
-from vp_dashboard.span import Span, span_of
+from vp_dashboard.span import Span, around, latest_moment, moment_of, span_of
 
 END = "2026-01-02T03:00:00Z"
 
@@ -30,3 +32,37 @@ def test_later_and_closer():
     assert Span(6, END).later == "2026-01-02T09:00:00Z"
     assert Span(6, None).later is None
     assert [Span(hours, None).closer_hours for hours in (1, 6, 24, 168)] == [None, 1, 6, 24]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        END,
+        "2026-01-02 03:00 UTC",
+        "2026-01-02 03:00:00 UTC",
+        "2026-01-02T03:00",
+        "2026-01-02 03:00 ",
+    ],
+)
+def test_a_time_can_be_typed_as_pages_show_it(text):
+    assert moment_of(text) == END
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("14:10", "2026-01-01T14:10:00Z"),
+        ("03:00", END),
+        ("02:59:30", "2026-01-02T02:59:30Z"),
+        ("2026-01-02 03:00 UTC", END),
+        ("25:00", None),
+        ("noon", None),
+    ],
+)
+def test_a_time_of_day_is_the_latest_one(text, moment):
+    assert latest_moment(text, datetime(2026, 1, 2, 3, 4, tzinfo=UTC)) == moment
+
+
+def test_around_a_moment():
+    expected = {"begin": "2026-01-02T02:50:00Z", "end": "2026-01-02T03:10:00Z"}
+    assert around(END, 10) == expected

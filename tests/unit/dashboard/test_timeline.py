@@ -87,3 +87,19 @@ def test_each_part_of_the_drawing_is_as_long_as_a_closer_look():
     assert zooms[-1].x == timeline.LEFT
     assert round(sum(zoom.width for zoom in zooms), 1) == timeline.RIGHT - timeline.LEFT
     assert a_chart(rows, every=60).zooms == ()
+
+
+def ticks(begin, end, every):
+    rows = [{**a_row(0), "at": begin}, {**a_row(0), "at": end}]
+    return [one.text for one in a_chart(rows, every=every).ticks]
+
+
+def test_times_are_written_at_full_minutes_hours_and_days():
+    at = "2026-01-02T03:{}:00Z".format
+    assert ticks(at("57"), at("59"), 1) == ["03:57", "03:58", "03:59", "04:00"]
+    assert ticks("2026-01-02T13:07:00Z", "2026-01-02T14:06:00Z", 1) == [
+        f"{hour}:{minute}" for hour, minute in ((13, 10), (13, 20), (13, 30), (13, 40), (13, 50))
+    ] + ["14:00"]
+    assert ticks("2026-01-01T03:00:00Z", "2026-01-07T03:00:00Z", 60)[:2] == ["01-02", "01-03"]
+    x = [one.x for one in a_chart([a_row(0), a_row(1)]).ticks]
+    assert x == [timeline.LEFT, (timeline.LEFT + timeline.RIGHT) / 2, timeline.RIGHT]
