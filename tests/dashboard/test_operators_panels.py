@@ -6,7 +6,9 @@ import pytest
 from tests.dashboard.conftest import Site
 from tests.dashboard.dashboard import User, values, words
 from tests.unit.api import cloud
+from vp_dashboard import texts
 
+ACTIONS = "/admin/vp_actions/"
 ESCALATIONS = "/admin/vp_escalations/"
 ESCALATION = f"{ESCALATIONS}{cloud.ESCALATION}/"
 OVERLAYS = "/admin/vp_overlays/"
@@ -72,8 +74,47 @@ def test_what_if(site: Site, admin: User) -> None:
 
 
 def test_a_flavor_that_nova_does_not_have(admin: User) -> None:
-    """Here there is no Nova at all."""
-    assert "no flavor 'm1.none'" in (admin.get(f"{WHAT_IF}?flavor=m1.none").problem or "")
+    """Here there is no Nova at all. The form stays, for another name."""
+    for query, said in (("flavor=m1.none", "no flavor 'm1.none'"), ("server_id=none", "'none'")):
+        shown = admin.get(f"{WHAT_IF}?{query}")
+        assert said in words(shown.one("//*[@id='vp-unknown']"))
+        assert shown.tree.xpath("//input[@name='flavor']")
+
+
+def test_actions(site: Site, admin: User) -> None:
+    shown, listed = admin.get(ACTIONS), site.told("action list")
+    assert set(shown.tree.xpath("//tr/@data-action")) == {one["ID"] for one in listed}
+    for one in listed:
+        row = shown.one(f"//tr[@data-action='{one['ID']}']")
+        [result] = row.xpath("td[@data-key='result']")
+        assert result.get("data-result") == one["Result"]
+        assert words(result) == texts.result(one["Result"])
+
+
+@pytest.mark.parametrize(
+    ("query", "ids"),
+    [
+        ("at=2026-01-02+03:00", {"6f1c2d3e-0", "6f1c2d3e-1", "6f1c2d3e-2"}),
+        ("at=2026-01-02+02:53:59", {"6f1c2d3e-0", "6f1c2d3e-1"}),
+        ("at=2026-01-02+02:40", set()),
+        ("result=proposed", {"6f1c2d3e-2"}),
+        ("host=lab-2", set()),
+    ],
+)
+def test_what_was_done_at_a_time(query: str, ids: set[str], admin: User) -> None:
+    assert set(admin.get(f"{ACTIONS}?{query}").tree.xpath("//tr/@data-action")) == ids
+
+
+def test_an_action_leads_to_what_was_lost_before_and_after(admin: User) -> None:
+    row = admin.get(f"{ACTIONS}?result=mended").one("//tr[@data-action]")
+    [link] = row.xpath(".//a[contains(@href, '?end=')]/@href")
+    after = admin.get(link).tree.xpath("//table[@id='vp-actions']//tr[@data-at]")
+    assert any("the degradation ended" in words(one) for one in after)
+
+
+def test_what_is_no_time_is_told(admin: User) -> None:
+    shown = admin.get(f"{ACTIONS}?at=noon")
+    assert words(shown.one("//*[@id='vp-no-time']")) == "noon is no time."
 
 
 def test_modes(site: Site, admin: User) -> None:
@@ -115,7 +156,15 @@ def test_nothing_is_set_that_was_not_asked_for(
     assert (site.told("mode list"), site.agents.modes) == (before, {})
 
 
-PAGES = [ESCALATIONS, ESCALATION, OVERLAYS, USAGE, f"{WHAT_IF}?server_id={cloud.VICTIM}", MODES]
+PAGES = [
+    ACTIONS,
+    ESCALATIONS,
+    ESCALATION,
+    OVERLAYS,
+    USAGE,
+    f"{WHAT_IF}?server_id={cloud.VICTIM}",
+    MODES,
+]
 
 
 @pytest.mark.parametrize("path", PAGES)

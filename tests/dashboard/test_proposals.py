@@ -20,6 +20,12 @@ def test_proposals_are_those_of_the_command_line(site: Site, admin: User) -> Non
         assert told["changes"][0]["to"] in words(row)
 
 
+def test_migrations_that_wait_are_there_too(site: Site, admin: User) -> None:
+    table = admin.get(PROPOSALS).one("//table[@id='vp-waiting-migrations']")
+    listed = site.told("escalation list --status proposed")
+    assert table.xpath(".//tr/@data-escalation") == [one["ID"] for one in listed]
+
+
 def test_ticked_proposals_are_accepted(site: Site, admin: User) -> None:
     keys = admin.get(PROPOSALS).tree.xpath("//input[@name='action']/@value")
     assert keys

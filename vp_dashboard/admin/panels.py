@@ -23,6 +23,13 @@ class Servers(VpPanel):
     policy_rules: ClassVar = (policies.rule(policies.SERVERS),)
 
 
+class Actions(VpPanel):
+    name = _("Actions")
+    slug = "vp_actions"
+    urls = "actions"
+    policy_rules: ClassVar = (policies.rule(policies.ACTIONS),)
+
+
 class Proposals(VpPanel):
     name = _("Proposals")
     slug = "vp_proposals"

@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from horizon import messages
 
+from nova_vp.escalation_status import Status
 from vp_client.client import Client
 from vp_client.errors import VpError
 from vp_dashboard import api, policies
@@ -24,16 +25,24 @@ class Proposals(VpView):
     page_title = _("Proposals")
 
     def read(self, client: Client) -> dict[str, Any]:
-        """One request."""
+        """Two requests: migrations wait in another list."""
         chosen = self.chosen("host", "server_id", "marker")
         actions, marker = client.page("actions", ROWS, result=PROPOSED, **chosen)
         return {
             "proposals": [{**one, "key": f"{one['id']}/{one['host']}"} for one in actions],
+            "escalations": self._escalations(client, chosen.get("host")),
             "chosen": chosen,
             "may_accept": policies.allows(self.request, policies.ACCEPT_ACTION),
             "may_reject": policies.allows(self.request, policies.REJECT_ACTION),
             "next_page": self.next_page(marker),
         }
+
+    def _escalations(self, client: Client, host: str | None) -> list[dict[str, Any]] | None:
+        """Those that wait for an operator. None: the user may not see them."""
+        if not policies.allows(self.request, policies.ESCALATIONS):
+            return None
+        of_host = {"host": host} if host else {}
+        return client.page("escalations", ROWS, status=Status.PROPOSED.value, **of_host)[0]
 
     def post(self, request: Any, *args: Any, **kwargs: Any) -> HttpResponseRedirect:
         """Accepts or rejects those that are ticked; of each its outcome is told."""

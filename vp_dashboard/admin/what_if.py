@@ -8,7 +8,10 @@ from django.utils.translation import gettext_lazy as _
 
 from vp_client import host_formatters
 from vp_client.client import Client
+from vp_client.errors import AmbiguousName, NoSuchFlavor, NoSuchName
 from vp_dashboard.views import VpView
+
+UNKNOWN = (NoSuchName, AmbiguousName, NoSuchFlavor)
 
 
 class WhatIf(VpView):
@@ -18,13 +21,19 @@ class WhatIf(VpView):
     def read(self, client: Client) -> dict[str, Any]:
         """One request for each thousand hosts; none until something is asked."""
         chosen = self.chosen("server_id", "flavor")
-        hosts = None
-        if "server_id" in chosen:
-            hosts = client.what_if_server(chosen["server_id"])
-        elif "flavor" in chosen:
-            hosts = client.what_if_flavor(chosen["flavor"])
+        try:
+            hosts = _hosts(client, chosen)
+        except UNKNOWN as exc:
+            # The form stays, for another name.
+            return {"hosts": None, "chosen": chosen, "unknown": str(exc)}
         ranked = None if hosts is None else sorted(hosts, key=host_formatters.what_if_rank)
         return {"hosts": ranked, "chosen": chosen}
+
+
+def _hosts(client: Client, chosen: dict[str, str]) -> list[dict[str, Any]] | None:
+    if "server_id" in chosen:
+        return client.what_if_server(chosen["server_id"])
+    return client.what_if_flavor(chosen["flavor"]) if "flavor" in chosen else None
 
 
 urlpatterns = [path("", WhatIf.as_view(), name="index")]
