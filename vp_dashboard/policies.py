@@ -10,6 +10,7 @@ from vp_client.transport import SERVICE_TYPE
 HOSTS = "nova_vp:hosts:show"
 SERVERS = "nova_vp:vps:show_all"
 OWN_SERVERS = "nova_vp:vps:show"
+OPT_OUT = "nova_vp:vps:opt_out"
 ACTIONS = "nova_vp:actions:show"
 ACCEPT_ACTION = "nova_vp:actions:accept"
 REJECT_ACTION = "nova_vp:actions:reject"

@@ -27,4 +27,5 @@ class PerformanceTab(tabs.Tab):
             page = server_page.read(api.client_of(request), server_id, asked)
         except VpError as exc:
             return {"problem": api.problem(exc)}
-        return {**page, "page_extra": f"&tab={self.get_id()}", "tab_id": self.get_id()}
+        may = {"may_opt_out": policies.allows(request, policies.OPT_OUT)}
+        return {**page, "page_extra": f"&tab={self.get_id()}", "tab_id": self.get_id(), **may}

@@ -20,9 +20,10 @@ from tests.rabbitmq import free_port
 from tests.real_keystone import AUTH_CONFIGURATION, PASSWORD, RealKeystone, real_keystone
 from tests.unit.api import cloud
 from tests.unit.api.client import configuration
-from tests.unit.api.stored import filled_like_the_cloud
+from tests.unit.api.stored import filled_like_the_cloud, holding
 from tests.waiting import wait_until
 from vp_api import deploy
+from vp_api.services import Stored
 from vp_api.testing import MemoryAgents
 from vp_client.transport import SERVICE_TYPE
 
@@ -53,6 +54,10 @@ class Site:
     door: Door
     agents: MemoryAgents
     shell: Shell
+    project_id: str
+    """Of the tenant."""
+    api_of: Callable[[Stored], Any]
+    """A vp-api with that stored."""
 
     def told(self, command: str) -> Any:
         """What the command line says of the same: `-f json`."""
@@ -75,14 +80,18 @@ def site(keystone: RealKeystone, tmp_path_factory: pytest.TempPathFactory) -> It
     conf.write_text(AUTH_CONFIGURATION.format(url=keystone.url, password=PASSWORD))
     agents = MemoryAgents()
     reported = [_of(project_id, one) for one in cloud.records()]
-    stored = filled_like_the_cloud([_hostile(), _earlier(reported[0]), *reported])
-    door = Door(deploy.loadapp(configuration(str(conf)), stored, agents, clock=lambda: cloud.NOW))
+    stored = filled_like_the_cloud([_hostile(), _earlier(reported[0]), *reported], project_id)
+
+    def api_of(stored: Stored) -> Any:
+        return deploy.loadapp(configuration(str(conf)), stored, agents, clock=lambda: cloud.NOW)
+
+    door = Door(api_of(stored))
     shell = Shell()
     port = free_port()
     with served(door) as api, serve.running(folder, port, keystone.url) as url:
         keystone.add_service(SERVICE_TYPE, api)
         wait_until(lambda: _answers(url), "Horizon to answer", deadline_s=120)
-        yield Site(url, keystone, door, agents, shell)
+        yield Site(url, keystone, door, agents, shell, project_id, api_of)
     shell.close()
 
 
@@ -147,3 +156,15 @@ def closed_door(site: Site) -> Iterator[None]:
     site.door.is_closed = True
     yield
     site.door.is_closed = False
+
+
+@pytest.fixture
+def reported(site: Site) -> Iterator[Callable[[Any], None]]:
+    """vp-api knows only what this host reported, in this test."""
+    usual = site.door.application
+
+    def report(record: Any) -> None:
+        site.door.application = site.api_of(holding([_of(site.project_id, record)]))
+
+    yield report
+    site.door.application = usual

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a project sees: its own servers, overlays and usage, and nothing of neighbours."""
 
+from typing import Any
+
 import pytest
 
 from tests.dashboard.conftest import Site
@@ -13,7 +15,7 @@ OTHERS = ("noisy", cloud.NOISY, cloud.BETA, "lab-1", "lab-2", "orphan")
 """What a tenant must not learn: neighbours, their project, hosts."""
 
 
-def told(site: Site, command: str) -> object:
+def told(site: Site, command: str) -> Any:
     environment = site.keystone.environment("tenant", "shop")
     return site.shell.run(f"vp {command} -f json", environment).json
 
@@ -28,11 +30,27 @@ def test_a_tenant_sees_its_own_servers(site: Site, tenant: User) -> None:
 def test_a_tenant_sees_one_of_them_in_detail(site: Site, tenant: User) -> None:
     shown, history = tenant.get(VICTIM), told(site, f"history {cloud.VICTIM}")
     said = words(shown.one("//dd[@data-key='degradation']"))
-    assert said.startswith("loses about 20% to a neighbour since 2026-01-02T03:03:00Z; ")
+    assert said.startswith("loses about 20% to a neighbour since 2026-01-02 03:03 UTC; ")
     rows = shown.tree.xpath("//table[@id='vp-history']//tr[@data-at]")
     assert [row.get("data-at") for row in rows] == [one["At"] for one in history]
     assert values(rows[0])["mpki"] == history[0]["MPKI"]
     assert not [name for name in OTHERS if name in words(shown.one("//*[@id='content_body']"))]
+
+
+def test_a_tenant_sees_its_overlays_and_what_it_is_billed_for(site: Site, tenant: User) -> None:
+    shown, [billed] = tenant.get(PERFORMANCE), told(site, "usage list")
+    assert shown.tree.xpath("//table[@id='vp-overlays']//tr/@data-overlay") == [cloud.OVERLAY]
+    numbers = values(shown.one("//table[@id='vp-usage']//tr[@data-server]"))
+    assert numbers == {key: billed[key] for key in numbers}
+    assert len(numbers) == 5
+
+
+def test_what_was_done_for_its_server_and_whether_it_helped(site: Site, tenant: User) -> None:
+    rows = tenant.get(VICTIM).tree.xpath("//table[@id='vp-actions']//tr[@data-at]")
+    listed = told(site, f"action list --server {cloud.VICTIM}")
+    assert [row.get("data-at") for row in rows] == [one["At"] for one in listed]
+    assert any("the degradation ended" in words(row) for row in rows)
+    assert not [name for name in OTHERS if any(name in words(row) for row in rows)]
 
 
 def test_servers_of_others_are_not_known_to_a_tenant(tenant: User) -> None:

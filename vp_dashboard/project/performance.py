@@ -3,13 +3,19 @@
 
 from typing import Any
 
-from django.urls import path
+from django.http import HttpResponseRedirect
+from django.urls import path, reverse
+from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
+from horizon import messages
 
 from vp_client.client import Client
-from vp_dashboard import policies, server_page
+from vp_client.errors import VpError
+from vp_dashboard import api, policies, server_page
 from vp_dashboard.span import ASKED
 from vp_dashboard.views import ROWS, VpView
+
+OPT_OUT = {"true": True, "false": False}
 
 
 class Performance(VpView):
@@ -35,7 +41,22 @@ class Detail(VpView):
     page_title = _("Server {% firstof vp.name server_id %}")
 
     def read(self, client: Client) -> dict[str, Any]:
-        return server_page.read(client, self.kwargs["server_id"], self.chosen(*ASKED))
+        page = server_page.read(client, self.kwargs["server_id"], self.chosen(*ASKED))
+        return {**page, "may_opt_out": policies.allows(self.request, policies.OPT_OUT)}
+
+    def post(self, request: Any, *args: Any, **kwargs: Any) -> HttpResponseRedirect:
+        """Refuses help for the server, or accepts it again."""
+        server_id, opt_out = self.kwargs["server_id"], request.POST.get("opt_out")
+        try:
+            if opt_out in OPT_OUT:
+                api.client_of(request).change_vp(server_id, opt_out=OPT_OUT[opt_out])
+        except VpError as exc:
+            messages.error(request, api.problem(exc))
+        else:
+            messages.success(request, _t("Ordered. Its host follows with its next report."))
+        return HttpResponseRedirect(
+            reverse("horizon:project:vp_performance:detail", args=(server_id,))
+        )
 
 
 def _sees_all(request: Any) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+import sqlalchemy
 from oslo_config import cfg
 
 from nova_vp import wire
@@ -35,11 +36,26 @@ def holding(records: Iterable[HostRecord] | None = None) -> Stored:
     return Stored.open(conf)
 
 
-def filled_like_the_cloud(more: Iterable[HostRecord]) -> Stored:
-    """Those of `cloud`, and what these hosts reported."""
+def filled_like_the_cloud(more: Iterable[HostRecord], alpha: str = cloud.ALPHA) -> Stored:
+    """Those of `cloud`, and what these hosts reported. `alpha`: the project that has what there is
+    of alpha's."""
     conf = _copy(_cloud())
+    if alpha != cloud.ALPHA:
+        _give(conf, alpha)
     save(conf, more)
     return Stored.open(conf)
+
+
+def _give(conf: cfg.ConfigOpts, project_id: str) -> None:
+    engine = schema.open_engine(conf)
+    tables = sqlalchemy.MetaData()
+    tables.reflect(engine)
+    with engine.begin() as connection:
+        for table in tables.sorted_tables:
+            if (owner := table.columns.get("project_id")) is not None:
+                given = table.update().where(owner == cloud.ALPHA).values(project_id=project_id)
+                connection.execute(given)
+    engine.dispose()
 
 
 def save(conf: cfg.ConfigOpts, records: Iterable[HostRecord]) -> None:
