@@ -2,8 +2,10 @@
 """The pages in a real browser: what is seen, accessible, without inline script or style, and on a
 dark theme too."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator
+from urllib.parse import quote
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -22,6 +24,7 @@ PAGES = [
     f"/admin/vp_servers/{cloud.VICTIM}/",
     f"/admin/vp_servers/{cloud.VICTIM}/?hours=24&end=2026-01-02T03:05:00Z"
     "&a=2026-01-02T02:55:00Z&b=2026-01-02T03:00:00Z",
+    "/admin/vp_actions/?at=2026-01-02+03:00",
     "/admin/vp_proposals/",
     "/admin/vp_escalations/",
     f"/admin/vp_escalations/{cloud.ESCALATION}/",
@@ -30,6 +33,10 @@ PAGES = [
     f"/admin/vp_what_if/?server_id={cloud.VICTIM}",
     "/admin/vp_modes/",
     "/admin/vp_modes/confirm?level=host&name=lab-1&mode=advise",
+    "/admin/vp_what_if/?flavor=none",
+    "/project/vp_performance/",
+    f"/project/vp_performance/{cloud.VICTIM}/",
+    f"/project/vp_performance/{cloud.SLEEPER}/",
 ]
 SERIOUS = ("serious", "critical")
 STRICT = "default-src 'self'; img-src 'self' data:"
@@ -49,14 +56,21 @@ def browser(site: Site) -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def context(browser: Browser, site: Site) -> Iterator[BrowserContext]:
-    with chromium.log_in(browser, site.horizon, "admin") as one:
-        yield one
+def contexts(browser: Browser, site: Site) -> Iterator[dict[str, BrowserContext]]:
+    """By the dashboard that the user looks at."""
+    with (
+        chromium.log_in(browser, site.horizon, "admin") as admin,
+        chromium.log_in(browser, site.horizon, "tenant") as tenant,
+    ):
+        yield {"admin": admin, "project": tenant}
 
 
 @pytest.fixture
-def page(context: BrowserContext) -> Iterator[Page]:
-    one = context.new_page()
+def page(request: pytest.FixtureRequest, contexts: dict[str, BrowserContext]) -> Iterator[Page]:
+    """Of the user whose `path` the test is of; of the operator without one."""
+    case = getattr(request.node, "callspec", None)
+    path = case.params.get("path", "") if case else ""
+    one = contexts["project" if path.startswith("/project/") else "admin"].new_page()
     yield one
     one.close()
 
@@ -82,7 +96,7 @@ def test_there_is_no_serious_issue_of_accessibility(path: str, page: Page) -> No
     assert "{'" not in page.locator("#content_body").inner_text()
 
 
-@pytest.mark.parametrize("path", PAGES[:2])
+@pytest.mark.parametrize("path", PAGES)
 def test_text_can_be_read_on_a_dark_theme(path: str, page: Page) -> None:
     page.goto(path)
     page.add_style_tag(content=DARK)
@@ -102,7 +116,7 @@ def test_a_strict_policy_of_content_refuses_nothing_of_ours(
     """Horizon's own pages have inline scripts: what is refused is the same without our content."""
     page.add_init_script(COLLECT)
     page.route(
-        "**/admin/vp_*/**",
+        re.compile(r"/(admin|project)/vp_"),
         lambda route: (
             answer := route.fetch(),
             route.fulfill(
@@ -133,21 +147,118 @@ def test_a_host_is_reached_from_its_box_and_a_server_from_there(page: Page, site
     assert page.locator("svg.vp-chart polyline").count() > 0
 
 
-def test_the_keyboard_reaches_every_box_of_the_map(page: Page) -> None:
+CONTROLS = ".vp-page a[href], .vp-page button, .vp-page input, .vp-page select, .vp-page summary"
+
+
+def reached(page: Page) -> set[int]:
+    """Numbers of our controls that the key Tab comes by."""
+    page.locator("#content_body").evaluate("one => { one.tabIndex = -1; one.focus(); }")
+    seen: set[int] = set()
+    for _ in range(page.locator(CONTROLS).count() + 10):
+        page.keyboard.press("Tab")
+        number = page.evaluate(
+            "selector => [...document.querySelectorAll(selector)].indexOf(document.activeElement)",
+            CONTROLS,
+        )
+        seen.add(number)
+    return seen - {-1}
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/admin/vp_hosts/", "/admin/vp_actions/", "/admin/vp_proposals/", *PAGES[-2:-1]],
+)
+def test_the_keyboard_reaches_every_control(path: str, page: Page) -> None:
+    page.goto(path)
+    controls = page.locator(CONTROLS)
+    visible = {number for number in range(controls.count()) if controls.nth(number).is_visible()}
+    assert visible
+    assert visible <= reached(page)
+
+
+@pytest.mark.parametrize(
+    ("path", "field", "value", "rows"),
+    [
+        ("/admin/vp_hosts/", "#vp-stale", "true", ["lab-2"]),
+        ("/admin/vp_servers/", "#vp-state", "7", [cloud.NOISY]),
+        ("/admin/vp_escalations/", "#vp-status", "proposed", [cloud.ESCALATION]),
+        ("/admin/vp_actions/", "#vp-result", "proposed", ["6f1c2d3e-2"]),
+    ],
+)
+def test_a_filter_is_applied(
+    path: str, field: str, value: str, rows: list[str], page: Page
+) -> None:
+    page.goto(path)
+    page.locator(field).evaluate("(field, value) => { field.value = value; }", value)
+    with page.expect_navigation():
+        page.locator(f"form:has({field}) button[type='submit']").click()
+    shown = page.locator(".vp-table tbody tr").evaluate_all(
+        "all => all.map(row => Object.values(row.dataset)[0])"
+    )
+    assert shown == rows
+
+
+def test_a_host_and_a_what_if_are_asked_for(page: Page) -> None:
     page.goto("/admin/vp_hosts/")
-    boxes = page.locator("a.vp-heat")
-    assert boxes.count() > 0
-    for number in range(boxes.count()):
-        boxes.nth(number).focus()
-        assert boxes.nth(number).evaluate("box => box === document.activeElement")
+    page.fill("#vp-find", "lab-1")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/lab-1/")
+    page.goto("/admin/vp_what_if/")
+    page.fill("#vp-server", cloud.VICTIM)
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#vp-what-if tr[data-host]")
+
+
+def test_a_mode_is_set(page: Page, site: Site) -> None:
+    page.goto("/admin/vp_modes/")
+    page.locator("#vp-level").evaluate("field => { field.value = 'host'; }")
+    page.fill("#vp-of", "lab-1")
+    page.locator("#vp-new-mode").evaluate("field => { field.value = 'advise'; }")
+    site.agents.modes.clear()
+    page.click(".vp-page form button")
+    page.wait_for_selector("#vp-question")
+    with page.expect_navigation():
+        page.click(".vp-page form button")
+    assert site.agents.modes == {"lab-1": "advise"}
+
+
+def test_a_tenant_refuses_help_and_accepts_it_again(
+    contexts: dict[str, BrowserContext],
+) -> None:
+    page = contexts["project"].new_page()
+    page.goto(f"/project/vp_performance/{cloud.VICTIM}/")
+    for word in ("refused", "accepted"):
+        with page.expect_navigation():
+            page.click("button[name='opt_out']")
+        assert page.locator("td[data-key='opt_out']").inner_text().startswith(word)
+    page.close()
+
+
+def test_a_proposal_is_accepted_with_the_keyboard_alone(page: Page, site: Site) -> None:
+    page.goto("/admin/vp_proposals/")
+    site.agents.accepted.clear()
+    page.locator("#vp-proposals input[type='checkbox']").first.focus()
+    page.keyboard.press("Space")
+    page.keyboard.press("Tab")
+    while not page.evaluate("document.activeElement.matches('.vp-page form button')"):
+        page.keyboard.press("Tab")
+    with page.expect_navigation():
+        page.keyboard.press("Enter")
+    assert site.agents.accepted == [("lab-1", "6f1c2d3e-2")]
 
 
 def test_a_hostile_name_is_text(page: Page) -> None:
     dialogs: list[str] = []
     page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
-    for path in ("/admin/vp_hosts/lab-3/", "/admin/vp_servers/?host=lab-3"):
+    for path in (
+        "/admin/vp_hosts/lab-3/",
+        "/admin/vp_servers/?host=lab-3",
+        f"/admin/vp_servers/{cloud.UNKNOWN}/",
+        f"/admin/vp_actions/?at={quote(HOSTILE)}",
+        f"/admin/vp_what_if/?flavor={quote(HOSTILE)}",
+    ):
         page.goto(path)
-        assert HOSTILE in page.locator("#content_body").inner_text()
+        assert HOSTILE in page.locator("body").inner_text()
     assert dialogs == []
 
 
