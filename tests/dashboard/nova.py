@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""As much of Nova as Horizon asks for the page of an instance, and for the list of flavors. Of
+Neutron it insists too for that page: here that has nothing."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import webob
+import webob.dec
+import webob.exc
+
+from tests.unit.api import cloud
+
+FLAVOR = {
+    "id": "1",
+    "name": "m1.quiet",
+    "vcpus": 1,
+    "ram": 512,
+    "disk": 1,
+    "OS-FLV-EXT-DATA:ephemeral": 0,
+    "swap": "",
+    "os-flavor-access:is_public": True,
+    "extra_specs": {"vp:isolation": "strict"},
+    "links": [],
+}
+
+
+@dataclass
+class Nova:
+    projects: dict[str, str] = field(default_factory=dict)
+    """Of servers, by id."""
+
+    @webob.dec.wsgify
+    def __call__(self, request: webob.Request) -> webob.Response:
+        path = request.path_info.rstrip("/")
+        if path.startswith("/network/v2.0/"):
+            resource = path.rpartition("/")[2].replace("-", "_")
+            return webob.Response(json={resource: []})
+        if path in ("", "/v2.1"):
+            return webob.Response(json=_versions(request.application_url, is_one=bool(path)))
+        match path.removeprefix("/v2.1/").split("/"):
+            case ["servers", server_id] if server_id in self.projects:
+                return webob.Response(json={"server": self._server(server_id)})
+            case ["servers", _, "os-volume_attachments"]:
+                return webob.Response(json={"volumeAttachments": []})
+            case ["flavors", "detail"]:
+                return webob.Response(json={"flavors": [FLAVOR]})
+        raise webob.exc.HTTPNotFound()
+
+    def _server(self, server_id: str) -> dict[str, Any]:
+        return {
+            "id": server_id,
+            "name": "victim",
+            "status": "ACTIVE",
+            "tenant_id": self.projects[server_id],
+            "user_id": cloud.ALPHA,
+            "image": "",
+            "flavor": {"original_name": FLAVOR["name"], "vcpus": 1, "ram": 512, "disk": 1},
+            "addresses": {},
+            "metadata": {},
+            "created": "2026-01-01T00:00:00Z",
+            "updated": "2026-01-01T00:00:00Z",
+            "OS-EXT-STS:task_state": None,
+            "OS-EXT-STS:power_state": 1,
+            "OS-EXT-STS:vm_state": "active",
+            "OS-EXT-AZ:availability_zone": "nova",
+            "key_name": None,
+            "locked": False,
+        }
+
+
+def _versions(url: str, *, is_one: bool) -> dict[str, Any]:
+    told = {
+        "id": "v2.1",
+        "status": "CURRENT",
+        "version": "2.90",
+        "min_version": "2.1",
+        "updated": "2013-07-23T11:33:21Z",
+        "links": [{"rel": "self", "href": f"{url}/v2.1/"}],
+    }
+    return {"version": told} if is_one else {"versions": [told]}

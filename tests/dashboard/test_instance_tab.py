@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tab *Performance* of Nova's page of an instance, and flavors of Nova in *What-if*."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import requests
+
+from tests.dashboard.conftest import Site
+from tests.dashboard.dashboard import Shown, User, words
+from tests.dashboard.nova import Nova
+from tests.loopback import served
+from tests.unit.api import cloud
+
+TAB = "?tab=instance_details__vp_performance"
+
+
+@pytest.fixture(scope="module")
+def log_in(site: Site) -> Iterator[Callable[[str], User]]:
+    """The catalog of a login has what was there then: now with Nova."""
+    nova = Nova({cloud.VICTIM: site.project_id})
+    with served(nova) as url, requests.Session() as operators, requests.Session() as tenants:
+        site.keystone.add_service("compute", f"{url}/v2.1")
+        site.keystone.add_service("network", f"{url}/network")
+        links = {"admin": operators, "tenant": tenants}
+        users = {name: User(site.horizon, link) for name, link in links.items()}
+        for name, user in users.items():
+            user.log_in(name)
+        yield users.__getitem__
+
+
+def tab(user: User, dashboard: str) -> Shown:
+    page = {"project": "", "admin": "detail"}[dashboard]
+    return user.get(f"/{dashboard}/instances/{cloud.VICTIM}/{page}{TAB}")
+
+
+def test_a_tenant_reads_on_the_page_of_its_instance_what_it_loses(
+    log_in: Callable[[str], User],
+) -> None:
+    shown = tab(log_in("tenant"), "project")
+    said = words(shown.one("//dd[@data-key='degradation']"))
+    assert said.startswith("loses about 20% to a neighbour since 2026-01-02 03:03 UTC; ")
+    assert shown.tree.xpath("//table[@id='vp-actions']//tr[@data-at]")
+    assert shown.tree.xpath("//table[@id='vp-orders']//button[@name='opt_out']")
+    assert not shown.tree.xpath("//*[@id='vp-aggressors']")
+    [six_hours] = shown.tree.xpath("//nav/a[contains(@href, 'hours=6')]/@href")
+    assert "tab=instance_details__vp_performance" in six_hours
+
+
+def test_an_operator_reads_there_who_degrades_it(log_in: Callable[[str], User]) -> None:
+    shown = tab(log_in("admin"), "admin")
+    assert "noisy" in words(shown.one("//*[@id='vp-aggressors']"))
+
+
+def test_without_vp_api_the_tab_has_a_message_and_the_page_works(
+    closed_door: None, log_in: Callable[[str], User]
+) -> None:
+    shown = tab(log_in("tenant"), "project")
+    assert (shown.status, bool(shown.problem)) == (200, True)
+    assert not shown.tree.xpath("//dd[@data-key='degradation']")
+
+
+def test_where_a_new_server_of_a_flavor_would_fit(
+    site: Site, log_in: Callable[[str], User]
+) -> None:
+    shown = log_in("admin").get("/admin/vp_what_if/?flavor=m1.quiet")
+    assert shown.problem is None
+    hosts = shown.tree.xpath("//table[@id='vp-what-if']//tr/@data-host")
+    assert set(hosts) == {one["Host"] for one in site.told("host list")}
