@@ -135,7 +135,7 @@ def main() -> int:
             stack.enter_context(reconfigured(host_conf(host), ALL, agent))
         served = f"[vp_scheduler]\n{SERVED}"
         stack.enter_context(reconfigured(CONTROLLER_CONF, served, "vp-scheduler"))
-        storm = Storm(cloud.connect(), progress.servers, progress.powered_off)
+        storm = Storm(cloud.connect(), progress.servers, progress.powered_off, ALL)
         for service in ASKED:  # Those above begin anew.
             storm.cut_off(service)
         blow(storm, progress, 60 * asked.minutes)

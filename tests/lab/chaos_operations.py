@@ -20,7 +20,7 @@ import openstack.exceptions
 from testbed.lab import cloud, settings
 from testbed.lab.errors import LabError
 from tests.lab.hosts import HOSTS
-from tests.lab.operators import vp_api
+from tests.lab.operators import host_conf, vp_api
 from vp_client.errors import VpError
 
 FAULTS = (
@@ -52,8 +52,12 @@ class NothingToDo(LabError):
 class Storm:
     """The lab, what was made in it, and what is cut off now."""
 
-    def __init__(self, admin: Any, servers: list[str], powered_off: list[str]) -> None:
+    def __init__(
+        self, admin: Any, servers: list[str], powered_off: list[str], of_hosts: str
+    ) -> None:
+        """`of_hosts`: what stands in the configuration of each host."""
         self.admin = admin
+        self._of_hosts = of_hosts
         self.vp = vp_api(admin)
         self.servers = servers
         """Ids of those that were made and not deleted."""
@@ -93,6 +97,14 @@ class Storm:
         thaw = threading.Timer(FROZEN_S, _go_on, [pid])
         thaw.start()
         self._frozen.append((pid, thaw))
+
+    def reconfigure(self, host: str) -> None:
+        """One that came back with the configuration of any other."""
+        text = host_conf(host).read_text()
+        if self._of_hosts not in text:
+            host_conf(host).write_text(f"{text}\n{self._of_hosts}\n")
+            cloud.stop(f"vp-agent@{host}")
+            cloud.start(f"vp-agent@{host}")
 
     def thaw(self) -> None:
         """All, at once."""
@@ -317,4 +329,5 @@ def power_off(storm: Storm, dice: random.Random) -> None:
     ]
     subprocess.run([lab, "power-off", host], check=True, capture_output=True)
     subprocess.run([lab, "up"], check=True, capture_output=True)
+    storm.reconfigure(host)
     storm.cut_off(f"vp-agent@{host}")
