@@ -98,13 +98,12 @@ class Storm:
         thaw.start()
         self._frozen.append((pid, thaw))
 
-    def reconfigure(self, host: str) -> None:
-        """One that came back with the configuration of any other."""
-        text = host_conf(host).read_text()
-        if self._of_hosts not in text:
-            host_conf(host).write_text(f"{text}\n{self._of_hosts}\n")
-            cloud.stop(f"vp-agent@{host}")
-            cloud.start(f"vp-agent@{host}")
+    def reconfigure(self) -> None:
+        """All hosts: `lab up` writes the configuration of each as it is at first."""
+        for host in HOSTS:
+            text = host_conf(host).read_text()
+            if self._of_hosts not in text:
+                host_conf(host).write_text(f"{text}\n{self._of_hosts}\n")
 
     def thaw(self) -> None:
         """All, at once."""
@@ -329,5 +328,7 @@ def power_off(storm: Storm, dice: random.Random) -> None:
     ]
     subprocess.run([lab, "power-off", host], check=True, capture_output=True)
     subprocess.run([lab, "up"], check=True, capture_output=True)
-    storm.reconfigure(host)
+    storm.reconfigure()
+    cloud.stop(f"vp-agent@{host}")
+    cloud.start(f"vp-agent@{host}")
     storm.cut_off(f"vp-agent@{host}")
