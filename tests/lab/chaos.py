@@ -35,10 +35,19 @@ from tests.lab.operators import API_URL, CONTROLLER_CONF, host_conf, reconfigure
 LAB = str(settings.LAB / "lab")
 METRICS_PORT = 9779
 SERVED = f"metrics_address = 0.0.0.0\nmetrics_port = {METRICS_PORT}"
-ALL = (
+OF_HOSTS = (
     "[policy]\ncontrollers = initial_placement,rebalance,vp,overlays,permits,latency,merlin\n"
     f"[agent]\n{SERVED}"
 )
+ADDED = {
+    CONTROLLER_CONF: f"[vp_scheduler]\n{SERVED}",
+    **{host_conf(host): OF_HOSTS for host in HOSTS},
+}
+"""To files of configuration."""
+SERVICE_OF = {
+    CONTROLLER_CONF: "vp-scheduler",
+    **{host_conf(host): f"vp-agent@{host}" for host in HOSTS},
+}
 ANSWERS_WITHIN_S = 5.0
 PATIENCE_S = 90.0
 """For so long Nova may be busy with a server before an operator steps in."""
@@ -130,12 +139,9 @@ def main() -> int:
     subprocess.run([LAB, "up"], check=True)
     progress = read_progress(asked.seed)
     with ExitStack() as stack:
-        for host in HOSTS:
-            agent = f"vp-agent@{host}"
-            stack.enter_context(reconfigured(host_conf(host), ALL, agent))
-        served = f"[vp_scheduler]\n{SERVED}"
-        stack.enter_context(reconfigured(CONTROLLER_CONF, served, "vp-scheduler"))
-        storm = Storm(cloud.connect(), progress.servers, progress.powered_off, ALL)
+        for path, added in ADDED.items():
+            stack.enter_context(reconfigured(path, added, SERVICE_OF[path]))
+        storm = Storm(cloud.connect(), progress.servers, progress.powered_off, ADDED)
         for service in ASKED:  # Those above begin anew.
             storm.cut_off(service)
         blow(storm, progress, 60 * asked.minutes)

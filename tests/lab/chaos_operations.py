@@ -10,8 +10,9 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import keystoneauth1.exceptions
@@ -20,7 +21,7 @@ import openstack.exceptions
 from testbed.lab import cloud, settings
 from testbed.lab.errors import LabError
 from tests.lab.hosts import HOSTS
-from tests.lab.operators import host_conf, vp_api
+from tests.lab.operators import vp_api
 from vp_client.errors import VpError
 
 FAULTS = (
@@ -53,11 +54,15 @@ class Storm:
     """The lab, what was made in it, and what is cut off now."""
 
     def __init__(
-        self, admin: Any, servers: list[str], powered_off: list[str], of_hosts: str
+        self,
+        admin: Any,
+        servers: list[str],
+        powered_off: list[str],
+        added: Mapping[Path, str],
     ) -> None:
-        """`of_hosts`: what stands in the configuration of each host."""
+        """`added`: to files of configuration."""
         self.admin = admin
-        self._of_hosts = of_hosts
+        self._added = added
         self.vp = vp_api(admin)
         self.servers = servers
         """Ids of those that were made and not deleted."""
@@ -99,11 +104,11 @@ class Storm:
         self._frozen.append((pid, thaw))
 
     def reconfigure(self) -> None:
-        """All hosts: `lab up` writes the configuration of each as it is at first."""
-        for host in HOSTS:
-            text = host_conf(host).read_text()
-            if self._of_hosts not in text:
-                host_conf(host).write_text(f"{text}\n{self._of_hosts}\n")
+        """`lab up` writes each configuration as it is at first."""
+        for path, added in self._added.items():
+            text = path.read_text()
+            if added not in text:
+                path.write_text(f"{text}\n{added}\n")
 
     def thaw(self) -> None:
         """All, at once."""
