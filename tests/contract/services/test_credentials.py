@@ -334,10 +334,10 @@ def test_a_listener_follows_the_database(database_conf: cfg.ConfigOpts) -> None:
     assert not ring.of(VP1)
     store.add([(VP1, public_text(new_private_key().public_key()))], datetime.now(UTC))
     clock.now_s += RETRY_S
-    assert len(ring.of(VP1)) == 1
+    wait_until(lambda: len(ring.of(VP1)) == 1, "the new key to be read")
     store.retire(VP1, datetime.now(UTC))
     clock.now_s += READ_EVERY_S
-    assert not ring.of(VP1)
+    wait_until(lambda: not ring.of(VP1), "the retired key to go")
 
 
 class HangingStore:
@@ -377,7 +377,7 @@ def test_without_its_database_a_listener_believes_whom_it_knew(tmp_path: Path) -
     store, clock = BusKeyStore(conf), HandClock()
     store.add([(VP1, public_text(new_private_key().public_key()))], datetime.now(UTC))
     ring = StoredKeys(store, clock)
-    assert len(ring.of(VP1)) == 1
+    wait_until(lambda: len(ring.of(VP1)) == 1, "the keys to be read")
     os.truncate(path, 0)
     clock.now_s += READ_EVERY_S
     assert len(ring.of(VP1)) == 1
