@@ -51,6 +51,8 @@ SERVICE_OF = {
 ANSWERS_WITHIN_S = 5.0
 PATIENCE_S = 90.0
 """For so long Nova may be busy with a server before an operator steps in."""
+SETTLE_LOOKS = 3
+"""A request that is lost is seen by the first, made again by the second, and waited for."""
 SETTLES_WITHIN_S = 300.0
 PACE_S = 3.5
 """Faster, nothing would be well between two operations."""
@@ -200,7 +202,7 @@ def settle(storm: Storm, progress: Progress) -> None:
     """Everything runs again, Nova is done with all servers, and agents have given all back."""
     say("settling")
     subprocess.run([LAB, "up"], check=True)
-    for _ in range(2):
+    for _ in range(SETTLE_LOOKS):
         with suppress(LabError):
             wait_for_nova(storm, PATIENCE_S)
         tend(storm)
@@ -241,6 +243,8 @@ def tend(storm: Storm) -> None:
             else:  # Nova ignores another request to delete; the next look deletes what failed.
                 is_doomed = one.task_state == "deleting"
                 compute.reset_server_state(one, "error" if is_doomed else "active")
+                if not is_doomed and one.id not in storm.powered_off:
+                    storm.powered_off.append(one.id)  # Its domain may not be there.
 
 
 def wait_for_nova(storm: Storm, within_s: float) -> None:
