@@ -157,11 +157,7 @@ def percent(ratio: float) -> str:
 
 def number(value: float) -> str:
     """Three digits and a letter, so that rates stay readable."""
-    rounded = float(f"{value:.3g}")  # 999,600 is 1 M, not 1e+03 k.
-    for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(rounded) >= size and abs(value) >= 1000:
-            return f"{rounded / size:.3g} {letter}"
-    return small(value)
+    return (labels.with_letter(value) if abs(value) >= 1000 else None) or small(value)
 
 
 def numbers(values: Told | None) -> str:

@@ -185,6 +185,15 @@ def figures(controller: str, told: Mapping[str, float | str | None]) -> str:
     )
 
 
+def with_letter(value: float) -> str | None:
+    """Three digits and a letter; None: it is below a thousand."""
+    rounded = float(f"{value:.3g}")  # 999,600 is 1 M, not 1e+03 k.
+    for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(rounded) >= size:
+            return f"{rounded / size:.3g} {letter}"
+    return None
+
+
 def small(value: float) -> str:
     """Three digits, and no power of ten: what is next to nothing is 0."""
     if abs(value) >= 999.5:

@@ -138,8 +138,4 @@ def _suspects(found: Mapping[str, Any], names: Mapping[str, str]) -> str:
 
 def _count(per_s: float) -> str:
     """Three digits and a letter."""
-    rounded = float(f"{per_s:.3g}")  # 999,600 is 1 M, not 1e+03 k.
-    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if rounded >= size:
-            return f"{rounded / size:.3g} {letter}"
-    return f"{per_s:.0f}"
+    return labels.with_letter(per_s) or f"{per_s:.0f}"
