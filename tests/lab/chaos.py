@@ -39,15 +39,9 @@ OF_HOSTS = (
     "[policy]\ncontrollers = initial_placement,rebalance,vp,overlays,permits,latency,merlin\n"
     f"[agent]\n{SERVED}"
 )
-ADDED = {
-    CONTROLLER_CONF: f"[vp_scheduler]\n{SERVED}",
-    **{host_conf(host): OF_HOSTS for host in HOSTS},
-}
+OF_CONTROLLER = f"[vp_scheduler]\n{SERVED}"
+ADDED = {CONTROLLER_CONF: OF_CONTROLLER, **{host_conf(host): OF_HOSTS for host in HOSTS}}
 """To files of configuration."""
-SERVICE_OF = {
-    CONTROLLER_CONF: "vp-scheduler",
-    **{host_conf(host): f"vp-agent@{host}" for host in HOSTS},
-}
 ANSWERS_WITHIN_S = 5.0
 PATIENCE_S = 90.0
 """For so long Nova may be busy with a server before an operator steps in."""
@@ -74,7 +68,7 @@ class Progress:
     refused: dict[str, int] = field(default_factory=dict)
     servers: list[str] = field(default_factory=list)
     """Ids of those that were made and not deleted."""
-    powered_off: list[str] = field(default_factory=list)
+    to_reboot: list[str] = field(default_factory=list)
     worst_answer_s: dict[str, float] = field(default_factory=dict)
     """By service."""
 
@@ -141,9 +135,10 @@ def main() -> int:
     subprocess.run([LAB, "up"], check=True)
     progress = read_progress(asked.seed)
     with ExitStack() as stack:
-        for path, added in ADDED.items():
-            stack.enter_context(reconfigured(path, added, SERVICE_OF[path]))
-        storm = Storm(cloud.connect(), progress.servers, progress.powered_off, ADDED)
+        stack.enter_context(reconfigured(CONTROLLER_CONF, OF_CONTROLLER, "vp-scheduler"))
+        for host in HOSTS:
+            stack.enter_context(reconfigured(host_conf(host), OF_HOSTS, f"vp-agent@{host}"))
+        storm = Storm(cloud.connect(), progress.servers, progress.to_reboot, ADDED)
         for service in ASKED:  # Those above begin anew.
             storm.cut_off(service)
         blow(storm, progress, 60 * asked.minutes)
@@ -230,10 +225,10 @@ def tend(storm: Storm) -> None:
         changed_s = (datetime.now(UTC) - datetime.fromisoformat(changed_at)).total_seconds()
         if one.task_state is None and one.status == "ERROR":
             storm.delete(one)
-        elif one.task_state is None and one.id in storm.powered_off:
+        elif one.task_state is None and one.id in storm.to_reboot:
             if one.status in REBOOTABLE:
                 compute.reboot_server(one, "HARD")
-                storm.powered_off.remove(one.id)
+                storm.to_reboot.remove(one.id)
         elif (one.task_state or one.status == "BUILD") and changed_s > PATIENCE_S:
             # Nova forgets what it was doing if its message is lost.
             doing = one.task_state or one.status
@@ -243,8 +238,8 @@ def tend(storm: Storm) -> None:
             else:  # Nova ignores another request to delete; the next look deletes what failed.
                 is_doomed = one.task_state == "deleting"
                 compute.reset_server_state(one, "error" if is_doomed else "active")
-                if not is_doomed and one.id not in storm.powered_off:
-                    storm.powered_off.append(one.id)  # Its domain may not be there.
+                if not is_doomed and one.id not in storm.to_reboot:
+                    storm.to_reboot.append(one.id)  # Its domain may not be there.
 
 
 def wait_for_nova(storm: Storm, within_s: float) -> None:
@@ -262,7 +257,7 @@ def is_quiet(storm: Storm) -> bool:
     }
     servers = list(compute.servers(all_projects=True))
     for one in servers:
-        is_gone = one.id in storm.powered_off and one.status in REBOOTABLE  # See `tend`.
+        is_gone = one.id in storm.to_reboot and one.status in REBOOTABLE  # See `tend`.
         if one.task_state is None and one.status in words and not is_gone:
             with suppress(*FAULTS):
                 words[one.status](one)

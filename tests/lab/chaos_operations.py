@@ -57,7 +57,7 @@ class Storm:
         self,
         admin: Any,
         servers: list[str],
-        powered_off: list[str],
+        to_reboot: list[str],
         added: Mapping[Path, str],
     ) -> None:
         """`added`: to files of configuration."""
@@ -66,8 +66,9 @@ class Storm:
         self.vp = vp_api(admin)
         self.servers = servers
         """Ids of those that were made and not deleted."""
-        self.powered_off = powered_off
-        """Ids of those whose host lost power: a host of the lab forgets its domains then."""
+        self.to_reboot = to_reboot
+        """Ids of those whose domains may be gone: their host lost power, or Nova was at them for
+        too long."""
         self._frozen: list[tuple[int, threading.Timer]] = []
         """Groups of processes, and who lets them go on."""
         self._cut_off_until_s: dict[str, float] = {}
@@ -326,10 +327,10 @@ for _name in SERVICES:
 def power_off(storm: Storm, dice: random.Random) -> None:
     lab, host = str(settings.LAB / "lab"), dice.choice(HOSTS)
     storm.cut_off(f"vp-agent@{host}", math.inf)
-    storm.powered_off += [
+    storm.to_reboot += [
         one.id
         for one in storm.admin.compute.servers()
-        if one.compute_host == host and one.id not in storm.powered_off
+        if one.compute_host == host and one.id not in storm.to_reboot
     ]
     subprocess.run([lab, "power-off", host], check=True, capture_output=True)
     subprocess.run([lab, "up"], check=True, capture_output=True)
