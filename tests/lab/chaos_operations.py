@@ -58,6 +58,7 @@ class Storm:
         admin: Any,
         servers: list[str],
         to_reboot: list[str],
+        failed: dict[str, str],
         added: Mapping[Path, str],
     ) -> None:
         """`added`: to files of configuration."""
@@ -69,6 +70,8 @@ class Storm:
         self.to_reboot = to_reboot
         """Ids of those whose domains may be gone: their host lost power, or Nova was at them for
         too long."""
+        self.failed = failed
+        """What Nova says of those that it put into ERROR."""
         self._frozen: list[tuple[int, threading.Timer]] = []
         """Groups of processes, and who lets them go on."""
         self._cut_off_until_s: dict[str, float] = {}

@@ -46,7 +46,7 @@ def judge(admin: Any, made: Iterable[str]) -> Verdict:
     lost += [
         f"{uuid}: Nova says {one.status} on {one.compute_host}, domains are on {hosts_of[uuid]}"
         for uuid, one in servers.items()
-        if one.status not in ("ERROR", "BUILD") and one.compute_host not in hosts_of[uuid]
+        if one.status == "ERROR" or one.compute_host not in hosts_of[uuid]
     ]
     doubled = [f"{uuid}: on {', '.join(on)}" for uuid, on in hosts_of.items() if len(on) > 1]
     left = [
