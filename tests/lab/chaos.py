@@ -171,7 +171,7 @@ def blow(storm: Storm, progress: Progress, for_s: float) -> None:
             progress.number += 1
             dice = random.Random(f"{progress.seed}:{progress.number}")
             names = sorted(OPERATIONS)
-            weights = [1 / (1 + done[one] + refused[one] / 3) for one in names]
+            weights = [1 / (1 + done[one] + refused[one] / 10) for one in names]
             [name] = dice.choices(names, weights)
             if len(storm.servers) < LEAST_SERVERS:
                 name = "create"

@@ -261,12 +261,12 @@ def _overlay(storm: Storm, dice: random.Random) -> Any:
 
 @operation
 def set_mode(storm: Storm, dice: random.Random) -> None:
-    storm.vp.set_cloud_mode(dice.choice(("enforce", "enforce", "advise", "observe")))
+    storm.vp.set_cloud_mode(dice.choice(("enforce", "enforce", "advise", "advise", "observe")))
 
 
 @operation
 def set_host_mode(storm: Storm, dice: random.Random) -> None:
-    storm.vp.set_mode(dice.choice(HOSTS), dice.choice(("enforce", "enforce", "observe", None)))
+    storm.vp.set_mode(dice.choice(HOSTS), dice.choice(("enforce", "advise", "observe", None, None)))
 
 
 @operation
