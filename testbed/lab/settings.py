@@ -20,6 +20,7 @@ ETC = RUN / "etc"
 CACHE = ROOT / ".cache"
 
 BRIDGE = "nova-vp"
+BRIDGE_MAC = "02:00:00:77:00:01"
 CONTROLLER_IP = "10.77.0.1"
 NETWORK = "10.77.0.0/24"
 PREFIX_LENGTH = NETWORK.partition("/")[2]

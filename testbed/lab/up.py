@@ -217,6 +217,8 @@ def _thaw() -> None:
 def _ensure_bridge() -> None:
     if not BRIDGE_PATH.exists():
         run("ip", "link", "add", settings.BRIDGE, "type", "bridge")
+    # Left alone it is that of some host's cable, and hosts lose the controller when that one goes.
+    run("ip", "link", "set", settings.BRIDGE, "address", settings.BRIDGE_MAC)
     run("ip", "link", "set", settings.BRIDGE, "alias", str(settings.ROOT))
     address = f"{settings.CONTROLLER_IP}/{settings.PREFIX_LENGTH}"
     run("ip", "address", "replace", address, "dev", settings.BRIDGE)
