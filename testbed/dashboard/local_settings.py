@@ -4,10 +4,11 @@
 import os
 
 DEBUG = False
-ALLOWED_HOSTS = ["127.0.0.1", "localhost"]
+ADDRESS = os.environ.get("HORIZON_ADDRESS", "127.0.0.1")
+ALLOWED_HOSTS = [ADDRESS, "127.0.0.1", "localhost"]  # Through a tunnel it has another name.
 WEBROOT = "/"
 COMPRESS_OFFLINE = True
-SECRET_KEY = os.environ.get("HORIZON_SECRET_KEY", "only to make the static files")
+SECRET_KEY = os.urandom(32).hex()  # Logins end with the process.
 STATIC_ROOT = os.environ["HORIZON_STATIC_ROOT"]
 OPENSTACK_KEYSTONE_URL = os.environ.get("HORIZON_KEYSTONE_URL", "http://127.0.0.1:5000/v3")
 VP_API_TIMEOUT_S = float(os.environ.get("HORIZON_VP_API_TIMEOUT_S", "30"))

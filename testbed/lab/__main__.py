@@ -49,7 +49,7 @@ def up(arguments: argparse.Namespace) -> None:
     standard = [Host(f"vp{n}") for n in range(1, (2 if count is None else count) + 1)]
     wanted = {one.name: one for one in [*standard, *named]}
     with locked("up"):
-        bring_up(list(wanted.values()), Progress(), arguments.nova)
+        bring_up(list(wanted.values()), Progress(), arguments.nova, with_horizon=arguments.horizon)
 
 
 def down(_: argparse.Namespace) -> None:
@@ -183,6 +183,8 @@ def parse() -> argparse.Namespace:
     bring_up.add_argument("--host", action="append", default=[], metavar="NAME=CELLS", help=text)
     text = "a virtual environment whose Nova the lab runs until it goes down (default .venv)"
     bring_up.add_argument("--nova", type=Path, metavar="ENVIRONMENT", help=text)
+    text = "Horizon with our panels too; the first time it is fetched and made (700 MiB)"
+    bring_up.add_argument("--horizon", action="store_true", help=text)
     command("down", down, "end everything; only logs stay")
     command("status", status, "list hosts and services; exit status 0 if all run")
     show = command("logs", logs, "list logs, or show the end of one")

@@ -8,6 +8,7 @@ import importlib.util
 import shutil
 import socket
 
+from testbed.dashboard import serve as horizon
 from testbed.lab import nova, processes, settings
 from testbed.lab.config import Values, render_to
 from testbed.lab.supervise import Service
@@ -15,6 +16,7 @@ from testbed.lab.supervise import Service
 CONFIGS = ("keystone.conf", "placement.conf", "glance-api.conf", "nova.conf", "nova-vp.conf")
 CREDENTIALS = settings.RUN / "credentials" / socket.gethostname()
 """Of this machine, made by `credentials.py`."""
+HORIZON = "horizon"
 ERLANG = {
     "HOME": str(settings.RUN / "rabbitmq"),
     "ERL_EPMD_PORT": str(settings.EPMD_PORT),
@@ -113,6 +115,13 @@ def product() -> list[Service]:
         environment = {"OS_NOVA_VP_CONFIG_DIR": str(settings.ETC)}
         rows.append(wsgi("vp-api", "vp_api.wsgi", settings.VP_API_PORT, environment))
     return rows
+
+
+def dashboard() -> list[Service]:
+    """Where it was asked for."""
+    address = settings.CONTROLLER_IP
+    argv = horizon.argv(address, settings.HORIZON_PORT)
+    return [service(HORIZON, argv, horizon.environment(address, settings.KEYSTONE_URL))]
 
 
 def _ours(program: str) -> tuple[str, ...]:

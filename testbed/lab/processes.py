@@ -156,13 +156,17 @@ class Address:
     def parse(cls, text: str) -> "Address":
         name, _, where = text.partition("@")
         address = cls(name, where or CONTROLLER)
-        services = control_folder(address.where) / "services"
-        if not (services / f"{name}.json").exists():
+        if not is_kept(address):
             raise LabError(_unknown(text, address))
         return address
 
     def __str__(self) -> str:
         return self.name if self.where == CONTROLLER else f"{self.name}@{self.where}"
+
+
+def is_kept(address: Address) -> bool:
+    """There is such a service, which runs or was stopped."""
+    return (control_folder(address.where) / "services" / f"{address.name}.json").exists()
 
 
 def _unknown(text: str, address: Address) -> str:

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import time
 from contextlib import suppress
 from dataclasses import asdict
@@ -43,6 +44,8 @@ GUEST_BUILD = settings.LAB / "guest" / "build"
 VPMU = settings.ROOT / "testbed" / "vpmu"
 BROKER_POLICIES = settings.ROOT / "etc" / "nova-vp" / "rabbitmq-policies.json"
 HAS_POLICIES = settings.RUN / "rabbitmq-policies.complete"
+HORIZON = Address(controller.HORIZON, CONTROLLER)
+HORIZON_BUILD = settings.ROOT / "tools" / "make-dashboard-venv"
 HOSTS_FILE = settings.RUN / "hosts.json"
 SERVICE_DEADLINE_S = 120
 
@@ -57,9 +60,19 @@ class Progress:
         print(f"{time.monotonic() - self._began_at:6.1f} s  {text}", flush=True)
 
 
-def up(wanted: list[Host], progress: Progress, environment: Path | None = None) -> None:
-    """`environment`: the one that has Nova; None for what this lab has, at first the project's."""
+def up(
+    wanted: list[Host],
+    progress: Progress,
+    environment: Path | None = None,
+    *,
+    with_horizon: bool = False,
+) -> None:
+    """`environment`: the one that has Nova; None for what this lab has, at first the project's.
+    A lab that has Horizon keeps it.
+    """
     _check_machine()
+    if with_horizon:
+        _make_horizon()
     _begin()
     _thaw()
     its_nova = nova.choose(environment)
@@ -92,6 +105,13 @@ def up(wanted: list[Host], progress: Progress, environment: Path | None = None) 
     _wait_for_nova(admin, wanted)
     progress("Nova sees its hosts")
     _ensure_product()
+    if with_horizon or processes.is_kept(HORIZON):
+        _ensure(controller.dashboard())
+        _wait_http(HORIZON.name, settings.HORIZON_PORT)
+        progress(
+            f"Horizon answers at {settings.HORIZON_URL}/ for admin, tenant-a and tenant-b, "
+            f"password {settings.PASSWORD}"
+        )
     progress(
         f"lab is up with Nova {its_nova.release}; `. <(testbed/lab/lab env)` gives an admin shell"
     )
@@ -177,6 +197,12 @@ def _check_machine() -> None:
         if shutil.which(program, path="/usr/sbin:/usr/bin:/sbin:/bin") is None:
             raise LabError(f"{program} is missing: run tools/install-debian-packages")
     cgroups.read_hierarchies()
+
+
+def _make_horizon() -> None:
+    """With the caller's own environment, which says how package registries are reached."""
+    if subprocess.run([str(HORIZON_BUILD)]).returncode:
+        raise LabError(f"{HORIZON_BUILD} failed, as it says above; it needs package registries")
 
 
 def _begin() -> None:
