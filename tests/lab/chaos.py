@@ -215,6 +215,7 @@ def settle(storm: Storm, progress: Progress) -> None:
 def tend(storm: Storm) -> None:
     """What an operator does for servers that nobody else brings back."""
     compute = storm.admin.compute
+    stuck: set[str] = set()
     for one in compute.servers(all_projects=True):
         # Of a server that no host has, Nova says that it was changed just now.
         changed_at = one.updated_at if one.compute_host else one.created_at
@@ -234,10 +235,14 @@ def tend(storm: Storm) -> None:
             if one.compute_host is None:
                 storm.delete(one)
             else:  # Nova ignores another request to delete; the next look deletes what failed.
+                # Killed, libvirtd can leave nova-compute waiting for a lock that it holds itself.
+                stuck.add(one.compute_host)
                 is_doomed = one.task_state == "deleting"
                 compute.reset_server_state(one, "error" if is_doomed else "active")
                 if not is_doomed and one.id not in storm.to_reboot:
                     storm.to_reboot.append(one.id)  # Its domain may not be there.
+    for host in stuck:
+        cloud.kill(f"nova-compute@{host}")
 
 
 def is_quiet(storm: Storm) -> bool:
