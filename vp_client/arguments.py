@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments that several commands take: how many rows, in which order, from when until when."""
+"""Arguments that several commands take: a server, how many rows, in which order, of which time."""
 
 import argparse
 import re
@@ -13,6 +13,10 @@ from vp_client.errors import VpError
 
 MODES = tuple(mode.value for mode in Mode)
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def add_server(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("server", metavar="<server>", help="Server (name or id)")
 
 
 def add_page(parser: argparse.ArgumentParser, *sort_keys: str) -> None:

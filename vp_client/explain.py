@@ -14,12 +14,11 @@ from osc_lib.command import command
 
 from nova_vp.cli.explain import Case, Reader, explain, harming
 from nova_vp.cli.labels import is_judged, outcome, result, rise
-from vp_client import degradation_formatters, formatters
+from vp_client import arguments, degradation_formatters, formatters
 from vp_client.client import Client
 from vp_client.errors import Refused
 from vp_client.escalation_formatters import asked_of_cluster
 from vp_client.plugin import client_of
-from vp_client.vps import add_server
 
 Told = dict[str, Any]
 LAST_ESCALATIONS = 100
@@ -32,7 +31,7 @@ class Explain(command.Command):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        add_server(parser)
+        arguments.add_server(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:

@@ -5,8 +5,8 @@ import argparse
 
 from osc_lib.command import command
 
+from vp_client import arguments
 from vp_client.plugin import client_of
-from vp_client.vps import add_server
 
 
 class ReportLatency(command.Command):
@@ -14,7 +14,7 @@ class ReportLatency(command.Command):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        add_server(parser)
+        arguments.add_server(parser)
         parser.add_argument(
             "--latency-ms",
             type=float,

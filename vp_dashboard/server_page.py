@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from vp_client import formatters
 from vp_client.client import Client
-from vp_dashboard import comparison, timeline
+from vp_dashboard import comparison, policies, timeline
 from vp_dashboard.span import SPANS, span_of
 from vp_dashboard.timeline import Series
 
@@ -52,6 +52,12 @@ def read(client: Client, server_id: str, asked: dict[str, str]) -> dict[str, Any
         "is_operator": "host" in vp,
         **_compared(client, server_id, asked),
     }
+
+
+def read_own(request: Any, client: Client, server_id: str, asked: dict[str, str]) -> dict[str, Any]:
+    """The context of a page that a server's project has, too."""
+    page = read(client, server_id, asked)
+    return {**page, "may_opt_out": policies.allows(request, policies.OPT_OUT)}
 
 
 def _compared(client: Client, server_id: str, asked: Mapping[str, str]) -> dict[str, Any]:

@@ -24,8 +24,7 @@ class PerformanceTab(tabs.Tab):
         server_id = self.tab_group.kwargs["instance_id"]
         asked = {name: request.GET.get(name, "") for name in ASKED}
         try:
-            page = server_page.read(api.client_of(request), server_id, asked)
+            page = server_page.read_own(request, api.client_of(request), server_id, asked)
         except VpError as exc:
             return {"problem": api.problem(exc)}
-        may = {"may_opt_out": policies.allows(request, policies.OPT_OUT)}
-        return {**page, "page_extra": f"&tab={self.get_id()}", "tab_id": self.get_id(), **may}
+        return {**page, "page_extra": f"&tab={self.get_id()}", "tab_id": self.get_id()}

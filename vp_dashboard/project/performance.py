@@ -41,8 +41,8 @@ class Detail(VpView):
     page_title = _("Server {% firstof vp.name server_id %}")
 
     def read(self, client: Client) -> dict[str, Any]:
-        page = server_page.read(client, self.kwargs["server_id"], self.chosen(*ASKED))
-        return {**page, "may_opt_out": policies.allows(self.request, policies.OPT_OUT)}
+        server_id, asked = self.kwargs["server_id"], self.chosen(*ASKED)
+        return server_page.read_own(self.request, client, server_id, asked)
 
     def post(self, request: Any, *args: Any, **kwargs: Any) -> HttpResponseRedirect:
         """Refuses help for the server, or accepts it again."""
