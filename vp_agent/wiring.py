@@ -281,35 +281,16 @@ def build(
     tally: "Tally | None" = None,
 ) -> Built:
     policy = policy_from(conf)
-    last_epoch, epoch = state.last_epoch(), state.next_epoch()
+    host = _own_host(conf, side, source, state)
     control = CommandHandler(state, conf.agent.mode and Mode(conf.agent.mode), facts=facts)
     host_info = HostInfoSource(conf, side, source, control, facts, policy)
     identity = bus_identity(conf)
-    publisher = BusPublisher(BusSender(identity), host_info, intervals(conf), epoch)
+    publisher = BusPublisher(BusSender(identity), host_info, intervals(conf), host.epoch)
     outbox = Outbox(state.escalations, state.set_escalations, time.monotonic())
     rates = LibvirtDirtyRates(conf.agent.libvirt_uri)
-    escalator = Escalator(outbox, BusEscalations(identity), rates, host_info, epoch)
+    escalator = Escalator(outbox, BusEscalations(identity), rates, host_info, host.epoch)
     migrations = MigrationHolds(escalator.stands, escalator.ended)
-    journal = ReservingJournal(side.journal, epoch, side.unwritten)
-    host = OwnHost(
-        guests=side.guests,
-        counters=source,
-        memory=side.memory,
-        balloon=side.balloon,
-        journal=journal,
-        executor=Executor(journal, side.actuators, epoch),
-        epoch=epoch,
-        last_epoch=last_epoch,
-        limits=limits(conf, state),
-        may_reserve=side.actuator.name == KERNEL,
-    )
-    usage = UsageSender(
-        UsageLog(state.usage, state.set_usage, epoch),
-        BusUsage(identity),
-        host_name(conf),
-        conf.agent.usage_flush_s,
-        conf.bus.usage_interval_s,
-    )
+    usage = _usage(conf, identity, state, host.epoch)
     recorder = Recorder(host_name(conf), conf.agent.record_max_mib << 20)
     elsewhere = BusOverlayCalls(identity)
     monitor_calls = MonitorCalls(
@@ -349,6 +330,35 @@ def build(
         elsewhere,
         monitor_calls,
         identity,
+    )
+
+
+def _own_host(
+    conf: cfg.ConfigOpts, side: LibvirtSide, source: CountersDriver, state: StateFolder
+) -> OwnHost:
+    last_epoch, epoch = state.last_epoch(), state.next_epoch()
+    journal = ReservingJournal(side.journal, epoch, side.unwritten)
+    return OwnHost(
+        guests=side.guests,
+        counters=source,
+        memory=side.memory,
+        balloon=side.balloon,
+        journal=journal,
+        executor=Executor(journal, side.actuators, epoch),
+        epoch=epoch,
+        last_epoch=last_epoch,
+        limits=limits(conf, state),
+        may_reserve=side.actuator.name == KERNEL,
+    )
+
+
+def _usage(conf: cfg.ConfigOpts, identity: Identity, state: StateFolder, epoch: int) -> UsageSender:
+    return UsageSender(
+        UsageLog(state.usage, state.set_usage, epoch),
+        BusUsage(identity),
+        host_name(conf),
+        conf.agent.usage_flush_s,
+        conf.bus.usage_interval_s,
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from nova_vp.core.controllers.base import View
+from nova_vp.core.controllers.base import Answer, View
 from nova_vp.core.model.host import Host
 from nova_vp.core.model.limits import PLACES, of_controller
 from nova_vp.core.types.action import Outcome
@@ -76,64 +76,58 @@ def run_controllers(
     """What each of them claims; they do not know of each other. `virtual`: with virtual places,
     where there are any, for controllers that place servers; the same is the view that is returned.
     `on_call`: between two ticks, when only those run that answer calls."""
-    remembered = dict(state.controllers)
     core = replace(state, controllers={})
     view = placing = View(real.host, nodes, real.picture, core, policy, on_call)
     if virtual is not real:
         placing = View(virtual.host, nodes, virtual.picture, core, policy, on_call)
-    groups: list[ClaimGroup] = []
-    releases: dict[str, tuple[Release, ...]] = {}
-    figures: dict[str, Mapping[str, Mapping[str, float | str]]] = {}
-    usage: dict[str, tuple[Usage, ...]] = {}
-    answers: list[CallAnswer] = []
-    restates: dict[str, frozenset[ClaimKey]] = {}
-    class_room: ClassRoom | None = None
-    islands: tuple[IslandView, ...] = ()
-    overlays: tuple[OverlayView, ...] = ()
-    ends_s: tuple[float, ...] = ()
-    ran = set()
+    answers: dict[str, Answer] = {}
     is_poor = _is_poor(real.host)
     for controller, settings in policy.controllers:
         if (controller.needs_counters and is_poor) or (on_call and not controller.answers_calls):
             continue
-        before = remembered.get(controller.name)
+        before = state.controllers.get(controller.name)
         seen = placing if controller.sees_virtual_places else view
-        answer = controller.run(seen, controller.state() if before is None else before, settings)
-        remembered[controller.name] = answer.state
-        groups += answer.groups
-        answers += answer.answers
-        restates[controller.name] = answer.restates
-        islands += answer.islands
-        overlays += answer.overlays
-        ends_s += () if answer.next_end_s is None else (answer.next_end_s,)
-        if answer.loans is not None:
-            state = replace(state, loans=answer.loans)
-        releases[controller.name] = answer.releases
-        if answer.figures:
-            figures[controller.name] = answer.figures
+        own = controller.state() if before is None else before
+        answers[controller.name] = controller.run(seen, own, settings)
+    return _remembered(state, answers), placing, _claimed(answers, policy)
+
+
+def _remembered(state: CoreState, answers: Mapping[str, Answer]) -> CoreState:
+    loans = [one.loans for one in answers.values() if one.loans is not None]
+    own = {name: one.state for name, one in answers.items()}
+    return replace(
+        state,
+        controllers={**state.controllers, **own},
+        loans=loans[-1] if loans else state.loans,
+    )
+
+
+def _claimed(answers: Mapping[str, Answer], policy: Policy) -> Claimed:
+    known = [one.controller for one in policy.controllers]
+    told = answers.values()
+    usage: dict[str, tuple[Usage, ...]] = {}
+    for answer in told:
         for uuid, used in answer.usage.items():
             usage[uuid] = (*usage.get(uuid, ()), used)
-        class_room = class_room or answer.class_room
-        ran.add(controller.name)
-    known = [one.controller for one in policy.controllers]
-    claimed = Claimed(
-        groups=tuple(groups),
-        releases=releases,
-        ran=frozenset(ran),
+    return Claimed(
+        groups=tuple(group for one in told for group in one.groups),
+        releases={name: one.releases for name, one in answers.items()},
+        ran=frozenset(answers),
         enabled=frozenset(one.name for one in known),
-        figures=figures,
+        figures={name: one.figures for name, one in answers.items() if one.figures},
         usage=usage,
-        answers=tuple(answers),
-        restates=restates,
-        class_room=class_room,
-        islands=islands,
-        overlays=overlays,
-        next_end_s=min(ends_s, default=None),
+        answers=tuple(answer for one in told for answer in one.answers),
+        restates={name: one.restates for name, one in answers.items()},
+        class_room=next((one.class_room for one in told if one.class_room), None),
+        islands=tuple(island for one in told for island in one.islands),
+        overlays=tuple(overlay for one in told for overlay in one.overlays),
+        next_end_s=min(
+            (one.next_end_s for one in told if one.next_end_s is not None), default=None
+        ),
         ending_unmeasured=frozenset(
             one.name for one in known if one.answers_calls or not one.needs_counters
         ),
     )
-    return replace(state, controllers=remembered), placing, claimed
 
 
 def _is_poor(host: Host) -> bool:
