@@ -121,6 +121,13 @@ class OverlayAgent:
         assert "error" not in answer, answer
         return answer["nack"] or ""
 
+    def status(self) -> dict[str, Any]:
+        """As of the last tick."""
+        told = subprocess.run(
+            self._command("status", "--json"), check=True, capture_output=True, env=self._env
+        )
+        return dict(json.loads(told.stdout))
+
     def kill(self) -> None:
         os.kill(self.process.pid, signal.SIGKILL)
         self.process.wait()

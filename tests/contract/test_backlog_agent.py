@@ -2,7 +2,6 @@
 """Packets that wait for a guest of real QEMU, behind a real tap on a bridge: the real agent
 triggers it, and leaves nothing."""
 
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,13 +16,10 @@ from tests.overlay_agent import OverlayAgent
 from tests.tap_network import BRIDGE, missing_for_taps, own_network, reach, send_to
 from tests.waiting import wait_until
 
-SHOP = "00000000-0000-4000-8000-00000000000a"
-MAC, ADDRESS, TAP = "52:54:00:00:00:02", "10.9.0.2", "tap-web"
 INTERFACE = f"""\
-<interface type="bridge"><mac address="{MAC}"/><source bridge="{BRIDGE}"/>
-  <target dev="{TAP}"/><model type="virtio"/><rom enabled="no"/></interface>"""
-LOOKS, LOOKS_EVERY_S = 20, 0.05
-"""Of the monitor, on a machine that has nothing else to do."""
+<interface type="bridge"><mac address="{{mac}}"/><source bridge="{BRIDGE}"/>
+  <target dev="{{tap}}"/><model type="virtio"/><rom enabled="no"/></interface>"""
+SHOP, MILLS = (f"00000000-0000-4000-8000-00000000000{n}" for n in "ab")
 
 
 @pytest.fixture
@@ -38,32 +34,56 @@ def host(tmp_path: Path) -> Iterator[LibvirtHost]:
         yield made.start()
 
 
+class Guest:
+    """One that never takes a packet."""
+
+    def __init__(self, subject: LibvirtSubject, folder: Path, number: int) -> None:
+        self._subject = subject
+        self.address, self._tap = f"10.9.0.{number}", f"tap-{number}"
+        self._mac = f"52:54:00:00:00:{number:02x}"
+        self.uuid = subject.boot_xml(
+            metadata=nova_metadata(extra_specs={"vp:cpu_floor": "10"}),
+            firmware=write_halting(folder / f"halting-{number}.bin"),
+            devices=INTERFACE.format(mac=self._mac, tap=self._tap),
+        )
+        reach(self._tap, self.address, self._mac)
+
+    def weight(self) -> int:
+        return self._subject.weight(self.uuid).number
+
+    def is_reserved(self) -> bool:
+        return "reserved" in self._subject.live_xml(self.uuid)
+
+
 def test_the_agent_triggers_a_guest_that_leaves_its_packets_waiting(host, tmp_path):
     subject = LibvirtSubject(host)
-    uuid = subject.boot_xml(
-        metadata=nova_metadata(extra_specs={"vp:cpu_floor": "10"}),
-        firmware=write_halting(tmp_path / "halting.bin"),
-        devices=INTERFACE,
-    )
-    before = subject.weight(uuid)
-    reach(TAP, ADDRESS, MAC)
+    web, mill = (Guest(subject, tmp_path, number) for number in (2, 3))
+    before = web.weight()
     agent = OverlayAgent(host, tmp_path, monitors="network-backlog")
-    agent.tell(Overlay(SHOP, "shop", PROJECT_ID, frozenset({uuid})))
+    agent.tell(
+        Overlay(SHOP, "shop", PROJECT_ID, frozenset({web.uuid})),
+        Overlay(MILLS, "mills", PROJECT_ID, frozenset({mill.uuid})),
+    )
     try:
-        agent.start(lambda: "reserved" in subject.live_xml(uuid))
-        wait_until(_is_counted, "the monitor counts the packets of the tap")
-        send_to(ADDRESS, 80, 1400)
-        for _ in range(LOOKS):
-            time.sleep(LOOKS_EVERY_S)
-            assert subject.weight(uuid) == before, "109 KiB wait"
-        send_to(ADDRESS, 80, 1400)
-        wait_until(lambda: subject.weight(uuid).number > before.number, "it is triggered")
+        agent.start(lambda: web.is_reserved() and mill.is_reserved())
+        wait_until(_are_counted, "the monitor counts the packets of both taps")
+        send_to(web.address, 80, 1400)
+        send_to(mill.address, 160, 1400)
+        # One look reads both queues, and makes all its calls before the next.
+        wait_until(lambda: _granted(agent, MILLS) >= 2, "another look follows a trigger")
+        assert _granted(agent, SHOP) == 0, "109 KiB wait"
+        send_to(web.address, 80, 1400)
+        wait_until(lambda: web.weight() > before, "it is triggered")
         assert agent.stop() == 0, agent.log()[-3000:]
-        assert subject.weight(uuid) == before
+        assert web.weight() == mill.weight() == before
     finally:
         agent.close()
 
 
-def _is_counted() -> bool:
+def _are_counted() -> bool:
     """A socket sees the packets of a device: none is there before the monitor's first look."""
-    return len(Path("/proc/thread-self/net/packet").read_text().splitlines()) > 1
+    return len(Path("/proc/thread-self/net/packet").read_text().splitlines()) > 2
+
+
+def _granted(agent: OverlayAgent, overlay: str) -> int:
+    return next(one["granted"] for one in agent.status()["overlays"] if one["id"] == overlay)

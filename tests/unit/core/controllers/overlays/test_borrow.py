@@ -178,18 +178,28 @@ def test_a_second_loan_and_the_end_of_the_first_are_done_at_once() -> None:
     assert [host.placement(name) for name in ("db", "batch", "mill")] == [B, B, C]
 
 
-def test_a_lender_that_needs_its_cpu_gets_it_back_and_lends_none_for_a_while() -> None:
-    host = three_islands(borrow_hold_s=10.0)
+def test_a_lender_that_needs_its_cpu_gets_it_back() -> None:
+    host = three_islands()
     borrow(host, cpus=2, island="llc-1")
     host.run("batch", Rates(mips=100, cores=1.9))
     reasons = [action.reason for decision in host.ticks(4) for action in decision.actions]
     assert host.placement("batch") == B - {5}, "the one of the two that it needs"
     assert RETURN not in reasons, "one is still lent"
-    assert borrow(host, island="llc-1") is Nack.NO_ROOM
-    host.run("batch", IDLE)
+
+
+@pytest.mark.parametrize(("borrow_hold_s", "nack"), [(1.0, None), (10.0, Nack.NO_ROOM)])
+def test_a_lender_that_took_a_cpu_back_lends_none_for_a_while(
+    borrow_hold_s: float, nack: Nack | None
+) -> None:
+    """Its servers are idle again, in both cases."""
+    host = three_islands(borrow_hold_s=borrow_hold_s)
+    borrow(host, cpus=2, island="llc-1")
+    host.run("batch", Rates(mips=100, cores=1.9))
     host.ticks(4)
-    assert borrow(host, island="llc-1") is Nack.NO_ROOM
-    host.ticks(90)
+    host.run("batch", IDLE)
+    host.ticks(2)
+    assert borrow(host, island="llc-1") is nack
+    host.ticks(10)
     assert borrow(host, island="llc-1") is None
 
 
