@@ -87,15 +87,6 @@ class ServerOverride(NamedTuple):
 NO_OVERRIDE = ServerOverride()
 
 
-def remembered_version(version: int, now_ms: int) -> int:
-    """What an agent whose clock shows `now_ms` remembers of the version of a message or file.
-
-    That of a message further ahead is obeyed, since the clock may be wrong, but no later message
-    has to be newer than it: otherwise one message would lock out all orders to come.
-    """
-    return version if version <= now_ms + REMEMBERED_AHEAD_MS else now_ms
-
-
 def overrides_text(version: int, ordered: Mapping[str, ServerOverride]) -> str:
     """A `wire.ORDERS` message, or a file of the like. Raises wire.BadMessage if it is too large."""
     servers = [{"uuid": uuid, **one.as_message()} for uuid, one in sorted(ordered.items())]

@@ -101,7 +101,7 @@ def test_a_file_of_an_earlier_release_with_such_a_version_locks_nobody_out(
         agent = ServerOverrides(state, clock)
     assert obeys(agent, OUT), "the orders are kept"
     assert agent.told.version == NOW_MS
-    assert f"orders.json: version {version} is ignored" in caplog.text
+    assert f"overrides of version {version} are applied, but the version is not" in caplog.text
     assert send(agent, NOW_MS, BACK) is None
     assert obeys(agent, BACK)
     again = ServerOverrides(state, clock)

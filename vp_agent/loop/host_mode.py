@@ -16,7 +16,7 @@ from nova_vp import wire
 from nova_vp.cloud_modes import NO_MODES, CloudModes, modes_text, read_modes
 from nova_vp.core.types.mode_levels import ModeLevel, SetMode, effective
 from nova_vp.core.types.policy import Mode
-from nova_vp.server_override import remembered_version
+from vp_agent.loop.latest_message import LatestMessage
 from vp_agent.loop.state import StateFolder
 from vp_agent.loop.told_facts import ToldFacts
 
@@ -65,10 +65,9 @@ class HostMode:
         `clock`: seconds since 1970."""
         self._state = state
         self._facts = facts
-        self._clock = clock
         self._lock = threading.Lock()
         self._own = state.mode(default)
-        self._told = self._kept()
+        self._latest = LatestMessage("modes of the cloud", self._kept(), self._write, clock)
 
     def take(self, text: object) -> None:
         """What is set for the cloud and for aggregates. Older messages than the one in use are
@@ -76,16 +75,7 @@ class HostMode:
         changed then."""
         version, modes = read_modes(text)
         with self._lock:
-            in_use = self._remembered(self._told.version)
-            self._told = self._told._replace(version=in_use)
-            if version < in_use:
-                LOG.info("modes of the cloud are ignored: newer ones are in use")
-                return
-            version = self._remembered(version)
-            told = ToldModes(version, modes, modes.checksum)
-            if told != self._told:
-                self._state.set_modes(modes_text(version, modes))
-                self._told = told
+            self._latest.take(version, lambda known: ToldModes(known, modes, modes.checksum))
 
     def set_own(self, mode: Mode | None) -> None:
         """None: the host has no mode of its own any more. Raises OSError."""
@@ -104,10 +94,11 @@ class HostMode:
         aggregates = facts.facts.aggregates if facts is not None and is_known else None
         with self._lock:
             own = (SetMode(self._own, ModeLevel.HOST),) if self._own else ()
-            return HostModes(self._told, self._told.modes.of_host(aggregates) + own, is_known)
+            told = self._latest.content
+            return HostModes(told, told.modes.of_host(aggregates) + own, is_known)
 
-    def _remembered(self, version: int) -> int:
-        return remembered_version(version, int(self._clock() * 1000))
+    def _write(self, told: ToldModes) -> None:
+        self._state.set_modes(modes_text(told.version, told.modes))
 
     def _kept(self) -> ToldModes:
         text = self._state.modes()
@@ -122,4 +113,4 @@ class HostMode:
                 exc,
             )
             return LOST_MODES
-        return ToldModes(self._remembered(version), modes, modes.checksum)
+        return ToldModes(version, modes, modes.checksum)

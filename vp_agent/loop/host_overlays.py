@@ -13,7 +13,7 @@ from typing import NamedTuple
 from nova_vp import wire
 from nova_vp.core.types.overlay import Overlay
 from nova_vp.overlay_message import checksum, overlays_text, read_overlays
-from nova_vp.server_override import remembered_version
+from vp_agent.loop.latest_message import LatestMessage
 from vp_agent.loop.state import StateFolder
 
 LOG = logging.getLogger(__name__)
@@ -37,36 +37,26 @@ class HostOverlays:
     def __init__(self, state: StateFolder, clock: Callable[[], float] = time.time) -> None:
         """`clock`: seconds since 1970."""
         self._state = state
-        self._clock = clock
         self._lock = threading.Lock()
-        self._told = self._read()
+        self._latest = LatestMessage("overlays", self._read(), self._write, clock)
 
     @property
     def told(self) -> ToldOverlays:
-        return self._told
+        return self._latest.content
 
     @property
     def by_id(self) -> Mapping[str, Overlay]:
-        return self._told.by_id
+        return self.told.by_id
 
     def take(self, text: object) -> int | None:
         """None: they hold. Else they are ignored, and this is the newer version that holds. Raises
         wire.BadMessage and OSError."""
         version, overlays = read_overlays(text)
         with self._lock:
-            in_use = self._remembered(self._told.version)
-            self._told = self._told._replace(version=in_use)
-            if version < in_use:
-                return in_use
-            told = _told(self._remembered(version), overlays)
-            if told != self._told:
-                self._state.set_orders(FILE, overlays_text(told.version, overlays))
-                self._told = told
-        return None
+            return self._latest.take(version, lambda known: _told(known, overlays))
 
-    def _remembered(self, version: int) -> int:
-        """None that is further ahead than any that a service gives: it would outlast them all."""
-        return remembered_version(version, int(self._clock() * 1000))
+    def _write(self, told: ToldOverlays) -> None:
+        self._state.set_orders(FILE, overlays_text(told.version, told.by_id.values()))
 
     def _read(self) -> ToldOverlays:
         text = self._state.orders(FILE)
@@ -77,4 +67,4 @@ class HostOverlays:
         except wire.BadMessage as exc:
             LOG.warning("%s is not readable (%s): no overlays until they are told anew", FILE, exc)
             return NO_OVERLAYS
-        return _told(self._remembered(version), overlays)
+        return _told(version, overlays)

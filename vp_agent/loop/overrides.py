@@ -21,9 +21,9 @@ from nova_vp.server_override import (
     ServerOverride,
     overrides_text,
     read_overrides,
-    remembered_version,
 )
 from vp_agent.commands import CannotOrder
+from vp_agent.loop.latest_message import LatestMessage
 from vp_agent.loop.state import StateFolder
 
 LOG = logging.getLogger(__name__)
@@ -58,14 +58,12 @@ class ServerOverrides:
     def __init__(self, state: StateFolder, clock: Callable[[], float] = time.time) -> None:
         """`clock`: seconds since 1970."""
         self._state = state
-        self._clock = clock
         self._lock = threading.Lock()
         self._lost: set[str] = set()
         """Files that could not be read: nobody knows what is ordered until others replace them."""
-        self._told = self._believed(self._read(CLOUD))
-        self._is_ahead = False
+        self._latest = LatestMessage("overrides", self._read(CLOUD), self._write, clock)
         self._local = self._read(LOCAL).servers
-        self._obeyed = _both(self._told.servers, self._local)
+        self._obeyed = _both(self.told.servers, self._local)
         self._guests: tuple[Guest, ...] = ()
         self._untold_since_s: dict[str, float] = {}
 
@@ -77,52 +75,17 @@ class ServerOverrides:
         """
         version, servers = read_overrides(text)
         with self._lock:
-            # Once: a number that moved with the clock would be newer than any that a service sends.
-            in_use = self._remembered(self._told.version)
-            self._told = self._told._replace(version=in_use)
-            if version < in_use:
-                LOG.info(
-                    "overrides of version %d are ignored: version %d is in use", version, in_use
-                )
-                return in_use
-            self._note_ahead(version)
-            here = {guest.uuid for guest in self._guests}
-            kept = {uuid: one for uuid, one in self._told.servers.items() if uuid in here}
-            told = CloudOverrides(
-                self._remembered(version),
-                dict(list({**kept, **servers}.items())[-wire.MAX_SERVERS :]),
-            )
-            if told != self._told:
-                self._state.set_orders(CLOUD, overrides_text(*told))
-                self._told = told
-                self._hold()
+            newer = self._latest.take(version, lambda known: self._with_others(known, servers))
+            if newer is not None:
+                return newer
+            self._hold()
             self._lost.discard(CLOUD)
         return None
 
-    def _believed(self, read: CloudOverrides) -> CloudOverrides:
-        version = self._remembered(read.version)
-        if version != read.version:
-            LOG.warning(
-                "%s: version %d is ignored, it is further ahead of this host's clock than any that"
-                " a service gives; its orders are kept until others come",
-                CLOUD,
-                read.version,
-            )
-        return read._replace(version=version)
-
-    def _remembered(self, version: int) -> int:
-        return remembered_version(version, int(self._clock() * 1000))
-
-    def _note_ahead(self, version: int) -> None:
-        is_ahead = self._remembered(version) != version
-        if is_ahead and not self._is_ahead:
-            LOG.warning(
-                "overrides of version %d are applied, but the version is not remembered: it is"
-                " further ahead of this host's clock than any that a service gives; check the"
-                " clocks of this host and of vp-api, and who may write to the message bus",
-                version,
-            )
-        self._is_ahead = is_ahead
+    def _with_others(self, version: int, servers: Overrides) -> CloudOverrides:
+        here = {guest.uuid for guest in self._guests}
+        kept = {uuid: one for uuid, one in self.told.servers.items() if uuid in here}
+        return CloudOverrides(version, dict(list({**kept, **servers}.items())[-wire.MAX_SERVERS :]))
 
     def order(self, server: str, changes: Mapping[str, Any]) -> None:
         """By somebody on this host: name or UUID of a server that runs here, and the fields of
@@ -141,7 +104,7 @@ class ServerOverrides:
         """Of whom anything is ordered, for people."""
         with self._lock:
             names = {guest.uuid: guest.name for guest in self._guests}
-            cloud, local, ordered = self._told.servers, self._local, sorted(self._obeyed)
+            cloud, local, ordered = self.told.servers, self._local, sorted(self._obeyed)
         return [
             {
                 "uuid": uuid,
@@ -171,11 +134,11 @@ class ServerOverrides:
         return found.pop()
 
     def _hold(self) -> None:
-        self._obeyed = _both(self._told.servers, self._local)
+        self._obeyed = _both(self.told.servers, self._local)
 
     @property
     def told(self) -> CloudOverrides:
-        return self._told
+        return self._latest.content
 
     def is_exempt(self, uuid: str) -> bool:
         return self._obeyed.get(uuid, NO_OVERRIDE).exempt
@@ -216,9 +179,9 @@ class ServerOverrides:
     def _just_arrived(self, guests: Iterable[Guest], now_s: float) -> Iterable[str]:
         """Only where somebody ever told: a host without vp-scheduler waits for nobody. The time
         runs from when it has arrived: a long migration is no answer."""
-        if self._told == NO_CLOUD_OVERRIDES:
+        if self.told == NO_CLOUD_OVERRIDES:
             return ()
-        known, before = self._told.servers, self._untold_since_s
+        known, before = self.told.servers, self._untold_since_s
         self._untold_since_s = {
             guest.uuid: before.get(guest.uuid, now_s)
             for guest in guests
@@ -226,6 +189,9 @@ class ServerOverrides:
         }
         since = self._untold_since_s.items()
         return [uuid for uuid, since_s in since if now_s - since_s < UNTOLD_S]
+
+    def _write(self, told: CloudOverrides) -> None:
+        self._state.set_orders(CLOUD, overrides_text(*told))
 
     def _read(self, name: str) -> CloudOverrides:
         text = self._state.orders(name)
