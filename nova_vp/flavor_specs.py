@@ -228,6 +228,15 @@ SPECS = (
 )
 
 
+_CONTRADICTING = {
+    ServiceClass.BEST_EFFORT.value: frozenset(
+        {"vp:latency_target_ms", "vp:latency_percentile", "vp:max_load"}
+    ),
+    ServiceClass.LATENCY_CRITICAL.value: frozenset({"vp:suspend"}),
+}
+"""By value of `vp:class`: keys that promise a server what its class takes from it."""
+
+
 @functools.cache
 def by_key() -> Mapping[str, FlavorKey[Any]]:
     """Those of the installed controllers too; none of them takes the place of one of these."""
@@ -244,6 +253,7 @@ def parse(extra_specs: Mapping[str, str]) -> FlavorSpec:
     """Raises InvalidFlavorSpec naming every fault; keys of other namespaces are not ours."""
     ours = {key: value for key, value in extra_specs.items() if key.startswith(NAMESPACE)}
     faults = [told for key, value in sorted(ours.items()) if (told := fault(key, value))]
+    faults += contradictions(ours)
     if faults:
         raise InvalidFlavorSpec("; ".join(faults))
     if not ours:
@@ -253,6 +263,17 @@ def parse(extra_specs: Mapping[str, str]) -> FlavorSpec:
     floor = asked.pop("cap_floor_ratio", _default_floor(ours))
     floor = floor if asked.get("is_managed", True) else None
     return FlavorSpec(cap_floor_ratio=floor, controller_keys=tuple(others), **asked)
+
+
+def contradictions(asked: Mapping[str, str]) -> list[str]:
+    """What contradicts the class, of keys and values that are allowed each for itself. Nova's API is asked for each key alone, and cannot refuse these."""
+    class_of = asked.get("vp:class", "")
+    contradicting = _CONTRADICTING.get(class_of, frozenset())
+    return [
+        f"{key}={value[:80]!r} contradicts vp:class={class_of}: remove one of the two"
+        for key, value in sorted(asked.items())
+        if key in contradicting and value != "no"
+    ]
 
 
 def _default_floor(asked: Mapping[str, str]) -> float:

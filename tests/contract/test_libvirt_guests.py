@@ -100,7 +100,6 @@ def test_novas_metadata_comes_through_libvirt(subject):
         "vp:latency_target_ms": "2.5",
         "vp:latency_percentile": "99",
         "vp:max_load": "450000",
-        "vp:suspend": "yes",
         "hw:foo": "bar",
     }
     subject.boot_xml(metadata=nova_metadata("db & co", "m1.big", specs))
@@ -112,9 +111,24 @@ def test_novas_metadata_comes_through_libvirt(subject):
     assert guest.controller_keys == (("vp:memory_split", "60,40"),)
     assert guest.service_class is ServiceClass.LATENCY_CRITICAL
     assert (guest.latency_target_ms, guest.latency_percentile) == (2.5, 99.0)
-    assert (guest.max_load, guest.may_suspend) == (450_000.0, True)
+    assert guest.max_load == 450_000.0
     assert guest.memory_kib == 16 * 1024
     assert guest.cpu_time_ns > 0
+
+
+def test_a_best_effort_server_may_be_suspended_if_its_flavor_says_so(subject):
+    specs = {"vp:class": "best-effort", "vp:suspend": "yes"}
+    subject.boot_xml(metadata=nova_metadata(extra_specs=specs))
+    guest = the_guest(subject)
+    assert (guest.service_class, guest.may_suspend) == (ServiceClass.BEST_EFFORT, True)
+
+
+def test_a_server_whose_flavor_contradicts_itself_is_left_alone(subject):
+    specs = {"vp:class": "best-effort", "vp:latency_target_ms": "10"}
+    subject.boot_xml(metadata=nova_metadata(extra_specs=specs))
+    guest = the_guest(subject)
+    assert guest.unmanaged is Unmanaged.INVALID_SPEC
+    assert "vp:latency_target_ms='10' contradicts vp:class=best-effort" in guest.unmanaged_detail
 
 
 def test_a_pin_by_an_operator_makes_the_guest_foreign_until_it_is_neutral_again(subject):

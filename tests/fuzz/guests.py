@@ -276,6 +276,7 @@ class Specs:
 
     def take(self, payload: Any) -> str:
         faults = [flavor_specs.fault(k, v) for k, v in payload.items() if k.startswith("vp:")]
+        faults += flavor_specs.contradictions(payload)
         try:
             spec = flavor_specs.parse(payload)
         except flavor_specs.InvalidFlavorSpec:

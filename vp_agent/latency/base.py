@@ -19,6 +19,9 @@ ROUND_S = 5.0
 """For all requests of one round."""
 MOST_BYTES = 1 << 20
 """Of one answer."""
+MOST_PIECES = 1024
+"""Of one answer: reading a piece costs the same CPU for one byte as for many, and a server could
+send single bytes for as long as it is listened to. MOST_BYTES in TCP segments are fewer."""
 
 
 class SourceError(Exception):

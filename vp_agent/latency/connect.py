@@ -8,9 +8,22 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from vp_agent.latency.base import SourceError
+from vp_agent.latency.base import MOST_PIECES, SourceError
 
 _Address = tuple[socket.AddressFamily, socket.SocketKind, int, str, Any]
+
+
+class Pieces:
+    """In which one answer comes."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def count(self) -> None:
+        """Another one. Raises SourceError if it is one too many."""
+        self._count += 1
+        if self._count > MOST_PIECES:
+            raise SourceError(f"the answer comes in more than {MOST_PIECES} pieces")
 
 
 def left_s(until_s: float) -> float:

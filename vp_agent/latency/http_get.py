@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 from vp_agent.latency.base import MOST_BYTES, TIMEOUT_S, SourceError, WrongSetting
-from vp_agent.latency.connect import connected, left_s
+from vp_agent.latency.connect import Pieces, connected, left_s
 
 _CHUNK = 1 << 16
 _CONNECTIONS = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
@@ -26,17 +26,20 @@ class Answer(NamedTuple):
 
 
 class _Until(io.RawIOBase):
-    """What a socket receives until a deadline, however slowly it comes."""
+    """What a socket receives until a deadline, however slowly it comes, and in a bounded number of
+    pieces."""
 
     def __init__(self, sock: socket.socket, until_s: float) -> None:
         self._sock = sock
         self._raw = sock.makefile("rb", buffering=0)
         self._until_s = until_s
+        self._pieces = Pieces()
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int | None:
+        self._pieces.count()
         self._sock.settimeout(left_s(self._until_s))
         return self._raw.readinto(buffer)
 
@@ -105,8 +108,10 @@ def _link(url: SplitResult, until_s: float) -> socket.socket:
 
 
 def _read(response: http.client.HTTPResponse) -> bytes:
-    body = b""
+    """Of a chunked answer one chunk at a time, however small, and however many came at once."""
+    body, pieces = b"", Pieces()
     while chunk := response.read1(_CHUNK):
+        pieces.count()
         body += chunk
         if len(body) > MOST_BYTES:
             raise SourceError(f"the answer is larger than {MOST_BYTES} bytes")

@@ -19,7 +19,7 @@ from vp_agent.latency.base import (
     samples_in,
     settings_of,
 )
-from vp_agent.latency.connect import connected
+from vp_agent.latency.connect import Pieces, connected
 
 _KEY = b"get nova-vp-latency\r\n"
 _STATS = b"stats\r\n"
@@ -75,8 +75,9 @@ def _ask(link: socket.socket, request: bytes) -> bytes:
     until_s = time.monotonic() + TIMEOUT_S
     link.settimeout(TIMEOUT_S)
     link.sendall(request)
-    answer = b""
+    answer, pieces = b"", Pieces()
     while not answer.endswith(_END):
+        pieces.count()
         link.settimeout(max(0.001, until_s - time.monotonic()))
         more = link.recv(_MOST_BYTES)
         answer += more

@@ -4,6 +4,7 @@
 import contextlib
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from tests.speaking import dripping, say_nothing, speaking
 from tests.waiting import wait_until
 from vp_agent.latency import base, http_get
 from vp_agent.latency.base import Asked, Measured, SourceError, WrongSetting
+from vp_agent.latency.memcached import _ask as ask_memcached
 from vp_agent.latency.poller import Poller, open_sources
 from vp_agent.loop.latency_reports import LatencyReports
 
@@ -162,6 +164,44 @@ def test_a_web_server_that_hangs_took_as_long_as_was_waited(
 ) -> None:
     with speaking(answer) as address:
         assert source(f"driver=http url=http://{address}/").read(P95) == Measured(300, None)
+
+
+def test_an_answer_of_single_bytes_is_not_read_to_its_end() -> None:
+    """All at once, so that no wait ends it."""
+    chunks = b"1\r\nx\r\n" * (base.MOST_PIECES + 1) + b"0\r\n\r\n"
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    told = f"more than {base.MOST_PIECES} pieces"
+    with (
+        speaking(lambda link: link.sendall(head + chunks)) as address,
+        pytest.raises(SourceError, match=told),
+    ):
+        source(f"driver=http url=http://{address}/").read(P95)
+
+
+def test_a_memcached_that_answers_byte_by_byte_is_not_read_for_ever() -> None:
+    near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # Joins no two sends.
+
+    def answer() -> None:
+        with contextlib.suppress(OSError):
+            for _ in range(base.MOST_PIECES + 1):
+                far.send(b"x")
+
+    with near, far:
+        threading.Thread(target=answer, daemon=True).start()
+        with pytest.raises(SourceError, match="pieces"):
+            ask_memcached(near, b"get it\r\n")
+
+
+def test_a_connection_is_not_read_for_ever_byte_by_byte() -> None:
+    near, far = socket.socketpair()
+    with near, far:
+        incoming, buffer = http_get._Until(near, time.monotonic() + 60.0), bytearray(100)
+        for _ in range(base.MOST_PIECES):
+            far.send(b"x")
+            assert incoming.readinto(buffer) == 1
+        far.send(b"x")
+        with pytest.raises(SourceError, match="pieces"):
+            incoming.readinto(buffer)
 
 
 def test_one_request_without_an_answer_is_one_sample(hasty: None) -> None:

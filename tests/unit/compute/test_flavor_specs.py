@@ -53,6 +53,10 @@ GOOD = [
         FlavorSpec(cap_floor_ratio=0.2, service_class=ServiceClass.BEST_EFFORT, may_suspend=True),
     ),
     ({"vp:suspend": "no"}, CAPPED),
+    (
+        {"vp:class": "latency-critical", "vp:suspend": "no"},
+        replace(CAPPED, service_class=ServiceClass.LATENCY_CRITICAL),
+    ),
     ({"vp:latency_target_ms": "10"}, replace(CAPPED, latency_target_ms=10.0)),
     ({"vp:latency_target_ms": "0.001"}, replace(CAPPED, latency_target_ms=0.001)),
     ({"vp:latency_target_ms": "600000.000"}, replace(CAPPED, latency_target_ms=600_000.0)),
@@ -107,6 +111,18 @@ BAD = [
     *(({"vp:suspend": text}, [f"vp:suspend={text!r}", "yes, no"]) for text in ("", "Yes", "1")),
 ]
 
+CONTRADICTING = [
+    *(
+        ({"vp:class": "best-effort", key: value}, key)
+        for key, value in (
+            ("vp:latency_target_ms", "10"),
+            ("vp:latency_percentile", "99"),
+            ("vp:max_load", "450000"),
+        )
+    ),
+    ({"vp:class": "latency-critical", "vp:suspend": "yes"}, "vp:suspend"),
+]
+
 
 @pytest.fixture(scope="module", autouse=True)
 def nova_validators():
@@ -129,6 +145,15 @@ def test_bad_specs_are_refused_by_both_naming_what_is_allowed(extra_specs, named
     for key, value in extra_specs.items():
         with pytest.raises(exception.ValidationError):
             validators.validate(key, value)
+
+
+@pytest.mark.parametrize(("extra_specs", "key"), CONTRADICTING)
+def test_keys_that_contradict_the_class_are_refused_naming_both(extra_specs, key):
+    with pytest.raises(InvalidFlavorSpec) as refused:
+        parse(extra_specs)
+    told = f"contradicts vp:class={extra_specs['vp:class']}"
+    assert str(refused.value).startswith(f"{key}=")
+    assert told in str(refused.value)
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.key)
