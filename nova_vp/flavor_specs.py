@@ -266,7 +266,8 @@ def parse(extra_specs: Mapping[str, str]) -> FlavorSpec:
 
 
 def contradictions(asked: Mapping[str, str]) -> list[str]:
-    """What contradicts the class, of keys and values that are allowed each for itself. Nova's API is asked for each key alone, and cannot refuse these."""
+    """What contradicts the class, of values that are allowed each for itself. Nova's API is asked
+    for each key alone, and cannot refuse these."""
     class_of = asked.get("vp:class", "")
     contradicting = _CONTRADICTING.get(class_of, frozenset())
     return [

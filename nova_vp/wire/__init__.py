@@ -64,6 +64,7 @@ from nova_vp.wire.overrides import MAX_ORDERS_BYTES, ORDERS, ORDERS_SCHEMA
 from nova_vp.wire.profiles import MAX_LEARNED, MAX_PROFILES_BYTES, PROFILES, PROFILES_SCHEMA
 from nova_vp.wire.report import CPU_RATIOS, MAX_REPORT_BYTES, REPORT_SCHEMA, REPORT_TOPIC
 from nova_vp.wire.schema_types import (
+    LEAST_LATENCY_MS,
     LEAST_PERCENTILE,
     MAX_PRIORITY,
     MAX_SERVERS,
@@ -107,6 +108,7 @@ __all__ = [
     "HOUR_S",
     "LATENCY",
     "LATENCY_SCHEMA",
+    "LEAST_LATENCY_MS",
     "LEAST_PERCENTILE",
     "MARK_BYTES",
     "MAX_AGGREGATES",

@@ -23,11 +23,13 @@ MOST_COUNT = 2**53
 COUNT = {"type": "integer", "minimum": 0, "maximum": MOST_COUNT}
 MOST_NUMBER = 1e18
 NUMBER = {"type": "number", "minimum": 0, "maximum": MOST_NUMBER}
+LEAST_LATENCY_MS = 1e-6
+"""A nanosecond: a clock that stood still has measured nothing."""
 MOST_LATENCY_MS = 600_000.0
 """Ten minutes: no request is answered that late."""
 MOST_LOAD = 1e12
 LEAST_PERCENTILE, MOST_PERCENTILE = 50.0, 99.999
-LATENCY_MS = {"type": "number", "exclusiveMinimum": 0, "maximum": MOST_LATENCY_MS}
+LATENCY_MS = {"type": "number", "minimum": LEAST_LATENCY_MS, "maximum": MOST_LATENCY_MS}
 LOAD = {"type": "number", "minimum": 0, "maximum": MOST_LOAD}
 PERCENTILE = {"type": "number", "minimum": LEAST_PERCENTILE, "maximum": MOST_PERCENTILE}
 LEAST_LEVEL = 0.001

@@ -165,7 +165,10 @@ class AgentBus:
         book = self._control.servers
         if method == "report_latency":
             for one in self._control.latency.of(guests(), NOW_S).values():
-                is_sane = 0 < one.latency_ms <= wire.MOST_LATENCY_MS and (one.load or 0) >= 0
+                is_sane = (
+                    wire.LEAST_LATENCY_MS <= one.latency_ms <= wire.MOST_LATENCY_MS
+                    and (one.load or 0) >= 0
+                )
                 expect(is_sane and is_finite(one.latency_ms), f"{one} is used")
         if method == "set_orders":
             kept_book = ServerOverrides(StateFolder(str(self._folder)), wall_clock)

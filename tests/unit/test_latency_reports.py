@@ -235,6 +235,7 @@ REFUSED = {
     "another version": a_text(v=2),
     "no UUID": a_text(server="../etc"),
     "zero": a_text(latency_ms=0),
+    "less than a clock tells": a_text(latency_ms=1e-300),
     "negative": a_text(latency_ms=-1),
     "NaN": a_text().replace("8.5", "NaN"),
     "infinite": a_text().replace("8.5", "Infinity"),

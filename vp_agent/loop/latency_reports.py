@@ -27,9 +27,6 @@ from nova_vp.latency_message import (
 from nova_vp.message_filter import MessageFilter
 from vp_agent.latency.base import Asked
 
-LEAST_LATENCY_MS = 1e-6
-"""Of what an operator's source measures: a clock that stood still has measured nothing."""
-
 
 class Reported(NamedTuple):
     """The last report of a server that was used."""
@@ -164,7 +161,7 @@ class LatencyReports:
     def offer(self, server: str, latency_ms: float, load: float | None) -> bool:
         """What the operator's source measured just now; whether it can be a latency."""
         is_load = load is None or _is_within(load, 0.0, wire.MOST_LOAD)
-        if not is_load or not _is_within(latency_ms, LEAST_LATENCY_MS, wire.MOST_LATENCY_MS):
+        if not is_load or not _is_within(latency_ms, wire.LEAST_LATENCY_MS, wire.MOST_LATENCY_MS):
             return False
         now_s = self._monotonic()
         with self._lock:

@@ -62,6 +62,7 @@ def test_what_is_not_given_is_now_and_unknown(api: Api) -> None:
 ABSURD: dict[str, Any] = {
     "no latency": "absent",
     "zero": 0,
+    "less than a clock tells": 1e-300,
     "negative": -1,
     "absurd": wire.MOST_LATENCY_MS + 1,
     "a text": "8.5",
