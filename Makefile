@@ -9,7 +9,7 @@ demo: venv
 demo-down:
 	@testbed/lab/lab down
 
-# An application of three tiers, with and without the calls of an overlay; needs root, nine minutes.
+# An application of three tiers, with and without the calls of an overlay; needs root, ten minutes.
 overlay-demo: venv
 	@.venv/bin/python -W ignore -m tests.bench.overlay_demo
 

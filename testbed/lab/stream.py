@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A sender of a stream for the guest's `frames`: RTP packets over UDP, so many frames per second.
 
-`python -m testbed.lab.stream ADDRESS [--fps N] [--packets N] [--seconds N]`. Only what a player
-needs is true: number, marker bit and size; no content is.
+`python -m testbed.lab.stream ADDRESS [--fps N] [--packets N] [--seconds N] [--burst N]`. Only what
+a player needs is true: number, marker bit and size; no content is.
 """
 
 import argparse
@@ -33,13 +33,14 @@ def packets_of(
     return found
 
 
-def send(address: str, fps: float, packets: int, seconds: float) -> None:
-    """Each frame at its time, its packets one after another; a sender that is late catches up."""
+def send(address: str, fps: float, packets: int, seconds: float, burst: int = 1) -> None:
+    """So many frames each time, when the first of them is due, their packets one after another; a
+    sender that is late catches up."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         sender.connect((address, PORT))
         began_s = time.monotonic()
         for frame in itertools.count():
-            due_s = began_s + frame / fps
+            due_s = began_s + frame // burst * burst / fps
             if due_s - began_s >= seconds:
                 return
             time.sleep(max(due_s - time.monotonic(), 0.0))
@@ -53,8 +54,9 @@ def main() -> None:
     parser.add_argument("--fps", type=float, default=25.0, help="Frames per second (25)")
     parser.add_argument("--packets", type=int, default=PACKETS, help=f"Of a frame ({PACKETS})")
     parser.add_argument("--seconds", type=float, default=60.0, help="How long (60)")
+    parser.add_argument("--burst", type=int, default=1, help="Frames that are sent at once (1)")
     given = parser.parse_args()
-    send(given.address, given.fps, given.packets, given.seconds)
+    send(given.address, given.fps, given.packets, given.seconds, given.burst)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from tests.bench import (
     permits_cleared,
     scheduler,
     step,
+    stream_receiver,
     validation,
     whatif,
 )
@@ -42,6 +43,7 @@ BENCHMARKS = (
     permits_cleared.BENCHMARK,
     step.BENCHMARK,
     scheduler.BENCHMARK,
+    stream_receiver.BENCHMARK,
     validation.BENCHMARK,
     whatif.BENCHMARK,
 )

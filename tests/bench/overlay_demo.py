@@ -59,7 +59,13 @@ BROWSE, BID = Request("GET", "/browse"), Request("POST", "/bid")
 MIXES: Mapping[str, Mix] = {"browse": {BROWSE: 85, BID: 15}, "bid": {BROWSE: 15, BID: 85}}
 MIX_S = 24.0
 SESSIONS = 40
-STATIC_CORES = {"1.5 1.5 1.5": (1.5, 1.5, 1.5), "2 2 1.5": (2, 2, 1.5), "1.5 2 2": (1.5, 2, 2)}
+STATIC_CORES = {
+    "1.5 1.5 1.5": (1.5, 1.5, 1.5),
+    "2 2 1.5": (2, 2, 1.5),
+    "1.5 2 2": (1.5, 2, 2),
+    "2 1.5 2": (2, 1.5, 2),
+    "1.75 2 1.75": (1.75, 2, 1.75),
+}
 """Of web, app and db. The first are the source's; the others have in sum what `tune` leaves."""
 BUSY = {"browse": ("web", "app"), "bid": ("app", "db")}
 SWAPPED = {"browse": ("app", "db"), "bid": ("web", "app")}
@@ -262,7 +268,7 @@ def draw(path: Path, found: Sequence[Row]) -> None:
     times.set_xticks([place + 0.15 for place in range(len(found))], [row.name for row in found])
     times.tick_params(axis="x", labelsize=8, labelrotation=15)
     times.set_ylabel("milliseconds until the answer")
-    times.legend(fontsize=8, ncols=2)
+    times.legend(fontsize=8, ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
     for axis in (rates, times):
         axis.grid(alpha=0.3)
     figure.suptitle("An application of three tiers whose requests change")

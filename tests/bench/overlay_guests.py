@@ -143,15 +143,16 @@ def an_agent_of(
     layout: str,
     cap_cores: float = 0.0,
     monitors: Sequence[str] = (),
+    more: str = "",
 ) -> Iterator[list[Told]]:
     """Of the servers in the overlays it has journalled the originals. `monitors`: lines of
-    `[agent] monitors`."""
+    `[agent] monitors`; `more`: further lines of the configuration."""
     state = host.folder / "state"
     state.mkdir(exist_ok=True)
     (state / "overlays.json").write_text(overlays_text(1, overlays))
     lines = "\n".join(f"monitors = {line}" for line in monitors)
-    more = CONFIG.format(layout=layout, cap_cores=cap_cores, monitors=lines)
-    with an_agent(host, PRODUCT, mode="enforce", more=more):
+    config = CONFIG.format(layout=layout, cap_cores=cap_cores, monitors=lines)
+    with an_agent(host, PRODUCT, mode="enforce", more=config + more):
         path = host.folder / "agent-run" / "overlay.sock"
         members = set().union(*(one.members for one in overlays))
         domains = [one.domain for one in host.guests.values()]

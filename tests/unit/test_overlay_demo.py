@@ -17,7 +17,7 @@ from vp_agent.monitors.runner import open_monitors
 LIMITS = tuple(f"limits {one}" for one in demo.STATIC_CORES)
 RATES = {
     demo.ALONE: 80.0,
-    **dict(zip(LIMITS, (60.0, 50.0, 40.0), strict=True)),
+    **dict(zip(LIMITS, (60.0, 50.0, 40.0, 30.0, 20.0), strict=True)),
     demo.TUNE: 76.0,
     demo.BORROW: 90.0,
     demo.MISLED: 55.0,

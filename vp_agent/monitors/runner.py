@@ -109,14 +109,23 @@ class Monitors:
             for server in one.members
         }
         seen = Seen(frozenset(overlay_of), self._nics(), self._last(), targets)
-        problems = monitor.look(seen, time.monotonic())
+        looked_s = time.monotonic()
+        problems = monitor.look(seen, looked_s)
         of_watched = overlay_of.get(monitor.server)
         for wanted in monitor.decides.wanted(time.monotonic()):
             # This host is told of its own servers only. Whether one that it does not know is of the
             # overlay says vp-scheduler, which the call goes to.
             if overlay_id := overlay_of.get(wanted.server, of_watched):
                 answer = self._answer(MonitorCall(_call_of(wanted, overlay_id)))
-                monitor.decides.answered(wanted, answer.nack, time.monotonic())
+                answered_s = time.monotonic()
+                monitor.decides.answered(wanted, answer.nack, answered_s)
+                LOG.debug(
+                    "vp=%s %s=%s, %.1f ms after the monitor looked",
+                    wanted.server,
+                    wanted.verb.value,
+                    answer.nack.value if answer.nack else "granted",
+                    1000 * (answered_s - looked_s),
+                )
         return problems
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A player of a stream: takes RTP packets from a port of UDP and computes for each frame that has arrived whole. The
-// last packet of a frame has the marker bit. What comes while it computes waits in its socket, then in the interface;
-// beyond that it is lost, and with a packet its frame.
+// last packet of a frame has the marker bit. What comes while it computes waits in its socket, in whose buffer there is
+// room for some seconds; beyond that it is lost, and with a packet its frame.
 
 #define _GNU_SOURCE // ppoll
 #include <arpa/inet.h>
@@ -16,7 +16,7 @@
 
 #include "workload.h"
 
-enum { RTP_PORT = 5004, PACKET_BYTES = 2048, RTP_HEAD_BYTES = 12, MAX_KILOROUNDS = 1000000 };
+enum { RTP_PORT = 5004, PACKET_BYTES = 2048, RTP_HEAD_BYTES = 12, BUFFER_BYTES = 8 << 20, MAX_KILOROUNDS = 1000000 };
 
 struct player {
     uint64_t rounds; // of a frame
@@ -51,6 +51,9 @@ void prepare_frames(struct phase *phase)
     player->socket = socket(AF_INET, SOCK_DGRAM, 0);
     if (player->socket < 0 || bind(player->socket, (struct sockaddr *)&here, sizeof(here)) != 0)
         die("cannot receive at port %d: %s", player->port, strerror(errno));
+    int bytes = BUFFER_BYTES;
+    if (setsockopt(player->socket, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes)) != 0)
+        die("no buffer of %d bytes: %s", bytes, strerror(errno));
 }
 
 static bool is_rtp(const uint8_t *packet, ssize_t length)
