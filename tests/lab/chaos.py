@@ -141,6 +141,9 @@ def main() -> int:
         storm = Storm(cloud.connect(), progress.servers, progress.to_reboot, progress.failed, ADDED)
         for service in ASKED:  # Those above begin anew.
             storm.cut_off(service)
+        cloud.wait_for(
+            lambda: enforced(storm), "vp-api to take a mode", deadline_s=60, interval_s=1.0
+        )
         blow(storm, progress, 60 * asked.minutes)
         settle(storm, progress)
         if asked.sabotage:
@@ -160,6 +163,14 @@ def read_progress(seed: int) -> Progress:
         admin = cloud.connect()
         cloud.delete(admin, *admin.compute.servers(all_projects=True))
     return progress
+
+
+def enforced(storm: Storm) -> bool:
+    """Where no mode is set hosts only observe, and there is nothing to leave behind."""
+    with suppress(*FAULTS):
+        storm.vp.set_cloud_mode("enforce")
+        return True
+    return False
 
 
 def blow(storm: Storm, progress: Progress, for_s: float) -> None:

@@ -266,7 +266,8 @@ def set_mode(storm: Storm, dice: random.Random) -> None:
 
 @operation
 def set_host_mode(storm: Storm, dice: random.Random) -> None:
-    storm.vp.set_mode(dice.choice(HOSTS), dice.choice(("enforce", "advise", "observe", None, None)))
+    mode = dice.choice(("enforce", "advise", "observe", None, None, None))
+    storm.vp.set_mode(dice.choice(HOSTS), mode)
 
 
 @operation
@@ -285,8 +286,11 @@ def accept(storm: Storm, dice: random.Random) -> None:
 
 @operation
 def release(storm: Storm, dice: random.Random) -> None:
-    """By an operator on the host, whatever the agent does."""
-    cloud.shell(dice.choice(HOSTS), "vp-agent", "release", *dice.choice(((), ("--expired",))))
+    """By an operator on the host, whatever the agent does. A host that gave everything back
+    observes until somebody has it act again."""
+    host = dice.choice(HOSTS)
+    cloud.shell(host, "vp-agent", "release", *dice.choice(((), ("--expired",))))
+    storm.vp.set_mode(host, None)
 
 
 # Misfortune
