@@ -26,7 +26,7 @@ import requests
 
 from testbed.lab import cloud, settings
 from testbed.lab.host import Host
-from tests.lab.chaos_operations import FAULTS, OPERATIONS, Storm
+from tests.lab.chaos_operations import FAULTS, OPERATIONS, NothingToDo, Storm
 from tests.lab.chaos_verdict import Verdict, domains_of, judge
 from tests.lab.hosts import HOSTS, domain_xml, order
 from tests.lab.operators import API_URL, CONTROLLER_CONF, host_conf, reconfigured
@@ -49,6 +49,7 @@ SETTLES_WITHIN_S = 600.0
 PACE_S = 3.5
 """Faster, nothing would be well between two operations."""
 REBOOTABLE = ("ACTIVE", "SHUTOFF", "PAUSED", "SUSPENDED")
+DRAWS = 6
 TEND_EVERY = 5
 """Operations, between which an operator looks after servers."""
 LEAST_SERVERS = 3
@@ -181,20 +182,20 @@ def blow(storm: Storm, progress: Progress, for_s: float) -> None:
             began_s = time.monotonic()
             progress.number += 1
             dice = random.Random(f"{progress.seed}:{progress.number}")
-            names = sorted(OPERATIONS)
-            weights = [1 / (1 + done[one] + refused[one] / 10) for one in names]
-            [name] = dice.choices(names, weights)
-            if len(storm.servers) < LEAST_SERVERS:
-                name = "create"
             if progress.number % TEND_EVERY == 0:
                 with suppress(*FAULTS):
                     tend(storm)
-            try:
-                OPERATIONS[name](storm, dice)
-                done[name] += 1
-            except FAULTS as exc:
-                refused[name] += 1
-                say(f"{progress.number} {name}: {first_line(exc)}")
+            is_poor = len(storm.servers) < LEAST_SERVERS
+            for name in ("create",) if is_poor else drawn(dice, done):
+                try:
+                    OPERATIONS[name](storm, dice)
+                    done[name] += 1
+                except NothingToDo:
+                    continue
+                except FAULTS as exc:
+                    refused[name] += 1
+                    say(f"{progress.number} {name}: {first_line(exc)}")
+                break
             time.sleep(max(0.0, began_s + PACE_S - time.monotonic()))
             progress.spent_s += time.monotonic() - began_s
             progress.done, progress.refused = dict(done), dict(refused)
@@ -202,6 +203,13 @@ def blow(storm: Storm, progress: Progress, for_s: float) -> None:
     finally:
         prober.close()
         storm.thaw()
+
+
+def drawn(dice: random.Random, done: Counter[str]) -> list[str]:
+    """What to do next, and instead where there is nothing to do that to: the rarest so far are the
+    likeliest (P. Efraimidis, P. Spirakis, *Weighted random sampling with a reservoir*, 2006)."""
+    keys = {name: dice.random() ** (1 + done[name]) for name in sorted(OPERATIONS)}
+    return sorted(keys, key=keys.__getitem__, reverse=True)[:DRAWS]
 
 
 def settle(storm: Storm, progress: Progress) -> None:
