@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from tests.dashboard import browser as chromium
+from testbed.dashboard import browser as chromium
 from tests.dashboard.conftest import Site
+from tests.real_keystone import PASSWORD
 from tests.unit.api import cloud
 
 IMAGES = Path(__file__).parents[2] / "doc/source/images"
@@ -31,7 +32,7 @@ def test_a_picture_is_drawn(name: str, site: Site) -> None:
     user, path = PAGES[name]
     with (
         chromium.running() as browser,
-        chromium.log_in(browser, site.horizon, user) as context,
+        chromium.log_in(browser, site.horizon, user, PASSWORD) as context,
     ):
         page = context.new_page()
         page.goto(path)

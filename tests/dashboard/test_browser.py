@@ -11,8 +11,9 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page
 
-from tests.dashboard import browser as chromium
+from testbed.dashboard import browser as chromium
 from tests.dashboard.conftest import HOSTILE, Site
+from tests.real_keystone import PASSWORD
 from tests.unit.api import cloud
 
 PAGES = [
@@ -59,8 +60,8 @@ def browser(site: Site) -> Iterator[Browser]:
 def contexts(browser: Browser, site: Site) -> Iterator[dict[str, BrowserContext]]:
     """By the dashboard that the user looks at."""
     with (
-        chromium.log_in(browser, site.horizon, "admin") as admin,
-        chromium.log_in(browser, site.horizon, "tenant") as tenant,
+        chromium.log_in(browser, site.horizon, "admin", PASSWORD) as admin,
+        chromium.log_in(browser, site.horizon, "tenant", PASSWORD) as tenant,
     ):
         yield {"admin": admin, "project": tenant}
 
@@ -135,10 +136,17 @@ def test_a_strict_policy_of_content_refuses_nothing_of_ours(
     assert ours - without == Counter()
 
 
+def numbers(page: Page, selector: str) -> dict[str, float]:
+    """Those that can be seen of the elements that match, by key."""
+    shown = page.locator(f"{selector}:visible")
+    found = shown.evaluate_all("all => all.map(one => [one.dataset.key, Number(one.value)])")
+    return dict(found)
+
+
 def test_a_host_is_reached_from_its_box_and_a_server_from_there(page: Page, site: Site) -> None:
     page.goto("/admin/vp_hosts/")
     told = {one["Host"]: one for one in site.told("host list")}["lab-1"]
-    seen = chromium.numbers(page, "tr[data-host='lab-1'] > td > data")
+    seen = numbers(page, "tr[data-host='lab-1'] > td > data")
     assert (seen["hurt_count"], seen["vps_count"]) == (told["Hurt"], told["VPs"])
     page.click("tr[data-host='lab-1'] a[data-domain='0']")
     page.wait_for_url("**/lab-1/#domain-0")

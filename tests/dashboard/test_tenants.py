@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a project sees: its own servers, overlays and usage, and nothing of neighbours."""
 
+from functools import partial
 from typing import Any
 
 import pytest
 
+from tests.dashboard import comparisons
 from tests.dashboard.conftest import Site
-from tests.dashboard.dashboard import User, values, words
+from tests.dashboard.dashboard import User, words
 from tests.unit.api import cloud
 
 PERFORMANCE = "/project/vp_performance/"
@@ -28,27 +30,23 @@ def test_a_tenant_sees_its_own_servers(site: Site, tenant: User) -> None:
 
 
 def test_a_tenant_sees_one_of_them_in_detail(site: Site, tenant: User) -> None:
-    shown, history = tenant.get(VICTIM), told(site, f"history {cloud.VICTIM}")
+    shown = tenant.get(VICTIM)
     said = words(shown.one("//dd[@data-key='degradation']"))
     assert said.startswith("loses about 20% to a neighbour since 2026-01-02 03:03 UTC; ")
-    rows = shown.tree.xpath("//table[@id='vp-history']//tr[@data-at]")
-    assert [row.get("data-at") for row in rows] == [one["At"] for one in history]
-    assert values(rows[0])["mpki"] == history[0]["MPKI"]
+    comparisons.history(cloud.VICTIM, partial(told, site), shown)
     assert not [name for name in OTHERS if name in words(shown.one("//*[@id='content_body']"))]
 
 
 def test_a_tenant_sees_its_overlays_and_what_it_is_billed_for(site: Site, tenant: User) -> None:
-    shown, [billed] = tenant.get(PERFORMANCE), told(site, "usage list")
+    shown = tenant.get(PERFORMANCE)
     assert shown.tree.xpath("//table[@id='vp-overlays']//tr/@data-overlay") == [cloud.OVERLAY]
-    numbers = values(shown.one("//table[@id='vp-usage']//tr[@data-server]"))
-    assert numbers == {key: billed[key] for key in numbers}
-    assert len(numbers) == 5
+    assert told(site, "usage list")
+    comparisons.usage(partial(told, site), shown)
 
 
 def test_what_was_done_for_its_server_and_whether_it_helped(site: Site, tenant: User) -> None:
-    rows = tenant.get(VICTIM).tree.xpath("//table[@id='vp-actions']//tr[@data-at]")
-    listed = told(site, f"action list --server {cloud.VICTIM}")
-    assert [row.get("data-at") for row in rows] == [one["At"] for one in listed]
+    done = comparisons.actions_of(cloud.VICTIM, partial(told, site), tenant.get(VICTIM))
+    rows = [row for row, _action in done]
     assert any("the degradation ended" in words(row) for row in rows)
     assert not [name for name in OTHERS if any(name in words(row) for row in rows)]
 

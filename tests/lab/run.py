@@ -29,7 +29,10 @@ PROMISED = ("test_story.py", "test_demo.py")
 """What the README promises; they are part of every run."""
 PARTS = 5
 """Of the other files, over as many commits."""
-LONG = tuple(f"long_{name}.py" for name in ("orphans", "escalation", "faults", "pairs", "traits"))
+LONG = (
+    *(f"long_{name}.py" for name in ("orphans", "escalation", "faults", "pairs", "traits")),
+    "dashboard/long_views.py",
+)
 """Of which one is part of each turn; each has a target of its own in the Makefile too."""
 FOLDER = settings.CACHE / "lab-test"
 """Of the last run."""
