@@ -336,7 +336,7 @@ def build(
 def _own_host(
     conf: cfg.ConfigOpts, side: LibvirtSide, source: CountersDriver, state: StateFolder
 ) -> OwnHost:
-    last_epoch, epoch = state.last_epoch(), state.next_epoch()
+    earlier_epochs, epoch = state.epochs(), state.next_epoch()
     journal = ReservingJournal(side.journal, epoch, side.unwritten)
     return OwnHost(
         guests=side.guests,
@@ -346,7 +346,7 @@ def _own_host(
         journal=journal,
         executor=Executor(journal, side.actuators, epoch),
         epoch=epoch,
-        last_epoch=last_epoch,
+        earlier_epochs=earlier_epochs,
         limits=limits(conf, state),
         may_reserve=side.actuator.name == KERNEL,
     )

@@ -74,7 +74,7 @@ def test_after_any_other_migration_memory_comes_back_there(source, destination, 
     [held] = subject.journal.read()[uuid].held
     assert (held.knob, held.original) == (Knob.MEMORY_SIZE, ALL)
     folder = RunFolder(str(tmp_path))
-    release = Release(folder, subject.guests, subject.journal, there.executor, OWN_EPOCH)
+    release = Release(folder, subject.guests, subject.journal, there.executor, (OWN_EPOCH,))
     done = release.expired()
     assert (done.restored, done.failed) == ((uuid,), ())
     assert there.size(uuid) == ALL

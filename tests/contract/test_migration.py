@@ -124,7 +124,7 @@ def test_where_no_agent_lives_the_timer_clears_the_persistent_xml(
         there.journal, dict.fromkeys(there.actuator.knobs, there.actuator), OWN_EPOCH
     )
     folder = RunFolder(str(tmp_path))
-    done = Release(folder, there.guests, there.journal, executor, OWN_EPOCH).expired()
+    done = Release(folder, there.guests, there.journal, executor, (OWN_EPOCH,)).expired()
     assert (done.restored, done.failed) == ((uuid,), ())
     assert NAMESPACE not in xml_of(destination, uuid, libvirt.VIR_DOMAIN_XML_INACTIVE)
     there.soft_reboot(uuid)

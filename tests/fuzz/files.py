@@ -68,7 +68,7 @@ def _contents() -> dict[str, Any]:
     limits = {"node_misses_per_s": 1e8, "link_misses_per_s": None, "remote_penalty_ratio": 1.4}
     orders = seeds.orders(Dice("orders", 1))
     return {
-        EPOCH: "1790000000000",
+        EPOCH: "1790000000000 1780000000000",
         MODE: "enforce",
         BEAT: f"{1234.5:020.6f}\n",
         PROFILES: {uuid: row for uuid in UUIDS[:3]},

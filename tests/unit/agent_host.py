@@ -64,7 +64,7 @@ class World:
 
     def start_agent(self, journal=None, actuator=None) -> Agent:
         state = StateFolder(str(self.folder))
-        last_epoch, epoch = state.last_epoch(), state.next_epoch()
+        earlier_epochs, epoch = state.epochs(), state.next_epoch()
         journal = ReservingJournal(journal or FakeJournal(self.host), epoch)
         actuator = actuator or FakeActuator(self.host)
         self.mover, self.balloon = FakeMover(self.host), FakeBalloon(self.host)
@@ -79,7 +79,7 @@ class World:
                 journal=journal,
                 executor=Executor(journal, by_knob(actuator, self.mover, self.balloon), epoch),
                 epoch=epoch,
-                last_epoch=last_epoch,
+                earlier_epochs=earlier_epochs,
             ),
             self.control,
             self.heard,

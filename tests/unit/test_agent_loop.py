@@ -100,7 +100,7 @@ def test_killed_at_any_step_everything_is_given_back(world, driver, method, when
         folder = RunFolder(str(world.folder / "run"))
         state = StateFolder(str(world.folder))
         executor = Executor(journal, by_knob(actuator), epoch=0)
-        undo = Release(folder, FakeGuests(world.host), journal, executor, state.last_epoch())
+        undo = Release(folder, FakeGuests(world.host), journal, executor, state.epochs())
         assert not undo.everything().failed
     assert world.is_untouched(uuid)
 
@@ -208,6 +208,28 @@ def test_a_crash_restart_restores_exactly_what_stood_there(world):
     world.tick()
     assert world.placement(neighbour) == set(world.host.topology.domains[0].cpus)
     assert world.host.guests[neighbour].journal is None
+
+
+@pytest.mark.needs_controllers("vp")
+def test_runs_that_end_before_their_first_tick_lose_no_original(world):
+    world.policy = FLOATING
+    world.start_agent()
+    _, neighbour = a_hurt_pair(world)
+    world.tick(2)
+    home = set(world.host.topology.domains[0].cpus)
+    assert world.placement(neighbour) != home
+    world.policy = replace(FLOATING, moves_per_minute=0)
+    for _ in range(3):
+        world.start_agent()
+    world.tick()
+    assert world.placement(neighbour) == home
+
+
+def test_epochs_of_the_last_runs_are_known_and_no_more(tmp_path):
+    epochs = [StateFolder(str(tmp_path)).next_epoch() for _ in range(20)]
+    known = StateFolder(str(tmp_path)).epochs()
+    assert list(known) == epochs[: -len(known) - 1 : -1]
+    assert len(known) == 16
 
 
 def test_libvirt_away_costs_ticks_and_nothing_else(world):
@@ -336,7 +358,7 @@ def test_release_of_a_living_agent_goes_through_it(world, tmp_path):
     try:
         with folder.locked():
             journal = FakeJournal(world.host)
-            done = Release(folder, FakeGuests(world.host), journal, executor, 0).everything()
+            done = Release(folder, FakeGuests(world.host), journal, executor, ()).everything()
         assert done.restored == (neighbour,)
         assert world.host.guests[neighbour].journal is None
         assert world.control.commanded().mode is Mode.OBSERVE
@@ -354,7 +376,7 @@ def test_expired_leases_are_those_of_a_silent_agent(world, tmp_path):
     folder = RunFolder(str(tmp_path))
     journal = FakeJournal(world.host)
     executor = Executor(journal, by_knob(FakeActuator(world.host)), epoch=0)
-    undo = Release(folder, FakeGuests(world.host), journal, executor, 0)
+    undo = Release(folder, FakeGuests(world.host), journal, executor, ())
     with folder.locked():
         folder.beat()
         assert "nothing has expired" in undo.expired().note
@@ -374,7 +396,7 @@ def test_a_dead_agents_leases_have_expired(world, tmp_path):
     folder.beat()
     journal = FakeJournal(world.host)
     executor = Executor(journal, by_knob(FakeActuator(world.host)), epoch=0)
-    undo = Release(folder, FakeGuests(world.host), journal, executor, 0)
+    undo = Release(folder, FakeGuests(world.host), journal, executor, ())
     assert undo.expired().restored == (uuid,)
 
 
@@ -400,10 +422,11 @@ def test_epochs_grow_even_when_the_clock_jumped_back(tmp_path):
 def test_a_full_disk_keeps_no_agent_from_starting(tmp_path, caplog):
     """Only whoever starts can revert what a crash left. The epoch goes over the old one, which
     takes no room; a file of a new name could not be made."""
-    before = StateFolder(str(tmp_path)).next_epoch()
+    first, before = (StateFolder(str(tmp_path)).next_epoch() for _ in range(2))
     (tmp_path / "epoch.new").mkdir()
     epoch = StateFolder(str(tmp_path)).next_epoch()
-    assert before < epoch == StateFolder(str(tmp_path)).last_epoch()
+    assert first < before < epoch
+    assert StateFolder(str(tmp_path)).epochs() == (epoch, before)
     assert caplog.text == ""
 
 

@@ -187,7 +187,7 @@ def test_a_weight_set_by_hand_is_respected_and_reported(tmp_path):
 
 def released(host, executor, folder, now_s=NOW_S):
     journal = FakeJournal(host)
-    return Release(folder, FakeGuests(host), journal, executor, 3, lambda: now_s).expired()
+    return Release(folder, FakeGuests(host), journal, executor, (3,), lambda: now_s).expired()
 
 
 def test_under_a_living_agent_only_leases_run_out(host, executor, tmp_path):

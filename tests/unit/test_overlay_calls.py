@@ -264,7 +264,7 @@ def release_expired(world, folder):
     host = world.agent._host
     journal = host.journal._inner
     executor = Executor(journal, host.executor._actuators, 0)
-    return Release(RunFolder(str(folder)), host.guests, journal, executor, host.epoch).expired()
+    return Release(RunFolder(str(folder)), host.guests, journal, executor, (host.epoch,)).expired()
 
 
 def test_of_a_killed_agent_the_timer_gives_everything_back(world, tmp_path):

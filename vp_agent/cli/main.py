@@ -397,7 +397,7 @@ def release_all(conf: cfg.ConfigOpts) -> int:
     state = StateFolder(conf.agent.state_directory)
     executor = Executor(side.journal, side.actuators, epoch=0)
     folder = RunFolder(conf.agent.run_directory)
-    undo = Release(folder, side.guests, side.journal, executor, state.last_epoch())
+    undo = Release(folder, side.guests, side.journal, executor, state.epochs())
     done = undo.expired() if conf.command.expired else undo.everything()
     side.close()
     return _tell(done)

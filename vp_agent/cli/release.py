@@ -8,7 +8,7 @@ undo itself.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from nova_vp.core.types.guest import Unmanaged
@@ -37,7 +37,8 @@ class Release:
     guests: GuestsDriver
     journal: Journal
     executor: Executor
-    last_epoch: int
+    epochs: Collection[int]
+    """Of the runs on this host."""
     now_s: Callable[[], float] = time.monotonic
     """One clock for all processes of this host; leases were given by it."""
 
@@ -90,7 +91,7 @@ class Release:
     def _restore(self, journalled: Mapping[str, Applied]) -> Released:
         here = {guest.uuid: guest for guest in self.guests.read()}
         entries: list[Applied] = [
-            to_undo(entry, here[uuid], self.last_epoch) if uuid in here else entry
+            to_undo(entry, here[uuid], self.epochs) if uuid in here else entry
             for uuid, entry in journalled.items()
         ]
         failed = self.executor.undo(entries, waits=True)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From drivers to the one picture of a tick: read the host, then assemble. Nothing is changed."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -31,8 +31,8 @@ class OwnHost:
     journal: ReservingJournal
     executor: Executor
     epoch: int
-    last_epoch: int
-    """Of the run before this one on this host: what it journalled is ours to restore exactly."""
+    earlier_epochs: Collection[int]
+    """Of the runs before this one on this host: what they journalled is ours to restore exactly."""
     limits: Limits = field(default_factory=Limits)
     """What its memory bears."""
     may_reserve: bool = True

@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from nova_vp.core.types.guest import Guest, Unmanaged
 from nova_vp.core.types.knob import Applied, Held, Knob
-from vp_agent.drivers.journal_entry import NEVER
 from vp_agent.loop.executor import Executor
 from vp_agent.loop.migration_holds import MigrationHolds
 from vp_agent.loop.overrides import ServerOverrides
@@ -61,7 +60,7 @@ def _undo_other_runs(host: OwnHost, guests: Guests) -> tuple[Guests, dict[str, A
     if not others:
         return guests, ours
     found = (
-        to_undo(entries[guest.uuid], guest, host.last_epoch)
+        to_undo(entries[guest.uuid], guest, host.earlier_epochs)
         for guest in guests
         if guest.uuid in others
     )
@@ -124,12 +123,13 @@ def _not_on_its_way(entry: Applied) -> Applied:
     return replace(entry, held=tuple(held for held in entry.held if held.value != held.original))
 
 
-def to_undo(entry: Applied, guest: Guest, last_epoch: int) -> Applied:
-    """What to restore: exactly the original on this host, Nova's bound for a migrant.
+def to_undo(entry: Applied, guest: Guest, epochs: Collection[int]) -> Applied:
+    """What to restore: exactly the original on this host, Nova's bound for a migrant. `epochs`: of
+    the runs on this host.
 
     A journal that travelled names CPUs and nodes of the host it came from.
     """
-    if entry.epoch == last_epoch != NEVER:
+    if entry.epoch in epochs:
         return entry
     return replace(entry, held=tuple(_to_bound(held, guest) for held in entry.held))
 

@@ -13,7 +13,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -31,6 +31,8 @@ from vp_agent.loop import kept_miss_costs, kept_profiles, kept_states
 LOG = logging.getLogger(__name__)
 
 _MOST_TOLD = 20
+_MOST_EPOCHS = 16
+"""More starts in a row without one tick are not expected."""
 _MALFORMED = (
     Malformed,
     ValueError,
@@ -52,21 +54,27 @@ class StateFolder:
 
     def last_epoch(self) -> int:
         """The epoch of the run before; 0 if there was none, or none that a message can carry."""
+        return next(iter(self.epochs()), 0)
+
+    def epochs(self) -> tuple[int, ...]:
+        """Of the runs before on this host, the last one first. A run that was killed before it
+        could give anything back leaves what runs before it had set."""
         try:
-            epoch = int(self._read("epoch") or 0)
+            epochs = [int(word) for word in (self._read("epoch") or "").split()]
         except ValueError:
-            return 0
-        return epoch if 0 <= epoch < wire.MOST_COUNT else 0
+            return ()
+        return tuple(epoch for epoch in epochs if 0 < epoch < wire.MOST_COUNT)
 
     def next_epoch(self) -> int:
         """Larger than that of any run before, even where the clock jumped back."""
+        before = self.epochs()
         epoch = max(int(time.time() * 1000), self.last_epoch() + 1)
         try:
-            self._write("epoch", str(epoch))
+            self._write("epoch", _as_words((epoch, *before)[:_MOST_EPOCHS]))
         except OSError as exc:
             # Who is kept from starting reverts nothing: rather an epoch that the next run may not
             # know. It tells by it what this run wrote.
-            if not self._overwrite("epoch", str(epoch)):
+            if not self._overwrite("epoch", _as_words((epoch, *before[:-1]))):
                 LOG.error(
                     "epoch not saved, the next run takes this one's changes for another host's: "
                     "%s. Free space in %s",
@@ -324,3 +332,7 @@ def _miss_costs(state: CoreState) -> dict[str, MissCost]:
 
 def _is_due(kept_at_s: float | None, now_s: float, every_s: float) -> bool:
     return kept_at_s is None or now_s - kept_at_s >= every_s
+
+
+def _as_words(numbers: Iterable[int]) -> str:
+    return " ".join(map(str, numbers))
