@@ -259,7 +259,7 @@ class Configuration:
             escalation_settings.read(conf)
         except cfg.Error:
             return REFUSED
-        live(_obeying(conf), 1)
+        live(_obeying(conf))
         return ACCEPTED
 
     def settle(self) -> None:

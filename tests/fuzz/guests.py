@@ -32,7 +32,7 @@ from nova_vp.core.types.knob import (
 from nova_vp.core.types.sample import Reading
 from nova_vp.cpuset import parse_cpus
 from tests.domain_xml import a_domain, nova_metadata
-from tests.fuzz.core import GUESTS, a_host, live, with_guest
+from tests.fuzz.core import GUESTS, a_host, check_told, live, with_guest
 from tests.fuzz.dice import ODD_TEXTS, UUIDS, Dice
 from tests.fuzz.oracle import expect, is_finite
 from tests.fuzz.subject import ACCEPTED, REFUSED
@@ -234,7 +234,7 @@ def _live_with(found: DomainDescription) -> None:
         # Others are undone before the core sees them.
         held = tuple(one for one in found.applied.held if one.knob in host.knobs)
         host.applied[GUESTS[0]] = Applied(GUESTS[0], found.applied.epoch, held)
-    live(host, 1)
+    live(host)
 
 
 @cache
@@ -344,7 +344,8 @@ class VpmuFiles:
                 expect(limit is None or 0 < limit < 2**64, f"{limit} lines per second")
                 is_read = bool(readings) or is_read
                 _count(host, readings.get(GUESTS[0]))
-                live(host, 1)
+                check_told(host.tick())
+            live(host)
         finally:
             counters.close()
         return ACCEPTED if is_read else REFUSED

@@ -23,6 +23,7 @@ from typing import Any
 
 import vp_api  # noqa: F401  (first: it chooses threads before oslo.messaging is imported)
 from tests.bench.harness import progress
+from tests.fuzz.agent_lives import AgentLives
 from tests.fuzz.agents import AgentBus, AgentSocket
 from tests.fuzz.calls import Calls
 from tests.fuzz.database import Database
@@ -94,6 +95,7 @@ class World:
             VpmuFiles: lambda: VpmuFiles(folder),
             KernelFiles: KernelFiles,
             Placements: Placements,
+            AgentLives: lambda: AgentLives(folder),
         }
         self._lots = [one for one in self._makers for _ in range(one.weight)]
 

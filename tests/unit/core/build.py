@@ -212,7 +212,7 @@ class Host:
             for held in applied.held:
                 if held.until_s is not None and held.until_s < self.now_s:
                     back = Change(uuid, held.knob, held.original, held.value, held.original)
-                    self.guests[uuid] = self._turned(self.guests[uuid], back)
+                    self.guests[uuid] = self.turned(self.guests[uuid], back)
                     self._journal(uuid, self.applied[uuid].without(held.knob))
 
     def _copy(self, span_s: float) -> None:
@@ -324,7 +324,7 @@ class Host:
         if change.knob is Knob.MEMORY and self.copy_kib_per_s is not None:
             self.memory_moves[uuid] = self._move_of(self.guests[uuid], change)
         else:
-            self.guests[uuid] = self._turned(self.guests[uuid], change)
+            self.guests[uuid] = self.turned(self.guests[uuid], change)
 
     def _renew(self, renewal: Renewal) -> None:
         applied = self.applied[renewal.guest_uuid]
@@ -345,7 +345,7 @@ class Host:
         )
         return MemoryMove(guest.uuid, change.to, moved_kib=0, left_kib=left)
 
-    def _turned(self, guest: Guest, change: Change) -> Guest:
+    def turned(self, guest: Guest, change: Change) -> Guest:
         if change.knob is Knob.PLACEMENT:
             alike = len(change.to) == 1
             return guest._replace(
