@@ -1,19 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Folders, sizes and deadlines of the NUMA lab, each written once."""
+"""The NUMA lab's hardware: CPUs, nodes and the distances between them; and what it is made by."""
 
-import os
-from pathlib import Path
+from testbed.emulated.machine import ROOT, Machine
 
-ROOT = Path(__file__).resolve().parents[2]
 NUMA = ROOT / "testbed" / "numa"
 CACHE = ROOT / ".cache" / "numa"
-KERNEL, INITRD, DISK = CACHE / "vmlinuz", CACHE / "initrd", CACHE / "root.img"
-SHARED = CACHE / "shared"
-"""The checkout's .cache as commands in the machine see it: what they leave there stays."""
-RUN = CACHE / "run"
-"""What belongs to the machine that runs now; gone when it is down."""
-CONSOLE_LOG = CACHE / "console.log"
-WRITER = SHARED / "numa-writer"
+WRITER = CACHE / "shared" / "numa-writer"
 
 NODES = 4
 CPUS_PER_NODE = 2
@@ -21,23 +13,49 @@ NODE_MEMORY_MIB = 2048
 NEAR, FAR = 16, 22
 """Distances on a ring: the two next nodes, and the one opposite (itself: 10, as always)."""
 
-BOOT_DEADLINE_S = 240.0
-BUILD_DEADLINE_S = 900.0
-COMMAND_DEADLINE_S = 3600.0
-
 
 def distance(one: int, other: int) -> int:
     steps = abs(one - other) % NODES
     return (10, NEAR, FAR)[min(steps, NODES - steps)]
 
 
-def command_environment() -> dict[str, str]:
-    """Of commands in the machine: nothing of the caller's own."""
-    return {
-        "PATH": f"{ROOT}/.venv/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        "HOME": "/root",
-        "LANG": "C.UTF-8",
-        "TERM": os.environ.get("TERM", "dumb"),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "NUMA_LAB": "1",
-    }
+def hardware() -> tuple[str, ...]:
+    """Eight CPUs in four sockets, each with an L3 and a node of its own, on a ring of nodes."""
+    cpus = NODES * CPUS_PER_NODE
+    return (
+        *("-machine", "pc,usb=off", "-cpu", "Nehalem,l3-cache=on"),
+        *("-m", f"{NODES * NODE_MEMORY_MIB}M"),
+        *("-smp", f"{cpus},sockets={NODES},cores={CPUS_PER_NODE},threads=1"),
+        *_nodes(),
+    )
+
+
+def _nodes() -> list[str]:
+    argv = []
+    for node in range(NODES):
+        first = node * CPUS_PER_NODE
+        cpus = f"cpus={first}-{first + CPUS_PER_NODE - 1}"
+        memory = f"memory-backend-ram,id=m{node},size={NODE_MEMORY_MIB}M"
+        argv += ["-object", memory, "-numa", f"node,nodeid={node},memdev=m{node},{cpus}"]
+    pairs = [(a, b) for a in range(NODES) for b in range(a + 1, NODES)]
+    for one, other in pairs:
+        argv += ["-numa", f"dist,src={one},dst={other},val={distance(one, other)}"]
+    return argv
+
+
+MACHINE = Machine(
+    command="numa-lab",
+    about="An emulated machine with four NUMA nodes and cgroup v2.",
+    cache=CACHE,
+    marker="NUMA_LAB",
+    builds=(
+        (str(NUMA / "build"),),
+        ("make", "-s", "-C", str(NUMA / "guest"), f"OUT={WRITER}"),
+    ),
+    hardware=hardware(),
+    kernel_arguments=(
+        "console=ttyS0 loglevel=4 panic=-1 mitigations=off tsc=reliable no_timer_check audit=0 "
+        # The kernel's own balancing would move pages that a test has just put somewhere.
+        "apparmor=0 cgroup_no_v1=all numa_balancing=disable"
+    ),
+)

@@ -11,10 +11,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from testbed.numa import machine, settings
+from testbed.emulated.machine import ROOT
+from testbed.numa.settings import MACHINE, NUMA
 from tests.waiting import wait_until
 
-COMMAND = str(settings.NUMA / "numa-lab")
+COMMAND = str(NUMA / "numa-lab")
 FAILED = 125
 """Of numa-lab itself; every other status is the command's."""
 
@@ -70,10 +71,10 @@ def test_a_command_sees_this_checkout_and_leaves_files_in_its_cache_only(up):
     script = f"sha256sum {source}; echo x >{source}; echo kept >.cache/left-by-a-test"
     done = numa_lab("run", "--", "bash", "-c", script)
     here = subprocess.run(
-        ["sha256sum", source], cwd=settings.ROOT, capture_output=True, text=True, check=True
+        ["sha256sum", source], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert (done.returncode, done.stdout) == (0, here.stdout)
-    left = settings.SHARED / "left-by-a-test"
+    left = MACHINE.shared / "left-by-a-test"
     assert left.read_text() == "kept\n"
     left.unlink()
 
@@ -115,13 +116,13 @@ def test_down_ends_whatever_runs(up):
         assert running.stderr is not None
         assert "went down" in running.stderr.read()
     assert numa_lab("status").stdout == "down\n"
-    assert not settings.RUN.exists()
+    assert not MACHINE.run.exists()
     assert numa_lab("down").returncode == 0
 
 
 def test_a_killed_run_takes_the_machine_that_it_booted_with_it():
     assert numa_lab("down").returncode == 0
     with begun("run", "--", "true") as running:
-        wait_until(machine.find_pid, "QEMU to start", 600)
+        wait_until(MACHINE.find_pid, "QEMU to start", 600)
         running.kill()
-    wait_until(lambda: machine.find_pid() is None, "QEMU to end")
+    wait_until(lambda: MACHINE.find_pid() is None, "QEMU to end")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The near end of `numa-lab run`: one command to the machine, its output and status back.
+"""The near end of `run`: one command to the machine, its output and status back.
 
-What is said here is described in inside/agent.py, the far end.
+What is said here is described in agent.py, the far end.
 """
 
 import json
@@ -16,8 +16,8 @@ import tty
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from testbed.emulated.machine import ROOT, Machine
 from testbed.lab.errors import LabError
-from testbed.numa import machine, settings
 
 LOOK_S = 0.5
 """How often a wait looks whether the machine still runs."""
@@ -29,8 +29,9 @@ class Frame(NamedTuple):
 
 
 class Channel:
-    def __init__(self) -> None:
-        self._socket = connect("commands")
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._socket = connect(machine, "commands")
         self._pending = b""
 
     def close(self) -> None:
@@ -45,9 +46,8 @@ class Channel:
 
     def run(self, argv: Sequence[str], deadline_s: float) -> int:
         """The exit status of `argv`, whose output goes to ours as it comes."""
-        root = str(settings.ROOT)
-        environment = settings.command_environment()
-        self._send({"argv": list(argv), "cwd": root, "checkout": root, "env": environment})
+        request = {"cwd": str(ROOT), "checkout": str(ROOT), "env": self._machine.environment()}
+        self._send({"argv": list(argv), **request})
         outputs = {b"o": sys.stdout.buffer, b"e": sys.stderr.buffer}
         for frame in self._frames(deadline_s, "end `" + " ".join(argv) + "`"):
             if frame.kind == b"x":
@@ -66,9 +66,8 @@ class Channel:
                 yield frame
             left_s = end_s - time.monotonic()
             if left_s <= 0:
-                raise LabError(
-                    f"the machine did not {what} within {deadline_s:.0f} s", settings.CONSOLE_LOG
-                )
+                text = f"the machine did not {what} within {deadline_s:.0f} s"
+                raise LabError(text, self._machine.console_log)
             if select.select([self._socket], [], [], min(left_s, LOOK_S))[0]:
                 self._receive(what)
 
@@ -78,9 +77,10 @@ class Channel:
         except ConnectionResetError:
             more = b""
         if not more:
-            log = settings.CONSOLE_LOG
-            if machine.QEMU_LOG.exists() and machine.QEMU_LOG.read_text():
-                log = machine.QEMU_LOG
+            log = self._machine.console_log
+            qemu_log = self._machine.qemu_log
+            if qemu_log.exists() and qemu_log.read_text():
+                log = qemu_log
             raise LabError(f"the machine went down before it could {what}", log)
         self._pending += more
 
@@ -95,14 +95,14 @@ class Channel:
         return frame
 
 
-def connect(name: str, deadline_s: float = 10.0) -> socket.socket:
+def connect(machine: Machine, name: str, deadline_s: float = 10.0) -> socket.socket:
     """By way of a folder's descriptor: a checkout's path may be longer than a socket's."""
     end_s = time.monotonic() + deadline_s
     while True:
         try:
-            folder = os.open(settings.RUN, os.O_PATH)
+            folder = os.open(machine.run, os.O_PATH)
         except FileNotFoundError:
-            raise LabError("the machine is down; `numa-lab up` starts it") from None
+            raise LabError(f"the machine is down; `{machine.command} up` starts it") from None
         try:
             one = socket.socket(socket.AF_UNIX)
             one.connect(f"/proc/self/fd/{folder}/{name}")
@@ -110,19 +110,19 @@ def connect(name: str, deadline_s: float = 10.0) -> socket.socket:
         except (FileNotFoundError, ConnectionRefusedError):
             one.close()
             if machine.find_pid() is None or time.monotonic() > end_s:
-                raise LabError("QEMU does not start", machine.QEMU_LOG) from None
+                raise LabError("QEMU does not start", machine.qemu_log) from None
             time.sleep(0.02)
         finally:
             os.close(folder)
 
 
-def shell() -> None:
+def shell(machine: Machine) -> None:
     """This terminal becomes the machine's console, until Ctrl-]."""
-    line = connect("shell")
+    line = connect(machine, "shell")
     keyboard = sys.stdin.fileno()
     is_terminal = os.isatty(keyboard)
     before = termios.tcgetattr(keyboard) if is_terminal else None
-    print("numa-lab: the machine's console; Ctrl-] leaves it", file=sys.stderr)
+    print(f"{machine.command}: the machine's console; Ctrl-] leaves it", file=sys.stderr)
     try:
         if is_terminal:
             tty.setraw(keyboard)

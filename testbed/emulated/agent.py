@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The far end of `numa-lab run`, inside the machine: runs one command at a time, streams it back.
+"""The far end of `run`, inside the machine: runs one command at a time, streams it back.
 
 A request is one line of JSON; answers are frames of a letter (r ready, o stdout, e stderr, x end),
 four bytes of length and the bytes. When the near end hangs up, the command is killed. Standard
@@ -25,9 +25,9 @@ def find_port():
     root = "/sys/class/virtio-ports"
     for name in os.listdir(root):
         with open(f"{root}/{name}/name") as file:
-            if file.read().strip() == "numa.commands":
+            if file.read().strip() == "nova-vp.commands":
                 return f"/dev/{name}"
-    raise SystemExit("no port numa.commands")
+    raise SystemExit("no port nova-vp.commands")
 
 
 class NearEndGone(Exception):
@@ -97,10 +97,8 @@ def run(port, request):
     try:
         mount_checkout(request["checkout"])
     except CheckoutBusy as exc:
-        text = (
-            f"processes of an earlier run still use the checkout, `numa-lab down` ends them: {exc}"
-        )
-        port.send(b"e", f"numa-lab: {text}\n".encode())
+        text = f"processes of an earlier run still use the checkout, `down` ends them: {exc}"
+        port.send(b"e", f"machine: {text}\n".encode())
         return 125
     try:
         process = subprocess.Popen(
@@ -113,7 +111,7 @@ def run(port, request):
             start_new_session=True,
         )
     except OSError as exc:
-        port.send(b"e", f"numa-lab: {request['argv'][0]}: {exc.strerror}\n".encode())
+        port.send(b"e", f"machine: {request['argv'][0]}: {exc.strerror}\n".encode())
         return 127
     try:
         stream(port, process)
