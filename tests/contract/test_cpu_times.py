@@ -52,10 +52,13 @@ def busy(guests: int):
 def a_vcpu_group(tid: int, quota_us: int | None):
     """The thread in a cgroup as libvirt makes them. Skips where this machine does not allow it."""
     where = mount()
-    name = "cgroup.threads" if where.is_unified else "tasks"
+    name = "cgroup.procs"
     folder = Path(where.target) / f"nova-vp-test-{os.getpid()}" / "vcpu0"
     try:
         folder.mkdir(parents=True)
+        if where.is_unified:
+            for above in (folder.parent.parent, folder.parent):
+                (above / "cgroup.subtree_control").write_text("+cpu")
         if quota_us is not None:
             if where.is_unified:
                 (folder / "cpu.max").write_text(f"{quota_us} {PERIOD_US}")
