@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lab's cgroups (version 1): /nova-vp-lab/WHERE in every hierarchy.
+"""The lab's cgroups: /nova-vp-lab/WHERE, in every hierarchy of version 1 or in the unified one.
 
 They give each virtual host a root of its own and tell which processes are the lab's: a process
 is in its group before it runs anything, so `lab down` finds all, whatever was killed in between.
+In the unified hierarchy a group with processes cannot give controllers to groups below it: the
+processes of a virtual host live in one below its root, where libvirt makes groups for guests.
 """
 
 import os
@@ -17,21 +19,34 @@ from testbed.lab.waiting import wait_for
 
 NAME = "nova-vp-lab"
 NEEDED = ("cpu", "cpuacct", "cpuset", "freezer", "memory", "devices", "blkio")
+NEEDED_UNIFIED = ("cpu", "cpuset", "io", "memory")
+"""The others of version 1 are the kernel's own in the unified hierarchy."""
 TRACKER = "freezer"
+UNIFIED = "unified"
+"""In the place of a hierarchy's options."""
+LEAF = "daemons"
+"""Of a virtual host's own processes, in the unified hierarchy."""
 
 
 def read_hierarchies() -> dict[str, str]:
-    """Mount point of each version 1 hierarchy, and the options that mount it again."""
+    """Mount point of each hierarchy, and the options that mount it again: those of version 1, or
+    `UNIFIED` where that has the controllers."""
     found = {}
+    unified = None
     for line in Path("/proc/self/mounts").read_text().splitlines():
         _, target, kind, options, *_ = line.split()
         if kind == "cgroup":
             found[target] = ",".join(o for o in options.split(",") if o not in _FLAGS)
-    available = {word for options in found.values() for word in options.split(",")}
-    if missing := sorted(set(NEEDED) - available):
+        if kind == "cgroup2":
+            unified = target
+    if unified and not _missing(NEEDED_UNIFIED, (Path(unified) / "cgroup.controllers").read_text()):
+        return {unified: UNIFIED}
+    if missing := _missing(NEEDED, " ".join(found.values()).replace(",", " ")):
         raise LabError(
-            f"the lab needs cgroup version 1 hierarchies; not mounted: {', '.join(missing)}. "
-            "Mount them below /sys/fs/cgroup (mount -t cgroup -o NAME cgroup /sys/fs/cgroup/NAME)"
+            "the lab needs the unified cgroup hierarchy with "
+            f"{', '.join(NEEDED_UNIFIED)}, or those of version 1; of these are not mounted: "
+            f"{', '.join(missing)}. Mount them below /sys/fs/cgroup "
+            "(mount -t cgroup -o NAME cgroup /sys/fs/cgroup/NAME)"
         )
     return found
 
@@ -39,8 +54,13 @@ def read_hierarchies() -> dict[str, str]:
 _FLAGS = {"rw", "relatime", "nosuid", "nodev", "noexec"}
 
 
+def _missing(needed: tuple[str, ...], available: str) -> list[str]:
+    return sorted(set(needed) - set(available.split()))
+
+
 def tracker(where: str) -> Path:
-    target = next(t for t, o in read_hierarchies().items() if TRACKER in o.split(","))
+    hierarchies = read_hierarchies().items()
+    target = next(t for t, o in hierarchies if o == UNIFIED or TRACKER in o.split(","))
     return Path(target) / NAME / where
 
 
@@ -51,16 +71,31 @@ def make_tracker(where: str) -> Path:
 
 
 def make_host_groups(host: str) -> list[Path]:
-    """The groups a virtual host lives in, one per hierarchy."""
+    """The groups a virtual host has for its root, one per hierarchy."""
     groups = []
     for target, options in read_hierarchies().items():
         top = Path(target)
-        for group in (top / NAME, top / NAME / host):
-            group.mkdir(exist_ok=True)
-            if "cpuset" in options.split(","):
-                _open_cpuset(top, group)
-        groups.append(top / NAME / host)
+        group = top / NAME / host
+        group.mkdir(parents=True, exist_ok=True)
+        if options == UNIFIED:
+            for above in (top, top / NAME):
+                _pass_controllers_on(above)
+            (group / LEAF).mkdir(exist_ok=True)
+        elif "cpuset" in options.split(","):
+            for one in (top / NAME, group):
+                _open_cpuset(top, one)
+        groups.append(group)
     return groups
+
+
+def members(host_groups: list[Path]) -> list[Path]:
+    """The groups that processes of a virtual host live in."""
+    return [group / LEAF if (group / LEAF).is_dir() else group for group in host_groups]
+
+
+def _pass_controllers_on(group: Path) -> None:
+    wanted = " ".join(f"+{name}" for name in NEEDED_UNIFIED)
+    (group / "cgroup.subtree_control").write_text(wanted)
 
 
 def _open_cpuset(top: Path, group: Path) -> None:

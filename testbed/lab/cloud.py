@@ -204,7 +204,8 @@ def shell_argv(host: str, *argv: str) -> list[str]:
     """Enter a host's cgroups too, so that nothing started inside outlives it."""
     namespaces = ("--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup")
     enter = ["nsenter", "--target", str(host_pid(host)), *namespaces, "--root", "--wd=/", "--"]
-    return processes.entering(cgroups.make_host_groups(host), [*enter, *argv])
+    groups = cgroups.members(cgroups.make_host_groups(host))
+    return processes.entering(groups, [*enter, *argv])
 
 
 def shell(

@@ -198,12 +198,14 @@ def vpmu_maps(topology: Topology) -> str:
 def _launch(host: Host) -> None:
     groups = cgroups.make_host_groups(host.name)
     hierarchies = cgroups.read_hierarchies()
-    argv = ["unshare", "--mount", "--uts", "--pid", "--ipc", "--net", "--cgroup"]
+    argv = ["unshare", "--mount", "--uts", "--pid", "--ipc", "--net"]
     argv += ["--fork", "--kill-child", "--mount-proc", str(settings.LAB / "host-init")]
     argv += [host.name, host.address, str(host.folder), str(INSTANCES)]
     argv += [str(settings.LOG / host.name), str(settings.PYTHON)]
     argv += [" ".join(f"{target}={options}" for target, options in hierarchies.items())]
-    processes.launch(host.name, argv, groups, settings.base_environment())
+    # Its groups become its root first: then it may leave them for the one of its processes.
+    rooted = ["unshare", "--cgroup", *processes.entering(cgroups.members(groups), argv)]
+    processes.launch(host.name, rooted, groups, settings.base_environment())
 
 
 def _plug(host: Host) -> None:

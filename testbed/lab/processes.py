@@ -20,7 +20,7 @@ from testbed.lab.errors import LabError
 from testbed.lab.supervise import Service, prepare, write_atomically
 from testbed.lab.waiting import wait_for
 
-ENTER = 'for group in $1; do echo $$ >"$group/tasks"; done; shift; exec "$@"'
+ENTER = 'for group in $1; do echo $$ >"$group/cgroup.procs"; done; shift; exec "$@"'
 # A supervisor may be woken before it has its handler: the signal is ignored until then.
 LAUNCH = """trap '' HUP; echo $$ >"$1"; shift; """ + ENTER
 CONTROLLER = "controller"
