@@ -30,12 +30,19 @@ def with_cpus_and_memory(sysfs: Path = SYSFS) -> tuple[int, ...]:
     return tuple(sorted(frozenset.intersection(*map(parse_cpus, lists))))
 
 
+def _with_memory(sysfs: Path) -> frozenset[int]:
+    try:
+        return parse_cpus((sysfs / "has_memory").read_text().strip())
+    except FileNotFoundError:
+        return frozenset()
+
+
 class Nodes:
     def __init__(self, sysfs: Path = SYSFS, reserve_ratio: float = RESERVE_RATIO) -> None:
         self._sysfs = sysfs
         self._reserve_ratio = reserve_ratio
-        self.ids = tuple(sorted(parse_cpus((sysfs / "has_memory").read_text().strip())))
-        """Those that have memory."""
+        self.ids = tuple(sorted(_with_memory(sysfs)))
+        """Those that have memory; none where the kernel has no notion of nodes (CONFIG_NUMA)."""
 
     def spare_kib(self, node: int) -> int:
         """What it can take before its reserve is touched; below zero: it is touched."""

@@ -194,3 +194,7 @@ def test_room_is_what_is_free_or_clean_cache_beside_the_reserve(tmp_path):
     nodes = Nodes(tmp_path, reserve_ratio=0.1)
     assert nodes.ids == (0, 1, 3)
     assert nodes.spare_kib(3) == 200_000 + 45_000 - 100_000
+
+
+def test_a_kernel_without_nodes_has_none_to_move_memory_between(tmp_path):
+    assert Nodes(tmp_path / "node").ids == ()
