@@ -214,6 +214,8 @@ class KernelActuator:
         self._domains.forget(uuid)
         if _is_gone(exc):
             return _gone(uuid)
+        if unit and not isinstance(exc, PermissionError):
+            return ApplyFailed(f"systemd did not set the CPU weight of {unit}: {exc}")
         if unit:
             return ApplyFailed(
                 f"systemd did not set the CPU weight of {unit} ({exc}): the agent needs uid 0, its "

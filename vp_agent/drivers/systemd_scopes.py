@@ -75,7 +75,8 @@ def _call(method: str, signature: str, body: tuple[Any, ...]) -> None:
         raise _translated(exc) from exc
     except (AuthenticationError, OSError) as exc:
         code = getattr(exc, "errno", None) or errno.ETIMEDOUT
-        raise OSError(code, f"the system bus does not answer: {exc}") from exc
+        why = exc if str(exc) else f"not within {DEADLINE_S:g} s"
+        raise OSError(code, f"systemd or the system bus does not answer: {why}") from exc
 
 
 def _translated(exc: DBusErrorResponse) -> OSError:
