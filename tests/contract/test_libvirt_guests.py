@@ -34,7 +34,7 @@ from vp_agent.drivers import actuator_kernel
 from vp_agent.drivers.actuator_libvirt import LibvirtActuator
 from vp_agent.drivers.base import ApplyFailed, GuestGone, HostUnavailable
 from vp_agent.drivers.cgroups import cpu_group
-from vp_agent.drivers.connection import Connection
+from vp_agent.drivers.connection import Changed, Connection
 from vp_agent.drivers.domains import Domains
 from vp_agent.drivers.journal_entry import NAMESPACE, NEVER, Given, unreadable
 from vp_agent.drivers.libvirt_guests import LibvirtGuests
@@ -177,6 +177,26 @@ def test_a_journal_that_cannot_be_kept_is_refused_before_anything_changes(subjec
     with pytest.raises(ApplyFailed):
         subject.journal.write(an_applied(uuid, CORNER, frozenset({0, 1, 77})))
     assert subject.affinities(uuid) == {BOTH}
+
+
+def test_a_guest_is_not_read_again_for_a_journal_of_our_own(subject):
+    """Its event comes all the same; only who compares the journal knows whose it was."""
+    uuid = subject.boot()
+    subject.guests.read()
+    heard: list[tuple[str | None, Changed]] = []
+    subject.domains.connection.listen(lambda *event: heard.append(event))
+    read_at_s = subject.domains.find(uuid).read_at_s
+    entry = an_applied(uuid, CORNER, BOTH)
+    subject.journal.write(entry)
+    wait_until(lambda: (uuid, Changed.JOURNAL) in heard, "the event")
+    subject.guests.read()
+    assert subject.journal.read() == {uuid: entry}
+    assert subject.domains.find(uuid).read_at_s == read_at_s
+    write_by_hand(subject, uuid, LEFTOVER)
+    wait_until(lambda: subject.guests.read() and subject.journal.read() != {uuid: entry}, "seen")
+    assert subject.journal.read()[uuid].epoch == 3
+    write_by_hand(subject, uuid, None)
+    wait_until(lambda: subject.guests.read() and not subject.journal.read(), "gone")
 
 
 def test_what_a_migration_left_in_the_persistent_xml_is_found_and_cleaned(subject):

@@ -6,6 +6,7 @@ and are only handed on; nothing is read in it, so that a slow guest cannot hold 
 """
 
 import contextlib
+import enum
 import threading
 import time
 from collections.abc import Callable
@@ -15,12 +16,24 @@ from typing import Any, TypeVar
 import libvirt
 
 from vp_agent.drivers.base import ApplyFailed, DriverError, GuestGone, HostUnavailable
+from vp_agent.drivers.journal_entry import NAMESPACE
 from vp_agent.drivers.monitor_calls import MonitorCalls
 
 Answer = TypeVar("Answer")
-Listener = Callable[[str | None, bool], None]
-"""Called with a guest's UUID (None: any guest may have changed) and whether that was its life
-(start, stop, reboot, suspend) rather than its XML."""
+
+
+class Changed(enum.Enum):
+    """What of a guest."""
+
+    LIFE = "life"
+    """Start, stop, reboot, suspend."""
+    XML = "xml"
+    JOURNAL = "journal"
+    """Of its XML our entry alone."""
+
+
+Listener = Callable[[str | None, Changed], None]
+"""Called with a guest's UUID; None: any guest may have changed."""
 
 KEEPALIVE_S = 5
 KEEPALIVE_MISSES = 3
@@ -161,7 +174,7 @@ class Connection:
         except libvirt.libvirtError as exc:
             raise self._unavailable(exc) from exc
         self._connection = connection
-        self._tell(None, True)
+        self._tell(None, Changed.LIFE)
         return connection
 
     def _connect(self) -> Any:
@@ -183,7 +196,7 @@ class Connection:
             libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE: self._on_lifecycle,
             libvirt.VIR_DOMAIN_EVENT_ID_REBOOT: self._on_lifecycle,
             libvirt.VIR_DOMAIN_EVENT_ID_TUNABLE: self._on_xml,
-            libvirt.VIR_DOMAIN_EVENT_ID_METADATA_CHANGE: self._on_xml,
+            libvirt.VIR_DOMAIN_EVENT_ID_METADATA_CHANGE: self._on_metadata,
             libvirt.VIR_DOMAIN_EVENT_ID_BALLOON_CHANGE: self._on_xml,
             libvirt.VIR_DOMAIN_EVENT_ID_MIGRATION_ITERATION: self._on_migration,
         }
@@ -193,20 +206,26 @@ class Connection:
         ]
 
     def _on_lifecycle(self, _connection: Any, domain: Any, *_details: Any) -> None:
-        self._tell(domain.UUIDString(), True)
+        self._tell(domain.UUIDString(), Changed.LIFE)
 
     def _on_xml(self, _connection: Any, domain: Any, *_details: Any) -> None:
-        self._tell(domain.UUIDString(), False)
+        self._tell(domain.UUIDString(), Changed.XML)
+
+    def _on_metadata(
+        self, _connection: Any, domain: Any, _kind: int, namespace: str | None, _opaque: Any
+    ) -> None:
+        is_ours = namespace == NAMESPACE
+        self._tell(domain.UUIDString(), Changed.JOURNAL if is_ours else Changed.XML)
 
     def _on_migration(self, _connection: Any, domain: Any, *_details: Any) -> None:
         self._migrating.add(domain.UUIDString())
 
     def _on_close(self, _connection: Any, _reason: int, _opaque: Any) -> None:
-        self._tell(None, True)
+        self._tell(None, Changed.LIFE)
 
-    def _tell(self, uuid: str | None, is_lifecycle: bool) -> None:
+    def _tell(self, uuid: str | None, what: Changed) -> None:
         for listener in self._listeners:
-            listener(uuid, is_lifecycle)
+            listener(uuid, what)
 
     def _unavailable(self, why: libvirt.libvirtError | str) -> HostUnavailable:
         return HostUnavailable(

@@ -137,10 +137,20 @@ def parse_description(
     )
 
 
-def _root(domain_xml: str) -> ET.Element:
+def parse_journal(entry_xml: str, about: DomainDescription) -> Applied:
+    """What `parse_description` makes of our entry, from what libvirt says of that alone. Raises
+    ValueError."""
+    given = journal_entry.Given(about.allowed_cpus, about.flavor_quota)
+    entry = _root(entry_xml)
+    for element in entry.iter():  # libvirt leaves out the namespace that it was asked for.
+        element.tag = f"{{{journal_entry.NAMESPACE}}}{element.tag}"
+    return journal_entry.parse_entry(entry, about.uuid, given)
+
+
+def _root(xml: str) -> ET.Element:
     """Raises ValueError."""
     try:
-        return ET.fromstring(domain_xml)
+        return ET.fromstring(xml)
     except ET.ParseError as exc:
         raise ValueError(f"that is no XML: {exc}") from exc
 

@@ -20,9 +20,9 @@ from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.knob import Applied, Knob, MemorySize
 from nova_vp.core.types.topology import Topology
 from vp_agent.drivers.base import ApplyFailed, GuestGone, HostUnavailable, VcpuThreads
-from vp_agent.drivers.connection import Connection
-from vp_agent.drivers.domain_xml import DomainDescription, parse_description
-from vp_agent.drivers.journal_entry import NEVER
+from vp_agent.drivers.connection import Changed, Connection
+from vp_agent.drivers.domain_xml import DomainDescription, parse_description, parse_journal
+from vp_agent.drivers.journal_entry import NAMESPACE, NEVER
 from vp_agent.drivers.passed_devices import place_near
 from vp_agent.drivers.topology import parse_topology
 from vp_agent.drivers.vcpu_threads import (
@@ -118,6 +118,8 @@ class Domains:
         self._online_cpus = ""
         self._known: dict[str, Domain] = {}
         self._changed: set[str] = set()
+        self._journal_changed: set[str] = set()
+        """Also by ourselves: an event does not say by whom."""
         self._topology: Topology | None = None
         self._unreadable: set[str] = set()
         """Guests whose XML or threads were not understood, as far as somebody was told."""
@@ -153,6 +155,7 @@ class Domains:
         present = {seen.domain.description.uuid for seen in running}
         self._known = {uuid: known for uuid, known in self._known.items() if uuid in present}
         self._unreadable -= present
+        self._journal_changed &= present
         return running
 
     def stopped(self) -> frozenset[str]:
@@ -170,7 +173,8 @@ class Domains:
         return tuple(self._known.values())
 
     def find(self, uuid: str) -> Domain:
-        """As of its last change. Raises GuestGone, HostUnavailable."""
+        """As of its last change; somebody else's change of its journal is seen by the next refresh.
+        Raises GuestGone, HostUnavailable."""
         if self._lost_sight or uuid in self._changed:
             return self.reread(uuid)
         return self._known.get(uuid) or self.reread(uuid)
@@ -187,15 +191,26 @@ class Domains:
             raise GuestGone(f"server {uuid} has just ended") from exc
         return domain
 
+    def note_journal(self, uuid: str, entry_xml: str) -> Applied:
+        """What our entry says, as libvirt has it after we wrote it: nothing else of the guest is
+        read again. Raises GuestGone, HostUnavailable."""
+        domain = self.find(uuid)
+        applied = parse_journal(entry_xml, domain.description)
+        about = replace(domain.description, applied=applied)
+        self._known[uuid] = replace(domain, description=about)
+        return applied
+
     def forget(self, uuid: str) -> None:
         """The guest has changed: it is read again before it is used again."""
         self._changed.add(uuid)
 
-    def _note(self, uuid: str | None, is_lifecycle: bool) -> None:
-        if is_lifecycle:
+    def _note(self, uuid: str | None, what: Changed) -> None:
+        if what is Changed.LIFE:
             self._is_stopped_known = False
         if uuid is None:
             self._lost_sight = True
+        elif what is Changed.JOURNAL:
+            self._journal_changed.add(uuid)
         else:
             self._changed.add(uuid)
 
@@ -238,8 +253,20 @@ class Domains:
         return None
 
     def _is_current(self, domain: Domain, handle: Any) -> bool:
-        told_specs = self._told_specs(domain.description.uuid)
-        return domain.domain_id == handle.ID() and domain.told_specs == told_specs
+        about = domain.description
+        return (
+            domain.domain_id == handle.ID()
+            and domain.told_specs == self._told_specs(about.uuid)
+            and (about.uuid not in self._journal_changed or self._is_journal_known(about, handle))
+        )
+
+    def _is_journal_known(self, about: DomainDescription, handle: Any) -> bool:
+        """Mostly we wrote it ourselves: to read all of the guest for that would cost much more."""
+        # First: a change while we read must be seen by the next look.
+        self._journal_changed.discard(about.uuid)
+        live = libvirt.VIR_DOMAIN_AFFECT_LIVE
+        stored = self.connection.call(lambda _: stored_journal(handle, live))
+        return about.applied == (None if stored is None else parse_journal(stored, about))
 
     def _note_unreadable(self, uuid: str, exc: Exception) -> None:
         """Once for each: nothing is known of it, and the others go on."""
@@ -334,6 +361,16 @@ def _guest_of(about: DomainDescription, generation: str, allowed_cpus: frozenset
         migration_obstacle=about.migration_obstacle,
         image=about.image,
     )
+
+
+def stored_journal(handle: Any, where: int) -> str | None:
+    """Our entry; None: there is none."""
+    try:
+        return str(handle.metadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, NAMESPACE, where))
+    except libvirt.libvirtError as exc:
+        if exc.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN_METADATA:
+            return None
+        raise
 
 
 def _stopped(connection: Any) -> frozenset[str]:

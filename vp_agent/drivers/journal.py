@@ -14,7 +14,7 @@ import libvirt
 
 from nova_vp.core.types.knob import Applied
 from vp_agent.drivers.base import ApplyFailed, GuestGone
-from vp_agent.drivers.domains import Domain, Domains
+from vp_agent.drivers.domains import Domain, Domains, stored_journal
 from vp_agent.drivers.journal_entry import NAMESPACE, PREFIX, format_entry
 
 _ELEMENT = libvirt.VIR_DOMAIN_METADATA_ELEMENT
@@ -35,15 +35,12 @@ class LibvirtJournal:
         return self._entries
 
     def write(self, applied: Applied) -> None:
-        text = format_entry(applied)
-        self._domains.connection.change(
-            applied.guest_uuid, lambda domain: _set(domain, text, libvirt.VIR_DOMAIN_AFFECT_LIVE)
-        )
-        domain = self._domains.reread(applied.guest_uuid)
-        if domain.description.applied != applied:
+        uuid, text = applied.guest_uuid, format_entry(applied)
+        stored = self._domains.connection.change(uuid, lambda domain: _replace(domain, text))
+        if stored is None or self._domains.note_journal(uuid, stored) != applied:
             raise ApplyFailed(
-                f"the journal of server {applied.guest_uuid} reads back otherwise than it was "
-                "written; nothing was changed"
+                f"the journal of server {uuid} reads back otherwise than it was written; nothing "
+                "was changed"
             )
 
     def drop(self, guest_uuid: str) -> None:
@@ -58,17 +55,13 @@ def _set(domain: Any, text: str | None, where: int) -> None:
     domain.setMetadata(_ELEMENT, text, PREFIX, NAMESPACE, where)
 
 
+def _replace(domain: Any, text: str) -> str | None:
+    """What is stored then."""
+    _set(domain, text, libvirt.VIR_DOMAIN_AFFECT_LIVE)
+    return stored_journal(domain, libvirt.VIR_DOMAIN_AFFECT_LIVE)
+
+
 def _drop(domain: Any) -> None:
     _set(domain, None, libvirt.VIR_DOMAIN_AFFECT_LIVE)
-    if domain.isPersistent() and _has_entry(domain, libvirt.VIR_DOMAIN_AFFECT_CONFIG):
+    if domain.isPersistent() and stored_journal(domain, libvirt.VIR_DOMAIN_AFFECT_CONFIG):
         _set(domain, None, libvirt.VIR_DOMAIN_AFFECT_CONFIG)
-
-
-def _has_entry(domain: Any, where: int) -> bool:
-    try:
-        domain.metadata(_ELEMENT, NAMESPACE, where)
-    except libvirt.libvirtError as exc:
-        if exc.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN_METADATA:
-            return False
-        raise
-    return True
