@@ -4,6 +4,7 @@
 import pytest
 
 from tests.host_subjects import Subject
+from tests.waiting import wait_until
 from vp_agent.drivers.base import HostUnavailable
 
 
@@ -76,9 +77,9 @@ def test_a_suspended_guest_is_still_there_and_keeps_placement_and_generation(sub
     subject.place_by_hand(uuid, corner)
     before = the_guest(subject, uuid)
     subject.suspend(uuid)
-    assert not the_guest(subject, uuid).is_running
+    wait_until(lambda: not the_guest(subject, uuid).is_running, "suspended")
     subject.resume(uuid)
-    assert the_guest(subject, uuid).is_running
+    wait_until(lambda: the_guest(subject, uuid).is_running, "resumed")
     assert the_guest(subject, uuid).placement == corner
     assert the_guest(subject, uuid).generation == before.generation
 

@@ -34,8 +34,8 @@ from vp_agent.drivers import actuator_kernel
 from vp_agent.drivers.actuator_libvirt import LibvirtActuator
 from vp_agent.drivers.base import ApplyFailed, GuestGone, HostUnavailable
 from vp_agent.drivers.cgroups import cpu_group
-from vp_agent.drivers.connection import Changed, Connection
-from vp_agent.drivers.domains import Domains
+from vp_agent.drivers.connection import Changed, Connection, Listener
+from vp_agent.drivers.domains import LIST_EVERY_S, Domains
 from vp_agent.drivers.journal_entry import NAMESPACE, NEVER, Given, unreadable
 from vp_agent.drivers.libvirt_guests import LibvirtGuests
 
@@ -368,6 +368,38 @@ def test_a_guest_first_seen_before_libvirt_had_made_its_vcpus_cgroups(subject):
     subject.journal.write(Applied(uuid, 7, (CAPPED,)))
     cap(subject.actuator, uuid, HALF)
     assert the_guest(subject).quota == HALF
+
+
+class DeafConnection(Connection):
+    def listen(self, listener: Listener) -> None:
+        """No event is handed on."""
+
+
+def test_starts_and_ends_are_seen_without_an_event_and_states_after_a_while(subject):
+    clock_s = [0.0]
+    domains = Domains(
+        DeafConnection(subject.host.uri), subject.host.run_directory, lambda: clock_s[0]
+    )
+
+    def seen() -> dict[str, tuple[str, bool]]:
+        found = domains.refresh()
+        return {one.domain.guest.uuid: (one.domain.generation, one.is_running) for one in found}
+
+    first, second = subject.boot(), subject.boot()
+    before = seen()
+    assert before.keys() == {first, second}
+    third = subject.boot()
+    assert seen().keys() == {first, second, third}
+    subject.end(third)
+    assert seen() == before
+    subject.soft_reboot(first)
+    assert seen()[first] != before[first]
+    assert seen()[second] == before[second]
+    subject.suspend(second)
+    assert seen()[second][1]
+    clock_s[0] += LIST_EVERY_S
+    assert not seen()[second][1]
+    domains.connection.close()
 
 
 def test_a_host_without_libvirtd_says_what_to_do(tmp_path):

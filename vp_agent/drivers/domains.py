@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The guests that libvirt runs, kept between ticks: one bulk call each, all else only on change.
+"""The guests that libvirt runs, kept between ticks: their number each time, all else on change.
 
-XML and thread ids are read at first sight and again when an event says so. As a hot-plugged vCPU
-sends none, one guest per refresh is also read again by age.
+The list, XML and thread ids are read at first sight and again when an event says so. As a
+hot-plugged vCPU sends none, one guest per refresh is also read again by age.
 Guests driver, journal and actuators share this one cache; it decides nothing.
 """
 
@@ -37,6 +37,8 @@ from vp_agent.drivers.vcpu_threads import (
 LOG = logging.getLogger(__name__)
 RUN_DIRECTORY = Path("/run/libvirt/qemu")
 SYSFS = Path("/sys")
+LIST_EVERY_S = 10.0
+"""If nothing says that anything changed."""
 REREAD_AFTER_S = 300.0
 # CPU time is read from the kernel: libvirtd would open cgroup files for it, five times the work.
 _STATS = libvirt.VIR_DOMAIN_STATS_STATE
@@ -84,8 +86,18 @@ class Domain:
         return entry and replace(entry, epoch=NEVER)
 
 
+class _Listed(NamedTuple):
+    """One active guest, as libvirt listed it."""
+
+    handle: Any
+    uuid: str
+    domain_id: int
+    state: tuple[int, int]
+    """libvirt's state and its reason."""
+
+
 class Running(NamedTuple):
-    """One guest of one bulk call."""
+    """One guest of one refresh."""
 
     domain: Domain
     cpu_time_ns: int
@@ -116,6 +128,9 @@ class Domains:
         self._sysfs_bus = sysfs / "bus"
         self._online_file = sysfs / "devices/system/cpu/online"
         self._online_cpus = ""
+        self._listed: tuple[_Listed, ...] = ()
+        self._is_listed = False
+        self._next_list_s = 0.0
         self._known: dict[str, Domain] = {}
         self._changed: set[str] = set()
         self._journal_changed: set[str] = set()
@@ -141,7 +156,9 @@ class Domains:
 
     def refresh(self) -> tuple[Running, ...]:
         """Every active guest. Raises HostUnavailable."""
-        answers = self.connection.call(lambda c: list(c.getAllDomainStats(_STATS, _FLAGS)))
+        is_list_of_now = not self._is_list_current()
+        if is_list_of_now:
+            self._list()
         if not self._host_name:
             self._host_name = self.connection.call(lambda c: str(c.getHostname()))
         if not self._is_stopped_known:
@@ -149,14 +166,43 @@ class Domains:
             self._stopped = self.connection.call(_stopped)
         self._note_online_cpus()
         self._forget_changed()
-        running = tuple(
-            seen for handle, stats in answers if (seen := self._see(handle, stats)) is not None
-        )
+        running = self._see_all()
+        if len(running) < len(self._listed) and not is_list_of_now:
+            self._list()  # Somebody ended; in its place another one may have started.
+            running = self._see_all()
+        if len(running) < len(self._listed) or any(seen.is_migrating for seen in running):
+            self._is_listed = False
         present = {seen.domain.description.uuid for seen in running}
         self._known = {uuid: known for uuid, known in self._known.items() if uuid in present}
         self._unreadable -= present
         self._journal_changed &= present
         return running
+
+    def _is_list_current(self) -> bool:
+        """Whether the same guests are active, in the same states. The number is asked for in every
+        tick, at a small part of the cost of the list: one that has just started need not wait for
+        its event, and a libvirtd that is away is noticed. Raises HostUnavailable."""
+        if not self._is_listed or self._clock() >= self._next_list_s:
+            return False
+        active = self.connection.call(lambda c: int(c.numOfDomains()))
+        # Asked once more: the connection may have been opened anew meanwhile.
+        return self._is_listed and active == len(self._listed)
+
+    def _list(self) -> None:
+        """Raises HostUnavailable."""
+        # First: a change while we ask must be seen by the next refresh.
+        self._is_listed, self._listed = True, ()
+        self._next_list_s = self._clock() + LIST_EVERY_S
+        answers = self.connection.call(lambda c: list(c.getAllDomainStats(_STATS, _FLAGS)))
+        self._listed = tuple(
+            _Listed(
+                handle,
+                handle.UUIDString(),
+                handle.ID(),
+                (stats["state.state"], stats["state.reason"]),
+            )
+            for handle, stats in answers
+        )
 
     def stopped(self) -> frozenset[str]:
         """UUIDs of guests that are defined here and did not run at the last refresh."""
@@ -206,7 +252,7 @@ class Domains:
 
     def _note(self, uuid: str | None, what: Changed) -> None:
         if what is Changed.LIFE:
-            self._is_stopped_known = False
+            self._is_listed = self._is_stopped_known = False
         if uuid is None:
             self._lost_sight = True
         elif what is Changed.JOURNAL:
@@ -231,19 +277,21 @@ class Domains:
         if oldest and self._clock() - oldest.read_at_s > REREAD_AFTER_S:
             del self._known[oldest.description.uuid]
 
-    def _see(self, handle: Any, stats: dict[str, Any]) -> Running | None:
+    def _see_all(self) -> tuple[Running, ...]:
+        return tuple(seen for one in self._listed if (seen := self._see(one)) is not None)
+
+    def _see(self, one: _Listed) -> Running | None:
         """None for a guest that is not all there: just starting, or just gone."""
-        uuid = handle.UUIDString()
+        uuid = one.uuid
         try:
             domain = self._known.get(uuid)
-            if domain is None or not self._is_current(domain, handle):
-                domain = self._known[uuid] = self._read(handle)
-            state = stats["state.state"], stats["state.reason"]
+            if domain is None or not self._is_current(domain, one):
+                domain = self._known[uuid] = self._read(one.handle)
             return Running(
                 domain=domain,
                 cpu_time_ns=read_cpu_time_ns(domain.process),
-                is_running=state[0] == libvirt.VIR_DOMAIN_RUNNING,
-                is_migrating=state in _MIGRATING_STATES or self.connection.is_migrating(uuid),
+                is_running=one.state[0] == libvirt.VIR_DOMAIN_RUNNING,
+                is_migrating=one.state in _MIGRATING_STATES or self.connection.is_migrating(uuid),
             )
         except (ValueError, StrangeThreads) as exc:
             self._known.pop(uuid, None)
@@ -252,12 +300,14 @@ class Domains:
             self._known.pop(uuid, None)
         return None
 
-    def _is_current(self, domain: Domain, handle: Any) -> bool:
+    def _is_current(self, domain: Domain, one: _Listed) -> bool:
         about = domain.description
         return (
-            domain.domain_id == handle.ID()
+            domain.domain_id == one.domain_id
             and domain.told_specs == self._told_specs(about.uuid)
-            and (about.uuid not in self._journal_changed or self._is_journal_known(about, handle))
+            and (
+                about.uuid not in self._journal_changed or self._is_journal_known(about, one.handle)
+            )
         )
 
     def _is_journal_known(self, about: DomainDescription, handle: Any) -> bool:
