@@ -163,8 +163,8 @@ class AgentAPI:
 
     set_mode(mode), accept(action_id), reject(action_id, by, why), undo(action_id): calls to one
     host, from vp-api. `mode` may be `cloud_modes.NOT_SET`.
-    set_orders(text): a call from vp-api or a cast from vp-scheduler to one host with a
-    `wire.ORDERS` message: all that is ordered of the servers it names.
+    set_overrides(text): a call from vp-api or a cast from vp-scheduler to one host with a
+    `wire.OVERRIDES` message: all that is overridden of the servers it names.
     set_facts(text): a cast from vp-scheduler to one host with a `wire.FACTS` message.
     set_modes(text): a cast from vp-scheduler to one host with a `wire.MODES` message.
     report_latency(text): a cast from vp-api to one host with a `wire.LATENCY` message.
@@ -214,18 +214,18 @@ class AgentAPI:
             detail=detail,
         )
 
-    def set_orders(self, host: str, text: str) -> int | None:
+    def set_overrides(self, host: str, text: str) -> int | None:
         """Returns once the agent has remembered them: None. Or it has newer ones and ignores these:
         the version that holds there. May be repeated.
 
         Raises wire.BadMessage as the agent's refusal, or MessagingTimeout.
         """
-        newer = self._call(host, "set_orders", text=text)
+        newer = self._call(host, "set_overrides", text=text)
         return newer if isinstance(newer, int) else None
 
-    def tell_orders(self, host: str, text: str) -> None:
+    def tell_overrides(self, host: str, text: str) -> None:
         """Does not wait for the agent."""
-        self._client.prepare(server=host).cast("set_orders", text=text)
+        self._client.prepare(server=host).cast("set_overrides", text=text)
 
     def tell_facts(self, host: str, text: str) -> None:
         """Does not wait for the agent."""
@@ -240,7 +240,7 @@ class AgentAPI:
         self._client.prepare(server=host).cast("report_latency", text=text)
 
     def set_overlays(self, host: str, text: str) -> int | None:
-        """As `set_orders`."""
+        """As `set_overrides`."""
         newer = self._call(host, "set_overlays", text=text)
         return newer if isinstance(newer, int) else None
 

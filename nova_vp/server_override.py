@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person can order of one server, whatever its flavor says: a value that agent, database and
-vp-scheduler share, and its form in messages and files. Pure.
+"""What a person can override of one server, whatever its flavor says: a value that agent, database
+and vp-scheduler share, and its form in messages and files. Pure.
 """
 
 from collections.abc import Mapping
@@ -48,7 +48,7 @@ class ServerOverride(NamedTuple):
         return None if self.priority is None else max(LEAST_WEIGHT, float(self.priority))
 
     def with_local(self, local: "ServerOverride") -> "ServerOverride":
-        """What holds where this was ordered for the cloud, and that on the host itself: the more
+        """What holds where this was set for the cloud, and that on the host itself: the more
         careful one, and the host's own weight."""
         modes = [mode for mode in (self.mode, local.mode) if mode]
         return self._replace(
@@ -59,7 +59,7 @@ class ServerOverride(NamedTuple):
         )
 
     def as_message(self) -> dict[str, Any]:
-        """As messages have it: what is not ordered is absent."""
+        """As messages have it: what is not overridden is absent."""
         told: dict[str, Any] = {}
         if self.mode:
             told["mode"] = self.mode.value
@@ -87,14 +87,15 @@ class ServerOverride(NamedTuple):
 NO_OVERRIDE = ServerOverride()
 
 
-def overrides_text(version: int, ordered: Mapping[str, ServerOverride]) -> str:
-    """A `wire.ORDERS` message, or a file of the like. Raises wire.BadMessage if it is too large."""
-    servers = [{"uuid": uuid, **one.as_message()} for uuid, one in sorted(ordered.items())]
-    return wire.encode(wire.ORDERS, {"v": wire.VERSION, "version": version, "servers": servers})
+def overrides_text(version: int, overrides: Mapping[str, ServerOverride]) -> str:
+    """A `wire.OVERRIDES` message, or a file of the like. Raises wire.BadMessage if it is too
+    large."""
+    servers = [{"uuid": uuid, **one.as_message()} for uuid, one in sorted(overrides.items())]
+    return wire.encode(wire.OVERRIDES, {"v": wire.VERSION, "version": version, "servers": servers})
 
 
 def read_overrides(text: object) -> tuple[int, dict[str, ServerOverride]]:
     """Its version and what it says of each server. Raises wire.BadMessage."""
-    message = wire.decode(wire.ORDERS, text)
+    message = wire.decode(wire.OVERRIDES, text)
     servers = {one["uuid"].lower(): ServerOverride.from_message(one) for one in message["servers"]}
     return int(message["version"]), servers

@@ -88,7 +88,7 @@ TO_AGENT_FROM_API = (
     ("accept", "accept"),
     ("reject", "reject"),
     ("undo", "undo"),
-    ("set_orders", "overrides"),
+    ("set_overrides", "overrides"),
     ("set_overlays", "overlays"),
     ("call_overlay", "calls"),
     ("report_latency", "latency"),
@@ -96,7 +96,7 @@ TO_AGENT_FROM_API = (
 TO_AGENT_FROM_SCHEDULER = (
     ("tell_facts", "facts of Nova"),
     ("tell_modes", "modes"),
-    ("tell_orders", "overrides"),
+    ("tell_overrides", "overrides"),
     ("tell_overlays", "overlays"),
     ("call_overlay", "calls"),
     ("prepare_migration", "migrations"),

@@ -26,7 +26,7 @@ from nova_vp.wire.host_keys import HOST_KEYS_SCHEMA
 from nova_vp.wire.latency import LATENCY_SCHEMA
 from nova_vp.wire.modes import MODES_SCHEMA
 from nova_vp.wire.overlays import OVERLAY_ANSWER_SCHEMA, OVERLAY_CALL_SCHEMA, OVERLAYS_SCHEMA
-from nova_vp.wire.overrides import ORDERS_SCHEMA
+from nova_vp.wire.overrides import OVERRIDES_SCHEMA
 from nova_vp.wire.profiles import PROFILES_SCHEMA
 from nova_vp.wire.report import REPORT_SCHEMA
 from nova_vp.wire.usage import USAGE_SCHEMA
@@ -48,7 +48,7 @@ SCHEMAS = {
     wire.USAGE_TOPIC: USAGE_SCHEMA,
     wire.PROFILES: PROFILES_SCHEMA,
     wire.HOST_KEYS: HOST_KEYS_SCHEMA,
-    wire.ORDERS: ORDERS_SCHEMA,
+    wire.OVERRIDES: OVERRIDES_SCHEMA,
     wire.MODES: MODES_SCHEMA,
     wire.FACTS: FACTS_SCHEMA,
     wire.LATENCY: LATENCY_SCHEMA,
@@ -92,7 +92,7 @@ def of_this_release() -> dict[str, dict[str, Any]]:
         wire.USAGE_TOPIC: usage_text(),
         wire.PROFILES: profiles_text(("m1.small", None, 4)),
         wire.HOST_KEYS: host_keys_text({"vp1": ["one"]}),
-        wire.ORDERS: overrides_text(3, {VICTIM: override}),
+        wire.OVERRIDES: overrides_text(3, {VICTIM: override}),
         wire.MODES: modes_text(2, CloudModes(Mode.ENFORCE, {"ssd": Mode.ADVISE})),
         wire.FACTS: facts_text(NOW_S, FACTS),
         wire.LATENCY: latency_text(MESSAGE),

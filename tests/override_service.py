@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""vp-api as an agent meets it: the versions of its orders, and what it does when they are ignored.
+"""vp-api as an agent meets it: versions of its overrides, and what it does when they are ignored.
 
 Versions are given as `nova_vp.db.overrides` gives them, without a database.
 """

@@ -23,8 +23,8 @@ class NotRejectable(Exception):
     """That proposal gives back what was changed before. The message says so."""
 
 
-class CannotOrder(Exception):
-    """There is no such order, or no such server here. The message says what there is."""
+class CannotOverride(Exception):
+    """There is no such override, or no such server here. The message says what there is."""
 
 
 class NotAdvising(Exception):
@@ -48,9 +48,9 @@ class Commands(Protocol):
     def undo(self, action_id: str) -> None:
         """Raises UnknownAction or NotInForce."""
 
-    def take_orders(self, text: object) -> int | None:
-        """Of single servers: a `wire.ORDERS` message, remembered across restarts; None. One that is
-        older than what was taken already changes nothing; the version that holds. Raises
+    def take_overrides(self, text: object) -> int | None:
+        """Of single servers: a `wire.OVERRIDES` message, remembered across restarts; None. One that
+        is older than what was taken already changes nothing; the version that holds. Raises
         wire.BadMessage, and OSError where the state folder refuses."""
 
     def take_modes(self, text: object) -> None:
@@ -67,7 +67,7 @@ class OverlayCommands(Protocol):
     """What this host is told of applications, and asked by them. Thread-safe."""
 
     def take_overlays(self, text: object) -> int | None:
-        """A `wire.OVERLAYS` message, remembered across restarts; as `Commands.take_orders`."""
+        """A `wire.OVERLAYS` message, remembered across restarts; as `Commands.take_overrides`."""
 
     def call_overlay(self, call: Call, project_id: str | None) -> CallAnswer:
         """Blocks until it is answered, for some seconds at most. `project_id`: of whoever calls;
@@ -84,7 +84,7 @@ class Prepared:
 
 
 class MigrationCommands(Protocol):
-    """What the cluster orders of a guest that it migrates. Thread-safe; may be repeated."""
+    """What the cluster asks of a guest that it migrates. Thread-safe; may be repeated."""
 
     def prepare(self, escalation_id: str, uuid: str, hold_s: float) -> Prepared:
         """Nothing of ours is on the guest, and it is left alone for that long. Blocks for some

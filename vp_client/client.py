@@ -92,9 +92,9 @@ class Client:
         """By id or name, as all that take a server."""
         return self._api.ask("vp", "GET", self._vp_path(server))
 
-    def change_vp(self, server: str, **orders: Any) -> Told:
+    def change_vp(self, server: str, **overrides: Any) -> Told:
         """`mode`, `opt_out`, `priority`, `exempt`; what is absent stays."""
-        return self._api.ask("vp", "PATCH", self._vp_path(server), json=orders)
+        return self._api.ask("vp", "PATCH", self._vp_path(server), json=overrides)
 
     def report_latency(
         self,

@@ -126,7 +126,7 @@ def _why_nothing(vp: Told, told: Told) -> str:
     """Where something that was set forbids it. Tenants are not told of modes."""
     if told["response"] != Response.NONE.value:
         return ""
-    if (vp.get("orders") or {}).get("opt_out"):
+    if (vp.get("overrides") or {}).get("opt_out"):
         return ", because help for it was refused"
     if (vp.get("mode") or {}).get("mode") == Mode.OBSERVE.value:
         return ", because it is in mode observe"

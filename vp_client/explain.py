@@ -67,7 +67,7 @@ def tenants_case(vp: Told, history: list[Told]) -> Case:
         done=tuple(
             f"{one['at']} {one['what']}. Result: {result(one['result'])}." for one in vp["actions"]
         ),
-        ordered=_ordered(vp),
+        overridden=_overridden(vp),
     )
 
 
@@ -89,7 +89,7 @@ def operators_case(
         proposed={one["id"]: formatters.deed(one) for one in vp["proposals"]},
         is_judged=any(map(is_judged, vp["actions"])),
         escalations=escalations or {one["id"]: "" for one in vp["escalations"]},
-        ordered=_ordered(vp),
+        overridden=_overridden(vp),
         mode=vp["mode"]["mode"],
     )
 
@@ -145,6 +145,6 @@ def _deed(action: Told) -> str:
     return f"{action['at']} {formatters.deed(action)}. Result: {outcome(action)}."
 
 
-def _ordered(vp: Told) -> str:
-    orders = vp.get("orders")
-    return formatters.ordered(orders) if orders else ""
+def _overridden(vp: Told) -> str:
+    overrides = vp.get("overrides")
+    return formatters.override_words(overrides) if overrides else ""

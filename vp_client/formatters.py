@@ -126,11 +126,11 @@ def point(kind: str) -> str:
     return POINTS.get(kind, kind)
 
 
-def orders(told: Told) -> str:
-    return wrap(ordered(told)) or "no override"
+def overrides(told: Told) -> str:
+    return wrap(override_words(told)) or "no override"
 
 
-def ordered(told: Told) -> str:
+def override_words(told: Told) -> str:
     """The overrides, and for operators who set them and when; empty: none."""
     parts = [
         *([f"mode {told['mode']} at most"] if told["mode"] else []),

@@ -120,6 +120,6 @@ class ShowMode(command.ShowOne):
                 "done for a server of yours."
             )
         levels = list(client.show_host(vp["host"])["mode_levels"])
-        if vp["orders"]["mode"]:
-            levels.append({"level": "server", "name": "", "mode": vp["orders"]["mode"]})
+        if vp["overrides"]["mode"]:
+            levels.append({"level": "server", "name": "", "mode": vp["overrides"]["mode"]})
         return columns.show({**vp["mode"], "levels": levels}, SHOWN)

@@ -50,7 +50,7 @@ class SetVp(command.Command):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        orders = {
+        overrides = {
             name: value
             for name, value in (
                 ("mode", parsed_args.mode),
@@ -61,8 +61,8 @@ class SetVp(command.Command):
             )
             if value is not None
         }
-        _order(self, parsed_args.server, orders)
-        if orders.keys() & LEVELS:
+        _override(self, parsed_args.server, overrides)
+        if overrides.keys() & LEVELS:
             _warn_unless_critical(self, parsed_args.server)
 
 
@@ -86,8 +86,8 @@ class UnsetVp(command.Command):
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         free = {"mode": None, "opt_out": False, "priority": None, "exempt": False}
         free |= dict.fromkeys(LEVELS)
-        orders = {name: value for name, value in free.items() if getattr(parsed_args, name)}
-        _order(self, parsed_args.server, orders)
+        overrides = {name: value for name, value in free.items() if getattr(parsed_args, name)}
+        _override(self, parsed_args.server, overrides)
 
 
 def _add_levels(parser: argparse.ArgumentParser) -> None:
@@ -118,10 +118,10 @@ def _warn_unless_critical(command: command.Command, server: str) -> None:
         )
 
 
-def _order(command: command.Command, server: str, orders: dict[str, Any]) -> None:
-    if not orders:
+def _override(command: command.Command, server: str, overrides: dict[str, Any]) -> None:
+    if not overrides:
         raise VpError("Give at least one option; `--help` lists them.")
-    if not client_of(command).change_vp(server, **orders)["is_told"]:
+    if not client_of(command).change_vp(server, **overrides)["is_told"]:
         LOG.warning(
             "%s: stored, and applied when its host next reports; `openstack vp show %s` shows in "
             "is_stale whether its last report is old",

@@ -35,7 +35,7 @@ FIELDS: list[columns.Field] = [
     ("service", service_formatters.service),
     ("priority", formatters.weight),
     ("cap_floor_ratio", formatters.cap_floor),
-    ("orders", formatters.orders),
+    ("overrides", formatters.overrides),
     ("mode", formatters.effective_mode),
     ("unmanaged", formatters.unmanaged),
     ("domains", formatters.words),

@@ -64,8 +64,8 @@ class ReachableAgents:
     def call_overlay(self, host: str, text: str) -> str:
         return self._tell_often(lambda: self._agents.call_overlay(host, text))
 
-    def set_orders(self, host: str, text: str) -> int | None:
-        return self._tell(lambda: self._agents.set_orders(host, text))
+    def set_overrides(self, host: str, text: str) -> int | None:
+        return self._tell(lambda: self._agents.set_overrides(host, text))
 
     def _tell(self, tell: Callable[[], Told]) -> Told:
         self._require_bus()

@@ -27,7 +27,7 @@ from vp_api.policy import Policy
 from vp_api.project_rate import ProjectRate
 
 TELLERS, CALLERS = 2, 4
-"""Of the eight threads that the unit serves with: a silent host keeps one for ten seconds. Orders
+"""Of the eight threads that the unit serves with: a silent host keeps one for ten seconds. Commands
 do not wait for calls of overlays."""
 
 
@@ -37,7 +37,7 @@ class Stored:
 
     browser: ReadApi
     ledger: Ledger
-    orders: OverrideStore
+    overrides: OverrideStore
     usage: UsageStore
     overlays: OverlayStore
     modes: ModeStore
@@ -79,8 +79,8 @@ class Agents(Protocol):
     def call_overlay(self, host: str, text: str) -> str:
         """What the agent answers, which may be anything."""
 
-    def set_orders(self, host: str, text: str) -> int | None:
-        """The newer version that holds on the host, which ignores these orders; None: it has
+    def set_overrides(self, host: str, text: str) -> int | None:
+        """The newer version that holds on the host, which ignores these overrides; None: it has
         remembered them."""
 
 
@@ -96,7 +96,7 @@ class Services:
     is_bus_reachable: Callable[[], bool | None]
     """None: nobody can tell."""
     tellers: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(TELLERS))
-    """Who wants to tell an agent of orders takes one, or leaves it to vp-scheduler."""
+    """Who wants to tell an agent of overrides takes one, or leaves it to vp-scheduler."""
     callers: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(CALLERS))
     """The same, who wants to send a call of an overlay."""
     latency: LatencyLimits = field(default_factory=LatencyLimits)

@@ -17,7 +17,7 @@ class MemoryAgents:
         self.accepted: list[tuple[str, str]] = []
         self.rejected: list[tuple[str, str, str, str]] = []
         self.undone: list[tuple[str, str]] = []
-        self.orders: list[tuple[str, str]] = []
+        self.overrides: list[tuple[str, str]] = []
         self.latency: list[tuple[str, str]] = []
         self.overlays: dict[str, tuple[Overlay, ...]] = {}
         """What each host was told last."""
@@ -25,7 +25,7 @@ class MemoryAgents:
         self.answers: dict[str, CallAnswer] = {}
         """What each host says to every call; absent: it grants it."""
         self.versions: dict[str, int] = {}
-        """Of the orders that each host obeys."""
+        """Of the overrides that each host obeys."""
         self.failing: dict[str, Exception] = {}
 
     def set_mode(self, host: str, mode: str) -> None:
@@ -61,13 +61,13 @@ class MemoryAgents:
         )
         return answer_text(answer._replace(call_id=message.call.id))
 
-    def set_orders(self, host: str, text: str) -> int | None:
+    def set_overrides(self, host: str, text: str) -> int | None:
         self._fail(host)
         version, _ = read_overrides(text)
         if version < self.versions.get(host, 0):
             return self.versions[host]
         self.versions[host] = version
-        self.orders.append((host, text))
+        self.overrides.append((host, text))
         return None
 
     def _fail(self, host: str) -> None:

@@ -68,7 +68,7 @@ class Case:
     refused: tuple[str, ...] = ()
     """What cannot be done against it, and why."""
     unmanaged: str = ""
-    ordered: str = ""
+    overridden: str = ""
     done: tuple[str, ...] = ()
     """The latest last."""
     proposed: Mapping[str, str] = field(default_factory=dict)
@@ -230,8 +230,8 @@ def _done(case: Case) -> Iterator[str]:
     if not case.done:
         yield "None so far."
     yield from case.done[-DEEDS:]
-    if case.ordered:
-        yield f"Override: {case.ordered}."
+    if case.overridden:
+        yield f"Override: {case.overridden}."
 
 
 def _next(case: Case) -> Iterator[str]:

@@ -13,12 +13,12 @@ from typing import Any
 from sqlalchemy import case, select, update
 from sqlalchemy.orm import Session
 
-from nova_vp.db.models import OrdersGate
+from nova_vp.db.models import VersionGate
 from nova_vp.server_override import POSSIBLE_AHEAD_MS
 
 NEVER_WRITTEN = 0
 """Before the first write."""
-ORDERS, OVERLAYS, MODES = 1, 2, 3
+OVERRIDES, OVERLAYS, MODES = 1, 2, 3
 """What has numbers of its own."""
 
 
@@ -29,8 +29,8 @@ def is_possible(version: int, now: datetime) -> bool:
 
 def next_version(session: Session, gate: int, now: datetime) -> int:
     """It comes first in its transaction: SQLite cannot wait for a lock once it has read."""
-    one_more = update(OrdersGate).where(OrdersGate.id == gate)
-    session.execute(one_more.values(version=OrdersGate.version + 1))
+    one_more = update(VersionGate).where(VersionGate.id == gate)
+    session.execute(one_more.values(version=VersionGate.version + 1))
     raise_to(session, gate, _milliseconds(now))
     return version_of(session, gate)
 
@@ -42,13 +42,13 @@ def outbid(session: Session, gate: int, version: int, now: datetime) -> None:
 
 
 def raise_to(session: Session, gate: int, least: int) -> None:
-    higher: Any = case((OrdersGate.version < least, least), else_=OrdersGate.version)
-    session.execute(update(OrdersGate).where(OrdersGate.id == gate).values(version=higher))
+    higher: Any = case((VersionGate.version < least, least), else_=VersionGate.version)
+    session.execute(update(VersionGate).where(VersionGate.id == gate).values(version=higher))
 
 
 def version_of(session: Session, gate: int) -> int:
     """Of the latest write."""
-    found = session.scalar(select(OrdersGate.version).where(OrdersGate.id == gate))
+    found = session.scalar(select(VersionGate.version).where(VersionGate.id == gate))
     return int(found or NEVER_WRITTEN)
 
 

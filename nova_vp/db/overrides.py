@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people have ordered of single servers, and who and when; no row or session leaves here.
+"""What people have overridden of single servers, and who and when; no row or session leaves here.
 
 Every write takes a number: see `gate.py`.
 """
@@ -18,7 +18,7 @@ from nova_vp.db import gate
 from nova_vp.db.column_types import aware_utc, naive_utc
 from nova_vp.db.facade import Context, open_facade
 from nova_vp.db.gate import NEVER_WRITTEN
-from nova_vp.db.models import OrdersChange, ServerOrdersRow, VpRow
+from nova_vp.db.models import OverrideChange, ServerOverrideRow, VpRow
 from nova_vp.db.records import StoredOverride
 from nova_vp.db.retry import after_conflict
 from nova_vp.db.upsert import upsert
@@ -33,11 +33,11 @@ _COLUMNS = ("project_id", *ServerOverride._fields, "by", "at", "version")
 
 
 class Changed(NamedTuple):
-    """What was ordered or taken back since a version."""
+    """What was overridden or taken back since a version."""
 
     version: int
     """Ask with this one next time."""
-    orders: list[StoredOverride]
+    overrides: list[StoredOverride]
     """Empty ones too: those were taken back."""
 
 
@@ -48,7 +48,7 @@ class Unseen(NamedTuple):
 
 
 class ChangedMeanwhile(Exception):
-    """Somebody else has written this server's orders. Read them again, and decide again."""
+    """Somebody else has written this server's overrides. Read them again, and decide again."""
 
 
 class ChangedTooOften(Exception):
@@ -60,17 +60,17 @@ class ChangedTooOften(Exception):
 
 
 class OverrideStore:
-    """The orders in `[database] connection`. Thread-safe; opens on first use."""
+    """The overrides in `[database] connection`. Thread-safe; opens on first use."""
 
     def __init__(self, conf: cfg.ConfigOpts, outage: Outage | None = None) -> None:
         self._facade = open_facade(conf, outage)
 
     def get(self, uuid: str) -> StoredOverride | None:
-        """None: nothing is ordered."""
+        """None: nothing is overridden."""
         return self.list_of([uuid]).get(uuid.lower())
 
     def list_of(self, uuids: Iterable[str]) -> dict[str, StoredOverride]:
-        """What is ordered of these servers, by UUID in lower case; the others are absent."""
+        """What is overridden of these servers, by UUID in lower case; the others are absent."""
         with self._facade.reader.using(Context()) as session:
             return {one.uuid: one for one in _list(session, uuids) if not one.is_empty}
 
@@ -92,18 +92,18 @@ class OverrideStore:
         expected: int | None = None,
         changes_per_hour: int | None = None,
     ) -> StoredOverride:
-        """All that is ordered of the server from now on. `expected`: the version that it was
+        """All that is overridden of the server from now on. `expected`: the version that it was
         decided from, NEVER_WRITTEN for none; None: whatever stands there. `changes_per_hour`: so
         many are made of this server, whichever process makes them; None: it does not count.
 
         Raises ChangedMeanwhile and ChangedTooOften.
         """
         with self._facade.writer.using(Context()) as session:
-            version = gate.next_version(session, gate.ORDERS, now)
+            version = gate.next_version(session, gate.OVERRIDES, now)
             _check(session, uuid.lower(), expected)
             if changes_per_hour is not None:
                 _count(session, uuid.lower(), version, now, changes_per_hour)
-            orders = StoredOverride(
+            stored = StoredOverride(
                 uuid=uuid.lower(),
                 project_id=project_id,
                 mode=mode,
@@ -117,11 +117,11 @@ class OverrideStore:
                 at=now.replace(microsecond=0),
                 version=version,
             )
-            upsert(session, ServerOrdersRow, [_row(orders)], _COLUMNS)
-        return orders
+            upsert(session, ServerOverrideRow, [_row(stored)], _COLUMNS)
+        return stored
 
     def clear(self, uuid: str, *, by: str, now: datetime, expected: int | None = None) -> bool:
-        """Nothing is ordered of it any more; whether anything was. Raises ChangedMeanwhile."""
+        """Nothing is overridden of it any more; whether anything was. Raises ChangedMeanwhile."""
         stands = self.get(uuid)
         if stands is None:
             if expected:
@@ -137,13 +137,13 @@ class OverrideStore:
         )
         return True
 
-    def unseen(self, ordered_before: datetime, after: str, most: int) -> Sequence[Unseen]:
-        """Servers with orders that no host reports: they are stopped, on a host without an agent,
-        or gone. `after`: whose ids are larger."""
-        row, vp = ServerOrdersRow, VpRow
+    def unseen(self, set_before: datetime, after: str, most: int) -> Sequence[Unseen]:
+        """Servers with overrides that no host reports: they are stopped, on a host without an
+        agent, or gone. `after`: whose ids are larger."""
+        row, vp = ServerOverrideRow, VpRow
         found = (
             select(row.project_id, row.uuid, row.version)
-            .where(row.at < naive_utc(ordered_before), row.uuid > after, ~nothing_ordered())
+            .where(row.at < naive_utc(set_before), row.uuid > after, ~nothing_overridden())
             .where(~exists(select(vp.uuid).where(vp.uuid == row.uuid)))
             .order_by(row.uuid)
             .limit(most)
@@ -152,39 +152,39 @@ class OverrideStore:
             return [Unseen(*one) for one in session.execute(found)]
 
     def changed_since(self, version: int) -> Changed:
-        row = ServerOrdersRow
+        row = ServerOverrideRow
         # Before the rows: whatever is written meanwhile is then given once more, and not missed.
         with self._facade.reader.using(Context()) as session:
-            newest = gate.version_of(session, gate.ORDERS)
+            newest = gate.version_of(session, gate.OVERRIDES)
             found = select(row).where(row.version > version).order_by(row.version)
-            return Changed(newest, [_orders(one) for one in session.scalars(found)])
+            return Changed(newest, [_override(one) for one in session.scalars(found)])
 
     def version(self) -> int:
         """Of the latest write."""
         with self._facade.reader.using(Context()) as session:
-            return gate.version_of(session, gate.ORDERS)
+            return gate.version_of(session, gate.OVERRIDES)
 
     @after_conflict
     def outbid(self, version: int, now: datetime) -> None:
         """The next messages have a larger number: some agent has obeyed this one, which a database
         that was restored does not know. Nothing happens for a number that nobody can have given."""
         with self._facade.writer.using(Context()) as session:
-            gate.outbid(session, gate.ORDERS, version, now)
+            gate.outbid(session, gate.OVERRIDES, version, now)
 
     def message(self, uuids: Iterable[str]) -> str:
-        """For `rpcapi.AgentAPI.set_orders`: all that is ordered of these servers, which should be
-        all of one host."""
+        """For `rpcapi.AgentAPI.set_overrides`: all that is overridden of these servers, which
+        should be all of one host."""
         asked = sorted({uuid.lower() for uuid in uuids})
         with self._facade.reader.using(Context()) as session:
-            version = gate.version_of(session, gate.ORDERS)
+            version = gate.version_of(session, gate.OVERRIDES)
             stand = {one.uuid: one for one in _list(session, asked)}
-        ordered = {uuid: stand[uuid].ordered if uuid in stand else NO_OVERRIDE for uuid in asked}
-        return overrides_text(version, ordered)
+        overrides = {uuid: stand[uuid].override if uuid in stand else NO_OVERRIDE for uuid in asked}
+        return overrides_text(version, overrides)
 
 
-def nothing_ordered() -> ColumnElement[bool]:
-    """Of a row that tells of orders that were taken back."""
-    row = ServerOrdersRow
+def nothing_overridden() -> ColumnElement[bool]:
+    """Of a row that tells of overrides that were taken back."""
+    row = ServerOverrideRow
     return and_(
         row.mode.is_(None),
         row.opt_out == false(),
@@ -197,27 +197,27 @@ def nothing_ordered() -> ColumnElement[bool]:
 def _check(session: Session, uuid: str, expected: int | None) -> None:
     if expected is None:
         return
-    stands = session.get(ServerOrdersRow, uuid)
-    is_free = stands is None or _orders(stands).is_empty
+    stands = session.get(ServerOverrideRow, uuid)
+    is_free = stands is None or _override(stands).is_empty
     if expected != (NEVER_WRITTEN if is_free or stands is None else stands.version):
         raise ChangedMeanwhile(uuid)
 
 
 def _count(session: Session, uuid: str, version: int, now: datetime, at_most: int) -> None:
-    row = OrdersChange
+    row = OverrideChange
     session.execute(delete(row).where(row.at <= naive_utc(now - HOUR)))
     made = session.scalars(select(row.at).where(row.uuid == uuid).order_by(row.at)).all()
     if len(made) >= at_most:
         free_at = aware_utc(made[-at_most]) + HOUR
         raise ChangedTooOften(math.ceil((free_at - now).total_seconds()))
-    session.add(OrdersChange(version=version, uuid=uuid, at=naive_utc(now)))
+    session.add(OverrideChange(version=version, uuid=uuid, at=naive_utc(now)))
 
 
 def _list(session: Session, uuids: Iterable[str]) -> list[StoredOverride]:
     asked = sorted({uuid.lower() for uuid in uuids})
-    row = ServerOrdersRow
+    row = ServerOverrideRow
     return [
-        _orders(one)
+        _override(one)
         for begin in range(0, len(asked), IN_A_QUERY)
         for one in session.scalars(
             select(row).where(row.uuid.in_(asked[begin : begin + IN_A_QUERY]))
@@ -225,7 +225,7 @@ def _list(session: Session, uuids: Iterable[str]) -> list[StoredOverride]:
     ]
 
 
-def _orders(row: ServerOrdersRow) -> StoredOverride:
+def _override(row: ServerOverrideRow) -> StoredOverride:
     return StoredOverride(
         uuid=row.uuid,
         project_id=row.project_id,
@@ -240,7 +240,7 @@ def _orders(row: ServerOrdersRow) -> StoredOverride:
     )
 
 
-def _row(orders: StoredOverride) -> Mapping[str, Any]:
-    row = {name: getattr(orders, name) for name in ("uuid", *_COLUMNS)}
-    mode = orders.mode.value if orders.mode else None
-    return {**row, "mode": mode, "at": naive_utc(orders.at)}
+def _row(stored: StoredOverride) -> Mapping[str, Any]:
+    row = {name: getattr(stored, name) for name in ("uuid", *_COLUMNS)}
+    mode = stored.mode.value if stored.mode else None
+    return {**row, "mode": mode, "at": naive_utc(stored.at)}

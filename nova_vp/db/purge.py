@@ -21,14 +21,14 @@ from nova_vp.db.models import (
     MigrationRow,
     OverlayRow,
     Profile,
-    ServerOrdersRow,
+    ServerOverrideRow,
     ServerSighting,
     Stay,
     StoredAction,
     UsageRow,
     VpRow,
 )
-from nova_vp.db.overrides import nothing_ordered
+from nova_vp.db.overrides import nothing_overridden
 from nova_vp.db.retry import after_deadlock
 from nova_vp.db.sqlite import write_first
 
@@ -43,8 +43,8 @@ class Before:
 
     history: datetime
     ledger: datetime
-    """Actions, escalations, profiles, orders that were taken back, overlays that were deleted, and
-    hosts and VPs that were not heard since."""
+    """Actions, escalations, profiles, overrides that were taken back, overlays that were deleted,
+    and hosts and VPs that were not heard since."""
     usage: datetime
     """What servers are billed for."""
 
@@ -77,7 +77,7 @@ def purge(
         ("hosts", lambda c: _hosts(c, ledger, step_rows)),
         ("usage_records", lambda c: _aged(c, UsageRow.hour, usage, step_rows)),
         ("server_sightings", lambda c: _aged(c, ServerSighting.seen_at, usage, step_rows)),
-        ("vp_orders", lambda c: _taken_back(c, ledger, step_rows)),
+        ("vp_overrides", lambda c: _taken_back(c, ledger, step_rows)),
         ("overlays", lambda c: _deleted_overlays(c, ledger, step_rows)),
     ]
     for table, task in tasks:
@@ -140,11 +140,11 @@ def _hosts(connection: Connection, before: datetime, rows: int) -> int | None:
 def _taken_back(connection: Connection, before: datetime, rows: int) -> int | None:
     """What stands stays: a server may come back after years. Of deleted ones vp-scheduler takes it
     back."""
-    row = ServerOrdersRow
-    old = and_(row.at < before, nothing_ordered())
+    row = ServerOverrideRow
+    old = and_(row.at < before, nothing_overridden())
     if not (uuids := connection.scalars(select(row.uuid).where(old).limit(rows)).all()):
         return None
-    # Somebody may have ordered anew in between.
+    # Somebody may have set one anew in between.
     return connection.execute(delete(row).where(row.uuid.in_(uuids), old)).rowcount
 
 

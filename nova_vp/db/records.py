@@ -185,7 +185,7 @@ class ClassesOf(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredOverride:
-    """What stands ordered of one server."""
+    """What is overridden of one server."""
 
     uuid: str
     project_id: str
@@ -198,7 +198,7 @@ class StoredOverride:
     exempt: bool
     """It is measured and never touched, whomever it harms."""
     by: str
-    """Id of the keystone user who ordered it, or took it back."""
+    """Id of the keystone user who set it, or took it back."""
     at: datetime
     """Aware."""
     version: int
@@ -208,12 +208,12 @@ class StoredOverride:
     """As `ServerOverride` has these three."""
 
     @property
-    def ordered(self) -> ServerOverride:
+    def override(self) -> ServerOverride:
         return ServerOverride(*(getattr(self, name) for name in ServerOverride._fields))
 
     @property
     def is_empty(self) -> bool:
-        return self.ordered.is_nothing
+        return self.override.is_nothing
 
 
 @dataclass(frozen=True, slots=True)

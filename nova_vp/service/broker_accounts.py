@@ -97,12 +97,12 @@ def _use(sender: Sender) -> _Use:
     answers = rf"{wire.ANSWER_TOPIC}\.{sender.process}\.{own}\.{UNIQUE}"
     match sender.process:
         case Process.AGENT:
-            orders = rf"{wire.AGENT_TOPIC}\.{own}"
+            commands = rf"{wire.AGENT_TOPIC}\.{own}"
             return _Use(
-                (orders, answers),
+                (commands, answers),
                 queues.TO_HOSTS,
                 (queues.TO_SERVICES,),
-                keys_read=(wire.AGENT_TOPIC, orders, answers),
+                keys_read=(wire.AGENT_TOPIC, commands, answers),
             )
         case Process.SCHEDULER:
             return _Use(

@@ -72,7 +72,7 @@ MAY_CALL: Mapping[str, frozenset[Process]] = {
     "accept": _OPERATORS,
     "reject": _OPERATORS,
     "undo": _OPERATORS,
-    "set_orders": _OPERATORS | _SCHEDULER,
+    "set_overrides": _OPERATORS | _SCHEDULER,
     "set_facts": _SCHEDULER,
     "set_modes": _SCHEDULER,
     "report_latency": _OPERATORS,

@@ -60,7 +60,7 @@ from nova_vp.wire.overlays import (
     OVERLAYS,
     OVERLAYS_SCHEMA,
 )
-from nova_vp.wire.overrides import MAX_ORDERS_BYTES, ORDERS, ORDERS_SCHEMA
+from nova_vp.wire.overrides import MAX_OVERRIDES_BYTES, OVERRIDES, OVERRIDES_SCHEMA
 from nova_vp.wire.profiles import MAX_LEARNED, MAX_PROFILES_BYTES, PROFILES, PROFILES_SCHEMA
 from nova_vp.wire.report import CPU_RATIOS, MAX_REPORT_BYTES, REPORT_SCHEMA, REPORT_TOPIC
 from nova_vp.wire.schema_types import (
@@ -120,10 +120,10 @@ __all__ = [
     "MAX_LATENCY_BYTES",
     "MAX_LEARNED",
     "MAX_MODES_BYTES",
-    "MAX_ORDERS_BYTES",
     "MAX_OVERLAYS_BYTES",
     "MAX_OVERLAY_ANSWER_BYTES",
     "MAX_OVERLAY_CALL_BYTES",
+    "MAX_OVERRIDES_BYTES",
     "MAX_PRIORITY",
     "MAX_PROFILES_BYTES",
     "MAX_REPORT_BYTES",
@@ -141,14 +141,14 @@ __all__ = [
     "MOST_PERCENTILE",
     "NOWHERE",
     "NO_LONGER_HURT",
-    "ORDERS",
-    "ORDERS_SCHEMA",
     "OVERLAYS",
     "OVERLAYS_SCHEMA",
     "OVERLAY_ANSWER",
     "OVERLAY_ANSWER_SCHEMA",
     "OVERLAY_CALL",
     "OVERLAY_CALL_SCHEMA",
+    "OVERRIDES",
+    "OVERRIDES_SCHEMA",
     "PREDICT_CLASSES",
     "PROFILES",
     "PROFILES_SCHEMA",

@@ -1,20 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people have ordered of single servers, as an agent is told."""
+"""What people have overridden of single servers, as an agent is told."""
 
-from nova_vp.wire.schema_types import COUNT, MAX_SERVERS, ORDERED, UUID, VERSION, list_of, object_of
+from nova_vp.wire.schema_types import (
+    COUNT,
+    MAX_SERVERS,
+    OVERRIDE,
+    UUID,
+    VERSION,
+    list_of,
+    object_of,
+)
 
-ORDERS = "vp_orders"
-"""No topic of its own: an agent is told by `rpcapi.AgentAPI.set_orders`."""
+OVERRIDES = "vp_overrides"
+"""No topic of its own: an agent is told by `rpcapi.AgentAPI.set_overrides`."""
 
-MAX_ORDERS_BYTES = 1024 * 1024
+MAX_OVERRIDES_BYTES = 1024 * 1024
 
-ORDERS_SCHEMA = object_of(
+OVERRIDES_SCHEMA = object_of(
     {
         "v": {"const": VERSION},
         "version": COUNT,
-        "servers": list_of(object_of({"uuid": UUID}, ORDERED["properties"]), MAX_SERVERS),
+        "servers": list_of(object_of({"uuid": UUID}, OVERRIDE["properties"]), MAX_SERVERS),
     }
 )
-"""All that people have ordered of the servers named; a field that is absent is not ordered, and a
-server with no other field is free of orders. `version`: of two messages that name a server, the one
-with the larger number holds."""
+"""All that people have overridden of the servers named; a field that is absent is not overridden,
+and a server with no other field is free of overrides. `version`: of two messages that name a
+server, the one with the larger number holds."""

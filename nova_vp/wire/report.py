@@ -19,7 +19,7 @@ from nova_vp.wire.schema_types import (
     MODE,
     MOST_NUMBER,
     NUMBER,
-    ORDERED,
+    OVERRIDE,
     PREDICT_CLASSES,
     SENSITIVITY,
     TEXT,
@@ -158,7 +158,7 @@ _VP = object_of(
         "memory_obstacle": LONG_TEXT,
         "image": IMAGE,
         "memory_kib": COUNT,
-        "ordered": ORDERED,
+        "override": OVERRIDE,
         "mode": MODE,
         "virtual_domains": list_of(COUNT, 64),
         "cpu_use": nullable(_CPU_USE),
@@ -262,7 +262,7 @@ REPORT_SCHEMA = object_of(
         "escalations": list_of(_ESCALATION, 256),
         "hypervisor": TEXT,
         "knobs": list_of(TEXT, 16),
-        "orders_version": COUNT,
+        "overrides_version": COUNT,
         "modes": _MODES,
         "homing": {"type": "boolean"},
         "facts": object_of({"read_at": NUMBER, "checksum": TEXT}),
@@ -277,8 +277,8 @@ REPORT_SCHEMA = object_of(
 read; freshness is judged by the receiver's own clock. What a reader may miss is what agents sent
 before there was anything to say of it: receivers are upgraded before agents. `hypervisor`:
 libvirt's name of the host, under which Placement knows it. `knobs`: what its agent can turn.
-`vps[].ordered`: what the agent was told to be ordered of it; absent: it was not told of it yet.
-`orders_version`: of the latest such message; absent: the agent takes none.
+`vps[].override`: what the agent was told to override of it; absent: it was not told of it yet.
+`overrides_version`: of the latest such message; absent: the agent takes none.
 `facts`: those of Nova that the agent was told last, and when Nova was asked for them (0: it was
 told none); absent: the agent takes none.
 `vps[].virtual_domains`: LLC domains in which a host that only observes would place it; empty or

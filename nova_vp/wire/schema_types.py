@@ -88,7 +88,7 @@ ALTERNATIVE = object_of(
     {"rung": TEXT},
 )
 
-ORDERED = object_of(
+OVERRIDE = object_of(
     {},
     {
         "mode": MODE,
@@ -98,7 +98,7 @@ ORDERED = object_of(
         **LEVELS,
     },
 )
-"""What is not ordered is absent: see `nova_vp.wire.overrides`."""
+"""What is not overridden is absent: see `nova_vp.wire.overrides`."""
 IMAGE = {"type": "string", "pattern": r"\A[0-9a-fA-F-]{0,36}\Z"}
 """Empty: it was booted from a volume, or Nova's metadata does not say."""
 SENSITIVITY = list_of({"enum": ["cache", "memory", "remote-latency"]}, 3)

@@ -41,7 +41,7 @@ def test_a_tenant_reads_on_the_page_of_its_instance_what_it_loses(
     said = words(shown.one("//dd[@data-key='degradation']"))
     assert said.startswith("loses about 20% to a neighbour since 2026-01-02 03:03 UTC; ")
     assert shown.tree.xpath("//table[@id='vp-actions']//tr[@data-at]")
-    assert shown.tree.xpath("//table[@id='vp-orders']//button[@name='opt_out']")
+    assert shown.tree.xpath("//table[@id='vp-overrides']//button[@name='opt_out']")
     assert not shown.tree.xpath("//*[@id='vp-aggressors']")
     [six_hours] = shown.tree.xpath("//nav/a[contains(@href, 'hours=6')]/@href")
     assert "tab=instance_details__vp_performance" in six_hours

@@ -28,7 +28,7 @@ from tests.policies import a_policy
 from tests.unit.agent_host import World
 from tests.unit.core.build import CHASE, CHASE_HURT, COMPUTE, STREAM, Rates
 from vp_agent.cli.release import Release
-from vp_agent.commands import CannotOrder, NotAdvising, NotInForce, UnknownAction
+from vp_agent.commands import CannotOverride, NotAdvising, NotInForce, UnknownAction
 from vp_agent.drivers.base import HostUnavailable
 from vp_agent.drivers.fake import FakeActuator, FakeGuests, FakeJournal
 from vp_agent.loop.control_socket import RunFolder
@@ -398,8 +398,8 @@ def _work(life: AgentLife, uuid: str, value: int) -> None:
 def _order(life: AgentLife, uuid: str, value: int) -> None:
     changes = ({"exempt": True}, {"exempt": False}, {"mode": MODES[value % 3]}, {"mode": None})
     try:
-        life.world.control.servers.order(uuid, changes[value % len(changes)])
-    except CannotOrder:
+        life.world.control.servers.override(uuid, changes[value % len(changes)])
+    except CannotOverride:
         return
 
 

@@ -43,17 +43,17 @@ from vp_agent.loop.told_facts import STALE_AFTER_S, ToldFacts
 
 STANDING = "99999999-9999-5999-8999-999999999999"
 REQUEST = "req-11111111-1111-4111-8111-111111111111"
-SERVICE_ORDERS = "service orders"
-"""No method: the service orders something, by its own numbers."""
+SERVICE_OVERRIDES = "service overrides"
+"""No method: the service overrides something, by its own numbers."""
 METHODS: dict[str, dict[str, Any]] = {
     "set_mode": {"mode": "enforce"},
     "accept": {"action_id": "p1"},
     "undo": {"action_id": "a1"},
-    "set_orders": {},
+    "set_overrides": {},
     "set_facts": {},
     "set_modes": {},
     "report_latency": {},
-    SERVICE_ORDERS: {},
+    SERVICE_OVERRIDES: {},
     "republish": {"within_s": 5.0},
     "republish_digest": {"within_s": 5},
     "prepare_migration": {"escalation_id": STANDING, "uuid": UUIDS[0], "hold_s": 900.0},
@@ -73,7 +73,7 @@ REFUSALS: dict[str, tuple[type[Exception], ...]] = {
 NOW_S = 1000.0
 ENFORCED = (SetMode(Mode.ENFORCE, ModeLevel.HOST),)
 ORDERED = UUIDS[3]
-"""The server that the service orders something of."""
+"""The server that the service overrides something of."""
 
 
 def wall_clock() -> float:
@@ -123,12 +123,12 @@ class AgentBus:
         self._service = OverrideService(wall_clock)
 
     def make(self, dice: Dice) -> Any:
-        method = dice.pick((*METHODS, "set_orders", "set_orders"))
+        method = dice.pick((*METHODS, "set_overrides", "set_overrides"))
         arguments = METHODS[method]
-        if method == SERVICE_ORDERS:
+        if method == SERVICE_OVERRIDES:
             return [method, arguments, {}]
-        if method == "set_orders":
-            arguments = {"text": dice.json_text(dice.bent(seeds.orders(dice)))}
+        if method == "set_overrides":
+            arguments = {"text": dice.json_text(dice.bent(seeds.overrides(dice)))}
         if method == "report_latency":
             arguments = {"text": dice.json_text(dice.bent(seeds.a_latency(dice)))}
         if method == "set_modes":
@@ -142,7 +142,7 @@ class AgentBus:
 
     def take(self, payload: Any) -> str:
         method, arguments, request = payload
-        if method == SERVICE_ORDERS:
+        if method == SERVICE_OVERRIDES:
             self._order()
             return ACCEPTED
         before = self._state()
@@ -170,7 +170,7 @@ class AgentBus:
                     and (one.load or 0) >= 0
                 )
                 expect(is_sane and is_finite(one.latency_ms), f"{one} is used")
-        if method == "set_orders":
+        if method == "set_overrides":
             kept_book = ServerOverrides(StateFolder(str(self._folder)), wall_clock)
             expect(kept_book.told == book.told, "another book is kept")
             version = book.told.version
@@ -203,10 +203,10 @@ class AgentBus:
         told = self._control.servers.told
         now = told.servers.get(ORDERED, NO_OVERRIDE)
         wanted = ServerOverride(opt_out=not now.opt_out)
-        newer = self._service.order(self._control.take_orders, ORDERED, wanted)
-        expect(newer is None, f"orders of the service are ignored for version {newer}")
+        newer = self._service.order(self._control.take_overrides, ORDERED, wanted)
+        expect(newer is None, f"overrides of the service are ignored for version {newer}")
         obeyed = self._control.servers.told.servers.get(ORDERED)
-        expect(obeyed == wanted, f"the service ordered {wanted}, and the agent has {obeyed}")
+        expect(obeyed == wanted, f"the service set {wanted}, and the agent has {obeyed}")
 
     def _ticks(self, method: str) -> "_Ticks":
         return _Ticks(self._migrations if method == "prepare_migration" else None)
@@ -260,8 +260,8 @@ class AgentSocket:
             "priority": 1,
         }
         value = dice.pick(("enforce", "p1", "a1", "", "/dev/shm/nova-vp-fuzz/tape"))
-        do = dice.pick(("status", "mode", "accept", "undo", "order", "order", "record"))
-        if do == "order":
+        do = dice.pick(("status", "mode", "accept", "undo", "override", "override", "record"))
+        if do == "override":
             value = dice.json_text(dice.bent(line))
         order = dice.bent({"do": do, "value": value}, dice.pick((0, 0, 1, 2)))
         if isinstance(order, dict) and order.get("do") == "release":
@@ -298,7 +298,7 @@ class AgentSocket:
     def settle(self) -> None:
         for priority in (2, 3):
             order = json.dumps({"server": ORDERED, "priority": priority})
-            good = json.dumps({"do": "order", "value": order}).encode()
+            good = json.dumps({"do": "override", "value": order}).encode()
             expect(self.take(good) == ACCEPTED, "a good order is refused")
             rows = self._control.servers.rows()
             here = [row["here"] for row in rows if row["uuid"] == ORDERED]

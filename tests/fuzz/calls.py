@@ -327,7 +327,7 @@ class Calls:
         version = max(told.version + 1, round(self._clock.now_s * 1000))
         text = overrides_text(version, {agents.ORDERED: wanted})
         signer = Signer(API, private_key(str(API), labels[0]), self._clock)
-        sealed = signer.seal("vp_agent.vp1", "set_orders", {"text": text})
+        sealed = signer.seal("vp_agent.vp1", "set_overrides", {"text": text})
         receiver = self._receivers["agent"]
         receiver.delivery.deliver({}, **sealed._asdict())
         obeyed = self._control.servers.told.servers.get(agents.ORDERED)

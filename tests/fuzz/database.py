@@ -16,15 +16,15 @@ from nova_vp.db.models import (
     BusKeyRow,
     EscalationGate,
     ModeRow,
-    OrdersGate,
     OverlayRow,
     OverlayServer,
+    VersionGate,
 )
 from tests.fuzz.oracle import check_rows, expect
 
 _NOBODYS = tuple(
     model.__tablename__
-    for model in (EscalationGate, OrdersGate, BusKeyRow, OverlayRow, OverlayServer, ModeRow)
+    for model in (EscalationGate, VersionGate, BusKeyRow, OverlayRow, OverlayServer, ModeRow)
 )
 """Nothing that comes in gets there."""
 _TABLES = {name: table for name, table in Base.metadata.tables.items() if name not in _NOBODYS}

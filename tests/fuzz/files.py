@@ -66,7 +66,7 @@ def _contents() -> dict[str, Any]:
         "pressures": {UUIDS[1]: 2e6},
     }
     limits = {"node_misses_per_s": 1e8, "link_misses_per_s": None, "remote_penalty_ratio": 1.4}
-    orders = seeds.orders(Dice("orders", 1))
+    overrides = seeds.overrides(Dice("overrides", 1))
     return {
         EPOCH: "1790000000000 1780000000000",
         MODE: "enforce",
@@ -75,8 +75,8 @@ def _contents() -> dict[str, Any]:
         MISS_COSTS: {"at": NOW_S, "servers": {uuid: [*MISS_COST] for uuid in UUIDS[:3]}},
         LIMITS: {**limits, "at": 1.8e9, "how": "measured"},
         ESCALATIONS: {"v": 1, "escalations": [escalation, escalation]},
-        CLOUD: orders,
-        LOCAL: orders,
+        CLOUD: overrides,
+        LOCAL: overrides,
     }
 
 

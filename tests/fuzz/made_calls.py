@@ -35,7 +35,7 @@ MAY = {
         "set_mode": (API,),
         "accept": (API,),
         "undo": (API,),
-        "set_orders": (API, SCHEDULER),
+        "set_overrides": (API, SCHEDULER),
         "set_facts": (SCHEDULER,),
         "set_modes": (SCHEDULER,),
         "report_latency": (API,),
@@ -147,8 +147,8 @@ def _arguments(dice: Dice, method: str) -> dict[str, Any]:
 
 
 def _text(dice: Dice, method: str) -> str:
-    if method == "set_orders":
-        return dice.json_text(dice.bent(seeds.orders(dice)))
+    if method == "set_overrides":
+        return dice.json_text(dice.bent(seeds.overrides(dice)))
     if method == "set_facts":
         return dice.json_text(dice.bent(seeds.nova_facts(dice)))
     if method == "set_modes":

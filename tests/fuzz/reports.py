@@ -54,7 +54,7 @@ class Told:
     def heard(self, report: Mapping[str, Any]) -> None:
         self.servers[report["host"]] = frozenset(vp["uuid"].lower() for vp in report["vps"])
 
-    def tell_orders(self, host: str, text: str) -> None:
+    def tell_overrides(self, host: str, text: str) -> None:
         _, servers = read_overrides(text)
         expect(servers.keys() <= self.servers[host], f"{host} is told of servers of others")
 

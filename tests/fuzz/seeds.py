@@ -28,7 +28,7 @@ from vp_agent.loop.overrides import CloudOverrides
 from vp_agent.publish.report import report
 
 NOW_MS = 1_800_000_000_000
-"""Milliseconds since 1970, of orders' versions."""
+"""Milliseconds since 1970, of overrides' versions."""
 OVERLAYS = UUIDS[6:8]
 PROJECT = "p1"
 MODES = [mode.value for mode in Mode]
@@ -135,7 +135,7 @@ def a_latency(dice: Dice) -> Json:
     }
 
 
-def orders(dice: Dice) -> Json:
+def overrides(dice: Dice) -> Json:
     servers = [{"uuid": uuid} for uuid in UUIDS[: dice.randint(0, 4)]]
     if servers:
         servers[0] = {**servers[0], **ORDERED.as_message()}

@@ -196,7 +196,7 @@ def test_a_host_is_steered_by_itself_while_the_broker_is_away(cast):
     assert placement(filler.id) < BOTH_CPUS
     cloud.stop("rabbitmq")
     try:
-        ordered = vp_agent(HOST, "order", filler.name, "--exempt")
+        ordered = vp_agent(HOST, "override", filler.name, "--exempt")
         assert ordered.stdout == f"{filler.name} ({filler.id})\n  on this host: exempt\n"
         wait(lambda: placement(filler.id) == BOTH_CPUS, "its pin to go", deadline_s=60)
         stays(HOST, lambda: placement(filler.id) == BOTH_CPUS)
@@ -210,8 +210,8 @@ def test_a_host_is_steered_by_itself_while_the_broker_is_away(cast):
 
     shown = wait(told, "the cloud to hear of it", deadline_s=120)
     assert shown["unmanaged"]["reason"] == "exempt"
-    assert shown["orders"]["exempt"] is False, "that one is the host's own"
-    ordered = vp_agent(HOST, "order", filler.name, "--no-exempt")
+    assert shown["overrides"]["exempt"] is False, "that one is the host's own"
+    ordered = vp_agent(HOST, "override", filler.name, "--no-exempt")
     assert (ordered.returncode, ordered.stdout) == (0, "no overrides\n")
     wait_until_homed(HOST, filler.id)
 
@@ -281,7 +281,7 @@ def test_who_mistypes_is_told_in_one_line_what_to_do(cast, command, mend):
     ("argv", "mend"),
     [
         (("explain", NOBODY), "give the id of one of: {filler}"),
-        (("order", NOBODY, "--opt-out"), "give a UUID of `vp-agent status --json`: {filler}"),
+        (("override", NOBODY, "--opt-out"), "give a UUID of `vp-agent status --json`: {filler}"),
         (("undo", NOBODY), "actions that can be reverted: "),
         (("accept", NOBODY), "`vp-agent mode advise`"),
     ],
@@ -335,7 +335,7 @@ def test_who_is_exempt_is_let_go_of_at_once(cast):
     stays(HOST, lambda: cast.is_free(HOST))
     for user in ("admin", "tenant-b"):
         shown = cast.run(f"vp show {cast.noisy.name} -f json", user).json
-        assert shown["orders"]["exempt"] is True
+        assert shown["overrides"]["exempt"] is True
         assert shown["unmanaged"]["reason"] == "exempt"
 
 

@@ -30,7 +30,7 @@ SHOWN = SUMMARY | {
     "group_state",
     "figures",
     "actions",
-    "orders",
+    "overrides",
 }
 ACTION = {"at", "what", "result"}
 OPERATORS_WORDS = re.compile(

@@ -29,7 +29,7 @@ from tests.unit.core.build import CHASE, COMPUTE
 from tests.unit.unreadable import UNREADABLE
 from vp_agent.cli import main
 from vp_agent.commands import (
-    CannotOrder,
+    CannotOverride,
     NotAdvising,
     NotInForce,
     NotRejectable,
@@ -59,9 +59,9 @@ def world(tmp_path: Path) -> World:
 
 
 def tell(world: World, version: int = 1, **ordered: ServerOverride) -> None:
-    """By UUID; every other server of the host is free of orders."""
+    """By UUID; every other server of the host is free of overrides."""
     every = dict.fromkeys(world.host.guests, NO_OVERRIDE)
-    world.control.take_orders(overrides_text(version, every | ordered))
+    world.control.take_overrides(overrides_text(version, every | ordered))
 
 
 def of(world: World, uuid: str):
@@ -166,7 +166,7 @@ def test_a_server_with_mode_observe_is_left_out_of_what_is_done(world: World) ->
     victim, neighbour = a_hurt_pair(world)
     tell(world, **{neighbour: ServerOverride(mode=Mode.OBSERVE)})
     world.tick(3)
-    assert of(world, neighbour).unmanaged is Unmanaged.ORDERED_OBSERVE
+    assert of(world, neighbour).unmanaged is Unmanaged.OVERRIDE_OBSERVE
     assert {o.action.guest_uuid for o in world.heard.outcomes} == {victim}, "it goes instead"
 
 
@@ -229,10 +229,10 @@ def test_orders_survive_a_restart(world: World) -> None:
 
 @pytest.mark.parametrize("text", ["", "{}", "not JSON", '{"v":1,"version":-1,"servers":[]}'])
 def test_a_file_that_cannot_be_read_is_said_and_not_believed(world, text, caplog) -> None:
-    StateFolder(str(world.folder)).set_orders(CLOUD, text)
+    StateFolder(str(world.folder)).set_message(CLOUD, text)
     with caplog.at_level(logging.ERROR):
         world.start_agent()
-    assert "orders.json is not readable" in caplog.text
+    assert "overrides.json is not readable" in caplog.text
     assert world.control.servers.told.version == 0
 
 
@@ -261,7 +261,7 @@ def test_what_is_no_order_is_refused_and_nothing_is_lost(world: World, text: obj
     tell(world, 3, **{uuid: EXEMPT})
     before = world.control.servers.told
     with pytest.raises(wire.BadMessage):
-        world.control.take_orders(text)
+        world.control.take_overrides(text)
     assert world.control.servers.told is before
     assert ServerOverrides(StateFolder(str(world.folder))).told == before
 
@@ -275,7 +275,7 @@ def test_a_folder_that_refuses_loses_nothing(world: World, monkeypatch) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    for order in (lambda: tell(world, 4), lambda: world.control.servers.order(uuid, {})):
+    for order in (lambda: tell(world, 4), lambda: world.control.servers.override(uuid, {})):
         with pytest.raises(OSError, match="No space"):
             order()
     monkeypatch.undo()
@@ -302,7 +302,7 @@ def test_who_is_here_and_not_named_keeps_its_orders_and_who_left_loses_them(worl
     world.host.end(goes)
     world.rates.pop(goes)
     world.tick()
-    world.control.take_orders(overrides_text(2, {ELSEWHERE: EXEMPT}))
+    world.control.take_overrides(overrides_text(2, {ELSEWHERE: EXEMPT}))
     assert world.control.servers.told.servers.keys() == {stays, ELSEWHERE}
 
 
@@ -311,13 +311,13 @@ def test_a_message_may_name_as_many_servers_as_a_host_can_have(world: World) -> 
     tell(world, **{uuid: EXEMPT})
     world.tick()
     many = {f"{n:08x}-1111-4111-8111-111111111111": NO_OVERRIDE for n in range(wire.MAX_SERVERS)}
-    world.control.take_orders(overrides_text(2, many))
+    world.control.take_overrides(overrides_text(2, many))
     kept = ServerOverrides(StateFolder(str(world.folder))).told
     assert (kept.version, kept.servers) == (2, many)
 
 
 def orders_anew(world: World, uuid: str) -> None:
-    world.control.servers.order(uuid, {"priority": 3})
+    world.control.servers.override(uuid, {"priority": 3})
 
 
 @pytest.mark.needs_controllers("initial_placement")
@@ -334,7 +334,7 @@ def test_where_orders_are_lost_no_server_is_changed_until_they_are_given_anew(
     assert f"{name} is not readable" in caplog.text
     uuid = world.boot(COMPUTE)
     world.tick(3 * round(UNTOLD_S))
-    assert of(world, uuid).unmanaged is Unmanaged.AWAITING_ORDERS
+    assert of(world, uuid).unmanaged is Unmanaged.AWAITING_OVERRIDES
     assert world.is_untouched(uuid)
     tells(world, uuid)
     world.tick(2)
@@ -353,9 +353,9 @@ def test_who_has_just_arrived_is_left_alone_until_somebody_tells(world: World) -
     told, untold = world.boot(COMPUTE), world.boot(COMPUTE)
     world.tick()
     for uuid in (told, untold):
-        assert of(world, uuid).unmanaged is Unmanaged.AWAITING_ORDERS
+        assert of(world, uuid).unmanaged is Unmanaged.AWAITING_OVERRIDES
         assert world.is_untouched(uuid)
-    world.control.take_orders(overrides_text(1, {told: NO_OVERRIDE}))
+    world.control.take_overrides(overrides_text(1, {told: NO_OVERRIDE}))
     world.tick()
     assert of(world, told).unmanaged is None
     assert not world.is_untouched(told)
@@ -370,7 +370,7 @@ def test_to_be_told_that_nothing_was_ever_ordered_is_to_be_told(world: World) ->
     tell(world, version=0)
     newcomer = world.boot(COMPUTE)
     world.tick()
-    assert of(world, newcomer).unmanaged is Unmanaged.AWAITING_ORDERS
+    assert of(world, newcomer).unmanaged is Unmanaged.AWAITING_OVERRIDES
 
 
 def test_a_long_migration_is_no_answer(world: World) -> None:
@@ -380,7 +380,7 @@ def test_a_long_migration_is_no_answer(world: World) -> None:
     world.tick(round(UNTOLD_S) + 1)
     world.host.change(uuid, unmanaged=None)
     world.tick()
-    assert of(world, uuid).unmanaged is Unmanaged.AWAITING_ORDERS
+    assert of(world, uuid).unmanaged is Unmanaged.AWAITING_OVERRIDES
     assert world.is_untouched(uuid)
 
 
@@ -394,14 +394,14 @@ def test_a_waiting_server_that_is_nobodys_to_touch_says_that_first(world: World)
 def test_the_report_says_what_the_host_was_told(world: World) -> None:
     ordered, free, untold = (world.boot(CHASE) for _ in range(3))
     one = ServerOverride(Mode.ADVISE, True, 0)
-    world.control.take_orders(overrides_text(9, {ordered: one, free: NO_OVERRIDE}))
+    world.control.take_overrides(overrides_text(9, {ordered: one, free: NO_OVERRIDE}))
     decision = world.tick()
     told = report(
         decision, replace(facts("vp1"), told=world.control.servers.told), wire.MessageVersion(1, 1)
     )
     message = wire.decode(wire.REPORT_TOPIC, wire.encode(wire.REPORT_TOPIC, told))
-    assert message["orders_version"] == 9
-    by_uuid = {vp["uuid"]: vp.get("ordered") for vp in message["vps"]}
+    assert message["overrides_version"] == 9
+    by_uuid = {vp["uuid"]: vp.get("override") for vp in message["vps"]}
     assert by_uuid == {
         ordered: {"mode": "advise", "opt_out": True, "priority": 0},
         free: {},
@@ -462,7 +462,7 @@ def test_whatever_is_written_into_the_socket_is_answered(line: bytes) -> None:
     assert control_socket._answer(answers, line).keys() in ({"ok"}, {"error"})
 
 
-# Orders of this host
+# Overrides of this host
 
 
 @pytest.mark.parametrize(
@@ -484,12 +484,12 @@ def test_the_more_careful_of_cloud_and_host_holds(cloud, here, both) -> None:
 def test_an_order_on_the_host_outlives_what_the_cloud_says(world: World) -> None:
     uuid = world.boot(CHASE, name="web")
     world.tick()
-    world.control.servers.order("web", {"exempt": True})
+    world.control.servers.override("web", {"exempt": True})
     tell(world, 5)
     world.start_agent()
     world.tick()
     assert of(world, uuid).unmanaged is Unmanaged.EXEMPT
-    world.control.servers.order(uuid.upper(), {"exempt": False})
+    world.control.servers.override(uuid.upper(), {"exempt": False})
     world.tick()
     assert of(world, uuid).unmanaged is None
 
@@ -498,15 +498,17 @@ def test_only_a_server_of_this_host_can_be_ordered_of(world: World) -> None:
     one, _ = world.boot(CHASE, name="web"), world.boot(CHASE, name="web")
     world.tick()
     book = world.control.servers
-    with pytest.raises(CannotOrder, match="several servers on this host have that name"):
-        book.order("web", {"opt_out": True})
-    with pytest.raises(CannotOrder, match=r"no such server on this host; give a UUID .*: web, web"):
-        book.order("db", {"opt_out": True})
-    book.order(world.host.guests[one].guest.domain_name, {"priority": 3})
+    with pytest.raises(CannotOverride, match="several servers on this host have that name"):
+        book.override("web", {"opt_out": True})
+    with pytest.raises(
+        CannotOverride, match=r"no such server on this host; give a UUID .*: web, web"
+    ):
+        book.override("db", {"opt_out": True})
+    book.override(world.host.guests[one].guest.domain_name, {"priority": 3})
     world.host.end(one)
     del world.rates[one]
     world.tick()
-    book.order(one, {"priority": None})
+    book.override(one, {"priority": None})
     assert book.rows() == []
 
 
@@ -565,7 +567,7 @@ def test_orders_of_one_server_from_the_command_line(world, monkeypatch, capsys) 
 
         def order(*argv: str) -> list[str]:
             """What is printed; the agent in this process logs beside it."""
-            assert command(folder, "order", *argv, monkeypatch=monkeypatch) == 0
+            assert command(folder, "override", *argv, monkeypatch=monkeypatch) == 0
             lines = capsys.readouterr().out.splitlines()
             return [line for line in lines if " INFO " not in line]
 
@@ -584,7 +586,7 @@ def test_orders_of_one_server_from_the_command_line(world, monkeypatch, capsys) 
         assert "  on this host: priority 9" in order()
         left = order("web", "--opt-in", "--mode", "host", "--priority", "flavor")
         assert left == [f"web ({uuid})", "  in the cloud: mode advise"]
-        assert command(folder, "order", "nobody", "--opt-out", monkeypatch=monkeypatch) == 1
+        assert command(folder, "override", "nobody", "--opt-out", monkeypatch=monkeypatch) == 1
         assert "vp-agent: nobody: no such server on this host" in capsys.readouterr().err
 
 
@@ -594,7 +596,7 @@ def test_orders_of_one_server_from_the_command_line(world, monkeypatch, capsys) 
 )
 def test_a_line_that_orders_nothing_is_told_apart_from_none(world: World, value: str) -> None:
     with served(world) as folder, pytest.raises(Refused, match="not a valid override"):
-        ask(folder, "order", value)
+        ask(folder, "override", value)
 
 
 def test_a_fault_of_the_agent_is_not_blamed_on_who_asked(world: World, caplog) -> None:

@@ -108,7 +108,7 @@ def a_case(**about):
         ),
         ({}, "Actions", "None so far."),
         (
-            {"done": ("AT this",), "ordered": "opt_out"},
+            {"done": ("AT this",), "overridden": "opt_out"},
             "Actions",
             "AT this Override: opt_out.",
         ),

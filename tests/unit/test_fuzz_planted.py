@@ -82,7 +82,7 @@ PLANTED = [
     ("calls", _Delivery, "deliver", nothing),
     ("calls", ServerOverrides, "take", nothing),
     ("agent-bus", ServerOverrides, "take", nothing),
-    ("agent-socket", ServerOverrides, "order", nothing),
+    ("agent-socket", ServerOverrides, "override", nothing),
     ("overlay-bus", HostOverlays, "take", nothing),
     ("state-files", Outbox, "forget_ended", nothing),
     ("digests", host_view.HostView, "accept", nothing),

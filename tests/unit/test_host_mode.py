@@ -86,7 +86,7 @@ def test_a_server_is_one_level_more(tmp_path, ordered, own):
     is_set = [one for one in (own, ordered) if one]
     expected = min(is_set, key=tuple(Mode).index, default=OBSERVE)
     assert (marked.mode or of_host) is expected
-    assert (marked.unmanaged is Unmanaged.ORDERED_OBSERVE) is (
+    assert (marked.unmanaged is Unmanaged.OVERRIDE_OBSERVE) is (
         expected is OBSERVE and of_host is not OBSERVE
     )
 
@@ -97,7 +97,7 @@ def test_a_host_without_a_mode_acts_for_the_one_server_that_has_one(tmp_path):
     world.start_agent()
     _, neighbour = a_hurt_pair(world)
     assert not world.tick(3).actions, "no mode is set"
-    world.control.take_orders(overrides_text(1, {neighbour: ServerOverride(mode=ENFORCE)}))
+    world.control.take_overrides(overrides_text(1, {neighbour: ServerOverride(mode=ENFORCE)}))
     world.tick(6)  # Those of whom nobody told anything are left alone for 5 s.
     assert [o.action.guest_uuid for o in world.heard.outcomes] == [neighbour]
 
@@ -233,7 +233,7 @@ def test_a_server_mode_of_a_later_release_counts_as_the_tightest(tmp_path):
     text = overrides_text(1, {guests[0].uuid: ServerOverride(mode=ENFORCE)})
     book.take(text.replace("enforce", "of-a-later-release"))
     [marked] = book.mark(guests, (SetMode(ENFORCE, ModeLevel.HOST),), 0.0)
-    assert marked.unmanaged is Unmanaged.ORDERED_OBSERVE
+    assert marked.unmanaged is Unmanaged.OVERRIDE_OBSERVE
 
 
 def test_what_cannot_be_saved_is_not_obeyed(host, monkeypatch):

@@ -112,7 +112,7 @@ def a_homed_guest(scene: Scene) -> str:
 @pytest.mark.needs_controllers("initial_placement")
 def test_who_is_exempt_is_not_given_away_either(scene: Scene) -> None:
     uuid = a_homed_guest(scene)
-    scene.world.control.servers.order(uuid, {"exempt": True})
+    scene.world.control.servers.override(uuid, {"exempt": True})
     assert scene.prepared(uuid) == Prepared(False, "an override exempts it")
     assert not scene.is_left_alone(uuid)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Versions of overrides: whatever an agent was sent, it takes the next orders of the service."""
+"""Versions of overrides: whatever an agent was sent, it takes the next overrides of the service."""
 
 import logging
 import tempfile
@@ -96,10 +96,10 @@ def test_an_order_after_a_hostile_one_is_obeyed(
 def test_a_file_of_an_earlier_release_with_such_a_version_locks_nobody_out(
     state: StateFolder, clock: Clock, caplog: pytest.LogCaptureFixture, version: int
 ) -> None:
-    state.set_orders(CLOUD, overrides_text(version, {WEB: OUT}))
+    state.set_message(CLOUD, overrides_text(version, {WEB: OUT}))
     with caplog.at_level(logging.WARNING):
         agent = ServerOverrides(state, clock)
-    assert obeys(agent, OUT), "the orders are kept"
+    assert obeys(agent, OUT), "the overrides are kept"
     assert agent.told.version == NOW_MS
     assert f"overrides of version {version} are applied, but the version is not" in caplog.text
     assert send(agent, NOW_MS, BACK) is None

@@ -24,7 +24,7 @@ def world(tmp_path: Path) -> World:
 
 def tell(world: World, **ordered: ServerOverride) -> None:
     every = dict.fromkeys(world.host.guests, NO_OVERRIDE)
-    world.control.take_orders(overrides_text(1, every | ordered))
+    world.control.take_overrides(overrides_text(1, every | ordered))
 
 
 def moved(world: World) -> set[str]:

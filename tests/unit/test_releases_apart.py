@@ -102,7 +102,7 @@ def test_a_mode_that_only_a_later_release_knows_counts_as_the_tightest() -> None
         text = json.dumps(later)
         tightest = json.loads(text.replace("of-a-later-release", "observe"))
         assert wire.decode(topic, text) == tightest
-    assert told >= {wire.MODES, wire.ORDERS, wire.REPORT_TOPIC, wire.DIGEST_TOPIC}
+    assert told >= {wire.MODES, wire.OVERRIDES, wire.REPORT_TOPIC, wire.DIGEST_TOPIC}
 
 
 @pytest.mark.parametrize("topic", SCHEMAS)

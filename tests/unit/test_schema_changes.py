@@ -202,7 +202,7 @@ ALLOWED = {
     ),
     "a table": lambda op: op.create_table("racks", sa.Column("id", sa.Text, primary_key=True)),
     "an index": lambda op: op.create_index("one_more", "modes", ["by"]),
-    "a row": lambda op: op.execute("INSERT INTO vp_orders_gate (id, version) VALUES (9, 0)"),
+    "a row": lambda op: op.execute("INSERT INTO vp_version_gate (id, version) VALUES (9, 0)"),
     "what may be null from now on": _batch("modes", "alter_column", "by", {"nullable": True}),
 }
 

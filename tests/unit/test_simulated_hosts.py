@@ -29,4 +29,4 @@ def test_their_digests_are_placed_by(host: Host) -> None:
 def test_their_reports_are_whole(host: Host) -> None:
     message = wire.decode(wire.REPORT_TOPIC, Texts(random.Random(1)).report(host))
     assert [vp["uuid"] for vp in message["vps"]] == host.uuids
-    assert all(vp["ordered"] == {} for vp in message["vps"]), "nobody need tell them again"
+    assert all(vp["override"] == {} for vp in message["vps"]), "nobody need tell them again"

@@ -44,7 +44,7 @@ class Standing:
     def __init__(self, site: Site) -> None:
         modes = site.told("GET", "/modes")["modes"]
         self.modes = {one["name"]: one["mode"] for one in modes}
-        self.orders = site.told("GET", f"/vps/{site.server}")["vp"]["orders"]
+        self.overrides = site.told("GET", f"/vps/{site.server}")["vp"]["overrides"]
         overlays = site.told("GET", "/overlays")["overlays"]
         self.overlays = {one["name"]: (one["target"], one["servers"]) for one in overlays}
         history = site.told("GET", f"/hosts/{HOST}/history")["history"]
@@ -53,7 +53,7 @@ class Standing:
     def check(self, site: Site) -> None:
         now = Standing(site)
         assert now.modes.items() >= self.modes.items()
-        assert (now.orders, now.overlays) == (self.orders, self.overlays)
+        assert (now.overrides, now.overlays) == (self.overrides, self.overlays)
         assert now.minutes >= self.minutes
 
 
@@ -88,7 +88,7 @@ def levels(report: Any) -> set[str]:
 
 def priority(report: Any) -> Any:
     [vp] = report["vps"]
-    return vp.get("ordered", {}).get("priority")
+    return vp.get("override", {}).get("priority")
 
 
 def check_overlay(site: Site, agent: Release, number: int) -> None:

@@ -38,7 +38,7 @@ def case_of(report: Report, server: str) -> Case:
     """By UUID or name. Raises UnknownServer."""
     vp, names = _find(report, server), names_of(report)
     found = vp["interference"]
-    ordered = vp.get("ordered", {})
+    override = vp.get("override", {})
     return Case(
         name=f"{vp['name']} ({vp['uuid']})",
         reader=READER,
@@ -54,7 +54,7 @@ def case_of(report: Report, server: str) -> Case:
         hurts=tuple(_hurts(report, vp["uuid"])),
         refused=tuple(_refused(found, names)) if found else (),
         unmanaged=vp["unmanaged_detail"] or vp["unmanaged"] or "",
-        ordered=", ".join(f"{what} {value}" for what, value in ordered.items()),
+        overridden=", ".join(f"{what} {value}" for what, value in override.items()),
         done=tuple(_deed(action, names) for action in vp["actions"]),
         proposed={
             one["id"]: proposal(one, names)

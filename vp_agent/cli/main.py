@@ -26,7 +26,7 @@ from nova_vp.service.lifecycle import Reloader
 from nova_vp.service.sd_notify import READY, STOPPING, WATCHDOG, notify
 from vp_agent import wiring
 from vp_agent.calibration.capacity import CannotCalibrate
-from vp_agent.cli import calibrate, check, explain, learn_cpi, order, top
+from vp_agent.cli import calibrate, check, explain, learn_cpi, override, top
 from vp_agent.cli.release import Release, Released
 from vp_agent.cli.status import GRANTED, render, told_modes
 from vp_agent.cpi_threshold import NoLibrary, TooFewSamples
@@ -107,7 +107,15 @@ def _configure(conf: cfg.ConfigOpts, argv: list[str]) -> None:
 def _go_on_after(conf: cfg.ConfigOpts, fault: cfg.Error) -> None:
     """A wrong file keeps nobody from asking the running agent, which read another one, nor from
     undoing what an agent left that it keeps from starting. Raises cfg.Error for other commands."""
-    ask_or_undo = (status, set_mode, accept_action, reject_action, undo_action, record, order.run)
+    ask_or_undo = (
+        status,
+        set_mode,
+        accept_action,
+        reject_action,
+        undo_action,
+        record,
+        override.run,
+    )
     if conf.command.call not in (*ask_or_undo, release_all):
         raise fault
     print(f"vp-agent: configuration: {fault}; going on", file=sys.stderr)
@@ -163,8 +171,10 @@ def _add_commands(commands: Any) -> None:
         "undo", undo_action, "Revert an action, in any mode, and do not repeat it for 15 minutes"
     )
     undone.add_argument("id", help="Id of the action, from `vp-agent status --json` or the log")
-    order.add_arguments(
-        command("order", order.run, "Show or set overrides of a server: mode, opt-out, priority")
+    override.add_arguments(
+        command(
+            "override", override.run, "Show or set overrides of a server: mode, opt-out, priority"
+        )
     )
     taped = command("record", record, "Record samples and decisions to a file for `vp-sim replay`")
     taped.add_argument("switch", choices=["on", "off"], help="Start or stop the recording")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The operator's hand on a running agent: modes, accepted proposals, undo, release; what it shows.
 
-Orders arrive on other threads and are taken up by the next tick; the last decision is kept for
+Commands arrive on other threads and are taken up by the next tick; the last decision is kept for
 whoever asks. Nothing here decides or touches a guest.
 """
 
@@ -110,8 +110,8 @@ class CommandHandler:
     def _mode_of(self, proposal: Action, host: Mode) -> Mode:
         """That of the host, unless another one holds for one of the servers."""
         views = self._decision.vps if self._decision else ()
-        ordered = {view.guest.uuid: view.guest.mode for view in views if view.guest.mode}
-        return mode_of(proposal, host, ordered)
+        own = {view.guest.uuid: view.guest.mode for view in views if view.guest.mode}
+        return mode_of(proposal, host, own)
 
     def undo(self, action_id: str) -> None:
         with self._lock:
@@ -132,7 +132,7 @@ class CommandHandler:
                 raise NotInForce(f"{action_id} ({result}): nothing remains to revert; {listed}")
             self._revoked |= {action_id}
 
-    def take_orders(self, text: object) -> int | None:
+    def take_overrides(self, text: object) -> int | None:
         return self.servers.take(text)
 
     def take_modes(self, text: object) -> None:

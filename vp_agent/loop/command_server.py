@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent's ear on the bus: orders to this host, and schedulers' wish to hear of it again.
+"""Commands to this host over the bus, and requests of schedulers to publish again.
 
-Only translates: what an order does is `vp_agent.commands.Commands`'. Nothing here needs the broker
+Only translates: what a command does is `vp_agent.commands.Commands`'. Nothing here needs the broker
 to be there; it listens as soon as there is one. Import late: it brings oslo.messaging.
 """
 
@@ -35,7 +35,7 @@ from vp_agent.loop.told_facts import ToldFacts
 MAX_SPREAD_S = 60.0
 FIRST_WITHIN_S = 2.0
 THREADS = 4
-"""Orders at once: one that waits for the tick must not hold up the others."""
+"""Commands at once: one that waits for the tick must not hold up the others."""
 MOST_ID, MOST_DETAIL = 64, 1024
 CLOSE_TIMEOUT_S = 1.0
 """An idle listener of oslo.messaging takes up to 5 s to notice; no agent waits for that."""
@@ -80,9 +80,9 @@ class Endpoint:
         self._commands.undo(str(action_id))
 
     @may_refuse(wire.BadMessage, OSError)
-    def set_orders(self, call: Call, text: Any) -> int | None:
-        request_log.note(request_log.request_of(call), "set-orders")
-        return self._commands.take_orders(text)
+    def set_overrides(self, call: Call, text: Any) -> int | None:
+        request_log.note(request_log.request_of(call), "set-overrides")
+        return self._commands.take_overrides(text)
 
     @may_refuse(wire.BadMessage, OSError)
     def set_modes(self, call: Call, text: Any) -> None:
@@ -129,8 +129,8 @@ def _number(name: str, value: Any) -> float:
 class MigrationEndpoint:
     """What `rpcapi.AgentAPI` says of migrations, served."""
 
-    def __init__(self, orders: MigrationCommands) -> None:
-        self._orders = orders
+    def __init__(self, commands: MigrationCommands) -> None:
+        self._commands = commands
 
     @may_refuse(wire.BadMessage)
     def prepare_migration(
@@ -139,7 +139,7 @@ class MigrationEndpoint:
         given_s = _number("hold_s", hold_s)
         if not math.isfinite(given_s):
             raise wire.BadMessage(f"hold_s: {given_s}: give a finite number")
-        prepared = self._orders.prepare(_id(escalation_id), _id(uuid), given_s)
+        prepared = self._commands.prepare(_id(escalation_id), _id(uuid), given_s)
         return {"ready": prepared.ready, "why": prepared.why}
 
     def end_migration(
@@ -147,7 +147,7 @@ class MigrationEndpoint:
     ) -> None:
         known = outcome if outcome in rpcapi.MIGRATION_OUTCOMES else "failed"
         told = printable(str(detail), MOST_DETAIL)
-        self._orders.end(_id(escalation_id), _id(uuid), known, told)
+        self._commands.end(_id(escalation_id), _id(uuid), known, told)
 
 
 def _id(value: Any) -> str:

@@ -23,7 +23,7 @@ from nova_vp.service import listening
 from nova_vp.service.run_dir import BEAT, boot_clock_s, silent_for_s
 from vp_agent.commands import (
     MOST_WHY,
-    CannotOrder,
+    CannotOverride,
     NotAdvising,
     NotInForce,
     NotRejectable,
@@ -44,7 +44,7 @@ _QUESTIONS = frozenset({"status"})
 """They change nothing, and are asked every second."""
 
 _REFUSALS = (
-    *(CannotOrder, CannotRecord, NotAdvising, NotInForce, NotRejectable, UnknownAction),
+    *(CannotOverride, CannotRecord, NotAdvising, NotInForce, NotRejectable, UnknownAction),
     OSError,
 )
 """What is told with its message alone."""
@@ -155,7 +155,7 @@ class Server:
             "accept": control.accept,
             "reject": lambda value: control.reject(*_rejection(value)),
             "undo": control.undo,
-            "order": lambda value: carry_out(control.servers, value),
+            "override": lambda value: carry_out(control.servers, value),
             "record": record,
             "release": lambda _: control.release(),
         }
@@ -212,7 +212,7 @@ def _mode(value: str) -> Mode | None:
         return Mode(value)
     except ValueError:
         known = ", ".join([*(mode.value for mode in Mode), NOT_SET])
-        raise CannotOrder(f"{value[:80]!r} is not a mode: use one of {known}") from None
+        raise CannotOverride(f"{value[:80]!r} is not a mode: use one of {known}") from None
 
 
 def ask(folder: RunFolder, do: str, value: str = "") -> Any:

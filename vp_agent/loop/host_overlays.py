@@ -56,10 +56,10 @@ class HostOverlays:
             return self._latest.take(version, lambda known: _told(known, overlays))
 
     def _write(self, told: ToldOverlays) -> None:
-        self._state.set_orders(FILE, overlays_text(told.version, told.by_id.values()))
+        self._state.set_message(FILE, overlays_text(told.version, told.by_id.values()))
 
     def _read(self) -> ToldOverlays:
-        text = self._state.orders(FILE)
+        text = self._state.message(FILE)
         if text is None:
             return NO_OVERLAYS
         try:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the running agent makes of a line in which somebody orders something of one server.
+"""What the running agent makes of a line in which somebody overrides something of one server.
 
-It comes over the control socket from `cli.order`, or from whoever may write there.
+It comes over the control socket from `cli.override`, or from whoever may write there.
 """
 
 import json
@@ -10,7 +10,7 @@ from typing import Any
 from nova_vp import wire
 from nova_vp.core.types.policy import Mode
 from nova_vp.wire.validation import Schema, SchemaError
-from vp_agent.commands import CannotOrder
+from vp_agent.commands import CannotOverride
 from vp_agent.loop.overrides import ServerOverrides
 
 _LINE = Schema(
@@ -33,16 +33,17 @@ _LINE = Schema(
 
 
 def carry_out(overrides: ServerOverrides, value: str) -> list[dict[str, Any]]:
-    """In the agent: what the line orders; then who has orders. Raises CannotOrder and OSError."""
+    """In the agent: does what the line says. Returns the overrides that hold then. Raises
+    CannotOverride and OSError."""
     try:
         line = json.loads(value)
         _LINE.check(line)
     except (ValueError, RecursionError, SchemaError) as exc:
-        raise CannotOrder(
-            f"not a valid override: {str(exc)[:200]}; see `vp-agent order --help`"
+        raise CannotOverride(
+            f"not a valid override: {str(exc)[:200]}; see `vp-agent override --help`"
         ) from exc
     server = line.pop("server", "")
     if line:
         mode = line.get("mode")
-        overrides.order(server, line | ({"mode": Mode(mode)} if mode else {}))
+        overrides.override(server, line | ({"mode": Mode(mode)} if mode else {}))
     return [row for row in overrides.rows() if server in ("", row["name"], row["uuid"])]

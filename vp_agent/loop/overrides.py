@@ -2,8 +2,8 @@
 """Overrides of single servers of this host (mode, opt-out, priority, exemption), by who gave them.
 
 Two sets, each a file in the state folder: those of the cloud (through vp-api, sent by any
-vp-scheduler) and those of this host (`vp-agent order`). The more careful one holds. They arrive on
-other threads; the tick asks for them. Nothing here touches a guest.
+vp-scheduler) and those of this host (`vp-agent override`). The more careful one holds. They arrive
+on other threads; the tick asks for them. Nothing here touches a guest.
 """
 
 import logging
@@ -22,21 +22,21 @@ from nova_vp.server_override import (
     overrides_text,
     read_overrides,
 )
-from vp_agent.commands import CannotOrder
+from vp_agent.commands import CannotOverride
 from vp_agent.loop.latest_message import LatestMessage
 from vp_agent.loop.state import StateFolder
 
 LOG = logging.getLogger(__name__)
-CLOUD, LOCAL = "orders.json", "local_orders.json"
+CLOUD, LOCAL = "overrides.json", "local_overrides.json"
 UNTOLD_S = 5.0
-"""So long a server that has just arrived is left alone, unless somebody says what is ordered of it:
-an order must not be broken because the server moved. A vp-scheduler answers within a second."""
+"""So long a server that has just arrived is left alone, unless somebody says what is overridden of
+it: an override must hold although the server moved. A vp-scheduler answers within a second."""
 _JUST_ARRIVED = "it has just arrived; its overrides are requested from vp-scheduler"
 _UNTIL = {
     CLOUD: "until vp-scheduler tells the overrides of the cloud; without a vp-scheduler, delete the"
     " file and restart",
-    LOCAL: "until something is ordered by `vp-agent order`; order anew what was ordered, or delete"
-    " the file and restart",
+    LOCAL: "until something is overridden by `vp-agent override`; set the overrides of this host"
+    " again, or delete the file and restart",
 }
 """What ends that of each file, for its line in the log."""
 
@@ -44,11 +44,11 @@ Overrides = Mapping[str, ServerOverride]
 
 
 class CloudOverrides(NamedTuple):
-    """What the cloud's people ordered, as far as this host knows."""
+    """What the cloud's people overrode, as far as this host knows."""
 
     version: int
     servers: Overrides
-    """Those that it was told of, whether anything is ordered or not."""
+    """Those that it was told of, whether anything is overridden or not."""
 
 
 NO_CLOUD_OVERRIDES = CloudOverrides(0, {})
@@ -60,7 +60,8 @@ class ServerOverrides:
         self._state = state
         self._lock = threading.Lock()
         self._lost: set[str] = set()
-        """Files that could not be read: nobody knows what is ordered until others replace them."""
+        """Files that could not be read: nobody knows what they override until others replace
+        them."""
         self._latest = LatestMessage("overrides", self._read(CLOUD), self._write, clock)
         self._local = self._read(LOCAL).servers
         self._obeyed = _both(self.told.servers, self._local)
@@ -68,7 +69,7 @@ class ServerOverrides:
         self._untold_since_s: dict[str, float] = {}
 
     def take(self, text: object) -> int | None:
-        """All that is ordered of the servers it names; others that run here keep their orders.
+        """All overrides of the servers it names; others that run here keep theirs.
 
         None: they hold. Else they are ignored, and this is the newer version that holds. Raises
         wire.BadMessage and OSError.
@@ -87,24 +88,24 @@ class ServerOverrides:
         kept = {uuid: one for uuid, one in self.told.servers.items() if uuid in here}
         return CloudOverrides(version, dict(list({**kept, **servers}.items())[-wire.MAX_SERVERS :]))
 
-    def order(self, server: str, changes: Mapping[str, Any]) -> None:
+    def override(self, server: str, changes: Mapping[str, Any]) -> None:
         """By somebody on this host: name or UUID of a server that runs here, and the fields of
-        `ServerOverride` that are ordered anew. Raises CannotOrder and OSError."""
+        `ServerOverride` that change. Raises CannotOverride and OSError."""
         with self._lock:
             uuid = self._uuid_of(server)
-            ordered = self._local.get(uuid, NO_OVERRIDE)._replace(**changes)
-            local = {**self._local, uuid: ordered}
+            override = self._local.get(uuid, NO_OVERRIDE)._replace(**changes)
+            local = {**self._local, uuid: override}
             local = {uuid: one for uuid, one in local.items() if not one.is_nothing}
-            self._state.set_orders(LOCAL, overrides_text(0, local))
+            self._state.set_message(LOCAL, overrides_text(0, local))
             self._local = local
             self._lost.discard(LOCAL)
             self._hold()
 
     def rows(self) -> list[dict[str, Any]]:
-        """Of whom anything is ordered, for people."""
+        """Of whom anything is overridden, for people."""
         with self._lock:
             names = {guest.uuid: guest.name for guest in self._guests}
-            cloud, local, ordered = self.told.servers, self._local, sorted(self._obeyed)
+            cloud, local, overridden = self.told.servers, self._local, sorted(self._obeyed)
         return [
             {
                 "uuid": uuid,
@@ -112,7 +113,7 @@ class ServerOverrides:
                 "cloud": cloud.get(uuid, NO_OVERRIDE).as_message(),
                 "here": local.get(uuid, NO_OVERRIDE).as_message(),
             }
-            for uuid in ordered
+            for uuid in overridden
         ]
 
     def _uuid_of(self, server: str) -> str:
@@ -121,7 +122,7 @@ class ServerOverrides:
             for guest in self._guests
             if server.lower() == guest.uuid or server in (guest.name, guest.domain_name)
         }
-        # What was ordered of one that has left can still be taken back.
+        # What was overridden of one that has left can still be taken back.
         found |= {server.lower()} & self._local.keys()
         if len(found) != 1:
             names = ", ".join(sorted(guest.name or guest.uuid for guest in self._guests))
@@ -130,7 +131,9 @@ class ServerOverrides:
                 if found
                 else "no such server on this host"
             )
-            raise CannotOrder(f"{server}: {why}; give a UUID of `vp-agent status --json`: {names}")
+            raise CannotOverride(
+                f"{server}: {why}; give a UUID of `vp-agent status --json`: {names}"
+            )
         return found.pop()
 
     def _hold(self) -> None:
@@ -145,7 +148,7 @@ class ServerOverrides:
 
     def exempt(self, guests: Iterable[Guest]) -> frozenset[str]:
         """Those that may not bear anything of ours, and can be changed now."""
-        exempt = {uuid for uuid, ordered in self._obeyed.items() if ordered.exempt}
+        exempt = {uuid for uuid, override in self._obeyed.items() if override.exempt}
         return frozenset(
             guest.uuid
             for guest in (guests if exempt else ())
@@ -169,7 +172,7 @@ class ServerOverrides:
         )
 
     def _untold(self, guests: Iterable[Guest], now_s: float) -> dict[str, str]:
-        """Servers of which nobody knows whether anything is ordered, and why."""
+        """Servers of which nobody knows whether anything is overridden, and why."""
         lost = sorted(self._lost)
         if lost:
             why = f"{lost[0]} is not readable: see the agent's log"
@@ -191,10 +194,10 @@ class ServerOverrides:
         return [uuid for uuid, since_s in since if now_s - since_s < UNTOLD_S]
 
     def _write(self, told: CloudOverrides) -> None:
-        self._state.set_orders(CLOUD, overrides_text(*told))
+        self._state.set_message(CLOUD, overrides_text(*told))
 
     def _read(self, name: str) -> CloudOverrides:
-        text = self._state.orders(name)
+        text = self._state.message(name)
         if text is None:
             return NO_CLOUD_OVERRIDES
         try:
@@ -206,58 +209,58 @@ class ServerOverrides:
 
 
 def _both(told: Overrides, local: Overrides) -> Overrides:
-    """Without servers of which nothing is ordered."""
+    """Without servers of which nothing is overridden."""
     both = {
         uuid: told.get(uuid, NO_OVERRIDE).with_local(local.get(uuid, NO_OVERRIDE))
         for uuid in told.keys() | local.keys()
     }
-    return {uuid: ordered for uuid, ordered in both.items() if not ordered.is_nothing}
+    return {uuid: override for uuid, override in both.items() if not override.is_nothing}
 
 
-def _marked(guest: Guest, ordered: ServerOverride, host: tuple[SetMode, ...]) -> Guest:
-    if ordered.is_nothing:
+def _marked(guest: Guest, override: ServerOverride, host: tuple[SetMode, ...]) -> Guest:
+    if override.is_nothing:
         return guest
-    weight = guest.priority if ordered.weight is None else ordered.weight
-    guest = _levelled(guest, ordered)
-    mode = _own_mode(ordered, host)
-    guest = guest._replace(mode=mode, priority=weight, refuses_help=ordered.opt_out)
+    weight = guest.priority if override.weight is None else override.weight
+    guest = _levelled(guest, override)
+    mode = _own_mode(override, host)
+    guest = guest._replace(mode=mode, priority=weight, refuses_help=override.opt_out)
     if guest.unmanaged:
         return guest
-    if ordered.exempt:
+    if override.exempt:
         detail = "an override exempts it"
         return guest._replace(unmanaged=Unmanaged.EXEMPT, unmanaged_detail=detail)
     if mode is Mode.OBSERVE:
         detail = "an override sets it to mode observe"
-        return guest._replace(unmanaged=Unmanaged.ORDERED_OBSERVE, unmanaged_detail=detail)
+        return guest._replace(unmanaged=Unmanaged.OVERRIDE_OBSERVE, unmanaged_detail=detail)
     return guest
 
 
-def _own_mode(ordered: ServerOverride, host: tuple[SetMode, ...]) -> Mode | None:
+def _own_mode(override: ServerOverride, host: tuple[SetMode, ...]) -> Mode | None:
     """None: the host's."""
-    if ordered.mode is None:
+    if override.mode is None:
         return None
-    holds = effective((*host, SetMode(ordered.mode, ModeLevel.SERVER))).mode
+    holds = effective((*host, SetMode(override.mode, ModeLevel.SERVER))).mode
     return None if holds is effective(host).mode else holds
 
 
-def _levelled(guest: Guest, ordered: ServerOverride) -> Guest:
+def _levelled(guest: Guest, override: ServerOverride) -> Guest:
     """A tenant may ask for less than its flavor promises, and for no more: more is at the cost of
     best-effort servers of others. What the flavor leaves open is the tenant's."""
     if not guest.is_latency_critical:
         return guest
-    percentile = ordered.latency_percentile
+    percentile = override.latency_percentile
     return guest._replace(
-        latency_target_ms=_larger(guest.latency_target_ms, ordered.latency_target_ms),
+        latency_target_ms=_larger(guest.latency_target_ms, override.latency_target_ms),
         latency_percentile=min(guest.latency_percentile, percentile or guest.latency_percentile),
-        max_load=_larger(guest.max_load, ordered.max_load),
+        max_load=_larger(guest.max_load, override.max_load),
     )
 
 
-def _larger(flavors: float | None, ordered: float | None) -> float | None:
-    return max((one for one in (flavors, ordered) if one is not None), default=None)
+def _larger(flavors: float | None, override: float | None) -> float | None:
+    return max((one for one in (flavors, override) if one is not None), default=None)
 
 
 def _untouched(guest: Guest, detail: str) -> Guest:
     if guest.unmanaged:
         return guest
-    return guest._replace(unmanaged=Unmanaged.AWAITING_ORDERS, unmanaged_detail=detail)
+    return guest._replace(unmanaged=Unmanaged.AWAITING_OVERRIDES, unmanaged_detail=detail)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What outlives one run of the agent: epoch, mode, limits, profiles, what misses cost, what
-controllers keep, usage, escalations, orders, modes of the cloud, facts of Nova.
+controllers keep, usage, escalations, overrides, overlays, modes of the cloud, facts of Nova.
 
 Small files in the state folder, each replaced whole (write, fsync, rename), so that a full disk, a
 kill or a loss of power leaves the old one or the new one. What cannot be read is said; what it is
@@ -198,11 +198,11 @@ class StateFolder:
         """Raises OSError."""
         self._write("usage.json", text)
 
-    def orders(self, name: str) -> str | None:
-        """The text of `set_orders`; what it means is for `overrides`."""
+    def message(self, name: str) -> str | None:
+        """The text of `set_message`; what it means is for `overrides` and `host_overlays`."""
         return self._read(name)
 
-    def set_orders(self, name: str, text: str) -> None:
+    def set_message(self, name: str, text: str) -> None:
         """Raises OSError."""
         self._write(name, text)
 

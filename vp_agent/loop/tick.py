@@ -46,7 +46,7 @@ GARBAGE_OBJECTS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Who is told of what this host cannot mend, what is ordered in return, and who bills."""
+    """Who is told of what this host cannot mend, what it answers, and who bills."""
 
     escalator: Escalator
     migrations: MigrationHolds

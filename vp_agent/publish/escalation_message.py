@@ -24,8 +24,8 @@ _MUST_STAY = frozenset(
         Unmanaged.FOREIGN_CHANGE,
         Unmanaged.LEAVING,
         Unmanaged.EXEMPT,
-        Unmanaged.ORDERED_OBSERVE,
-        Unmanaged.AWAITING_ORDERS,
+        Unmanaged.OVERRIDE_OBSERVE,
+        Unmanaged.AWAITING_OVERRIDES,
     }
 )
 """Whom nobody may move for us. Others are Nova's on this host, and Nova can move them."""

@@ -38,7 +38,7 @@ class HostInfo:
     hypervisor: str = ""
     """libvirt's name of the host, under which Placement knows it; empty: not asked yet."""
     told: CloudOverrides = NO_CLOUD_OVERRIDES
-    """What is ordered of servers, as far as this host was told."""
+    """What is overridden of servers, as far as this host was told."""
     facts: Told = NOTHING_TOLD
     """What Nova knows of the host, as far as it was told."""
     modes: HostModes = NO_HOST_MODES

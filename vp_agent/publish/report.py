@@ -49,7 +49,7 @@ def report(
         "actuator": host_info.actuator,
         "domains": [_report_domain(view) for view in decision.domains],
         "vps": [
-            _ordered(view, host_info)
+            _override(view, host_info)
             | _vp(view, refused.get(view.guest.uuid, ()), offset_s, actions_per_vp)
             | {"service": _service(view.guest, host_info)}
             | ({"mode": view.guest.mode.value} if view.guest.mode else {})
@@ -61,7 +61,7 @@ def report(
         "escalations": [_escalation(one, offset_s) for one in decision.escalations[:256]],
         "hypervisor": host_info.hypervisor[:255],
         "knobs": sorted(knob.value for knob in host_info.knobs),
-        "orders_version": host_info.told.version,
+        "overrides_version": host_info.told.version,
         "steal_ratio": None if decision.steal_ratio is None else number(decision.steal_ratio),
         "latency_projects": _latency_projects(host_info.latency),
         "facts": {"read_at": host_info.facts.read_at, "checksum": host_info.facts.checksum},
@@ -85,10 +85,10 @@ def _set_mode(one: SetMode) -> dict[str, str]:
     return {"level": one.level.value, "name": one.name, "mode": one.mode.value}
 
 
-def _ordered(view: VpView, host_info: HostInfo) -> dict[str, Any]:
+def _override(view: VpView, host_info: HostInfo) -> dict[str, Any]:
     """Nothing where nobody has told of it yet."""
-    ordered = host_info.told.servers.get(view.guest.uuid)
-    return {} if ordered is None else {"ordered": ordered.as_message()}
+    override = host_info.told.servers.get(view.guest.uuid)
+    return {} if override is None else {"override": override.as_message()}
 
 
 def _service(guest: Guest, host_info: HostInfo) -> dict[str, Any] | None:

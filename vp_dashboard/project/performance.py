@@ -53,7 +53,7 @@ class Detail(VpView):
         except VpError as exc:
             messages.error(request, api.problem(exc))
         else:
-            messages.success(request, _t("Ordered. Its host follows with its next report."))
+            messages.success(request, _t("Set. Its host follows with its next report."))
         return HttpResponseRedirect(
             reverse("horizon:project:vp_performance:detail", args=(server_id,))
         )

@@ -50,7 +50,7 @@ TEXTS: dict[str, Callable[..., str]] = {
     "vp_or_unknown": formatters.or_unknown,
     "vp_overlay_servers": overlay_formatters.servers,
     "vp_percent": formatters.percent,
-    "vp_orders": formatters.orders,
+    "vp_overrides": formatters.overrides,
     "vp_recorded": degradation_formatters.recorded_text,
     "vp_rejected": formatters.rejected,
     "vp_response": degradation_formatters.short_response,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Agents on the bus, as ingest tells them of orders, overlays, facts and modes; nobody waits."""
+"""Agents on the bus, as ingest tells them of overrides, overlays, facts and modes; nobody waits."""
 
 from functools import cached_property
 
@@ -15,8 +15,8 @@ class BusAgents:
     def __init__(self, identity: Identity) -> None:
         self._identity = identity
 
-    def tell_orders(self, host: str, text: str) -> None:
-        self._api.tell_orders(host, text)
+    def tell_overrides(self, host: str, text: str) -> None:
+        self._api.tell_overrides(host, text)
 
     def tell_facts(self, host: str, text: str) -> None:
         self._api.tell_facts(host, text)

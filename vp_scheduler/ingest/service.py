@@ -80,7 +80,7 @@ class ReportEndpoint:
         compare: Hearer = lambda report: None,
     ) -> None:
         """`heard`: of a report that its host made at that moment. `compare`: what the host was told
-        with what is ordered of its servers, and known of them."""
+        with the overrides of its servers, and known of them."""
         self._reports = reports
         self._teach = teach
         self._ask_for_digests = ask_for_digests
@@ -205,7 +205,7 @@ class Service:
         publisher = ProfilePublisher(identity, store)
         keys = HostKeyPublisher(identity, BusKeyStore(conf))
         republish = RepublishRequester(identity, store, keys.tell)
-        orders = OverrideSync(OverrideStore(conf), BusAgents(identity))
+        overrides = OverrideSync(OverrideStore(conf), BusAgents(identity))
         overlays = OverlaySync(OverlayStore(conf), BusAgents(identity))
         modes = ModeSync(ModeStore(conf), BusAgents(identity))
         self.endpoint = ReportEndpoint(
@@ -215,7 +215,7 @@ class Service:
             ask_for_digests=republish.ask_for_digests,
             heard=heard,
             compare=_all_of(
-                orders.heard,
+                overrides.heard,
                 overlays.heard,
                 modes.heard,
                 SameName().heard,
@@ -223,7 +223,7 @@ class Service:
             ),
         )
         self._writer = Writer(reports, store, settings.batch_size)
-        self._threads: list[Part] = [publisher, keys, republish, orders, overlays, modes]
+        self._threads: list[Part] = [publisher, keys, republish, overrides, overlays, modes]
         self._threads.append(Purger(conf, store))
         if facts:
             self._threads.append(facts)

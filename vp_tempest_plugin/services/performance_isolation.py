@@ -66,8 +66,8 @@ class PerformanceIsolationClient(rest_client.RestClient):
     def show_vp(self, server_id: str) -> Answer:
         return self._one("vp", "GET", "v1", "vps", server_id)
 
-    def change_vp(self, server_id: str, **orders: Any) -> Answer:
-        return self._one("vp", "PATCH", "v1", "vps", server_id, body=orders)
+    def change_vp(self, server_id: str, **overrides: Any) -> Answer:
+        return self._one("vp", "PATCH", "v1", "vps", server_id, body=overrides)
 
     def report_latency(self, server_id: str, **report: Any) -> Answer:
         return self.ask("PUT", "v1", "vps", server_id, "latency", body=report)

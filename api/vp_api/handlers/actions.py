@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Actions of all agents, as they turned out, and the orders that name one: accept, reject, undo.
+"""Actions of all agents, as they turned out, and the commands that name one: accept, reject, undo.
 
 Operators only: an action's id, host and server tell of neighbours. A tenant asks for the actions of
 a server of its own instead.

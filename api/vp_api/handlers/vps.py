@@ -119,11 +119,11 @@ def show_vp(call: Call, server_id: str) -> Answer:
     view: Any = operator if call.sees_all else tenant
     told = operator.vp(report) if call.sees_all else tenant.show(report)
     if call.version >= V1_1:
-        found = call.services.stored.orders.get(report.server_id)
-        orders = view.orders(found)
+        found = call.services.stored.overrides.get(report.server_id)
+        overrides = view.overrides(found)
         if call.version >= V1_2:
-            orders |= tenant.levels(found)
-        told = {**view.since_1_1(told, report), "orders": orders}
+            overrides |= tenant.levels(found)
+        told = {**view.since_1_1(told, report), "overrides": overrides}
         groups = groups_of(call.services.stored.browser, [report.head], call.services.clock())
         told["group_state"] = view.group_state(next(iter(groups.values()), None))
     if call.version >= V1_2:
@@ -215,16 +215,16 @@ def change_vp(call: Call, server_id: str) -> Answer:
         call.services.policy.require(call.context, policies.CHANGES[name], owner)
     found = _put(call, report)
     said = ", ".join(f"{name}={value}" for name, value in call.body.items())
-    LOG.info("vp=%s ordered by user=%s: %s", found.uuid, call.user_id, said)
-    shown = operator.orders(found) if call.sees_all else tenant.orders(found)
+    LOG.info("vp=%s overridden by user=%s: %s", found.uuid, call.user_id, said)
+    shown = operator.overrides(found) if call.sees_all else tenant.overrides(found)
     if call.version >= V1_2:
         shown |= tenant.levels(found)
     told = _tell(call, report)
-    return {"vp": {"server_id": report.server_id, "orders": shown, "is_told": told}}
+    return {"vp": {"server_id": report.server_id, "overrides": shown, "is_told": told}}
 
 
 def _put(call: Call, report: VpReport) -> StoredOverride:
-    overrides = call.services.stored.orders
+    overrides = call.services.stored.overrides
     stands = overrides.get(report.server_id)
     now: dict[str, Any] = {
         "mode": stands and stands.mode,
@@ -260,7 +260,7 @@ def _put(call: Call, report: VpReport) -> StoredOverride:
 def _too_often(wait_s: int) -> ApiError:
     error = ApiError(
         Code.TOO_MANY_CHANGES,
-        f"Repeat the request in {wait_s} s. What was ordered before holds. Operators can change it "
+        f"Repeat the request in {wait_s} s. What was set before holds. Operators can change it "
         "now.",
     )
     error.headers["Retry-After"] = str(wait_s)
@@ -271,21 +271,23 @@ def _tell(call: Call, report: VpReport) -> bool:
     """Whether the agent has remembered them. Its words may name the host: they go to the log."""
     host, tellers = report.record.host, call.services.tellers
     if not tellers.acquire(blocking=False):
-        LOG.warning("host=%s was not told its orders, and will ask: others wait for agents", host)
+        LOG.warning(
+            "host=%s was not told its overrides, and will ask: others wait for agents", host
+        )
         return False
     servers = [vp["uuid"] for vp in report.record.report["vps"]]
     try:
         with telling(host):
             newer = _send(call, host, servers)
     except ApiError as exc:
-        LOG.warning("host=%s was not told its orders, and will ask: %s", host, exc)
+        LOG.warning("host=%s was not told its overrides, and will ask: %s", host, exc)
         return False
     finally:
         tellers.release()
     if newer is not None:
         LOG.warning(
-            "host=%s ignores its orders: it obeys version %d, which no service has given; check the"
-            " clock of that host and of this one",
+            "host=%s ignores its overrides: it obeys version %d, which no service has given; check"
+            " the clock of that host and of this one",
             host,
             newer,
         )
@@ -294,10 +296,10 @@ def _tell(call: Call, report: VpReport) -> bool:
 
 def _send(call: Call, host: str, servers: list[str]) -> int | None:
     """The newer version for which the agent ignores them; None: it has remembered them."""
-    orders, agents = call.services.stored.orders, call.services.agents
-    newer = agents.set_orders(host, orders.message(servers))
+    overrides, agents = call.services.stored.overrides, call.services.agents
+    newer = agents.set_overrides(host, overrides.message(servers))
     if newer is None:
         return None
-    # The database was restored, or somebody else has sent orders to the host.
-    orders.outbid(newer, call.services.clock())
-    return agents.set_orders(host, orders.message(servers))
+    # The database was restored, or somebody else has sent overrides to the host.
+    overrides.outbid(newer, call.services.clock())
+    return agents.set_overrides(host, overrides.message(servers))

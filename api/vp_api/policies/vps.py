@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may see a virtual platform, who sees all of it instead of the tenant's view, who orders what.
+"""Who may see a virtual platform, who sees all of it instead of the tenant's view, who may override
+what of it.
 
-Tenants may only refuse what is done for their own servers' sake: nothing that they order is at
+Tenants may only refuse what is done for their own servers' sake: nothing that they override is at
 others' cost.
 """
 

@@ -153,7 +153,7 @@ ASKED = obj(
 )
 UNDER_WAY = {"memory_moves": list_of(MEMORY_MOVE), "escalations": list_of(ASKED)}
 PRIORITY = {"type": "integer", "minimum": 0, "maximum": 9}
-_ORDERED = {
+_OVERRIDE = {
     "mode": nullable(MODE),
     "opt_out": YES_NO,
     "priority": nullable(PRIORITY),
@@ -162,8 +162,8 @@ _ORDERED = {
 _LEVELS = {name: nullable(schema) for name, schema in LEVELS.items()}
 """Since 1.2."""
 _BY = {"by": nullable(TEXT), "at": nullable(TIME)}
-ORDERS = obj({**_ORDERED, **_BY}, _LEVELS, title="Orders")
-TENANT_ORDERS = obj(_ORDERED, _LEVELS, title="TenantOrders")
+OVERRIDES = obj({**_OVERRIDE, **_BY}, _LEVELS, title="Overrides")
+TENANT_OVERRIDES = obj(_OVERRIDE, _LEVELS, title="TenantOverrides")
 
 LIST_QUERY_1_0 = query(host=NAME)
 LIST_QUERY = pages(
@@ -212,7 +212,7 @@ _FULL: dict[str, Any] = {
 }
 _SINCE_1_2 = {"service": nullable(SERVICE)}
 _MORE = {
-    "orders": ORDERS,
+    "overrides": OVERRIDES,
     **_SINCE_1_1,
     "group_state": nullable(GROUP_STATE),
     **_SINCE_1_2,
@@ -235,7 +235,7 @@ _TENANT_FULL = {
     "actions": list_of(actions.TENANTS),
 }
 _TENANT_MORE = {
-    "orders": TENANT_ORDERS,
+    "overrides": TENANT_OVERRIDES,
     **_SINCE_1_1,
     "group_state": nullable(TENANT_GROUP_STATE),
     "service": nullable(TENANT_SERVICE),
@@ -248,15 +248,15 @@ TENANT_SHOW_ANSWER = obj(
 CHANGE = {
     "title": "VpChange",
     "type": "object",
-    "properties": {**_ORDERED, **_LEVELS},
+    "properties": {**_OVERRIDE, **_LEVELS},
     "minProperties": 1,
     "additionalProperties": False,
 }
 
 
-def _changed(orders: dict[str, Any]) -> dict[str, Any]:
-    return {"vp": obj({"server_id": TEXT, "orders": orders, "is_told": YES_NO})}
+def _changed(overrides: dict[str, Any]) -> dict[str, Any]:
+    return {"vp": obj({"server_id": TEXT, "overrides": overrides, "is_told": YES_NO})}
 
 
-CHANGE_ANSWER = obj(_changed(ORDERS), title="ChangedVp")
-TENANT_CHANGE_ANSWER = obj(_changed(TENANT_ORDERS), title="TenantChangedVp")
+CHANGE_ANSWER = obj(_changed(OVERRIDES), title="ChangedVp")
+TENANT_CHANGE_ANSWER = obj(_changed(TENANT_OVERRIDES), title="TenantChangedVp")

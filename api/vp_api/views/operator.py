@@ -280,12 +280,12 @@ def _under_way(record: HostRecord, uuid: str | None = None) -> dict[str, Any]:
     }
 
 
-def orders(found: StoredOverride | None) -> dict[str, Any]:
-    """None: nothing is ordered."""
+def overrides(found: StoredOverride | None) -> dict[str, Any]:
+    """None: nothing is overridden."""
     if found is None:
-        return {**tenant.orders(None), "by": None, "at": None}
+        return {**tenant.overrides(None), "by": None, "at": None}
     return {
-        **tenant.orders(found),
+        **tenant.overrides(found),
         "by": found.by,
         "at": values.iso_datetime(found.at),
     }

@@ -41,7 +41,7 @@ UNMANAGED = {
     Unmanaged.REALTIME.value: "the flavor asks for realtime CPUs",
     Unmanaged.OPTED_OUT.value: "the flavor has vp:manage=no",
     Unmanaged.EXEMPT.value: "an override exempts this server",
-    Unmanaged.ORDERED_OBSERVE.value: "an override sets this server to mode observe",
+    Unmanaged.OVERRIDE_OBSERVE.value: "an override sets this server to mode observe",
     Unmanaged.INVALID_SPEC.value: "the flavor's vp: specs are not valid; contact your operator",
 }
 
@@ -169,8 +169,8 @@ def _group_now(group: VpGroup) -> dict[str, Any]:
     }
 
 
-def orders(found: StoredOverride | None) -> dict[str, Any]:
-    """None: nothing is ordered. Not who ordered it: that may have been an operator."""
+def overrides(found: StoredOverride | None) -> dict[str, Any]:
+    """None: nothing is overridden. Not who did: that may have been an operator."""
     if found is None:
         return {"mode": None, "opt_out": False, "priority": None, "exempt": False}
     return {

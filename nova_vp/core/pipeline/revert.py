@@ -22,7 +22,7 @@ from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.reason import REVOKED
 from nova_vp.core.types.state import CoreState
 
-_REACHABLE = (None, Unmanaged.ORDERED_OBSERVE)
+_REACHABLE = (None, Unmanaged.OVERRIDE_OBSERVE)
 """On any other guest nothing of ours stands, or nothing can be changed now."""
 _OVER = (Result.INEFFECTIVE, Result.UNDONE)
 
@@ -88,7 +88,7 @@ def _noted(state: CoreState, outcome: Outcome, now_s: float, policy: Policy) -> 
 
 
 def note_left_alone(state: CoreState, picture: Picture, policy: Policy) -> CoreState:
-    """Servers that somebody ordered to be left alone, once nothing of ours is on them."""
+    """Servers that an override leaves alone, once nothing of ours is on them."""
     uuids = [
         guest.uuid
         for guest in picture.guests

@@ -46,12 +46,12 @@ class Unmanaged(enum.Enum):
     MIGRATING = "migrating"
     FOREIGN_CHANGE = "changed-by-somebody-else"
     LEAVING = "about-to-be-migrated"
-    """The cluster ordered it, so we let go of it beforehand."""
+    """The cluster asked for it, so we let go of it beforehand."""
     EXEMPT = "exempt"
-    """An operator ordered it for this server; what was set on it is undone."""
-    ORDERED_OBSERVE = "ordered-observe"
+    """An override exempts this server; what was set on it is undone."""
+    OVERRIDE_OBSERVE = "override-observe"
     """Mode observe is set for this server, on a host that may do more."""
-    AWAITING_ORDERS = "awaiting-orders"
+    AWAITING_OVERRIDES = "awaiting-overrides"
     """It has just arrived, and nobody has said yet whether it may be touched."""
 
 

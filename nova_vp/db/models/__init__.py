@@ -5,13 +5,13 @@ them takes what it needs from here."""
 from nova_vp.db.models.base import Base
 from nova_vp.db.models.bus_keys import BusKeyRow
 from nova_vp.db.models.escalations import EscalationGate, EscalationRow, MigrationRow
-from nova_vp.db.models.orders import (
+from nova_vp.db.models.overrides import (
     ModeRow,
-    OrdersChange,
-    OrdersGate,
     OverlayRow,
     OverlayServer,
-    ServerOrdersRow,
+    OverrideChange,
+    ServerOverrideRow,
+    VersionGate,
 )
 from nova_vp.db.models.reports import (
     ActionServer,
@@ -34,15 +34,15 @@ __all__ = [
     "Host",
     "MigrationRow",
     "ModeRow",
-    "OrdersChange",
-    "OrdersGate",
     "OverlayRow",
     "OverlayServer",
+    "OverrideChange",
     "Profile",
-    "ServerOrdersRow",
+    "ServerOverrideRow",
     "ServerSighting",
     "Stay",
     "StoredAction",
     "UsageRow",
+    "VersionGate",
     "VpRow",
 ]

@@ -10,7 +10,7 @@ from nova_vp.db.models import Base
 
 HALFWAY = {
     ("0013", "vps"): "service_class VARCHAR(16) NOT NULL DEFAULT ''",
-    ("0014", "vp_orders"): "latency_target_ms FLOAT",
+    ("0014", "vp_overrides"): "latency_target_ms FLOAT",
 }
 
 
@@ -43,6 +43,6 @@ def test_tables_of_overlays_that_were_made_halfway_are_made_again(database_url: 
     schema.upgrade(engine)
     assert schema.current_revision(engine) == schema.newest_revision()
     with engine.connect() as connection:
-        rows = connection.execute(sa.text("SELECT id, version FROM vp_orders_gate WHERE id = 2"))
+        rows = connection.execute(sa.text("SELECT id, version FROM vp_version_gate WHERE id = 2"))
         assert [tuple(row) for row in rows] == [(2, 0)]
     engine.dispose()

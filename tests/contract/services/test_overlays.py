@@ -216,14 +216,14 @@ def test_a_host_that_has_a_newer_version_is_outbid(store: OverlayStore) -> None:
 def test_overlays_and_orders_have_numbers_of_their_own(
     store: OverlayStore, database_conf: cfg.ConfigOpts
 ) -> None:
-    orders = OverrideStore(database_conf)
-    orders.clear(WEB, **WRITE)
+    overrides = OverrideStore(database_conf)
+    overrides.clear(WEB, **WRITE)
     create(store)
-    assert (orders.version(), store.changed_since(0).version) == (0, NOW_MS)
+    assert (overrides.version(), store.changed_since(0).version) == (0, NOW_MS)
     asked: dict[str, Any] = {"mode": None, "opt_out": True, "priority": None, "exempt": False}
-    orders.put(WEB, PROJECT, **asked, **WRITE)
-    orders.put(WEB, PROJECT, **asked, **WRITE)
-    assert (orders.version(), store.changed_since(0).version) == (NOW_MS + 1, NOW_MS)
+    overrides.put(WEB, PROJECT, **asked, **WRITE)
+    overrides.put(WEB, PROJECT, **asked, **WRITE)
+    assert (overrides.version(), store.changed_since(0).version) == (NOW_MS + 1, NOW_MS)
 
 
 def a_report_of(*vps: dict[str, Any]) -> NewReport:

@@ -127,13 +127,13 @@ def test_the_api_tells_a_host_at_once(
 ) -> None:
     order(book, WEB, OUT)
     text = book.message([WEB, DB])
-    assert agents.set_orders(agent.host, text) is None
+    assert agents.set_overrides(agent.host, text) is None
     assert agent.obeys(WEB, OUT)
-    assert agents.set_orders(agent.host, text) is None
+    assert agents.set_overrides(agent.host, text) is None
     order(book, WEB, NO_OVERRIDE)
-    assert agents.set_orders(agent.host, book.message([WEB])) is None
+    assert agents.set_overrides(agent.host, book.message([WEB])) is None
     assert agent.obeys(WEB, NO_OVERRIDE)
-    assert agents.set_orders(agent.host, text) == book.version()
+    assert agents.set_overrides(agent.host, text) == book.version()
     assert agent.obeys(WEB, NO_OVERRIDE), "what comes late changes nothing"
 
 
@@ -147,7 +147,7 @@ def test_orders_that_somebody_else_has_sent_are_replaced_once_the_host_reports(
 ) -> None:
     order(book, WEB, OUT)
     version = book.version() + ahead_ms
-    agents.set_orders(agent.host, overrides_text(version, {WEB: ServerOverride(priority=9)}))
+    agents.set_overrides(agent.host, overrides_text(version, {WEB: ServerOverride(priority=9)}))
     agent.publish(1)
     wait_until(lambda: agent.obeys(WEB, OUT), "the host to obey the service")
 
@@ -156,8 +156,8 @@ def test_orders_that_somebody_else_has_sent_are_replaced_once_the_host_reports(
 def test_what_is_no_order_comes_back_as_a_refusal(
     agent: AgentOnTheBus, agents: rpcapi.AgentAPI, text: object
 ) -> None:
-    with pytest.raises(wire.BadMessage, match="vp_orders: "):
-        agents.set_orders(agent.host, text)  # type: ignore[arg-type]
+    with pytest.raises(wire.BadMessage, match="vp_overrides: "):
+        agents.set_overrides(agent.host, text)  # type: ignore[arg-type]
     assert agent.control.servers.told.version == 0
 
 

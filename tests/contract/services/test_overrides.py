@@ -14,7 +14,7 @@ from nova_vp import wire
 from nova_vp.core.types.policy import Mode
 from nova_vp.db import schema
 from nova_vp.db.gate import NEVER_WRITTEN
-from nova_vp.db.models import ServerOrdersRow
+from nova_vp.db.models import ServerOverrideRow
 from nova_vp.db.overrides import ChangedMeanwhile, ChangedTooOften, OverrideStore
 from nova_vp.db.purge import Before, Step, purge
 from nova_vp.db.records import StoredOverride
@@ -33,8 +33,8 @@ def book(database_conf: cfg.ConfigOpts) -> OverrideStore:
 
 
 def put(book: OverrideStore, uuid: str = WEB, now: datetime = NOW, **asked: Any) -> StoredOverride:
-    orders = {"mode": None, "opt_out": False, "priority": None, "exempt": False, **asked}
-    return book.put(uuid, PROJECT, by=USER, now=now, **orders)
+    overrides = {"mode": None, "opt_out": False, "priority": None, "exempt": False, **asked}
+    return book.put(uuid, PROJECT, by=USER, now=now, **overrides)
 
 
 def test_what_is_ordered_is_read_back(book: OverrideStore) -> None:
@@ -80,8 +80,8 @@ def test_an_exemption_is_stored_and_told(book: OverrideStore) -> None:
     put(book, exempt=True)
     stands = book.get(WEB)
     assert stands is not None
-    assert stands.ordered == ServerOverride(exempt=True)
-    [told] = wire.decode(wire.ORDERS, book.message([WEB]))["servers"]
+    assert stands.override == ServerOverride(exempt=True)
+    [told] = wire.decode(wire.OVERRIDES, book.message([WEB]))["servers"]
     assert told == {"uuid": WEB, "exempt": True}
 
 
@@ -93,7 +93,7 @@ def test_what_is_taken_back_is_gone_and_told(book: OverrideStore) -> None:
     assert book.list_of([WEB]) == {}
     changed = book.changed_since(before)
     assert changed.version == book.version() == before + 1
-    assert [(one.uuid, one.is_empty, one.by) for one in changed.orders] == [(WEB, True, "b")]
+    assert [(one.uuid, one.is_empty, one.by) for one in changed.overrides] == [(WEB, True, "b")]
     assert not book.clear(WEB, by=USER, now=NOW)
 
 
@@ -139,8 +139,8 @@ def test_numbers_never_repeat_and_are_seen_in_order(book: OverrideStore) -> None
     assert put(book, now=NOW - timedelta(days=1), priority=1).version == NOW_MS + 6
     assert put(book, now=NOW + timedelta(days=1), priority=1).version == NOW_MS + 24 * 3600_000
     everything = book.changed_since(NEVER_WRITTEN)
-    assert [one.uuid for one in everything.orders] == [DB, WEB]
-    assert book.changed_since(everything.version).orders == []
+    assert [one.uuid for one in everything.overrides] == [DB, WEB]
+    assert book.changed_since(everything.version).overrides == []
 
 
 def test_a_restored_database_outbids_what_agents_have_obeyed(book: OverrideStore) -> None:
@@ -156,18 +156,18 @@ def test_a_restored_database_outbids_what_agents_have_obeyed(book: OverrideStore
 
 def test_the_message_names_every_server_it_was_asked_for(book: OverrideStore) -> None:
     put(book, WEB, mode=Mode.OBSERVE, priority=3)
-    message = wire.decode(wire.ORDERS, book.message([DB, WEB.upper(), DB]))
+    message = wire.decode(wire.OVERRIDES, book.message([DB, WEB.upper(), DB]))
     assert message["version"] == NOW_MS
     assert message["servers"] == [{"uuid": WEB, "mode": "observe", "priority": 3}, {"uuid": DB}]
     put(book, WEB, opt_out=True)
-    message = wire.decode(wire.ORDERS, book.message([WEB]))
+    message = wire.decode(wire.OVERRIDES, book.message([WEB]))
     assert message["servers"] == [{"uuid": WEB, "opt_out": True}]
 
 
 def test_more_servers_than_a_query_takes(book: OverrideStore) -> None:
     many = [f"{n:08x}-1111-4111-8111-111111111111" for n in range(4096)]
     put(book, many[-1], opt_out=True)
-    assert len(wire.decode(wire.ORDERS, book.message(many))["servers"]) == 4096
+    assert len(wire.decode(wire.OVERRIDES, book.message(many))["servers"]) == 4096
     assert list(book.list_of(many)) == [many[-1]]
 
 
@@ -182,13 +182,13 @@ def test_only_what_was_taken_back_long_ago_is_purged(
         assert book.clear(uuid, by=USER, now=NOW - timedelta(days=days))
     before = Before.days_ago(NOW, history_days=1, ledger_days=1, usage_days=1)
     steps = purge(schema.open_engine(database_conf), before, NOW)
-    assert [step for step in steps if step.table == "vp_orders"] == [Step("vp_orders", 1)]
-    left = book.changed_since(NEVER_WRITTEN).orders
+    assert [step for step in steps if step.table == "vp_overrides"] == [Step("vp_overrides", 1)]
+    left = book.changed_since(NEVER_WRITTEN).overrides
     assert [(one.uuid, one.is_empty) for one in left] == [(WEB, False), (third, True)]
 
 
 def test_every_column_of_an_order_is_kept() -> None:
-    assert ServerOrdersRow.__table__.columns.keys() == list(StoredOverride.__slots__)
+    assert ServerOverrideRow.__table__.columns.keys() == list(StoredOverride.__slots__)
 
 
 def test_levels_are_kept_and_taken_back(book: OverrideStore) -> None:
@@ -196,7 +196,7 @@ def test_levels_are_kept_and_taken_back(book: OverrideStore) -> None:
     put(book, **level)
     stands = book.get(WEB)
     assert stands is not None
-    assert stands.ordered == ServerOverride(**level)
+    assert stands.override == ServerOverride(**level)
     [told] = json.loads(book.message([WEB]))["servers"]
     assert told == {"uuid": WEB, **level}
     assert book.clear(WEB, by=USER, now=NOW)

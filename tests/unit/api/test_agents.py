@@ -131,11 +131,11 @@ def opt_out(api):
 def test_a_host_that_obeys_a_version_which_the_database_does_not_know_is_told_all_the_same(
     conf, agents, vp_agent, ahead_ms
 ):
-    """The database was restored, or somebody else has sent orders to the host."""
+    """The database was restored, or somebody else has sent overrides to the host."""
     control, _ = vp_agent
     with serving(conf, Endpoint(control, None)):
         hostile = overrides_text(NOW_MS + ahead_ms, {cloud.VICTIM: HOSTILE})
-        assert agents.set_orders("lab-1", hostile) is None
+        assert agents.set_overrides("lab-1", hostile) is None
         assert opt_out(Api(cloud.records(), agents=agents))["is_told"] is True
     assert control.servers.told.servers[cloud.VICTIM] == ServerOverride(opt_out=True)
 
@@ -145,8 +145,8 @@ def test_an_agent_that_ignores_orders_is_not_called_told(conf, agents, vp_agent,
     ahead_s[0] = 48 * 3600
     version = NOW_MS + 48 * 3600_000
     with serving(conf, Endpoint(control, None)), caplog.at_level(logging.WARNING):
-        agents.set_orders("lab-1", overrides_text(version, {cloud.VICTIM: HOSTILE}))
+        agents.set_overrides("lab-1", overrides_text(version, {cloud.VICTIM: HOSTILE}))
         told = opt_out(Api(cloud.records(), agents=agents))
-    assert (told["orders"]["opt_out"], told["is_told"]) == (True, False)
+    assert (told["overrides"]["opt_out"], told["is_told"]) == (True, False)
     assert control.servers.told.servers[cloud.VICTIM] == HOSTILE
-    assert f"host=lab-1 ignores its orders: it obeys version {version}" in caplog.text
+    assert f"host=lab-1 ignores its overrides: it obeys version {version}" in caplog.text

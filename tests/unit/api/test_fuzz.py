@@ -127,7 +127,7 @@ def test_an_agent_that_fails_fails_tenants_alone(role):
     (change,) = (one for one in run.operations() if operation_of(one) == CHANGE)
     run.ask(change, 20, number=1)
     assert run.statuses[CHANGE, 200] > 0
-    assert bool(population.api.agents.orders) is (role == "admin")
+    assert bool(population.api.agents.overrides) is (role == "admin")
     population.answer_as(run.persona, number=2)
     assert population.api.agents.failing == {}
 

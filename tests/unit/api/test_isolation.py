@@ -90,9 +90,11 @@ def api():
 
 def assert_untouched(api):
     assert api.agents.modes == {}
-    assert api.agents.latency == api.agents.accepted == api.agents.undone == api.agents.orders == []
+    assert (
+        api.agents.latency == api.agents.accepted == api.agents.undone == api.agents.overrides == []
+    )
     assert api.agents.rejected == []
-    assert api.stored.orders.get(cloud.VICTIM) is None
+    assert api.stored.overrides.get(cloud.VICTIM) is None
     assert {one.mode for one in api.stored.modes.list_modes()} == {Mode.ENFORCE}
     assert api.stored.ledger.get(cloud.ESCALATION).accepted_at is None
     assert api.agents.calls == []
@@ -189,7 +191,7 @@ def test_who_may_order_what_of_a_server(role, may, name):
     # All of it or nothing.
     answer = api.latest(Persona(role), f"/v1/vps/{cloud.VICTIM}", "PATCH", ORDERS)
     assert answer.status == (200 if may == set(ORDERS) else 403)
-    assert (api.stored.orders.get(cloud.VICTIM) is not None) == (name in may)
+    assert (api.stored.overrides.get(cloud.VICTIM) is not None) == (name in may)
 
 
 @pytest.mark.parametrize("role", TENANTS)
@@ -229,7 +231,7 @@ def test_a_tenant_is_told_these_keys_and_no_more():
     assert set(victim) == SHOWN
     assert [set(action) for action in victim["actions"]] == [{"at", "what", "result"}]
     new = Api().latest(reader, f"/v1/vps/{cloud.VICTIM}").json["vp"]
-    younger = {"orders", "cpu_use", "figures", "group_state", "service", "degradation"}
+    younger = {"overrides", "cpu_use", "figures", "group_state", "service", "degradation"}
     assert set(new) == SHOWN | younger
     assert set(new["degradation"]) == {"percent", "since", "response"}
     assert set(new["service"]) == {
@@ -244,7 +246,7 @@ def test_a_tenant_is_told_these_keys_and_no_more():
         "throttled_ratio_ours": 0.0,
         "throttled_ratio_nova": 0.4,
     }
-    assert set(new["orders"]) == {"mode", "opt_out", "priority", "exempt", *LEVELS}
+    assert set(new["overrides"]) == {"mode", "opt_out", "priority", "exempt", *LEVELS}
     (minute,) = Api().latest(reader, f"/v1/vps/{cloud.VICTIM}/history").json["history"][-1:]
     lost = {"degradation_percent", "waiting_ratio"}
     assert set(minute) == {"at", "state", "hurt_by_neighbour", "metrics"} | lost
@@ -401,7 +403,7 @@ HIDDEN_FROM_TENANTS = {
     Unmanaged.NOT_NOVA,  # nobody's
     Unmanaged.MIGRATING,  # the host's affair
     Unmanaged.LEAVING,  # the cloud's
-    Unmanaged.AWAITING_ORDERS,  # over in a moment
+    Unmanaged.AWAITING_OVERRIDES,  # over in a moment
     Unmanaged.FOREIGN_CHANGE,  # the operator's
 }
 

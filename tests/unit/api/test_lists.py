@@ -494,11 +494,11 @@ def test_orders_are_kept_changed_and_taken_back():
         answer = api.latest(ADMIN, V, "PATCH", asked)
         assert answer.status == 200
         assert answer.json["vp"]["is_told"] is True
-        return answer.json["vp"]["orders"]
+        return answer.json["vp"]["overrides"]
 
     assert order(priority=7)["priority"] == 7
     assert order(mode="observe", opt_out=True)["priority"] == 7
-    assert api.latest(ADMIN, V).json["vp"]["orders"] == {
+    assert api.latest(ADMIN, V).json["vp"]["overrides"] == {
         "mode": "observe",
         "opt_out": True,
         "priority": 7,
@@ -508,9 +508,9 @@ def test_orders_are_kept_changed_and_taken_back():
         "at": "2026-01-02T03:04:05Z",
     }
     assert order(mode=None, opt_out=False, priority=None)["mode"] is None
-    assert api.stored.orders.get(cloud.VICTIM) is None
+    assert api.stored.overrides.get(cloud.VICTIM) is None
     # The agent is told all that is ordered of all its servers.
-    host, text = api.agents.orders[1]
+    host, text = api.agents.overrides[1]
     told = {one["uuid"]: one for one in json.loads(text)["servers"]}
     assert host == "lab-1"
     assert told[cloud.VICTIM]["opt_out"] is True
@@ -530,7 +530,7 @@ def test_the_seventh_change_of_a_tenant_within_an_hour_is_refused_whoever_is_ask
         assert refused.status == 429
         assert refused.json["errors"][0]["code"] == "performance-isolation.too-many-changes"
         assert refused.headers["Retry-After"] == "3600"
-    assert one.stored.orders.get(cloud.VICTIM) is None, "what was ordered before holds"
+    assert one.stored.overrides.get(cloud.VICTIM) is None, "what was ordered before holds"
     assert one.latest(ADMIN, V, "PATCH", {"exempt": True}).status == 200
     assert other.latest(ADMIN, V, "PATCH", {"exempt": False}).status == 200
 
@@ -650,14 +650,14 @@ LEVEL = {"latency_target_ms": 25.0, "latency_percentile": 90.0, "max_load": 500_
 
 def test_a_tenant_sets_the_latency_target_of_its_server():
     api, member = Api(), Persona("member")
-    told = api.latest(member, V, "PATCH", LEVEL).json["vp"]["orders"]
+    told = api.latest(member, V, "PATCH", LEVEL).json["vp"]["overrides"]
     assert told == {"mode": None, "opt_out": False, "priority": None, "exempt": False, **LEVEL}
-    assert api.latest(member, V).json["vp"]["orders"] == told
-    [(_, text)] = api.agents.orders
+    assert api.latest(member, V).json["vp"]["overrides"] == told
+    [(_, text)] = api.agents.overrides
     [ordered] = [one for one in json.loads(text)["servers"] if one["uuid"] == cloud.VICTIM]
     assert ordered == {"uuid": cloud.VICTIM, **LEVEL}
     assert api.latest(member, V, "PATCH", {"opt_out": True}).status == 200
-    left = api.latest(member, V, "PATCH", dict.fromkeys(LEVEL)).json["vp"]["orders"]
+    left = api.latest(member, V, "PATCH", dict.fromkeys(LEVEL)).json["vp"]["overrides"]
     assert left == {**told, **dict.fromkeys(LEVEL), "opt_out": True}
 
 
@@ -678,4 +678,4 @@ def test_levels_are_of_a_newer_microversion(api):
     refused = api.ask(ADMIN, V, "PATCH", {"max_load": 5.0}, headers=headers)
     assert refused.status == 400
     assert "microversion 1.2" in refused.text
-    assert "max_load" not in api.ask(ADMIN, V, headers=headers).json["vp"]["orders"]
+    assert "max_load" not in api.ask(ADMIN, V, headers=headers).json["vp"]["overrides"]

@@ -579,7 +579,7 @@ def test_where_all_wait_for_agents_a_call_is_refused_at_once(api):
     taken = list(itertools.takewhile(lambda _: callers.acquire(blocking=False), range(99)))
     assert api.latest(MEMBER, CALLS, "POST", TUNE).status == 429
     told = api.latest(MEMBER, f"/v1/vps/{VICTIM}", "PATCH", {"opt_out": True}).json["vp"]
-    assert told["is_told"], "orders wait for no calls"
+    assert told["is_told"], "overrides wait for no calls"
     for _ in taken:
         callers.release()
     assert api.latest(MEMBER, CALLS, "POST", TUNE).status == 200

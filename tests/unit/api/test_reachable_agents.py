@@ -29,7 +29,7 @@ def test_what_is_told_arrives():
 def test_what_agents_answer_arrives():
     agents = MemoryAgents()
     agents.versions["lab-1"] = 8
-    assert ReachableAgents(agents, lambda: None).set_orders("lab-1", overrides_text(7, {})) == 8
+    assert ReachableAgents(agents, lambda: None).set_overrides("lab-1", overrides_text(7, {})) == 8
 
 
 def test_what_agents_raise_arrives():

@@ -20,17 +20,17 @@ DEADLINE_S = 30
 
 
 class Silent(MemoryAgents):
-    """Takes no orders until it shall."""
+    """Takes no overrides until it shall."""
 
     def __init__(self):
         super().__init__()
         self.asked = threading.Semaphore(0)
         self.shall_answer = threading.Event()
 
-    def set_orders(self, host, text):
+    def set_overrides(self, host, text):
         self.asked.release()
         assert self.shall_answer.wait(DEADLINE_S)
-        return super().set_orders(host, text)
+        return super().set_overrides(host, text)
 
 
 class Counted:
@@ -104,7 +104,7 @@ def test_tenants_of_silent_hosts_leave_threads_to_others():
             waiting.append(pool.submit(opt_out))
             assert agents.asked.acquire(timeout=DEADLINE_S)
         one_more = opt_out()
-        assert (one_more["orders"]["opt_out"], one_more["is_told"]) == (True, False)
+        assert (one_more["overrides"]["opt_out"], one_more["is_told"]) == (True, False)
         agents.shall_answer.set()
         assert [told.result()["is_told"] for told in waiting] == [True] * TELLERS
     assert opt_out()["is_told"] is True

@@ -205,17 +205,17 @@ def is_silent(ran):
     return (ran.rc, ran.out, ran.err) == (0, "", "")
 
 
-def orders(lab):
-    return lab.run("vp show victim -f json").json["orders"]
+def overrides(lab):
+    return lab.run("vp show victim -f json").json["overrides"]
 
 
 def test_orders_of_an_operator(lab):
     assert is_silent(lab.run("vp set victim --priority 7 --mode observe"))
-    assert (orders(lab)["priority"], orders(lab)["mode"]) == (7, "observe")
-    assert orders(lab)["by"] == "id-of-admin"
+    assert (overrides(lab)["priority"], overrides(lab)["mode"]) == (7, "observe")
+    assert overrides(lab)["by"] == "id-of-admin"
     assert is_silent(lab.run("vp unset victim --priority"))
     assert is_silent(lab.run("vp unset victim --mode"))
-    assert (orders(lab)["priority"], orders(lab)["mode"]) == (None, None)
+    assert (overrides(lab)["priority"], overrides(lab)["mode"]) == (None, None)
 
 
 def test_an_exemption_is_an_operators(lab):
@@ -226,7 +226,7 @@ def test_an_exemption_is_an_operators(lab):
         ("vp unset victim --exempt", False),
     ):
         assert is_silent(lab.run(command))
-        assert orders(lab)["exempt"] is is_exempt
+        assert overrides(lab)["exempt"] is is_exempt
     refused = lab.run("vp set victim --exempt", user="member")
     assert (refused.rc, "HTTP 403" in refused.err) == (1, True)
 
@@ -236,7 +236,7 @@ def test_orders_of_a_tenant(lab):
     told = lab.run("vp explain victim", user="member")
     assert "Override: opted out: nothing is done for its sake." in told.words
     assert is_silent(lab.run("vp unset victim --opt-out", user="member"))
-    assert orders(lab)["opt_out"] is False
+    assert overrides(lab)["opt_out"] is False
     refused = lab.run("vp set victim --mode enforce", user="member")
     assert refused.rc == 1
     assert "HTTP 403" in refused.err

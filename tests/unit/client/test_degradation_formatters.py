@@ -78,8 +78,8 @@ def test_in_a_sentence(vp, sentence):
 @pytest.mark.parametrize(
     ("told", "why"),
     [
-        ({"orders": {"opt_out": True}, "mode": {"mode": "observe"}}, "help for it was refused"),
-        ({"orders": {"opt_out": False}, "mode": {"mode": "observe"}}, "it is in mode observe"),
+        ({"overrides": {"opt_out": True}, "mode": {"mode": "observe"}}, "help for it was refused"),
+        ({"overrides": {"opt_out": False}, "mode": {"mode": "observe"}}, "it is in mode observe"),
     ],
 )
 def test_why_nothing_is_done(told, why):

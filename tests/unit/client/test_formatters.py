@@ -97,9 +97,12 @@ def ordered(**changes):
             "proposed; in mode advise, accept it with\nopenstack vp action accept a-1\n"
             "or reject it with\nopenstack vp action reject a-1",
         ),
-        (formatters.orders(ordered()), "no override"),
-        (formatters.orders(ordered(mode="advise", priority=0)), "mode advise at most, priority 0"),
-        (formatters.orders(ordered(priority=1, by="u", at="AT")), "priority 1 (by u at AT)"),
+        (formatters.overrides(ordered()), "no override"),
+        (
+            formatters.overrides(ordered(mode="advise", priority=0)),
+            "mode advise at most, priority 0",
+        ),
+        (formatters.overrides(ordered(priority=1, by="u", at="AT")), "priority 1 (by u at AT)"),
         (formatters.short_state(None), "-"),
         (formatters.minute("2026-01-02T03:04:05Z"), "2026-01-02 03:04"),
         (formatters.point("new-kind"), "new-kind"),

@@ -62,12 +62,12 @@ def test_a_host_and_a_server(lab, stored):
     assert lab.run("vp mode unset --host lab-1").rc == 0
     assert lab.agents.modes == {"lab-1": NOT_SET}
     assert lab.run("vp mode set observe --server victim").rc == 0
-    assert stored.orders.get(cloud.VICTIM).mode is Mode.OBSERVE
+    assert stored.overrides.get(cloud.VICTIM).mode is Mode.OBSERVE
     told = lab.run("vp mode show --server victim").words
     assert "levels enforce: set for the cloud" in told
     assert "observe: set for this server" in told
     assert lab.run("vp mode unset --server victim").rc == 0
-    assert stored.orders.get(cloud.VICTIM) is None
+    assert stored.overrides.get(cloud.VICTIM) is None
 
 
 def test_where_a_mode_is_set(lab):

@@ -127,7 +127,7 @@ def test_undo_needs_no_mode(mode):
     host.change(
         "neighbour",
         mode=Mode.OBSERVE,
-        unmanaged=Unmanaged.ORDERED_OBSERVE if mode is Mode.ADVISE else None,
+        unmanaged=Unmanaged.OVERRIDE_OBSERVE if mode is Mode.ADVISE else None,
     )
     assert [a.reason for a in revoke(host, action.id).actions] == [REVOKED]
     assert host.placement("neighbour") == {0}

@@ -223,7 +223,7 @@ def test_an_override_of_a_server_that_is_gone_is_purged_in_the_end(conf: cfg.Con
     watching(Nova(WEB), overrides.kept).look()
     now = later() + timedelta(days=1)
     steps = list(purge(schema.open_engine(conf), Before(now, now, now), now))
-    assert Step("vp_orders", 1) in steps
+    assert Step("vp_overrides", 1) in steps
 
 
 def test_it_looks_by_itself_and_ends(said: Said) -> None:

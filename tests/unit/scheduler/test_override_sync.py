@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts are told what is ordered of their servers until their reports say that they know it."""
+"""Hosts are told what is overridden of their servers until their reports say that they know it."""
 
 import logging
 import threading
@@ -37,7 +37,7 @@ class Hosts:
         self.is_away = False
         self._lock = threading.Lock()
 
-    def tell_orders(self, host: str, text: str) -> None:
+    def tell_overrides(self, host: str, text: str) -> None:
         if self.is_away:
             raise oslo_messaging.MessageDeliveryFailure("the broker is away")
         version, servers = read_overrides(text)
@@ -50,10 +50,10 @@ class Hosts:
     def report(self, host: str, *uuids: str) -> Mapping[str, Any]:
         version, servers = self.told.get(host, (0, {}))
         vps = [
-            {"uuid": uuid, **({"ordered": servers[uuid].as_message()} if uuid in servers else {})}
+            {"uuid": uuid, **({"override": servers[uuid].as_message()} if uuid in servers else {})}
             for uuid in uuids
         ]
-        return {**a_report(host), "vps": vps, "orders_version": version}
+        return {**a_report(host), "vps": vps, "overrides_version": version}
 
 
 @pytest.fixture
@@ -180,7 +180,7 @@ def test_another_vp_scheduler_that_starts_later_knows_it_all(book, hosts, teller
 def test_an_agent_of_an_earlier_release_is_told_nothing(book, hosts, teller) -> None:
     order(book, WEB, OUT)
     old = dict(hosts.report("vp-old", WEB))
-    del old["orders_version"]
+    del old["overrides_version"]
     teller.heard(old)
     obeys(teller, hosts, "vp1", **{WEB: OUT})
     assert hosts.told.keys() == {"vp1"}
@@ -195,7 +195,7 @@ def test_an_agent_that_went_back_to_an_earlier_release_is_told_nothing_more(
     with caplog.at_level(logging.WARNING):
         teller.heard(report)
         wait_until(lambda: "trying again" in caplog.text, "the failure to be told")
-    del report["orders_version"]
+    del report["overrides_version"]
     teller.heard(report)
     hosts.is_away = False
     obeys(teller, hosts, "vp1", **{WEB: OUT})
@@ -226,7 +226,7 @@ def test_a_database_that_is_away_costs_no_order(conf, tmp_path, book, hosts, cap
 
 
 def test_after_a_restore_of_the_database_hosts_obey_it_again(book, hosts, teller, caplog) -> None:
-    """The host obeys orders of a day that the database does not know any more."""
+    """The host obeys overrides of a day that the database does not know any more."""
     stands = order(book, WEB, OUT)
     hosts.told["vp1"] = (stands + 60_000, {WEB: ServerOverride(priority=9)})
     with caplog.at_level(logging.WARNING):
@@ -264,7 +264,7 @@ def test_a_version_that_nobody_gave_hides_no_host_that_has_to_be_outbid(
     assert book.version() < absurd
     told = [one for one in caplog.messages if "further ahead than any" in one]
     assert len(told) == 1
-    assert f"vp2 obeys orders of version {absurd}" in told[0]
+    assert f"vp2 obeys overrides of version {absurd}" in told[0]
 
 
 def test_it_ends_while_nothing_happens(book, hosts) -> None:

@@ -66,7 +66,7 @@ METHODS: list[tuple[Callable[[], object], Sender, str]] = [
     (agents_endpoint, API, "accept"),
     (agents_endpoint, API, "reject"),
     (agents_endpoint, API, "undo"),
-    (agents_endpoint, API, "set_orders"),
+    (agents_endpoint, API, "set_overrides"),
     (agents_endpoint, API, "report_latency"),
     (agents_endpoint, SCHEDULER, "republish"),
     (agents_endpoint, SCHEDULER, "republish_digest"),

@@ -118,7 +118,7 @@ def test_every_word_of_it_is_signed(world: World) -> None:
     text = unpacked(packed)
     for before, after in (
         ("enforce", "observe"),
-        ('"set_mode"', '"set_orders"'),
+        ('"set_mode"', '"set_overrides"'),
         (str(NOW), str(NOW + 1)),
         ("vp_agent.vp1", "vp_agent"),
         ('"answer_to":""', f'"answer_to":"{ADDRESS}"'),

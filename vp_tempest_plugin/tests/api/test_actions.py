@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Actions of all agents, and orders that name one."""
+"""Actions of all agents, and commands that name one."""
 
 from tempest.lib import decorators, exceptions
 from tempest.lib.common.utils import data_utils

@@ -17,7 +17,7 @@ OPERATORS_ALONE = {
     "flavor",
     "mode",
 }
-NO_ORDERS = {"mode": None, "opt_out": False, "priority": None, "exempt": False}
+NO_OVERRIDES = {"mode": None, "opt_out": False, "priority": None, "exempt": False}
 
 
 class TestServers(base.BaseTest):
@@ -116,22 +116,22 @@ class TestServers(base.BaseTest):
     def test_a_tenant_refuses_help_and_takes_it_back(self):
         self.addCleanup(self.operator.change_vp, self.server_id, opt_out=False)
         told = self.member.change_vp(self.server_id, opt_out=True)
-        self.assertTrue(told["orders"]["opt_out"])
-        self.assertTrue(self.member.show_vp(self.server_id)["orders"]["opt_out"])
-        self.assertTrue(self.operator.show_vp(self.server_id)["orders"]["opt_out"])
+        self.assertTrue(told["overrides"]["opt_out"])
+        self.assertTrue(self.member.show_vp(self.server_id)["overrides"]["opt_out"])
+        self.assertTrue(self.operator.show_vp(self.server_id)["overrides"]["opt_out"])
         told = self.member.change_vp(self.server_id, opt_out=False)
-        self.assertLessEqual(NO_ORDERS.items(), told["orders"].items())
+        self.assertLessEqual(NO_OVERRIDES.items(), told["overrides"].items())
 
     @decorators.idempotent_id("88c25a14-2d97-4dcf-a013-f0d7a70e45fc")
     def test_an_operator_orders_for_one_server(self):
         undone = {"priority": None, "mode": None, "exempt": False}
         self.addCleanup(self.operator.change_vp, self.server_id, **undone)
         told = self.operator.change_vp(self.server_id, priority=3, mode="observe", exempt=True)
-        ordered = {"priority": 3, "mode": "observe", "exempt": True, "opt_out": False}
-        self.assertLessEqual(ordered.items(), told["orders"].items())
-        self.assertTrue(told["orders"]["by"])
+        overrides = {"priority": 3, "mode": "observe", "exempt": True, "opt_out": False}
+        self.assertLessEqual(overrides.items(), told["overrides"].items())
+        self.assertTrue(told["overrides"]["by"])
         self.assertLessEqual(
-            ordered.items(), self.operator.show_vp(self.server_id)["orders"].items()
+            overrides.items(), self.operator.show_vp(self.server_id)["overrides"].items()
         )
         self.wait_until_told(
             self.server_id,
@@ -149,7 +149,7 @@ class TestServers(base.BaseTest):
             "forbidden", exceptions.Forbidden, self.reader.change_vp, self.server_id, opt_out=True
         )
         self.assertLessEqual(
-            NO_ORDERS.items(), self.operator.show_vp(self.server_id)["orders"].items()
+            NO_OVERRIDES.items(), self.operator.show_vp(self.server_id)["overrides"].items()
         )
 
     @decorators.idempotent_id("f0ee0a02-cfee-4f87-bede-c57cdbe20f33")

@@ -19,7 +19,7 @@ class TestOptOut(base.InterferenceTest):
         self.assertTrue(told["is_told"])
         self.let_loose()
         self.never(self.help_for_victim, "nothing is done for the sake of who opted out")
-        self.assertTrue(self.member.show_vp(self.victim)["orders"]["opt_out"])
+        self.assertTrue(self.member.show_vp(self.victim)["overrides"]["opt_out"])
 
         self.member.change_vp(self.victim, opt_out=False)
         self.mended()

@@ -9,7 +9,7 @@ down_revision = "0006"
 INDEXES = {
     "ix_actions_uuid_at": "actions",
     "ix_escalations_project_id": "escalations",
-    "ix_vp_orders_project_id": "vp_orders",
+    "ix_vp_overrides_project_id": "vp_overrides",
 }
 
 

@@ -11,4 +11,4 @@ down_revision = "0014"
 
 def upgrade() -> None:
     names = ("latency_target_ms", "latency_percentile", "max_load")
-    add_missing_columns("vp_orders", *(sa.Column(name, sa.Double) for name in names))
+    add_missing_columns("vp_overrides", *(sa.Column(name, sa.Double) for name in names))

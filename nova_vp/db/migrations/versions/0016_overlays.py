@@ -9,7 +9,7 @@ revision = "0016"
 down_revision = "0015"
 
 TABLE = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4"}
-GATE = sa.table("vp_orders_gate", sa.column("id"), sa.column("version"))
+GATE = sa.table("vp_version_gate", sa.column("id"), sa.column("version"))
 
 
 def upgrade() -> None:

@@ -11,7 +11,7 @@ revision = "0017"
 down_revision = "0016"
 
 NAME = sa.String(255).with_variant(mysql.VARCHAR(255, collation="utf8mb4_bin"), "mysql", "mariadb")
-GATE = sa.table("vp_orders_gate", sa.column("id"), sa.column("version"))
+GATE = sa.table("vp_version_gate", sa.column("id"), sa.column("version"))
 TABLE = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4"}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`vp-agent order`: what somebody orders of one server on the host itself, without any OpenStack.
+"""`vp-agent override`: overrides of one server on the host itself, without any OpenStack.
 
 The agent's end of it is `loop.override_request`.
 """
@@ -62,7 +62,7 @@ def run(conf: cfg.ConfigOpts) -> int:
         line["exempt"] = asked.exempt
     if asked.priority:
         line["priority"] = None if asked.priority == AS_FLAVOR else int(asked.priority)
-    answer = ask(RunFolder(conf.agent.run_directory), "order", json.dumps(line))
+    answer = ask(RunFolder(conf.agent.run_directory), "override", json.dumps(line))
     print("\n".join(_lines(answer)) or "no overrides")
     return 0
 
@@ -70,17 +70,17 @@ def run(conf: cfg.ConfigOpts) -> int:
 def _lines(rows: list[Mapping[str, Any]]) -> Iterator[str]:
     for row in rows:
         yield f"{row['name'] or '-'} ({row['uuid']})"
-        for where, ordered in (("in the cloud", row["cloud"]), ("on this host", row["here"])):
-            if ordered:
-                yield f"  {where}: {', '.join(_words(ordered))}"
+        for where, override in (("in the cloud", row["cloud"]), ("on this host", row["here"])):
+            if override:
+                yield f"  {where}: {', '.join(_words(override))}"
 
 
-def _words(ordered: Mapping[str, Any]) -> Iterator[str]:
-    if ordered.get("opt_out"):
+def _words(override: Mapping[str, Any]) -> Iterator[str]:
+    if override.get("opt_out"):
         yield "opted out"
-    if ordered.get("exempt"):
+    if override.get("exempt"):
         yield "exempt"
-    if "mode" in ordered:
-        yield f"mode {ordered['mode']}"
-    if "priority" in ordered:
-        yield f"priority {ordered['priority']}"
+    if "mode" in override:
+        yield f"mode {override['mode']}"
+    if "priority" in override:
+        yield f"priority {override['priority']}"

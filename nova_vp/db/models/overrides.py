@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people order: of single servers, of the servers of one application, of hosts. Agents are
+"""What people set: of single servers, of the servers of one application, of hosts. Agents are
 told all of it."""
 
 from datetime import datetime
@@ -10,10 +10,10 @@ from sqlalchemy.orm import Mapped, mapped_column
 from nova_vp.db.models.base import NAME, PROJECT, TABLE, Base
 
 
-class ServerOrdersRow(Base):
-    """What people have ordered of one server, whatever its flavor says."""
+class ServerOverrideRow(Base):
+    """What people have overridden of one server, whatever its flavor says."""
 
-    __tablename__ = "vp_orders"
+    __tablename__ = "vp_overrides"
 
     uuid: Mapped[str] = mapped_column(String(36), primary_key=True)
     project_id: Mapped[str] = mapped_column(String(64))
@@ -22,21 +22,21 @@ class ServerOrdersRow(Base):
     priority: Mapped[int | None] = mapped_column(SmallInteger)
     exempt: Mapped[bool] = mapped_column(Boolean, server_default=false())
     by: Mapped[str] = mapped_column(String(255))
-    """Who ordered it, or took it back: the id of a keystone user."""
+    """Who set it, or took it back: the id of a keystone user."""
     at: Mapped[datetime] = mapped_column(DateTime)
     """UTC, by the clock of the process that wrote it."""
     version: Mapped[int] = mapped_column(BigInteger, index=True)
-    """The number of the write that left it so. A row with no order in it tells those who have read
-    an earlier one that it was taken back."""
+    """The number of the write that left it so. A row with no override in it tells those who have
+    read an earlier one that it was taken back."""
     latency_target_ms: Mapped[float | None] = mapped_column(Double)
     latency_percentile: Mapped[float | None] = mapped_column(Double)
     max_load: Mapped[float | None] = mapped_column(Double)
 
 
-class OrdersChange(Base):
+class OverrideChange(Base):
     """One change of a tenant's in the last hour: older ones go with the next change."""
 
-    __tablename__ = "vp_orders_changes"
+    __tablename__ = "vp_override_changes"
 
     version: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
     uuid: Mapped[str] = mapped_column(String(36), index=True)
@@ -87,11 +87,11 @@ class OverlayServer(Base):
     __table_args__ = (Index("ix_overlay_servers_overlay_id", "overlay_id", "server_id"), TABLE)
 
 
-class OrdersGate(Base):
-    """A row each for orders, overlays and modes: see `gate.py`. Who writes one writes its row
+class VersionGate(Base):
+    """A row each for overrides, overlays and modes: see `gate.py`. Who writes one writes its row
     first, so that their numbers appear in their order."""
 
-    __tablename__ = "vp_orders_gate"
+    __tablename__ = "vp_version_gate"
 
     id: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
     version: Mapped[int] = mapped_column(BigInteger)
