@@ -179,59 +179,55 @@ class KernelActuator:
         scope_weight.read_back(self._domains, uuid, weight)
 
     def _placing_failed(self, domain: Domain, cpus: Cpus, exc: OSError) -> Exception:
-        uuid = domain.description.uuid
-        self._domains.forget(uuid)
-        if _is_gone(exc):
-            return _gone(uuid)
+        about = domain.description
         if exc.errno == errno.EINVAL:
-            return ApplyFailed(
+            why = (
                 f"none of the CPUs {format_cpus(all_cpus(cpus))} is online and in the cpuset "
-                f"cgroup of server {uuid}: see `virsh vcpupin {domain.description.domain_name}`"
+                f"cgroup of server {about.uuid}: see `virsh vcpupin {about.domain_name}`"
             )
-        return ApplyFailed(
-            f"may not set the CPU affinity of server {uuid} ({exc}): the agent needs CAP_SYS_NICE, "
-            "its own or by [vp_agent_sys_nice] helper_command"
-        )
+        else:
+            why = (
+                f"may not set the CPU affinity of server {about.uuid} ({exc}): the agent needs "
+                "CAP_SYS_NICE, its own or by [vp_agent_sys_nice] helper_command"
+            )
+        return self._failed(domain, exc, why)
 
     def _capping_failed(self, domain: Domain, exc: OSError) -> Exception:
-        uuid = domain.description.uuid
-        self._domains.forget(uuid)
-        if _is_gone(exc):
-            return _gone(uuid)
+        about = domain.description
         if exc.errno == errno.EINVAL:
-            return ApplyFailed(
-                f"the kernel refuses this quota for server {uuid}: a cgroup above its vCPUs has a "
-                f"tighter one, see `virsh schedinfo {domain.description.domain_name}`"
+            why = (
+                f"the kernel refuses this quota for server {about.uuid}: a cgroup above its vCPUs "
+                f"has a tighter one, see `virsh schedinfo {about.domain_name}`"
             )
-        return ApplyFailed(
-            f"may not set the CPU quota of server {uuid} ({exc}): the agent needs "
-            "CAP_DAC_OVERRIDE, its own or by [vp_agent_dac_override] helper_command; or use "
-            "[agent] actuator = libvirt"
-        )
+        else:
+            why = (
+                f"may not set the CPU quota of server {about.uuid} ({exc}): the agent needs "
+                "CAP_DAC_OVERRIDE, its own or by [vp_agent_dac_override] helper_command; or use "
+                "[agent] actuator = libvirt"
+            )
+        return self._failed(domain, exc, why)
 
     def _weighing_failed(self, domain: Domain, unit: str | None, exc: OSError) -> Exception:
-        uuid = domain.description.uuid
-        self._domains.forget(uuid)
-        if _is_gone(exc):
-            return _gone(uuid)
         if unit and not isinstance(exc, PermissionError):
-            return ApplyFailed(f"systemd did not set the CPU weight of {unit}: {exc}")
-        if unit:
-            return ApplyFailed(
+            why = f"systemd did not set the CPU weight of {unit}: {exc}"
+        elif unit:
+            why = (
                 f"systemd did not set the CPU weight of {unit} ({exc}): the agent needs uid 0, its "
                 "own or by [vp_agent_root] helper_command, or the polkit rule of "
                 "etc/nova-vp/polkit; or use [agent] actuator = libvirt"
             )
-        return ApplyFailed(
-            f"may not set the CPU weight of server {uuid} ({exc}): the agent needs "
-            "CAP_DAC_OVERRIDE, its own or by [vp_agent_dac_override] helper_command; or use "
-            "[agent] actuator = libvirt"
-        )
+        else:
+            why = (
+                f"may not set the CPU weight of server {domain.description.uuid} ({exc}): the "
+                "agent needs CAP_DAC_OVERRIDE, its own or by [vp_agent_dac_override] "
+                "helper_command; or use [agent] actuator = libvirt"
+            )
+        return self._failed(domain, exc, why)
 
-
-def _is_gone(exc: OSError) -> bool:
-    return exc.errno == errno.ESRCH or isinstance(exc, ProcessLookupError)
-
-
-def _gone(uuid: str) -> GuestGone:
-    return GuestGone(f"server {uuid} has just ended or been replaced")
+    def _failed(self, domain: Domain, exc: OSError, why: str) -> Exception:
+        """`why`: if the server is still there."""
+        uuid = domain.description.uuid
+        self._domains.forget(uuid)
+        if exc.errno == errno.ESRCH or isinstance(exc, ProcessLookupError):
+            return GuestGone(f"server {uuid} has just ended or been replaced")
+        return ApplyFailed(why)
