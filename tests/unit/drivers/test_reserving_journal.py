@@ -98,7 +98,7 @@ def test_what_is_reserved_is_held_by_nobody(world):
     world.reserve()
     assert world.journal.read() == {}
     [held, _] = world.stored.read()[world.uuid].held
-    assert (held.value, held.controller) == (held.original, RESERVED)
+    assert (held.value, held.controller, held.action_id) == (held.original, RESERVED, "")
 
 
 def test_another_knob_or_another_original_is_written(world):
@@ -205,6 +205,23 @@ def test_another_qemu_of_the_guest_has_nothing_reserved(world):
     assert world.journal.read() == {}
     world.journal.write(world.held(HALF))
     assert world.stored.writes == [world.held(HALF)]
+
+
+def test_another_qemu_that_is_changed_before_anybody_read_has_nothing_reserved_either(world):
+    world.reserve()
+    world.journal.write(world.held(HALF))
+    world.host.reboot(world.uuid)
+    for value in (HALF, THIRD):
+        world.journal.write(world.held(value))
+    assert world.stored.writes == [world.held(HALF), world.held(THIRD)]
+    assert world.unwritten == {}
+
+
+def test_who_has_nothing_reserved_and_wants_nothing_is_not_written(world):
+    world.journal.write(world.held(HALF))
+    world.stored.writes.clear()
+    world.journal.reserve(world.uuid)
+    assert world.stored.writes == []
 
 
 def test_few_guests_are_written_at_once_and_the_others_later(world):
