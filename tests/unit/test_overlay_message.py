@@ -69,10 +69,31 @@ def test_one_name_that_nobody_can_read_keeps_no_other_overlay_from_a_host() -> N
     assert checksum([read]) == checksum([odd])
 
 
-@pytest.mark.parametrize("call", [TUNE, TRIGGER, BORROW, RELEASE], ids=lambda call: call.verb)
+@pytest.mark.parametrize(
+    "call",
+    [
+        TUNE,
+        TUNE._replace(direction=Direction.UP),
+        TRIGGER,
+        BORROW,
+        BORROW._replace(cpus=1),
+        RELEASE,
+    ],
+    ids=lambda call: call.verb,
+)
 def test_calls_are_read_as_they_were_written(call: Call) -> None:
     message = CallMessage(call, "p1", NOW_MS)
     assert read_call(call_text(message)) == message
+
+
+def test_servers_and_overlays_are_the_same_in_capitals() -> None:
+    web, overlay_id = "AAAAAAAA-2222-4333-8444-00000000000B", SHOP.id.upper()
+    call = TUNE._replace(guest_uuid=web, overlay_id=overlay_id)
+    read = read_call(call_text(CallMessage(call, "p1", NOW_MS))).call
+    assert (read.guest_uuid, read.overlay_id) == (web.lower(), SHOP.id)
+    shop = SHOP._replace(id=overlay_id, members=frozenset({web}))
+    _, [found] = read_overlays(overlays_text(7, [shop]))
+    assert found == SHOP._replace(members=frozenset({web.lower()}))
 
 
 def test_a_call_ages_from_when_it_was_sent() -> None:

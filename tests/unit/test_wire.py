@@ -202,6 +202,24 @@ def test_an_oversized_report_is_refused_on_both_sides() -> None:
         wire.decode(wire.REPORT_TOPIC, json.dumps(report))
 
 
+def test_a_message_of_the_largest_size_is_sent_and_read() -> None:
+    spare = wire.MAX_DIGEST_BYTES - len(digest_text(known=[], classes=""))
+    largest = digest_text(known=[], classes="x" * spare)
+    assert len(largest) == wire.MAX_DIGEST_BYTES
+    assert wire.decode(wire.DIGEST_TOPIC, largest)["classes"] == "x" * spare
+    with pytest.raises(wire.BadMessage, match=r"^vp_digest: 4097 bytes, at most 4096 are sent$"):
+        digest_text(known=[], classes="x" * (spare + 1))
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("3.0", 3), ("9007199254740992.0", 2**53), ("0.0", 0), ("2.5e1", 25)]
+)
+def test_a_whole_number_is_read_as_one_however_it_is_written(text: str, number: int) -> None:
+    told = digest_text().replace('"age_ms":0', f'"age_ms":{text}')
+    age_ms = wire.decode(wire.DIGEST_TOPIC, told)["age_ms"]
+    assert (type(age_ms), age_ms) == (int, number)
+
+
 def test_what_json_cannot_say_is_not_sent() -> None:
     with pytest.raises(wire.BadMessage):
         wire.encode(wire.REPORT_TOPIC, a_report(at=float("nan")))
@@ -244,6 +262,28 @@ def test_of_servers_with_one_mark_nothing_is_said() -> None:
 
 def test_a_class_that_is_not_known_here_is_unknown() -> None:
     assert wire.unpack_classes("9w==", bytes(4)) == bytes([wire.UNKNOWN_CLASS, 7])
+
+
+def test_a_mark_is_the_same_in_every_release() -> None:
+    """Each host says it of its servers, and each scheduler looks for it: those may be older."""
+    assert wire.pack_known([VICTIM]) == "GcA="
+    assert wire.mark_of("AAAAAAAA-2222-4333-8444-000000000001") == bytes.fromhex("48d7")
+
+
+@pytest.mark.parametrize("text", ["AA==", "AAAA", "#", "GcA=#"])
+def test_what_are_no_marks_is_refused(text: str) -> None:
+    with pytest.raises(wire.BadMessage):
+        wire.unpack_known(text)
+
+
+@pytest.mark.parametrize(
+    ("domain_ids", "seat"),
+    [([], wire.NOWHERE), ([0], 0), ([125], 125), ([126], wire.SEVERAL), ([0, 1], wire.SEVERAL)],
+)
+def test_a_seat_is_the_number_of_the_only_domain(domain_ids: list[int], seat: int) -> None:
+    assert wire.seat_of(domain_ids, is_strict=False) == seat
+    strict = wire.seat_of(domain_ids, is_strict=True)
+    assert strict == (seat | wire.STRICT_SEAT if domain_ids else wire.NOWHERE)
 
 
 @pytest.mark.parametrize("text", ["", "AA==", "AAAA", "#"])
