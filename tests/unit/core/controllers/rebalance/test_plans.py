@@ -11,7 +11,7 @@ from nova_vp.core.model.what_if import Gain
 from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.knob import Knob
 from nova_vp.core.types.policy import Enabled
-from nova_vp.core.types.reason import INEFFECTIVE
+from nova_vp.core.types.reason import INEFFECTIVE, Rung
 from nova_vp.core.types.topology import LlcDomain, Topology
 from tests.policies import a_policy
 from tests.unit.core.build import ALL_KNOBS, CHASE, COMPUTE, STREAM, Host, Rates, nodes_of, uuid_of
@@ -31,7 +31,8 @@ def test_whose_memory_cannot_move_is_rearranged_without_it():
     host.add("mixed", MIXED, cpus={0, 1}, node=0, memory_obstacle="locked in memory")
     host.add("pug", CHASE, cpus={0, 1}, node=0)
     action = host.until(REARRANGE, seconds=120)
-    assert all(c.knob is Knob.PLACEMENT for c in action.changes)
+    assert [c.knob for c in action.changes] == [Knob.PLACEMENT]
+    assert action.rung is Rung.MOVE
     assert not host.share_a_cache("stream", "mixed")
 
 
@@ -210,6 +211,9 @@ def test_on_a_full_host_two_servers_change_places():
     action = host.until(REARRANGE)
     moved = {c.guest_uuid for c in action.changes if c.knob is Knob.PLACEMENT}
     assert len(moved) == 2
+    assert action.rung is Rung.SWAP
+    [name] = [one for one in ("stream", "mixed") if uuid_of(one) == action.guest_uuid]
+    assert set(action.domain_ids) == host.domains(name)
     assert not host.share_a_cache("stream", "mixed")
 
 
@@ -260,6 +264,14 @@ def test_memory_comes_home_if_that_is_worth_the_time_it_takes_to_copy(gib, comes
     host.change("vp", memory_by_node=((1, gib << 20),))
     assert bool(actions(host, 10)) is comes
     assert host.nodes("vp") == ({0} if comes else {1})
+
+
+@pytest.mark.parametrize(("slower", "comes"), [(1, True), (50, False)])
+def test_the_time_that_copying_takes_is_what_this_host_needed_before(slower, comes):
+    host = far_from_its_memory(4 << 20)
+    host.change("vp", memory_by_node=((1, 4 << 20),))
+    host.state = replace(host.state, copy_kib_per_s=POLICY.memory_pace_kib_per_s / slower)
+    assert bool(actions(host, 10)) is comes
 
 
 def test_nobody_is_sent_back_to_where_it_was_taken_away():
