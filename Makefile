@@ -160,7 +160,7 @@ tempest: venv
 tempest-mutants: venv
 	@.venv/bin/python -m tests.tempest.mutants
 
-# Small faults planted in the core and beside it: does a unit test fail? MUTANTS: see its --help.
+# Small faults planted in the core and beside it: does a test fail? MUTANTS: see its --help.
 MUTANTS ?= --sample 100
 mutants: venv
 	@.venv/bin/uv pip install -q --python .venv/bin/python -c constraints.txt mutmut
