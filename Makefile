@@ -1,7 +1,7 @@
 # Everything a newcomer needs is `make demo` and `make test`; both install what they need.
 # Nothing that runs here gains from doing without: hundreds of tests start a process of ours.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: demo demo-down overlay-demo test lint unit unit-lane hosts-lane bus-lane services-lane alone software-pmu cover rules removal-test lab-test fault-test chaos pair-test cpu-test state-8-test traits-test orphan-test escalation-test numa-test machine-test upgrade-test dashboard-test dashboard-lab-test dashboard-screenshots nova-matrix faults tempest tempest-mutants mutants api-fuzz rpc-fuzz bench venv docs screenshots install-test dist genconfig genpolicy packages
+.PHONY: demo demo-down overlay-demo test lint unit unit-lane hosts-lane bus-lane services-lane alone software-pmu cover rules removal-test lab-test fault-test chaos pair-test cpu-test state-8-test traits-test orphan-test escalation-test numa-test machine-test upgrade-test dashboard-test dashboard-lab-test dashboard-demo dashboard-screenshots nova-matrix faults tempest tempest-mutants mutants api-fuzz rpc-fuzz bench venv docs screenshots install-test dist genconfig genpolicy packages
 
 demo: venv
 	@.venv/bin/python -m testbed.lab.demo
@@ -138,6 +138,12 @@ dashboard-test: venv
 # The same panels with the lab's cloud behind them; brings the lab up and takes it down.
 dashboard-lab-test: venv
 	.venv/bin/python -m pytest tests/lab/dashboard/long_views.py
+
+# The demo with Horizon: pictures of the panels, and where to log in. The lab stays up.
+dashboard-demo: venv
+	@tools/make-dashboard-venv
+	@tools/install-debian-packages screenshots
+	@.venv/bin/python -m testbed.lab.dashboard_demo
 
 dashboard-screenshots: venv
 	@tools/make-dashboard-venv

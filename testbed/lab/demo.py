@@ -13,7 +13,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
@@ -95,9 +95,18 @@ def wrapped(text: str, indent: int = 0) -> str:
     return "\n".join(lines)
 
 
-def run(mode: str) -> int:
+def show_nothing(moment: str, victim_id: str) -> None:
+    """To have the story alone."""
+
+
+def run(
+    mode: str,
+    up: tuple[str, ...] = ("up",),
+    show_more: Callable[[str, str], None] = show_nothing,
+) -> int:
+    """`show_more` is told of the victim when it is degraded, and at the end."""
     story = Story(mode)
-    subprocess.run([str(settings.LAB / "lab"), "up"], check=True)
+    subprocess.run([str(settings.LAB / "lab"), *up], check=True)
     admin = cloud.connect()
     clear(admin)
     for host in (HOST, OTHER):
@@ -109,8 +118,10 @@ def run(mode: str) -> int:
         victim, _ = [boot(story, admin, eyes, *what) for what in (FILLER, VICTIM, NEIGHBOUR)][1:]
         measure_twin(story, admin, eyes, twin)
         harm(story, eyes)
+        show_more("degraded", victim.server_id)
         mend(story, eyes)
         told = explain(victim)
+        show_more("end", victim.server_id)
         if mode == "enforce":
             place(story, admin)
     finally:
@@ -375,7 +386,7 @@ def fail(text: str) -> None:
     screen.print(wrapped(text), style="red", markup=False)
 
 
-def main() -> int:
+def main(tell: Callable[[str], int] = run) -> int:
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
     parser.add_argument(
         "--mode",
@@ -384,7 +395,7 @@ def main() -> int:
         help="observe does not mitigate, and ends with exit status 1",
     )
     try:
-        return run(parser.parse_args().mode)
+        return tell(parser.parse_args().mode)
     except (cloud.LabError, DemoFailed) as error:
         fail(f"demo: {error}; `testbed/lab/lab status` shows what runs")
     except subprocess.CalledProcessError as error:
