@@ -145,10 +145,9 @@ dashboard-demo: venv
 	@tools/install-debian-packages screenshots
 	@.venv/bin/python -m testbed.lab.dashboard_demo
 
+# The pictures of the page *Dashboard*, of servers in the lab, which it brings up and takes down.
 dashboard-screenshots: venv
-	@tools/make-dashboard-venv
-	@tools/install-debian-packages screenshots
-	.venv/bin/python -m pytest tests/dashboard/long_screenshots.py
+	.venv/bin/python -m pytest tests/lab/dashboard/long_screenshots.py
 
 # Filters, weighers and validators on every supported release of Nova, and a lab that runs it.
 nova-matrix: venv

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 TIMEOUT_MS = 120_000
 WIDTH, HEIGHT = 1200, 900
 COLOURS = 12
-"""Of a picture. Repositories keep them: few colours are a quarter of the size."""
+"""Of a picture. Each clone takes those of the documentation: more colours make them larger."""
 
 
 @contextmanager
