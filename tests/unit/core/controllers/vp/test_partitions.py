@@ -9,7 +9,7 @@ from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.reason import REAPPLY, Rung
 from nova_vp.core.types.service_level import ServiceClass
 from nova_vp.core.types.topology import Limits
-from tests.policies import settings_of
+from tests.policies import settings_of, with_numbers
 from tests.unit.core.build import CHASE, CHASE_HURT, COMPUTE, STREAM, Host, Rates, nodes_of, uuid_of
 from tests.unit.core.controllers.vp.hosts import POLICY, crowd
 from tests.unit.core.hosts import trapped
@@ -48,6 +48,15 @@ def test_on_a_hot_controller_it_is_bandwidth_that_is_held_back():
     assert storm.membw == MembwShare(settings_of(POLICY, "vp").partition_bandwidth_ratio)
     assert storm.llc == LlcShare()
     assert action.rung is Rung.PARTITION
+
+
+def test_no_part_is_claimed_below_its_floor():
+    """The part that stands would be asked for again, and nothing else done."""
+    host = crowd()
+    host.policy = with_numbers(POLICY, partition_llc_ratio=0.01, llc_floor_ratio=0.2)
+    action = host.until(PARTITION)
+    assert [one.value for one in action.claims] == [LlcShare(0.2)]
+    assert host.guest("storm").llc == LlcShare(0.2)
 
 
 def test_a_partition_that_the_host_forgot_is_made_again():
