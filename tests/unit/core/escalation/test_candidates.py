@@ -121,6 +121,16 @@ def test_a_quiet_co_runner_is_worth_the_move_into_the_room_that_it_leaves():
     assert found["busy3"].relief_ratio == 0.0, "the lightest are asked first"
 
 
+def test_of_those_who_would_leave_room_the_loudest_and_the_lightest_are_weighed():
+    """All are as loud, so the first of them; by memory the last ones come first."""
+    host = a_full_neighbour_domain()
+    for number in range(4):
+        host.change(f"busy{number}", memory_kib=98304 * (4 - number))
+    found = by_name(host, told(breaks_out(host)))
+    brings = {name for name, one in found.items() if one.relief_ratio > 0.9 * LOSS}
+    assert brings == {"victim", "storm", "busy0", "busy2", "busy3"}
+
+
 def test_who_leaves_room_that_nobody_could_take_brings_nothing():
     host = a_full_neighbour_domain()
     host.change("victim", unmanaged=Unmanaged.OPTED_OUT)
