@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 from testbed.lab.errors import LabError
 from testbed.machine import machine, settings
+from testbed.machine.settings import Place
 
 LOCK = settings.CACHE / "lock"
 
@@ -27,31 +28,37 @@ def locked() -> Iterator[None]:
 def up(arguments: argparse.Namespace) -> int:
     with locked():
         began_s = time.monotonic()
-        if machine.up(arguments.debian):
+        neighbour = Place(arguments.beside) if arguments.beside else None
+        if machine.up(Place(arguments.name), arguments.debian, neighbour):
             print(f"machine: up after {time.monotonic() - began_s:.1f} s")
         else:
             print("machine: was up already")
     return 0
 
 
-def down(_: argparse.Namespace) -> int:
+def down(arguments: argparse.Namespace) -> int:
     with locked():
-        print("machine: down" if machine.down() else "machine: was down already")
+        was_up = machine.down(Place(arguments.name))
+    print("machine: down" if was_up else "machine: was down already")
     return 0
 
 
 def shell(arguments: argparse.Namespace) -> int:
-    argv = machine.enter(arguments.command or ["bash", "-l"])
+    argv = machine.enter(Place(arguments.name), arguments.command or ["bash", "-l"])
     os.execvp(argv[0], argv)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="machine", description=__doc__)
+    parser.add_argument(
+        "--name", default=settings.DEFAULT_NAME, help="Which machine: its host name, for several"
+    )
     commands = parser.add_subparsers(required=True)
     started = commands.add_parser("up", help="Start the machine, unless it is up")
     started.add_argument(
         "--debian", choices=settings.SUITES, default=next(iter(settings.SUITES)), help="Release"
     )
+    started.add_argument("--beside", metavar="NAME", help="Share the network of this machine")
     started.set_defaults(call=up)
     entered = commands.add_parser("shell", help="Run a command in it as root; a shell without one")
     entered.add_argument("command", nargs=argparse.REMAINDER)

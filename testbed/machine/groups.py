@@ -13,17 +13,18 @@ from pathlib import Path
 
 from testbed.lab.waiting import wait_for
 from testbed.machine import settings
+from testbed.machine.settings import Place
 
 _KINDS = {"cgroup", "cgroup2"}
 _COPIED = ("cpuset.cpus", "cpuset.mems")
 """What a new group of version 1 lacks, and cannot run anything without."""
 
 
-def make() -> list[Path]:
+def make(place: Place) -> list[Path]:
     """Noted before they are made: `remove` finds them all."""
-    groups = [parent / settings.NAME for parent in _ours()]
-    settings.RUN.mkdir(parents=True, exist_ok=True)
-    settings.GROUPS.write_text("".join(f"{group}\n" for group in groups))
+    groups = [parent / place.group_name for parent in _ours()]
+    place.run.mkdir(parents=True, exist_ok=True)
+    place.groups.write_text("".join(f"{group}\n" for group in groups))
     for group in groups:
         group.mkdir(exist_ok=True)
         for name in _COPIED:
@@ -32,21 +33,21 @@ def make() -> list[Path]:
     return groups
 
 
-def noted() -> list[Path]:
+def noted(place: Place) -> list[Path]:
     try:
-        return [Path(line) for line in settings.GROUPS.read_text().splitlines()]
+        return [Path(line) for line in place.groups.read_text().splitlines()]
     except FileNotFoundError:
         return []
 
 
-def members() -> set[int]:
+def members(place: Place) -> set[int]:
     """Of all hierarchies, below its groups too."""
-    return {pid for group in noted() for pid in _members(group)}
+    return {pid for group in noted(place) for pid in _members(group)}
 
 
-def end_all() -> None:
+def end_all(place: Place) -> None:
     def is_over() -> bool:
-        left = members()
+        left = members(place)
         for pid in left:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -55,13 +56,13 @@ def end_all() -> None:
     wait_for(is_over, "the machine's processes to end", deadline_s=settings.END_DEADLINE_S)
 
 
-def remove() -> None:
+def remove(place: Place) -> None:
     def is_gone() -> bool:
-        for group in noted():
+        for group in noted(place):
             for folder, _, _ in os.walk(group, topdown=False):
                 with contextlib.suppress(OSError):
                     os.rmdir(folder)
-        return not any(group.exists() for group in noted())
+        return not any(group.exists() for group in noted(place))
 
     wait_for(is_gone, "the machine's cgroups to go", deadline_s=settings.END_DEADLINE_S)
 

@@ -28,8 +28,6 @@ def build(release: str) -> Path:
     own_mounts = ("unshare", "--mount", "--propagation=private")
     made = ("mmdebstrap", "--variant=minbase", f"--include={packages}", suite, str(new))
     _run(*own_mounts, *made)
-    for unit in settings.MASKED:
-        (new / "etc/systemd/system" / unit).symlink_to("/dev/null")
     new.rename(root)
     return root
 

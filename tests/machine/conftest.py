@@ -8,18 +8,27 @@ from pathlib import Path
 
 import pytest
 
+from testbed.machine import settings
+
 ROOT = Path(__file__).parents[2]
 COMMAND = ROOT / "testbed/machine/machine"
 
 
 class Machine:
+    def __init__(self, name: str = settings.DEFAULT_NAME) -> None:
+        self.name = name
+
     def command(self, *words: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
-            [COMMAND, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+            [COMMAND, "--name", self.name, *words],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
         )
 
-    def up(self) -> None:
-        done = self.command("up")
+    def up(self, *options: str) -> None:
+        done = self.command("up", *options)
         assert done.returncode == 0, done.stderr
 
     def down(self) -> None:
@@ -36,13 +45,14 @@ class Machine:
 
 
 @pytest.fixture
-def machine() -> Iterator[Machine]:
-    """A fresh one, up."""
+def machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
+    """A fresh one, up; of the release that a test asks for."""
     if os.geteuid() != 0:
         pytest.skip("the machine needs root")
     made = Machine()
     made.down()
-    made.up()
+    release = getattr(request, "param", None)
+    made.up(*(["--debian", release] if release else []))
     try:
         yield made
     finally:

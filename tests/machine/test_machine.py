@@ -4,7 +4,11 @@
 import os
 from pathlib import Path
 
+import pytest
+
+from testbed.machine import settings
 from testbed.machine.groups import members
+from testbed.machine.settings import Place
 from tests.machine.conftest import ROOT, Machine
 
 SYSCTLS = (
@@ -17,7 +21,7 @@ SYSCTLS = (
 
 def of_this_host() -> dict[str, object]:
     """What a container might leave or change."""
-    groups = {folder for folder, _, _ in os.walk("/sys/fs/cgroup") if "nova-vp-machine" in folder}
+    groups = {folder for folder, _, _ in os.walk("/sys/fs/cgroup") if Place().group_name in folder}
     mounts = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
     return {
         "mounts": {t for t in mounts if t.startswith(str(ROOT))},
@@ -30,21 +34,47 @@ def of_this_host() -> dict[str, object]:
 
 
 def programs() -> set[str]:
+    """Of this machine: others may be up."""
     found = set()
     for process in Path("/proc").glob("[0-9]*"):
         try:
             command = (process / "cmdline").read_text()
+            groups = (process / "cgroup").read_text()
         except OSError:
+            continue
+        if Place().group_name not in groups:
             continue
         if command.startswith(("systemd-nspawn", "slirp4netns", "/usr/lib/systemd/systemd\0")):
             found.add(command)
     return found
 
 
+@pytest.mark.parametrize("machine", settings.SUITES, indirect=True)
 def test_systemd_is_the_first_process_and_well(machine: Machine) -> None:
     assert machine.says("readlink /proc/1/exe") == "/usr/lib/systemd/systemd"
     assert machine.says("systemctl is-system-running") == "running"
     assert machine.says("systemctl --failed --no-legend") == ""
+
+
+def test_two_machines_have_one_network_and_names_of_their_own(machine: Machine) -> None:
+    other = Machine("other")
+    other.up("--beside", machine.name)
+    try:
+        machine.says("systemd-run --quiet python3 -m http.server 8000 --bind 127.0.0.1")
+        there = "curl -s --retry 60 --retry-connrefused --retry-delay 1 http://127.0.0.1:8000/"
+        assert "Directory listing" in other.says(there)
+        assert (machine.says("hostname"), other.says("hostname")) == ("machine", "other")
+        machine.says("touch /root/witness")
+        assert other.says("ls /root") == ""
+    finally:
+        other.down()
+
+
+def test_limits_of_units_reach_the_kernel(machine: Machine) -> None:
+    machine.says("systemd-run --quiet --unit=limited -p CPUWeight=50 -p MemoryMax=50M sleep 1000")
+    group = machine.says("systemctl show --value --property ControlGroup limited")
+    files = f"/sys/fs/cgroup/cpu{group}/cpu.shares /sys/fs/cgroup{group}/cpu.weight"
+    assert machine.run(f"cat {files}").stdout.strip() in ("512", "50")
 
 
 def test_a_command_has_its_own_exit_status_and_output(machine: Machine) -> None:
@@ -87,7 +117,7 @@ def test_what_was_killed_in_between_is_found(machine: Machine) -> None:
     """What carries its network is gone, its systemd is not."""
     [network] = (
         pid
-        for pid in members()
+        for pid in members(Place())
         if Path(f"/proc/{pid}/cmdline").read_text().startswith("slirp4netns")
     )
     os.kill(network, 9)
