@@ -191,10 +191,10 @@ screenshots: docs
 	@tools/install-debian-packages screenshots
 	.venv/bin/python tools/take-screenshots
 
-# The installation guide, typed into two machines made for it; minutes, most of them pip's. FROM: a file of
-# dist/ in place of this clone; for a wheel, the machines are fresh roots of Debian.
+# The installation guide, typed into two machines with real systemd; minutes, most of them pip's. FROM: a file of
+# dist/ in place of this clone. DEBIAN: one release, 12 or 13, in place of both.
 install-test: venv
-	.venv/bin/python -m tests.install $(FROM)
+	.venv/bin/python -m tests.install $(FROM) $(if $(DEBIAN),--debian $(DEBIAN))
 
 # Builds both files for a package index in dist/, and tests each extra in a virtual environment of its own.
 dist: venv

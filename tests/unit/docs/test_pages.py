@@ -13,7 +13,7 @@ from nova_vp import controllers, flavor_specs
 from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.sample import Incomplete
-from tests.install.__main__ import FROM_WHEEL, PLACES
+from tests.install.__main__ import FROM_WHEEL, PLACES, PLACES_AT_THE_END
 from tests.install.guide import sections
 from tests.unit.docs.pages import ALL, DOC, PAGES, ROOT, WRITTEN
 from vp_agent.drivers.cache_partition import NAMESPACE as PARTITION
@@ -141,4 +141,5 @@ def test_every_page_is_in_the_menu() -> None:
 
 def test_sections_that_make_install_test_follows_are_in_the_guide() -> None:
     guide = sections()
-    assert all(guide[title].steps for title in (*(title for title, _ in PLACES), FROM_WHEEL))
+    titles = [title for title, _ in (*PLACES, *PLACES_AT_THE_END)]
+    assert all(guide[title].steps for title in (*titles, FROM_WHEEL))
