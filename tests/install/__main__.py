@@ -40,7 +40,7 @@ PLACES_AT_THE_END = (("Removal", "compute-17"),)
 COMPILING = ("gcc", "-m venv", "pip install")
 OF_NOVA = ("pip", "python")
 """Programs of the Python environment of Nova."""
-PATIENCE_S = 90.0
+PATIENCE_S = 300.0
 FROM_WHEEL = "Without a clone, without a compiler"
 """The section with the commands for a compute host that take the place of those that compile."""
 
