@@ -1,7 +1,7 @@
 # Everything a newcomer needs is `make demo` and `make test`; both install what they need.
 # Nothing that runs here gains from doing without: hundreds of tests start a process of ours.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: demo demo-down overlay-demo test lint unit unit-lane hosts-lane bus-lane services-lane alone software-pmu cover rules removal-test lab-test fault-test chaos pair-test cpu-test state-8-test traits-test orphan-test escalation-test numa-test machine-test upgrade-test dashboard-test dashboard-lab-test dashboard-demo dashboard-screenshots nova-matrix faults tempest tempest-mutants mutants api-fuzz rpc-fuzz bench venv docs screenshots install-test dist genconfig genpolicy packages
+.PHONY: demo demo-down overlay-demo test lint unit unit-lane hosts-lane bus-lane services-lane alone software-pmu cover rules removal-test lab-test fault-test chaos pair-test cpu-test state-8-test traits-test orphan-test escalation-test numa-test cgroup2-test machine-test upgrade-test dashboard-test dashboard-lab-test dashboard-demo dashboard-screenshots nova-matrix faults tempest tempest-mutants mutants api-fuzz rpc-fuzz bench venv docs screenshots install-test dist genconfig genpolicy packages
 
 demo: venv
 	@.venv/bin/python -m testbed.lab.demo
@@ -120,6 +120,11 @@ state-8-test: venv
 numa-test: venv
 	.venv/bin/python -m pytest tests/numa
 	testbed/numa/numa-lab run -- python -m pytest tests/numa tests/contract/test_actuator.py
+
+# The agent beside Debian's libvirt, on an emulated machine with systemd and unified cgroups; root.
+cgroup2-test: venv
+	testbed/cgroup2/cgroup2-lab run -- python -m pytest tests/cgroup2 tests/contract/test_lab_cgroups.py \
+	    tests/contract/test_cpu_times.py tests/contract/test_actuator.py -k "not fake and not version"
 
 # Our units with real systemd as pid 1, and the machine that has it; root, two minutes.
 machine-test: venv

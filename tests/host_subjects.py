@@ -169,8 +169,11 @@ class LibvirtSubject:
         self.domain(uuid).setSchedulerParametersFlags(parameters, libvirt.VIR_DOMAIN_AFFECT_LIVE)
 
     def weight(self, uuid: str) -> CpuWeight:
-        """By the kernel's own file, of the group above those of the vCPUs."""
+        """By the kernel's own file, of the group above those of the vCPUs; under systemd the scope,
+        above libvirt's own."""
         group = Path(cpu_group(self.tids(uuid)[0]).path).parent
+        if group.name == "libvirt":
+            group = group.parent
         for unit, name in ((WeightUnit.WEIGHT, "cpu.weight"), (WeightUnit.SHARES, "cpu.shares")):
             if (group / name).exists():
                 return CpuWeight(int((group / name).read_text()), unit)
@@ -182,7 +185,7 @@ class LibvirtSubject:
         )
 
     def reload_host(self) -> None:
-        """Nothing here keeps a record of weights."""
+        self.host.reload()
 
     def live_xml(self, uuid: str) -> str:
         return self.domain(uuid).XMLDesc()

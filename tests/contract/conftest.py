@@ -3,6 +3,7 @@
 hosts that the suites of guests, journal and actuators run on."""
 
 import contextlib
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.host_subjects import FakeSubject, LibvirtSubject, Subject
 from tests.libvirt_host import LibvirtHost, missing_for_libvirt
 from tests.perf_shim import PerfShim
 from tests.regrouped_host import CPU_HIERARCHY, RealV1, RegroupedSubject, V2Tree
+from tests.system_libvirt import IS_HERE, SystemLibvirt
 from tests.systemd_manager import SystemdManager
 from vp_agent.drivers import cgroups, systemd_scopes
 
@@ -25,7 +27,8 @@ def shared_libvirt_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Li
     missing = missing_for_libvirt()
     if missing:
         pytest.skip(missing)
-    host = LibvirtHost(tmp_path_factory.mktemp("libvirt"))
+    is_system = IS_HERE in os.environ
+    host = SystemLibvirt() if is_system else LibvirtHost(tmp_path_factory.mktemp("libvirt"))
     try:
         yield host.start()
     finally:
