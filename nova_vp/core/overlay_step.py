@@ -20,6 +20,7 @@ from nova_vp.core.pipeline.controllers import (
     note_answers,
     run_controllers,
 )
+from nova_vp.core.pipeline.foreign import respect_noted
 from nova_vp.core.pipeline.ledger import note_applied
 from nova_vp.core.pipeline.plan import Plan
 from nova_vp.core.pipeline.rate_limit import rate_limit
@@ -34,7 +35,7 @@ from nova_vp.core.types.state import CoreState
 def answer_calls(state: CoreState, picture: Picture, policy: Policy) -> tuple[CoreState, Decision]:
     """Answers to the picture's calls, and what is to be done for them now. Without any call, what
     has ended since is taken back. Its guests are those of the last tick."""
-    picture = bound_to_islands(state, picture, policy)
+    picture = bound_to_islands(state, respect_noted(state, picture), policy)
     host = build_host(picture, state.vps, state.undisturbed)
     stood = state.claims
     real = SeenHost(host, picture)

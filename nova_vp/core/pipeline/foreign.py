@@ -29,8 +29,16 @@ def respect_foreign_changes(
     foreign = {**kept, **seen}
     if not foreign and not state.foreign:
         return picture, state, ()
-    guests = tuple(_left_alone(g) if g.uuid in foreign else g for g in picture.guests)
-    return replace(picture, guests=guests), replace(state, foreign=foreign), tuple(seen)
+    state = replace(state, foreign=foreign)
+    return respect_noted(state, picture), state, tuple(seen)
+
+
+def respect_noted(state: CoreState, picture: Picture) -> Picture:
+    """Between two ticks nobody looks for new changes; those that were seen still stand."""
+    if not state.foreign:
+        return picture
+    guests = tuple(_left_alone(g) if g.uuid in state.foreign else g for g in picture.guests)
+    return replace(picture, guests=guests)
 
 
 def _is_foreign(applied: Applied, guest: Guest) -> bool:

@@ -138,6 +138,15 @@ def test_release_gives_it_back_at_once() -> None:
     assert release(host) is Nack.NOTHING_TO_RELEASE
 
 
+def test_a_weight_that_somebody_else_set_is_respected_by_the_next_call_too() -> None:
+    host = two_shops()
+    tune(host)
+    host.change("web", cpu_weight=CpuWeight(77))
+    assert host.tick().foreign == (uuid_of("web"),)
+    assert tune(host) is Nack.UNMANAGED
+    assert weight(host, "web") == 77
+
+
 def test_who_changes_its_mind_too_often_is_refused_until_it_was_quiet() -> None:
     host = two_shops()
     ways = [UP, DOWN] * 3
