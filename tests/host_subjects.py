@@ -16,6 +16,7 @@ from nova_vp.core.types.knob import (
     Applied,
     Cpus,
     CpuWeight,
+    EmulatorWeight,
     Held,
     Knob,
     Quota,
@@ -24,13 +25,14 @@ from nova_vp.core.types.knob import (
 )
 from tests.domain_xml import a_domain, nova_metadata
 from tests.libvirt_host import LibvirtHost
-from vp_agent.drivers import actuator_kernel
+from vp_agent.drivers import actuator_kernel, emulator_weight
 from vp_agent.drivers.actuator_libvirt import LibvirtActuator
 from vp_agent.drivers.base import Actuator, GuestsDriver, Journal
 from vp_agent.drivers.cgroups import cpu_group, read_quota
 from vp_agent.drivers.connection import Connection
 from vp_agent.drivers.domains import Domains
 from vp_agent.drivers.fake import UNIT, FakeActuator, FakeGuests, FakeHost, FakeJournal
+from vp_agent.drivers.fake_emulator import FakeEmulatorWeights
 from vp_agent.drivers.journal import LibvirtJournal
 from vp_agent.drivers.libvirt_guests import LibvirtGuests
 from vp_agent.drivers.vcpu_threads import read_emulator_affinity, read_tids
@@ -43,6 +45,8 @@ class Subject(Protocol):
     guests: GuestsDriver
     journal: Journal
     actuator: Actuator
+    emulator: Actuator
+    """Of the threads besides the vCPUs."""
     all_cpus: frozenset[int]
 
     def boot(
@@ -64,6 +68,8 @@ class Subject(Protocol):
     def cap_by_hand(self, uuid: str, quota: Quota) -> None: ...
     def weight(self, uuid: str) -> CpuWeight: ...
     def weigh_by_hand(self, uuid: str, number: int) -> None: ...
+    def emulator_weights(self, uuid: str) -> set[EmulatorWeight]: ...
+    def weigh_emulator_by_hand(self, uuid: str, number: int) -> None: ...
     def reload_host(self) -> None: ...
     def stop_host(self) -> None: ...
     def start_host(self) -> None: ...
@@ -94,6 +100,7 @@ class LibvirtSubject:
             if self._actuator_name == "kernel"
             else LibvirtActuator(self.domains)
         )
+        self.emulator: Actuator = emulator_weight.create(self.domains)
 
     def close(self) -> None:
         if self._connection is not None:
@@ -171,13 +178,23 @@ class LibvirtSubject:
     def weight(self, uuid: str) -> CpuWeight:
         """By the kernel's own file, of the group above those of the vCPUs; under systemd the scope,
         above libvirt's own."""
-        group = Path(cpu_group(self.tids(uuid)[0]).path).parent
-        if group.name == "libvirt":
-            group = group.parent
-        for unit, name in ((WeightUnit.WEIGHT, "cpu.weight"), (WeightUnit.SHARES, "cpu.shares")):
-            if (group / name).exists():
-                return CpuWeight(int((group / name).read_text()), unit)
-        raise AssertionError(f"{group} has no weight")
+        above = self._above_vcpus(uuid)
+        path, unit = _weight_file(above.parent if above.name == "libvirt" else above)
+        return CpuWeight(int(path.read_text()), unit)
+
+    def _above_vcpus(self, uuid: str) -> Path:
+        return Path(cpu_group(self.tids(uuid)[0]).path).parent
+
+    def emulator_weights(self, uuid: str) -> set[EmulatorWeight]:
+        """By the kernel's own files, of the groups of QEMU's other threads and of its I/O thread,
+        if it has one."""
+        above = self._above_vcpus(uuid)
+        files = [_weight_file(group) for group in (above / "emulator", *above.glob("iothread*"))]
+        return {EmulatorWeight(int(path.read_text()), unit) for path, unit in files}
+
+    def weigh_emulator_by_hand(self, uuid: str, number: int) -> None:
+        path, _ = _weight_file(self._above_vcpus(uuid) / "emulator")
+        path.write_text(str(number))
 
     def weigh_by_hand(self, uuid: str, number: int) -> None:
         self.domain(uuid).setSchedulerParametersFlags(
@@ -198,6 +215,13 @@ class LibvirtSubject:
         self._operator = self.host.connect()
 
 
+def _weight_file(group: Path) -> tuple[Path, WeightUnit]:
+    for unit, name in ((WeightUnit.WEIGHT, "cpu.weight"), (WeightUnit.SHARES, "cpu.shares")):
+        if (group / name).exists():
+            return group / name, unit
+    raise AssertionError(f"{group} has no weight")
+
+
 class FakeSubject:
     def __init__(self) -> None:
         self.host = FakeHost()
@@ -208,6 +232,7 @@ class FakeSubject:
         self.guests = FakeGuests(self.host)
         self.journal = FakeJournal(self.host)
         self.actuator = FakeActuator(self.host)
+        self.emulator = FakeEmulatorWeights(self.host)
 
     def close(self) -> None:
         """Nothing is held."""
@@ -258,6 +283,12 @@ class FakeSubject:
 
     def weigh_by_hand(self, uuid: str, number: int) -> None:
         self.host.change(uuid, cpu_weight=CpuWeight(number, UNIT))
+
+    def emulator_weights(self, uuid: str) -> set[EmulatorWeight]:
+        return {self.host.guests[uuid].guest.emulator_weight}
+
+    def weigh_emulator_by_hand(self, uuid: str, number: int) -> None:
+        self.host.change(uuid, emulator_weight=EmulatorWeight(number, UNIT))
 
     def reload_host(self) -> None:
         """Nothing here keeps a record of weights."""

@@ -20,6 +20,7 @@ from tests.waiting import wait_until
 
 CPU_HIERARCHY = Path("/sys/fs/cgroup/cpu")
 SCOPE = r"machine-qemu\x2d{number}\x2d{name}.scope"
+OF_OTHER_THREADS = ("emulator", "iothread1")
 PLAIN = "qemu-{number}-{name}.libvirt-qemu"
 
 
@@ -48,6 +49,8 @@ class RealV1:
             group = machine / "libvirt" / f"vcpu{number}"
             group.mkdir(parents=True)
             (group / "tasks").write_text(str(tid))
+        for name in OF_OTHER_THREADS:
+            (machine / "libvirt" / name).mkdir()
         if weight:
             self.write(machine, weight)
 
@@ -92,6 +95,9 @@ class V2Tree:
             (group / "cpu.max").write_text("max 100000\n")
             (self.proc / str(tid)).mkdir()
             (self.proc / str(tid) / "cgroup").write_text(f"0::/{group.relative_to(self._root)}\n")
+        for name in OF_OTHER_THREADS:
+            (machine / "libvirt" / name).mkdir()
+            self.write(machine / "libvirt" / name, 100)
         self.write(machine, weight or 100)
 
     def remove(self, machine: Path) -> None:

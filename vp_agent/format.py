@@ -9,10 +9,12 @@ from typing import Any, cast
 
 from nova_vp.core.types.knob import (
     NO_CPU_WEIGHT,
+    NO_EMULATOR_WEIGHT,
     NO_MEMORY_SIZE,
     WEIGHT_RANGES,
     Cpus,
     CpuWeight,
+    EmulatorWeight,
     Knob,
     LlcShare,
     MembwShare,
@@ -60,8 +62,8 @@ def _cap(value: Value) -> str:
 
 def _weight(value: Value) -> str:
     """`2048 (default 1024)`: a number of one host says little on another one."""
-    weight = cast(CpuWeight, value)
-    if weight == NO_CPU_WEIGHT:
+    weight = cast(CpuWeight | EmulatorWeight, value)
+    if weight in (NO_CPU_WEIGHT, NO_EMULATOR_WEIGHT):
         return "unknown"
     return f"{weight.number} (default {WEIGHT_RANGES[weight.unit].default})"
 
@@ -101,6 +103,7 @@ _TEXTS = {
     Knob.LLC: _llc,
     Knob.MEMBW: _membw,
     Knob.MEMORY_SIZE: _memory_size,
+    Knob.EMULATOR_WEIGHT: _weight,
 }
 
 

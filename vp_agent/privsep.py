@@ -53,6 +53,11 @@ def set_weight(pid: int, started: int, number: int) -> None:
     _ask(set_weight_inside, pid, started, number)
 
 
+def set_emulator_weight(pid: int, started: int, number: int) -> None:
+    """Raises OSError, EPERM if there is no helper."""
+    _ask(set_emulator_weight_inside, pid, started, number)
+
+
 def look(pid: int, started: int, memory_kib: int) -> guest_pages.Look:
     """Raises OSError, EPERM if there is no helper."""
     return guest_pages.Look(*_ask(look_inside, pid, started, memory_kib))
@@ -92,6 +97,11 @@ def set_quota_inside(pid: int, started: int, quota_us: int, period_us: int) -> N
 @dac_override.entrypoint  # type: ignore[untyped-decorator]
 def set_weight_inside(pid: int, started: int, number: int) -> None:
     cgroups.set_weight(pid, started, number)
+
+
+@dac_override.entrypoint  # type: ignore[untyped-decorator]
+def set_emulator_weight_inside(pid: int, started: int, number: int) -> None:
+    cgroups.set_emulator_weight(pid, started, number)
 
 
 @sys_ptrace.entrypoint  # type: ignore[untyped-decorator]

@@ -22,6 +22,7 @@ from nova_vp.core.types.state import CoreState
 from nova_vp.core.types.topology import Limits
 from nova_vp.signing.identity import Identity, trusted_keys
 from nova_vp.signing.senders import Process
+from vp_agent.drivers import emulator_weight
 from vp_agent.drivers.balloon import Balloon
 from vp_agent.drivers.base import Actuator, CountersDriver, GuestsDriver, MemoryMover, MemorySizer
 from vp_agent.drivers.cache_partition import NONE as NO_PARTITION
@@ -83,6 +84,8 @@ class LibvirtSide:
     partition: PartitionActuator
     memory: MemoryMover
     balloon: MemorySizer
+    emulator: Actuator
+    """Of the threads besides the vCPUs, beside either `actuator`."""
     nics: Nics
     """As of the last read of `guests`."""
 
@@ -95,7 +98,7 @@ class LibvirtSide:
             Knob.MEMORY: self.memory,
             Knob.MEMORY_SIZE: self.balloon,
         }
-        return {**undoing, **by_knob(self.actuator)}
+        return {**undoing, **by_knob(self.actuator, self.emulator)}
 
     @property
     def knobs(self) -> frozenset[Knob]:
@@ -127,6 +130,7 @@ def libvirt_side(
         partition.actuator,
         open_mover(conf, domains),
         Balloon(domains),
+        emulator_weight.create(domains),
         guests.nics,
     )
 

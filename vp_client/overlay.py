@@ -50,7 +50,7 @@ class Overlay:
     def tune(
         self, resource: str, direction: str, server_id: str, lease_s: float | None = None
     ) -> CallResult:
-        """A little more (`up`) or less (`down`) of `cpu` or `memory-size` for one server."""
+        """A little more (`up`) or less (`down`) of `cpu`, `memory-size` or `io` for one server."""
         about = {"resource": resource, "direction": direction, "server_id": server_id}
         return self._call("tune", **about, lease_s=lease_s)
 

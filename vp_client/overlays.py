@@ -244,7 +244,7 @@ class CallOverlay(command.ShowOne):
         parser.add_argument(
             "--resource",
             choices=[one.value for one in CallResource],
-            help="Of tune; default: cpu",
+            help="Of tune; default: cpu. io: the threads that serve its network and disks",
         )
         parser.add_argument(
             "--direction", choices=[one.value for one in Direction], help="Of tune; default: up"

@@ -7,7 +7,15 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from nova_vp.core.types.knob import CpuWeight, LlcShare, MembwShare, MemorySize, Quota, Value
+from nova_vp.core.types.knob import (
+    CpuWeight,
+    EmulatorWeight,
+    LlcShare,
+    MembwShare,
+    MemorySize,
+    Quota,
+    Value,
+)
 from nova_vp.core.types.overlay import CallAnswer
 from nova_vp.cpuset import format_cpus
 from nova_vp.recording.file_format import Made, Section, Told
@@ -93,7 +101,7 @@ def _name(names: Mapping[str, str], uuid: str) -> str:
 def value_text(value: Value) -> str:
     if isinstance(value, Quota):
         return f"{value.cores:.2f} cores per vCPU"
-    if isinstance(value, CpuWeight):
+    if isinstance(value, CpuWeight | EmulatorWeight):
         return f"{value.number} {value.unit.value}"
     if isinstance(value, LlcShare):
         return f"{value.ratio:.0%} of the cache"

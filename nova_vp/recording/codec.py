@@ -18,6 +18,7 @@ from nova_vp.core.controllers.base import Controller
 from nova_vp.core.types.knob import (
     Cpus,
     CpuWeight,
+    EmulatorWeight,
     Knob,
     LlcShare,
     MembwShare,
@@ -137,6 +138,7 @@ _KNOB_OF: Mapping[type, Knob] = {
     LlcShare: Knob.LLC,
     MembwShare: Knob.MEMBW,
     MemorySize: Knob.MEMORY_SIZE,
+    EmulatorWeight: Knob.EMULATOR_WEIGHT,
 }
 
 

@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from nova_vp.core.types.knob import Quota
+from nova_vp.core.types.knob import EmulatorWeight, Quota
 from nova_vp.core.types.overlay import Overlay
 from testbed.lab import settings
 from tests.contract.test_balloon import BALLOON, BOOT, COMMAND_LINE, NONE
 from tests.domain_xml import PROJECT_ID, a_domain, nova_metadata, write_halting
-from tests.host_subjects import LibvirtSubject
+from tests.host_subjects import IO_THREAD, LibvirtSubject
 from tests.libvirt_host import LibvirtHost, missing_for_libvirt
 from tests.overlay_agent import AgentMonitor, OverlayAgent
 from tests.waiting import wait_until
@@ -36,6 +36,7 @@ class Applied(NamedTuple):
     affinities: frozenset[frozenset[int]]
     quotas: frozenset[Quota]
     weight: int
+    emulator_weights: frozenset[EmulatorWeight]
     memory_kib: int
 
 
@@ -93,7 +94,7 @@ class Cloud:
 
     def _boot(self, name: str, device: str, **about: Any) -> str:
         metadata = nova_metadata(extra_specs={"vp:cpu_floor": "10"})
-        body = "<features><acpi/></features>"
+        body = f"{IO_THREAD}<features><acpi/></features>"
         xml = a_domain(name, vcpus=1, body=body, metadata=metadata, **about)
         uuid = self.subject.host.boot(xml.replace(NONE, device), is_persistent=True).UUIDString()
         self.subject.adopt(uuid)
@@ -107,6 +108,7 @@ class Cloud:
             frozenset(self.subject.affinities(uuid)),
             frozenset(self.subject.quotas(uuid)),
             self.subject.weight(uuid).number,
+            frozenset(self.subject.emulator_weights(uuid)),
             self.subject.domain(uuid).memoryStats().get("actual", 0),
         )
 
@@ -125,13 +127,21 @@ class Cloud:
         """Something of every kind stands."""
         assert self.call("tune", self.web, direction="down", resource="memory-size") == ""
         assert self.call("tune", self.db, direction="down") == ""
+        assert self.call("tune", self.db, resource="io") == ""
         assert self.call("trigger", self.mill, of=MILLS, lease_s=1.0) == ""
         assert self.weight(self.mill) > self.before[self.mill].applied.weight
         wait_until(
             lambda: self.applied(self.web).memory_kib < self.before[self.web].applied.memory_kib,
             "the guest gives up memory",
         )
-        assert not self.is_as_it_was(self.db)
+        was, now = self.before[self.db].applied, self.applied(self.db)
+        assert (now.quotas != was.quotas, now.weight) == (True, was.weight)
+        assert now.emulator_weights == self.doubled(self.db)
+
+    def doubled(self, uuid: str) -> frozenset[EmulatorWeight]:
+        """Of all groups of its other threads."""
+        before = self.before[uuid].applied.emulator_weights
+        return frozenset(one._replace(number=2 * one.number) for one in before)
 
     def check_nothing_is_left(self, *servers: str) -> None:
         for uuid in servers or self.servers:
@@ -161,8 +171,14 @@ def test_every_message_of_the_source_is_granted_and_refused(cloud):
     assert cloud.call("tune", cloud.db, of=NOBODYS) == "unknown-overlay"
     assert cloud.call("tune", cloud.web, resource="memory-size", direction="down") == ""
     assert cloud.call("tune", cloud.db, resource="memory-size") == "no-balloon"
+    assert cloud.call("tune", cloud.web, resource="io") == ""
+    assert cloud.applied(cloud.web).emulator_weights == cloud.doubled(cloud.web)
     assert cloud.call("release") == ""
     assert cloud.weight(cloud.db) == before
+    assert (
+        cloud.applied(cloud.web).emulator_weights
+        == cloud.before[cloud.web].applied.emulator_weights
+    )
     assert cloud.call("release") == "nothing-to-release"
     assert cloud.call("trigger", cloud.db, lease_s=0.5) == ""
     assert cloud.weight(cloud.db) > before
@@ -172,6 +188,16 @@ def test_every_message_of_the_source_is_granted_and_refused(cloud):
     assert cloud.call("borrow", cloud.db, cpus=64) == "no-room"
     assert cloud.agent.stop() == 0
     cloud.check_nothing_is_left()
+
+
+def test_a_weight_of_its_io_threads_that_somebody_else_sets_is_respected(cloud):
+    assert cloud.call("tune", cloud.db, resource="io") == ""
+    cloud.subject.weigh_emulator_by_hand(cloud.db, 300)
+    wait_until(lambda: not cloud.standing(cloud.db).has_journal, "the change is seen")
+    assert cloud.call("tune", cloud.db, resource="io") == "unmanaged"
+    assert cloud.agent.stop() == 0
+    assert 300 in {one.number for one in cloud.subject.emulator_weights(cloud.db)}
+    cloud.check_nothing_is_left(cloud.web, cloud.mill)
 
 
 def test_a_killed_agent_leaves_nothing_once_the_timer_has_looked(cloud):

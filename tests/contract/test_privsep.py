@@ -120,6 +120,21 @@ def test_the_helper_weighs_with_one_capability(guest, vcpu_group, tmp_path):
     assert answer["error"].startswith("ProcessLookupError")
 
 
+def test_the_helper_weighs_the_other_threads_with_one_capability(guest, vcpu_group, tmp_path):
+    others = [vcpu_group.parent / name for name in ("emulator", "iothread1")]
+    for group in others:
+        group.mkdir()
+    try:
+        answer = call(guest, HELPER, tmp_path, "vp_agent_dac_override", "set_emulator_weight", 2048)
+        assert [(group / "cpu.shares").read_text() for group in others] == ["2048\n", "2048\n"]
+        assert (vcpu_group.parent / "cpu.shares").read_text() == "1024\n"
+    finally:
+        for group in others:
+            group.rmdir()
+    assert answer["capabilities"] == [1 << CAP_DAC_OVERRIDE]
+    assert answer["error"].startswith("ProcessLookupError")
+
+
 def test_a_helper_that_does_not_start_is_a_permission_error(guest, tmp_path):
     helper = str(shutil.which("false"))
     answer = call(guest, helper, tmp_path, "vp_agent_sys_nice", "set_affinity", [[0]], [])

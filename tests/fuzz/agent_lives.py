@@ -55,10 +55,11 @@ GIVEN: Mapping[Knob, Callable[[Guest], Value]] = {
     Knob.CPU_CAP: lambda guest: guest.quota,
     Knob.CPU_WEIGHT: lambda guest: guest.cpu_weight,
     Knob.MEMORY_SIZE: lambda guest: guest.memory_size,
+    Knob.EMULATOR_WEIGHT: lambda guest: guest.emulator_weight,
 }
 """What others than the agent may have given; where memory lies is never exactly as asked."""
 _MANAGED = (None, Unmanaged.FOREIGN_CHANGE)
-LEASED = (Knob.CPU_CAP, Knob.CPU_WEIGHT, Knob.MEMORY_SIZE)
+LEASED = (Knob.CPU_CAP, Knob.CPU_WEIGHT, Knob.MEMORY_SIZE, Knob.EMULATOR_WEIGHT)
 LEASE_S = 60.0
 MOST_SERVERS = 6
 QUIET_S = 40
@@ -278,7 +279,8 @@ class AgentLife:
         """As an operator does after a kill."""
         host, state = self.world.host, StateFolder(str(self.world.folder))
         journal = FakeJournal(host)
-        actuators = by_knob(FakeActuator(host), self.world.mover, self.world.balloon)
+        others = (self.world.mover, self.world.balloon, self.world.emulator)
+        actuators = by_knob(FakeActuator(host), *others)
         run = RunFolder(str(self.world.folder / "run"))
         executor = Executor(journal, actuators, epoch=0)
         return Release(run, FakeGuests(host), journal, executor, state.epochs())

@@ -21,6 +21,7 @@ from xml.sax.saxutils import escape, quoteattr
 from nova_vp import controllers, flavor_specs
 from nova_vp.core.types.knob import (
     NO_CPU_WEIGHT,
+    NO_EMULATOR_WEIGHT,
     WEIGHT_RANGES,
     Applied,
     Held,
@@ -72,6 +73,7 @@ HELD = (
     {"knob": "membw", "value": "0.5", "original": "1.0"},
     {"knob": "partition", "value": "0.25 0.5", "original": "1.0 1.0"},
     {"knob": "memory-size", "value": "524288", "original": "1048576"},
+    {"knob": "emulator-weight", "value": "200 weight", "original": "100 weight"},
 )
 SHARES = {Knob.LLC: LlcShare, Knob.MEMBW: MembwShare}
 HOOK = Path(__file__).resolve().parents[2] / "vp_agent/hooks/qemu.d/nova-vp"
@@ -189,9 +191,12 @@ def check_applied(applied: Applied) -> None:
 def _check_value(held: Held, value: Any) -> None:
     if held.knob is Knob.CPU_CAP:
         check_quota(value)
-    elif held.knob is Knob.CPU_WEIGHT:
+    elif held.knob in (Knob.CPU_WEIGHT, Knob.EMULATOR_WEIGHT):
         least, most, _ = WEIGHT_RANGES[value.unit]
-        expect(value == NO_CPU_WEIGHT or least <= value.number <= most, f"{value}")
+        expect(
+            value in (NO_CPU_WEIGHT, NO_EMULATOR_WEIGHT) or least <= value.number <= most,
+            f"{value}",
+        )
     elif held.knob is Knob.MEMORY_SIZE:
         expect(0 <= value.kib < 2**54, f"{value}")
     elif held.knob in SHARES:

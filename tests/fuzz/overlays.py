@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from nova_vp import controllers, wire
-from nova_vp.core.types.knob import CpuWeight, Knob, MemorySize
+from nova_vp.core.types.knob import CpuWeight, EmulatorWeight, Knob, MemorySize
 from nova_vp.core.types.overlay import Call, Direction, Overlay, Verb
 from nova_vp.overlay_message import overlays_text
 from nova_vp.server_override import REMEMBERED_AHEAD_MS
@@ -49,6 +49,7 @@ def a_host() -> Host:
             vcpus=2,
             cap_floor_ratio=FLOOR,
             cpu_weight=CpuWeight(WEIGHT),
+            emulator_weight=EmulatorWeight(WEIGHT),
             memory_size=MemorySize(MEMORY_KIB),
             memory_used_kib=MEMORY_KIB // 2,
         )
@@ -175,6 +176,8 @@ class OverlayBus:
             self._host.tick(TICK_S)
         for guest in self._host.guests.values():
             expect(guest.cpu_weight == CpuWeight(WEIGHT), f"{guest.name} keeps {guest.cpu_weight}")
+            threads = guest.emulator_weight
+            expect(threads == EmulatorWeight(WEIGHT), f"{guest.name} keeps {threads} for its I/O")
             expect(guest.quota.cores == 1.0, f"{guest.name} keeps {guest.quota}")
             expect(guest.memory_size.kib == MEMORY_KIB, f"{guest.name} keeps {guest.memory_size}")
         expect(not self._host.state.loans, f"lent for ever: {self._host.state.loans}")

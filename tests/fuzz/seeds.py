@@ -181,7 +181,7 @@ def a_call(dice: Dice, servers: Sequence[str]) -> Json:
         "overlay_id": dice.pick(OVERLAYS),
         "project_id": dice.pick((PROJECT, PROJECT, PROJECT, "p2")),
         "verb": verb,
-        "resource": dice.pick(("cpu", "memory-size")) if is_tune else "cpu",
+        "resource": dice.pick(("cpu", "memory-size", "io")) if is_tune else "cpu",
         "direction": dice.pick(("up", "down")) if is_tune else "up",
         "server": dice.pick(servers) if is_named else None,
         "cpus": dice.pick((1, 1, 2, 4096)) if is_borrow else 0,

@@ -14,6 +14,7 @@ from tests.unit.core.build import CHASE, CHASE_HURT, COMPUTE, STREAM, Rates
 from vp_agent.drivers.counters_fake import FakeCounters, VcpuCounts
 from vp_agent.drivers.fake import FakeActuator, FakeGuests, FakeHost, FakeJournal
 from vp_agent.drivers.fake_balloon import FakeBalloon
+from vp_agent.drivers.fake_emulator import FakeEmulatorWeights
 from vp_agent.drivers.memory_fake import FakeMover
 from vp_agent.drivers.reserving_journal import ReservingJournal
 from vp_agent.loop.command_handler import CommandHandler
@@ -68,6 +69,8 @@ class World:
         journal = ReservingJournal(journal or FakeJournal(self.host), epoch)
         actuator = actuator or FakeActuator(self.host)
         self.mover, self.balloon = FakeMover(self.host), FakeBalloon(self.host)
+        self.emulator = FakeEmulatorWeights(self.host)
+        turning = by_knob(actuator, self.mover, self.balloon, self.emulator)
         self.control = CommandHandler(state, self.mode)
         self.recorder = Recorder("here", self.record_max_bytes)
         self.agent = Agent(
@@ -77,7 +80,7 @@ class World:
                 memory=self.mover,
                 balloon=self.balloon,
                 journal=journal,
-                executor=Executor(journal, by_knob(actuator, self.mover, self.balloon), epoch),
+                executor=Executor(journal, turning, epoch),
                 epoch=epoch,
                 earlier_epochs=earlier_epochs,
             ),

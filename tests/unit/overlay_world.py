@@ -17,7 +17,7 @@ from tests.waiting import wait_until
 SHOP, MILLS = "00000000-0000-4000-8000-00000000000a", "00000000-0000-4000-8000-00000000000b"
 PROJECT = "p1"
 UP, DOWN = Direction.UP, Direction.DOWN
-MEMORY = CallResource.MEMORY_SIZE
+MEMORY, IO = CallResource.MEMORY_SIZE, CallResource.IO
 _numbers = itertools.count()
 _versions = itertools.count(1)
 

@@ -41,6 +41,7 @@ def test_every_knob_has_its_row_with_whether_limits_compose_and_its_lease() -> N
             Knob.LLC,
             Knob.MEMBW,
             Knob.MEMORY_SIZE,
+            Knob.EMULATOR_WEIGHT,
         )
     ]
     told = [row for row in rows(section(PAGE, "Claims")) if len(row) == 4][1:]

@@ -5,9 +5,11 @@ import pytest
 
 from nova_vp.core.types.knob import (
     NO_CPU_WEIGHT,
+    NO_EMULATOR_WEIGHT,
     NO_MEMORY_SIZE,
     NO_QUOTA,
     CpuWeight,
+    EmulatorWeight,
     Knob,
     LlcShare,
     MembwShare,
@@ -43,6 +45,8 @@ LOW, HIGH = frozenset({0, 1}), frozenset({2, 3})
         (Knob.MEMBW, MembwShare(0.3), "30 % of the memory bandwidth"),
         (Knob.MEMORY_SIZE, MemorySize(786_432), "768 MiB"),
         (Knob.MEMORY_SIZE, NO_MEMORY_SIZE, "unknown"),
+        (Knob.EMULATOR_WEIGHT, EmulatorWeight(50), "50 (default 100)"),
+        (Knob.EMULATOR_WEIGHT, NO_EMULATOR_WEIGHT, "unknown"),
     ],
 )
 def test_knob_text(knob: Knob, value: Value, text: str) -> None:
@@ -59,6 +63,7 @@ def test_every_knob_has_text(knob: Knob) -> None:
         Knob.LLC: LlcShare(),
         Knob.MEMBW: MembwShare(),
         Knob.MEMORY_SIZE: MemorySize(1024),
+        Knob.EMULATOR_WEIGHT: EmulatorWeight(100),
     }
     assert knob_text(knob, values[knob])
 

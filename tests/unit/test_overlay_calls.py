@@ -8,11 +8,13 @@ from types import SimpleNamespace
 import pytest
 
 from nova_vp.core.types.guest import Unmanaged
-from nova_vp.core.types.knob import NO_QUOTA, CpuWeight, Knob, MemorySize
+from nova_vp.core.types.knob import NO_QUOTA, CpuWeight, EmulatorWeight, Knob, MemorySize
 from nova_vp.core.types.overlay import CallAnswer, Nack, Verb
 from nova_vp.core.types.policy import Mode
+from nova_vp.server_override import ServerOverride, overrides_text
 from tests.unit.overlay_world import (
     DOWN,
+    IO,
     MEMORY,
     MILLS,
     SHOP,
@@ -30,6 +32,7 @@ from vp_agent.loop.tick import Cluster
 
 USED_KIB = 30 * 1024
 GIVEN = CpuWeight(100)
+GIVEN_TO_EMULATOR = EmulatorWeight(100)
 
 
 @pytest.fixture
@@ -71,6 +74,32 @@ def test_a_server_gets_less_memory_and_more_again(world):
     assert world.call(Verb.TUNE, world.web, resource=MEMORY, direction=UP).nack is None
     assert guest(world, world.web).memory_size == before
     assert world.call(Verb.TUNE, world.web, resource=MEMORY, direction=UP).nack is Nack.NO_ROOM
+
+
+def test_the_threads_of_network_and_disks_get_more_and_less_beside_the_vcpus(world):
+    before = guest(world, world.web)
+    assert world.call(Verb.TUNE, world.web, resource=IO).nack is None
+    doubled = GIVEN_TO_EMULATOR._replace(number=200)
+    assert guest(world, world.web) == before._replace(emulator_weight=doubled)
+    world.tick(2)
+    assert guest(world, world.web).emulator_weight == doubled
+    assert world.call(Verb.TUNE, world.web, resource=IO, direction=DOWN).nack is None
+    assert guest(world, world.web).emulator_weight == GIVEN_TO_EMULATOR
+
+
+@pytest.mark.parametrize(("way", "within"), [("exempt", 1), ("unregistered", 1), ("mode", 60)])
+def test_what_was_tuned_of_them_goes_back_once_it_may_not_stand(world, way, within):
+    """In mode observe with its lease."""
+    assert world.call(Verb.TUNE, world.web, resource=IO).nack is None
+    if way == "mode":
+        world.control.set_mode(Mode.OBSERVE)
+    elif way == "exempt":
+        override = ServerOverride(exempt=True)
+        world.control.take_overrides(overrides_text(1, {world.web: override}))
+    else:
+        world.tell({MILLS: (world.mill,)})
+    world.tick(within)
+    assert guest(world, world.web).emulator_weight == GIVEN_TO_EMULATOR
 
 
 @pytest.mark.parametrize("change", ["no driver", "passed through", "all is used"])
@@ -226,10 +255,12 @@ def test_a_call_writes_no_journal_and_all_it_changes_can_be_undone(world):
         Knob.CPU_WEIGHT: GIVEN,
         Knob.PLACEMENT: (guest(world, world.web).allowed_cpus,),
         Knob.MEMORY_SIZE: MemorySize(guest(world, world.web).memory_kib),
+        Knob.EMULATOR_WEIGHT: GIVEN_TO_EMULATOR,
     }
     world.call(Verb.TUNE, world.web)
     world.call(Verb.TRIGGER, world.db)
     world.call(Verb.TUNE, world.db, resource=MEMORY, direction=DOWN)
+    world.call(Verb.TUNE, world.web, resource=IO)
     assert {uuid: world.host.guests[uuid].journal for uuid in before} == before
 
 
@@ -243,6 +274,7 @@ def is_untouched(world) -> bool:
     return all(
         entry.journal is None
         and entry.guest.cpu_weight == GIVEN
+        and entry.guest.emulator_weight == GIVEN_TO_EMULATOR
         and entry.guest.quota == NO_QUOTA
         and entry.guest.memory_size.kib == entry.guest.memory_kib
         and entry.guest.placement == entry.guest.allowed_cpus
@@ -255,7 +287,9 @@ def busy(world) -> None:
     world.call(Verb.TUNE, world.web)
     world.call(Verb.TUNE, world.db, direction=DOWN)
     world.call(Verb.TUNE, world.db, resource=MEMORY, direction=DOWN)
+    world.call(Verb.TUNE, world.db, resource=IO)
     world.call(Verb.TRIGGER, world.mill, of=MILLS)
+    assert guest(world, world.db).emulator_weight.number == 2 * GIVEN_TO_EMULATOR.number
     assert not is_untouched(world)
 
 
@@ -308,6 +342,7 @@ def test_a_server_that_is_about_to_be_migrated_carries_nothing(world):
     assert left.journal is None
     assert left.guest.memory_size.kib == left.guest.memory_kib
     assert left.guest.cpu_weight == GIVEN
+    assert left.guest.emulator_weight == GIVEN_TO_EMULATOR
 
 
 def test_a_server_that_is_ready_to_be_migrated_takes_no_calls_and_others_do(world):
@@ -321,7 +356,12 @@ def test_a_server_that_is_ready_to_be_migrated_takes_no_calls_and_others_do(worl
     left = world.host.guests[world.db]
     carried = left.guest
     assert left.journal is None
-    for about in ({}, {"direction": DOWN}, {"resource": MEMORY, "direction": DOWN}):
+    for about in (
+        {},
+        {"direction": DOWN},
+        {"resource": MEMORY, "direction": DOWN},
+        {"resource": IO},
+    ):
         assert world.call(Verb.TUNE, world.db, **about).nack is not None
     assert world.call(Verb.TRIGGER, world.db).nack is not None
     assert (left.journal, left.guest) == (None, carried)

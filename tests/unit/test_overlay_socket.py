@@ -150,7 +150,7 @@ TUNE = {"overlay_id": SHOP, "verb": "tune", "server_id": VM}
         ({**TUNE, "server_id": "web"}, "server_id: give the id of a server"),
         ({**TUNE, "server_id": None}, "tune: name one server (server_id)"),
         ({**TUNE, "direction": "more"}, "direction: give up, down"),
-        ({**TUNE, "resource": "memory"}, "resource: give cpu, memory-size"),
+        ({**TUNE, "resource": "memory"}, "resource: give cpu, memory-size, io"),
         ({**TUNE, "verb": "borrow", "cpus": "1"}, "cpus: give a whole number"),
         ({**TUNE, "verb": "borrow"}, "borrow: give cpus"),
         ({**RELEASE, "verb": "trigger", "lease_s": "5"}, "lease_s: give seconds"),

@@ -16,7 +16,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nova_vp.core.types.knob import CpuWeight, Knob, LlcShare, MembwShare, MemorySize, Quota
+from nova_vp.core.types.knob import (
+    CpuWeight,
+    EmulatorWeight,
+    Knob,
+    LlcShare,
+    MembwShare,
+    MemorySize,
+    Quota,
+)
 from nova_vp.core.types.policy import Mode, Policy
 from nova_vp.core.types.topology import Limits
 from nova_vp.recording.file_format import read
@@ -493,6 +501,7 @@ WISHES = {
     Knob.LLC: LlcShare(0.5),
     Knob.MEMBW: MembwShare(0.2),
     Knob.MEMORY_SIZE: MemorySize(4096),
+    Knob.EMULATOR_WEIGHT: EmulatorWeight(200),
 }
 
 
@@ -530,6 +539,7 @@ def test_a_policy_on_a_recorded_host_sees_its_own_doing(world, tmp_path):
         "server-1 llc 50% of the cache",
         "server-1 membw 20% of the bandwidth",
         "server-1 memory-size 4 MiB",
+        "server-1 emulator-weight 200 weight",
     ]
 
 

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cgroups of a machine, of version 1 or 2: where they are, the CPU quota of each vCPU's, and
-the CPU weight of the one above them all.
+the CPU weights of those beside them and of the one above them all.
 
-Standard library only: `set_quota` and `set_weight` also run in the privileged helper
-(`vp_agent.privsep`), which is told a process, never a path. A mount may show a part of a hierarchy
-only (containers).
+Standard library only: what sets them also runs in the privileged helper (`vp_agent.privsep`), which
+is told a process, never a path. A mount may show a part of a hierarchy only (containers).
 """
 
 import functools
@@ -17,6 +16,7 @@ from typing import NamedTuple
 from vp_agent.drivers.vcpu_threads import read_process, read_tids
 
 _MADE_BY_LIBVIRT = re.compile(r"vcpu\d+")
+_OF_OTHER_THREADS = re.compile(r"emulator|iothread\d+")
 _BETWEEN = "libvirt"
 """Under systemd libvirt puts one more group between a machine's and its vCPUs', since 7.1."""
 _UNIFIED = "cpu.max"
@@ -88,6 +88,17 @@ def machine_group(vcpu: CpuGroup) -> CpuGroup:
     """Of the machine as a whole: under systemd its scope."""
     path = os.path.dirname(vcpu.path)
     return vcpu._replace(path=os.path.dirname(path) if os.path.basename(path) == _BETWEEN else path)
+
+
+def emulator_groups(vcpu: CpuGroup) -> tuple[CpuGroup, ...]:
+    """Beside that of a vCPU: of QEMU's other threads together, and of each I/O thread. Raises
+    ProcessLookupError."""
+    beside = os.path.dirname(vcpu.path)
+    try:
+        names = sorted(filter(_OF_OTHER_THREADS.fullmatch, os.listdir(beside)))
+    except FileNotFoundError as exc:
+        raise ProcessLookupError(f"{beside} is gone") from exc
+    return tuple(vcpu._replace(path=f"{beside}/{name}") for name in names)
 
 
 def machine_group_of(pid: int, started: int) -> CpuGroup:
@@ -175,6 +186,13 @@ def set_weight(pid: int, started: int, number: int) -> None:
     """Of the group of this very process's machine. Raises OSError (NoCpuGroup, ESRCH, EACCES)."""
     group = machine_group_of(pid, started)
     _write(group, weight_name(group), str(number))
+
+
+def set_emulator_weight(pid: int, started: int, number: int) -> None:
+    """Of the threads of this very process besides its vCPUs. Raises OSError (NoCpuGroup, ESRCH,
+    EACCES)."""
+    for group in emulator_groups(cpu_group(_vcpus_of(pid, started)[0])):
+        _write(group, weight_name(group), str(number))
 
 
 def weight_name(group: CpuGroup) -> str:

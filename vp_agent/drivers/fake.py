@@ -18,6 +18,7 @@ from nova_vp.core.types.knob import (
     Applied,
     Cpus,
     CpuWeight,
+    EmulatorWeight,
     Held,
     Knob,
     MemorySize,
@@ -98,6 +99,7 @@ class FakeHost:
             vcpu_placement=(),
             quota=given,
             cpu_weight=weight,
+            emulator_weight=EmulatorWeight(WEIGHT_RANGES[UNIT].default, UNIT),
             memory_size=MemorySize(guest.memory_kib),
         )
         self.guests[guest.uuid] = FakeGuest(fresh, given, weight, emulator=bound)

@@ -47,6 +47,22 @@ class WeightFile:
             file.close()
 
 
+class WeightFiles:
+    """Of several groups of one machine, at least one."""
+
+    def __init__(self, groups: Sequence[CpuGroup], room: Room) -> None:
+        self.is_unified = groups[0].is_unified
+        self._files = [WeightFile(one, room) for one in groups]
+
+    def read(self) -> list[int]:
+        """0: idle, which only version 2 shows so. Raises ProcessLookupError."""
+        return [file.read() for file in self._files]
+
+    def close(self) -> None:
+        for file in self._files:
+            file.close()
+
+
 def _files(group: CpuGroup, names: Iterable[str], room: Room) -> list[KernelFile]:
     return [KernelFile(f"{group.path}/{name}", room) for name in names]
 

@@ -13,12 +13,14 @@ from xml.sax.saxutils import quoteattr
 
 from nova_vp.core.types.knob import (
     NO_CPU_WEIGHT,
+    NO_EMULATOR_WEIGHT,
     NO_MEMORY_SIZE,
     UNLIMITED_US,
     WEIGHT_RANGES,
     Applied,
     Cpus,
     CpuWeight,
+    EmulatorWeight,
     Held,
     Knob,
     LlcShare,
@@ -68,7 +70,7 @@ def _format_held(held: Held) -> str:
 
 def _format(value: Value) -> str:
     """CPU sets, one per vCPU if they differ, are parted by `;`, numbers by spaces."""
-    if isinstance(value, CpuWeight):
+    if isinstance(value, CpuWeight | EmulatorWeight):
         return f"{value.number} {value.unit.value}"
     if isinstance(value, Quota | LlcShare | MembwShare | MemorySize):
         return " ".join(map(repr, value))
@@ -93,6 +95,8 @@ def _parse(knob: Knob, text: str) -> Value:
         return Quota(quota_us, period_us)
     if knob is Knob.CPU_WEIGHT:
         return _parse_weight(text)
+    if knob is Knob.EMULATOR_WEIGHT:
+        return EmulatorWeight(*_parse_weight(text))
     if knob is Knob.LLC:
         return LlcShare(_parse_share(text))
     if knob is Knob.MEMBW:
@@ -185,6 +189,7 @@ def unreadable(guest_uuid: str, given: Given) -> Applied:
         Knob.CPU_CAP: given.quota,
         Knob.CPU_WEIGHT: NO_CPU_WEIGHT,
         Knob.MEMORY_SIZE: NO_MEMORY_SIZE,
+        Knob.EMULATOR_WEIGHT: NO_EMULATOR_WEIGHT,
     }
     held = (Held(knob, value, value, UNREADABLE, "") for knob, value in values.items())
     return Applied(guest_uuid, NEVER, tuple(held))

@@ -16,6 +16,7 @@ from vp_agent.drivers.base import VcpuThreads
 from vp_agent.drivers.cpu_times import CpuTimesReader, HostCpuReader
 from vp_agent.drivers.domain_xml import Obstacle
 from vp_agent.drivers.domains import Domain, Domains, Running
+from vp_agent.drivers.emulator_weight import emulator_reading
 from vp_agent.drivers.nics import Nic
 from vp_agent.drivers.scope_weight import weight_reading
 from vp_agent.drivers.vcpu_quota import quota_reading
@@ -37,7 +38,9 @@ class LibvirtGuests:
         self._seen: tuple[Domain, ...] = ()
         self._quotas = quota_reading()
         self._weights = weight_reading()
+        self._emulator_weights = emulator_reading()
         self._cpu_times = CpuTimesReader()
+        self._readings = (self._quotas, self._weights, self._emulator_weights, self._cpu_times)
         self._host_cpu = HostCpuReader()
 
     def topology(self) -> Topology:
@@ -47,7 +50,7 @@ class LibvirtGuests:
         running = self._domains.refresh()
         guests = tuple(guest for seen in running if (guest := self._read_guest(seen)) is not None)
         self._seen = tuple(seen.domain for seen in running)
-        for reading in (self._quotas, self._weights, self._cpu_times):
+        for reading in self._readings:
             reading.forget_others(guest.uuid for guest in guests)
         return guests
 
@@ -69,7 +72,7 @@ class LibvirtGuests:
         return self._host_cpu.read()
 
     def close(self) -> None:
-        for reading in (self._quotas, self._weights, self._cpu_times, self._host_cpu):
+        for reading in (*self._readings, self._host_cpu):
             reading.close()
         self._domains.connection.close()
 
@@ -82,6 +85,7 @@ class LibvirtGuests:
             unwritten = self._domains.unwritten.get(about.uuid, ())
             quota = self._quotas.of(domain, unwritten)
             cpu_weight = self._weights.of(domain, unwritten)
+            emulator_weight = self._emulator_weights.of(domain, unwritten)
         except ProcessLookupError:
             self._domains.forget(about.uuid)
             return None
@@ -97,6 +101,7 @@ class LibvirtGuests:
             vcpu_placement=cpus if len(cpus) > 1 else (),
             quota=quota,
             cpu_weight=cpu_weight,
+            emulator_weight=emulator_weight,
             cpu_time_ns=seen.cpu_time_ns,
             cpu_times=self._times_of(domain, quota),
             is_running=seen.is_running,

@@ -7,12 +7,24 @@ from collections.abc import Collection, Iterable
 
 from nova_vp.core.model.limits import value_from_nova
 from nova_vp.core.types.guest import Guest
-from nova_vp.core.types.knob import NO_CPU_WEIGHT, NO_MEMORY_SIZE, Knob, Value
+from nova_vp.core.types.knob import (
+    NO_CPU_WEIGHT,
+    NO_EMULATOR_WEIGHT,
+    NO_MEMORY_SIZE,
+    Knob,
+    Value,
+)
 from nova_vp.core.types.picture import Picture
 from nova_vp.core.types.policy import Enabled, Mode, Policy, tightest
 
-KNOBS = (Knob.CPU_CAP, Knob.CPU_WEIGHT, Knob.PLACEMENT, Knob.MEMORY_SIZE)
-_UNKNOWN = (NO_CPU_WEIGHT, NO_MEMORY_SIZE)
+KNOBS = (
+    Knob.CPU_CAP,
+    Knob.CPU_WEIGHT,
+    Knob.PLACEMENT,
+    Knob.MEMORY_SIZE,
+    Knob.EMULATOR_WEIGHT,
+)
+_UNKNOWN = (NO_CPU_WEIGHT, NO_MEMORY_SIZE, NO_EMULATOR_WEIGHT)
 
 
 def originals(

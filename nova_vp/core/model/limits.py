@@ -17,6 +17,7 @@ from nova_vp.core.types.knob import (
     Applied,
     Cpus,
     CpuWeight,
+    EmulatorWeight,
     Knob,
     LlcShare,
     MembwShare,
@@ -79,6 +80,8 @@ def value_now(guest: Guest, knob: Knob) -> Value:
             return guest.llc
         case Knob.MEMORY_SIZE:
             return guest.memory_size
+        case Knob.EMULATOR_WEIGHT:
+            return guest.emulator_weight
         case _:
             return guest.membw
 
@@ -144,8 +147,8 @@ def is_valid(setting: Setting, guest: Guest, topology: Topology) -> bool:
         case Knob.CPU_CAP:
             quota = cast(Quota, value)
             return quota.quota_us > 0 and quota.period_us > 0
-        case Knob.CPU_WEIGHT:
-            weight = cast(CpuWeight, value)
+        case Knob.CPU_WEIGHT | Knob.EMULATOR_WEIGHT:
+            weight = cast(CpuWeight | EmulatorWeight, value)
             bounds = WEIGHT_RANGES[weight.unit]
             return bounds.least <= weight.number <= bounds.most
         case Knob.MEMORY_SIZE:

@@ -7,6 +7,7 @@ from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.knob import (
     Cpus,
     CpuWeight,
+    EmulatorWeight,
     Knob,
     LlcShare,
     MembwShare,
@@ -35,6 +36,8 @@ def turned(guest: Guest, knob: Knob, value: Value) -> Guest:
             return guest._replace(membw=cast(MembwShare, value))
         case Knob.MEMORY_SIZE:
             return guest._replace(memory_size=cast(MemorySize, value))
+        case Knob.EMULATOR_WEIGHT:
+            return guest._replace(emulator_weight=cast(EmulatorWeight, value))
         case _:
             whole = sum(kib for _, kib in guest.memory_by_node)
             shares = cast(Shares, value)

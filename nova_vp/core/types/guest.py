@@ -9,12 +9,14 @@ from typing import NamedTuple
 from nova_vp.core.types.cpu_time import CpuTimes
 from nova_vp.core.types.knob import (
     NO_CPU_WEIGHT,
+    NO_EMULATOR_WEIGHT,
     NO_LLC_LIMIT,
     NO_MEMBW_LIMIT,
     NO_MEMORY_SIZE,
     NO_QUOTA,
     Cpus,
     CpuWeight,
+    EmulatorWeight,
     LlcShare,
     MembwShare,
     MemorySize,
@@ -100,6 +102,8 @@ class Guest(NamedTuple):
     quota: Quota = NO_QUOTA
     """Read back from the host."""
     cpu_weight: CpuWeight = NO_CPU_WEIGHT
+    """Read back from the host."""
+    emulator_weight: EmulatorWeight = NO_EMULATOR_WEIGHT
     """Read back from the host."""
     controller_keys: tuple[tuple[str, str], ...] = ()
     """Flavor extra specs that controllers declare (`FlavorKey`), each with its value as text."""

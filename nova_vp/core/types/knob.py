@@ -26,6 +26,9 @@ class Knob(enum.Enum):
     """Which share of the memory bandwidth it may use."""
     MEMORY_SIZE = "memory-size"
     """How much memory it has: what its balloon leaves it."""
+    EMULATOR_WEIGHT = "emulator-weight"
+    """What QEMU's threads besides the vCPUs count for beside those: its main loop, vhost and its
+    I/O threads, which serve the network and the disks."""
 
     __hash__ = object.__hash__
     """Members are single. Enum's own is in Python, and claims are found by their knob a thousand
@@ -87,6 +90,18 @@ NO_CPU_WEIGHT = CpuWeight()
 """Nobody can say: it has no cgroup of its own, or runs only where nobody else wants to. As an
 original: what Nova gives, whatever number that is on this host."""
 
+
+class EmulatorWeight(NamedTuple):
+    """EMULATOR_WEIGHT: of each of these threads' cgroups, which are all alike."""
+
+    number: int = 0
+    unit: WeightUnit = WeightUnit.WEIGHT
+
+
+NO_EMULATOR_WEIGHT = EmulatorWeight()
+"""Nobody can say: the threads have no cgroup beside those of the vCPUs. As an original: the host's
+default, since Nova gives nothing else."""
+
 Shares = tuple[tuple[int, float], ...]
 """MEMORY: (node, share of the guest's pages), by node; the shares add up to 1."""
 
@@ -118,7 +133,7 @@ class MemorySize(NamedTuple):
 NO_MEMORY_SIZE = MemorySize()
 """Nobody can say: it has no balloon that answers."""
 
-Value = Cpus | Quota | CpuWeight | Shares | LlcShare | MembwShare | MemorySize
+Value = Cpus | Quota | CpuWeight | Shares | LlcShare | MembwShare | MemorySize | EmulatorWeight
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,8 @@ class Verb(enum.Enum):
 class CallResource(enum.Enum):
     CPU = "cpu"
     MEMORY_SIZE = "memory-size"
+    IO = "io"
+    """CPU of the threads that serve its network and disks, beside its vCPUs."""
 
 
 class Direction(enum.Enum):

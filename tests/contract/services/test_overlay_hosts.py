@@ -53,6 +53,7 @@ from vp_agent.drivers.cache_partition import UndoOnly
 from vp_agent.drivers.counters_fake import FakeCounters
 from vp_agent.drivers.fake import FakeActuator, FakeGuests, FakeHost, FakeJournal
 from vp_agent.drivers.fake_balloon import FakeBalloon
+from vp_agent.drivers.fake_emulator import FakeEmulatorWeights
 from vp_agent.drivers.memory_fake import FakeMover
 from vp_agent.loop.command_server import CommandServer
 from vp_agent.loop.monitor_calls import SILENT_S, MonitorCalls
@@ -285,7 +286,8 @@ def wired_agent(site: Site, host: Host, *overlays: Overlay) -> Iterator[wiring.B
     those of a host in memory."""
     conf, memory, none = site.conf, FakeHost(), UndoOnly(None)
     conf.set_override("host", host.name, group="agent")
-    drivers = (FakeActuator(memory), none, FakeMover(memory), FakeBalloon(memory))
+    resizing = (FakeMover(memory), FakeBalloon(memory))
+    drivers = (FakeActuator(memory), none, *resizing, FakeEmulatorWeights(memory))
     guests = FakeGuests(memory)
     side = wiring.LibvirtSide(None, guests, FakeJournal(memory), {}, *drivers, dict)
     state = StateFolder(str(site.folder / "wired"))

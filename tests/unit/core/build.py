@@ -361,6 +361,8 @@ class Host:
             return guest._replace(cpu_weight=change.to)
         if change.knob is Knob.MEMORY_SIZE:
             return guest._replace(memory_size=change.to)
+        if change.knob is Knob.EMULATOR_WEIGHT:
+            return guest._replace(emulator_weight=change.to)
         if change.knob is Knob.LLC:
             return guest._replace(llc=change.to)
         return guest._replace(membw=change.to)

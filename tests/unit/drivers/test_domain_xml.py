@@ -6,10 +6,12 @@ import pytest
 from nova_vp.core.types.guest import Isolation, Unmanaged
 from nova_vp.core.types.knob import (
     NO_CPU_WEIGHT,
+    NO_EMULATOR_WEIGHT,
     NO_MEMORY_SIZE,
     NO_QUOTA,
     Applied,
     CpuWeight,
+    EmulatorWeight,
     Held,
     Knob,
     LlcShare,
@@ -262,7 +264,8 @@ def test_a_malformed_journal_asks_for_what_nova_gave(text):
     cap = Held(Knob.CPU_CAP, NOVAS, NOVAS, UNREADABLE, "")
     weight = Held(Knob.CPU_WEIGHT, NO_CPU_WEIGHT, NO_CPU_WEIGHT, UNREADABLE, "")
     size = Held(Knob.MEMORY_SIZE, NO_MEMORY_SIZE, NO_MEMORY_SIZE, UNREADABLE, "")
-    assert applied == Applied(UUID, NEVER, (placement, cap, weight, size))
+    io = Held(Knob.EMULATOR_WEIGHT, NO_EMULATOR_WEIGHT, NO_EMULATOR_WEIGHT, UNREADABLE, "")
+    assert applied == Applied(UUID, NEVER, (placement, cap, weight, size, io))
 
 
 def test_an_entry_of_no_run_is_read_as_it_is():
@@ -292,6 +295,8 @@ def test_an_original_beyond_the_bound_becomes_the_bound():
         (Knob.LLC, LlcShare(0.5), LlcShare()),
         (Knob.MEMBW, MembwShare(0.1), MembwShare(0.9)),
         (Knob.MEMORY_SIZE, MemorySize(524_288), MemorySize(1_048_576)),
+        (Knob.EMULATOR_WEIGHT, EmulatorWeight(200), EmulatorWeight(100)),
+        (Knob.EMULATOR_WEIGHT, EmulatorWeight(128, SHARES), EmulatorWeight(1024, SHARES)),
     ],
 )
 @pytest.mark.parametrize("until_s", [None, 12345.678])

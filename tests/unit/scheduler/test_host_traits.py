@@ -12,6 +12,7 @@ from tests.unit.agent_host import World
 from vp_agent.drivers.cache_partition import UndoOnly
 from vp_agent.drivers.fake import FakeActuator, FakeGuests, FakeHost, FakeJournal
 from vp_agent.drivers.fake_balloon import FakeBalloon
+from vp_agent.drivers.fake_emulator import FakeEmulatorWeights
 from vp_agent.drivers.memory_fake import FakeMover
 from vp_agent.publish.host_info import HostInfo
 from vp_agent.publish.report import report
@@ -45,11 +46,11 @@ def test_what_only_undoes_is_no_knob() -> None:
     host = FakeHost()
     mover = FakeMover(host)
     actuator = FakeActuator(host)
-    balloon, none = FakeBalloon(host), UndoOnly(None)
-    side = LibvirtSide(
-        None, FakeGuests(host), FakeJournal(host), set(), actuator, none, mover, balloon, dict
-    )
-    always = {Knob.PLACEMENT, Knob.CPU_CAP, Knob.CPU_WEIGHT, Knob.MEMORY_SIZE}
+    none = UndoOnly(None)
+    drivers = (actuator, none, mover, FakeBalloon(host), FakeEmulatorWeights(host))
+    side = LibvirtSide(None, FakeGuests(host), FakeJournal(host), set(), *drivers, dict)
+    weights = {Knob.CPU_WEIGHT, Knob.EMULATOR_WEIGHT}
+    always = {Knob.PLACEMENT, Knob.CPU_CAP, *weights, Knob.MEMORY_SIZE}
     assert side.knobs == {*always, Knob.MEMORY}
     mover.knobs = frozenset()
     assert side.knobs == always

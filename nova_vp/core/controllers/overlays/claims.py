@@ -13,11 +13,13 @@ from nova_vp.core.controllers.overlays.declaration import (
     ISLAND_CAP,
     NAME,
     RESIZE,
+    REWEIGH,
     TIGHTEN,
     TRIGGER,
     TUNE,
 )
 from nova_vp.core.controllers.overlays.desk import Desk
+from nova_vp.core.controllers.overlays.emulator_weight import weight_at
 from nova_vp.core.controllers.overlays.memory_size import size_now_kib
 from nova_vp.core.controllers.overlays.places import domain_ids, placement_of
 from nova_vp.core.controllers.overlays.weights import most_times, times_of, weight_of
@@ -79,7 +81,8 @@ def _together(touched: Iterable[Touched]) -> list[Touched]:
 
 
 def _servers(desk: Desk) -> frozenset[str]:
-    ours = (*desk.tuned, *desk.boosts, *desk.sizes, *desk.conceded, *desk.places, *desk.caps)
+    asked = (*desk.tuned, *desk.boosts, *desk.sizes, *desk.emulators)
+    ours = (*asked, *desk.conceded, *desk.places, *desk.caps)
     return frozenset(desk.view.host.guests.keys() & ours)
 
 
@@ -95,6 +98,10 @@ def _wanted(desk: Desk, uuid: str) -> Iterator[Wanted]:
     if sized is not None:
         size = MemorySize(size_now_kib(guest, sized))
         yield Wanted(Setting(uuid, Knob.MEMORY_SIZE, size), RESIZE)
+    reweighed = desk.emulators.get(uuid)
+    if reweighed is not None:
+        weight_of_threads = weight_at(desk, guest, reweighed.steps)
+        yield Wanted(Setting(uuid, Knob.EMULATOR_WEIGHT, weight_of_threads), REWEIGH)
     place = placement_of(desk, guest)
     if place is not None:
         home = desk.home(guest)

@@ -2,9 +2,9 @@
 """Overlays coordinate the servers of one application by small calls (thesis 2013, chapter 4).
 
 The coordinator of the host: it puts calls in order, grants or refuses each, and restates what
-stands; what was granted ends with its lease. `tune.py`, `trigger.py` and `memory_size.py` say what
-a call gets, `accounts.py` how often, `harm.py` at which cost to others, `concede.py` what follows
-refusals.
+stands; what was granted ends with its lease. `tune.py`, `trigger.py`, `memory_size.py` and
+`emulator_weight.py` say what a call gets, `accounts.py` how often, `harm.py` at which cost to
+others, `concede.py` what follows refusals.
 """
 
 from collections import Counter
@@ -25,6 +25,7 @@ from nova_vp.core.controllers.overlays.declaration import (
     OverlaysSettings,
 )
 from nova_vp.core.controllers.overlays.desk import Desk
+from nova_vp.core.controllers.overlays.emulator_weight import reweigh
 from nova_vp.core.controllers.overlays.grant import Granted, Refused
 from nova_vp.core.controllers.overlays.harm import measure_harm, watch_raised
 from nova_vp.core.controllers.overlays.lending import give_back_needed
@@ -183,10 +184,14 @@ def _changeable(guests: Iterable[Guest]) -> Iterator[Guest]:
 
 
 def _tune(desk: Desk, call: Call, overlay: Overlay, guests: Sequence[Guest]) -> Granted:
-    change = resize if call.resource is CallResource.MEMORY_SIZE else tune
-    return change(desk, call, overlay, guests[0])
+    return _CHANGES[call.resource](desk, call, overlay, guests[0])
 
 
+_CHANGES = {
+    CallResource.CPU: tune,
+    CallResource.MEMORY_SIZE: resize,
+    CallResource.IO: reweigh,
+}
 _GRANTS = {
     Verb.TUNE: _tune,
     Verb.TRIGGER: trigger,

@@ -74,7 +74,24 @@ EXCLUSIVE = Reason(
     own_label="the processors of this server were changed",
     is_for_host=True,
 )
-REASONS = (TUNE, TIGHTEN, TRIGGER, RESIZE, CONCEDE, BORROW, RETURN, ISLAND_CAP, EXCLUSIVE)
+REWEIGH = Reason(
+    code="overlay-io",
+    rank=509,
+    label="its overlay asked for another share of its CPU for network and disks",
+    own_label="the processor share of this server's network and disks was changed for its overlay",
+)
+REASONS = (
+    TUNE,
+    TIGHTEN,
+    TRIGGER,
+    RESIZE,
+    CONCEDE,
+    BORROW,
+    RETURN,
+    ISLAND_CAP,
+    EXCLUSIVE,
+    REWEIGH,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +257,20 @@ class Sized(NamedTuple):
     """Changes of direction in quick succession."""
 
 
+class Reweighed(NamedTuple):
+    """How far the threads of one server that serve its network and disks were tuned."""
+
+    overlay_id: str
+    until_s: float
+    steps: int
+    """Above what Nova gave; less than 0: below."""
+    is_up: bool = True
+    """The last step."""
+    changed_at_s: float = 0.0
+    turns: int = 0
+    """Changes of direction in quick succession."""
+
+
 class NewGrant(NamedTuple):
     """What a call got that the pipeline may still refuse."""
 
@@ -301,6 +332,7 @@ class Ledger:
     tuned: Mapping[str, Tuned] = field(default_factory=dict)
     boosts: Mapping[str, Boost] = field(default_factory=dict)
     sizes: Mapping[str, Sized] = field(default_factory=dict)
+    emulators: Mapping[str, Reweighed] = field(default_factory=dict)
     conceded: Mapping[str, Conceded] = field(default_factory=dict)
     harms: Mapping[str, Harm] = field(default_factory=dict)
     places: Mapping[str, Cpus] = field(default_factory=dict)

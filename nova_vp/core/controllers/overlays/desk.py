@@ -40,7 +40,8 @@ class Desk:
         self._on: dict[frozenset[int], list[Guest]] = {}
         stands = what_stands(view, ledger)
         self.standing = stands.keys
-        self.tuned, self.boosts, self.sizes = stands.tuned, stands.boosts, stands.sizes
+        self.tuned, self.boosts = stands.tuned, stands.boosts
+        self.sizes, self.emulators = stands.sizes, stands.emulators
         self.conceded, self.places, self.loans = stands.conceded, stands.places, stands.loans
         self.caps = dict(ledger.caps)
         self.lend_again_s = {
@@ -124,7 +125,7 @@ class Desk:
         self.crowds.clear()
 
     def next_end_s(self) -> float | None:
-        grants = (self.tuned, self.boosts, self.sizes, self.conceded)
+        grants = (self.tuned, self.boosts, self.sizes, self.emulators, self.conceded)
         ends_s = [one.until_s for some in grants for one in some.values()]
         return min((*ends_s, *(loan.until_s for loan in self.loans)), default=None)
 
@@ -135,6 +136,7 @@ class Desk:
             tuned=self.tuned,
             boosts=self.boosts,
             sizes=self.sizes,
+            emulators=self.emulators,
             conceded=self.conceded,
             harms=self.harms,
             places=self.places,

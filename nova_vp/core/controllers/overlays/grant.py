@@ -5,7 +5,7 @@ its direction changed too often."""
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from nova_vp.core.controllers.overlays.declaration import Sized, Tuned
+from nova_vp.core.controllers.overlays.declaration import Reweighed, Sized, Tuned
 from nova_vp.core.controllers.overlays.desk import Desk
 from nova_vp.core.controllers.overlays.standing import QUICK_S
 from nova_vp.core.types.guest import Guest
@@ -51,7 +51,7 @@ def check_owner(desk: Desk, owner_id: str, overlay: Overlay) -> None:
         raise Refused(Nack.OUTRANKED, "another overlay of this server came first")
 
 
-def turns(before: Tuned | Sized, is_up: bool, now_s: float) -> int:
+def turns(before: Tuned | Sized | Reweighed, is_up: bool, now_s: float) -> int:
     """With this step. Raises Refused."""
     is_quick = now_s - before.changed_at_s < QUICK_S
     so_far = before.turns if is_quick else 0

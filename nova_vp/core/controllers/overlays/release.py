@@ -68,7 +68,7 @@ def _release(desk: Desk, overlay: Overlay, uuid: str) -> int:
     if tuned is not None and tuned.overlay_id == overlay.id and is_tuned(tuned):
         desk.tuned[uuid] = tuned._replace(cap_steps=0, weight_times=1.0)
         found += 1
-    for grants in (desk.boosts, desk.sizes):
+    for grants in (desk.boosts, desk.sizes, desk.emulators):
         one = grants.get(uuid)
         if one is not None and one.overlay_id == overlay.id:
             del grants[uuid]

@@ -51,3 +51,8 @@ def _renew_grants(
         if sized is not None and sized.overlay_id == overlay.id:
             desk.sizes[guest.uuid] = sized._replace(until_s=max(sized.until_s, until_s))
             yield desk.sizes[guest.uuid].until_s
+        reweighed = desk.emulators.get(guest.uuid)
+        if reweighed is not None and reweighed.overlay_id == overlay.id:
+            reweighed = reweighed._replace(until_s=max(reweighed.until_s, until_s))
+            desk.emulators[guest.uuid] = reweighed
+            yield reweighed.until_s

@@ -14,6 +14,7 @@ from nova_vp.core.controllers.overlays.declaration import (
     Boost,
     Conceded,
     Ledger,
+    Reweighed,
     Sized,
     Tuned,
 )
@@ -27,7 +28,7 @@ from nova_vp.core.types.overlay import Overlay
 QUICK_S = 5.0
 """For so long it is remembered which way a server was tuned last, whatever came of it."""
 
-_Grant = TypeVar("_Grant", Tuned, Boost, Sized)
+_Grant = TypeVar("_Grant", Tuned, Boost, Sized, Reweighed)
 _Any = TypeVar("_Any")
 
 
@@ -37,6 +38,7 @@ class Standing(NamedTuple):
     tuned: dict[str, Tuned]
     boosts: dict[str, Boost]
     sizes: dict[str, Sized]
+    emulators: dict[str, Reweighed]
     conceded: dict[str, Conceded]
     places: dict[str, Cpus]
     """Each by server."""
@@ -52,6 +54,7 @@ def what_stands(view: View, ledger: Ledger) -> Standing:
         tuned=_unended(view, _tuned_as_it_stands(ledger, keys, view.now_s)),
         boosts=_unended(view, _claimed(ledger.boosts, Knob.CPU_WEIGHT, keys)),
         sizes=_unended(view, _claimed(ledger.sizes, Knob.MEMORY_SIZE, keys)),
+        emulators=_unended(view, _claimed(ledger.emulators, Knob.EMULATOR_WEIGHT, keys)),
         conceded=_conceded(view, ledger, keys),
         places={
             uuid: place
@@ -133,6 +136,7 @@ def _ended(view: View, ledger: Ledger, stands: Standing) -> Iterator[str]:
     yield from ledger.tuned.keys() - {u for u, one in stands.tuned.items() if is_tuned(one)}
     yield from ledger.boosts.keys() - stands.boosts.keys()
     yield from ledger.sizes.keys() - stands.sizes.keys()
+    yield from ledger.emulators.keys() - stands.emulators.keys()
     yield from ledger.conceded.keys() - stands.conceded.keys()
 
 

@@ -5,7 +5,15 @@ import pytest
 
 from nova_vp.core.model.limits import value_now
 from nova_vp.core.model.turned import turned
-from nova_vp.core.types.knob import CpuWeight, Knob, LlcShare, MembwShare, MemorySize, Quota
+from nova_vp.core.types.knob import (
+    CpuWeight,
+    EmulatorWeight,
+    Knob,
+    LlcShare,
+    MembwShare,
+    MemorySize,
+    Quota,
+)
 from tests.decisions import a_guest
 
 APART = (frozenset({0}), frozenset({1}))
@@ -18,6 +26,7 @@ VALUES = [
     (Knob.LLC, LlcShare(0.5)),
     (Knob.MEMBW, MembwShare(0.3)),
     (Knob.MEMORY_SIZE, MemorySize(4096)),
+    (Knob.EMULATOR_WEIGHT, EmulatorWeight(200)),
 ]
 
 

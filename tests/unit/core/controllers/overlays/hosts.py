@@ -4,7 +4,7 @@
 import itertools
 
 from nova_vp.core.types.cpu_time import CpuTimes
-from nova_vp.core.types.knob import CpuWeight, Knob, MemorySize
+from nova_vp.core.types.knob import CpuWeight, EmulatorWeight, Knob, MemorySize
 from nova_vp.core.types.overlay import (
     ArbitrationClass,
     Call,
@@ -18,7 +18,8 @@ from nova_vp.core.types.overlay import (
 from tests.policies import a_policy
 from tests.unit.core.build import COMPUTE, Host, nodes_of, uuid_of
 
-KNOBS = frozenset({Knob.PLACEMENT, Knob.CPU_CAP, Knob.CPU_WEIGHT, Knob.MEMORY_SIZE})
+WEIGHTS = frozenset({Knob.CPU_WEIGHT, Knob.EMULATOR_WEIGHT})
+KNOBS = frozenset({Knob.PLACEMENT, Knob.CPU_CAP, *WEIGHTS, Knob.MEMORY_SIZE})
 LOW, HIGH = {0, 1, 2, 3}, {4, 5, 6, 7}
 MIB = 1024
 NS = 1_000_000_000
@@ -34,6 +35,7 @@ def server(host: Host, name: str, cpus: set[int] | None = None, **fields: object
     told = {
         "cap_floor_ratio": 0.1,
         "cpu_weight": CpuWeight(100),
+        "emulator_weight": EmulatorWeight(100),
         "vcpus": 2,
         "memory_size": MemorySize(96 * MIB),
         "memory_used_kib": 32 * MIB,
@@ -81,6 +83,10 @@ def tune(
 
 def resize(host: Host, server: str, way: Direction, of: str = "shop") -> Nack | None:
     return tune(host, server, way, of, resource=CallResource.MEMORY_SIZE)
+
+
+def reweigh(host: Host, server: str, way: Direction, of: str = "shop") -> Nack | None:
+    return tune(host, server, way, of, resource=CallResource.IO)
 
 
 def trigger(host: Host, server: str = "", of: str = "shop", **fields: object) -> Nack | None:

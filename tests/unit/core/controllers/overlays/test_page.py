@@ -7,6 +7,7 @@ from nova_vp.core.controllers.overlays import (
     borrow,
     caps,
     concede,
+    emulator_weight,
     grant,
     lending,
     memory_size,
@@ -40,6 +41,8 @@ def test_numbers_that_are_no_options_are_those_of_the_code() -> None:
     assert (standing.QUICK_S, "each within 5 s" in PAGE) == (5.0, True)
     assert (memory_size.STEP_RATIO, "a tenth of the flavor's memory" in PAGE) == (0.1, True)
     assert (memory_size.SPARE_RATIO, "what it uses and a tenth more" in PAGE) == (0.1, True)
+    assert (emulator_weight.STEP_TIMES, "twice as much, or half as much" in PAGE) == (2.0, True)
+    assert (emulator_weight.MOST_STEPS, "after three steps" in PAGE) == (3, True)
     assert (weights.UNSET_FLOOR, "keeps a tenth of each vCPU" in PAGE) == (0.1, True)
     assert (accounts.BURST_S, "twice as often once" in PAGE) == (2.0, True)
     assert (accounts.LEAST_HOLD_S, "refused for 0.1 s" in PAGE) == (0.1, True)

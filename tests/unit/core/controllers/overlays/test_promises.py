@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nova_vp.core.types.island import Island, Scheduler
-from nova_vp.core.types.knob import NO_QUOTA, CpuWeight, Knob, MemorySize
+from nova_vp.core.types.knob import NO_QUOTA, CpuWeight, EmulatorWeight, Knob, MemorySize
 from nova_vp.core.types.overlay import Call, CallResource, Direction, Verb
 from tests.policies import a_policy
 from tests.unit.core.build import Host, Rates, nodes_of, uuid_of
@@ -87,6 +87,7 @@ def check(host: Host) -> None:
             for one in host.guests.values()
             if one.placement & guest.placement and one.uuid != guest.uuid
         ]
+        assert 12 <= guest.emulator_weight.number <= 800
         total = guest.cpu_weight.number + sum(one.cpu_weight.number for one in others)
         share = len(guest.placement) * guest.cpu_weight.number / total
         assert share >= 0.05 * guest.vcpus, "nobody starves"
@@ -105,6 +106,7 @@ def settled(host: Host) -> None:
         assert guest.quota == NO_QUOTA
         assert guest.cpu_weight == CpuWeight(100)
         assert guest.memory_size == MemorySize(96 * MIB)
+        assert guest.emulator_weight == EmulatorWeight(100)
 
 
 @pytest.mark.parametrize(("islands", "cap"), [((), None), (ISLANDS, None), ((), 6.0)])
