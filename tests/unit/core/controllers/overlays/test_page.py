@@ -49,17 +49,17 @@ def test_numbers_that_are_no_options_are_those_of_the_code() -> None:
     assert (accounts.MOST_HOLD_S, "up to 10 s" in PAGE) == (10.0, True)
     assert (concede.INTERVAL_S, "one in 30 ms" in PAGE) == (0.03, True)
     assert (concede.WAITS_RATIO, "for less than 1 %" in PAGE) == (0.01, True)
-    assert (concede.SETTLES_S, "after 1 s at the soonest" in PAGE) == (1.0, True)
+    assert (concede.SETTLES_S, "After 1 s at the soonest" in PAGE) == (1.0, True)
     assert (grant.LEAST_LEASE_S, "down to 0.1 s" in PAGE) == (0.1, True)
-    assert (concede.UNMET_S, "not refused for 60 s" in PAGE) == (60.0, True)
+    assert (concede.UNMET_S, "refused for 60 s" in PAGE) == (60.0, True)
     assert (caps.HEADROOM, "what it wants and a quarter more" in PAGE) == (1.25, True)
     assert (caps.DEAD_RATIO, "by more than 2 % of what Nova gave" in PAGE) == (0.02, True)
     assert (caps.FULL_RATIO, "more than 98 % of its cap" in PAGE) == (0.98, True)
-    assert (caps.LOAN_S, "2 s after it last wanted it" in PAGE) == (2.0, True)
+    assert (caps.LOAN_S, "2 s after the island last wanted it" in PAGE) == (2.0, True)
     assert (lending.SPARE_RATIO, "a tenth of its CPUs" in PAGE) == (0.1, True)
     assert (lending.NEED_RATIO, "more than nine tenths of what it has" in PAGE) == (0.9, True)
     assert (bandwidth.BUSY_RATIO, "nine tenths of its [measured limit]" in PAGE) == (0.9, True)
-    assert (borrow.WAITS_S, "for 10 s after an overlay that has none" in PAGE) == (10.0, True)
+    assert (borrow.WAITS_S, "are refused for 10 s: another CPU" in PAGE) == (10.0, True)
 
 
 def test_every_kind_of_island_is_explained() -> None:
