@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import requests
+from openstack.exceptions import BadRequestException
 
 from testbed.lab import cloud, settings
 from testbed.lab.host import Host
@@ -256,12 +257,26 @@ def tend(storm: Storm) -> None:
             else:  # Nova ignores another request to delete; the next look deletes what failed.
                 # Killed, libvirtd can leave nova-compute waiting for a lock that it holds itself.
                 stuck.add(one.compute_host)
+                if one.task_state and one.task_state.startswith("resize"):
+                    forget_elsewhere(one)
                 is_doomed = one.task_state == "deleting"
                 compute.reset_server_state(one, "error" if is_doomed else "active")
                 if not is_doomed and one.id not in storm.to_reboot:
                     storm.to_reboot.append(one.id)  # Its domain may not be there.
     for host in stuck:
         cloud.kill(f"nova-compute@{host}")
+
+
+def forget_elsewhere(server: Any) -> None:
+    """Where a resize came from Nova leaves the domain until the resize is confirmed."""
+    for host in HOSTS:
+        if host != server.compute_host and not is_running(host, server.instance_name):
+            # Most of the time it is not there.
+            cloud.shell(host, "virsh", "undefine", server.instance_name, check=False)
+
+
+def is_running(host: str, domain: str) -> bool:
+    return domain in cloud.shell(host, "virsh", "list", "--name").stdout.split()
 
 
 def is_quiet(storm: Storm) -> bool:
@@ -278,8 +293,13 @@ def is_quiet(storm: Storm) -> bool:
     for one in servers:
         is_gone = one.id in storm.to_reboot and one.status in REBOOTABLE  # See `tend`.
         if one.task_state is None and one.status in words and not is_gone:
-            with suppress(*FAULTS):
+            try:
                 words[one.status](one)
+            except BadRequestException:  # A resize whose record was lost can't be confirmed.
+                compute.reset_server_state(one, "active")
+                storm.to_reboot.append(one.id)
+            except FAULTS as exc:
+                say(f"{one.id}, {one.status}: {first_line(exc)}")
     moving = (*words, "MIGRATING", "BUILD", "ERROR")
     return all(
         one.task_state is None and one.status not in moving and one.id not in storm.to_reboot
