@@ -239,6 +239,7 @@ def call(storm: Storm, dice: random.Random) -> None:
     body = dice.choice(
         (
             {"verb": "tune", "server_id": server, "direction": direction, "resource": "cpu"},
+            {"verb": "tune", "server_id": server, "direction": direction, "resource": "io"},
             {"verb": "tune", "server_id": server, "direction": "down", "resource": "memory-size"},
             {"verb": "trigger", "lease_s": 1.0},
             {"verb": "borrow", "server_id": server, "cpus": 1, "lease_s": 10.0},

@@ -17,8 +17,9 @@ from tests.lab.held import Given, Held, orphans
 from tests.lab.hosts import HOSTS, cgroup_values, domain_xml
 
 SHARES_OF_VCPU = 1024
-"""That Nova's domains have without an extra spec."""
+"""That Nova's domains have without an extra spec, and libvirt's groups of their threads."""
 _WEIGHT = re.compile(r"/[^/]*instance-[^/]*/cpu\.shares$")
+_WEIGHT_OF_THREADS = re.compile(r"/(emulator|(iothread|vcpu)\d+)/cpu\.shares$")
 
 
 class Verdict(NamedTuple):
@@ -76,11 +77,11 @@ def of_ours(host: str, uuid: str, name: str) -> list[str]:
     except (LabError, OSError) as exc:
         return [f"cannot be looked at: {exc}"]
     vcpus = int(tree.findtext("vcpu", "1"))
-    weights = {
-        int(value) for path, value in cgroup_values(host, name).items() if _WEIGHT.search(path)
-    }
-    if wrong := weights - {SHARES_OF_VCPU * vcpus}:
-        found.append(f"CPU weights {sorted(wrong)}")
+    values = cgroup_values(host, name)
+    for kind, right in ((_WEIGHT, SHARES_OF_VCPU * vcpus), (_WEIGHT_OF_THREADS, SHARES_OF_VCPU)):
+        weights = {int(value) for path, value in values.items() if kind.search(path)}
+        if wrong := weights - {right}:
+            found.append(f"CPU weights {sorted(wrong)} instead of {right}")
     given, now = tree.findtext("memory"), tree.findtext("currentMemory")
     if given != now:
         found.append(f"{now} of {given} KiB of its memory")
