@@ -20,7 +20,10 @@ def test_every_figure_is_explained() -> None:
 
 def test_numbers_that_are_no_options_are_those_of_the_code() -> None:
     assert (controller.SAME_CAP, "differs by a fifth or more" in PAGE) == (0.2, True)
-    assert (controller.UNUSED_CAP, "less than nine tenths of what its cap leaves it" in PAGE) == (0.9, True)
+    assert (controller.UNUSED_CAP, "less than nine tenths of what its cap leaves it" in PAGE) == (
+        0.9,
+        True,
+    )
     assert (Permits.flavor_keys[0].cap_floor_ratio, "`vp:cpu_floor` is 1 by default" in PAGE) == (
         0.01,
         True,
