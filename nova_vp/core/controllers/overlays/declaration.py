@@ -78,7 +78,7 @@ REWEIGH = Reason(
     code="overlay-io",
     rank=509,
     label="its overlay asked for another share of its CPU for network and disks",
-    own_label="the processor share of this server's network and disks was changed for its overlay",
+    own_label="the processor share of its network and disks was changed for its overlay",
 )
 REASONS = (
     TUNE,
