@@ -17,8 +17,6 @@ import statistics
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,21 +58,19 @@ def measure() -> Numbers:
     try:
         with a_network(), a_host(WORKS, ISLANDS, homes, interfaces) as host:
             reach(INTERFACE.tap, RECEIVER_ADDRESS, INTERFACE.mac)
-            with _a_stream():
-                return _measured(host)
+            _begin_stream()
+            return _measured(host)
     except NoNetwork as exc:
         raise CannotMeasure(str(exc)) from exc
 
 
-@contextmanager
-def _a_stream() -> Iterator[None]:
-    """Until the process ends: nobody receives it later than this."""
+def _begin_stream() -> None:
+    """It ends with the process."""
     threading.Thread(
         target=stream.send,
         args=(RECEIVER_ADDRESS, FPS, PACKETS, float("inf"), BURST),
         daemon=True,
     ).start()
-    yield
 
 
 def _measured(host: PacedHost) -> Numbers:
