@@ -257,14 +257,21 @@ def tend(storm: Storm) -> None:
             else:  # Nova ignores another request to delete; the next look deletes what failed.
                 # Killed, libvirtd can leave nova-compute waiting for a lock that it holds itself.
                 stuck.add(one.compute_host)
-                if one.task_state and one.task_state.startswith("resize"):
-                    forget_elsewhere(one)
-                is_doomed = one.task_state == "deleting"
-                compute.reset_server_state(one, "error" if is_doomed else "active")
-                if not is_doomed and one.id not in storm.to_reboot:
-                    storm.to_reboot.append(one.id)  # Its domain may not be there.
+                if one.task_state == "deleting":
+                    compute.reset_server_state(one, "error")
+                else:
+                    bring_back(storm, one)
     for host in stuck:
         cloud.kill(f"nova-compute@{host}")
+
+
+def bring_back(storm: Storm, server: Any) -> None:
+    """It is rebooted as soon as Nova lets it be: its domain may not be there."""
+    if server.status in ("RESIZE", "VERIFY_RESIZE"):
+        forget_elsewhere(server)
+    storm.admin.compute.reset_server_state(server, "active")
+    if server.id not in storm.to_reboot:
+        storm.to_reboot.append(server.id)
 
 
 def forget_elsewhere(server: Any) -> None:
@@ -296,8 +303,7 @@ def is_quiet(storm: Storm) -> bool:
             try:
                 words[one.status](one)
             except BadRequestException:  # A resize whose record was lost can't be confirmed.
-                compute.reset_server_state(one, "active")
-                storm.to_reboot.append(one.id)
+                bring_back(storm, one)
             except FAULTS as exc:
                 say(f"{one.id}, {one.status}: {first_line(exc)}")
     moving = (*words, "MIGRATING", "BUILD", "ERROR")
