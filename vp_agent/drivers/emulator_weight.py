@@ -148,5 +148,4 @@ def _one_of(
 
 
 def _is_valid(weight: EmulatorWeight, unit: WeightUnit) -> bool:
-    bounds = WEIGHT_RANGES[unit]
-    return weight.unit is unit and bounds.least <= weight.number <= bounds.most
+    return weight.unit is unit and WEIGHT_RANGES[unit].takes(weight.number)

@@ -266,9 +266,8 @@ def _check_quota(entry: FakeGuest, quota: Quota) -> None:
 
 
 def _check_weight(entry: FakeGuest, weight: CpuWeight) -> None:
-    bounds, is_known = WEIGHT_RANGES[UNIT], entry.guest.cpu_weight != NO_CPU_WEIGHT
-    is_one = weight.unit is UNIT and bounds.least <= weight.number <= bounds.most
-    if not is_known or not is_one:
+    is_one = weight.unit is UNIT and WEIGHT_RANGES[UNIT].takes(weight.number)
+    if entry.guest.cpu_weight == NO_CPU_WEIGHT or not is_one:
         raise ApplyFailed(f"{weight} is no CPU weight of this host")
 
 

@@ -45,5 +45,4 @@ class FakeEmulatorWeights:
 
 
 def _is_valid(weight: EmulatorWeight) -> bool:
-    bounds = WEIGHT_RANGES[UNIT]
-    return weight.unit is UNIT and bounds.least <= weight.number <= bounds.most
+    return weight.unit is UNIT and WEIGHT_RANGES[UNIT].takes(weight.number)

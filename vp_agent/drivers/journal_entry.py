@@ -115,8 +115,7 @@ def _parse_weight(text: str) -> CpuWeight:
     """Raises ValueError."""
     number, unit = text.split()
     weight = CpuWeight(int(number), WeightUnit(unit))
-    bounds = WEIGHT_RANGES[weight.unit]
-    is_one = bounds.least <= weight.number <= bounds.most
+    is_one = WEIGHT_RANGES[weight.unit].takes(weight.number)
     _check(is_one or weight == NO_CPU_WEIGHT, "weight")
     return weight
 

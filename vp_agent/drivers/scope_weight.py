@@ -95,7 +95,7 @@ def within_range(domains: Domains, uuid: str, weight: CpuWeight) -> None:
             "(cpu.idle); nothing was changed"
         )
     bounds = WEIGHT_RANGES[now.unit]
-    if weight.unit is not now.unit or not bounds.least <= weight.number <= bounds.most:
+    if weight.unit is not now.unit or not bounds.takes(weight.number):
         raise ApplyFailed(
             f"{weight.number} {weight.unit.value} is no CPU weight of this host: it takes "
             f"{bounds.least} to {bounds.most} {now.unit.value}; nothing was changed"
@@ -124,7 +124,7 @@ def _to_restore(about: DomainDescription, original: CpuWeight, unit: WeightUnit)
 def _given(about: DomainDescription, unit: WeightUnit) -> int:
     bounds = WEIGHT_RANGES[unit]
     number = about.flavor_shares or 0
-    return number if bounds.least <= number <= bounds.most else bounds.default
+    return number if bounds.takes(number) else bounds.default
 
 
 def tell_libvirt(domains: Domains, uuid: str, number: int, where: int = LIVE) -> None:

@@ -149,8 +149,7 @@ def is_valid(setting: Setting, guest: Guest, topology: Topology) -> bool:
             return quota.quota_us > 0 and quota.period_us > 0
         case Knob.CPU_WEIGHT | Knob.EMULATOR_WEIGHT:
             weight = cast(CpuWeight | EmulatorWeight, value)
-            bounds = WEIGHT_RANGES[weight.unit]
-            return bounds.least <= weight.number <= bounds.most
+            return WEIGHT_RANGES[weight.unit].takes(weight.number)
         case Knob.MEMORY_SIZE:
             return _is_memory_size(cast(MemorySize, value), guest)
         case _:

@@ -71,6 +71,9 @@ class WeightRange(NamedTuple):
     default: int
     """Of a server to which Nova gives nothing else."""
 
+    def takes(self, number: int) -> bool:
+        return self.least <= number <= self.most
+
 
 WEIGHT_RANGES: Mapping[WeightUnit, WeightRange] = {
     WeightUnit.WEIGHT: WeightRange(1, 10_000, 100),
