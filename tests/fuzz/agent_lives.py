@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from nova_vp import controllers
+from nova_vp.core.types.action import Action
 from nova_vp.core.types.cpu_time import CpuTimes
 from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.guest import Guest, Isolation, Unmanaged
@@ -94,6 +95,10 @@ class AgentLife:
         installed = controllers.installed().keys()
         policy = a_policy(controllers=installed & set(payload["controllers"]), **payload["numbers"])
         self.world = World(folder, policy=policy, mode=Mode(payload["mode"]))
+        self.mode: Mode | None = self.world.mode
+        """The host's own."""
+        self.own_modes: dict[str, Mode | None] = {}
+        """Of servers."""
         self.calls_left: int | None = None
         """Until the agent is killed, before or after."""
         self.given: dict[tuple[str, Knob], set[Value]] = {}
@@ -194,9 +199,27 @@ class AgentLife:
         refuses = any(entry.refuses for entry in self.world.host.guests.values())
         is_observed = decision.mode is Mode.OBSERVE
         if is_observed:
-            done = [action for action in decision.actions if action.reason is not REVOKED]
+            done = [
+                action
+                for action in decision.actions
+                if action.reason is not REVOKED and not self._may_touch(action)
+            ]
             expect(not done, f"mode observe does {done}")
-        self.observed_for_s = self.observed_for_s + span_s if is_observed and not refuses else 0.0
+        is_still = is_observed and not refuses and not self._freed()
+        self.observed_for_s = self.observed_for_s + span_s if is_still else 0.0
+
+    def _may_touch(self, action: Action) -> bool:
+        return {change.guest_uuid for change in action.changes} <= self._freed()
+
+    def _freed(self) -> set[str]:
+        """Where no mode is set for the host, a server's own applies alone."""
+        if self.mode is not None:
+            return set()
+        return {uuid for uuid, mode in self.own_modes.items() if mode is Mode.ENFORCE}
+
+    def set_mode(self, mode: Mode | None) -> None:
+        self.world.control.set_mode(mode)
+        self.mode = mode
 
     def check(self) -> None:
         for uuid, entry in self.world.host.guests.items():
@@ -262,7 +285,7 @@ class AgentLife:
             world.host.change(uuid, unmanaged=None, is_running=True)
         if how == "restarted":
             self.start()
-            world.control.set_mode(Mode.OBSERVE)
+            self.set_mode(Mode.OBSERVE)
             self.tick()
             for _ in range(QUIET_S):
                 if any(entry.journal for entry in world.host.guests.values()):
@@ -315,12 +338,12 @@ def _quarrel(life: AgentLife, value: int) -> None:
 
 
 def _mode(life: AgentLife, value: int) -> None:
-    life.world.control.set_mode((*MODES, None)[value % (len(MODES) + 1)])
+    life.set_mode((*MODES, None)[value % (len(MODES) + 1)])
 
 
 def _observe(life: AgentLife, value: int) -> None:
     """For longer than any lease."""
-    life.world.control.set_mode(Mode.OBSERVE)
+    life.set_mode(Mode.OBSERVE)
     _minute(life, value)
 
 
@@ -399,10 +422,12 @@ def _work(life: AgentLife, uuid: str, value: int) -> None:
 
 def _order(life: AgentLife, uuid: str, value: int) -> None:
     changes = ({"exempt": True}, {"exempt": False}, {"mode": MODES[value % 3]}, {"mode": None})
+    change: dict[str, Any] = changes[value % len(changes)]
     try:
-        life.world.control.servers.override(uuid, changes[value % len(changes)])
+        life.world.control.servers.override(uuid, change)
     except CannotOverride:
         return
+    life.own_modes[uuid] = change.get("mode", life.own_modes.get(uuid))
 
 
 def _kill(life: AgentLife, value: int) -> None:
