@@ -10,6 +10,7 @@ import signal
 import subprocess
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -93,6 +94,12 @@ class Storm:
             raise NothingToDo(f"no {flavor or 'server'} is {' or '.join(statuses)}")
         return dice.choice(sorted(found, key=lambda one: str(one.id)))
 
+    def rarest_flavors(self) -> list[str]:
+        """Those with the fewest servers: each of them has operations of its own."""
+        servers = Counter(one.flavor.original_name for one in self.admin.compute.servers())
+        least = min(servers[name] for name in FLAVORS)
+        return [name for name in sorted(FLAVORS) if servers[name] == least]
+
     def delete(self, server: Any) -> None:
         self.admin.compute.delete_server(server)
         if server.id in self.servers:
@@ -149,7 +156,7 @@ def operation(call: Operation) -> Operation:
 def create(storm: Storm, dice: random.Random) -> None:
     if len(storm.servers) >= MOST_SERVERS:
         delete(storm, dice)
-    flavor, work = dice.choice(sorted(FLAVORS)), dice.choice(WORKS)
+    flavor, work = dice.choice(storm.rarest_flavors()), dice.choice(WORKS)
     name = f"chaos-{dice.randrange(10**6)}"
     storm.servers.append(cloud.boot(storm.admin, name, flavor, work, wait=False).id)
 
@@ -279,10 +286,16 @@ def exempt(storm: Storm, dice: random.Random) -> None:
 
 @operation
 def accept(storm: Storm, dice: random.Random) -> None:
-    proposed = storm.vp.list_actions(result="proposed")
+    """What the host has proposed last. Only a host in mode advise has its proposals accepted: where
+    none is, the operator has one advise, and comes back."""
+    advising = [one["name"] for one in storm.vp.list_hosts(mode="advise")]
+    newest = storm.vp.list_actions(result="proposed", sort="at:desc")
+    proposed = [one for one in newest if one["host"] in advising]
+    if not advising:
+        storm.vp.set_mode(dice.choice(HOSTS), "advise")
     if not proposed:
-        raise NothingToDo("nothing is proposed")
-    storm.vp.accept_action(dice.choice(proposed)["id"])
+        raise NothingToDo("nothing is proposed by a host that advises")
+    storm.vp.accept_action(proposed[0]["id"], proposed[0]["host"])
 
 
 @operation
