@@ -9,7 +9,7 @@ from typing import Any
 
 from osc_lib.command import command
 
-from nova_vp.core.types.action import Result
+from nova_vp.action_results import RESULTS
 from vp_client import arguments, columns, formatters
 from vp_client.client import Client
 from vp_client.columns import Cell
@@ -19,7 +19,6 @@ from vp_client.transport import Told
 
 LOG = logging.getLogger(__name__)
 FORBIDDEN = 403
-RESULTS = (formatters.PROPOSED, *(result.value for result in Result))
 
 
 def _add_action(parser: argparse.ArgumentParser) -> None:

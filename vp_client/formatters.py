@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from nova_vp.action_results import PROPOSED
 from nova_vp.cli import labels
 from nova_vp.cli.labels import POINTS, small
 from nova_vp.cli.labels import cpu_use as wanted_cpu
@@ -21,8 +22,6 @@ Told = Mapping[str, Any]
 LINE_WIDTH = 74
 """What is left of 100 characters beside the longest key and a table's borders."""
 UNKNOWN = "unknown"
-PROPOSED = "proposed"
-"""The result of an action that waits for an operator."""
 
 
 def wrap(text: str, width: int = LINE_WIDTH) -> str:

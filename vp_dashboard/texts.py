@@ -4,11 +4,15 @@ people. Pure."""
 
 import re
 
+from nova_vp import action_results
 from nova_vp.cli import labels
 
 _CONTINUED = re.compile(r"\n {2,}")
 _TIME = re.compile(r"\b(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(?::00|(:\d\d))(?:\.\d+)?Z")
-RESULTS = {"proposed": "it waits for an operator"}
+RESULTS = {
+    action_results.PROPOSED: "it waits for an operator",
+    action_results.WITHDRAWN: "the agent does not propose it any more",
+}
 """Of actions, beside those that agents tell."""
 
 

@@ -28,9 +28,6 @@ HOUR_S = 3600
 
 DAY_S = 24 * HOUR_S
 
-PROPOSED = "proposed"
-"""The result of an action that waits for an operator."""
-
 MOST_SOURCE = 255
 
 UNKNOWN = -1
@@ -52,6 +49,9 @@ class ReportRows:
     vps: tuple[Row, ...]
     """All of the host's, news or not: `vps_mark` says whether any is."""
     vps_mark: int
+    proposals: frozenset[str]
+    """Ids of all that the host makes; `proposals_mark` as above, 0 if it makes none."""
+    proposals_mark: int
 
     @property
     def facts(self) -> Facts:
@@ -72,13 +72,16 @@ def rows_of(report: Mapping[str, Any], received_at: datetime) -> ReportRows:
     """Of a valid `wire.REPORT_TOPIC` message."""
     at = naive_utc(received_at)
     vps = tuple(_vp_row(report, vp) for vp in report["vps"])
+    proposals = frozenset(storable(action["id"]) for action in report["proposals"])
     return ReportRows(
         actions=dict(_actions(report, at)),
         action_servers=dict(_action_servers(report, at)),
         stays=dict(_stays(report, at, _round(report["host"], received_at, DAY_S))),
         profiles=dict(_profiles(report, at, _round(report["host"], received_at, HOUR_S))),
         vps=vps,
-        vps_mark=_mark(vps),
+        vps_mark=_mark([tuple(row.values()) for row in vps]),
+        proposals=proposals,
+        proposals_mark=_mark(sorted(proposals)) if proposals else 0,
     )
 
 
@@ -118,8 +121,8 @@ def mode_source_of(report: Mapping[str, Any]) -> str | None:
     return source and storable(source)[:MOST_SOURCE]
 
 
-def _mark(rows: tuple[Row, ...]) -> int:
-    told = repr([tuple(row.values()) for row in rows]).encode("utf-8", "replace")
+def _mark(values: list[Any]) -> int:
+    told = repr(values).encode("utf-8", "replace")
     return int.from_bytes(blake2b(told, digest_size=8).digest(), "big", signed=True)
 
 

@@ -159,7 +159,8 @@ class ActionRecord:
     """Aware, by the clock of the host."""
     project_id: str
     action: Mapping[str, Any]
-    """As the report had it (`wire.REPORT_SCHEMA`), and `rows.NAMES`."""
+    """As the report had it (`wire.REPORT_SCHEMA`), and `rows.NAMES`; `result` is one of
+    `nova_vp.action_results.RESULTS`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,17 +9,18 @@ gives way to any other, since an agent that lost its state folder may begin at a
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from oslo_config import cfg
 from oslo_db import exception as db_exception
-from sqlalchemy import delete, insert, select
+from sqlalchemy import delete, insert, select, update
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
+from nova_vp.action_results import PROPOSED, WITHDRAWN
 from nova_vp.db import statements
 from nova_vp.db.column_types import aware_utc, naive_utc
 from nova_vp.db.dedup_cache import DedupCache
@@ -40,7 +41,7 @@ ERRORS = (db_exception.DBError, SQLAlchemyError)
 
 HOST_COLUMNS = (
     *("epoch", "sequence", "mode", "mode_source", "received_at", "packed", "heat"),
-    *("counters", "vps_count", "hurt_count", "vps_mark"),
+    *("counters", "vps_count", "hurt_count", "vps_mark", "proposals_mark"),
 )
 
 
@@ -78,6 +79,7 @@ class NewReport:
             "vps_count": len(rows.vps),
             "hurt_count": sum(vp["is_hurt"] == 1 for vp in rows.vps),
             "vps_mark": rows.vps_mark,
+            "proposals_mark": rows.proposals_mark,
             "host": self.host,
             "epoch": self.version.epoch,
             "sequence": self.version.sequence,
@@ -136,6 +138,7 @@ class ReportStore:
                 minutes = [history_row(messages[h], r.received_at) for h, r in taken.items()]
                 upsert(session, History, minutes, ["packed"])
             self._save_news(session, rows)
+            _settle_proposals(session, rows, orders)
             return rows
 
     def _save_news(self, session: Session, rows: Mapping[str, ReportRows]) -> None:
@@ -169,6 +172,7 @@ class ReportStore:
         """Whether it was there. Its history and actions stay until they are too old."""
         with self._facade.writer.using(Context()) as session:
             session.execute(delete(VpRow).where(VpRow.host == name))
+            _let_stand(session, name, ())
             return bool(session.execute(delete(Host).where(Host.host == name)).rowcount)
 
 
@@ -187,16 +191,18 @@ class _Stored:
     version: MessageVersion
     received_at: datetime
     vps_mark: int
+    proposals_mark: int
 
 
 def _lock(session: Session, names: Iterable[str]) -> dict[str, _Stored]:
     """What is stored of these hosts, which nobody else changes until the transaction ends."""
     write_first(session.connection())
-    columns = (Host.host, Host.epoch, Host.sequence, Host.received_at, Host.vps_mark)
+    marks = (Host.vps_mark, Host.proposals_mark)
+    columns = (Host.host, Host.epoch, Host.sequence, Host.received_at, *marks)
     query = select(*columns).where(Host.host.in_(names)).order_by(Host.host).with_for_update()
     return {
-        host: _Stored(MessageVersion(epoch, sequence), received_at, vps_mark)
-        for host, epoch, sequence, received_at, vps_mark in session.execute(query)
+        host: _Stored(MessageVersion(epoch, sequence), received_at, *marked)
+        for host, epoch, sequence, received_at, *marked in session.execute(query)
     }
 
 
@@ -232,6 +238,32 @@ def _save_vps(
     upsert(session, VpRow, (row for at, row in now.items() if before.get(at) != row), VP_COLUMNS)
     for host, uuid in sorted(before.keys() - now.keys()):
         session.execute(delete(VpRow).where(VpRow.host == host, VpRow.uuid == uuid))
+
+
+def _settle_proposals(
+    session: Session, taken: Mapping[str, ReportRows], stored: Mapping[str, _Stored]
+) -> None:
+    """Of hosts whose proposals are not as they were: the others cannot be accepted any more."""
+    for host, rows in taken.items():
+        if host not in stored or stored[host].proposals_mark != rows.proposals_mark:
+            _let_stand(session, host, rows.proposals)
+
+
+def _let_stand(session: Session, host: str, proposals: Collection[str]) -> None:
+    """These, and no others. One may come back under the id that it had."""
+    row = StoredAction
+    waiting = select(row.id).where(row.host == host, row.result == PROPOSED)
+    withdrawn = select(row.id).where(
+        row.host == host, row.result == WITHDRAWN, row.id.in_(proposals)
+    )
+    ended = set(session.scalars(waiting)) - set(proposals)
+    results = {
+        **dict.fromkeys(ended, WITHDRAWN),
+        **dict.fromkeys(session.scalars(withdrawn), PROPOSED),
+    }
+    for id in sorted(results):
+        changed = update(row).where(row.host == host, row.id == id)
+        session.execute(changed.values(result=results[id]))
 
 
 def record_of(row: Any) -> HostRecord:

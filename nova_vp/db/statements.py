@@ -10,8 +10,7 @@ from typing import Any
 
 from sqlalchemy import Integer, and_, bindparam, case, exists, func, or_, select
 
-from nova_vp.core.types.action import Result
-from nova_vp.db.mapping import PROPOSED
+from nova_vp.action_results import NEVER_DONE
 from nova_vp.db.models import (
     ActionServer,
     EscalationRow,
@@ -182,12 +181,11 @@ ACTIONS = Pages(
 )
 
 
-NOT_DONE = (PROPOSED, Result.REJECTED.value)
 _OF_VP = {
     "begin": _server.at >= bindparam("begin"),
     "end": _server.at < bindparam("end"),
     "project_id": and_(
-        _server.project_id == bindparam("project_id"), _action.result.not_in(NOT_DONE)
+        _server.project_id == bindparam("project_id"), _action.result.not_in(NEVER_DONE)
     ),
 }
 

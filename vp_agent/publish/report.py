@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nova_vp import wire
+from nova_vp.action_results import PROPOSED
 from nova_vp.core.types.action import Action, Change, Outcome
 from nova_vp.core.types.claim import Alternative, PredictedLoss
 from nova_vp.core.types.cpu_time import CpuUse
@@ -292,7 +293,7 @@ def _outcome(outcome: Outcome, offset_s: float) -> dict[str, Any]:
 
 
 def _proposal(action: Action, offset_s: float) -> dict[str, Any]:
-    told = {"result": "proposed", "detail": ""}
+    told = {"result": PROPOSED, "detail": ""}
     return _action(action, action.decided_s, offset_s) | told
 
 

@@ -8,15 +8,13 @@ from django.urls import path
 from django.utils.translation import gettext_lazy as _
 
 from nova_vp import timestamps
-from nova_vp.core.types.action import Result
-from vp_client import formatters
+from nova_vp.action_results import RESULTS
 from vp_client.client import Client
 from vp_dashboard import span, texts
 from vp_dashboard.views import ROWS, VpView
 
 AROUND_MIN = 10
 """Before and after the time that is asked for."""
-RESULTS = (formatters.PROPOSED, *(result.value for result in Result))
 
 
 class Actions(VpView):

@@ -9,13 +9,13 @@ from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from horizon import messages
 
+from nova_vp.action_results import PROPOSED
 from nova_vp.escalation_status import Status
 from vp_client.client import Client
 from vp_client.errors import VpError
 from vp_dashboard import api, policies
 from vp_dashboard.views import ROWS, VpView
 
-PROPOSED = "proposed"
 MOST_REASON = 255
 """Letters that vp-api takes."""
 

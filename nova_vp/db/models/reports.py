@@ -35,6 +35,8 @@ class Host(Base):
     hurt_count: Mapped[int] = mapped_column(BigInteger)
     vps_mark: Mapped[int] = mapped_column(BigInteger)
     """Of what `vps` says of this host: a report that has the same mark changes nothing there."""
+    proposals_mark: Mapped[int] = mapped_column(BigInteger, server_default="-1")
+    """Of the proposals that it makes, in the same way; -1: it was never looked at."""
 
     __table_args__ = (
         Index("ix_hosts_received_at", "received_at"),

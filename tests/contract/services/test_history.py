@@ -8,12 +8,15 @@ from typing import Any
 
 import pytest
 from oslo_config import cfg
+from sqlalchemy import update
 
 from nova_vp import wire
-from nova_vp.core.types.action import Outcome, Result
+from nova_vp.core.types.action import Action, Outcome, Result
 from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.sample import Sensitivity
+from nova_vp.db import schema
 from nova_vp.db.filters import ActionFilter, Span
+from nova_vp.db.models import Host
 from nova_vp.db.paging import Page
 from nova_vp.db.read_api import ReadApi
 from nova_vp.db.records import ActionRecord, ClassCount
@@ -36,10 +39,18 @@ class Clock:
     def save(self, *views: Any, host: str = "vp1", at: datetime = NOW, **bent: Any) -> None:
         self.store.save_reports([self.a_new_report(*views, host=host, at=at, **bent)])
 
-    def a_new_report(self, *views: Any, host: str, at: datetime, **bent: Any) -> NewReport:
+    def propose(self, *ids: str, host: str = "vp1", store: ReportStore | None = None) -> None:
+        """All that the host proposes."""
+        proposals = tuple(map(an_action, ids))
+        told = self.a_new_report(a_view(1), host=host, at=NOW, proposals=proposals)
+        (store or self.store).save_reports([told])
+
+    def a_new_report(
+        self, *views: Any, host: str, at: datetime, proposals: tuple[Action, ...] = (), **bent: Any
+    ) -> NewReport:
         self.sequence += 1
         order = wire.MessageVersion(1, self.sequence)
-        message = report(a_decision(*views), facts(host), order)
+        message = report(a_decision(*views, proposals=proposals), facts(host), order)
         for vp in message["vps"]:
             vp.update(bent)
         text = wire.encode(wire.REPORT_TOPIC, message)
@@ -139,6 +150,53 @@ def test_an_action_is_kept_as_it_turned_out(reports: Clock, browser: ReadApi) ->
     assert kept.at == datetime.fromtimestamp(1.8e9 + 9, UTC)
     assert kept.action["result"] == Result.INEFFECTIVE.value
     assert kept.action["uuid"] == uuid_of(2)
+
+
+def results(browser: ReadApi, **wanted: Any) -> dict[str, str]:
+    return {one.action["id"]: one.action["result"] for one in kept_actions(browser, **wanted)}
+
+
+def test_what_a_host_does_not_propose_any_more_is_withdrawn(
+    reports: Clock, browser: ReadApi, database_conf: cfg.ConfigOpts
+) -> None:
+    reports.propose("a1", "a2")
+    reports.propose("a3", host="vp2")
+    reports.propose("a2")
+    assert results(browser) == {"a1": "withdrawn", "a2": "proposed", "a3": "proposed"}
+    assert results(browser, result="proposed") == {"a2": "proposed", "a3": "proposed"}
+    assert results(browser, result="withdrawn") == {"a1": "withdrawn"}
+
+    # By another vp-scheduler, which has seen none of it.
+    reports.propose(store=ReportStore(database_conf))
+    assert results(browser, host="vp1") == {"a1": "withdrawn", "a2": "withdrawn"}
+    reports.propose("a2")
+    assert results(browser, host="vp1") == {"a1": "withdrawn", "a2": "proposed"}
+
+
+def test_a_proposal_that_was_accepted_is_not_withdrawn(reports: Clock, browser: ReadApi) -> None:
+    reports.propose("a1", "a2")
+    reports.save(a_view(1, history=(outcome(Result.APPLIED),)))
+    assert results(browser) == {"a1": "applied", "a2": "withdrawn"}
+
+
+def test_a_forgotten_host_proposes_nothing(
+    reports: Clock, store: ReportStore, browser: ReadApi
+) -> None:
+    reports.propose("a1")
+    assert store.forget_host("vp1")
+    assert results(browser) == {"a1": "withdrawn"}
+    reports.propose("a1")
+    assert results(browser) == {"a1": "proposed"}
+
+
+def test_what_an_earlier_release_left_proposed_is_withdrawn(
+    reports: Clock, browser: ReadApi, database_conf: cfg.ConfigOpts
+) -> None:
+    reports.propose("a1")
+    with schema.open_engine(database_conf).begin() as connection:
+        connection.execute(update(Host).values(proposals_mark=-1))
+    reports.propose()
+    assert results(browser) == {"a1": "withdrawn"}
 
 
 def test_actions_are_found_by_host_vp_and_time(reports: Clock, browser: ReadApi) -> None:
