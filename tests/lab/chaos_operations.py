@@ -232,16 +232,21 @@ def make_overlay(storm: Storm, dice: random.Random) -> None:
 
 @operation
 def delete_overlay(storm: Storm, dice: random.Random) -> None:
-    storm.vp.delete_overlay(_overlay(storm, dice)["id"])
+    found = [one for one in storm.vp.list_overlays() if not one["is_group"]]
+    if not found:
+        raise NothingToDo("no overlay is there")
+    storm.vp.delete_overlay(dice.choice(sorted(str(one["id"]) for one in found)))
 
 
 @operation
 def call(storm: Storm, dice: random.Random) -> None:
-    overlay = _overlay(storm, dice)
-    servers = [one["server_id"] for one in overlay["servers"]]
-    if not servers:
-        raise NothingToDo("the overlay has no server")
-    server = dice.choice(sorted(servers))
+    """Of an overlay that has servers; one is made where there is none."""
+    overlays = [one for one in storm.vp.list_overlays() if one["servers"] and not one["is_group"]]
+    if not overlays:
+        make_overlay(storm, dice)
+        raise NothingToDo("the new overlay's servers are not known yet")
+    overlay = dice.choice(sorted(overlays, key=lambda one: str(one["id"])))
+    server = dice.choice(sorted(one["server_id"] for one in overlay["servers"]))
     direction = dice.choice(("up", "down"))
     body = dice.choice(
         (
@@ -254,14 +259,6 @@ def call(storm: Storm, dice: random.Random) -> None:
         )
     )
     storm.vp.call_overlay(overlay["id"], body)
-
-
-def _overlay(storm: Storm, dice: random.Random) -> Any:
-    """Raises NothingToDo."""
-    found = [one for one in storm.vp.list_overlays() if not one["is_group"]]
-    if not found:
-        raise NothingToDo("no overlay is there")
-    return dice.choice(sorted(found, key=lambda one: str(one["id"])))
 
 
 # Operators
