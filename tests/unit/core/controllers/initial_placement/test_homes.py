@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from nova_vp.core.model.islands import island_of
+from nova_vp.core.types.claim import Rejection
 from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.island import Island
 from nova_vp.core.types.topology import LlcDomain, Topology
@@ -144,6 +145,17 @@ def test_a_reboot_makes_a_guest_an_arrival_again():
     assert len(host.placement("vm")) == 1
 
 
+def test_who_was_given_its_place_back_is_no_arrival():
+    """As after an undo by an operator: it would undo that in turn."""
+    host = Host(two_sockets(4), POLICY)
+    uuid = host.add("vm", COMPUTE)
+    host.tick()
+    assert len(host.domains("vm")) == 1
+    del host.applied[uuid]
+    host.change("vm", placement=host.topology.cpus)
+    assert not any(decision.actions or decision.refused for decision in host.ticks(3))
+
+
 def test_a_wide_guest_takes_the_fewest_domains_of_one_node():
     domains = tuple(LlcDomain(i, i // 2, frozenset({2 * i, 2 * i + 1})) for i in range(4))
     host = Host(Topology(domains), POLICY)
@@ -235,9 +247,15 @@ def test_vcpus_are_spread_before_anybodys_cache_counts():
     host.add("stream", STREAM, cpus={0, 1})
     host.add("wide", COMPUTE, cpus={2, 3}, vcpus=2)
     host.ticks(6)
-    host.add("newcomer", CHASE)
-    host.ticks(2)
+    newcomer = host.add("newcomer", CHASE)
+    (action,) = host.tick().actions
     assert host.placement("newcomer") == {0, 1}
+    (other,) = action.rejected
+    assert (other.guest_uuid, other.domain_id, other.rejection) == (
+        newcomer,
+        1,
+        Rejection.MORE_CROWDED,
+    )
 
 
 def test_a_loss_that_nobody_feels_does_not_outweigh_cpu():
@@ -257,9 +275,15 @@ def test_where_cpu_is_even_a_newcomer_goes_to_the_quieter_cache():
     host.add("stream", STREAM, cpus={0, 1, 2, 3})
     host.add("quiet", COMPUTE, cpus={4, 5, 6, 7})
     host.ticks(6)
-    host.add("newcomer", CHASE)
-    host.ticks(2)
+    newcomer = host.add("newcomer", CHASE)
+    (action,) = host.tick().actions
     assert host.placement("newcomer") == {4, 5, 6, 7}
+    (other,) = action.rejected
+    assert (other.guest_uuid, other.domain_id, other.rejection) == (
+        newcomer,
+        0,
+        Rejection.NOT_BEST,
+    )
 
 
 def test_who_may_be_in_one_domain_alone_is_brought_there():
@@ -268,7 +292,7 @@ def test_who_may_be_in_one_domain_alone_is_brought_there():
     host.add("near", COMPUTE, vcpus=2, allowed_cpus=frozenset({4, 5, 6, 7}))
     host.ticks(3)
     assert host.placement("near") == {4, 5, 6, 7}
-    assert not any(decision.actions for decision in host.ticks(3))
+    assert not any(decision.actions or decision.refused for decision in host.ticks(3))
 
 
 def test_a_newcomer_is_kept_in_one_island() -> None:
