@@ -50,15 +50,16 @@ def short_response(response: str | None) -> str:
 
 
 def value(vp: Told) -> float | None:
-    """For machines: the ratio, or to tenants the percentage."""
+    """For machines: a ratio, to tenants in steps of a tenth."""
     told = vp.get("degradation")
-    return told and _lost(told)
+    lost = _lost(told) if told else None
+    return lost if told is None or lost is None or _is_exact(told) else lost / 100
 
 
 def recorded(row: Told) -> float | None:
     """The same of a minute of a history."""
-    known = (row.get(name) for name in ("degradation_ratio", "degradation_percent"))
-    return next((one for one in known if one is not None), None)
+    percent = row.get("degradation_percent")
+    return row.get("degradation_ratio") if percent is None else percent / 100
 
 
 def recorded_text(row: Told) -> str:
@@ -68,7 +69,7 @@ def recorded_text(row: Told) -> str:
         where = formatters.point(kind) if kind else None
         return where or formatters.short_yes_no(row["hurt_by_neighbour"])
     if row.get("degradation_ratio") is None:
-        return f"about {lost}%"
+        return f"about {formatters.percent(lost)}"
     return f"{formatters.percent(lost)} {formatters.point(kind) if kind else ''}".rstrip()
 
 

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 from nova_vp import timestamps
-from vp_client import formatters
+from vp_client import degradation_formatters, formatters
 from vp_dashboard.span import moment_of
 
 Told = Mapping[str, Any]
@@ -24,9 +24,8 @@ PERCENT = 100
 
 def lost_percent(row: Told) -> float | None:
     """Of its performance, in a minute."""
-    if row.get("degradation_ratio") is not None:
-        return PERCENT * float(row["degradation_ratio"])
-    return row.get("degradation_percent")
+    lost = degradation_formatters.recorded(row)
+    return None if lost is None else PERCENT * lost
 
 
 def performance_percent(row: Told) -> float | None:

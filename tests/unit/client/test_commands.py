@@ -448,7 +448,7 @@ def test_the_command_itself(lab):
         check=True,
     )
     csv = done.stdout.splitlines()
-    assert csv[1] == f"{cloud.VICTIM},victim,8,True,shop,8,latency-critical,10.0,8.5,20"
+    assert csv[1] == f"{cloud.VICTIM},victim,8,True,shop,8,latency-critical,10.0,8.5,0.2"
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ TENANT_WELL = {"percent": 0, "since": None, "response": None}
         (a_vp(exact(0.213)), "21.3% cache", 0.213),
         (a_vp(exact(None)), "yes", None),
         (a_vp(WELL, hurt=False), "no", 0.0),
-        (a_vp(coarse(20)), "about 20%", 20),
+        (a_vp(coarse(20)), "about 20%", 0.2),
         (a_vp(coarse(None)), "yes", None),
         (a_vp(TENANT_WELL, hurt=False), "no", 0),
         (a_vp(None, hurt=None), "?", None),
@@ -109,7 +109,7 @@ def test_in_a_table_of_one_server(told, text):
         ({"kind": "cache", "degradation_ratio": 0.25}, "25% cache", 0.25),
         ({"kind": "cache", "degradation_ratio": None}, "cache", None),
         ({"kind": None, "degradation_ratio": 0.0}, "no", 0.0),
-        ({"degradation_percent": 20}, "about 20%", 20),
+        ({"degradation_percent": 20}, "about 20%", 0.2),
         ({"degradation_percent": None}, "no", None),
     ],
 )
