@@ -7,16 +7,22 @@ metadata and restores by the same path the agent uses. What a living agent holds
 undo itself.
 """
 
+import argparse
+import sys
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
+from oslo_config import cfg
+
 from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.knob import Applied
+from vp_agent import wiring
 from vp_agent.drivers.base import GuestsDriver, Journal
 from vp_agent.loop.control_socket import AlreadyRunning, RunFolder, ask
 from vp_agent.loop.executor import Executor, over
 from vp_agent.loop.reconcile import to_undo
+from vp_agent.loop.state import StateFolder
 
 LEASE_S = 60.0
 """An agent that has not ticked for so long no longer holds what it applied."""
@@ -97,3 +103,35 @@ class Release:
         failed = self.executor.undo(entries, waits=True)
         restored = tuple(e.guest_uuid for e in entries if e.guest_uuid not in failed)
         return Released(restored, failed)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--expired",
+        action="store_true",
+        help="Restore only what no running agent holds; for a systemd timer and OnFailure=",
+    )
+
+
+def command(conf: cfg.ConfigOpts) -> int:
+    # Whatever the host cannot do any more must not keep the rest from going back.
+    side = wiring.libvirt_side(conf, undoes_only=True)
+    state = StateFolder(conf.agent.state_directory)
+    executor = Executor(side.journal, side.actuators, epoch=0)
+    folder = RunFolder(conf.agent.run_directory)
+    undo = Release(folder, side.guests, side.journal, executor, state.epochs())
+    done = undo.expired() if conf.command.expired else undo.everything()
+    side.close()
+    return _tell(done)
+
+
+def _tell(done: Released) -> int:
+    if done.note:
+        print(done.note)
+    for uuid in done.restored:
+        print(f"restored {uuid}")
+    for uuid in done.failed:
+        print(f"not restored {uuid}: see the log, then run this command again", file=sys.stderr)
+    if not (done.restored or done.failed or done.note):
+        print("nothing to restore")
+    return 1 if done.failed else 0
