@@ -11,10 +11,12 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
+from testbed import pictures
+
 TIMEOUT_MS = 120_000
 WIDTH, HEIGHT = 1200, 900
 COLOURS = 12
-"""Of a picture. Each clone takes those of the documentation: more colours make them larger."""
+"""Of a picture."""
 
 
 @contextmanager
@@ -59,7 +61,4 @@ def take_picture(page: Page, file: Path, height: int = HEIGHT) -> None:
     end = whole["y"] + whole["height"]
     shown = {**begin, "height": min(height, end - begin["y"])}
     with Image.open(io.BytesIO(page.screenshot(clip=shown, full_page=True))) as image:
-        few = image.convert("RGB").quantize(
-            COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
-        )
-        few.save(file, optimize=True)
+        pictures.write(image, file, COLOURS, Image.Quantize.MAXCOVERAGE)

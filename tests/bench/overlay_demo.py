@@ -12,6 +12,7 @@ send the same requests for the same time, and count from the moment at which the
 """
 
 import argparse
+import io
 import json
 import sys
 import time
@@ -25,9 +26,11 @@ import matplotlib
 matplotlib.use("Agg")
 
 from matplotlib import pyplot
+from PIL import Image
 from rich.console import Console
 from rich.table import Table
 
+from testbed import pictures
 from testbed.lab import settings
 from testbed.lab.lag_meter import MAX_RATIO
 from testbed.lab.sessions import Mix, Request, Served, Sessions
@@ -48,6 +51,7 @@ from tests.tap_network import ADDRESS, BRIDGE, NoNetwork, a_network, missing_for
 
 REPORT = settings.ROOT / "overlay-demo-report.json"
 PICTURE = settings.ROOT / "overlay-demo.png"
+COLOURS = 32
 TIERS = ("web", "app", "db")
 OTHER = "mill"
 ISLANDS = {"web": (0, 1), "app": (2, 3), "db": (4, 5), "others": (6, 7, 8, 9)}
@@ -272,8 +276,11 @@ def draw(path: Path, found: Sequence[Row]) -> None:
     for axis in (rates, times):
         axis.grid(alpha=0.3)
     figure.suptitle("An application of three tiers whose requests change")
-    figure.savefig(path, dpi=110)
+    png = io.BytesIO()
+    figure.savefig(png, dpi=110)
     pyplot.close(figure)
+    with Image.open(png) as image:
+        pictures.write(image, path, COLOURS)
 
 
 def judge(found: Sequence[Row]) -> str:

@@ -18,6 +18,8 @@ def before(stage):
         "server": ("admin", f"/admin/vp_servers/{victim}/", 550),
         "proposals": ("admin", "/admin/vp_proposals/", 415),
         "what-if": ("admin", f"/admin/vp_what_if/?server_id={victim}", 400),
+        "overlays": ("admin", "/admin/vp_overlays/", 380),
+        "modes": ("admin", "/admin/vp_modes/", 460),
         "tenant": (OWNER, "/project/vp_performance/", 390),
         "tenant-server": (OWNER, f"/project/vp_performance/{victim}/", 560),
     }
