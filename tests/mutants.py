@@ -54,16 +54,16 @@ class Part(NamedTuple):
 
 
 def _core_parts() -> Iterator[tuple[str, Part]]:
-    """Each folder of the core, with its own tests."""
+    """Each folder of the core, with its own tests; what all controllers use, with those of all."""
     core, tests = ROOT / "nova_vp/core", ROOT / "tests/unit/core"
     for folder in sorted(file.parent for file in core.rglob("*/__init__.py")):
         own = [tests / folder.relative_to(core)]
         if folder.name == "controllers":
             continue
+        if folder.name in ("model", "signals", "types"):
+            own = [tests]
         if folder.name == "pipeline":
             own += sorted(tests.glob("test_*.py"))
-        if folder.name == "types":
-            own += [tests / "pipeline"]
         yield (
             f"core/{folder.name}",
             Part(

@@ -92,6 +92,8 @@ def test_a_digest_names_the_resource_that_costs_each_newcomer_class_most() -> No
 
 def test_a_resource_of_a_later_release_has_no_name() -> None:
     assert wire.resource_in(0o7, 0) is None
+    assert wire.resource_in(len(RESOURCES), 0) is None
+    assert wire.resource_in(len(RESOURCES) - 1, 0) is RESOURCES[-1]
 
 
 def test_a_digest_says_what_each_server_is_when_nobody_disturbs_it() -> None:

@@ -13,7 +13,16 @@ from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.guest import Isolation
 from nova_vp.core.types.sample import Incomplete
 from nova_vp.core.types.topology import Limits, LlcDomain, Topology
-from tests.unit.core.build import CHASE, COMPUTE, STREAM, Host, Rates, nodes_of, uuid_of
+from tests.unit.core.build import (
+    CHASE,
+    COMPUTE,
+    STREAM,
+    Host,
+    Rates,
+    nodes_of,
+    two_sockets,
+    uuid_of,
+)
 from tests.unit.core.wishful import NOBODY, OTHER, PLACED, World, place
 
 
@@ -69,6 +78,14 @@ def test_domains_are_told_as_the_actions_leave_them():
     taken, free = world.host.tick().domains
     assert (taken.allocated_vcpus, free.allocated_vcpus) == (2, 0)
     assert free.table[9].worst_ratio == 0
+
+
+def test_a_server_of_two_domains_takes_half_of_its_cpu_in_each():
+    """One of the two CPUs of each domain is left, which is all that a newcomer wants."""
+    host = Host(two_sockets(2), NOBODY)
+    host.add("wide", replace(COMPUTE, cores=2.0), vcpus=2, cpus={0, 1, 2, 3})
+    for domain in host.ticks(5)[-1].domains:
+        assert domain.table[0].newcomer_ratio == pytest.approx(0.0, abs=0.01)
 
 
 STATE_8 = Rates(mips=300, l2_mpki=35.0, mpki=30.0, cpi=7.0, cores=1.0)
