@@ -37,6 +37,8 @@ METRICS_PORT = 9779
 SERVED = f"metrics_address = 0.0.0.0\nmetrics_port = {METRICS_PORT}"
 OF_HOSTS = (
     "[policy]\ncontrollers = initial_placement,rebalance,vp,overlays,permits,latency,merlin\n"
+    # Where a host advises, newcomers wait for an operator: most of what can be accepted.
+    "[controller_initial_placement]\nhome_on_arrival = enforce\n"
     f"[agent]\n{SERVED}"
 )
 OF_CONTROLLER = f"[vp_scheduler]\n{SERVED}"
