@@ -218,7 +218,9 @@ def drawn(dice: random.Random, done: Counter[str]) -> list[str]:
 def settle(storm: Storm, progress: Progress) -> None:
     """Everything runs again, Nova is done with all servers, and agents have given all back."""
     say("settling")
-    subprocess.run([LAB, "up"], check=True)
+    if subprocess.run([LAB, "up"]).returncode:
+        restart_nova_compute(*HOSTS)
+        subprocess.run([LAB, "up"], check=True)
     cloud.wait_for(lambda: is_quiet(storm), "Nova", deadline_s=SETTLES_WITHIN_S, interval_s=2.0)
     progress.save()
     for overlay in storm.vp.list_overlays():
@@ -257,13 +259,17 @@ def tend(storm: Storm) -> None:
             if one.compute_host is None:
                 storm.delete(one)
             else:  # Nova ignores another request to delete; the next look deletes what failed.
-                # Killed, libvirtd can leave nova-compute waiting for a lock that it holds itself.
                 stuck.add(one.compute_host)
                 if one.task_state == "deleting":
                     compute.reset_server_state(one, "error")
                 else:
                     bring_back(storm, one)
-    for host in stuck:
+    restart_nova_compute(*stuck)
+
+
+def restart_nova_compute(*hosts: str) -> None:
+    """Killed, libvirtd can leave it waiting for a lock that it holds itself."""
+    for host in hosts:
         cloud.kill(f"nova-compute@{host}")
 
 
