@@ -77,6 +77,20 @@ def test_a_class_stays_frequent_until_it_clearly_is_not():
     assert made(monitor, 4.0) == []
 
 
+def test_all_goes_back_where_no_class_was_frequent_for_a_while():
+    monitor = requests(memory_s=10.0, steps_up=1)
+    monitor.see(BROWSING, 1.0)
+    made(monitor, 1.0)
+    monitor.see({"browse": 900, "bid": 1000}, 9.0)
+    assert made(monitor, 10.5) == []
+    back = [("tune", one, "down") for one in ("app", "web")] + [("tune", "db", "up")] * 2
+    assert made(monitor, 11.0) == back
+    assert made(monitor, 100.0) == []
+    monitor.see({"bid": 9000}, 101.0)
+    raised = [("tune", one, "up") for one in ("app", "db")]
+    assert made(monitor, 101.0) == [("tune", "web", "down")] * 2 + raised
+
+
 def test_requests_of_unknown_classes_and_silence_say_nothing():
     monitor = requests()
     monitor.see({"search": 100}, 1.0)
@@ -109,6 +123,17 @@ def test_what_is_renewed_too_late_is_asked_for_anew():
     assert made(monitor, 31.0) == [("tune", "db", "down")] * 2
 
 
+def test_what_was_granted_in_part_is_renewed_too():
+    monitor = requests(renew_s=25.0, retry_s=5.0)
+    monitor.see(BROWSING, 1.0)
+    first, second = monitor.wanted(1.0)
+    monitor.answered(first, None, 1.0)
+    monitor.answered(second, Nack.NO_ROOM, 1.0)
+    assert made(monitor, 10.0, nack=Nack.NO_ROOM) == [("tune", "db", "down")]
+    renewed, repeated = monitor.wanted(26.0)
+    assert (renewed.verb, repeated.verb) == (Verb.RENEW, Verb.TUNE)
+
+
 def test_a_server_that_holds_nothing_is_not_renewed():
     monitor = requests(renew_s=25.0, memory_s=1.0)
     monitor.see(BROWSING, 1.0)
@@ -124,6 +149,15 @@ def test_a_server_that_is_not_needed_any_more_gives_back_what_it_borrowed():
     made(monitor, 1.0)
     monitor.see(BIDDING, 9.0)
     assert made(monitor, 9.0)[0] == ("release", "web")
+
+
+def test_what_was_tuned_goes_back_with_what_was_borrowed():
+    monitor = requests(borrows=1, steps_up=2, memory_s=0.1)
+    monitor.see(BROWSING, 1.0)
+    made(monitor, 1.0)
+    monitor.see(BIDDING, 9.0)
+    of_web = [one for one in made(monitor, 9.0) if one[1] == "web"]
+    assert of_web == [("release", "web"), *[("tune", "web", "down")] * 2]
 
 
 def test_after_a_refusal_a_server_is_left_alone_for_a_while():
