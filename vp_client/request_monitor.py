@@ -53,7 +53,7 @@ def _call(overlay: Overlay, wanted: Wanted) -> CallResult:
         return overlay.renew(server, wanted.lease_s)
     if wanted.verb is Verb.RELEASE:
         return overlay.release(server)
-    return overlay.tune("cpu", wanted.direction.value, server, wanted.lease_s)
+    return overlay.tune(wanted.resource.value, wanted.direction.value, server, wanted.lease_s)
 
 
 class RequestMonitor:

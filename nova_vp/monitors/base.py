@@ -9,11 +9,11 @@ answers.
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from nova_vp.core.types.overlay import Direction, Nack, Verb
+from nova_vp.core.types.overlay import CallResource, Direction, Nack, Verb
 
 
 class Wanted(NamedTuple):
-    """One call that a monitor wants made, of the CPU."""
+    """One call that a monitor wants made."""
 
     verb: Verb
     server: str
@@ -24,6 +24,8 @@ class Wanted(NamedTuple):
     island: str = ""
     """From which BORROW takes; empty: any."""
     lease_s: float | None = None
+    resource: CallResource = CallResource.CPU
+    """Of TUNE."""
 
 
 class Monitor(Protocol):

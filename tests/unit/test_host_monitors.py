@@ -10,7 +10,7 @@ from oslo_config import cfg
 
 from nova_vp.core.types.cpu_time import CpuUse
 from nova_vp.core.types.decision import Decision
-from nova_vp.core.types.overlay import Call, CallAnswer, Nack, Overlay, Verb
+from nova_vp.core.types.overlay import Call, CallAnswer, CallResource, Nack, Overlay, Verb
 from nova_vp.monitors.base import Wanted
 from nova_vp.monitors.utilisation import idle_cores, load_by_cpu
 from tests.decisions import a_decision, a_guest, a_view
@@ -99,6 +99,13 @@ def test_a_call_is_made_for_the_overlay_of_its_server_and_answered():
     assert (host.calls[1].cpus, host.calls[1].island) == (2, "batch")
     assert len({call.id for call in host.calls}) == 2
     assert [nack for _, nack in host.monitor.answers] == [Nack.NO_CREDIT, None]
+
+
+def test_a_call_names_the_resource_that_the_monitor_wants():
+    host = Host()
+    host.monitor.wants = [Wanted(Verb.TUNE, WEB), Wanted(Verb.TUNE, WEB, resource=CallResource.IO)]
+    host.monitors.look(host.monitor)
+    assert [call.resource for call in host.calls] == [CallResource.CPU, CallResource.IO]
 
 
 def test_a_server_of_no_overlay_is_not_called_for():

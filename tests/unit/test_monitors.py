@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the monitors of an overlay decide: from what was seen to calls."""
 
-from nova_vp.core.types.overlay import Direction, Nack, Verb
+from nova_vp.core.types.overlay import CallResource, Direction, Nack, Verb
 from nova_vp.monitors.backlog import BacklogSettings, NetworkBacklog
 from nova_vp.monitors.cpu_waiting import CpuWaiting, WaitingSettings
 from nova_vp.monitors.request_classes import RequestClasses, RequestSettings
@@ -209,6 +209,52 @@ def test_fast_streams_go_up_slow_ones_down_and_others_nowhere():
     assert made(monitor, 9.0) == []
     monitor.see("fast", 0, 0)
     assert made(monitor, 9.0) == [("tune", "fast", down)] * 2
+
+
+def test_a_stream_whose_rates_disagree_gives_back_what_it_had():
+    monitor = StreamClasses()
+    monitor.see("fast", 1000, 25)
+    made(monitor, 0.0)
+    monitor.see("fast", 1000, 15)
+    assert made(monitor, 1.0) == [("tune", "fast", "down")]
+    assert made(monitor, 9.0) == []
+
+
+def test_a_stream_that_varies_around_a_limit_is_not_tuned_up_and_down():
+    monitor = StreamClasses()
+    monitor.see("film", 510, 24.5)
+    assert made(monitor, 0.0) == [("tune", "film", "up")]
+    for now_s, kbit_s, fps in ((2.0, 490, 23.5), (4.0, 510, 24.0), (6.0, 455, 22.0)):
+        monitor.see("film", kbit_s, fps)
+        assert made(monitor, now_s) == []
+    monitor.see("film", 445, 21.0)
+    assert made(monitor, 8.0) == [("tune", "film", "down")] * 2
+    monitor.see("film", 490, 23.5)
+    assert made(monitor, 10.0) == []
+
+
+def test_the_threads_of_the_network_are_tuned_in_tandem_where_that_is_set():
+    monitor = StreamClasses(StreamSettings(io_steps=2))
+    monitor.see("fast", 1000, 25)
+    calls = monitor.wanted(0.0)
+    assert [(call.resource, call.direction) for call in calls] == [
+        (CallResource.CPU, Direction.UP),
+        *[(CallResource.IO, Direction.UP)] * 2,
+    ]
+    made(monitor, 0.0)
+    assert made(monitor, 1.0) == []
+    monitor.see("fast", 0, 0)
+    assert [call.resource for call in monitor.wanted(2.0)] == [call.resource for call in calls]
+    assert all(call.direction is Direction.DOWN for call in monitor.wanted(2.0))
+
+
+def test_of_a_stream_what_was_granted_in_part_is_renewed_too():
+    monitor = StreamClasses(StreamSettings(io_steps=1, renew_s=10.0))
+    monitor.see("fast", 1000, 25)
+    of_cpu, of_io = monitor.wanted(0.0)
+    monitor.answered(of_cpu, None, 0.0)
+    monitor.answered(of_io, Nack.NO_ROOM, 0.0)
+    assert [call.verb for call in monitor.wanted(10.0)] == [Verb.RENEW, Verb.TUNE]
 
 
 def test_a_refused_tune_of_a_stream_is_repeated_later():

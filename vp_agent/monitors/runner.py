@@ -137,6 +137,7 @@ def _call_of(wanted: Wanted, overlay_id: str) -> Call:
         id=f"monitor-{uuid.uuid4()}",
         overlay_id=overlay_id,
         verb=wanted.verb,
+        resource=wanted.resource,
         direction=wanted.direction,
         guest_uuid=wanted.server,
         cpus=wanted.cpus,

@@ -187,6 +187,7 @@ class Coordinated:
             id=f"call-{self._calls}",
             overlay_id=overlay_id,
             verb=wanted.verb,
+            resource=wanted.resource,
             direction=wanted.direction,
             guest_uuid=uuid_of(wanted.server) if wanted.server else "",
             cpus=wanted.cpus,

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 import vp_client
-from nova_vp.core.types.overlay import CallAnswer, Direction, Nack, Verb
+from nova_vp.core.types.overlay import CallAnswer, CallResource, Direction, Nack, Verb
 from nova_vp.monitors.backlog import NetworkBacklog
 from nova_vp.monitors.request_classes import RequestSettings
+from nova_vp.monitors.stream_classes import StreamClasses, StreamSettings
 from tests.unit.api import cloud
 from tests.unit.api.stored import holding
 from tests.unit.client.conftest import Cloud, serving
@@ -90,6 +91,14 @@ def test_any_monitor_is_run_in_an_application(lab, overlay) -> None:
     [(_, message)] = lab.agents.calls
     assert message.call.verb is Verb.TRIGGER
     assert message.call.lease_s == 0.25
+
+
+def test_a_monitor_in_an_application_tunes_every_resource(lab, overlay) -> None:
+    monitor = StreamClasses(StreamSettings(io_steps=1))
+    monitor.see(cloud.VICTIM, kbit_s=1000.0, fps=25.0)
+    assert vp_client.make_calls(overlay, monitor)
+    asked = [message.call.resource for _, message in lab.agents.calls]
+    assert asked == [CallResource.CPU, CallResource.IO]
 
 
 def test_the_example_of_the_page_runs(lab) -> None:
