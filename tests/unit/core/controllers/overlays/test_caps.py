@@ -23,6 +23,7 @@ from tests.unit.core.controllers.overlays.hosts import (
     overlay,
     server,
     tune,
+    wait_for_cpu,
 )
 
 A, B = {0, 1, 2, 3}, {4, 5, 6, 7}
@@ -230,6 +231,17 @@ def test_many_servers_that_want_nothing_do_not_break_a_cap() -> None:
     assert total(host, *names) <= 2.0 + 1e-3
 
 
+def test_a_cap_that_shrinks_by_less_than_limits_waver_holds() -> None:
+    host = capped(cap=2.0)
+    for name in ("one", "two"):
+        server(host, name, A, vcpus=4)
+        host.run(name, BUSY)
+    host.ticks(3)
+    host.policy = capped(cap=1.96).policy
+    host.tick()
+    assert total(host, "one", "two") == pytest.approx(1.96, abs=1e-3)
+
+
 def test_a_capped_island_takes_no_server_whose_floor_its_cap_has_no_room_for() -> None:
     host = capped(cap=4.0)
     server(host, "old", A, vcpus=4, cap_floor_ratio=0.7)
@@ -264,9 +276,11 @@ def test_a_server_that_the_host_did_not_limit_counts_in_full_for_a_while() -> No
 
 def test_a_host_without_caps_says_nothing() -> None:
     host = capped(knobs=KNOBS - {Knob.CPU_CAP})
-    server(host, "one", A, vcpus=4)
+    server(host, "one", A, vcpus=4, cap_floor_ratio=None)
     host.ticks(2)
     assert problems(host) == {}
+    host.knobs = KNOBS
+    assert "need 4.00 of 2.00 cores" in problems(host)["a"]
 
 
 def test_an_island_without_a_number_has_no_cap() -> None:
@@ -343,12 +357,13 @@ def test_an_island_that_lends_takes_its_own_back_before_it_borrows() -> None:
     overlay(host, "shop", "idle")
     host.ticks(4)
     assert borrow(host, "idle", cpus=2) is None
-    host.run("wide", BUSY)
     for _ in range(6):
+        wait_for_cpu(host, "wide", 0.3, cores=4.0)
         host.tick()
         lenders = {loan.lender for loan in host.state.loans}
         borrowers = {loan.borrower for loan in host.state.loans}
         assert not lenders & borrowers
+    assert host.placement("wide") >= A, "it has all of its own again"
 
 
 def test_islands_that_all_want_more_lend_nothing() -> None:
@@ -388,6 +403,10 @@ def test_a_call_leaves_caps_as_they_are() -> None:
         host.run(name, BUSY)
     overlay(host, "shop", "one")
     host.ticks(3)
-    before = total(host, "one", "two")
+    before = total(host, "one"), total(host, "two")
     assert tune(host, "one", of="nobody") is Nack.UNKNOWN_OVERLAY
-    assert total(host, "one", "two") == before
+    for _ in range(2):
+        assert tune(host, "one") is None
+    assert (total(host, "one"), total(host, "two")) == before
+    host.ticks(2)
+    assert total(host, "one") > before[0], "a tick deals them out by the weight that was tuned"

@@ -3,6 +3,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -365,9 +366,10 @@ def test_refusals_of_long_ago_are_not_in_a_row() -> None:
 
 def test_only_who_is_refused_more_cpu_is_in_need() -> None:
     host = a_full_host()
-    assert [resize(host, "web", UP) for _ in range(STARVED)] == [Nack.NO_ROOM] * STARVED
+    found = starve(host, call=partial(resize, way=UP))
+    assert found == [Nack.NO_ROOM] * STARVED
     host.change("web", cap_floor_ratio=1.0)
-    found = [tune(host, "web", DOWN) for _ in range(6 + STARVED)]
+    found = starve(host, 6 + STARVED, call=partial(tune, way=DOWN))
     assert found[6:] == [Nack.NO_ROOM] * STARVED, "it has as little as it may have"
     assert limited(host) == {}
 
@@ -467,9 +469,12 @@ def test_a_need_that_is_not_told_any_more_is_over() -> None:
 
 
 def test_without_caps_nobody_is_limited() -> None:
-    host = two_shops(knobs=KNOBS - {Knob.CPU_CAP, Knob.CPU_WEIGHT})
-    starve(host)
+    host = a_full_host()
+    host.knobs = KNOBS - {Knob.CPU_CAP}
+    assert starve(host) == [Nack.NO_ROOM] * STARVED
     assert limited(host) == {}
+    account = host.state.controllers["overlays"].accounts["shop"]
+    assert account.unmet_uuid == uuid_of("web"), "the cluster is asked"
 
 
 def test_who_is_limited_for_another_may_be_tuned_by_its_own() -> None:

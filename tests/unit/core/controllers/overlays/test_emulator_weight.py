@@ -100,7 +100,7 @@ def test_who_changes_its_mind_too_often_is_refused_until_it_was_quiet() -> None:
     assert reweigh(host, "web", DOWN) is None
 
 
-def test_it_ends_for_a_server_that_is_exempt_or_leaves_its_overlay() -> None:
+def test_it_ends_for_who_leaves_its_overlay_and_who_is_exempt_gets_no_more() -> None:
     host = two_shops()
     for name in ("web", "db"):
         reweigh(host, name, UP)

@@ -22,6 +22,8 @@ from tests.unit.core.controllers.overlays.hosts import (
     weight,
 )
 
+OTHERS = ("db", "mill", "alone")
+
 
 def a_measured_host(**settings: object) -> Host:
     """All wait for a tenth of the CPU time that they want."""
@@ -110,7 +112,10 @@ def test_servers_of_its_own_overlay_and_on_other_cpus_are_no_others() -> None:
         host.change(name, placement=frozenset(HIGH))
     second(host)
     trigger(host, "web")
-    second(host, db=0.9, mill=0.9, alone=0.9)
+    # It takes more than half of the four CPUs, which would be its part beside `db`.
+    for name, ratio, cores in (("web", 0.1, 4.0), *((one, 0.9, 2.0) for one in OTHERS)):
+        wait_for_cpu(host, name, ratio, cores)
+    host.tick()
     assert credit_s(host) == pytest.approx(9.0)
 
 
@@ -303,6 +308,7 @@ def test_who_was_idle_for_a_while_may_wait_as_before() -> None:
     for _ in range(60):
         for name in ("web", "db", "mill"):
             wait_for_cpu(host, name, 0.1)
+        wait_for_cpu(host, "alone", 0.0, cores=0.1)
         host.tick()
     seconds(host, 5)
     assert weight(host, "web") == 125

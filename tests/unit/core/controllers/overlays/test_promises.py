@@ -123,9 +123,11 @@ def test_whatever_is_called_bounds_hold_and_all_comes_back(
 
 
 def fight(host: Host) -> None:
-    """Each wants what the other has."""
+    """Each wants the one CPU that the second island can spare."""
+    for name in ("db", "batch"):
+        host.run(name, Rates(mips=50, cores=0.9))
     for of, name in (("shop", "web"), ("mills", "mill")):
-        host.answer(Call("c", of, Verb.BORROW, guest_uuid=uuid_of(name), cpus=1, island="b"))
+        host.answer(Call("c", of, Verb.BORROW, guest_uuid=uuid_of(name), cpus=1, island="llc-1"))
 
 
 def flood(host: Host) -> None:
@@ -152,5 +154,6 @@ def test_who_fights_floods_or_lies_takes_nothing_from_others_for_long(
         check(host)
     assert len(host.state.loans) <= 2, "no more than lenders can spare"
     moves = [one for one in host.outcomes if one.action.change_of(Knob.PLACEMENT)]
+    assert bool(moves) is (act is not flood)
     assert len(moves) < 40, "CPUs do not go back and forth"
     settled(host)

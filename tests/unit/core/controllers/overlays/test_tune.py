@@ -199,14 +199,15 @@ def test_not_even_one_of_the_same_overlay_comes_before_it() -> None:
 
 
 def test_who_has_no_floor_keeps_a_tenth_of_each_vcpu() -> None:
+    """Four CPUs: six others keep 0.4 of them each, beside a weight of 400."""
     host = a_host()
     server(host, "web", vcpus=4)
-    server(host, "other", vcpus=4, cap_floor_ratio=None)
+    for number in range(6):
+        server(host, f"other{number}", vcpus=4, cap_floor_ratio=None)
     overlay(host, "shop", "web")
     host.ticks(2)
-    for _ in range(9):
-        tune(host)
-    assert 4 * 100 / (100 + weight(host, "web")) > 0.1 * 4
+    assert [tune(host) for _ in range(8)] == [None] * 7 + [Nack.NO_ROOM]
+    assert weight(host, "web") == 400
 
 
 def test_a_weight_of_another_controller_is_not_touched() -> None:
