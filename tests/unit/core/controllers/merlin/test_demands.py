@@ -101,8 +101,10 @@ def test_where_nothing_could_be_gained_nothing_is_asked_and_nobody_is_told():
 
 
 def test_what_nova_caps_itself_is_no_demand():
-    """It has a CPU for each vCPU and uses all that its flavor's quota leaves it."""
+    """It has a CPU for each vCPU and uses all that its flavor's quota leaves it: a CPU that another
+    server has would bring it nothing."""
     host = a_worker(0, 1, quota=Quota(50_000, 100_000))
+    host.add("other", BUSY, cpus={2}, node=0)
     host.change("worker", placement=frozenset({0, 1}))
     host.run("worker", replace(WORKER, cores=1.0))
     decisions = host.ticks(90)

@@ -36,16 +36,29 @@ def test_nobody_who_is_not_ours_gives_back():
     assert not any(d.actions for d in host.ticks(30))
 
 
+def test_who_is_not_ours_stands_in_the_way_of_nobody_who_gives_back():
+    host = a_worker(0, cpus=6, vcpus=3)
+    names = ("worker", "also")
+    host.add("also", WORKER, cpus={1}, vcpus=3, node=0)
+    for name in names:
+        host.run(name, replace(WORKER, cores=3.0))
+    host.ticks(30)
+    assert [len(host.placement(name)) for name in names] == [3, 3]
+    for name in names:
+        host.run(name, replace(WORKER, cores=0.9))
+    host.change("worker", unmanaged=Unmanaged.OPTED_OUT)
+    host.add("asker", WORKER, cpus={0}, vcpus=2, node=0)
+    assert host.until(LESS_CPU).guest_uuid == uuid_of("also")
+
+
 def test_who_was_sent_elsewhere_has_no_cpu_to_give_back():
     """It has more than at first, but none of those that it had."""
-    host = Host(nodes_of(0, 1), POLICY, knobs=ALL_KNOBS)
-    host.add("far", replace(COMPUTE, cores=0.6), cpus={2, 3}, vcpus=2, node=0)
-    held = Held(
-        Knob.PLACEMENT, (frozenset({2, 3}),), (frozenset({0}),), controller="merlin", action_id="x"
-    )
+    host = Host(nodes_of(0, 1, cpus=3), POLICY, knobs=ALL_KNOBS)
+    there = frozenset({3, 4, 5})
+    host.add("far", replace(COMPUTE, cores=0.9), cpus=set(there), vcpus=3, node=0)
+    held = Held(Knob.PLACEMENT, (there,), (frozenset({0}),), controller="merlin", action_id="x")
     host.applied[uuid_of("far")] = Applied(uuid_of("far"), 1, (held,))
-    host.add("asker", WORKER, cpus={2}, vcpus=2, node=1)
-    host.change("asker", allowed_cpus=frozenset({2, 3}))
+    host.add("asker", WORKER, cpus={3}, vcpus=2, node=1, allowed_cpus=there)
     assert not any(decision.actions for decision in host.ticks(20))
 
 

@@ -148,7 +148,9 @@ def test_it_can_be_switched_off():
 def test_a_host_that_cannot_move_servers_measures_none():
     host = a_host()
     host.knobs = frozenset({Knob.CPU_CAP})
-    assert DEDICATE not in reasons(host.ticks(60))
+    decisions = host.ticks(60)
+    assert DEDICATE not in reasons(decisions)
+    assert [decision.refused for decision in decisions] == [()] * 60, "none is asked for either"
 
 
 MAY_NOT = {

@@ -227,6 +227,7 @@ def test_what_is_kept_has_no_moment_of_this_run():
     host.ticks(10)
     kept = Permits().kept(host.state.controllers["permits"])
     assert isinstance(kept, Accounts)
+    assert kept.by_guest.keys() == {uuid_of("vm"), uuid_of("cached")}
     for uuid, one in kept.by_guest.items():
         was = host.state.controllers["permits"].by_guest[uuid]
         assert (one.balance, one.permit, one.own) == (was.balance, was.permit, was.own)
