@@ -429,21 +429,14 @@ def test_who_takes_turns_is_served_one_call_of_each_at_a_time() -> None:
     assert host.placement("mill") == C | {5}
 
 
-@pytest.mark.parametrize("gone", ["server", "overlay", "agent"])
+@pytest.mark.parametrize("gone", ["server", "overlay"])
 def test_a_loan_ends_with_whom_it_is_for(gone: str) -> None:
     host = three_islands()
     borrow(host, cpus=2)
     if gone == "server":
         host.leave("web")
-    elif gone == "overlay":
-        host.overlays.pop("shop")
     else:
-        host.policy = a_policy(controllers=("overlays",))
-        host.state = type(host.state)()
-        for uuid in list(host.applied):
-            held = host.applied[uuid].of(Knob.PLACEMENT)
-            host.guests[uuid] = host.guests[uuid]._replace(placement=held.original[0])
-            del host.applied[uuid]
+        host.overlays.pop("shop")
     host.ticks(3)
     assert [host.placement(name) for name in ("db", "batch")] == [B, B]
     assert host.applied == {}
