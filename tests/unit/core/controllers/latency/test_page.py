@@ -28,7 +28,8 @@ def test_numbers_that_are_no_options_are_those_of_the_code() -> None:
     assert (adaptive.RECOVERY_S, "again for 10 s" in PAGE) == (10.0, True)
     assert (adaptive.LEFT_OVER, "at most 0.15" in PAGE) == (0.15, True)
     assert (adaptive.MOST_JUMP, "up to 5 %" in PAGE) == (0.05, True)
-    assert (shares.LEAST_QUOTA_US, shares.LC_SHARES) == (1000, 200_000)
+    assert (shares.LEAST_QUOTA_US, "quota of 1000 µs" in PAGE) == (1000, True)
+    assert (shares.LC_SHARES, "get 200000 shares" in PAGE) == (200_000, True)
 
 
 def test_it_is_off_by_default_and_says_so() -> None:
