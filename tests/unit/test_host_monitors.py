@@ -144,11 +144,17 @@ def test_what_cannot_be_seen_is_told_once_and_a_fault_ends_nothing(caplog):
         host.monitors.start()
         wait_until(lambda: len(host.monitor.seen) >= 3, "it looks")
         assert [r.message for r in caplog.records] == [f"vp={WEB} monitor scripted: unsupported"]
+        host.monitor.problems = {WEB: "another"}
+        wait_until(lambda: len(caplog.records) == 2, "another problem is told")
+        assert caplog.records[1].message == f"vp={WEB} monitor scripted: another"
         host.monitor.fault = RuntimeError("soup")
-        wait_until(lambda: len(caplog.records) == 2, "the fault is told")
-        assert caplog.records[1].message == "monitor scripted: RuntimeError: soup"
+        wait_until(lambda: len(caplog.records) == 3, "the fault is told")
+        assert caplog.records[2].message == "monitor scripted: RuntimeError: soup"
         before = len(host.monitor.seen)
         wait_until(lambda: len(host.monitor.seen) > before, "it looks on")
+        host.monitor.fault = None
+        wait_until(lambda: len(caplog.records) == 4, "what ended and came back is told again")
+        assert caplog.records[3].message == f"vp={WEB} monitor scripted: another"
         host.monitors.close()
         wait_until(lambda: host.monitor.is_closed, "it is closed")
 

@@ -198,6 +198,17 @@ def test_a_refused_trigger_is_repeated_later_and_a_server_that_is_gone_is_forgot
     assert made(monitor, 9.0) == []
 
 
+def test_a_server_that_comes_back_has_lost_nothing_yet_and_waits_for_nothing():
+    monitor = NetworkBacklog(BacklogSettings(retry_s=60.0))
+    monitor.see("player", 200.0, 70)
+    assert made(monitor, 1.0, nack=Nack.NO_CREDIT) == [("trigger", "player")]
+    monitor.forget("player")
+    monitor.see("player", 0.0, 99)
+    assert made(monitor, 2.0) == [], "those packets were lost before"
+    monitor.see("player", 200.0, 99)
+    assert made(monitor, 2.0) == [("trigger", "player")]
+
+
 def test_fast_streams_go_up_slow_ones_down_and_others_nowhere():
     monitor = StreamClasses(StreamSettings(steps=2))
     monitor.see("slow", 300, 20)
@@ -287,6 +298,15 @@ def test_a_server_with_a_stream_that_is_gone_is_forgotten():
     assert made(monitor, 0.0) == [("tune", "fast", "up")]
 
 
+def test_a_stream_that_comes_back_is_judged_as_a_new_one():
+    monitor = StreamClasses(StreamSettings(retry_s=60.0))
+    monitor.see("film", 510, 24.5)
+    assert made(monitor, 0.0, nack=Nack.NO_ROOM) == [("tune", "film", "up")]
+    monitor.forget("film")
+    monitor.see("film", 490, 23.5)
+    assert made(monitor, 1.0) == [("tune", "film", "down")], "it is not fast, and was not refused"
+
+
 def waiting(monitor, *ratios, idle_cores=0.0):
     for ratio in ratios:
         monitor.see("db", ratio, idle_cores)
@@ -326,3 +346,13 @@ def test_a_loan_that_ended_by_itself_is_forgotten_and_a_refusal_is_waited_out():
     waiting(monitor, 0.5)
     assert made(monitor, 9.0) == []
     assert made(monitor, 15.0) == [("borrow", "db")]
+
+
+def test_who_comes_back_has_borrowed_nothing_and_was_not_refused():
+    monitor = CpuWaiting(WaitingSettings(samples=1, most_cpus=1, retry_s=60.0))
+    waiting(monitor, 0.5)
+    assert made(monitor, 0.0) == [("borrow", "db")]
+    for nack in (Nack.NO_ROOM, None):
+        monitor.forget("db")
+        waiting(monitor, 0.5)
+        assert made(monitor, 1.0, nack=nack) == [("borrow", "db")]
