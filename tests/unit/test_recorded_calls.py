@@ -81,7 +81,17 @@ def test_replay_shows_them(recorded: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_other_policies_see_ticks_alone(recorded: Path) -> None:
-    assert replay.run(Namespace(file=str(recorded), policies="llc", set=[], json=True)) == 0
+    sections = replay.load(str(recorded))
+    seen_at_s: list[float] = []
+
+    class Watcher:
+        def tick(self, now_s: float) -> None:
+            seen_at_s.append(now_s)
+
+    replay.replay_all(sections, {}, {"watcher": lambda drivers, random: Watcher()})
+    ticks = [tick for tick in sections[0].ticks if not tick.is_between]
+    assert seen_at_s == [tick.picture.at_s for tick in ticks]
+    assert len(ticks) == 6
 
 
 def test_calls_of_an_agent_without_a_picture_are_not_recorded(tmp_path: Path) -> None:
