@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nova_vp.core.types.action import Result
 from nova_vp.core.types.knob import (
     CpuWeight,
     EmulatorWeight,
@@ -66,7 +67,7 @@ def give_back(world):
     """As at a stop."""
     stop = threading.Event()
     stop.set()
-    assert world.agent.run(stop, 1.0, lambda: None, lambda: None) in (True, False)
+    world.agent.run(stop, 1.0, lambda: None, lambda: None)
 
 
 def assert_same(made, remade):
@@ -94,12 +95,14 @@ def test_a_recording_begun_late_knows_what_went_before(world, tmp_path):
     assert_same(world.heard.decisions[-30:], again(tmp_path / "tape"))
 
 
+@pytest.mark.needs_controllers("vp")
 def test_what_failed_then_fails_again(world, tmp_path):
     world.start_agent()
     world.recorder.start(str(tmp_path / "tape"))
     _, neighbour = a_hurt_pair(world)
     world.host.guests[neighbour].refuses = "no"
     world.tick(5)
+    assert {one.result for one in world.heard.outcomes} == {Result.FAILED}
     world.host.guests[neighbour].refuses = ""
     world.tick(30)
     world.recorder.close()

@@ -187,7 +187,6 @@ def a_recording_of_one() -> list[str]:
         ["[]\n"],
         ["7\n"],
         ['{"tick": {}}\n'],
-        [json.dumps({VERSION_KEY: 99}) + "\n"],
         [json.dumps({VERSION_KEY: VERSION}) + "\n"],
         ["[" * 100_000 + "\n"],
         [*a_recording_of_one(), '{"tick": 7}\n'],
@@ -197,6 +196,13 @@ def a_recording_of_one() -> list[str]:
 def test_what_is_no_recording_is_told(lines):
     with pytest.raises(NotARecording):
         list(read(lines))
+
+
+def test_a_recording_of_another_version_is_told_to_be_one():
+    header, *ticks = a_recording_of_one()
+    other = json.dumps({**json.loads(header), VERSION_KEY: VERSION + 1}) + "\n"
+    with pytest.raises(NotARecording, match=f"version {VERSION + 1}; this release reads {VERSION}"):
+        list(read([other, *ticks]))
 
 
 @SLOW_TO_DRAW
