@@ -446,6 +446,7 @@ def test_no_more_than_some_are_kept(scene: Scene, caplog: pytest.LogCaptureFixtu
     agent.submit(a_decision(*victims, escalations=found))
     wait_until(lambda: len(scene.cluster.got) == MOST, "as many as are kept")
     agent.close()
+    assert len(json.loads(scene.disk.text)["escalations"]) == MOST
     assert caplog.text.count("too many") == 1
 
 

@@ -26,6 +26,7 @@ class Sent:
         self.digests: list[dict[str, Any]] = []
         """Those that went alone."""
         self.tries = 0
+        self.digest_tries = 0
         self.open = threading.Event()
         self.open.set()
         self.fault: Exception | None = None
@@ -38,6 +39,7 @@ class Sent:
         self.messages.append((json.loads(digest_text), json.loads(report_text)))
 
     def send_digest(self, text: str) -> None:
+        self.digest_tries += 1
         if self.fault:
             raise self.fault
         self.digests.append(json.loads(text))
@@ -125,9 +127,11 @@ def test_news_and_a_digest_that_failed_go_with_the_report(
     wait_until(lambda: len(sent.messages) == 1, "the first message")
     sent.fault = OSError("no broker")
     publisher.republish_digest(within_s=0.0)
+    wait_until(lambda: sent.digest_tries == 1, "the digest to fail")
     publisher.publish(a_decision(a_view(1, 7)), ())
     sent.fault = None
     wait_until(lambda: len(sent.messages) == 2, "both", deadline_s=10)
+    assert (sent.digests, sent.digest_tries) == ([], 1)
 
 
 def test_a_report_that_is_too_large_loses_history_first(

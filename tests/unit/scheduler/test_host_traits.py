@@ -38,8 +38,9 @@ def test_every_knob_arrives(tmp_path: Path, knobs: tuple[Knob, ...]) -> None:
 
 def test_names_and_counters_arrive(tmp_path: Path) -> None:
     assert reported(tmp_path, hypervisor="vp1.example").provider == "vp1.example"
-    able = reported(tmp_path, counters="none")
-    assert traits_of(able, "observe") == {"CUSTOM_VP_MANAGED"}
+    for counters, counts in (("none", set()), ("perf", {"CUSTOM_VP_COUNTERS"})):
+        able = reported(tmp_path, counters=counters)
+        assert traits_of(able, "observe") == {"CUSTOM_VP_MANAGED", *counts}
 
 
 def test_what_only_undoes_is_no_knob() -> None:
