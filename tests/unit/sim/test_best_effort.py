@@ -44,8 +44,8 @@ def test_above_saturation_it_does_not_and_the_backlog_is_bounded() -> None:
 def test_latency_rises_with_load_and_with_the_work_beside_it() -> None:
     loads = [a_run(one).latency_ms for one in (100e3, 200e3, 300e3, 400e3)]
     beside = [a_run(350e3, one).latency_ms for one in (0.0, 2.0, 4.0)]
-    assert loads == sorted(loads)
-    assert beside == sorted(beside)
+    assert loads == sorted(set(loads))
+    assert beside == sorted(set(beside))
 
 
 def test_cpi_rises_with_the_work_beside_it() -> None:
@@ -79,7 +79,7 @@ def test_the_published_load_goes_down_and_up_by_constant_steps() -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_a_random_load_is_its_seeds_and_within_what_is_served(seed) -> None:
     load = random_load(seed, FIGURES)
-    assert load == random_load(seed, FIGURES)
+    assert load == random_load(seed, FIGURES) != random_load(seed + 1, FIGURES)
     assert load.seconds == 3600
     assert min(load.rps) > 0
     assert max(load.rps) <= FIGURES.max_rps

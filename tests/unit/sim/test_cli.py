@@ -15,6 +15,7 @@ import pytest
 from tests.waiting import wait_until
 from vp_sim.app_profiles import ROWS
 from vp_sim.cli import main
+from vp_sim.machine import WESTMERE
 from vp_sim.mixfile import BadMix, find_mix, read_mix
 from vp_sim.run import world_of
 
@@ -81,7 +82,14 @@ def test_compare_and_run_draw_what_they_found(mix_file, tmp_path, capsys):
 
 def test_apps_lists_every_figure_with_its_source(capsys):
     assert main(["apps"]) == 0
-    assert "seed: 2.1.3" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "seed: 2.1.3" in told
+    rows = [line.replace("│", " ").split() for line in told.splitlines()]
+    shown = {(row[0], row[1], row[2], word) for row in rows for word in row[3:]}
+    listed = {"machine": WESTMERE.figures(), **{name: row.figures() for name, row in ROWS.items()}}
+    for name, figures in listed.items():
+        for what, figure in figures.items():
+            assert (name, what, f"{figure.value:g}", figure.source.split()[0]) in shown
 
 
 def test_apps_cuts_no_name_and_tells_how_many_vms_each_is(capsys):

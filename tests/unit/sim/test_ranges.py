@@ -16,7 +16,7 @@ from vp_sim.mixschema import SCHEMA
 from vp_sim.policies import find
 from vp_sim.run import simulate, world_of
 
-MIXES = 40
+MIXES = 20
 SECONDS = 35.0
 """Some more than the slowest of the policies waits before it acts."""
 POLICIES = ("merlin", "llc")
@@ -46,18 +46,25 @@ def a_file(random: Random):
         "cores_per_domain": random.choice([1, 4, 8]),
         "private": random.choice(["l1", "l2"]),
     }
-    applications = [
-        {
-            "app": random.choice(sorted(ROWS)),
-            "name": f"app{number}",
-            "vcpus": random.choice([1, 2]),
-            "guests": random.choice([1, 3]),
-            **some(random, APPLICATION, 0.4),
-            "memory_mib": random.choice([1, 100, 4000]),
-        }
-        for number in range(random.randint(1, 4))
-    ]
+    applications = [an_application(random, number) for number in range(random.randint(1, 4))]
     return {"machine": {**shape, **some(random, MACHINE, 0.3)}, "applications": applications}
+
+
+def an_application(random: Random, number: int):
+    figures = some(random, APPLICATION, 0.4)
+    if figures.keys() & {"least_ratio", "full_ratio"}:
+        ratios = sorted(
+            figures.get(name, random.random()) for name in ("least_ratio", "full_ratio")
+        )
+        figures["least_ratio"], figures["full_ratio"] = ratios
+    return {
+        "app": random.choice(sorted(ROWS)),
+        "name": f"app{number}",
+        "vcpus": random.choice([1, 2]),
+        "guests": random.choice([1, 3]),
+        **figures,
+        "memory_mib": random.choice([1, 100, 4000]),
+    }
 
 
 def watch(host: SimHost) -> None:
@@ -72,8 +79,8 @@ def watch(host: SimHost) -> None:
 @pytest.mark.parametrize("policy", POLICIES)
 def test_every_mix_within_the_ranges_can_be_run(policy, tmp_path):
     create, path = find((policy,))[policy], tmp_path / "mix.json"
-    for seed in range(MIXES):
-        run(path, Random(seed), create)
+    seconds = [run(path, Random(seed), create) for seed in range(MIXES)]
+    assert sum(one >= SECONDS for one in seconds) > MIXES / 2
 
 
 NO_MISSES = "{app: mcf, full_ratio: 0, least_ratio: 0}"
@@ -111,8 +118,15 @@ def test_what_is_odd_can_be_run(text, tmp_path):
         simulate(world_of(read_mix(path)), find(("vp",))["vp"], 0, watch)
 
 
-def run(path: Path, random: Random, create) -> None:
+def run(path: Path, random: Random, create) -> float:
+    """How long it ran: a machine may be too small for what was drawn, or a job soon done."""
     path.write_text(json.dumps(a_file(random)))
-    # A machine may be too small for what was drawn, or a job soon done.
+    seconds = [0.0]
+
+    def watched(host: SimHost) -> None:
+        seconds.append(host.now_s)
+        watch(host)
+
     with contextlib.suppress(BadMix, Enough):
-        simulate(world_of(read_mix(path)), create, 0, watch)
+        simulate(world_of(read_mix(path)), create, 0, watched)
+    return seconds[-1]
