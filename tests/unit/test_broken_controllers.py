@@ -94,7 +94,9 @@ def factory():
     ],
 )
 def test_options_that_cannot_be_made_leave_only_their_controller_out(install, default):
+    own = controllers.installed().keys()
     install(a_controller(settings=settings_with(default)))
+    assert controllers.installed().keys() == own
     conf = cfg.ConfigOpts()
     policy_conf.register_opts(conf)
     conf([])
@@ -105,6 +107,7 @@ def test_no_summary(install):
     kind = a_controller()
     del kind.summary
     install(kind)
+    assert "odd" not in controllers.installed()
     policy_conf.register_opts(cfg.ConfigOpts())
 
 
@@ -189,12 +192,13 @@ def _raise(text):
 
 def test_a_parser_that_fails_otherwise(install):
     install(a_controller(flavor_keys=(key("vp:odd", read=_raise),)))
-    flavor_specs.fault("vp:odd", "yes")
+    assert flavor_specs.fault("vp:odd", "yes") == "vp:odd='yes' is not allowed: use e"
 
 
 def test_a_pattern_that_is_none(install):
     install(a_controller(flavor_keys=(key("vp:odd", allowed=(), pattern="("),)))
-    flavor_specs.fault("vp:odd", "yes")
+    assert "vp:odd is not an extra spec of nova-vp" in (flavor_specs.fault("vp:odd", "yes") or "")
+    assert "odd" not in controllers.installed()
 
 
 @pytest.mark.parametrize(
