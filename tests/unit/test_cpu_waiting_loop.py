@@ -67,4 +67,8 @@ def test_in_observe_it_is_detected_and_nothing_is_done(world):
         a_second(world, servers)
     assert {d.kind for d in world.heard.decisions[-1].detections} == {Kind.CPU}
     assert not world.heard.outcomes
-    assert all(map(world.is_untouched, servers)) or world.heard.decisions[-1].proposals
+    [proposal] = world.heard.decisions[-1].proposals
+    assert proposal.guest_uuid in servers
+    found = [world.host.guests[uuid] for uuid in servers]
+    assert {one.guest.placement for one in found} == {world.host.topology.domains[0].cpus}
+    assert not [one for one in found if one.journal]
