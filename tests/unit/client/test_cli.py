@@ -114,7 +114,7 @@ def test_list_of_a_tenant(lab):
     csv = lab.run("vp list -f csv --quote none", user="member").out.splitlines()
     assert csv[:2] == [
         ",".join(told),
-        f"{cloud.VICTIM},victim,8,True,shop,8,latency-critical,10.0,8.5,20",
+        f"{cloud.VICTIM},victim,8,True,shop,8,latency-critical,10.0,8.5,0.2",
     ]
 
 
