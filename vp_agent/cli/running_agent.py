@@ -65,21 +65,21 @@ def set_mode(conf: cfg.ConfigOpts) -> int:
 
 
 def accept_action(conf: cfg.ConfigOpts) -> int:
-    ask(RunFolder(conf.agent.run_directory), "accept", conf.command.id)
-    print(f"{conf.command.id} will be applied in the next tick; see `vp-agent status`")
-    return 0
+    return _order(conf, "accept", conf.command.id, "will be applied")
 
 
 def reject_action(conf: cfg.ConfigOpts) -> int:
     value = f"{conf.command.id} {conf.command.reason}".rstrip()
-    ask(RunFolder(conf.agent.run_directory), "reject", value)
-    print(f"{conf.command.id} is withdrawn in the next tick; see `vp-agent status`")
-    return 0
+    return _order(conf, "reject", value, "is withdrawn")
 
 
 def undo_action(conf: cfg.ConfigOpts) -> int:
-    ask(RunFolder(conf.agent.run_directory), "undo", conf.command.id)
-    print(f"{conf.command.id} will be reverted in the next tick; see `vp-agent status`")
+    return _order(conf, "undo", conf.command.id, "will be reverted")
+
+
+def _order(conf: cfg.ConfigOpts, verb: str, value: str, done: str) -> int:
+    ask(RunFolder(conf.agent.run_directory), verb, value)
+    print(f"{conf.command.id} {done} in the next tick; see `vp-agent status`")
     return 0
 
 
