@@ -95,7 +95,6 @@ def history(server_id: str, told: Told, shown: Shown) -> None:
         numbers = {"mpki": one["MPKI"], "memory_factor": one["MF"]}
         assert values(row) == _known({**numbers, "cpi": one["CPI"], "cpu_cores": one["CPU"]})
         lost, said = one["Degradation"], words(row)
-        # Operators are told a ratio, tenants whole percents.
         assert not lost or formatters.percent(lost) in said
 
 

@@ -223,9 +223,8 @@ def settle(storm: Storm, progress: Progress) -> None:
         subprocess.run([LAB, "up"], check=True)
     cloud.wait_for(lambda: is_quiet(storm), "Nova", deadline_s=SETTLES_WITHIN_S, interval_s=2.0)
     progress.save()
-    for overlay in storm.vp.list_overlays():
-        if not overlay["is_group"]:
-            storm.vp.delete_overlay(overlay["id"])
+    for overlay in storm.overlays():
+        storm.vp.delete_overlay(overlay["id"])
     storm.vp.set_cloud_mode("observe")
     for host in HOSTS:
         cloud.wait_for(

@@ -94,6 +94,11 @@ class Storm:
             raise NothingToDo(f"no {flavor or 'server'} is {' or '.join(statuses)}")
         return dice.choice(sorted(found, key=lambda one: str(one.id)))
 
+    def overlays(self) -> list[Any]:
+        """Those that were registered, by id: what a `vp:group` makes ends with its servers."""
+        found = [one for one in self.vp.list_overlays() if not one["is_group"]]
+        return sorted(found, key=lambda one: str(one["id"]))
+
     def rarest_flavors(self) -> list[str]:
         """Those with the fewest servers: each of them has operations of its own."""
         servers = Counter(one.flavor.original_name for one in self.admin.compute.servers())
@@ -232,20 +237,20 @@ def make_overlay(storm: Storm, dice: random.Random) -> None:
 
 @operation
 def delete_overlay(storm: Storm, dice: random.Random) -> None:
-    found = [one for one in storm.vp.list_overlays() if not one["is_group"]]
-    if not found:
+    overlays = storm.overlays()
+    if not overlays:
         raise NothingToDo("no overlay is there")
-    storm.vp.delete_overlay(dice.choice(sorted(str(one["id"]) for one in found)))
+    storm.vp.delete_overlay(dice.choice(overlays)["id"])
 
 
 @operation
 def call(storm: Storm, dice: random.Random) -> None:
     """Of an overlay that has servers; one is made where there is none."""
-    overlays = [one for one in storm.vp.list_overlays() if one["servers"] and not one["is_group"]]
+    overlays = [one for one in storm.overlays() if one["servers"]]
     if not overlays:
         make_overlay(storm, dice)
         raise NothingToDo("the new overlay's servers are not known yet")
-    overlay = dice.choice(sorted(overlays, key=lambda one: str(one["id"])))
+    overlay = dice.choice(overlays)
     server = dice.choice(sorted(one["server_id"] for one in overlay["servers"]))
     direction = dice.choice(("up", "down"))
     body = dice.choice(
