@@ -246,19 +246,22 @@ def harm(story: Story, eyes: DemoView) -> None:
 
 
 def mend(story: Story, eyes: DemoView) -> None:
-    neighbour = eyes.host.servers["neighbour"]
+    """The agent decides which of the two it moves: on a busy host the victim swaps places."""
+    victim, neighbour = eyes.host.servers["victim"], eyes.host.servers["neighbour"]
     if story.mode == "enforce":
-        moves = len(neighbour.moves)
         ordered_at = time.time()
         openstack("vp", "host", "set", HOST, "--mode", "enforce")
         story.say(f"`openstack vp host set {HOST} --mode enforce`")
         cloud.wait_for(
-            lambda: len(neighbour.moves) > moves, "the agent to move the neighbour", deadline_s=60
+            lambda: not victim.moves[-1][1] & neighbour.moves[-1][1],
+            "the agent to separate victim and neighbour",
+            deadline_s=60,
         )
-        moved_at, cpus = neighbour.moves[-1]
+        moved = max(victim, neighbour, key=lambda one: one.moves[-1][0])
+        moved_at, cpus = moved.moves[-1]
         story.events.append((moved_at, "moved"))
         story.seconds_to_action = round(moved_at - ordered_at, 2)
-        story.say(f"the agent moved the neighbour's vCPU to CPUs {sorted(cpus)}")
+        story.say(f"the agent moved the {moved.name}'s vCPU to CPUs {sorted(cpus)}")
     measure(story, eyes, "mended", *valid_window(eyes, time.time() + SETTLE_S))
 
 

@@ -16,7 +16,7 @@ MARKS = {"stream": "tab:red", "detected": "tab:orange", "moved": "tab:green"}
 LABELS = {
     "stream": "neighbour turns to stream",
     "detected": "agent detects",
-    "moved": "agent moves the neighbour",
+    "moved": "agent separates the two",
 }
 
 

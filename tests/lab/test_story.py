@@ -41,6 +41,7 @@ class Cast:
         self.home = wait_until_homed(HOST, self.victim.id)
         self.rates = Rates(HOST)
         self.rates.follow("victim", self.victim.id)
+        self.solo_ops = self.rates.steady("victim", "chase")
         self.boot_neighbour()
 
     def boot_neighbour(self):
@@ -75,8 +76,6 @@ def test_a_full_host_brings_victim_and_neighbour_into_one_domain(cast):
     assert cast.home != cast.home_of_filler
     assert wait_until_homed(HOST, cast.neighbour.id) == cast.home
     wait_until_measured(HOST, cast.victim.id, state=0)
-    cast.solo_ops = cast.rates.steady("victim", "chase")
-    assert cast.rates.kind("neighbour") == "compute"  # or that was no solo rate
 
 
 def test_in_observe_the_harm_is_seen_and_nothing_is_done(cast):
@@ -94,8 +93,7 @@ def test_in_advise_the_proposal_is_applied_on_request(cast):
     [proposal] = cloud.wait_for(
         lambda: agent_status(HOST)["proposals"], "the agent's proposal", deadline_s=60
     )
-    assert proposal["uuid"] == cast.neighbour.id
-    assert proposal["reason"] == "move-aggressor"
+    assert (proposal["uuid"], proposal["reason"]) in separations(cast)
     listed = ("vp", "action", "list", "--result", "proposed", "-f", "json")
     cloud.wait_for(
         lambda: proposal["id"] in openstack(*listed), "the API to list it", deadline_s=60
@@ -122,6 +120,12 @@ def test_a_restarted_agent_homes_by_what_it_knew(cast):
     set_mode(HOST, "enforce")
     cloud.wait_for(lambda: are_apart(cast), "victim and neighbour to be apart", deadline_s=120)
     wait_until_measured(HOST, cast.victim.id, state=0)
+
+
+def separations(cast) -> list[tuple[str, str]]:
+    """A host whose CPUs are busy has no room for the neighbour: then two servers swap places."""
+    swaps = [(server.id, "swap-places") for server in (cast.victim, cast.neighbour)]
+    return [(cast.neighbour.id, "move-aggressor"), *swaps]
 
 
 def are_apart(cast) -> bool:
@@ -157,8 +161,7 @@ def test_the_api_tells_what_was_done(cast):
     action = [a for a in vp["actions"] if a["result"] == "mended"][-1]
     assert (vp["host"], vp["state"], vp["hurt_by_neighbour"]) == (HOST, 0, False)
     assert vp["sensitivity"] == ["cache"]
-    assert action["reason"] == "move-aggressor"
-    assert action["server"]["server_id"] == cast.neighbour.id
+    assert (action["server"]["server_id"], action["reason"]) in separations(cast)
     assert action["evidence"]["memory_factor_now"] > 0.6
 
 
