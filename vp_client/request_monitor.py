@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 
 from nova_vp.core.types.overlay import Nack, Verb
-from nova_vp.monitors.base import Monitor, Wanted
+from nova_vp.monitors.base import Monitor, Wanted, make_in_order
 from nova_vp.monitors.request_classes import RequestClasses, RequestSettings
 from vp_client.errors import VpError
 from vp_client.overlay import CallResult, Overlay
@@ -26,12 +26,8 @@ _KNOWN = {one.value: one for one in Nack}
 def make_calls(overlay: Overlay, monitor: Monitor) -> bool:
     """Make the calls that any monitor wants now, and tell it the answers. Returns whether one was
     granted. What vp-api does not answer the monitor takes for a refusal."""
-    has_grants = False
-    for wanted in monitor.wanted(time.monotonic()):
-        nack = _nack_of(overlay, wanted)
-        has_grants = has_grants or nack is None
-        monitor.answered(wanted, nack, time.monotonic())
-    return has_grants
+    calls = monitor.wanted(time.monotonic())
+    return make_in_order(monitor, calls, lambda call: _nack_of(overlay, call), time.monotonic)
 
 
 def _nack_of(overlay: Overlay, wanted: Wanted) -> Nack | None:

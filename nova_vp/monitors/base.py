@@ -6,7 +6,7 @@ the same decisions. Whoever runs one says what was seen and when, makes the call
 answers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from nova_vp.core.types.overlay import CallResource, Direction, Nack, Verb
@@ -36,3 +36,24 @@ class Monitor(Protocol):
 
     def answered(self, call: Wanted, nack: Nack | None, now_s: float) -> None:
         """`nack`: None: it was granted."""
+
+
+def make_in_order(
+    monitor: Monitor,
+    calls: Iterable[Wanted],
+    make: Callable[[Wanted], Nack | None],
+    clock: Callable[[], float],
+) -> bool:
+    """Each after the answer of the one before it; what was refused is not repeated now, such as the
+    other steps of a `tune`. Returns whether one was granted."""
+    refused: set[Wanted] = set()
+    has_grants = False
+    for wanted in calls:
+        if wanted in refused:
+            continue
+        nack = make(wanted)
+        monitor.answered(wanted, nack, clock())
+        has_grants = has_grants or nack is None
+        if nack is not None:
+            refused.add(wanted)
+    return has_grants

@@ -3,6 +3,7 @@
 
 from nova_vp.core.types.overlay import CallResource, Direction, Nack, Verb
 from nova_vp.monitors.backlog import BacklogSettings, NetworkBacklog
+from nova_vp.monitors.base import make_in_order
 from nova_vp.monitors.cpu_waiting import CpuWaiting, WaitingSettings
 from nova_vp.monitors.request_classes import RequestClasses, RequestSettings
 from nova_vp.monitors.stream_classes import StreamClasses, StreamSettings
@@ -274,6 +275,28 @@ def test_a_refused_tune_of_a_stream_is_repeated_later():
     assert made(monitor, 0.0, nack=Nack.NO_ROOM)
     assert made(monitor, 4.0) == []
     assert made(monitor, 5.0)
+
+
+def test_after_a_refused_step_the_other_steps_of_it_wait_and_all_else_is_called_for():
+    monitor = StreamClasses(StreamSettings(steps=3, io_steps=2))
+    monitor.see("fast", 1000, 25)
+    calls = []
+
+    def make(call):
+        calls.append(call.resource)
+        return Nack.NO_ROOM if call.resource is CallResource.CPU and len(calls) == 2 else None
+
+    assert make_in_order(monitor, monitor.wanted(0.0), make, lambda: 1.0)
+    cpu, io = CallResource.CPU, CallResource.IO
+    assert calls == [cpu, cpu, io, io]
+    assert monitor.wanted(5.9) == []  # It was told when it was refused.
+    assert [call.resource for call in monitor.wanted(6.0)] == [cpu, cpu]
+
+
+def test_where_all_is_refused_nothing_was_granted():
+    monitor = StreamClasses(StreamSettings(steps=3))
+    monitor.see("fast", 1000, 25)
+    assert not make_in_order(monitor, monitor.wanted(0.0), lambda _: Nack.NO_ROOM, lambda: 0.0)
 
 
 def test_what_a_stream_was_granted_is_renewed_and_begun_anew_once_it_ended():

@@ -12,8 +12,8 @@ from stevedore import DriverManager, ExtensionManager
 from stevedore.exception import NoMatches
 
 from nova_vp.core.types.decision import Decision
-from nova_vp.core.types.overlay import Call, CallAnswer, Overlay
-from nova_vp.monitors.base import Wanted
+from nova_vp.core.types.overlay import Call, CallAnswer, Nack, Overlay
+from nova_vp.monitors.base import Wanted, make_in_order
 from nova_vp.printable import printable
 from vp_agent.drivers.nics import Nic
 from vp_agent.loop.monitor_calls import MonitorCall
@@ -111,22 +111,28 @@ class Monitors:
         seen = Seen(frozenset(overlay_of), self._nics(), self._last(), targets)
         looked_s = time.monotonic()
         problems = monitor.look(seen, looked_s)
-        of_watched = overlay_of.get(monitor.server)
-        for wanted in monitor.decides.wanted(time.monotonic()):
-            # This host is told of its own servers only. Whether one that it does not know is of the
-            # overlay says vp-scheduler, which the call goes to.
-            if overlay_id := overlay_of.get(wanted.server, of_watched):
-                answer = self._answer(MonitorCall(_call_of(wanted, overlay_id)))
-                answered_s = time.monotonic()
-                monitor.decides.answered(wanted, answer.nack, answered_s)
-                LOG.debug(
-                    "vp=%s %s=%s, %.1f ms after the monitor looked",
-                    wanted.server,
-                    wanted.verb.value,
-                    answer.nack.value if answer.nack else "granted",
-                    1000 * (answered_s - looked_s),
-                )
+        # This host is told of its own servers only. Whether one that it does not know is of the
+        # overlay says vp-scheduler, which the call goes to.
+        of_watched = overlay_of.get(monitor.server, "")
+        wanted = monitor.decides.wanted(time.monotonic())
+        calls = [one for one in wanted if overlay_of.get(one.server, of_watched)]
+
+        def make(call: Wanted) -> Nack | None:
+            return self._made(call, overlay_of.get(call.server, of_watched), looked_s)
+
+        make_in_order(monitor.decides, calls, make, time.monotonic)
         return problems
+
+    def _made(self, wanted: Wanted, overlay_id: str, looked_s: float) -> Nack | None:
+        nack = self._answer(MonitorCall(_call_of(wanted, overlay_id))).nack
+        LOG.debug(
+            "vp=%s %s=%s, %.1f ms after the monitor looked",
+            wanted.server,
+            wanted.verb.value,
+            nack.value if nack else "granted",
+            1000 * (time.monotonic() - looked_s),
+        )
+        return nack
 
     def close(self) -> None:
         self._stopped.set()

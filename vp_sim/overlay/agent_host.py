@@ -18,7 +18,7 @@ from nova_vp.core.types.overlay import Call, Nack, Overlay
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.sample import Reading
 from nova_vp.core.types.topology import LlcDomain, Topology
-from nova_vp.monitors.base import Monitor, Wanted
+from nova_vp.monitors.base import Monitor, Wanted, make_in_order
 from vp_agent.drivers.base import VcpuThreads
 from vp_sim.overlay.applications import Process
 from vp_sim.overlay.scheduler import Cpus, Vm
@@ -196,10 +196,13 @@ class Coordinated:
         )
 
     def serve(self, overlay_id: str, monitor: Monitor) -> None:
-        """Make the calls that it wants now, each after the answer of the one before it."""
-        for wanted in monitor.wanted(self.setup.env.now):
-            [nack] = self.call(overlay_id, [wanted])
-            monitor.answered(wanted, nack, self.setup.env.now)
+        """Make the calls that it wants now."""
+        make_in_order(
+            monitor,
+            monitor.wanted(self.setup.env.now),
+            lambda wanted: self.call(overlay_id, [wanted])[0],
+            lambda: self.setup.env.now,
+        )
 
 
 def overlay_of(
