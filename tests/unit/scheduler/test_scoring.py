@@ -101,6 +101,19 @@ def test_the_quick_way_and_the_thorough_one_agree(
     assert usual_loss(ask, loss)(digest) in (None, place.losses[loss])
 
 
+def test_where_nobody_lives_yet_the_quick_way_answers() -> None:
+    losses = [10 * number for number in range(10)]
+    tables = {"newcomer": losses, "resident": losses[::-1], "strict": losses}
+    domain = {"id": 0, "free_mcores": 8000, "cpus": 8, "vcpus": 0, **tables}
+    digest = a_host_digest([domain])
+    ask = Ask(3, 2, GOOD_ENOUGH, None)
+    quick = {loss: usual_loss(ask, loss)(digest) for loss in Loss}
+    place = score_host(digest, ask)
+    assert place is not None
+    assert quick == dict(zip(Loss, place.losses, strict=True))
+    assert (quick[Loss.NEWCOMER], quick[Loss.RESIDENT]) == (0.03, 0.06)
+
+
 @given(domains(), asks)
 def test_who_floats_meets_the_worst_of_each_domain(domains: list[dict[str, Any]], ask: Ask) -> None:
     ask = ask._replace(learned_class=None)

@@ -24,6 +24,8 @@ from vp_sim.sim_drivers import sim_drivers_of
 
 CONTROLLERS = ("vp", "rebalance", "merlin", "permits")
 SEEDS, SECONDS, MINUTE_S = range(24), 240, 60
+NOTHING_TO_DO = {2, 11, 18}
+"""Seeds of mixes in which nobody is degraded and nobody is over a permit."""
 MOST_CAPS = MINUTE_S / PermitsSettings().change_s + 1
 """Of one server in a minute: who goes over is capped at once, other changes wait so long."""
 MOST_MOVES = MINUTE_S / Policy().move_hold_s
@@ -67,6 +69,7 @@ class Trial:
     """One mix under all controllers for some minutes."""
 
     def __init__(self, seed: int) -> None:
+        self.seed = seed
         world = world_of(a_mix(seed))
         self.host = start(world, seed)
         self.drivers = sim_drivers_of(self.host, world.calibrator.limits(seed))
@@ -107,6 +110,7 @@ def trial(request):
 
 
 def test_changes_per_knob_and_minute_stay_few(trial):
+    assert any(trial.changes.values()) is (trial.seed not in NOTHING_TO_DO)
     assert trial.most(Knob.CPU_CAP) <= MOST_CAPS
     assert trial.most(Knob.PLACEMENT) <= MOST_MOVES
     assert trial.most(Knob.MEMORY) <= MOST_MOVES

@@ -267,7 +267,7 @@ def test_other_work_of_the_others_is_no_cost():
 
 
 def test_who_leaves_or_cannot_be_measured_costs_nothing():
-    host = costing(a_host(), 0.0)
+    host = costing(a_host(), 0.3)
     host.rule = beside_polluters
     host.leave("web")
     host.counts.pop(uuid_of("lbm")), host.rates.pop(uuid_of("lbm"))
