@@ -80,12 +80,13 @@ def test_domains_are_told_as_the_actions_leave_them():
     assert free.table[9].worst_ratio == 0
 
 
-def test_a_server_of_two_domains_takes_half_of_its_cpu_in_each():
-    """One of the two CPUs of each domain is left, which is all that a newcomer wants."""
+@pytest.mark.parametrize(("vcpus", "lost"), [(2, 0.0), (4, 1 / 3)])
+def test_a_server_of_two_domains_takes_half_of_its_cpu_in_each(vcpus, lost):
+    """Of the two CPUs of each domain it leaves one, which is all that a newcomer wants; or none."""
     host = Host(two_sockets(2), NOBODY)
-    host.add("wide", replace(COMPUTE, cores=2.0), vcpus=2, cpus={0, 1, 2, 3})
+    host.add("wide", replace(COMPUTE, cores=float(vcpus)), vcpus=vcpus, cpus={0, 1, 2, 3})
     for domain in host.ticks(5)[-1].domains:
-        assert domain.table[0].newcomer_ratio == pytest.approx(0.0, abs=0.01)
+        assert domain.table[0].newcomer_ratio == pytest.approx(lost, abs=0.01)
 
 
 STATE_8 = Rates(mips=300, l2_mpki=35.0, mpki=30.0, cpi=7.0, cores=1.0)

@@ -111,14 +111,17 @@ def test_after_a_change_of_places_a_few_noisy_samples_are_no_degradation(cpi, is
     assert bool(seen | kinds(host.ticks(20))) is is_degraded
 
 
-def test_a_phase_that_misses_more_by_itself_is_not_the_controllers_doing():
+@pytest.mark.parametrize(("mpki", "state"), [(60.0, 8), (28.0, 5)])
+def test_a_phase_that_misses_more_by_itself_is_not_the_controllers_doing(mpki, state):
+    """More of what it asks the cache for, or the same part of more."""
     host = Host(nodes_of(0, 0), NOBODY, limits=Limits(node_misses_per_s=5e5))
     host.add("vm", STORE, cpus={0, 1}, node=0)
     host.ticks(6)
-    host.run("vm", Rates(mips=20, l2_mpki=80.0, mpki=60.0, cpi=4.0))
+    host.run("vm", Rates(mips=20, l2_mpki=80.0, mpki=mpki, cpi=4.0))
     decisions = host.ticks(20)
     assert all(d.detections == () for d in decisions)
-    assert host.view("vm", decisions[-1]).undisturbed.state == State.from_number(8)
+    assert decisions[-1].nodes[0].is_hot
+    assert host.view("vm", decisions[-1]).undisturbed.state == State.from_number(state)
 
 
 def test_links_are_loaded_by_those_alone_who_run():
@@ -130,3 +133,18 @@ def test_links_are_loaded_by_those_alone_who_run():
     detections = [x for d in host.ticks(15) for x in d.detections]
     assert detections[0].kind is Kind.LINK
     assert detections[0].suspects == ()
+
+
+def test_what_is_not_believed_of_a_guest_loads_neither_node_nor_link():
+    """Counters that had a third of the time say anything."""
+    limits = Limits(node_misses_per_s=1e6, link_misses_per_s=1e6)
+    host = Host(nodes_of(0, 1), NOBODY, knobs=ALL_KNOBS, limits=limits)
+    host.add("vm", STORE, cpus={0, 1}, node=1)
+    host.add("odd", replace(STORM, mips=600), cpus={0, 1}, node=1)
+    host.counts[uuid_of("odd")] = host.counts[uuid_of("odd")]._replace(running_ratio=0.3)
+    host.ticks(6)
+    host.run("vm", replace(STORE, cpi=3.0))
+    decisions = host.ticks(15)
+    assert decisions[-1].nodes[1].misses_per_s == pytest.approx(STORE.mips * STORE.mpki * 1000)
+    assert Kind.LINK not in kinds(decisions)
+    assert Kind.CONTROLLER not in kinds(decisions)

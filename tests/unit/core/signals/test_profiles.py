@@ -39,8 +39,10 @@ def test_a_neighbour_that_matters_is_remembered():
     assert pressures(a_pair(STREAM))[uuid_of("neighbour")] > 1e6
 
 
-def test_a_neighbour_too_quiet_to_matter_is_not():
-    assert uuid_of("neighbour") not in pressures(a_pair(COMPUTE))
+@pytest.mark.parametrize(("share_ratio", "is_remembered"), [(0.009, False), (0.011, True)])
+def test_a_neighbour_too_quiet_to_matter_is_not(share_ratio, is_remembered):
+    known = pressures(a_pair(missing(share_ratio)))
+    assert (uuid_of("neighbour") in known) is is_remembered
 
 
 def test_a_neighbour_that_fell_silent_is_forgotten_slowly():

@@ -14,28 +14,36 @@ from tests.unit.core.wishful import NOBODY, Mover, enabled
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"vcpus_read": 0}, Incomplete.PARTIAL),
+        ({"vcpus_read": 1}, Incomplete.PARTIAL),
+        ({"vcpus_read": 0}, Incomplete.RESET),
         ({"running_ratio": 0.3}, Incomplete.MULTIPLEXED),
         ({"generation": "2"}, Incomplete.RESET),
     ],
 )
 def test_poor_numbers_mean_no_action_and_say_why(change, why):
-    host = a_quiet_pair(policy=enabled(Mover()))
-    onset(host)
-    host.counts[uuid_of("victim")] = host.counts[uuid_of("victim")]._replace(**change)
-    if why is Incomplete.PARTIAL:
-        host.counts[uuid_of("victim")] = host.counts[uuid_of("victim")]._replace(vcpus_read=1)
-        host.change("victim", vcpus=2)
-    decision = host.tick()
-    assert host.view("victim", decision).incomplete is why
-    assert decision.actions == ()
+    """In the very tick in which good ones mean one."""
+    for is_poor in (False, True):
+        host = a_quiet_pair(policy=enabled(Mover()))
+        onset(host)
+        host.tick()
+        if is_poor:
+            host.counts[uuid_of("victim")] = host.counts[uuid_of("victim")]._replace(**change)
+            host.change("victim", vcpus=2 if why is Incomplete.PARTIAL else 1)
+        decision = host.tick()
+        assert host.view("victim", decision).incomplete is (why if is_poor else None)
+        assert bool(decision.actions) is not is_poor
 
 
-def test_a_counter_that_restarts_at_zero_is_never_a_negative_rate():
+COUNTERS = ("instructions", "cycles", "llc_references", "llc_misses", "llc_misses_remote")
+
+
+@pytest.mark.parametrize("restarted", [*((one,) for one in COUNTERS), COUNTERS])
+def test_a_counter_that_restarts_at_zero_is_never_a_negative_rate(restarted):
     host = a_quiet_pair()
-    host.counts[uuid_of("victim")] = host.counts[uuid_of("victim")]._replace(
-        instructions=0, cycles=0, llc_references=0, llc_misses=0
-    )
+    victim = uuid_of("victim")
+    host.counts[victim] = host.counts[victim]._replace(llc_misses_remote=1000)
+    host.tick()
+    host.counts[victim] = host.counts[victim]._replace(**dict.fromkeys(restarted, 0))
     view = host.view("victim", host.tick())
     assert (view.sample, view.incomplete) == (None, Incomplete.RESET)
     assert host.view("victim", host.tick()).incomplete is None
@@ -50,6 +58,7 @@ def test_idle_and_stopped_guests_are_not_classified():
     assert host.view("idle", decision).incomplete is Incomplete.IDLE
     assert host.view("idle", decision).state is None
     assert host.view("stopped", decision).incomplete is Incomplete.STOPPED
+    assert host.view("stopped", decision).state is None
 
 
 def test_a_pause_longer_than_a_sample_may_last_is_no_sample():
