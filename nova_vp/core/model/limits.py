@@ -142,8 +142,9 @@ def is_valid(setting: Setting, guest: Guest, topology: Topology) -> bool:
         case Knob.MEMORY:
             shares = cast(Shares, value)
             nodes = {node for node, _ in shares}
-            total = sum(share for _, share in shares)
-            return nodes <= set(topology.nodes) and math.isclose(total, 1.0, abs_tol=1e-6)
+            if not nodes <= set(topology.nodes) or any(share < 0 for _, share in shares):
+                return False
+            return math.isclose(sum(share for _, share in shares), 1.0, abs_tol=1e-6)
         case Knob.CPU_CAP:
             quota = cast(Quota, value)
             return quota.quota_us > 0 and quota.period_us > 0

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from nova_vp.core.pipeline.rate_limit import rate_limit
 from nova_vp.core.types.action import Result
 from nova_vp.core.types.claim import Setting
 from nova_vp.core.types.guest import Unmanaged
@@ -236,4 +235,3 @@ def test_what_was_undone_by_order_is_refused_with_that_reason():
     host.ticks(2)
     refused = host.tick().refused
     assert Rejection.REVOKED in {one.rejection for one in refused if one.guest_uuid == NEIGHBOUR}
-    assert rate_limit((), state, host.now_s, host.policy) == ((), ())

@@ -173,7 +173,8 @@ def test_what_moves_leave_behind_stays_bounded():
     [action] = host.ticks(2)[-1].actions
     state = host.state
     for second in range(1000):
-        state = confirm(state, [Outcome(action, Result.APPLIED, host.now_s + second)], host.policy)
+        done = replace(action, id=f"{action.id}-{second}")
+        state = confirm(state, [Outcome(done, Result.APPLIED, host.now_s + second)], host.policy)
     assert len(state.moves_at_s) <= 60
     assert len(state.vps[action.guest_uuid].left) <= 8
     assert len(state.vps[action.guest_uuid].history) <= 8

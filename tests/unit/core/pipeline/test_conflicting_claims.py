@@ -133,7 +133,8 @@ def test_memory_that_is_nearly_there_stays_its_owners():
 def test_a_place_outside_of_what_nova_allows_is_refused(cpus):
     world = World()
     world.first.wants(place(cpus))
-    world.host.ticks(2)
+    for decision in world.host.ticks(2):
+        assert [one.rejection for one in decision.refused] == [Rejection.INVALID]
     assert world.host.placement("vm") == {0, 1}
 
 
@@ -141,8 +142,26 @@ def test_a_place_beyond_novas_cpuset_is_refused():
     world = World()
     world.host.change("vm", allowed_cpus=frozenset({0, 1}))
     world.first.wants(place(ELSEWHERE))
-    world.host.ticks(2)
+    for decision in world.host.ticks(2):
+        assert [one.rejection for one in decision.refused] == [Rejection.INVALID]
     assert world.host.placement("vm") == {0, 1}
+
+
+@pytest.mark.parametrize(
+    "shares",
+    [
+        pytest.param(((0, 0.5),), id="too little"),
+        pytest.param(((0, 1.5), (1, -0.5)), id="less than nothing"),
+        pytest.param(((7, 1.0),), id="no such node"),
+        pytest.param(((0, math.nan),), id="no number"),
+    ],
+)
+def test_shares_of_memory_that_nobody_can_have_are_refused(shares):
+    world = World()
+    world.first.wants(Setting(VM, Knob.MEMORY, shares))
+    decision = world.host.tick()
+    assert [one.rejection for one in decision.refused] == [Rejection.INVALID]
+    assert world.host.nodes("vm") == {0}
 
 
 @pytest.mark.parametrize("value", [math.nan, -1.0, 0.0, 2.0, math.inf])
