@@ -23,10 +23,10 @@ def a_copy(limit_per_s: float | None, **bystander) -> Host:
     """A VP has its memory copied home from node 1, where somebody else lives."""
     homing = Wishful("homing", 500, is_verified=True)
     limits = Limits(node_misses_per_s=limit_per_s)
-    host = Host(nodes_of(0, 1), enabled(homing), knobs=ALL_KNOBS, limits=limits)
+    host = Host(nodes_of(0, 1, 2), enabled(homing), knobs=ALL_KNOBS, limits=limits)
     host.copy_kib_per_s = 5_000.0
     host.add("mover", SENSITIVE, cpus={0, 1}, node=0)
-    host.add("bystander", SENSITIVE, cpus={2, 3}, node=1, **bystander)
+    host.add("bystander", SENSITIVE, cpus={2, 3}, **{"node": 1, **bystander})
     host.rule = memory_system({"mover": SENSITIVE, "bystander": SENSITIVE})
     host.ticks(6)
     host.change("mover", memory_by_node=((1, host.guest("mover").memory_kib),))
@@ -49,6 +49,13 @@ def test_where_no_controller_is_busy_memory_is_copied_at_full_pace(limit):
 
 def test_copying_is_phased_out_where_a_busy_controller_serves_somebody_sensitive():
     assert pace(a_copy(2.5e6)) == PHASED
+
+
+def test_a_busy_controller_that_takes_no_part_in_a_copy_does_not_slow_it():
+    host = a_copy(1.2e6, node=2)
+    assert pace(host) == FULL
+    host.change("bystander", memory_by_node=((1, host.guest("bystander").memory_kib),))
+    assert pace(host) == PHASED
 
 
 @pytest.mark.parametrize(("share", "expected"), [(0.05, 1.0), (0.2, NOBODY.phased_pace_ratio)])

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from nova_vp.core.types.action import Result
+from nova_vp.core.types.action import Action, Result
 from nova_vp.core.types.claim import Setting
 from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.knob import Knob
@@ -25,6 +25,7 @@ from tests.unit.core.hosts import NEIGHBOUR, VICTIM
 from tests.unit.core.wishful import MOVES, VM, Mover, Wishful, World, enabled, place
 
 MOVER = enabled(Mover())
+HOME = {2}
 
 
 def a_hurt_pair(**about) -> Host:
@@ -106,8 +107,11 @@ def test_it_is_done_again_after_the_hold():
     host.run("neighbour", STREAM)
     assert host.until(MOVES).guest_uuid == NEIGHBOUR
     other = host.outcomes[-1].action
+    over = {(VICTIM, Knob.PLACEMENT): host.now_s - 1}
+    host.state = replace(host.state, held_off={**host.state.held_off, **over})
     revoke(host, other.id)
-    assert len(host.state.held_off) == 1, "those that are over are forgotten"
+    held_off = host.state.held_off.keys()
+    assert held_off == {(NEIGHBOUR, Knob.PLACEMENT)}, "those that are over are forgotten"
 
 
 def test_an_action_that_still_must_prove_itself_needs_to_no_more():
@@ -132,24 +136,28 @@ def test_undo_needs_no_mode(mode):
     assert host.placement("neighbour") == {0}
 
 
-def test_the_later_action_goes_back_to_the_earlier_one():
+def a_neighbour_moved_from_its_home() -> tuple[Host, Action, Action]:
+    """With what placed it there, and what moved it away."""
     placer = Wishful("placer", 800)
     host = Host(nodes_of(0, 0, 0, cpus=1), enabled(placer, Mover()))
     host.add("neighbour", COMPUTE)
-    placer.wants(place((frozenset({2}),), NEIGHBOUR))
+    placer.wants(place((frozenset(HOME),), NEIGHBOUR))
     host.ticks(3)
     [homed] = [o.action for o in host.outcomes]
     placer.wants()
-    home = host.placement("neighbour")
-    assert len(home) == 1
-    host.add("victim", CHASE, cpus=home)
+    assert host.placement("neighbour") == HOME
+    host.add("victim", CHASE, cpus=HOME)
     host.ticks(8)
     host.run("neighbour", STREAM)
     host.run("victim", CHASE_HURT)
-    moved = host.until(MOVES)
+    return host, homed, host.until(MOVES)
+
+
+def test_the_later_action_goes_back_to_the_earlier_one():
+    host, homed, moved = a_neighbour_moved_from_its_home()
     assert revoke(host, homed.id).actions == (), "another one stands in its place"
     revoke(host, moved.id)
-    assert host.placement("neighbour") == home
+    assert host.placement("neighbour") == HOME
     [held] = host.applied[NEIGHBOUR].held
     assert held.original == (host.topology.cpus,)
     revoke(host, homed.id)
@@ -170,6 +178,13 @@ def test_an_undoing_is_not_undone():
     [undo] = revoke(host, action.id).actions
     assert REVOKED not in {a.reason for a in revoke(host, undo.id).actions}
     assert host.placement("neighbour") == {0}
+
+
+def test_an_undoing_that_went_back_to_an_earlier_action_is_not_undone_either():
+    host, _, moved = a_neighbour_moved_from_its_home()
+    [undo] = revoke(host, moved.id).actions
+    assert REVOKED not in {a.reason for a in revoke(host, undo.id).actions}
+    assert host.placement("neighbour") == HOME
 
 
 def test_an_undoing_that_failed_may_be_ordered_again():

@@ -204,7 +204,7 @@ def test_to_raise_what_is_no_limit_does_not_end_the_agent(asked):
     world.first.wants(asked)
     world.host.tick()
     world.second.wants(relaxes=[asked])
-    world.host.tick()
+    assert [one.rejection for one in world.host.tick().refused] == [Rejection.INVALID]
 
 
 def test_two_places_in_one_group_do_not_swap_for_ever():

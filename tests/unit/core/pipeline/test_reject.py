@@ -10,6 +10,7 @@ from nova_vp.core.types.claim import Setting
 from nova_vp.core.types.knob import CpuWeight, Knob, Quota
 from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.reason import Rejection
+from nova_vp.core.types.topology import LlcDomain, Topology
 from tests.policies import with_numbers
 from tests.unit.core import hosts
 from tests.unit.core.build import CHASE, CHASE_HURT, COMPUTE, STREAM, Host, uuid_of
@@ -55,6 +56,24 @@ def test_it_is_not_proposed_again_within_the_hold():
     reject(host, action_id)
     assert [one.rejection for one in host.tick().refused] == [Rejection.REJECTED]
     assert not any(proposed(host, HOLD_S - 10))
+
+
+def test_of_two_that_are_rejected_at_once_neither_is_proposed_again():
+    topology = Topology(tuple(LlcDomain(one, one, frozenset({one})) for one in range(3)))
+    host = Host(topology, MOVER, Mode.ADVISE)
+    for one in range(2):
+        host.add(f"neighbour{one}", COMPUTE, cpus={one})
+        host.add(f"victim{one}", CHASE, cpus={one})
+    host.ticks(6)
+    for one in range(2):
+        host.run(f"neighbour{one}", STREAM)
+        host.run(f"victim{one}", CHASE_HURT)
+    found = host.ticks(3)[-1].proposals
+    assert len(found) == 2
+    host.rejected = {action.id: "rejected by me: not now" for action in found}
+    host.tick()
+    host.rejected = {}
+    assert not any(proposed(host, 10))
 
 
 def test_it_is_proposed_again_after_the_hold():
