@@ -70,23 +70,24 @@ def test_the_path_of_a_vcpus_group(seen, mounts, groups, path, is_unified):
 
 
 @pytest.mark.parametrize(
-    ("mounts", "groups"),
+    ("mounts", "groups", "why"),
     [
-        (UNIFIED, "0::/system.slice/libvirtd.service\n"),  # cgroup_controllers = []
-        (V1, "4:cpu:/\n"),
-        (V1, "5:memory:/machine/a/vcpu0\n"),
-        ("", "0::/a/vcpu0\n"),
+        # cgroup_controllers = []
+        (UNIFIED, "0::/system.slice/libvirtd.service\n", "in /system.slice/libvirtd.service,"),
+        (V1, "4:cpu:/\n", "in /,"),
+        (V1, "5:memory:/machine/a/vcpu0\n", "in no cgroup,"),
+        ("", "0::/a/vcpu0\n", "no cgroup hierarchy"),
     ],
 )
-def test_a_group_that_is_not_a_vcpus_own_is_none(seen, mounts, groups):
-    with pytest.raises(NoCpuGroup):
+def test_a_group_that_is_not_a_vcpus_own_is_none(seen, mounts, groups, why):
+    with pytest.raises(NoCpuGroup, match=why):
         seen(mounts, groups)
 
 
 def test_a_thread_that_ended(seen):
-    with pytest.raises(NoCpuGroup):
-        seen("", "")
-    with pytest.raises(ProcessLookupError):
+    with pytest.raises(NoCpuGroup, match="thread 7 is in no cgroup"):
+        seen(UNIFIED, "")
+    with pytest.raises(ProcessLookupError, match="no thread 8"):
         cgroups.cpu_group(8)
 
 

@@ -91,11 +91,24 @@ def test_without_a_balloon_the_size_of_memory_cannot_be_changed():
     assert "mem_stats_period_seconds" in about.balloon_obstacle
 
 
+GIVEN = {
+    "placement": "0-3",
+    "cpu-cap": "-1 100000",
+    "cpu-weight": "100 weight",
+    "memory": "0:1.0",
+    "llc": "1.0",
+    "membw": "1.0",
+    "memory-size": "16384",
+    "emulator-weight": "100 weight",
+}
+"""By knob: an original that can be understood."""
+
+
 def held(**attributes):
     values = {
         "knob": "placement",
         "value": "1",
-        "original": "0-3",
+        "original": GIVEN.get(attributes.get("knob", "placement"), "0-3"),
         "controller": "mitigation",
         "action": "m-1",
         **attributes,
@@ -247,6 +260,8 @@ def test_pins_that_our_journal_explains_are_ours():
         ),
         entry(held(knob="partition", value="1.0 1.0", original="1.0")),
         *(entry(held(knob="memory", value=text)) for text in ("0:nan", "-1:1", "0:9", "0:inf")),
+        *(entry(held(knob="memory-size", value=text)) for text in ("-1", "", "9" * 30, "1.5")),
+        *(entry(held(knob="emulator-weight", value=text)) for text in ("", "0 shares", "x weight")),
         entry(held(controller="x" * 300)),
         entry(held(action=None)),
         entry(held(), held(value="")),
@@ -266,6 +281,13 @@ def test_a_malformed_journal_asks_for_what_nova_gave(text):
     size = Held(Knob.MEMORY_SIZE, NO_MEMORY_SIZE, NO_MEMORY_SIZE, UNREADABLE, "")
     io = Held(Knob.EMULATOR_WEIGHT, NO_EMULATOR_WEIGHT, NO_EMULATOR_WEIGHT, UNREADABLE, "")
     assert applied == Applied(UUID, NEVER, (placement, cap, weight, size, io))
+
+
+@pytest.mark.parametrize("knob", GIVEN)
+def test_what_is_malformed_above_is_so_by_its_value_alone(knob):
+    """Were it its original, no value would be looked at."""
+    text = entry(held(knob=knob, value=GIVEN[knob]))
+    assert describe(metadata=nova_metadata() + text).applied.epoch == 5
 
 
 def test_an_entry_of_no_run_is_read_as_it_is():

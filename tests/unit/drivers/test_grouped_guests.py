@@ -3,8 +3,9 @@
 
 import pytest
 
+from nova_vp.core.types.cpu_time import HostCpuTimes
 from nova_vp.host_facts import NO_FACTS, HostFacts, ServerGroup
-from tests.unit.core.build import COMPUTE, Host, uuid_of
+from tests.unit.core.build import COMPUTE, Host, two_sockets, uuid_of
 from vp_agent.drivers.fake import FakeGuests, FakeHost
 from vp_agent.drivers.grouped_guests import GroupedGuests, ServerGroups
 
@@ -83,10 +84,22 @@ def test_newer_facts_hold_from_the_next_reading_on():
 
 
 def test_the_rest_of_the_driver_is_the_hosts():
-    guests, _ = a_side("web")
-    alone = FakeGuests(FakeHost())
-    assert guests.topology() == alone.topology()
+    built, host = Host(), FakeHost(two_sockets(), host_cpu=HostCpuTimes(1000, 10))
+    for name in ("web", "db"):
+        built.add(name, COMPUTE)
+        host.boot(built.guest(name))
+    host.end(uuid_of("db"))
+    guests = GroupedGuests(Closing(host), ServerGroups(lambda: NO_FACTS, ("affinity",)))
+    assert guests.topology() == two_sockets()
     assert [one.guest_uuid for one in guests.threads()] == [uuid_of("web")]
-    assert (guests.stopped(), guests.host_name()) == (alone.stopped(), alone.host_name())
-    assert guests.host_cpu() == alone.host_cpu()
+    assert (guests.stopped(), guests.host_name()) == ({uuid_of("db")}, "fake.example.org")
+    assert guests.host_cpu() == HostCpuTimes(1000, 10)
     guests.close()
+    assert not host.is_up
+
+
+class Closing(FakeGuests):
+    """Once it is closed, its host cannot be asked any more."""
+
+    def close(self) -> None:
+        self.host.is_up = False
