@@ -217,6 +217,23 @@ def test_another_qemu_that_is_changed_before_anybody_read_has_nothing_reserved_e
     assert world.unwritten == {}
 
 
+def test_of_another_qemu_the_same_is_reserved_anew(world):
+    world.reserve()
+    world.host.reboot(world.uuid)
+    world.reserve()
+    assert world.undone() == ORIGINALS
+
+
+def test_what_could_not_be_reserved_is_tried_again(world):
+    world.reserve({Knob.CPU_WEIGHT: WEIGHT})
+    world.host.guests[world.uuid].refuses = "a job runs"
+    world.reserve()
+    assert world.undone() == {Knob.CPU_WEIGHT: WEIGHT}
+    world.host.guests[world.uuid].refuses = ""
+    world.reserve()
+    assert world.undone() == ORIGINALS
+
+
 def test_who_has_nothing_reserved_and_wants_nothing_is_not_written(world):
     world.journal.write(world.held(HALF))
     world.stored.writes.clear()

@@ -215,7 +215,9 @@ def test_who_meets_a_newcomer_at_its_memory_alone_loses_to_the_controller():
 
 
 def test_remote_memory_is_predicted_to_cost_its_owner_and_nobody_else():
+    """The other one lives where it would come to, and its memory is as far away already."""
     host = host_of_state_8(1)
+    host.add("other", replace(STATE_8, mips=3, l2_mpki=30.0), cpus=set(range(16, 24)), node=0)
     host.ticks(6)
     seen = build_host(host.picture(), host.state.vps, host.state.undisturbed)
     model = WhatIfModel(seen, host.limits, host.policy)
@@ -224,7 +226,7 @@ def test_remote_memory_is_predicted_to_cost_its_owner_and_nobody_else():
     assert near.newcomer_ratio < 0.01
     assert far.newcomer_ratio > 0.1
     assert far.resource is Kind.REMOTE
-    assert far.worst_resident_ratio == 0
+    assert max(near.worst_resident_ratio, far.worst_resident_ratio) < 0.05
 
 
 def test_memory_that_is_far_already_keeps_no_newcomer_away():
