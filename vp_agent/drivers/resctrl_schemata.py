@@ -84,7 +84,7 @@ def _cache(read: Read, root: "Schemata") -> tuple[Cache | None, str, int]:
     if not all(resource in root for resource in resources):
         return None, "this CPU cannot partition its L3 cache (no info/L3)", _NO_BOUND
     info = f"info/{resources[0]}"
-    mask = int(read(f"{info}/cbm_mask"), 16)
+    mask = _number(read, f"{info}/cbm_mask", 16)
     ways = mask.bit_count()
     if not 0 < ways <= _MAX_WAYS or mask != _low(ways):
         raise ValueError(f"{info}/cbm_mask is {mask:x}, not ways from bit 0 on")
@@ -93,24 +93,33 @@ def _cache(read: Read, root: "Schemata") -> tuple[Cache | None, str, int]:
         domain_ids=tuple(root[resources[0]]),
         ways=ways,
         # AMD allows an empty mask; a guest without any way would run from memory alone.
-        min_ways=max(1, int(read(f"{info}/min_cbm_bits"))),
-        shareable_mask=int(read(f"{info}/shareable_bits"), 16),
+        min_ways=max(1, _number(read, f"{info}/min_cbm_bits")),
+        shareable_mask=_number(read, f"{info}/shareable_bits", 16),
     )
-    return cache, "", int(read(f"{info}/num_closids"))
+    return cache, "", _number(read, f"{info}/num_closids")
 
 
 def _bandwidth(read: Read, root: "Schemata") -> tuple[Bandwidth | None, str, int]:
     if _BANDWIDTH not in root:
         return None, "this CPU cannot limit memory bandwidth (no info/MB)", _NO_BOUND
-    step = int(read("info/MB/bandwidth_gran"))
-    least = int(read("info/MB/min_bandwidth"))
+    step = _number(read, "info/MB/bandwidth_gran")
+    least = _number(read, "info/MB/min_bandwidth")
     values = [int(value) for value in root[_BANDWIDTH].values()]
     if least < 1 or step < 1 or any(value > _FULL_PERCENT for value in values):
         # AMD counts in steps of 1/8 GB/s, and so does everybody under mba_MBps in MB/s.
         why = "memory bandwidth is limited in absolute figures here, not in shares: not used"
         return None, why, _NO_BOUND
     bandwidth = Bandwidth(tuple(root[_BANDWIDTH]), step, least)
-    return bandwidth, "", int(read("info/MB/num_closids"))
+    return bandwidth, "", _number(read, "info/MB/num_closids")
+
+
+def _number(read: Read, path: str, base: int = 10) -> int:
+    """Raises OSError, ValueError."""
+    text = read(path)
+    try:
+        return int(text, base)
+    except ValueError as exc:
+        raise ValueError(f"{path} is {text!r}, no number") from exc
 
 
 Schemata = dict[str, dict[int, str]]
@@ -121,11 +130,12 @@ def parse_schemata(text: str) -> Schemata:
     """Raises ValueError."""
     found: Schemata = {}
     for line in text.splitlines():
-        resource, separator, values = line.strip().partition(":")
-        if not separator:
-            raise ValueError(f"schemata line {line!r}")
+        resource, _, values = line.strip().partition(":")
         pairs = (pair.split("=") for pair in values.split(";"))
-        found[resource] = {int(domain): value.strip() for domain, value in pairs}
+        try:
+            found[resource] = {int(domain): value.strip() for domain, value in pairs}
+        except ValueError as exc:
+            raise ValueError(f"schemata line {line!r}") from exc
     return found
 
 

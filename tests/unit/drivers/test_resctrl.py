@@ -298,7 +298,6 @@ def test_bandwidth_in_absolute_figures_is_not_used(tmp_path, least, root):
 
 
 ODD = {
-    "schemata": ["", "soup", "L3:0", "L3:x=1", "L2:0=ff\n"],
     "info/L3/cbm_mask": ["", "0", "soup", "ff00", "f0f", "f" * 40],
     "info/L3/min_cbm_bits": ["", "soup"],
     "info/L3/shareable_bits": ["soup"],
@@ -311,11 +310,28 @@ ODD = {
 def test_an_odd_tree_is_refused_in_words(tmp_path, path, text):
     ResctrlSubject(tmp_path)
     (tmp_path / path).write_text(text)
-    with pytest.raises(Unusable):
+    with pytest.raises(Unusable, match=re.escape(f"{path} is ")):
         parse_features(Groups(tmp_path).read)
 
 
-@pytest.mark.parametrize("path", [p for p in ODD if p != "schemata"])
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "cannot partition its L3 cache"),
+        ("L2:0=ff\n", "cannot partition its L3 cache"),
+        ("soup", "schemata line 'soup'"),
+        ("L3:0", "schemata line 'L3:0'"),
+        ("L3:x=1", "schemata line 'L3:x=1'"),
+    ],
+)
+def test_odd_schemata_are_refused_in_words(tmp_path, text, words):
+    ResctrlSubject(tmp_path)
+    (tmp_path / "schemata").write_text(text)
+    with pytest.raises(Unusable, match=words):
+        parse_features(Groups(tmp_path).read)
+
+
+@pytest.mark.parametrize("path", ODD)
 def test_a_tree_that_lacks_a_file_is_refused_in_words(tmp_path, path):
     ResctrlSubject(tmp_path)
     (tmp_path / path).unlink()
@@ -383,7 +399,7 @@ def test_told_to_divide_nothing_it_still_undoes_what_an_earlier_agent_held(subje
     hold(subject, uuid, *HALF)
     subject.actuator = UndoOnly(subject.actuator)
     assert seen(subject, uuid) == HALF
-    with pytest.raises(ApplyFailed):
+    with pytest.raises(ApplyFailed, match="partitions no cache"):
         hold(subject, uuid, LlcShare(0.25))
     give_back(subject, uuid)
     assert seen(subject, uuid) == NOTHING_HELD
