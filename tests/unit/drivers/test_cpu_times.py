@@ -78,8 +78,11 @@ def test_throttling_from_before_the_last_look_makes_the_time_since_unknown(tree,
     a_second(tree, 900, 100, 2)
     seen = reader.of(threads, is_limited=False)
     assert quiet.generation == first.generation != seen.generation
+    tree.throttle_vcpu(0, 290)
     a_second(tree, 900, 110, 3)
-    assert reader.of(threads, is_limited=False).generation == seen.generation
+    known = reader.of(threads, is_limited=False)
+    assert known.generation == seen.generation
+    assert known.throttled_ns > seen.throttled_ns
 
 
 def test_where_nothing_waits_no_group_is_read(tree, reader):

@@ -201,6 +201,7 @@ def test_an_original_that_changed_meanwhile_is_reserved_anew(world):
 def test_another_qemu_of_the_guest_has_nothing_reserved(world):
     world.reserve()
     world.journal.write(world.held(HALF))
+    assert world.journal.read() == {world.uuid: world.held(HALF)}
     world.host.reboot(world.uuid)
     assert world.journal.read() == {}
     world.journal.write(world.held(HALF))
