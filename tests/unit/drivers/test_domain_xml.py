@@ -216,11 +216,14 @@ def test_pins_equal_to_the_bound_are_neutral():
     assert describe(body=NEUTRAL).obstacle is None
 
 
-def test_pins_that_our_journal_explains_are_ours():
-    body = NEUTRAL.replace("0-3", "1")
-    about = describe(body=body, metadata=nova_metadata() + entry(held()))
-    assert about.obstacle is None
-    expected = Held(Knob.PLACEMENT, (frozenset({1}),), (BOUND,), "mitigation", "m-1")
+@pytest.mark.parametrize(("pinned", "is_ours"), [("1", True), ("0-2", True), ("2", False)])
+def test_pins_that_our_journal_explains_are_ours(pinned, is_ours):
+    """By what is held, or what stood before it."""
+    body = NEUTRAL.replace("0-3", pinned)
+    about = describe(body=body, metadata=nova_metadata() + entry(held(original="0-2")))
+    assert (about.obstacle is None) is is_ours
+    original = (frozenset({0, 1, 2}),)
+    expected = Held(Knob.PLACEMENT, (frozenset({1}),), original, "mitigation", "m-1")
     assert about.applied == Applied(UUID, 5, (expected,))
 
 

@@ -130,6 +130,14 @@ def test_a_capped_island_takes_no_server_that_cannot_be_limited_beyond_its_cap()
     assert bound(host, "new") == A | B, "no island admits it"
     host.change("new", cap_floor_ratio=0.1)
     assert bound(host, "new") == A
+    host.add("next", COMPUTE, vcpus=2)
+    assert bound(host, "next") == A | B, "its cap is not free any more"
+
+
+def test_the_room_of_a_capped_island_is_its_cap() -> None:
+    host = a_host(Island("a", A, Scheduler.CAPPED, 2.0), Island("b", frozenset({4, 5, 6})))
+    host.add("new", COMPUTE, vcpus=1, cap_floor_ratio=0.1)
+    assert bound(host, "new") == {4, 5, 6}
 
 
 def test_a_server_that_nova_does_not_let_into_an_island_stays_where_it_is() -> None:
