@@ -61,6 +61,13 @@ def test_lines_that_were_written_back_while_it_was_measured_are_no_misses():
     assert latency.open_ratio(HERE, 6e6) == pytest.approx(1.6)
 
 
+def test_of_two_curves_of_one_controller_the_first_one_decides():
+    """That of reads alone: nobody knows what a VP writes back."""
+    mixed = LoadCurve(0, 0, 0.5, (LoadPoint(0.0, 100.0), LoadPoint(9e6, 160.0)))
+    latency = MemoryLatency(Limits(node_misses_per_s=7e6, curves=(CURVE, mixed)), POLICY)
+    assert latency.open_ratio(HERE, 7.5e6) == pytest.approx(1.45)
+
+
 def test_another_nodes_curve_and_one_without_a_time_say_nothing():
     silent = LoadCurve(0, 0, 0.0, (LoadPoint(0.0, 0.0), LoadPoint(1e6, 90.0)))
     latency = MemoryLatency(Limits(node_misses_per_s=7e6, curves=(silent,)), POLICY)
