@@ -62,17 +62,17 @@ def heading(parsed_args: argparse.Namespace, shown: str, key: str) -> str:
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
-    """Within WIDTH: the flexible columns share what the others leave, and the narrow ones of them
-    get all they need."""
+    """Within WIDTH: the flexible columns share what the others leave; none gets less than its
+    header takes, and the narrow ones of them get all they need."""
     listed = [tuple(row) for row in rows]
-    needs, rigid = {}, 0
+    needs, least, rigid = {}, {}, 0
     for place, cells in enumerate(zip(*listed, strict=True)):
         need = max(map(_width, (headers[place], *cells)))
         if isinstance(cells[0], Flexible):
-            needs[place] = need
+            needs[place], least[place] = need, len(headers[place])
         else:
             rigid += need
-    widths = _shared(WIDTH - BORDERS * len(headers) - 1 - rigid, needs)
+    widths = _shared(WIDTH - BORDERS * len(headers) - 1 - rigid, needs, least)
     return tuple(headers), [
         tuple(
             cell.wrapped(widths[place]) if isinstance(cell, Flexible) else cell
@@ -87,8 +87,17 @@ def _width(cell: Any) -> int:
     return max(map(len, text.split("\n")))
 
 
-def _shared(room: int, needs: Mapping[int, int]) -> dict[int, int]:
-    """By place: what each gets."""
+def _shared(room: int, needs: Mapping[int, int], least: Mapping[int, int]) -> dict[int, int]:
+    """By place: what each gets. Where shares are narrower than a header, the others have less."""
+    widths = _shared_evenly(room, needs)
+    headers = {place: least[place] for place in needs if widths[place] < least[place]}
+    if not headers:
+        return widths
+    others = {place: need for place, need in needs.items() if place not in headers}
+    return headers | _shared(room - sum(headers.values()), others, least)
+
+
+def _shared_evenly(room: int, needs: Mapping[int, int]) -> dict[int, int]:
     widths: dict[int, int] = {}
     for place, need in sorted(needs.items(), key=lambda item: item[1]):
         share = room // (len(needs) - len(widths))

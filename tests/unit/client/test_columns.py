@@ -46,6 +46,23 @@ def test_a_table_without_rows():
     assert columns.table(["A", "B"], []) == (("A", "B"), [])
 
 
+def test_a_header_that_is_wider_than_a_share_takes_from_the_others():
+    headers = ["Server ID", "r" * 56, "Name", "Host", "Project"]
+    names = [columns.code(ID), "", *(columns.flexible("n" * 40) for _ in range(3))]
+    _, [row] = columns.table(headers, [names])
+    texts = [cell.human_readable() for cell in (row[0], *row[2:])]
+    assert [max(map(len, text.split("\n"))) for text in texts] == [9, 6, 6, 7]
+    assert 9 + 56 + 6 + 6 + 7 + columns.BORDERS * 5 + 1 == columns.WIDTH
+
+
+def test_a_wide_header_leaves_its_column_what_others_do_not_need():
+    headers = ["Server ID", "r" * 63, "A", "B"]
+    _, [row] = columns.table(
+        headers, [[columns.flexible("s" * 40), "", *map(columns.flexible, "ab")]]
+    )
+    assert len(row[0].human_readable().split("\n")[0]) == 22
+
+
 def test_a_header_counts():
     _, [row] = columns.table(["h" * 90, "N"], [["x", columns.flexible("n" * 20)]])
     assert row[1].human_readable().startswith("nnnnnn\n")
