@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -47,11 +48,15 @@ time.sleep(600)
 """
 
 
+PAUSES_S = (0.05, 0.1, 0.2)
+"""Between tries: by doubling up to the last."""
+
+
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent_supervisor, "POLL_S", 0.02)
     monkeypatch.setattr(agent_supervisor, "LOOK_AGAIN_S", 0.02)
-    monkeypatch.setattr(agent_supervisor, "BACK_OFF_S", (0.02, 0.08))
+    monkeypatch.setattr(agent_supervisor, "BACK_OFF_S", (PAUSES_S[0], PAUSES_S[-1]))
 
 
 @pytest.fixture
@@ -191,6 +196,11 @@ def test_what_does_not_run_is_tried_again_at_growing_intervals(
     wait_until(lambda: len(told()) >= 4, "four tries")
     one.close(20)
     assert all("[vp_compute] agent_command" in line for line in told())
+    created = [r.created for r in caplog.records if r.levelname == "ERROR"]
+    between_s = [after - before for before, after in pairwise(created)]
+    assert all(
+        waited_s > 0.9 * pause_s for waited_s, pause_s in zip(between_s, PAUSES_S, strict=False)
+    ), between_s
 
 
 def test_pauses_double_up_to_a_bound_and_begin_anew_after_a_steady_run(

@@ -193,10 +193,12 @@ def test_plugins_of_others_stay_in_tempest(node):
 
 def test_horizon_gets_the_panels(stacked):
     local = stacked.root / "opt/stack/horizon/openstack_dashboard/local"
-    ours = {path.name for path in (REPOSITORY / "vp_dashboard/enabled").glob("_*.py")}
-    assert {path.name for path in (local / "enabled").iterdir()} == ours
-    assert all(path.exists() for path in (local / "enabled").iterdir())
-    assert [path.name for path in (local / "local_settings.d").iterdir()]
+    for folder in ("enabled", "local_settings.d"):
+        ours = {path.name for path in (REPOSITORY / "vp_dashboard" / folder).glob("_*.py")}
+        assert ours
+        there = list((local / folder).iterdir())
+        assert {path.name for path in there} == ours
+        assert all(path.exists() for path in there), "links that lead nowhere"
 
 
 def test_novas_monitor_is_where_nova_looks_for_it(stacked):

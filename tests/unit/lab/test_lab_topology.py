@@ -102,11 +102,15 @@ def test_cpus_of_one_core_share_its_private_caches():
 
     assert [HYPER_THREADS.core(cpu) for cpu in (0, 1, 6, 7)] == [(0, 4), (1, 5), (2, 6), (3, 7)]
     assert tree["cpu/smt/active"] == "1"
-    for cpu, core, core_id in ((0, "0,4", "0"), (4, "0,4", "0"), (7, "3,7", "1")):
+    for cpu, core, core_id, llc in (
+        (0, "0,4", "0", "0-1,4-5"),
+        (4, "0,4", "0", "0-1,4-5"),
+        (7, "3,7", "1", "2-3,6-7"),
+    ):
         below = f"cpu/cpu{cpu}"
         assert tree[f"{below}/topology/thread_siblings_list"] == core
         assert tree[f"{below}/topology/core_id"] == core_id
         assert tree[f"{below}/cache/index2/shared_cpu_list"] == core
         assert tree[f"{below}/cache/index2/id"] == core[0]
-        assert tree[f"{below}/cache/index3/shared_cpu_list"] in ("0-1,4-5", "2-3,6-7")
+        assert tree[f"{below}/cache/index3/shared_cpu_list"] == llc
     assert files(EIGHT_CPUS)["cpu/smt/control"] == "notsupported"

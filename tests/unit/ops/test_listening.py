@@ -17,6 +17,7 @@ class _Nobody(socketserver.BaseRequestHandler):
 
 @pytest.mark.parametrize("kind", [socketserver.TCPServer, socketserver.UnixStreamServer])
 def test_a_server_that_nobody_asks_is_woken_to_end(kind, tmp_path):
+    assert listening._LOOKS_EVERY_S > DEADLINE_S, "else it would end without being woken"
     address = ("127.0.0.1", 0) if kind is socketserver.TCPServer else str(tmp_path / "socket")
     server = kind(address, _Nobody)
     listening.serve(server, "asked-by-nobody")
