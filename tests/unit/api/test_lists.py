@@ -107,12 +107,14 @@ def test_a_tenant_is_not_told_whether_a_neighbour_is_there(api):
     (foreign,) = [
         vp["server_id"] for vp in listed(api, ADMIN, "/v1/vps") if vp["project_id"] == cloud.BETA
     ][:1]
-    for marker in (foreign, "99999999-9999-4999-8999-999999999999"):
+    told = []
+    for marker in (foreign, cloud.UNKNOWN):
         answer = api.latest(READER, f"/v1/vps?marker={marker}")
-        assert (answer.status, answer.json["errors"][0]["title"]) == (
-            400,
-            "The request is not valid",
-        )
+        (fault,) = answer.json["errors"]
+        assert (answer.status, fault["title"]) == (400, "The request is not valid")
+        del fault["request_id"]
+        told.append(json.dumps(fault).replace(marker, "ID"))
+    assert told[0] == told[1]
 
 
 def test_a_tenant_pages_through_its_own_alone(api):
@@ -168,6 +170,30 @@ def test_servers_are_filtered(api, query, expected):
 )
 def test_hosts_are_filtered(api, query, expected):
     assert names(api, ADMIN, f"/v1/hosts?{query}") == expected
+
+
+@pytest.mark.parametrize(
+    ("sort", "expected"),
+    [("name", "abc"), ("hurt_count", "bca"), ("vps_count", "cab")],
+)
+def test_hosts_are_sorted_by_what_is_asked(sort, expected):
+    hurt = {"kind": "cache", "since": cloud.NOW_S, "suspects": [], "refused": []}
+    records = [
+        cloud.a_record(
+            host,
+            vps=[
+                cloud.a_vp(
+                    uuid=f"{host * 8}-0000-4000-8000-{number:012}",
+                    interference=hurt if number < hurt_count else None,
+                )
+                for number in range(vps_count)
+            ],
+        )
+        for host, hurt_count, vps_count in (("a", 2, 2), ("b", 0, 3), ("c", 1, 1))
+    ]
+    api = Api(records)
+    assert names(api, ADMIN, f"/v1/hosts?sort={sort}") == list(expected)
+    assert names(api, ADMIN, f"/v1/hosts?sort={sort}:desc") == list(expected[::-1])
 
 
 @pytest.mark.parametrize(
