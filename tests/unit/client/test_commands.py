@@ -53,9 +53,12 @@ def test_a_name_that_two_servers_have_in_nova(lab, monkeypatch):
     assert f"Give the id of one of them: {cloud.VICTIM}, {cloud.SLEEPER}" in ran.err
 
 
-def test_names_where_nova_does_not_answer(lab, monkeypatch):
-    alone = {"performance-isolation": lab.keystone.endpoints["performance-isolation"]}
-    monkeypatch.setattr(lab.keystone, "endpoints", alone)
+@pytest.mark.parametrize(
+    "nova", [{}, {"compute": "http://127.0.0.1:1/v2.1"}], ids=["not in the catalog", "away"]
+)
+def test_names_where_nova_does_not_answer(lab, monkeypatch, nova):
+    ours = {"performance-isolation": lab.keystone.endpoints["performance-isolation"]}
+    monkeypatch.setattr(lab.keystone, "endpoints", ours | nova)
     assert lab.run("vp show victim -f value -c name").out == "victim\n"
 
 
