@@ -4,7 +4,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: demo demo-down overlay-demo test lint unit unit-lane hosts-lane bus-lane services-lane alone software-pmu cover rules removal-test lab-test fault-test chaos pair-test cpu-test state-8-test traits-test orphan-test escalation-test numa-test cgroup2-test machine-test upgrade-test dashboard-test dashboard-lab-test dashboard-demo dashboard-screenshots nova-matrix faults tempest tempest-mutants mutants api-fuzz rpc-fuzz bench venv docs screenshots install-test dist genconfig genpolicy packages
 
 demo: venv
-	@.venv/bin/python -m testbed.lab.demo
+	@.venv/bin/python -W ignore -m testbed.lab.demo
 
 demo-down:
 	@testbed/lab/lab down
@@ -148,7 +148,7 @@ dashboard-lab-test: venv
 dashboard-demo: venv
 	@tools/make-dashboard-venv
 	@tools/install-debian-packages screenshots
-	@.venv/bin/python -m testbed.lab.dashboard_demo
+	@.venv/bin/python -W ignore -m testbed.lab.dashboard_demo
 
 # The pictures of the page *Dashboard*, of servers in the lab, which it brings up and takes down.
 dashboard-screenshots: venv
