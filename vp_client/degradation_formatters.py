@@ -24,7 +24,7 @@ RESPONSES = {
 
 SHORT_RESPONSES = {
     Response.ESCALATED.value: "the cluster was asked",
-    Response.PROPOSED.value: "waits for acceptance",
+    Response.PROPOSED.value: "waits for an operator",
     Response.ACTING.value: "acting",
     Response.NONE.value: "nothing",
 }

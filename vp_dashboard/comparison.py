@@ -10,6 +10,8 @@ from datetime import timedelta
 from typing import Any
 
 from nova_vp import timestamps
+from nova_vp.action_results import NEVER_DONE
+from nova_vp.core.types.action import Result
 from vp_client import degradation_formatters, formatters
 from vp_dashboard.span import moment_of
 
@@ -100,9 +102,9 @@ def mean(values: Iterable[float | None]) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a server lost before and after an action, in percent; None: that was not recorded."""
+    """What a server lost before and after an action, in percent; None: not recorded yet."""
 
-    before: float | None
+    before: float
     after: float | None
 
     def __str__(self) -> str:
@@ -113,14 +115,25 @@ def _percent(value: float | None) -> str:
     return formatters.UNKNOWN if value is None else f"{value:.3g}%"
 
 
-def effect(rows: Iterable[Told], at: str, every_min: int) -> Effect:
-    """Of an action at that moment, by a history of around then."""
-    moment, window = timestamps.read(at), timedelta(minutes=max(MINUTES[0], 2 * every_min))
+def was_done(action: Told) -> bool:
+    """What was only proposed, or failed, changed nothing."""
+    return bool(action["at"]) and action["result"] not in (*NEVER_DONE, Result.FAILED.value)
+
+
+def effect(rows: Iterable[Told], action: Told, every_min: int) -> Effect | None:
+    """By a history of around then. None: it was not done, or nothing is known of the time before,
+    as of a server that has just arrived."""
+    if not was_done(action):
+        return None
+    moment, window = (
+        timestamps.read(action["at"]),
+        timedelta(minutes=max(MINUTES[0], 2 * every_min)),
+    )
     lost = [(timestamps.read(row["at"]), lost_percent(row)) for row in rows]
     begun = moment.replace(second=0, microsecond=0)
     before = mean(share for when, share in lost if begun - window <= when < begun)
     after = mean(share for when, share in lost if begun + SETTLES <= when <= begun + window)
-    return Effect(before, after)
+    return None if before is None else Effect(before, after)
 
 
 def around(at: str) -> Times:

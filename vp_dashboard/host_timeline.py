@@ -78,7 +78,7 @@ def _done(action: Told, history: Sequence[Told], every_min: int) -> dict[str, An
         for vp in row["vps"]
         if vp["server_id"].lower() == helped["server_id"].lower()
     )
-    effect = comparison.effect(own, action["at"], every_min) if action["at"] else None
+    effect = comparison.effect(own, action, every_min)
     return {**action, "text": formatters.deed(action), "effect": effect, "helped": helped}
 
 

@@ -39,7 +39,8 @@ def read(client: Client, server_id: str, asked: dict[str, str]) -> dict[str, Any
     vp = client.show_vp(server_id)
     history = client.vp_history(server_id, None, every=str(span.every_min), **span.query)
     actions = client.vp_actions(server_id, LAST_ACTIONS, **span.query)
-    events = [(one["at"], f"{_what(one)}: {one['result']}") for one in actions if one["at"]]
+    done = filter(comparison.was_done, actions)
+    events = [(one["at"], f"{_what(one)}: {one['result']}") for one in done]
     events += _moves(history)
     return {
         "vp": vp,
@@ -63,7 +64,9 @@ def read_own(request: Any, client: Client, server_id: str, asked: dict[str, str]
 def _compared(client: Client, server_id: str, asked: Mapping[str, str]) -> dict[str, Any]:
     times = comparison.times_of(asked)
     if times is None:
-        return {"times": None, "lengths": comparison.MINUTES}
+        given = {name: asked.get(name, "") for name in ("a", "b")}
+        wrong = given if any(given.values()) else None
+        return {"times": None, "lengths": comparison.MINUTES, "wrong_times": wrong}
     before, after = (
         client.vp_history(server_id, None, **times.query(begin)) for begin in (times.a, times.b)
     )
@@ -77,7 +80,7 @@ def _done(action: Told, history: Iterable[Told], every_min: int) -> dict[str, An
     return {
         **action,
         "text": _what(action),
-        "effect": comparison.effect(history, at, every_min) if at else None,
+        "effect": comparison.effect(history, action, every_min),
         "around": comparison.around(at) if at else None,
     }
 

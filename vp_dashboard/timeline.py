@@ -13,7 +13,6 @@ from nova_vp import timestamps
 
 Told = Mapping[str, Any]
 
-WIDTH = 760
 LEFT, RIGHT = 150, 750
 TOP, TRACK_HEIGHT, TRACK_GAP = 20, 60, 26
 TICKS_MIN = (1, 2, 5, 10, 15, 30, 60, 120, 240, 480, 1440)

@@ -102,6 +102,16 @@ def test_two_times_are_compared(site: Site, admin: User) -> None:
     assert admin.get(f"{VICTIM}{link}").tree.xpath("//table[@id='vp-comparison']")
 
 
+@pytest.mark.parametrize("query", ["a=yesterday&b=", "b=2026-01-02T03:00:00Z", "a=1&b=2"])
+def test_what_is_no_two_times_is_answered_with_what_to_write(admin: User, query: str) -> None:
+    shown = admin.get(f"{VICTIM}?{query}&minutes=10")
+    assert "Give two times" in words(shown.one("//p[@role='alert']"))
+    for name in ("a", "b"):
+        given = dict(part.split("=") for part in query.split("&")).get(name, "")
+        assert shown.one(f"//input[@name='{name}']").get("value") == given
+    assert not shown.tree.xpath("//table[@id='vp-comparison']")
+
+
 def test_a_drawing_of_a_day_leads_to_a_closer_look(admin: User) -> None:
     shown = admin.get(f"{VICTIM}?hours=24&end=2026-01-02T03:05:00Z")
     links = shown.tree.xpath("//*[local-name()='svg']//*[local-name()='a']/@href")

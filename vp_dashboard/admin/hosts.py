@@ -11,7 +11,7 @@ from django.views.generic.base import RedirectView
 from nova_vp.core.types.policy import Mode
 from vp_client import formatters
 from vp_client.client import Client
-from vp_dashboard import heat, host_timeline, timeline
+from vp_dashboard import comparison, heat, host_timeline, timeline
 from vp_dashboard.span import ASKED, SPANS, span_of
 from vp_dashboard.timeline import Series
 from vp_dashboard.views import ROWS, VpView
@@ -85,7 +85,8 @@ class Timeline(VpView):
         actions = client.list_actions(LAST_ACTIONS, host=name, **span.query)
         names = host_timeline.names_of(client.show_host(name), actions)
         moves = [(one.at, _move(one)) for one in host_timeline.moves(history, names)]
-        events = [*((one["at"], formatters.deed(one)) for one in actions if one["at"]), *moves]
+        done = filter(comparison.was_done, actions)
+        events = [*((one["at"], formatters.deed(one)) for one in done), *moves]
         return {
             "chart": timeline.chart(history, SERIES, events, span.every_min, span.closer_hours),
             "done": host_timeline.done(actions, history, span.every_min),

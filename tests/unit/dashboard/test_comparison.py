@@ -7,6 +7,7 @@ from vp_dashboard import comparison
 from vp_dashboard.comparison import Effect, Line
 
 AT = "2026-01-02T03:30:20Z"
+DONE = {"at": AT, "result": "mended"}
 
 
 def a_minute(minute, **fields):
@@ -27,23 +28,33 @@ def test_an_effect_is_of_ten_minutes_before_and_after_without_that_of_the_action
         losing(40, 0.0),
         losing(41, 0.9),
     ]
-    found = comparison.effect(rows, AT, 1)
+    found = comparison.effect(rows, DONE, 1)
     assert found == Effect(pytest.approx(30.0), pytest.approx(5.0))
     assert str(found) == "30% → 5%"
 
 
 def test_what_was_not_recorded_is_unknown():
-    assert str(comparison.effect([losing(29, 0.4), losing(31, None)], AT, 1)) == "40% → unknown"
+    assert str(comparison.effect([losing(29, 0.4), losing(31, None)], DONE, 1)) == "40% → unknown"
+
+
+@pytest.mark.parametrize("result", ["proposed", "withdrawn", "rejected", "failed"])
+def test_what_was_not_done_has_no_effect(result):
+    rows = [losing(29, 0.4), losing(31, 0.1)]
+    assert comparison.effect(rows, {**DONE, "result": result}, 1) is None
+
+
+def test_a_server_that_has_just_arrived_lost_nothing_before_that_could_be_compared():
+    assert comparison.effect([losing(31, 0.4)], DONE, 1) is None
 
 
 def test_a_coarse_history_is_looked_at_for_longer():
     rows = [losing(0, 0.4), {**losing(0, 0.1), "at": "2026-01-02T04:00:00Z"}]
-    assert comparison.effect(rows, AT, 60) == Effect(pytest.approx(40.0), pytest.approx(10.0))
+    assert comparison.effect(rows, DONE, 60) == Effect(pytest.approx(40.0), pytest.approx(10.0))
 
 
 def test_a_tenant_has_percent():
     rows = [a_minute(29, degradation_percent=20), a_minute(31, degradation_percent=0)]
-    assert str(comparison.effect(rows, AT, 1)) == "20% → 0%"
+    assert str(comparison.effect(rows, DONE, 1)) == "20% → 0%"
 
 
 def test_two_times_side_by_side():

@@ -56,6 +56,7 @@ def an_action(victim="u1"):
     change = {"server": server, "knob": "cpu-cap", "from": "none", "to": "90 %", "until": None}
     return {
         "at": "2026-01-02T03:30:20Z",
+        "result": "mended",
         "server": server,
         "victim": other if victim else None,
         "changes": [change],
