@@ -35,6 +35,15 @@ def test_samples_set_options_that_exist(sample):
     assert set(re.findall(r"^#?(VP_\w+)=", sample.read_text(), re.MULTILINE)) <= known
 
 
+@pytest.mark.parametrize(
+    "page", [*SAMPLES, ROOT / "doc/source/devstack.md"], ids=lambda path: path.name
+)
+def test_the_plugin_is_enabled_with_its_branch(page):
+    """DevStack fetches `master` where none is named."""
+    [line] = re.findall(r"^enable_plugin .*$", page.read_text(), re.MULTILINE)
+    assert line == "enable_plugin nova-vp URL main"
+
+
 def test_each_function_of_the_library_is_called():
     """By plugin.sh those that it names, by the library those that begin with an underscore."""
     made = re.findall(r"^function (\w+) \{", LIB, re.MULTILINE)
