@@ -87,6 +87,8 @@ class Stack:
             "VP_LIBVIRT_DIR": f"{root}/etc/libvirt",
             "VP_POLKIT_RULE": f"{root}/etc/polkit-1/rules.d/50-nova-vp.rules",
             "VP_EMULATOR_DIR": f"{root}/usr/local/lib/nova-vp",
+            "VP_LIBVIRT_CACHE_DIR": f"{root}/var/cache/libvirt",
+            "VP_APACHE_STATE_DIR": f"{root}/var/lib/apache2",
             "VP_RUN_DIR": f"{root}/run",
             "VP_EVENT_SOURCES": f"{root}/sys",
             **self.settings,

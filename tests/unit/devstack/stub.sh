@@ -197,6 +197,10 @@ function run_process {
     [[ "$command" == /* ]] || refuse "run_process: '$command' has no absolute path"
     [[ "$command" != *sudo* ]] || refuse "run_process: sudo does not work under systemd"
     note run_process "$@"
+    if [[ "$command" == *uwsgi* ]]; then
+        command mkdir -p "$ROOT/run/uwsgi"
+        touch "$ROOT/run/uwsgi/$service.socket"
+    fi
     echo "$service" >>"$STUB/running"
 }
 
@@ -210,6 +214,17 @@ function stop_process {
 function restart_service {
     [[ $# -eq 1 ]] || refuse "restart_service takes one service"
     note restart_service "$1"
+    [[ "$1" != libvirtd ]] || remember_emulators
+}
+
+# libvirt keeps what it asked each emulator, in files whose names do not tell which.
+function remember_emulators {
+    local cache=$ROOT/var/cache/libvirt/qemu/capabilities
+    command mkdir -p "$cache"
+    echo "<emulator>/usr/bin/qemu-system-x86_64</emulator>" >"$cache/1.xml"
+    if [[ -x "$VP_EMULATOR_PATH/qemu-system-x86_64" ]]; then
+        echo "<emulator>$VP_EMULATOR_PATH/qemu-system-x86_64</emulator>" >"$cache/2.xml"
+    fi
 }
 
 function wait_for_service {
@@ -364,6 +379,8 @@ function write_uwsgi_config {
 function remove_uwsgi_config {
     [[ -f "$(apache_site_config_for "$(basename "$2")")" ]] || refuse "there is no site $2"
     rm -rf "$1"
+    command mkdir -p "$ROOT/var/lib/apache2/site/disabled_by_admin"
+    touch "$ROOT/var/lib/apache2/site/disabled_by_admin/$(basename "$2")"
     note remove_uwsgi_config "$@"
 }
 
