@@ -162,7 +162,8 @@ def test_the_api_tells_what_was_done(cast):
     assert (vp["host"], vp["state"], vp["hurt_by_neighbour"]) == (HOST, 0, False)
     assert vp["sensitivity"] == ["cache"]
     assert (action["server"]["server_id"], action["reason"]) in separations(cast)
-    assert action["evidence"]["memory_factor_now"] > 0.6
+    evidence = action["evidence"]
+    assert evidence["memory_factor_before"] < 0.25 < evidence["memory_factor_now"]
 
 
 def test_stop_gives_every_guest_back_exactly(cast):
