@@ -94,14 +94,16 @@ class TestHosts(base.BaseTest):
 
     @decorators.idempotent_id("75feb91a-254d-4a3a-97da-80e25030ba85")
     def test_a_history_has_minutes_of_the_host(self):
+        # A page of the last hour: the first minutes of it are empty on a cloud that is younger.
         told = self.wait_for(
-            lambda: self.operator.show_host_history(self.host, limit=5)["history"],
+            lambda: self.operator.show_host_history(self.host)["history"],
             "a minute of the host to be stored",
             240,
         )
-        self.assertLessEqual(len(told), 5)
         for minute in told:
             self.assertLessEqual({"at", "mode", "hurt_count", "vps"}, set(minute))
+        page = self.operator.show_host_history(self.host, limit=5)["history"]
+        self.assertLessEqual(len(page), 5)
 
     @decorators.idempotent_id("cf736a31-8911-44b8-ab96-dafad94789a9")
     def test_a_host_that_is_not_known(self):
