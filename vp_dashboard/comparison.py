@@ -125,10 +125,8 @@ def effect(rows: Iterable[Told], action: Told, every_min: int) -> Effect | None:
     as of a server that has just arrived."""
     if not was_done(action):
         return None
-    moment, window = (
-        timestamps.read(action["at"]),
-        timedelta(minutes=max(MINUTES[0], 2 * every_min)),
-    )
+    moment = timestamps.read(action["at"])
+    window = timedelta(minutes=max(MINUTES[0], 2 * every_min))
     lost = [(timestamps.read(row["at"]), lost_percent(row)) for row in rows]
     begun = moment.replace(second=0, microsecond=0)
     before = mean(share for when, share in lost if begun - window <= when < begun)
