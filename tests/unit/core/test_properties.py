@@ -195,7 +195,6 @@ class Story:
         name, other = (self.newcomer(rates, domain.cpus) for rates in (CHASE, COMPUTE))
         self.ticks(6)
         self.host.run(other, STREAM)
-
         is_curable = self.draw(st.sampled_from([True, True, False]))
 
         def rule(host: Host) -> None:
