@@ -6,7 +6,6 @@ What a source cannot see by its nature is a class attribute, so that the suite s
 """
 
 import itertools
-import os
 import uuid as uuids
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -16,6 +15,7 @@ import libvirt
 
 from nova_vp.core.types.sample import Reading
 from tests.counters_worker import CountersProcess
+from tests.descriptors import own_fds
 from tests.domain_xml import a_domain
 from tests.libvirt_host import LibvirtHost
 from tests.perf_shim import PerfShim
@@ -106,7 +106,7 @@ class FakeSubject:
         self.driver.remove(guest.guest_uuid)
 
     def fds(self) -> int:
-        return _own_fds()
+        return 0
 
     def stop(self) -> None: ...
 
@@ -142,7 +142,7 @@ class VpmuSubject:
         self._files.pop(guest.guest_uuid).die()
 
     def fds(self) -> int:
-        return _own_fds()
+        return own_fds(self._folder)
 
     def stop(self) -> None:
         self.driver.close()
@@ -289,7 +289,3 @@ class LibvirtSubject:
 
 
 ALL_EVENTS = ("cpu_cycles", "instructions", "cache_references", "cache_misses", "task_clock")
-
-
-def _own_fds() -> int:
-    return len(os.listdir("/proc/self/fd"))

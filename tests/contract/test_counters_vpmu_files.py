@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.counter_subjects import new_threads
+from tests.descriptors import own_fds
 from tests.vpmu_file import (
     CONTROLLER_MAGIC,
     CONTROLLER_OFFSETS,
@@ -78,11 +79,11 @@ def test_a_bad_file_costs_only_its_own_guest(
     make(tmp_path / f"vm.{bad.domain_name}", qemu)
     qemu(tmp_path / f"vm.{good.domain_name}", 2)
     counters = open_vpmu(tmp_path)
-    at_rest = len(os.listdir("/proc/self/fd"))
+    at_rest = own_fds(tmp_path)
     assert set(counters.read([bad, good])) == {good.guest_uuid}
     assert words in counters.problems()[bad.guest_uuid]
     counters.close()
-    assert len(os.listdir("/proc/self/fd")) == at_rest
+    assert own_fds(tmp_path) == at_rest
 
 
 def test_a_file_truncated_under_us_is_told_and_read_again_when_whole(

@@ -4,13 +4,13 @@
 What the interposed perf_event_open of the counter contract takes for granted is shown here.
 """
 
-import os
 import threading
 import time
 from pathlib import Path
 
 import pytest
 
+from tests.descriptors import OF_PERF, own_fds
 from tests.waiting import wait_until
 from vp_agent.drivers.hardware_events import CYCLES, Event
 from vp_agent.drivers.perf_event import ThreadGroup
@@ -100,9 +100,9 @@ def test_a_thread_that_is_gone_cannot_be_opened_and_leaves_no_descriptor() -> No
     thread = threading.Thread(target=lambda: None)
     thread.start()
     tid = end(thread)
-    at_rest = os.listdir("/proc/self/fd")
+    at_rest = own_fds(OF_PERF)
     with pytest.raises(ProcessLookupError):
         ThreadGroup(tid, CLOCKS)
     with pytest.raises(OSError, match="no-such-event: "):
         ThreadGroup(0, (*CLOCKS, Event("no-such-event", CYCLES.type, 4711)))
-    assert os.listdir("/proc/self/fd") == at_rest
+    assert own_fds(OF_PERF) == at_rest

@@ -553,4 +553,5 @@ def test_a_source_that_is_well_again_is_told(caplog: pytest.LogCaptureFixture) -
     well = Scripted(lambda: (answers.pop() if answers else lambda: Measured(8.5, None))())
     with polling(reports, **{SERVER: well}):
         wait_until(lambda: SERVER in known(), "a report")
+        wait_until(lambda: len(caplog.records) > 1, "a line about it")
     assert [one.levelname for one in caplog.records] == ["WARNING", "INFO"]

@@ -7,6 +7,7 @@ import shutil
 import pytest
 
 from nova_vp.core.types.cpu_time import CpuTimes, HostCpuTimes
+from tests.descriptors import own_fds
 from tests.proc_tree import PID, ProcTree
 from vp_agent.drivers.cpu_times import CpuTimesReader, HostCpuReader
 from vp_agent.drivers.kernel_file import KernelFile, Room
@@ -157,33 +158,33 @@ def test_a_later_thread_of_the_same_number_is_not_read_in_its_place(tree, reader
     assert reader.of(again, is_limited=False) == CpuTimes(1_000_000, 5, 0, "700-1-def.0")
 
 
-def test_descriptors_of_guests_that_left_are_closed(tree, reader):
+def test_descriptors_of_guests_that_left_are_closed(tree, reader, tmp_path):
     threads = tree.boot()
-    before = len(os.listdir("/proc/self/fd"))
+    before = own_fds(tmp_path)
     reader.of(threads, is_limited=True)
-    assert len(os.listdir("/proc/self/fd")) > before
+    assert own_fds(tmp_path) > before
     reader.forget_others(["another"])
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert own_fds(tmp_path) == before
 
 
 def test_files_beyond_what_may_be_kept_open_are_opened_for_each_look(tree, tmp_path):
-    room, before = Room(1), len(os.listdir("/proc/self/fd"))
+    room, before = Room(1), own_fds(tmp_path)
     (tmp_path / "a").write_text("1")
     (tmp_path / "b").write_text("2")
     one, other = KernelFile(tmp_path / "a", room), KernelFile(tmp_path / "b", room)
     for _ in range(2):
         assert (one.read(), other.read()) == (b"1", b"2")
-        assert len(os.listdir("/proc/self/fd")) == before + 1
+        assert own_fds(tmp_path) == before + 1
     one.close()
     assert room.left == 1
 
 
-def test_groups_are_kept_open_only_while_somebody_looks_at_them(tree, reader):
+def test_groups_are_kept_open_only_while_somebody_looks_at_them(tree, reader, tmp_path):
     threads = tree.boot()
-    before = len(os.listdir("/proc/self/fd"))
+    before = own_fds(tmp_path)
     for _ in range(3):
         reader.of(threads, is_limited=False)
-    assert len(os.listdir("/proc/self/fd")) == before + 2
+    assert own_fds(tmp_path) == before + 2
 
 
 def test_a_copy_that_was_made_for_one_look_is_opened_for_each(tree, reader):
