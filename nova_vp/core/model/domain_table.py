@@ -104,7 +104,8 @@ def _lines(exposures: Iterable[Exposure]) -> _Lines:
 
 
 def _lost(extra: float) -> float:
-    return extra / (1 + extra)
+    """In this form it never falls as `extra` grows, rounding included."""
+    return 1 - 1 / (1 + extra)
 
 
 def _worst_lines(lines: Iterable[Line]) -> tuple[Line, ...]:
