@@ -87,10 +87,12 @@ def failures(name: str, folder: Path, *, is_quick: bool) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", choices=own(), metavar="NAME")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(own()))
     parser.add_argument("--quick", action="store_true", help="the tests of the core alone")
     asked = parser.parse_args()
     names = asked.names or own()
+    if unknown := set(names) - set(own()):
+        parser.error(f"no controller of ours is named {', '.join(sorted(unknown))}: {own()} are")
     with tempfile.TemporaryDirectory() as folder:
         found = [
             text for name in names for text in failures(name, Path(folder), is_quick=asked.quick)

@@ -8,7 +8,12 @@ NOISE_MPKI = 0.5
 """L2 misses per 1000 instructions: of who has next to none, a few more say nothing of its work."""
 
 
+def l2_holds(before_l2_mpki: float, now_l2_mpki: float, policy: Policy) -> bool:
+    """Both in L2 misses per 1000 instructions; thesis, section 2.1.3."""
+    return abs(now_l2_mpki - before_l2_mpki) <= policy.l2_hold_ratio * before_l2_mpki
+
+
 def is_same_work(before_l2_mpki: float, now_l2_mpki: float, policy: Policy) -> bool:
-    """Both in L2 misses per 1000 instructions."""
-    most = max(policy.l2_hold_ratio * before_l2_mpki, NOISE_MPKI)
-    return abs(now_l2_mpki - before_l2_mpki) <= most
+    """The same for numbers that are next to nothing."""
+    is_noise = abs(now_l2_mpki - before_l2_mpki) <= NOISE_MPKI
+    return is_noise or l2_holds(before_l2_mpki, now_l2_mpki, policy)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from nova_vp.core.model.same_work import l2_holds
 from nova_vp.core.model.states import sensitivity_of
 from nova_vp.core.types.detection import Detection, Kind, Suspect
 from nova_vp.core.types.policy import Policy
@@ -79,8 +80,11 @@ def detect_cache(
         return Found(vp if is_seen else _well(vp), before, Verdict.UNKNOWN)
     if before is None or not _looks_degraded(vp, before, sample, policy):
         verdict = Verdict.UNDISTURBED if vp.detection is None else _how_it_ended(vp, before)
+        well = _settling(vp, policy)
+        if before and well.unsettled_samples and l2_holds(before.l2_mpki, sample.l2_mpki, policy):
+            return Found(well, before, verdict)
         return Found(
-            _well(vp), _undisturbed(vp, before, sample, neighbours, policy, conditions), verdict
+            well, _undisturbed(vp, before, sample, neighbours, policy, conditions), verdict
         )
     suspects = _suspects(vp, before, sample, neighbours, policy, conditions.on_probe)
     if suspects:
@@ -115,11 +119,20 @@ def _well(vp: VpState) -> VpState:
     return vp._replace(detection=None, unexplained_samples=0)
 
 
+def _settling(vp: VpState, policy: Policy) -> VpState:
+    """A neighbour that stalls now and then would otherwise become what is undisturbed: the samples
+    in which it stops are part hurt, part well."""
+    was = policy.settle_samples if vp.detection else max(vp.unsettled_samples - 1, 0)
+    well = _well(vp)
+    return well if well.unsettled_samples == was else well._replace(unsettled_samples=was)
+
+
 def _looks_degraded(vp: VpState, before: Profile, sample: Sample, policy: Policy) -> bool:
     if vp.state is None or not before.sensitivity.cache:
         return False
-    l2_holds = abs(sample.l2_mpki - before.l2_mpki) <= policy.l2_hold_ratio * before.l2_mpki
-    return vp.state.factor > before.state.factor and l2_holds
+    return vp.state.factor > before.state.factor and l2_holds(
+        before.l2_mpki, sample.l2_mpki, policy
+    )
 
 
 def _how_it_ended(vp: VpState, before: Profile | None) -> Verdict:
@@ -161,15 +174,17 @@ def _undisturbed(
     better conditions is kept while it does the same work."""
     if old is None:
         return _profile_of(vp, sample, neighbours, policy, now)
-    if old.state != vp.state:
-        # It does other work by its own doing: nobody is to blame for what it misses now.
-        alone = ALONE._replace(sibling_speed=now.sibling_speed)
-        return _profile_of(vp, sample, neighbours, policy, alone)
     # How much worse caches, memory and siblings are now.
     cache = now.evicted_ratio - old.evicted_ratio
     memory = now.memory_ratio / old.memory_ratio - 1
     siblings = old.sibling_speed / now.sibling_speed - 1
     worst = max(cache, memory, siblings)
+    if old.state != vp.state and not (
+        worst > MARGIN and _only_misses_more(vp, old, sample, policy)
+    ):
+        # It does other work by its own doing: nobody is to blame for what it misses now.
+        alone = ALONE._replace(sibling_speed=now.sibling_speed)
+        return _profile_of(vp, sample, neighbours, policy, alone)
     if worst > MARGIN:
         kept = old
     elif worst < MARGIN and min(cache, memory, siblings) < -MARGIN:
@@ -181,6 +196,13 @@ def _undisturbed(
     return kept._replace(
         pressures=_blend_pressures(old, sample, neighbours) if is_sensitive else {}
     )
+
+
+def _only_misses_more(vp: VpState, old: Profile, sample: Sample, policy: Policy) -> bool:
+    """Its intensity rose and its factor did not, as when a neighbour hurts it for part of a sample,
+    or by less than a class."""
+    is_factor_same = vp.state is not None and vp.state.factor == old.state.factor
+    return is_factor_same and l2_holds(old.l2_mpki, sample.l2_mpki, policy)
 
 
 def _profile_of(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 from nova_vp.core.model.host import Host
 from nova_vp.core.model.latency import LIMIT_LOAD, queueing_ratio
+from nova_vp.core.model.same_work import l2_holds
 from nova_vp.core.signals.detect_cache import Found, Verdict
 from nova_vp.core.types.decision import NodeView
 from nova_vp.core.types.detection import Detection, Kind, Suspect
@@ -126,9 +127,9 @@ def _is_slower(
     """By more than siblings that are busier than before explain."""
     if vp.state is None or vp.state.factor > before.state.factor:
         return False
-    l2_holds = abs(l2_mpki - before.l2_mpki) <= policy.l2_hold_ratio * before.l2_mpki
     siblings = max(before.sibling_speed / sibling_speed, 1.0)
-    return l2_holds and cpi > before.cpi * siblings * (1 + rise)
+    is_same_work = l2_holds(before.l2_mpki, l2_mpki, policy)
+    return is_same_work and cpi > before.cpi * siblings * (1 + rise)
 
 
 def _loaded_point(

@@ -83,6 +83,8 @@ class VpState(NamedTuple):
     """In a row, in which it was hurt beyond the cache."""
     unexplained_samples: int = 0
     """In a row, in which it looked hurt and nobody could be blamed."""
+    unsettled_samples: int = 0
+    """The next ones that may still hold some of a degradation that has ended."""
     actions_done: int = 0
     """On it so far: the like of one, done again, is another one."""
     cpu_times: CpuTimes | None = None

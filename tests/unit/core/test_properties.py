@@ -91,6 +91,8 @@ rates = st.sampled_from([COMPUTE, CHASE, CHASE_HURT, STREAM]) | st.builds(
 )
 SEEN = {"move", "limit", "undo", "budget", "proposal"}
 """Of one run at least: there are stories in which the promises of these could be broken."""
+MOST_TIMES_MORE = 30
+"""Some of SEEN is rare: 40 stories are often alike."""
 LIMITS = (Knob.CPU_CAP, Knob.LLC, Knob.MEMBW)
 COUNTS = ("instructions", "cycles", "llc_references", "llc_misses", "llc_misses_remote")
 
@@ -400,12 +402,17 @@ def test_every_decision_keeps_the_promises() -> None:
     done: Counter[str] = Counter()
 
     @given(st.data())
-    @settings(max_examples=120, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=40, suppress_health_check=list(HealthCheck))
     def stories(data: st.DataObject) -> None:
         done.update(tell(data.draw))
 
-    stories()
-    assert {name for name, count in done.items() if count} == SEEN
+    for _ in range(3):
+        stories()
+    for _ in range(MOST_TIMES_MORE):
+        if set(+done) == SEEN:
+            break
+        stories()
+    assert set(+done) == SEEN
 
 
 def test_a_placement_on_a_cpu_that_went_offline_is_not_wanted_again() -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from nova_vp.core.controllers.base import View
 from nova_vp.core.controllers.permits.declaration import Charge, How, Own
 from nova_vp.core.model.predict import LOST_MISSES
-from nova_vp.core.types.policy import Policy
+from nova_vp.core.model.same_work import l2_holds
 from nova_vp.core.types.sample import Incomplete, Sample
 
 _KILO = 1000.0
@@ -92,7 +92,7 @@ class Attribution:
         window, policy = self._view.host.vps[uuid].window, self._view.policy
         if window.samples < policy.settle_samples:
             return False
-        return not any(_is_same_work(before, one.l2_mpki, policy) for one in (window, now))
+        return not any(l2_holds(before.l2_mpki, one.l2_mpki, policy) for one in (window, now))
 
     def _sample(self, uuid: str) -> Sample | None:
         vp = self._view.host.vps[uuid]
@@ -142,10 +142,6 @@ def _of_profile(view: View, uuid: str) -> Own | None:
     factor = alone.misses_per_s / alone.references_per_s
     sure_ratio = min(factor / profile.memory_factor, 1.0) if profile.memory_factor else 1.0
     return Own(factor, profile.l2_mpki, sure_ratio, profile.evicted_ratio)
-
-
-def _is_same_work(own: Own, l2_mpki: float, policy: Policy) -> bool:
-    return abs(l2_mpki - own.l2_mpki) <= policy.l2_hold_ratio * own.l2_mpki
 
 
 def _by_profile(sample: Sample, own: Own) -> tuple[float, float]:

@@ -24,6 +24,7 @@ from nova_vp.core.controllers.permits.declaration import (
 from nova_vp.core.model.candidate import CPU_SLACK, Candidate, is_allotted, move, predicted_loss_of
 from nova_vp.core.model.host import DomainSet
 from nova_vp.core.model.limits import PLACES
+from nova_vp.core.model.same_work import l2_holds
 from nova_vp.core.types.action import Outcome, Result
 from nova_vp.core.types.claim import ClaimGroup, PredictedLoss, Release, Setting
 from nova_vp.core.types.guest import Guest
@@ -242,8 +243,7 @@ def _with_sample(view: View, now: Dedication, attribution: Attribution) -> Dedic
         sample = vp.sample if vp is not None and vp.incomplete is None else None
         if sample is None:
             continue
-        moved = abs(sample.l2_mpki - before.l2_mpki)
-        if moved <= view.policy.l2_hold_ratio * before.l2_mpki:
+        if l2_holds(before.l2_mpki, sample.l2_mpki, view.policy):
             lost[uuid] = lost.get(uuid, 0.0) + 1.0 - before.cpi / sample.cpi
     own, samples = now.own, now.samples
     if view.now_s - now.began_at_s > REFILL_S:

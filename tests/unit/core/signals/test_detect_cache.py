@@ -50,6 +50,49 @@ def test_a_victim_that_outgrows_the_cache_alone_blames_nobody():
     assert host.view("victim", decisions[-1]).undisturbed.state == State.from_number(8)
 
 
+HALF_HURT = Rates(mips=12, l2_mpki=77.0, mpki=20.0, cpi=8.0)
+"""Of a sample in which the neighbour ran half of the time: its intensity rises, its factor not."""
+
+
+def test_part_of_a_degradation_is_not_taken_for_the_vps_own_work():
+    host = a_quiet_pair()
+    alone = host.view("victim", host.tick()).undisturbed
+    onset(host)
+    host.tick()
+    host.run("victim", HALF_HURT)
+    host.run("neighbour", replace(STREAM, mips=STREAM.mips / 2))
+    decision = host.ticks(2)[-1]
+    assert decision.detections == ()
+    assert host.view("victim", decision).undisturbed.cpi == pytest.approx(alone.cpi)
+    onset(host)
+    assert suspects(host.ticks(2)[-1]) == [NEIGHBOUR]
+
+
+def test_samples_in_which_a_degradation_ends_do_not_count_as_undisturbed():
+    """A neighbour that stalls now and then; otherwise what is told as lost would become less."""
+    host = a_quiet_pair()
+    alone = host.view("victim", host.tick()).undisturbed
+    for _ in range(10):
+        onset(host)
+        assert suspects(host.ticks(5)[-1]) == [NEIGHBOUR]
+        host.run("neighbour", COMPUTE)
+        host.run("victim", Rates(mips=15, l2_mpki=77.0, mpki=4.0, cpi=5.0))
+        assert host.ticks(4)[-1].detections == ()
+    undisturbed = host.view("victim", host.tick()).undisturbed
+    assert undisturbed.cpi == pytest.approx(alone.cpi)
+    assert undisturbed.memory_factor == pytest.approx(alone.memory_factor)
+
+
+def test_once_a_degradation_has_ended_new_samples_count_again():
+    host = a_quiet_pair()
+    onset(host)
+    host.ticks(5)
+    host.run("neighbour", COMPUTE)
+    host.run("victim", replace(CHASE, cpi=4.5))
+    host.ticks(60)
+    assert host.view("victim", host.tick()).undisturbed.cpi == pytest.approx(4.5, rel=0.01)
+
+
 def test_a_victim_that_grows_beside_a_steady_stream_blames_nobody():
     host = Host(policy=NOBODY)
     host.add("neighbour", STREAM, cpus={0})
