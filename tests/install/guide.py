@@ -12,7 +12,7 @@ from pathlib import Path
 PAGE = Path(__file__).parents[2] / "doc/source/install.md"
 BLOCK = re.compile(r"```(?P<language>console|ini)\n(?P<text>.*?)```", re.DOTALL)
 HEADED = re.compile(r"^(###?) (.*)\n((?:(?!##).*\n)*)", re.MULTILINE)
-FILE = re.compile(r"^`(/etc/[\w./-]+)`.*:$")
+FILE = re.compile(r"^(?:Add to )?`(/etc/[\w./-]+)`.*:$")
 
 
 @dataclass(frozen=True)
