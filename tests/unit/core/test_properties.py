@@ -89,7 +89,7 @@ rates = st.sampled_from([COMPUTE, CHASE, CHASE_HURT, STREAM]) | st.builds(
     cores=st.sampled_from([0.0, 0.3, 4.0]),
     busy_vcpus=st.sampled_from([0, 1]),
 )
-SEEN = {"move", "limit", "undo", "budget", "proposal"}
+SEEN = {"move", "undo", "budget", "proposal"} | ({"limit"} if "vp" in installed() else set())
 """Of one run at least: there are stories in which the promises of these could be broken."""
 MOST_TIMES_MORE = 30
 """Some of SEEN is rare: 40 stories are often alike."""
