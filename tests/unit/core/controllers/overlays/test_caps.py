@@ -121,6 +121,14 @@ def test_the_tightest_of_all_limits_of_a_server_holds() -> None:
     assert host.cap_ratio("one") == pytest.approx(0.6)
 
 
+def test_a_server_whose_flavor_limits_it_keeps_the_cap_too_and_may_use_all_of_it() -> None:
+    host = capped(cap=1.0)
+    server(host, "one", A, vcpus=4, quota=Quota(50_000, 100_000))
+    host.run("one", BUSY)
+    host.ticks(3)
+    assert total(host, "one") == pytest.approx(1.0, abs=0.01), "of two cores that Nova gave"
+
+
 def test_what_nova_gave_comes_back_once_the_cap_is_gone() -> None:
     host = capped()
     server(host, "one", A, vcpus=4)

@@ -8,7 +8,7 @@ from nova_vp.core.controllers.overlays.standing import QUICK_S
 from nova_vp.core.controllers.overlays.tune import LEAST_TIMES, MOST_TIMES
 from nova_vp.core.types.guest import Unmanaged
 from nova_vp.core.types.knob import NO_CPU_WEIGHT, NO_QUOTA, CpuWeight, Knob
-from nova_vp.core.types.overlay import Nack, Verb
+from nova_vp.core.types.overlay import Direction, Nack, Verb
 from nova_vp.core.types.policy import Mode
 from nova_vp.core.types.reason import RELEASED
 from nova_vp.core.types.service_level import ServiceClass
@@ -112,6 +112,16 @@ def test_it_ends_with_its_lease_and_what_nova_gave_comes_back_exactly() -> None:
     assert host.guest("db").quota == NO_QUOTA
     assert host.applied == {}
     assert host.state.claims == {}
+
+
+@pytest.mark.parametrize("way", [UP, DOWN])
+def test_a_lease_of_a_second_ends_after_it(way: Direction) -> None:
+    host = two_shops()
+    assert tune(host, way=way, lease_s=1.0) is None
+    assert host.applied.keys() == {uuid_of("web")}
+    host.ticks(2)
+    assert (weight(host, "web"), host.guest("web").quota) == (100, NO_QUOTA)
+    assert host.applied == {}
 
 
 def test_a_call_may_ask_for_less_time_and_not_for_more() -> None:
