@@ -107,15 +107,14 @@ def _in_order(desk: Desk) -> Iterable[Call]:
         return calls
     turns: Counter[str] = Counter()
 
-    def precedence(call: Call) -> tuple[bool, int, float]:
+    def precedence(call: Call) -> tuple[float, ...]:
         overlay = desk.overlays.get(call.overlay_id)
-        takes_turns = overlay is not None and overlay.arbitration is ArbitrationClass.ROUND_ROBIN
         if overlay is None or call.verb is Verb.RELEASE:
-            return False, 0, 0.0
-        if takes_turns:
+            return ()  # Before all others.
+        if overlay.arbitration is ArbitrationClass.ROUND_ROBIN:
             turns[overlay.id] += 1
-            return True, turns[overlay.id], desk.account(overlay.id).served_at_s
-        return True, 0, -overlay.priority
+            return turns[overlay.id], desk.account(overlay.id).served_at_s
+        return 0, -overlay.priority
 
     return sorted(calls, key=precedence)
 
