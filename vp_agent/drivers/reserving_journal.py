@@ -11,6 +11,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
+from typing import NamedTuple
 
 from nova_vp.core.types.knob import Applied, Held, Knob, Value
 from vp_agent.drivers.base import DriverError, Journal
@@ -22,6 +23,13 @@ MOST_AT_ONCE = 4
 Originals = Mapping[Knob, Value]
 Unwritten = dict[str, frozenset[Knob]]
 _NONE: Originals = MappingProxyType({})
+
+
+class _Read(NamedTuple):
+    stored: Mapping[str, Applied]
+    """What the inner journal said."""
+    whole: Mapping[str, Applied]
+    """With what holds and is not written."""
 
 
 class ReservingJournal:
@@ -36,21 +44,19 @@ class ReservingJournal:
         self._reserved: dict[str, Originals] = {}
         self._held: dict[str, Applied] = {}
         """What holds, of guests with something reserved."""
-        self._whole: Mapping[str, Applied] | None = None
-        """What was read last; None: something of ours has changed since."""
-        self._whole_of: Mapping[str, Applied] | None = None
-        """What the inner one said then."""
+        self._last: _Read | None = None
+        """None: something of ours has changed since then."""
 
     def read(self) -> Mapping[str, Applied]:
         stored = self._inner.read()
         if not self._reserved:
             return stored
-        if self._whole is None or self._whole_of is not stored:
+        if self._last is None or self._last.stored is not stored:
             for uuid in self._reserved.keys() - stored.keys():  # It ended, or another QEMU runs it.
                 self._forget(uuid)
             free = {uuid: one for uuid, one in stored.items() if uuid not in self._reserved}
-            self._whole, self._whole_of = MappingProxyType({**free, **self._held}), stored
-        return self._whole
+            self._last = _Read(stored, MappingProxyType({**free, **self._held}))
+        return self._last.whole
 
     def write(self, applied: Applied) -> None:
         uuid = applied.guest_uuid
@@ -74,7 +80,7 @@ class ReservingJournal:
             self._inner.write(self._with_reserved(nothing))
         self._held.pop(guest_uuid, None)
         self._unwritten.pop(guest_uuid, None)
-        self._whole = None
+        self._last = None
 
     def reserve_only(self, wanted: Mapping[str, Originals], most: int = MOST_AT_ONCE) -> None:
         """Of these guests, and of no other, changes of these knobs from these originals need not be
@@ -137,12 +143,12 @@ class ReservingJournal:
         )
 
     def _hold(self, applied: Applied) -> None:
-        self._whole = None
+        self._last = None
         self._held[applied.guest_uuid] = applied
         self._unwritten[applied.guest_uuid] = frozenset(one.knob for one in applied.held)
 
     def _forget(self, uuid: str) -> None:
-        self._whole = None
+        self._last = None
         self._unwritten.pop(uuid, None)
         self._reserved.pop(uuid, None)
         self._held.pop(uuid, None)
