@@ -187,4 +187,5 @@ def test_whose_budget_is_spent_may_still_move_itself(numbers, why):
     host.run("victim", CHASE_HURT)
     [action] = host.ticks(2)[-1].actions
     assert (action.reason, action.guest_uuid) == (MOVE_VICTIM, uuid_of("victim"))
-    assert why in {one.rejection for one in action.rejected}
+    told = {(one.guest_uuid, one.domain_id, one.rejection) for one in action.rejected}
+    assert (uuid_of("neighbour"), 0, why) in told

@@ -4,8 +4,10 @@
 from dataclasses import replace
 
 from nova_vp.core.controllers.vp.declaration import SWAP
+from nova_vp.core.types.decision import Decision
 from nova_vp.core.types.guest import Unmanaged
-from nova_vp.core.types.reason import Rejection, Rung
+from nova_vp.core.types.policy import Mode
+from nova_vp.core.types.reason import INEFFECTIVE, Rejection, Rung
 from tests.unit.core.build import (
     ALL_KNOBS,
     CHASE,
@@ -91,6 +93,45 @@ def test_a_swap_that_brings_too_little_is_not_made():
     assert not any(d.actions for d in decisions)
     assert (Rung.SWAP, Rejection.GAINS_TOO_LITTLE) in {
         (r.rung, r.rejection) for d in decisions for r in d.refused
+    }
+
+
+def test_a_swap_that_an_operator_rejected_is_told_as_rejected_and_not_proposed_again():
+    host = a_full_host()
+    host.mode = Mode.ADVISE
+    [first] = host.ticks(2)[-1].proposals
+    assert first.reason is SWAP
+    host.rejected = {first.id: "rejected by me"}
+    host.tick()
+    host.rejected = {}
+    decision = host.ticks(5)[-1]
+    assert decision.proposals == ()
+    assert (uuid_of("storm"), 1, Rejection.REJECTED) in swaps_refused(decision)
+
+
+def test_a_swap_in_vain_is_told_as_ineffective_and_not_made_again_within_the_hold():
+    """The victim changes places, since the storm may not move, and is degraded there too."""
+    host = Host(nodes_of(0, 1, cpus=1), POLICY)
+    for name, cpu in (("storm", 0), ("other", 1)):
+        told = {"cpus": {cpu}, "unmanaged": Unmanaged.DEDICATED_CPUS}
+        host.add(name, replace(COMPUTE, cores=0.6), **told)
+    host.add("victim", CHASE, cpus={0})
+    host.add("partner", COMPUTE, cpus={1})
+    host.ticks(6)
+    host.run("victim", CHASE_HURT)
+    host.run("storm", replace(STREAM, cores=0.6))
+    host.run("other", replace(STREAM, mips=2, cores=0.6))
+    decisions = host.ticks(60)
+    assert [a.reason for d in decisions for a in d.actions] == [SWAP, INEFFECTIVE]
+    assert swaps_refused(decisions[-1]) == {(uuid_of("victim"), 1, Rejection.FAILED_BEFORE)}
+
+
+def swaps_refused(decision: Decision) -> set[tuple[str, int, Rejection]]:
+    """Who, where to, and why."""
+    return {
+        (one.guest_uuid, one.domain_id, one.rejection)
+        for one in decision.refused
+        if one.rung is Rung.SWAP
     }
 
 
