@@ -260,6 +260,14 @@ def test_what_costs_others_too_much_ends_once_it_may():
     assert host.now_s - began_at_s == host.policy.move_hold_s
 
 
+def test_where_others_may_lose_nothing_it_goes_on_as_long_as_they_do():
+    host = costing(a_host(dedication_most_loss_ratio=0.0), 0.0)
+    assert DEDICATION_ENDED not in reasons(host.ticks(int(SETTINGS.dedication_s) - 1))
+    assert DEDICATION_ENDED in reasons(host.ticks(1))
+    host = costing(a_host(dedication_most_loss_ratio=0.0), 0.01)
+    assert DEDICATION_ENDED in reasons(host.ticks(int(SETTINGS.dedication_s) - 1))
+
+
 def test_other_work_of_the_others_is_no_cost():
     host = begun(a_host(dedication_s=60.0))
     host.run("lbm", replace(slowed(POLLUTER, 4.0), l2_mpki=90.0, mpki=90.0))
