@@ -172,28 +172,25 @@ def within_allotment(
     place that nobody gets in this tick (`taken`), those of idle cores before siblings of busy ones;
     who may use a whole domain here may use a whole one there."""
     wanted = tuple(settings)
-    if not any(_is_beyond_allotment(host, setting) for setting in wanted):
+    if not any(_has_allotment(host, setting) for setting in wanted):
         return wanted
     moved = {setting.guest_uuid for setting in wanted if setting.knob is Knob.PLACEMENT}
     claims = {c: host.claim(c, without=moved) + (c in taken) for c in host.topology.cpus}
     return tuple(_narrowed(host, setting, claims) for setting in wanted)
 
 
-def _is_beyond_allotment(host: Host, setting: Setting) -> bool:
-    if setting.knob is not Knob.PLACEMENT:
-        return False
-    guest = host.guests[setting.guest_uuid]
-    there = len(all_cpus(cast(Cpus, setting.value)))
-    return is_allotted(host, guest) and len(guest.placement) < there
+def _has_allotment(host: Host, setting: Setting) -> bool:
+    is_place = setting.knob is Knob.PLACEMENT
+    return is_place and is_allotted(host, host.guests[setting.guest_uuid])
 
 
 def _narrowed(host: Host, setting: Setting, claims: dict[int, float]) -> Setting:
     """`claims` grows by what this guest takes."""
-    if not _is_beyond_allotment(host, setting):
+    if not _has_allotment(host, setting):
         return setting
     guest = host.guests[setting.guest_uuid]
-    size = len(guest.placement)
     there = all_cpus(cast(Cpus, setting.value))
+    size = min(len(guest.placement), len(there))
     part = host.used_cores(guest.uuid) / size
     cpus = frozenset(islice(idlest_first(host, there, claims, part), size))
     return Setting(guest.uuid, Knob.PLACEMENT, (cpus,))
