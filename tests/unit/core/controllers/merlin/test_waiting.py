@@ -16,16 +16,20 @@ MILD = Rates(mips=40, l2_mpki=5.0, mpki=2.5, cpi=2.0)
 """State 4: it must not leave its memory, although the model sees no great loss."""
 
 
-def crowded(*nodes: int, rates: Rates = WORK, waits: float = 0.4, **worker: object) -> Host:
-    """Two guests of two vCPUs float over the two CPUs of the first domain, and wait while both are
-    there; the others are empty."""
-    host = Host(nodes_of(*nodes), POLICY, knobs=ALL_KNOBS)
-    host.add("worker", rates, cpus={0, 1}, vcpus=2, node=0, **worker)
-    host.add("other", rates, cpus={0, 1}, vcpus=2, node=0, refuses_help=True)
-    times = dict.fromkeys(("worker", "other"), (0, 0))
+def crowded(
+    *nodes: int, rates: Rates = WORK, waits: float = 0.4, others: int = 1, **worker: object
+) -> Host:
+    """Guests of two vCPUs float over the first domain, which has CPUs for all but one of them, and
+    wait while the worker is there; the other domains are empty."""
+    host = Host(nodes_of(*nodes, cpus=2 * others), POLICY, knobs=ALL_KNOBS)
+    here = set(range(2 * others))
+    host.add("worker", rates, cpus=here, vcpus=2, node=0, **worker)
+    for number in range(others):
+        host.add(f"other-{number}", rates, cpus=here, vcpus=2, node=0, refuses_help=True)
+    times = dict.fromkeys(("worker", *(f"other-{number}" for number in range(others))), (0, 0))
 
     def run(host: Host) -> None:
-        is_shared = bool(host.placement("worker") & host.placement("other"))
+        is_shared = bool(host.placement("worker") & here)
         waited = waits if is_shared else 0.0
         for name in times:
             ran_ns, run_delay_ns = times[name]
@@ -67,6 +71,21 @@ def test_a_move_with_memory_that_brings_little_is_not_made():
     """It waits for eight per cent of its CPU, which copying its memory is not worth."""
     decisions = crowded(0, 1, rates=replace(MILD, l2_mpki=2.6, cores=0.9), waits=0.08).ticks(20)
     assert not any(d.actions for d in decisions)
+
+
+@pytest.mark.parametrize(
+    ("cores", "waits", "gain"),
+    [
+        pytest.param(2.0, 1 / 3, 1 / 3, id="six cores are wanted of four CPUs"),
+        pytest.param(1.3, 0.1, 0.1 / 0.9, id="all fit, and wait all the same"),
+    ],
+)
+def test_who_waits_is_foretold_the_cpu_that_it_lacks_once(cores, waits, gain):
+    """By the model where it sees why, else by what was measured, never by both."""
+    host = crowded(0, 1, rates=replace(WORKER, cores=cores), waits=waits, others=2)
+    action = host.until(MORE_CPU)
+    assert action.rung is Rung.REMOTE_CPU
+    assert action.evidence["predicted_gain_ratio"] == pytest.approx(gain, abs=0.01)
 
 
 @pytest.mark.parametrize(("waits", "asks"), [(0.04, False), (0.06, True)])
