@@ -81,17 +81,15 @@ def _format(value: Value) -> str:
 
 def _parse(knob: Knob, text: str) -> Value:
     """Raises ValueError."""
-    if len(text) > _MAX_VALUE:
-        raise ValueError("oversized")
+    _check(len(text) <= _MAX_VALUE)
     if knob is Knob.PLACEMENT:
         cpus = tuple(parse_cpus(part) for part in text.split(";"))
-        if not all(cpus):
-            raise ValueError("no CPUs")
+        _check(all(cpus))
         return cpus
     if knob is Knob.CPU_CAP:
         quota_us, period_us = map(int, text.split())
-        _check(quota_us == UNLIMITED_US or 0 < quota_us <= _MAX_US, "quota")
-        _check(0 < period_us <= _MAX_US, "period")
+        _check(quota_us == UNLIMITED_US or 0 < quota_us <= _MAX_US)
+        _check(0 < period_us <= _MAX_US)
         return Quota(quota_us, period_us)
     if knob is Knob.CPU_WEIGHT:
         return _parse_weight(text)
@@ -103,11 +101,11 @@ def _parse(knob: Knob, text: str) -> Value:
         return MembwShare(_parse_share(text))
     if knob is Knob.MEMORY_SIZE:
         kib = int(text)
-        _check(0 <= kib <= _MAX_KIB, "memory size")
+        _check(0 <= kib <= _MAX_KIB)
         return MemorySize(kib)
     pairs = (part.split(":") for part in text.split())
     shares = tuple((int(node), float(share)) for node, share in pairs)
-    _check(all(node >= 0 and 0 <= share <= 1 for node, share in shares), "share of a node")
+    _check(all(node >= 0 and 0 <= share <= 1 for node, share in shares))
     return shares
 
 
@@ -116,21 +114,21 @@ def _parse_weight(text: str) -> CpuWeight:
     number, unit = text.split()
     weight = CpuWeight(int(number), WeightUnit(unit))
     is_one = WEIGHT_RANGES[weight.unit].takes(weight.number)
-    _check(is_one or weight == NO_CPU_WEIGHT, "weight")
+    _check(is_one or weight == NO_CPU_WEIGHT)
     return weight
 
 
 def _parse_share(text: str) -> float:
     """Raises ValueError."""
     ratio = float(text)
-    _check(0 < ratio <= 1, "share")
+    _check(0 < ratio <= 1)
     return ratio
 
 
-def _check(is_so: bool, what: str) -> None:
-    """Raises ValueError: nobody could give that back."""
+def _check(is_so: bool) -> None:
+    """Raises ValueError, without a text: whatever it is, the whole entry is unreadable."""
     if not is_so:
-        raise ValueError(f"no {what}")
+        raise ValueError
 
 
 class Given(NamedTuple):
@@ -146,8 +144,7 @@ def parse_entry(element: ET.Element, guest_uuid: str, given: Given) -> Applied:
         epoch = int(element.attrib["epoch"])
         found = (one for each in element.iterfind(_HELD) for one in _of_this_release(each.attrib))
         held = tuple(_parse_held(one, given.cpus) for one in found)
-        if epoch < NEVER or not held:
-            raise ValueError("empty")
+        _check(epoch >= NEVER and bool(held))
     except (KeyError, ValueError, TypeError):
         return unreadable(guest_uuid, given)
     return Applied(guest_uuid, epoch, held)
@@ -171,12 +168,11 @@ def _parse_held(attributes: Attributes, bound: frozenset[int]) -> Held:
     value = _parse(knob, attributes["value"])
     original = _parse(knob, attributes["original"])
     texts = attributes["controller"], attributes["action"]
-    if max(map(len, texts)) > _MAX_TEXT:
-        raise ValueError("oversized")
+    _check(max(map(len, texts)) <= _MAX_TEXT)
     if knob is Knob.PLACEMENT and not all(cpus <= bound for cpus in cast(Cpus, original)):
         original = (bound,)
     until_s = None if "until" not in attributes else float(attributes["until"])
-    _check(until_s is None or math.isfinite(until_s), "end of a lease")
+    _check(until_s is None or math.isfinite(until_s))
     return Held(knob, value, original, texts[0], texts[1], until_s)
 
 
