@@ -315,7 +315,7 @@ class Story:
         for uuid, gone, at_s in self.left:
             is_back = uuid == change.guest_uuid and gone & cpus
             assert not is_back or now_s - at_s >= self.host.policy.reverse_hold_s, "back too early"
-        self.left.append((change.guest_uuid, all_cpus(change.now), now_s))
+        self.left.append((change.guest_uuid, all_cpus(change.now) - cpus, now_s))
 
     def check_nothing_is_left_to_do(self, decision: Decision) -> None:
         """What was applied and is wanted again is no action."""
