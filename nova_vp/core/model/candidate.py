@@ -176,7 +176,13 @@ def within_allotment(
         return wanted
     moved = {setting.guest_uuid for setting in wanted if setting.knob is Knob.PLACEMENT}
     claims = {c: host.claim(c, without=moved) + (c in taken) for c in host.topology.cpus}
-    return tuple(_narrowed(host, setting, claims) for setting in wanted)
+    # Who has the fewest to choose from chooses first.
+    places = sorted(
+        (one for one in wanted if _has_allotment(host, one)),
+        key=lambda one: len(all_cpus(cast(Cpus, one.value))),
+    )
+    narrowed = {one: _narrowed(host, one, claims) for one in places}
+    return tuple(narrowed.get(one, one) for one in wanted)
 
 
 def _has_allotment(host: Host, setting: Setting) -> bool:
@@ -186,8 +192,6 @@ def _has_allotment(host: Host, setting: Setting) -> bool:
 
 def _narrowed(host: Host, setting: Setting, claims: dict[int, float]) -> Setting:
     """`claims` grows by what this guest takes."""
-    if not _has_allotment(host, setting):
-        return setting
     guest = host.guests[setting.guest_uuid]
     there = all_cpus(cast(Cpus, setting.value))
     size = min(len(guest.placement), len(there))

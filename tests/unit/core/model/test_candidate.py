@@ -3,6 +3,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from nova_vp.core.model.candidate import has_room, unit_of, within_allotment
 from nova_vp.core.model.host import build_host
 from nova_vp.core.types.claim import Setting
@@ -39,14 +41,19 @@ def test_of_those_who_move_together_only_who_has_an_allotment_is_narrowed():
     assert (narrow.value, wide.value) == ((frozenset({2}),), there)
 
 
-def test_who_takes_all_the_cpus_that_it_may_use_there_leaves_the_idle_ones_to_who_goes_along():
+@pytest.mark.parametrize("first", ["bound", "free"])
+def test_who_takes_all_the_cpus_that_it_may_use_there_leaves_the_idle_ones_to_the_other(first):
     host = Host(nodes_of(0, 1, cpus=4), NOBODY, knobs=ALL_KNOBS)
     bound = frozenset({0, 1, 2, 4, 5})
     host.add("bound", BUSY, cpus={0, 1}, vcpus=2, node=0, allowed_cpus=bound)
     host.add("free", BUSY, cpus={3}, node=0)
     host.ticks(6)
     seen = build_host(host.picture(), host.state.vps, host.state.undisturbed)
-    places = (("bound", frozenset({4, 5})), ("free", frozenset({4, 5, 6, 7})))
-    settings = [Setting(uuid_of(name), Knob.PLACEMENT, (there,)) for name, there in places]
-    given = [one.value for one in within_allotment(seen, settings)]
-    assert given == [(frozenset({4, 5}),), (frozenset({6}),)]
+    places = {"bound": frozenset({4, 5}), "free": frozenset({4, 5, 6, 7})}
+    settings = [
+        Setting(uuid_of(name), Knob.PLACEMENT, (places[name],))
+        for name in sorted(places, key=lambda name: name != first)
+    ]
+    given = {one.guest_uuid: one.value for one in within_allotment(seen, settings)}
+    assert given[uuid_of("bound")] == (frozenset({4, 5}),)
+    assert given[uuid_of("free")] == (frozenset({6}),)
