@@ -7,41 +7,28 @@ A view reads what it shows each time: nothing is kept, so that no number is olde
 import logging
 from typing import Any
 
-from django.conf import settings
 from django.utils.translation import gettext as _
 from horizon import exceptions
-from keystoneauth1.adapter import Adapter
-from keystoneauth1.session import Session
-from keystoneauth1.token_endpoint import Token
-from openstack_dashboard.api import base, nova
+from openstack_dashboard.api import base, keystone, nova
 
 from vp_client.client import Client
 from vp_client.errors import LoginFailed, Refused, Unreachable, VpError
 from vp_client.transport import SERVICE_TYPE
-from vp_dashboard import nova_flavors
+from vp_dashboard import nova_flavors, nova_names
+from vp_dashboard.adapters import adapter_of
+from vp_dashboard.names import AmbiguousProject
 
 LOG = logging.getLogger(__name__)
 
 PERMISSION = f"openstack.services.{SERVICE_TYPE}"
 """Who has no such service in the catalog gets no panel."""
-TIMEOUT_S = 5.0
-"""Of each request, unless the setting VP_API_TIMEOUT_S says otherwise."""
 
 
 def client_of(request: Any) -> Client:
-    endpoint = base.url_for(request, SERVICE_TYPE)
-    session = Session(
-        auth=Token(endpoint, request.user.token.id),
-        timeout=getattr(settings, "VP_API_TIMEOUT_S", TIMEOUT_S),
-        verify=not settings.OPENSTACK_SSL_NO_VERIFY and (settings.OPENSTACK_SSL_CACERT or True),
-    )
     return Client(
-        Adapter(
-            session=session,
-            service_type=SERVICE_TYPE,
-            endpoint_override=endpoint,
-            user_agent="vp-dashboard",
-        ),
+        adapter_of(request, SERVICE_TYPE),
+        find_servers=lambda name: nova_names.servers_named(request, name),
+        find_project=lambda project, domain: _project(request, project),
         find_flavor=lambda flavor: _flavor(request, flavor),
     )
 
@@ -58,6 +45,20 @@ def _flavor(request: Any, wanted: str) -> dict[str, Any] | None:
             specs = dict(nova_flavors.extra_specs(one))
             return {"name": one.name, "vcpus": one.vcpus, "extra_specs": specs}
     return None
+
+
+def _project(request: Any, wanted: str) -> str | None:
+    """Its id, in whatever domain. None: keystone has none, or does not tell this user. Raises
+    AmbiguousProject."""
+    try:
+        projects, _has_more = keystone.tenant_list(request, filters={"name": wanted})
+    except exceptions.RECOVERABLE as exc:
+        LOG.warning("keystone cannot be asked for projects: %s", exc)
+        return None
+    found = [one.id for one in projects]
+    if len(found) > 1:
+        raise AmbiguousProject(wanted, found)
+    return found[0] if found else None
 
 
 def is_registered(request: Any) -> bool:

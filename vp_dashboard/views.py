@@ -7,7 +7,7 @@ from horizon import views
 
 from vp_client.client import Client
 from vp_client.errors import VpError
-from vp_dashboard import api
+from vp_dashboard import api, names
 
 ROWS = 100
 """Of a page."""
@@ -37,14 +37,25 @@ class VpView(views.HorizonTemplateView):
         query["marker"] = marker
         return str(query.urlencode())
 
+    def listed(
+        self, client: Client, resource: str, chosen: dict[str, str], **more: Any
+    ) -> dict[str, Any]:
+        """One page of a list as vp-api has it; `chosen` may have names where it takes ids. One
+        request, and those that find the names."""
+        try:
+            asked = names.ids_of(client, chosen)
+        except names.UNKNOWN as exc:
+            return {"rows": [], "unknown": str(exc)}
+        rows, marker = client.page(resource, ROWS, **asked, **more)
+        return {"rows": rows, "next_page": self.next_page(marker)}
+
 
 class VpList(VpView):
-    """One page of a list as vp-api has it. One request."""
+    """One list of vp-api."""
 
     resource = ""
     filters: tuple[str, ...] = ()
 
     def read(self, client: Client) -> dict[str, Any]:
         chosen = self.chosen(*self.filters, "marker")
-        rows, marker = client.page(self.resource, ROWS, **chosen)
-        return {"rows": rows, "chosen": chosen, "next_page": self.next_page(marker)}
+        return {"chosen": chosen, **self.listed(client, self.resource, chosen)}

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""As much of Nova as Horizon asks for the page of an instance, and for the list of flavors. Of
-Neutron it insists too for that page: here that has nothing."""
+"""As much of Nova as Horizon asks for the page of an instance, for the list of flavors, and for
+names. Of Neutron it insists too for that page: here that has nothing."""
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +24,9 @@ FLAVOR = {
     "extra_specs": {"vp:isolation": "strict"},
     "links": [],
 }
+AGGREGATE = "gpu"
+RENAMED = "shop-db"
+"""The first server's name now."""
 
 
 @dataclass
@@ -43,9 +47,19 @@ class Nova:
                 return webob.Response(json={"server": self._server(server_id)})
             case ["servers", _, "os-volume_attachments"]:
                 return webob.Response(json={"volumeAttachments": []})
+            case ["servers"]:
+                return webob.Response(json={"servers": self._named(request.GET["name"])})
+            case ["os-aggregates"]:
+                return webob.Response(json={"aggregates": [{"id": 1, "name": AGGREGATE}]})
             case ["flavors", "detail"]:
                 return webob.Response(json={"flavors": [FLAVOR]})
         raise webob.exc.HTTPNotFound()
+
+    def _named(self, pattern: str) -> list[dict[str, str]]:
+        """A database that takes no pattern matches more than is asked for."""
+        names = (RENAMED, f"{RENAMED}-2")
+        is_found = re.search(pattern, RENAMED)
+        return [{"id": one, "name": name} for name in names for one in self.projects if is_found]
 
     def _server(self, server_id: str) -> dict[str, Any]:
         return {

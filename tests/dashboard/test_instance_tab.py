@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tab *Performance* of Nova's page of an instance, and flavors of Nova in *What-if*."""
+"""The tab *Performance* of Nova's page of an instance, and what other pages ask Nova for."""
 
 from collections.abc import Callable, Iterator
 
@@ -8,7 +8,7 @@ import requests
 
 from tests.dashboard.conftest import Site
 from tests.dashboard.dashboard import Shown, User, words
-from tests.dashboard.nova import Nova
+from tests.dashboard.nova import RENAMED, Nova
 from tests.loopback import served
 from tests.unit.api import cloud
 
@@ -67,3 +67,14 @@ def test_where_a_new_server_of_a_flavor_would_fit(
     assert shown.problem is None
     hosts = shown.tree.xpath("//table[@id='vp-what-if']//tr/@data-host")
     assert set(hosts) == {one["Host"] for one in site.told("host list")}
+
+
+def test_a_server_goes_by_the_name_that_it_has_now(log_in: Callable[[str], User]) -> None:
+    admin = log_in("admin")
+    listed = admin.get(f"/admin/vp_servers/?name={RENAMED}")
+    assert listed.tree.xpath("//tr/@data-server") == [cloud.VICTIM]
+    done = admin.get(f"/admin/vp_actions/?server_id={RENAMED}")
+    by_id = admin.get(f"/admin/vp_actions/?server_id={cloud.VICTIM}")
+    actions = by_id.tree.xpath("//tr/@data-action")
+    assert done.tree.xpath("//tr/@data-action") == actions
+    assert actions

@@ -82,6 +82,39 @@ def test_what_was_done_at_a_time(query: str, ids: set[str], admin: User) -> None
     assert set(admin.get(f"{ACTIONS}?{query}").tree.xpath("//tr/@data-action")) == ids
 
 
+FILTERS = [
+    (ACTIONS, "server_id", "victim", cloud.VICTIM),
+    (USAGE, "server_id", "victim", cloud.VICTIM),
+    (USAGE, "project_id", "shop", None),
+    (OVERLAYS, "project_id", "shop", None),
+    ("/admin/vp_servers/", "project_id", "shop", None),
+]
+
+
+@pytest.mark.parametrize(("path", "field", "name", "wanted"), FILTERS)
+def test_filters_take_names(
+    path: str, field: str, name: str, wanted: str | None, site: Site, admin: User
+) -> None:
+    """`wanted`: the id; None: the tenant's project."""
+    rows = "//tbody/tr[@*]"
+    by_name = admin.get(f"{path}?{field}={name}")
+    by_id = admin.get(f"{path}?{field}={wanted or site.project_id}")
+    found = [words(row) for row in by_name.tree.xpath(rows)]
+    assert found == [words(row) for row in by_id.tree.xpath(rows)]
+    assert found
+    assert by_name.one(f"//input[@name='{field}']").get("value") == name
+
+
+@pytest.mark.parametrize(("path", "field", "name", "wanted"), FILTERS)
+def test_a_name_that_is_not_known_is_told(
+    path: str, field: str, name: str, wanted: str | None, admin: User
+) -> None:
+    shown = admin.get(f"{path}?{field}=nosuch")
+    assert "'nosuch'" in words(shown.one("//*[@id='vp-unknown']"))
+    assert not shown.tree.xpath("//form[@method='get']/following::tbody/tr[@data-server]")
+    assert shown.one(f"//input[@name='{field}']").get("value") == "nosuch"
+
+
 def test_an_action_leads_to_what_was_lost_before_and_after(admin: User) -> None:
     row = admin.get(f"{ACTIONS}?result=mended").one("//tr[@data-action]")
     [link] = row.xpath(".//a[contains(@href, '?end=')]/@href")

@@ -11,7 +11,7 @@ from nova_vp import timestamps
 from nova_vp.action_results import RESULTS
 from vp_client.client import Client
 from vp_dashboard import span, texts
-from vp_dashboard.views import ROWS, VpView
+from vp_dashboard.views import VpView
 
 AROUND_MIN = 10
 """Before and after the time that is asked for."""
@@ -22,20 +22,20 @@ class Actions(VpView):
     page_title = _("Actions")
 
     def read(self, client: Client) -> dict[str, Any]:
-        """One request."""
+        """One request, and those that find a server by its name."""
         chosen = self.chosen("host", "server_id", "result", "marker")
         typed = self.request.GET.get("at", "")
         at = span.latest_moment(typed, datetime.now(UTC))
         within = span.around(at, AROUND_MIN) if at else {}
-        actions, marker = client.page("actions", ROWS, sort="at:desc", **chosen, **within)
+        found = self.listed(client, "actions", chosen, sort="at:desc", **within)
         return {
-            "done": [_told(one) for one in actions],
+            **found,
+            "done": [_told(one) for one in found["rows"]],
             "chosen": chosen,
             "typed": typed,
             "is_no_time": bool(typed) and at is None,
             "within": within,
             "results": {code: texts.result(code) for code in RESULTS},
-            "next_page": self.next_page(marker),
         }
 
 

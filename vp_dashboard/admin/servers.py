@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy as _
 from vp_client.client import Client
 from vp_dashboard import server_page
 from vp_dashboard.span import ASKED
-from vp_dashboard.views import ROWS, VpView
+from vp_dashboard.views import VpView
 
 FILTERS = ("host", "project_id", "name", "state", "hurt_by_neighbour")
 SORT = "degradation:desc"
@@ -20,15 +20,12 @@ class Servers(VpView):
     page_title = _("Servers")
 
     def read(self, client: Client) -> dict[str, Any]:
-        """One request."""
+        """One request, and those that find names."""
         chosen = self.chosen(*FILTERS, "marker")
-        vps, marker = client.page("vps", ROWS, sort=SORT, **chosen)
-        return {
-            "vps": vps,
-            "chosen": chosen,
-            "states": range(9),
-            "next_page": self.next_page(marker),
-        }
+        found = self.listed(client, "vps", chosen, sort=SORT)
+        if not found["rows"] and list(chosen) == ["name"]:
+            found["rows"] = client.renamed_vps(chosen["name"])
+        return {"chosen": chosen, "states": range(9), **found}
 
 
 class Detail(VpView):

@@ -8,10 +8,8 @@ from django.utils.translation import gettext_lazy as _
 
 from vp_client import host_formatters
 from vp_client.client import Client
-from vp_client.errors import AmbiguousName, NoSuchFlavor, NoSuchName
+from vp_dashboard import names
 from vp_dashboard.views import VpView
-
-UNKNOWN = (NoSuchName, AmbiguousName, NoSuchFlavor)
 
 
 class WhatIf(VpView):
@@ -19,12 +17,12 @@ class WhatIf(VpView):
     page_title = _("What-if")
 
     def read(self, client: Client) -> dict[str, Any]:
-        """One request for each thousand hosts; none until something is asked."""
+        """One request for each thousand hosts, and those that find the server by its name; none
+        until something is asked."""
         chosen = self.chosen("server_id", "flavor")
         try:
-            hosts = _hosts(client, chosen)
-        except UNKNOWN as exc:
-            # The form stays, for another name.
+            hosts = _hosts(client, names.ids_of(client, chosen))
+        except names.UNKNOWN as exc:
             return {"hosts": None, "chosen": chosen, "unknown": str(exc)}
         ranked = None if hosts is None else sorted(hosts, key=host_formatters.what_if_rank)
         return {"hosts": ranked, "chosen": chosen}
