@@ -159,12 +159,13 @@ def closed_door(site: Site) -> Iterator[None]:
 
 
 @pytest.fixture
-def reported(site: Site) -> Iterator[Callable[[Any], None]]:
-    """vp-api knows only what this host reported, in this test."""
+def reported(site: Site) -> Iterator[Callable[..., None]]:
+    """vp-api knows only what was reported in this test, in that order."""
     usual = site.door.application
 
-    def report(record: Any) -> None:
-        site.door.application = site.api_of(holding([_of(site.project_id, record)]))
+    def report(*records: Any) -> None:
+        own = [_of(site.project_id, record) for record in records]
+        site.door.application = site.api_of(holding(own))
 
     yield report
     site.door.application = usual

@@ -174,7 +174,13 @@ def reached(page: Page) -> set[int]:
 
 @pytest.mark.parametrize(
     "path",
-    ["/admin/vp_hosts/", "/admin/vp_actions/", "/admin/vp_proposals/", *PAGES[-2:-1]],
+    [
+        "/admin/vp_hosts/",
+        "/admin/vp_actions/",
+        "/admin/vp_proposals/",
+        "/admin/vp_modes/",
+        *PAGES[-2:-1],
+    ],
 )
 def test_the_keyboard_reaches_every_control(path: str, page: Page) -> None:
     page.goto(path)
@@ -219,11 +225,11 @@ def test_a_host_and_a_what_if_are_asked_for(page: Page) -> None:
 
 def test_a_mode_is_set(page: Page, site: Site) -> None:
     page.goto("/admin/vp_modes/")
-    page.locator("#vp-level").evaluate("field => { field.value = 'host'; }")
-    page.fill("#vp-of", "lab-1")
-    page.locator("#vp-new-mode").evaluate("field => { field.value = 'advise'; }")
+    page.click("tr[data-host='lab-1'] a[href*='vp-set-host']")
+    page.wait_for_url("**/?host=lab-1#vp-set-host")
+    page.locator("#vp-host-mode").evaluate("field => { field.value = 'advise'; }")
     site.agents.modes.clear()
-    page.click(".vp-page form button")
+    page.click("#vp-set-host button")
     page.wait_for_selector("#vp-question")
     with page.expect_navigation():
         page.click(".vp-page form button")

@@ -8,7 +8,7 @@ import requests
 
 from tests.dashboard.conftest import Site
 from tests.dashboard.dashboard import Shown, User, words
-from tests.dashboard.nova import RENAMED, Nova
+from tests.dashboard.nova import AGGREGATE, RENAMED, Nova
 from tests.loopback import served
 from tests.unit.api import cloud
 
@@ -69,8 +69,22 @@ def test_where_a_new_server_of_a_flavor_would_fit(
     assert set(hosts) == {one["Host"] for one in site.told("host list")}
 
 
+def test_aggregates_of_nova_are_offered_and_others_are_warned_of(
+    log_in: Callable[[str], User],
+) -> None:
+    admin, modes = log_in("admin"), "/admin/vp_modes/"
+    offered = admin.get(modes).tree.xpath("//datalist[@id='vp-aggregate-names']/option/@value")
+    assert offered == [AGGREGATE, "ssd"]
+    for name, is_warned in ((AGGREGATE, False), ("ssd", True)):
+        shown = admin.get(f"{modes}confirm?level=aggregate&name={name}&mode=observe")
+        assert bool(shown.tree.xpath("//*[@id='vp-no-aggregate']")) is is_warned
+
+
 def test_a_server_goes_by_the_name_that_it_has_now(log_in: Callable[[str], User]) -> None:
+    asked = f"level=server&name={RENAMED}&mode=observe"
     admin = log_in("admin")
+    shown = admin.get(f"/admin/vp_modes/confirm?{asked}")
+    assert cloud.VICTIM in words(shown.one("//p[@id='vp-question']"))
     listed = admin.get(f"/admin/vp_servers/?name={RENAMED}")
     assert listed.tree.xpath("//tr/@data-server") == [cloud.VICTIM]
     done = admin.get(f"/admin/vp_actions/?server_id={RENAMED}")

@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Escalations, overlays, usage, what-if and modes: the same as the command line has."""
 
+from collections.abc import Callable
+from urllib.parse import urlencode
+
 import pytest
 
+from nova_vp.cloud_modes import NOT_SET
 from tests.dashboard import comparisons
 from tests.dashboard.conftest import Site
-from tests.dashboard.dashboard import User, words
+from tests.dashboard.dashboard import Shown, User, values, words
 from tests.unit.api import cloud
+from vp_client import formatters
 from vp_dashboard import texts
 
 ACTIONS = "/admin/vp_actions/"
@@ -132,15 +137,119 @@ def test_modes(site: Site, admin: User) -> None:
     comparisons.modes(site.told, admin.get(MODES))
 
 
+def confirmation(admin: User, **asked: str) -> Shown:
+    return admin.get(f"{CONFIRM}?{urlencode(asked)}")
+
+
+def question(shown: Shown) -> str:
+    return words(shown.one("//p[@id='vp-question']"))
+
+
+def effect(shown: Shown, key: str) -> str:
+    return words(shown.one(f"//dl[@id='vp-effect']/dd[@data-key='{key}']"))
+
+
 def test_a_mode_is_set_once_it_is_confirmed(site: Site, admin: User) -> None:
     site.agents.modes.clear()
-    asked = [("level", "host"), ("name", "lab-1"), ("mode", "advise")]
-    query = "&".join(map("=".join, asked))
-    shown = admin.get(f"{CONFIRM}?{query}")
-    assert words(shown.one("//p[@id='vp-question']")) == "Set mode advise for host lab-1?"
+    shown = confirmation(admin, level="host", name="lab-1", mode="advise")
+    assert question(shown) == "Change the mode of host lab-1 from none to advise?"
+    assert effect(shown, "now") == "enforce (set for the host aggregate ssd)"
+    assert effect(shown, "then") == "advise (set for this host)"
     assert site.agents.modes == {}
-    admin.post(f"{CONFIRM}?{query}", asked)
+    asked = [("level", "host"), ("name", "lab-1"), ("mode", "advise")]
+    admin.post(f"{CONFIRM}?{urlencode(asked)}", asked)
     assert site.agents.modes == {"lab-1": "advise"}
+    admin.post(f"{CONFIRM}?{urlencode(asked)}", [*asked[:2], ("mode", "unset")])
+    assert site.agents.modes == {"lab-1": NOT_SET}
+
+
+def test_the_mode_that_is_set_now_is_asked_about(admin: User) -> None:
+    cloud_wide = confirmation(admin, level="cloud", mode="observe")
+    assert question(cloud_wide) == "Change the mode of the cloud from enforce to observe?"
+    aggregate = confirmation(admin, level="aggregate", name="ssd", mode="unset")
+    assert question(aggregate) == "Change the mode of host aggregate ssd from enforce to none?"
+    assert values(aggregate.one("//p[@id='vp-effect']")) == {"hosts_count": 1}
+    server = confirmation(admin, level="server", name="noisy", mode="observe")
+    assert question(server) == (
+        f"Change the mode of server noisy ({cloud.NOISY}) on lab-1 from none to observe?"
+    )
+    assert effect(server, "then") == "observe (set for this server)"
+    assert server.one("//input[@name='name']").get("value") == cloud.NOISY
+
+
+def test_of_an_agent_that_does_not_say_what_is_set_it_is_unknown(admin: User) -> None:
+    shown = confirmation(admin, level="host", name="lab-2", mode="advise")
+    assert question(shown) == "Change the mode of host lab-2 from unknown to advise?"
+    assert effect(shown, "now") == "observe (unknown)"
+    assert effect(shown, "then").startswith("unknown")
+
+
+@pytest.mark.parametrize(
+    ("level", "name", "said"),
+    [
+        ("host", "nosuch", "No report of host 'nosuch' is stored"),
+        ("server", "nosuch", "No server is named 'nosuch'"),
+    ],
+)
+def test_what_is_not_known_is_refused_before_it_is_confirmed(
+    level: str, name: str, said: str, admin: User
+) -> None:
+    shown = confirmation(admin, level=level, name=name, mode="advise")
+    assert said in words(shown.one("//body"))
+    assert not shown.tree.xpath("//p[@id='vp-question']")
+    assert shown.tree.xpath(f"//form[@id='vp-set-{level}']")
+
+
+def test_each_host_has_its_mode_and_where_it_comes_from(site: Site, admin: User) -> None:
+    shown = admin.get(MODES)
+    names = [one["Host"] for one in site.told("host list")]
+    assert sorted(shown.tree.xpath("//table[@id='vp-host-modes']//tr/@data-host")) == sorted(names)
+    for name in names:
+        row, told = shown.one(f"//tr[@data-host='{name}']"), site.told(f"host show {name}")
+        assert words(row.xpath("td[@data-key='mode']")[0]) == told["mode"]
+        source = formatters.mode_source(told["mode_source"])
+        assert words(row.xpath("td[@data-key='source']")[0]) == source
+    assert "set for the host aggregate ssd" in words(shown.one("//tr[@data-host='lab-1']"))
+
+
+@pytest.mark.parametrize(
+    ("query", "hosts"),
+    [("source=aggregate", ["lab-1"]), ("source=host", []), ("mode=observe", ["lab-2"])],
+)
+def test_hosts_by_mode_and_by_where_it_is_set(query: str, hosts: list[str], admin: User) -> None:
+    assert admin.get(f"{MODES}?{query}").tree.xpath("//tr/@data-host") == hosts
+
+
+def test_of_many_hosts_each_is_offered_and_a_page_has_a_hundred(
+    site: Site, reported: Callable[..., None], admin: User
+) -> None:
+    names = [f"host-{number:03}" for number in range(120)]
+    reported(*map(cloud.a_record, names))
+    site.door.asked.clear()
+    shown = admin.get(MODES)
+    assert len(site.door.asked) == 2
+    assert shown.tree.xpath("//datalist[@id='vp-host-names']/option/@value") == names
+    assert shown.tree.xpath("//tr/@data-host") == names[:100]
+    there = shown.one("//a[@rel='next']").get("href")
+    assert admin.get(f"{MODES}{there}").tree.xpath("//tr/@data-host") == names[100:]
+
+
+def test_hosts_and_aggregates_are_offered_and_no_mode_is_chosen_yet(
+    site: Site, admin: User
+) -> None:
+    shown = admin.get(MODES)
+    offered = {
+        level: set(shown.tree.xpath(f"//datalist[@id='vp-{level}-names']/option/@value"))
+        for level in ("host", "aggregate")
+    }
+    names = {one["Host"] for one in site.told("host list")}
+    assert offered == {"host": names, "aggregate": {"ssd"}}
+    for field in shown.tree.xpath("//form[starts-with(@id, 'vp-set-')]//select"):
+        assert field.get("required") is not None
+        assert field.xpath("option/@value")[0] == ""
+    [link] = shown.tree.xpath("//tr[@data-host='lab-1']//a[contains(@href, 'vp-set-host')]/@href")
+    there = admin.get(f"{MODES}{link.partition('#')[0]}")
+    assert there.one("//input[@id='vp-host']").get("value") == "lab-1"
 
 
 @pytest.mark.parametrize(
@@ -175,9 +284,10 @@ PAGES = [
 
 @pytest.mark.parametrize("path", PAGES)
 def test_a_page_asks_once(path: str, site: Site, admin: User) -> None:
+    """*Modes* has two lists."""
     site.door.asked.clear()
     assert admin.get(path).problem is None
-    assert len(site.door.asked) == 1
+    assert len(site.door.asked) == (2 if path == MODES else 1)
 
 
 @pytest.mark.parametrize("path", PAGES)

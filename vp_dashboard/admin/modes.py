@@ -1,29 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modes that are set for the cloud and for host aggregates; setting one is confirmed first."""
+"""Modes that are set for the cloud and for host aggregates, and the mode of each host with where it
+comes from. Setting one is confirmed first: see `confirm_mode.py`."""
 
 from typing import Any
 
-from django.http import HttpResponseRedirect
-from django.urls import path, reverse
-from django.utils.translation import gettext as _t
+from django.urls import path
 from django.utils.translation import gettext_lazy as _
-from horizon import messages
 
 from nova_vp.core.types.mode_levels import ModeLevel
-from nova_vp.core.types.policy import Mode
 from vp_client.client import Client
-from vp_client.errors import VpError
-from vp_dashboard import api, policies
-from vp_dashboard.views import VpView
+from vp_dashboard import mode_change, nova_names, policies
+from vp_dashboard.admin.confirm_mode import MODES, UNSET, Confirm
+from vp_dashboard.views import ROWS, VpView
 
-MODES = [mode.value for mode in Mode]
-SET_BY = {
-    ModeLevel.CLOUD.value: lambda client, name, mode: client.set_cloud_mode(mode),
-    ModeLevel.AGGREGATE.value: lambda client, name, mode: client.set_aggregate_mode(name, mode),
-    ModeLevel.HOST.value: lambda client, name, mode: client.set_mode(name, mode),
-    ModeLevel.SERVER.value: lambda client, name, mode: client.change_vp(name, mode=mode),
+SOURCES = {
+    ModeLevel.CLOUD.value: _("the cloud"),
+    ModeLevel.AGGREGATE.value: _("a host aggregate"),
+    ModeLevel.HOST.value: _("the host itself"),
+    ModeLevel.DEFAULT.value: _("nowhere: no mode is set"),
 }
-"""By level. Mode None: none is set there."""
+"""Of the modes of hosts."""
 
 
 class Modes(VpView):
@@ -31,43 +27,31 @@ class Modes(VpView):
     page_title = _("Modes")
 
     def read(self, client: Client) -> dict[str, Any]:
-        """One request."""
+        """Two requests, and one more for each further thousand hosts. Who may set a mode also has
+        Nova asked for its aggregates, once."""
+        chosen = self.chosen("mode", "source", "marker", "host")
+        modes, hosts = client.list_modes(), client.list_hosts()
+        may_set = policies.allows(self.request, policies.SET_MODES)
+        found = mode_change.matching(hosts, chosen)
+        rows, marker = mode_change.page(found, chosen.get("marker"), ROWS)
         return {
-            "modes": client.list_modes(),
+            "modes": modes,
+            "hosts": hosts,
+            "rows": rows,
+            "found_count": len(found),
+            "aggregates": self._aggregates(modes) if may_set else [],
+            "chosen": chosen,
             "choices": MODES,
-            "levels": list(SET_BY),
-            "may_set": policies.allows(self.request, policies.SET_MODES),
+            "unset": UNSET,
+            "sources": SOURCES,
+            "may_set": may_set,
+            "next_page": self.next_page(marker),
         }
 
-
-class Confirm(VpView):
-    """Says what would be set; sets it once that is confirmed."""
-
-    template_name = "vp_dashboard/admin/confirm_mode.html"
-    page_title = _("Set a mode")
-
-    def read(self, client: Client) -> dict[str, Any]:
-        """No request: nothing that is shown is vp-api's."""
-        return {"asked": _asked(self.request.GET)}
-
-    def post(self, request: Any, *args: Any, **kwargs: Any) -> HttpResponseRedirect:
-        try:
-            asked = _asked(request.POST)
-            SET_BY[asked["level"]](api.client_of(request), asked["name"], asked["mode"] or None)
-        except VpError as exc:
-            messages.error(request, api.problem(exc))
-        else:
-            messages.success(request, _t("The mode is set. Hosts follow with their next reports."))
-        return HttpResponseRedirect(reverse("horizon:admin:vp_modes:index"))
-
-
-def _asked(fields: Any) -> dict[str, str]:
-    """Raises VpError: it is not clear what is asked for."""
-    asked = {field: fields.get(field, "").strip() for field in ("level", "name", "mode")}
-    is_named = asked["level"] == ModeLevel.CLOUD.value or asked["name"]
-    if asked["level"] not in SET_BY or asked["mode"] not in (*MODES, "") or not is_named:
-        raise VpError(_t("Choose a level and a mode, and name the aggregate, host or server."))
-    return asked
+    def _aggregates(self, modes: list[dict[str, Any]]) -> list[str]:
+        """Of Nova, and those that have a mode."""
+        known = nova_names.aggregates(self.request) or []
+        return sorted({*known, *(one["name"] for one in modes if one["name"])})
 
 
 urlpatterns = [
