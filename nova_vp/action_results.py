@@ -11,3 +11,5 @@ WITHDRAWN = "withdrawn"
 """It was proposed, and its agent does not propose it any more: it cannot be accepted."""
 RESULTS = (PROPOSED, WITHDRAWN, *(result.value for result in Result))
 NEVER_DONE = (PROPOSED, WITHDRAWN, Result.REJECTED.value)
+NO_PROPOSAL = "there is no proposal"
+"""How an agent begins to refuse a word on an action that it does not propose any more."""

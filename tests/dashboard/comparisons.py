@@ -125,7 +125,8 @@ def proposals(told: Told, shown: Shown) -> None:
     for one in listed:
         row = shown.one(f"//tr[@data-action='{one['ID']}']")
         proposal = told(f"action show {one['ID']} --host {one['Host']}")
-        assert values(row) == {"hurt_ratio": proposal["hurt_ratio"]}
+        numbers = {"hurt_ratio": proposal["hurt_ratio"], **proposal["evidence"]}
+        assert _timeless(values(row)) == numbers
         assert proposal["changes"][0]["to"] in words(row)
     waiting = told("escalation list --status proposed")
     found = shown.tree.xpath("//table[@id='vp-waiting-migrations']//tr/@data-escalation")

@@ -17,6 +17,7 @@ from vp_dashboard import texts
 ACTIONS = "/admin/vp_actions/"
 ESCALATIONS = "/admin/vp_escalations/"
 ESCALATION = f"{ESCALATIONS}{cloud.ESCALATION}/"
+PROPOSALS = "/admin/vp_proposals/"
 OVERLAYS = "/admin/vp_overlays/"
 USAGE = "/admin/vp_usage/"
 WHAT_IF = "/admin/vp_what_if/"
@@ -90,6 +91,7 @@ def test_what_was_done_at_a_time(query: str, ids: set[str], admin: User) -> None
 FILTERS = [
     (ACTIONS, "server_id", "victim", cloud.VICTIM),
     (USAGE, "server_id", "victim", cloud.VICTIM),
+    (PROPOSALS, "server_id", "victim", cloud.VICTIM),
     (USAGE, "project_id", "shop", None),
     (OVERLAYS, "project_id", "shop", None),
     ("/admin/vp_servers/", "project_id", "shop", None),

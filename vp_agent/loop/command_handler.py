@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 
+from nova_vp.action_results import NO_PROPOSAL
 from nova_vp.cli import labels
 from nova_vp.core.pipeline.permit import mode_of
 from nova_vp.core.pipeline.revert import done, standing
@@ -197,7 +198,7 @@ class CommandHandler:
 
 def _no_proposal(action_id: str, proposals: Iterable[str]) -> UnknownAction:
     listed = ", ".join(proposals) or "none"
-    return UnknownAction(f"there is no proposal {action_id!r}; current proposals: {listed}")
+    return UnknownAction(f"{NO_PROPOSAL} {action_id!r}; current proposals: {listed}")
 
 
 def _done(decision: Decision) -> Mapping[str, Outcome]:

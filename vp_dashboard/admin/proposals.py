@@ -13,7 +13,7 @@ from nova_vp.action_results import PROPOSED
 from nova_vp.escalation_status import Status
 from vp_client.client import Client
 from vp_client.errors import VpError
-from vp_dashboard import api, policies
+from vp_dashboard import api, policies, withdrawn
 from vp_dashboard.views import ROWS, VpView
 
 MOST_REASON = 255
@@ -25,16 +25,21 @@ class Proposals(VpView):
     page_title = _("Proposals")
 
     def read(self, client: Client) -> dict[str, Any]:
-        """Two requests: migrations wait in another list."""
+        """Two requests: migrations wait in another list. Where proposals wait one more for each
+        thousand hosts, which says when they reported last."""
         chosen = self.chosen("host", "server_id", "marker")
-        actions, marker = client.page("actions", ROWS, result=PROPOSED, **chosen)
+        found = self.listed(client, "actions", chosen, result=PROPOSED)
+        hosts = {host["name"]: host for host in (client.list_hosts() if found["rows"] else ())}
         return {
-            "proposals": [{**one, "key": f"{one['id']}/{one['host']}"} for one in actions],
+            **found,
+            "proposals": [
+                {**one, "key": f"{one['id']}/{one['host']}", "report": hosts.get(one["host"])}
+                for one in found["rows"]
+            ],
             "escalations": self._escalations(client, chosen.get("host")),
             "chosen": chosen,
             "may_accept": policies.allows(self.request, policies.ACCEPT_ACTION),
             "may_reject": policies.allows(self.request, policies.REJECT_ACTION),
-            "next_page": self.next_page(marker),
         }
 
     def _escalations(self, client: Client, host: str | None) -> list[dict[str, Any]] | None:
@@ -56,7 +61,8 @@ class Proposals(VpView):
                 else:
                     client.accept_action(action_id, host)
             except VpError as exc:
-                messages.error(request, f"{action_id}: {api.problem(exc)}")
+                why = withdrawn.why_refused(client, action_id, host, exc)
+                messages.error(request, f"{action_id}: {why}")
             else:
                 told = {"id": action_id, "host": host}
                 messages.success(request, _t("%(id)s: %(host)s acknowledged it.") % told)

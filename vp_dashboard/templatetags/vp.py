@@ -15,7 +15,7 @@ from vp_client import (
     host_formatters,
     overlay_formatters,
 )
-from vp_dashboard import texts
+from vp_dashboard import evidence, texts
 
 register = template.Library()
 
@@ -46,7 +46,6 @@ TEXTS: dict[str, Callable[..., str]] = {
     "vp_mode_source": formatters.mode_source,
     "vp_name": formatters.name,
     "vp_number": formatters.number,
-    "vp_numbers": formatters.numbers,
     "vp_or_unknown": formatters.or_unknown,
     "vp_overlay_servers": overlay_formatters.servers,
     "vp_percent": formatters.percent,
@@ -69,6 +68,7 @@ for name, function in TEXTS.items():
     register.filter(name, _readable(function))
 register.filter("vp_islands", _readable(host_formatters.islands))
 register.filter("vp_text", texts.readable)
+register.filter("vp_evidence", evidence.lines)
 
 
 @register.filter
