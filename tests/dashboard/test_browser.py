@@ -223,6 +223,17 @@ def test_a_host_and_a_what_if_are_asked_for(page: Page) -> None:
     page.wait_for_selector("#vp-what-if tr[data-host]")
 
 
+def test_words_are_explained_to_the_keyboard_alone(page: Page) -> None:
+    page.goto("/admin/vp_servers/")
+    assert page.locator(".vp-glossary dd:visible").count() == 0
+    page.locator(".vp-glossary summary").focus()
+    page.keyboard.press("Enter")
+    said = page.locator(".vp-glossary").inner_text()
+    assert "Last-level cache misses per 1000 instructions." in said
+    assert "bulldog" in said
+    assert serious(page) == []
+
+
 def test_a_mode_is_set(page: Page, site: Site) -> None:
     page.goto("/admin/vp_modes/")
     page.click("tr[data-host='lab-1'] a[href*='vp-set-host']")

@@ -38,6 +38,21 @@ def test_filters(query: str, servers: list[str], admin: User) -> None:
     assert admin.get(SERVERS + query).tree.xpath("//tr/@data-server") == servers
 
 
+def test_states_say_what_their_names_stand_for(admin: User) -> None:
+    shown = admin.get(f"{SERVERS}?state=7")
+    state = shown.one("//td[@data-key='state']/abbr")
+    assert words(state) == "7 terrier, mf>0.6"
+    assert state.get("title") == "terrier (MPKI 2 to 15), memory factor 0.6 or more"
+    chosen = shown.one("//select[@name='state']/option[@selected]")
+    assert words(chosen) == "7 terrier (MPKI 2 to 15), memory factor 0.6 or more"
+
+
+def test_the_words_of_a_server_are_explained(admin: User) -> None:
+    said = words(admin.get(VICTIM).one("//details[@class='vp-glossary']"))
+    for word in ("MPKI", "memory factor (MF)", "override", "unmanaged server", "bulldog"):
+        assert word in said
+
+
 def test_a_server_in_detail(site: Site, admin: User) -> None:
     shown, told = admin.get(VICTIM), site.told(f"show {cloud.VICTIM}")
     comparisons.server(cloud.VICTIM, site.told, shown)

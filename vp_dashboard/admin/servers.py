@@ -7,7 +7,7 @@ from django.urls import path
 from django.utils.translation import gettext_lazy as _
 
 from vp_client.client import Client
-from vp_dashboard import server_page
+from vp_dashboard import server_page, states
 from vp_dashboard.span import ASKED
 from vp_dashboard.views import VpView
 
@@ -25,7 +25,7 @@ class Servers(VpView):
         found = self.listed(client, "vps", chosen, sort=SORT)
         if not found["rows"] and list(chosen) == ["name"]:
             found["rows"] = client.renamed_vps(chosen["name"])
-        return {"chosen": chosen, "states": range(9), **found}
+        return {"chosen": chosen, "states": states.choices(), **found}
 
 
 class Detail(VpView):

@@ -15,7 +15,7 @@ from vp_client import (
     host_formatters,
     overlay_formatters,
 )
-from vp_dashboard import evidence, texts
+from vp_dashboard import evidence, states, texts
 
 register = template.Library()
 
@@ -58,7 +58,6 @@ TEXTS: dict[str, Callable[..., str]] = {
     "vp_server": formatters.server,
     "vp_server_or_none": formatters.server_or_none,
     "vp_span": texts.span,
-    "vp_state": formatters.state,
     "vp_time": formatters.or_unknown,
     "vp_unmanaged": formatters.unmanaged,
     "vp_words": formatters.words,
@@ -69,6 +68,7 @@ for name, function in TEXTS.items():
 register.filter("vp_islands", _readable(host_formatters.islands))
 register.filter("vp_text", texts.readable)
 register.filter("vp_evidence", evidence.lines)
+register.filter("vp_state", states.shown)
 
 
 @register.filter
@@ -104,3 +104,9 @@ def vp_degradation(vp: Any) -> Any:
 @register.simple_tag
 def vp_rise(interference: Any, suspect: Any) -> str:
     return formatters.rise(interference, suspect)
+
+
+@register.inclusion_tag("vp_dashboard/_words.html")
+def vp_glossary(*words: str) -> dict[str, Any]:
+    """Those of the glossary that a page uses."""
+    return {"words": words}
