@@ -154,7 +154,7 @@ def effect(shown: Shown, key: str) -> str:
 def test_a_mode_is_set_once_it_is_confirmed(site: Site, admin: User) -> None:
     site.agents.modes.clear()
     shown = confirmation(admin, level="host", name="lab-1", mode="advise")
-    assert question(shown) == "Change the mode of host lab-1 from none to advise?"
+    assert question(shown) == "Change the mode of host lab-1 from none of its own to advise?"
     assert effect(shown, "now") == "enforce (set for the host aggregate ssd)"
     assert effect(shown, "then") == "advise (set for this host)"
     assert site.agents.modes == {}
@@ -173,7 +173,7 @@ def test_the_mode_that_is_set_now_is_asked_about(admin: User) -> None:
     assert values(aggregate.one("//p[@id='vp-effect']")) == {"hosts_count": 1}
     server = confirmation(admin, level="server", name="noisy", mode="observe")
     assert question(server) == (
-        f"Change the mode of server noisy ({cloud.NOISY}) on lab-1 from none to observe?"
+        f"Change the mode of server noisy ({cloud.NOISY}) on lab-1 from none of its own to observe?"
     )
     assert effect(server, "then") == "observe (set for this server)"
     assert server.one("//input[@name='name']").get("value") == cloud.NOISY
