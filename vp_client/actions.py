@@ -132,6 +132,7 @@ def _fields(action_id: str) -> list[columns.Field]:
         ("meaning", formatters.wrap),
         ("rung", formatters.or_unknown),
         ("result", partial(formatters.action_result, action_id)),
+        ("accepted_by", formatters.or_none),
         ("detail", formatters.or_none),
         ("changes", formatters.changes),
         ("hurt_ratio", formatters.percent),

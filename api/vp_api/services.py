@@ -14,6 +14,7 @@ from typing import Protocol
 from oslo_config import cfg
 
 from nova_vp.conf import database
+from nova_vp.db.actions import ActionStore
 from nova_vp.db.escalations import Ledger
 from nova_vp.db.modes import ModeStore
 from nova_vp.db.overlays import OverlayStore
@@ -41,6 +42,7 @@ class Stored:
     usage: UsageStore
     overlays: OverlayStore
     modes: ModeStore
+    actions: ActionStore
 
     @classmethod
     def open(cls, conf: cfg.ConfigOpts) -> "Stored":
@@ -55,6 +57,7 @@ class Stored:
             UsageStore(conf, outage),
             OverlayStore(conf, outage),
             ModeStore(conf, outage),
+            ActionStore(conf, outage),
         )
 
 

@@ -4,8 +4,8 @@
 1.0 is what the first release spoke. 1.1: pages, filters, sorting; history, actions, escalations,
 profiles, policies, health; overrides of single servers. 1.2: reports of latency, and what servers
 are for. 1.3: overlays and their calls, islands; modes of the cloud and of aggregates, and where a
-mode comes from. 1.4: how much servers lose; rejected proposals. Who names no version gets 1.0, so
-that programs which were written against it go on working.
+mode comes from. 1.4: how much servers lose; rejected proposals, and who accepted one. Who names no
+version gets 1.0, so that programs which were written against it go on working.
 """
 
 from typing import Any

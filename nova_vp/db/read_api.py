@@ -279,7 +279,7 @@ def _host_summary(row: Any) -> HostSummary:
 def _action(row: Any) -> ActionRecord:
     """What is stored of it is what its last report had: a proposal is withdrawn by one without."""
     action = {**json.loads(row.detail), "result": row.result}
-    return ActionRecord(row.host, aware_utc(row.at), row.project_id, action)
+    return ActionRecord(row.host, aware_utc(row.at), row.project_id, action, row.accepted_by)
 
 
 def _classes_of(flavor: str, image: str, counts: Sequence[ClassCount]) -> ClassesOf:

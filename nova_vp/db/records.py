@@ -161,6 +161,8 @@ class ActionRecord:
     action: Mapping[str, Any]
     """As the report had it (`wire.REPORT_SCHEMA`), and `rows.NAMES`; `result` is one of
     `nova_vp.action_results.RESULTS`."""
+    accepted_by: str | None = None
+    """Id of the keystone user who accepted it through vp-api; None: nobody did."""
 
 
 @dataclass(frozen=True, slots=True)

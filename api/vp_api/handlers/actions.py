@@ -6,6 +6,7 @@ a server of its own instead.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 from oslo_log import log as logging
 
@@ -15,6 +16,7 @@ from vp_api import paging
 from vp_api.agent_errors import telling
 from vp_api.errors import ApiError, Code
 from vp_api.operation import Answer, Call
+from vp_api.versions import V1_4
 from vp_api.views import actions as action_views
 
 LOG = logging.getLogger(__name__)
@@ -32,19 +34,25 @@ def list_actions(call: Call) -> Answer:
     browser = call.services.stored.browser
     found = browser.list_actions(wanted, paging.page_of(call, "at:desc"))
     names = browser.names_of(action_views.servers_in(found.items))
-    told = [action_views.stored_action(one, names) for one in found.items]
+    told = [_stored(call, one, names) for one in found.items]
     return paging.answer(call, "actions", told, found.marker)
 
 
 def show_action(call: Call, action_id: str) -> Answer:
     found = _find(call, action_id)
     names = call.services.stored.browser.names_of(action_views.servers_in([found]))
-    return {"action": action_views.stored_action(found, names)}
+    return {"action": _stored(call, found, names)}
+
+
+def _stored(call: Call, one: ActionRecord, names: action_views.Names) -> dict[str, Any]:
+    return action_views.stored_action(one, names, has_acceptance=call.version >= V1_4)
 
 
 def accept_action(call: Call, action_id: str) -> Answer:
-    """The agent applies it with its next tick; it alone knows which proposals still stand."""
+    """The agent applies it with its next tick; it alone knows which proposals still stand. Who
+    accepted it is kept here, since agents are not told."""
     host = _order(call, action_id, "accept", call.services.agents.accept)
+    call.services.stored.actions.note_accepted(host, action_id, by=call.user_id)
     return {"action": {"id": action_id, "host": host, "is_accepted": True}}
 
 

@@ -168,7 +168,10 @@ def list_vp_actions(call: Call, server_id: str) -> Answer:
     found = found[: pages.limit]
     if sees_all:
         names = browser.names_of(action_views.servers_in(found))
-        told = [action_views.stored_action(one, names) for one in found]
+        has_acceptance = call.version >= V1_4
+        told = [
+            action_views.stored_action(one, names, has_acceptance=has_acceptance) for one in found
+        ]
     else:
         words = (tenant.action(one.action, server_id) for one in found)
         told = [one for one in words if one is not None]

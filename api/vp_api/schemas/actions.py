@@ -57,7 +57,9 @@ _ACTION = {
     "rejected": list_of(ALTERNATIVE),
 }
 REPORTED = obj(_ACTION, title="ReportedAction")
-STORED = obj({**_ACTION, "host": TEXT, "project_id": TEXT}, title="Action")
+_ACCEPTED = {"accepted_by": nullable(TEXT)}
+"""Since 1.4."""
+STORED = obj({**_ACTION, "host": TEXT, "project_id": TEXT}, _ACCEPTED, "Action")
 TENANTS = obj({"at": nullable(MINUTE), "what": TEXT, "result": TEXT}, title="TenantAction")
 
 WITHIN = {"begin": TIME, "end": TIME}

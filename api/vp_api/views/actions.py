@@ -23,9 +23,13 @@ def servers_in(actions: Iterable[ActionRecord]) -> list[str]:
     )
 
 
-def stored_action(one: ActionRecord, names: Names) -> dict[str, Any]:
+def stored_action(
+    one: ActionRecord, names: Names, *, has_acceptance: bool = False
+) -> dict[str, Any]:
+    """`has_acceptance`: as since 1.4, with who accepted it."""
     told = action(one.action, _Folded({**one.action.get(NAMES, {}), **names}))
-    return {**told, "host": one.host, "project_id": one.project_id}
+    accepted = {"accepted_by": one.accepted_by} if has_acceptance else {}
+    return {**told, "host": one.host, "project_id": one.project_id, **accepted}
 
 
 class _Folded(dict[str, str]):

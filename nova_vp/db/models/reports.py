@@ -130,6 +130,8 @@ class StoredAction(Base):
     """The whole action as the report had it, JSON."""
     stored_at: Mapped[datetime] = mapped_column(DateTime, index=True)
     """UTC, by the clock of the vp-scheduler that stored its latest result."""
+    accepted_by: Mapped[str | None] = mapped_column(String(255))
+    """Id of the keystone user who accepted it through vp-api; null: nobody did."""
 
     __table_args__ = (
         Index("ix_actions_id", "id"),

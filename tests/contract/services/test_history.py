@@ -15,6 +15,7 @@ from nova_vp.core.types.action import Action, Outcome, Result
 from nova_vp.core.types.detection import Kind
 from nova_vp.core.types.sample import Sensitivity
 from nova_vp.db import schema
+from nova_vp.db.actions import ActionStore
 from nova_vp.db.filters import ActionFilter, Span
 from nova_vp.db.models import Host
 from nova_vp.db.paging import Page
@@ -154,6 +155,18 @@ def test_an_action_is_kept_as_it_turned_out(reports: Clock, browser: ReadApi) ->
 
 def results(browser: ReadApi, **wanted: Any) -> dict[str, str]:
     return {one.action["id"]: one.action["result"] for one in kept_actions(browser, **wanted)}
+
+
+def test_who_accepted_an_action_stands_when_it_is_applied(
+    reports: Clock, browser: ReadApi, database_conf: cfg.ConfigOpts
+) -> None:
+    reports.propose("a1", "a2")
+    accepted = ActionStore(database_conf)
+    accepted.note_accepted("vp1", "a1", by="user-admin")
+    accepted.note_accepted("vp1", "gone", by="user-admin")
+    reports.save(a_view(1, history=(Outcome(an_action("a1"), Result.APPLIED, 9.0),)))
+    found = {one.action["id"]: one.accepted_by for one in kept_actions(browser)}
+    assert found == {"a1": "user-admin", "a2": None}
 
 
 def test_what_a_host_does_not_propose_any_more_is_withdrawn(

@@ -121,7 +121,7 @@ def test_sync_again_changes_nothing_and_matches_the_models(
     with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, Base.metadata) == []
-    assert schema.current_revision(engine) == "0020"
+    assert schema.current_revision(engine) == "0021"
     assert orders(store) == {"vp1": (1, 1)}
 
 

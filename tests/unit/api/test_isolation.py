@@ -351,6 +351,22 @@ def test_no_moment_is_told_to_a_tenant_to_the_second(age_s):
     assert set(itertools.chain.from_iterable(seconds.values())) == {"00"}
 
 
+def test_operators_alone_are_told_who_accepted_an_action():
+    api, one = Api(), f"/v1/actions/{cloud.a_cap()['id']}"
+    admin, of_victim = Persona("admin"), f"/v1/vps/{cloud.VICTIM}/actions"
+    assert api.latest(admin, one).json["action"]["accepted_by"] is None
+    assert api.latest(admin, f"{one}/accept", "POST", {}).status == 200
+    for operator in (admin, Persona("service")):
+        assert api.latest(operator, one).json["action"]["accepted_by"] == "user-admin"
+        for path in ("/v1/actions", of_victim):
+            listed = api.latest(operator, path).json["actions"]
+            assert "user-admin" in [row["accepted_by"] for row in listed]
+    headers = {"OpenStack-API-Version": "performance-isolation 1.3"}
+    assert "accepted_by" not in api.ask(admin, one, headers=headers).json["action"]
+    for path, role in itertools.product((*TENANTS_VIEWS, of_victim, one, "/v1/actions"), TENANTS):
+        assert leaks_of(api.latest(Persona(role), path), ["user-admin"]) == []
+
+
 def test_operators_alone_are_told_who_accepted_an_escalation():
     api, one = Api(), f"/v1/escalations/{cloud.ESCALATION}"
     admin = Persona("admin")
