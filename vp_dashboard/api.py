@@ -33,14 +33,26 @@ def client_of(request: Any) -> Client:
     )
 
 
+class NoFlavors(VpError):
+    """Nova cannot be asked."""
+
+
+def flavors(request: Any) -> list[Any]:
+    """Those that the user may use, with their extra specs. Raises NoFlavors."""
+    try:
+        return list(nova.flavor_list(request, is_public=None, get_extras=True))
+    except exceptions.RECOVERABLE as exc:
+        LOG.warning("Nova cannot be asked for flavors: %s", exc)
+        raise NoFlavors(_("Nova does not answer, so its flavors are not known.")) from exc
+
+
 def _flavor(request: Any, wanted: str) -> dict[str, Any] | None:
     """By name or id. None: Nova has none, or cannot be asked."""
     try:
-        flavors = nova.flavor_list(request, is_public=None, get_extras=True)
-    except exceptions.RECOVERABLE as exc:
-        LOG.warning("Nova cannot be asked for flavors: %s", exc)
+        found = flavors(request)
+    except NoFlavors:
         return None
-    for one in flavors:
+    for one in found:
         if wanted in (one.id, one.name):
             specs = dict(nova_flavors.extra_specs(one))
             return {"name": one.name, "vcpus": one.vcpus, "extra_specs": specs}

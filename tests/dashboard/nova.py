@@ -27,6 +27,17 @@ FLAVOR = {
 AGGREGATE = "gpu"
 RENAMED = "shop-db"
 """The first server's name now."""
+FLAVORS = [
+    FLAVOR,
+    {**FLAVOR, "id": "2", "name": "m1.plain", "extra_specs": {}},
+    {
+        **FLAVOR,
+        "id": "3",
+        "name": "m1.web",
+        "extra_specs": {"vp:isolation": "soft", "vp:priority": "2", "vp:class": "latency-critical"},
+    },
+    {**FLAVOR, "id": "4", "name": "m1.wrong", "extra_specs": {"vp:isolation": "absolute"}},
+]
 
 
 @dataclass
@@ -51,8 +62,10 @@ class Nova:
                 return webob.Response(json={"servers": self._named(request.GET["name"])})
             case ["os-aggregates"]:
                 return webob.Response(json={"aggregates": [{"id": 1, "name": AGGREGATE}]})
+            case ["flavors", _, "os-extra_specs"]:
+                return webob.Response(json={"extra_specs": {}})
             case ["flavors", "detail"]:
-                return webob.Response(json={"flavors": [FLAVOR]})
+                return webob.Response(json={"flavors": FLAVORS})
         raise webob.exc.HTTPNotFound()
 
     def _named(self, pattern: str) -> list[dict[str, str]]:

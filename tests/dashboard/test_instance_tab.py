@@ -92,3 +92,18 @@ def test_a_server_goes_by_the_name_that_it_has_now(log_in: Callable[[str], User]
     actions = by_id.tree.xpath("//tr/@data-action")
     assert done.tree.xpath("//tr/@data-action") == actions
     assert actions
+
+
+def test_which_flavors_are_isolated(log_in: Callable[[str], User]) -> None:
+    tenant = log_in("tenant")
+    [link] = tenant.get("/project/vp_performance/").tree.xpath(
+        "//a[contains(@href, 'flavors/')]/@href"
+    )
+    shown = tenant.get(link)
+    assert shown.problem is None
+    rows = {row.get("data-flavor"): words(row) for row in shown.tree.xpath("//tr[@data-flavor]")}
+    assert "isolated: only on hosts where neighbours" in rows["m1.quiet"]
+    assert rows["m1.plain"].endswith("not isolated-")
+    assert "latency-critical: requests must be answered in time" in rows["m1.web"]
+    assert "weight 2 when the needs of servers conflict" in rows["m1.web"]
+    assert "not valid, so they are ignored: vp:isolation='absolute'" in rows["m1.wrong"]

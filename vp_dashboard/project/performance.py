@@ -12,6 +12,7 @@ from horizon import messages
 from vp_client.client import Client
 from vp_client.errors import VpError
 from vp_dashboard import api, policies, server_page
+from vp_dashboard.project.flavors import Flavors
 from vp_dashboard.span import ASKED
 from vp_dashboard.views import ROWS, VpView
 
@@ -65,5 +66,6 @@ def _sees_all(request: Any) -> bool:
 
 urlpatterns = [
     path("", Performance.as_view(), name="index"),
+    path("flavors/", Flavors.as_view(), name="flavors"),
     path("<str:server_id>/", Detail.as_view(), name="detail"),
 ]
