@@ -5,6 +5,8 @@ A view reads what it shows each time: nothing is kept, so that no number is olde
 """
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from django.utils.translation import gettext as _
@@ -22,6 +24,7 @@ LOG = logging.getLogger(__name__)
 
 PERMISSION = f"openstack.services.{SERVICE_TYPE}"
 """Who has no such service in the catalog gets no panel."""
+NOT_FOUND = 404
 
 
 def client_of(request: Any) -> Client:
@@ -75,6 +78,16 @@ def _project(request: Any, wanted: str) -> str | None:
 
 def is_registered(request: Any) -> bool:
     return bool(base.is_service_enabled(request, SERVICE_TYPE))
+
+
+@contextmanager
+def unless_unknown() -> Iterator[None]:
+    """Goes on behind the block where vp-api knows nothing of what is asked for."""
+    try:
+        yield
+    except Refused as exc:
+        if exc.status != NOT_FOUND:
+            raise
 
 
 def problem(exc: VpError) -> str:

@@ -4,9 +4,10 @@
 Means of the minutes that were recorded. Operators are told exact shares, tenants coarse ones.
 """
 
+import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from nova_vp import timestamps
@@ -22,6 +23,10 @@ MINUTES = (10, 30, 60)
 SETTLES = timedelta(minutes=1)
 """After an action: its minute is neither before nor after."""
 PERCENT = 100
+UNCOUNTED = ("cpu_cores",)
+"""Metrics that need no counter of the CPU."""
+NOT_DONE = (*NEVER_DONE, Result.FAILED.value)
+"""Results of actions that changed nothing."""
 
 
 def lost_percent(row: Told) -> float | None:
@@ -42,7 +47,15 @@ def waiting_percent(row: Told) -> float | None:
 
 
 def metric(name: str) -> Callable[[Told], float | None]:
-    return lambda row: row["metrics"][name] if row["metrics"] else None
+    """None: it was not measured. Where no cycle was counted, nothing that is counted was."""
+    is_counted = name not in UNCOUNTED
+
+    def read(row: Told) -> float | None:
+        found = row["metrics"]
+        is_missing = not found or (is_counted and found.get("cpi") == 0)
+        return None if is_missing else found[name]
+
+    return read
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +81,7 @@ class Times:
         return {"begin": begin, "end": timestamps.write(end), "every": "1"}
 
 
+RECORDED = "recorded_minutes"
 FIGURES: Mapping[str, tuple[str, Callable[[Told], float | None]]] = {
     "performance_percent": ("Performance in % of undisturbed", performance_percent),
     "waiting_percent": ("Waiting for CPU in %", waiting_percent),
@@ -89,10 +103,22 @@ def times_of(asked: Mapping[str, str]) -> Times | None:
 
 def compare(before: Sequence[Told], after: Sequence[Told]) -> list[Line]:
     """Histories of both times."""
+    recorded = Line(RECORDED, "Minutes recorded", len(before), len(after))
     return [
-        Line(key, label, mean(map(read, before)), mean(map(read, after)))
-        for key, (label, read) in FIGURES.items()
+        recorded,
+        *(
+            Line(key, label, mean(map(read, before)), mean(map(read, after)))
+            for key, (label, read) in FIGURES.items()
+        ),
     ]
+
+
+def younger_since(times: Times, before: Sequence[Told], history: Sequence[Told]) -> str | None:
+    """When the first record of the server is, where the first of the times is before it.
+    `history`: all that is recorded of it; empty: that is not known."""
+    if before or not history or times.a >= history[0]["at"]:
+        return None
+    return str(history[0]["at"])
 
 
 def mean(values: Iterable[float | None]) -> float | None:
@@ -117,7 +143,7 @@ def _percent(value: float | None) -> str:
 
 def was_done(action: Told) -> bool:
     """What was only proposed, or failed, changed nothing."""
-    return bool(action["at"]) and action["result"] not in (*NEVER_DONE, Result.FAILED.value)
+    return bool(action["at"]) and action["result"] not in NOT_DONE
 
 
 def effect(rows: Iterable[Told], action: Told, every_min: int) -> Effect | None:
@@ -134,8 +160,72 @@ def effect(rows: Iterable[Told], action: Told, every_min: int) -> Effect | None:
     return None if before is None else Effect(before, after)
 
 
+class Measurement(enum.Enum):
+    """Whether what a server lost before and after an action is known."""
+
+    KNOWN = "known"
+    WAITING = "waiting"
+    """For the first record after it."""
+    NOT_BEFORE = "not-before"
+    """Nothing is recorded of the time before."""
+    NOT_AFTER = "not-after"
+    UNDONE = "undone"
+    """What was recorded after it is of the action and of the time without it."""
+    NOT_DONE = "not-done"
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    kind: Measurement
+    effect: Effect | None = None
+    known_at: str | None = None
+    """Where it waits."""
+
+    @property
+    def code(self) -> str:
+        """For a template."""
+        return self.kind.value
+
+    @property
+    def before(self) -> str:
+        return _percent(self.effect.before if self.effect else None)
+
+    @property
+    def after(self) -> str:
+        return _percent(self.effect.after if self.effect else None)
+
+
+def measured(rows: Iterable[Told], action: Told, every_min: int, now: datetime) -> Measured:
+    """As `effect`, with the reason where it is not known."""
+    if action["result"] in NOT_DONE:
+        return Measured(Measurement.NOT_DONE)
+    if action["result"] == Result.UNDONE.value:
+        return Measured(Measurement.UNDONE)
+    found = effect(rows, action, every_min)
+    if found is None:
+        return Measured(Measurement.NOT_BEFORE)
+    if found.after is not None:
+        return Measured(Measurement.KNOWN, found)
+    begun = timestamps.read(action["at"]).replace(second=0, microsecond=0)
+    known_at = begun + SETTLES + timedelta(minutes=every_min)
+    if now < known_at:
+        return Measured(Measurement.WAITING, found, timestamps.write(known_at))
+    return Measured(Measurement.NOT_AFTER, found)
+
+
+def is_measurable(action: Told) -> bool:
+    """What was recorded around it tells whether it helped."""
+    return was_done(action) and action["result"] != Result.UNDONE.value
+
+
 def around(at: str) -> Times:
     """The times before and after an action."""
     begun = timestamps.read(at).replace(second=0, microsecond=0)
     before = begun - timedelta(minutes=MINUTES[0])
     return Times(timestamps.write(before), timestamps.write(begun + SETTLES), MINUTES[0])
+
+
+def query_around(at: str) -> dict[str, str]:
+    """Of a history: all minutes that `effect` looks at."""
+    times = around(at)
+    return {**times.query(times.b), "begin": times.a}

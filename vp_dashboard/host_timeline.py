@@ -2,6 +2,7 @@
 """What a host and its servers did over time, as rows and events for a drawing. Pure."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -23,6 +24,12 @@ def worst_waiting(row: Told) -> float | None:
 def misses_per_s(row: Told) -> float | None:
     found = _known(row, comparison.metric("misses_per_s"))
     return sum(found) if found else None
+
+
+def degraded(row: Told) -> float | None:
+    """None: none of its servers was measured."""
+    is_measured = any(vp["hurt_by_neighbour"] is not None for vp in row["vps"])
+    return float(row["hurt_count"]) if is_measured or not row["vps"] else None
 
 
 def _known(row: Told, read: Callable[[Told], float | None]) -> list[float]:
@@ -65,12 +72,14 @@ def moves(history: Iterable[Told], names: Names) -> Iterator[Move]:
             yield Move(now["at"], _name(server_id, names), server_id in is_now)
 
 
-def done(actions: Iterable[Told], history: Sequence[Told], every_min: int) -> list[dict[str, Any]]:
+def done(
+    actions: Iterable[Told], history: Sequence[Told], every_min: int, now: datetime
+) -> list[dict[str, Any]]:
     """Each with what the server lost before and after that it was for."""
-    return [_done(action, history, every_min) for action in actions]
+    return [_done(action, history, every_min, now) for action in actions]
 
 
-def _done(action: Told, history: Sequence[Told], every_min: int) -> dict[str, Any]:
+def _done(action: Told, history: Sequence[Told], every_min: int, now: datetime) -> dict[str, Any]:
     helped = action["victim"] or action["server"]
     own = (
         {**vp, "at": row["at"]}
@@ -78,8 +87,8 @@ def _done(action: Told, history: Sequence[Told], every_min: int) -> dict[str, An
         for vp in row["vps"]
         if vp["server_id"].lower() == helped["server_id"].lower()
     )
-    effect = comparison.effect(own, action, every_min)
-    return {**action, "text": formatters.deed(action), "effect": effect, "helped": helped}
+    measured = comparison.measured(own, action, every_min, now)
+    return {**action, "text": formatters.deed(action), "measured": measured, "helped": helped}
 
 
 def _name(server_id: str, names: Names) -> str:

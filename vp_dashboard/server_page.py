@@ -2,7 +2,9 @@
 """One server: what is known of it now, and its history drawn. For operators and tenants: vp-api
 gives each what it may see."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -10,12 +12,21 @@ from django.utils.translation import gettext_lazy as _
 
 from vp_client import formatters
 from vp_client.client import Client
-from vp_dashboard import comparison, policies, timeline
-from vp_dashboard.span import SPANS, span_of
+from vp_client.errors import VpError
+from vp_dashboard import api, comparison, policies, timeline, users
+from vp_dashboard.span import SPANS, earlier_end, span_of
 from vp_dashboard.timeline import Series
 
 Told = dict[str, Any]
 LAST_ACTIONS = 50
+LONGEST_HOURS = max(SPANS)
+MAY = {"may_opt_out": policies.OPT_OUT, "may_set_level": policies.SET_LEVEL}
+UNKNOWN = _(
+    "Nothing is known of this server. Either nova-vp does not run on its host, or the server has "
+    "just been started, or it is not of this project. Compute, Performance lists the known servers "
+    "of the project. A new server appears there within a minute."
+)
+"""To whoever may not look for it in the whole cloud."""
 
 
 def _state(row: Mapping[str, Any]) -> float | None:
@@ -32,36 +43,73 @@ SERIES = (
 )
 
 
-def read(client: Client, server_id: str, asked: dict[str, str]) -> dict[str, Any]:
-    """The context of a page. Three requests, and two more where two times are compared. `asked`: of
-    the address. Horizon shows `actions` of a context above the page."""
+def read(
+    request: Any, client: Client, server_id: str, asked: dict[str, str], *, is_operator: bool = True
+) -> dict[str, Any]:
+    """The context of a page. Four requests, and two more where two times are compared. `asked`: of
+    the address. `is_operator`: of a server that is gone."""
+    vp = None
+    with api.unless_unknown():
+        vp = client.show_vp(server_id)
+    if vp is None:
+        asked = {"hours": str(LONGEST_HOURS), **asked}
+    page = _recorded(request, client, server_id, asked, has_ended=vp is None)
+    return {
+        **page,
+        "vp": vp,
+        "name": vp["name"] if vp else _name(server_id, page["done"]),
+        "is_operator": "host" in vp if vp else is_operator,
+    }
+
+
+def _recorded(
+    request: Any, client: Client, server_id: str, asked: Mapping[str, str], *, has_ended: bool
+) -> dict[str, Any]:
+    """Its history and actions; `has_ended`: the latest actions, whenever they were. Horizon shows
+    `actions` of a context above the page."""
     span = span_of(asked)
-    vp = client.show_vp(server_id)
     history = client.vp_history(server_id, None, every=str(span.every_min), **span.query)
-    actions = client.vp_actions(server_id, LAST_ACTIONS, **span.query)
+    actions = client.vp_actions(server_id, LAST_ACTIONS, **({} if has_ended else span.query))
     done = filter(comparison.was_done, actions)
     events = [(one["at"], f"{_what(one)}: {one['result']}") for one in done]
     events += _moves(history)
+    now = datetime.now(UTC)
+    told = [_done(one, history, span.every_min, now) for one in actions]
+    earlier = earlier_end(history, span, partial(client.vp_history, server_id, 1))
     return {
-        "vp": vp,
         "history": history,
-        "done": [_done(one, history, span.every_min) for one in actions],
+        "done": users.with_names(request, told),
         "chart": timeline.chart(history, SERIES, events, span.every_min, span.closer_hours),
         "span": span,
         "spans": list(SPANS),
-        "earlier": history[0]["at"] if history else None,
-        "is_operator": "host" in vp,
-        **_compared(client, server_id, asked),
+        "earlier": earlier,
+        **_compared(client, server_id, asked, None if earlier else history),
     }
 
 
 def read_own(request: Any, client: Client, server_id: str, asked: dict[str, str]) -> dict[str, Any]:
-    """The context of a page that a server's project has, too."""
-    page = read(client, server_id, asked)
-    return {**page, "may_opt_out": policies.allows(request, policies.OPT_OUT)}
+    """The context of a page that a server's project has, too. Raises VpError."""
+    is_operator = policies.allows(request, policies.SERVERS)
+    page = None
+    with api.unless_unknown():
+        page = read(request, client, server_id, asked, is_operator=is_operator)
+    if page is None:
+        raise VpError(UNKNOWN)
+    may = {name: policies.allows(request, rule) for name, rule in MAY.items()}
+    return {**page, **may}
 
 
-def _compared(client: Client, server_id: str, asked: Mapping[str, str]) -> dict[str, Any]:
+def _name(server_id: str, actions: Iterable[Told]) -> str:
+    """Of a server that is gone, as its actions have it; to tenants these tell of no server."""
+    told = [one[role] for one in actions for role in ("server", "victim") if one.get(role)]
+    own = (one["name"] for one in told if one["server_id"].lower() == server_id.lower())
+    return next(filter(None, own), server_id)
+
+
+def _compared(
+    client: Client, server_id: str, asked: Mapping[str, str], all_of_it: Sequence[Told] | None
+) -> dict[str, Any]:
+    """`all_of_it`: the whole history, where nothing is recorded before it."""
     times = comparison.times_of(asked)
     if times is None:
         given = {name: asked.get(name, "") for name in ("a", "b")}
@@ -70,17 +118,22 @@ def _compared(client: Client, server_id: str, asked: Mapping[str, str]) -> dict[
     before, after = (
         client.vp_history(server_id, None, **times.query(begin)) for begin in (times.a, times.b)
     )
-    lines = comparison.compare(before, after)
-    return {"times": times, "lengths": comparison.MINUTES, "compared": lines}
+    return {
+        "times": times,
+        "lengths": comparison.MINUTES,
+        "compared": comparison.compare(before, after),
+        "is_before_unknown": not before,
+        "younger_since": comparison.younger_since(times, before, all_of_it or ()),
+    }
 
 
-def _done(action: Told, history: Iterable[Told], every_min: int) -> dict[str, Any]:
+def _done(action: Told, history: Iterable[Told], every_min: int, now: datetime) -> dict[str, Any]:
     """With what this server lost before and after it."""
     at = action["at"]
     return {
         **action,
         "text": _what(action),
-        "effect": comparison.effect(history, action, every_min),
+        "measured": comparison.measured(history, action, every_min, now),
         "around": comparison.around(at) if at else None,
     }
 

@@ -3,9 +3,10 @@
 
 import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from nova_vp import timestamps
 
@@ -55,6 +56,17 @@ def span_of(asked: Mapping[str, str]) -> Span:
     text = asked.get("hours", "")
     is_known = text.isdecimal() and int(text) in SPANS
     return Span(int(text) if is_known else FIRST_HOURS, moment_of(asked.get("end", "")))
+
+
+def earlier_end(
+    history: Sequence[Mapping[str, Any]], span: Span, ask: Callable[..., Sequence[Any]]
+) -> str | None:
+    """The end of the time before the one that is shown; None: nothing is recorded of it. `history`:
+    what is shown. `ask`: for a history, by its query."""
+    if not history:
+        return None
+    first: str = history[0]["at"]
+    return first if ask(every=str(span.every_min), **Span(span.hours, first).query) else None
 
 
 def moment_of(text: str) -> str | None:

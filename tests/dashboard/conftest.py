@@ -160,12 +160,13 @@ def closed_door(site: Site) -> Iterator[None]:
 
 @pytest.fixture
 def reported(site: Site) -> Iterator[Callable[..., None]]:
-    """vp-api knows only what was reported in this test, in that order."""
+    """vp-api knows only what this host reported, one after the other, in this test."""
     usual = site.door.application
 
     def report(*records: Any) -> None:
-        own = [_of(site.project_id, record) for record in records]
-        site.door.application = site.api_of(holding(own))
+        told = [_of(site.project_id, one) for one in records]
+        numbered = [_numbered(one, number) for number, one in enumerate(told, 1)]
+        site.door.application = site.api_of(holding(numbered))
 
     yield report
     site.door.application = usual

@@ -67,7 +67,7 @@ def test_a_host_in_detail(site: Site, admin: User) -> None:
 def test_a_host_over_time(site: Site, admin: User) -> None:
     site.door.asked.clear()
     shown = admin.get(f"{HOST}timeline/")
-    assert len(site.door.asked) == 3
+    assert len(site.door.asked) == 4
     rows = shown.tree.xpath("//table[@id='vp-history']//tr[@data-at]")
     history = site.told(f"history {cloud.VICTIM}")
     assert {row.get("data-at") for row in rows} >= {

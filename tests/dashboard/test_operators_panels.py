@@ -14,6 +14,7 @@ from tests.unit.api import cloud
 from vp_client import formatters
 from vp_dashboard import texts
 
+Report = Callable[..., None]
 ACTIONS = "/admin/vp_actions/"
 ESCALATIONS = "/admin/vp_escalations/"
 ESCALATION = f"{ESCALATIONS}{cloud.ESCALATION}/"
@@ -37,7 +38,9 @@ def test_an_escalation_in_detail_is_accepted(site: Site, admin: User) -> None:
     assert "Accepted" in words(after.one("//body"))
     now = site.told(f"escalation show {cloud.ESCALATION}")
     assert now["accepted_by"]
-    assert words(after.one("//dd[@data-key='accepted_by']")) == now["accepted_by"]
+    assert words(after.one("//dd[@data-key='accepted_by']")) == "admin"
+    row = admin.get(ESCALATIONS).one(f"//tr[@data-escalation='{cloud.ESCALATION}']")
+    assert words(row.xpath("td[@data-key='accepted_by']")[0]) == "admin"
 
 
 def test_overlays(site: Site, admin: User) -> None:
@@ -71,7 +74,44 @@ def test_actions(site: Site, admin: User) -> None:
     comparisons.actions(site.told, shown)
     for one in site.told("action list"):
         row = shown.one(f"//tr[@data-action='{one['ID']}']")
-        assert words(row.xpath("td[@data-key='result']")[0]) == texts.result(one["Result"])
+        assert words(row.xpath("td[@data-key='result']")[0]).startswith(texts.result(one["Result"]))
+
+
+def test_actions_have_what_was_measured_or_why_nothing_is(reported: Report, admin: User) -> None:
+    """An action of 03:02, of which it is recorded what its victim lost at 03:01 and at 03:04."""
+    interference = {"kind": "cache", "since": cloud.NOW_S - 200, "suspects": [], "refused": []}
+    done = [
+        cloud.an_action(id="x-1", at=cloud.NOW_S - 120, result="applied"),
+        cloud.an_action(id="x-2", result="undone"),
+        cloud.an_action(id="x-3", at=cloud.NOW_S - 7200),
+    ]
+    lost = cloud.a_vp(interference={**interference, "loss_ratio": 0.477})
+    reported(
+        cloud.a_record(age_s=170, vps=[lost]),
+        cloud.a_record(vps=[cloud.a_vp(actions=done)], proposals=[cloud.a_cap()]),
+    )
+    shown = admin.get(ACTIONS)
+    expected = {
+        "x-1": "it was applied The server lost 47.7% before, 0% after.",
+        "x-2": "an operator reverted it Not measured, because it was reverted.",
+        "x-3": "the degradation ended Not measured: nothing is recorded of the server in the time "
+        "before.",
+        "6f1c2d3e-2": "it waits for an operator Nothing was changed, so nothing is measured.",
+    }
+    found = {
+        row.get("data-action"): words(row.xpath("td[@data-key='result']")[0])
+        for row in shown.tree.xpath("//tr[@data-action]")
+    }
+    assert found == expected
+
+
+def test_actions_have_who_accepted_them(reported: Report, admin: User) -> None:
+    reported(cloud.a_record(vps=[cloud.a_vp()], proposals=[cloud.a_cap()]))
+    [key] = admin.get("/admin/vp_proposals/").tree.xpath("//input[@name='action']/@value")
+    admin.post("/admin/vp_proposals/", [("action", key)])
+    for path in (ACTIONS, f"/admin/vp_servers/{cloud.VICTIM}/", "/admin/vp_hosts/lab-1/timeline/"):
+        row = admin.get(path).one("//table[@id='vp-actions']/tbody/tr")
+        assert words(row.xpath("td[@data-key='accepted_by']")[0]) == "admin"
 
 
 @pytest.mark.parametrize(
@@ -274,7 +314,7 @@ def test_nothing_is_set_that_was_not_asked_for(
 
 
 PAGES = [
-    ACTIONS,
+    f"{ACTIONS}?result=proposed",
     ESCALATIONS,
     ESCALATION,
     OVERLAYS,

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The panel *Servers*: those that are degraded first; of one all numbers are the command line's."""
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.dashboard import comparisons
@@ -9,6 +11,7 @@ from tests.dashboard.dashboard import User, values, words
 from tests.unit.api import cloud
 from vp_dashboard.texts import readable
 
+Report = Callable[..., None]
 SERVERS = "/admin/vp_servers/"
 VICTIM = f"{SERVERS}{cloud.VICTIM}/"
 
@@ -62,8 +65,8 @@ def test_a_server_in_detail(site: Site, admin: User) -> None:
     assert shown.tree.xpath("//*[local-name()='svg']//*[local-name()='polyline']")
 
 
-def test_pages_ask_no_more_than_three_times(site: Site, admin: User) -> None:
-    for path, requests in ((SERVERS, 1), (f"{SERVERS}?state=7", 1), (VICTIM, 3)):
+def test_pages_ask_no_more_than_four_times(site: Site, admin: User) -> None:
+    for path, requests in ((SERVERS, 1), (f"{SERVERS}?state=7", 1), (VICTIM, 4)):
         site.door.asked.clear()
         assert admin.get(path).problem is None
         assert len(site.door.asked) == requests
@@ -125,6 +128,48 @@ def test_what_is_no_two_times_is_answered_with_what_to_write(admin: User, query:
         given = dict(part.split("=") for part in query.split("&")).get(name, "")
         assert shown.one(f"//input[@name='{name}']").get("value") == given
     assert not shown.tree.xpath("//table[@id='vp-comparison']")
+
+
+@pytest.mark.parametrize(("ages_s", "is_offered"), [((4000, 2000, 3), True), ((60, 3), False)])
+def test_earlier_is_offered_where_something_earlier_is_recorded(
+    ages_s: tuple[int, ...], is_offered: bool, reported: Report, admin: User
+) -> None:
+    reported(*(cloud.a_record(age_s=age_s, vps=[cloud.a_vp()]) for age_s in ages_s))
+    links = admin.get(VICTIM).tree.xpath("//nav/a[normalize-space()='Earlier']/@href")
+    assert bool(links) is is_offered
+    for link in links:
+        assert admin.get(f"{VICTIM}{link}").tree.xpath("//table[@id='vp-history']//tr[@data-at]")
+
+
+def test_a_time_before_the_server_was_there_is_told(reported: Report, admin: User) -> None:
+    reported(cloud.a_record(vps=[cloud.a_vp()]))
+    shown = admin.get(f"{VICTIM}?a=2026-01-02T02:00:00Z&b=2026-01-02T03:04:00Z&minutes=10")
+    said = words(shown.one("//*[@id='vp-younger']"))
+    assert said == (
+        "There is nothing to compare with at 2026-01-02 02:00 UTC: the server is younger, and its "
+        "first record is of 2026-01-02 03:04 UTC."
+    )
+    row = shown.one("//table[@id='vp-comparison']//tr[@data-figure='recorded_minutes']")
+    assert values(row) == {"before": 0.0, "after": 1.0}
+
+
+def test_of_a_server_that_is_gone_what_was_recorded_is_shown(reported: Report, admin: User) -> None:
+    noisy = cloud.a_vp(uuid=cloud.NOISY, name="noisy", actions=[cloud.an_action()])
+    both = cloud.a_record(age_s=60, vps=[cloud.a_vp(actions=[cloud.an_action()]), noisy])
+    reported(both, cloud.a_record(vps=[noisy]))
+    [link] = set(admin.get("/admin/vp_actions/").tree.xpath("//tr[@data-action]/td[2]/a/@href"))
+    shown = admin.get(link)
+    assert (shown.status, shown.problem) == (200, None)
+    assert words(shown.one("//h1")) == "Server victim"
+    assert "was deleted" in words(shown.one("//*[@id='vp-gone']"))
+    assert shown.tree.xpath("//table[@id='vp-actions']//tr[@data-at]")
+    [hour] = shown.tree.xpath("//a[contains(., 'The hour before its last action')]/@href")
+    assert admin.get(f"{link}{hour}").tree.xpath("//table[@id='vp-history']//tr[@data-at]")
+    assert not shown.tree.xpath("//dl[@id='vp-server-facts']")
+
+
+def test_a_server_of_which_nothing_was_ever_recorded(admin: User) -> None:
+    assert "HTTP 404" in str(admin.get(f"{SERVERS}{cloud.GONE}/").problem)
 
 
 def test_a_drawing_of_a_day_leads_to_a_closer_look(admin: User) -> None:

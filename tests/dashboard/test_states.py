@@ -9,7 +9,7 @@ import pytest
 from tests.dashboard.dashboard import User, words
 from tests.unit.api import cloud
 
-Report = Callable[[Any], None]
+Report = Callable[..., None]
 TENANTS = f"/project/vp_performance/{cloud.VICTIM}/"
 OPERATORS = f"/admin/vp_servers/{cloud.VICTIM}/"
 LOSES = "loses about 20% to a neighbour since 2026-01-02 03:02 UTC; "

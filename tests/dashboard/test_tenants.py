@@ -54,7 +54,8 @@ def test_what_was_done_for_its_server_and_whether_it_helped(site: Site, tenant: 
 def test_servers_of_others_are_not_known_to_a_tenant(tenant: User) -> None:
     shown = tenant.get(f"{PERFORMANCE}{cloud.NOISY}/")
     assert shown.problem
-    assert "HTTP 404" in shown.problem
+    assert "openstack vp" not in shown.problem
+    assert "Compute, Performance lists the known servers" in shown.problem
     assert not shown.tree.xpath("//*[@id='content_body']//data")
 
 
@@ -65,11 +66,29 @@ def test_an_administrator_sees_there_what_the_project_has(admin: User) -> None:
     assert not shown.tree.xpath("//tr/@data-server")
 
 
-def test_pages_ask_no_more_than_three_times(site: Site, tenant: User) -> None:
+def test_no_page_of_a_tenant_needs_the_command_line(tenant: User) -> None:
     for path in (PERFORMANCE, VICTIM):
+        assert "openstack vp" not in tenant.get(path).text
+
+
+def test_the_latency_target_is_set(tenant: User) -> None:
+    target = "//input[@name='latency_target_ms']"
+    assert float(tenant.get(VICTIM).one(target).get("value")) == 10.0
+    for typed, said in (("15.5", "Set. Its host"), ("soon", "Give the latency target as a number")):
+        shown = tenant.post(VICTIM, [("latency_target_ms", typed)])
+        assert said in words(shown.one("//body"))
+    assert "latency_target_ms 15.5" in words(shown.one("//dl[@id='vp-server-facts']"))
+
+
+def test_pages_ask_no_more_than_four_times(site: Site, tenant: User) -> None:
+    for path, requests in ((PERFORMANCE, 3), (VICTIM, 4)):
         site.door.asked.clear()
         assert tenant.get(path).problem is None
-        assert len(site.door.asked) == 3
+        assert len(site.door.asked) == requests
+
+
+def test_without_nova_the_page_of_flavors_says_so(tenant: User) -> None:
+    assert "Nova does not answer" in str(tenant.get(f"{PERFORMANCE}flavors/").problem)
 
 
 @pytest.mark.parametrize("path", [PERFORMANCE, VICTIM])

@@ -12,7 +12,7 @@ from horizon import messages
 from nova_vp.escalation_status import Status
 from vp_client.client import Client
 from vp_client.errors import VpError
-from vp_dashboard import api, policies
+from vp_dashboard import api, policies, users
 from vp_dashboard.views import VpList, VpView
 
 
@@ -23,7 +23,9 @@ class Escalations(VpList):
     filters = ("host", "status")
 
     def read(self, client: Client) -> dict[str, Any]:
-        return {**super().read(client), "statuses": [status.value for status in Status]}
+        told = super().read(client)
+        rows = users.with_names(self.request, told["rows"])
+        return {**told, "rows": rows, "statuses": [status.value for status in Status]}
 
 
 class Detail(VpView):
@@ -32,7 +34,9 @@ class Detail(VpView):
 
     def read(self, client: Client) -> dict[str, Any]:
         """One request."""
-        told = client.show_escalation(self.kwargs["escalation_id"])
+        [told] = users.with_names(
+            self.request, [client.show_escalation(self.kwargs["escalation_id"])]
+        )
         may_accept = policies.allows(self.request, policies.ACCEPT_ESCALATION)
         is_proposed = told["status"] == Status.PROPOSED.value
         return {"escalation": told, "may_accept": may_accept and is_proposed}

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts: all of them as a heat map, and one in detail."""
 
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from django.urls import path, reverse
@@ -11,8 +13,8 @@ from django.views.generic.base import RedirectView
 from nova_vp.core.types.policy import Mode
 from vp_client import formatters
 from vp_client.client import Client
-from vp_dashboard import comparison, heat, host_timeline, timeline
-from vp_dashboard.span import ASKED, SPANS, span_of
+from vp_dashboard import comparison, heat, host_timeline, timeline, users
+from vp_dashboard.span import ASKED, SPANS, earlier_end, span_of
 from vp_dashboard.timeline import Series
 from vp_dashboard.views import ROWS, VpView
 
@@ -24,7 +26,7 @@ SORTS = {
 LAST_ACTIONS = 100
 SERIES = (
     Series(_("Worst performance in %"), host_timeline.worst_performance, most=100.0),
-    Series(_("Degraded servers"), lambda row: row["hurt_count"]),
+    Series(_("Degraded servers"), host_timeline.degraded),
     Series(_("Servers"), lambda row: len(row["vps"])),
     Series(_("CPU waiting in %, worst"), host_timeline.worst_waiting),
     Series(_("LLC misses/s"), host_timeline.misses_per_s),
@@ -79,22 +81,23 @@ class Timeline(VpView):
     page_title = _("Host {{ name }} over time")
 
     def read(self, client: Client) -> dict[str, Any]:
-        """Three requests of vp-api."""
+        """Four requests of vp-api."""
         name, span = self.kwargs["host"], span_of(self.chosen(*ASKED))
         history = client.host_history(name, None, every=str(span.every_min), **span.query)
         actions = client.list_actions(LAST_ACTIONS, host=name, **span.query)
         names = host_timeline.names_of(client.show_host(name), actions)
         moves = [(one.at, _move(one)) for one in host_timeline.moves(history, names)]
         done = filter(comparison.was_done, actions)
+        told = host_timeline.done(actions, history, span.every_min, datetime.now(UTC))
         events = [*((one["at"], formatters.deed(one)) for one in done), *moves]
         return {
             "chart": timeline.chart(history, SERIES, events, span.every_min, span.closer_hours),
-            "done": host_timeline.done(actions, history, span.every_min),
+            "done": users.with_names(self.request, told),
             "moves": moves,
             "minutes": host_timeline.minutes(history, names),
             "span": span,
             "spans": list(SPANS),
-            "earlier": history[0]["at"] if history else None,
+            "earlier": earlier_end(history, span, partial(client.host_history, name, 1)),
         }
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:

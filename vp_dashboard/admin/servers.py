@@ -30,10 +30,10 @@ class Servers(VpView):
 
 class Detail(VpView):
     template_name = "vp_dashboard/admin/server.html"
-    page_title = _("Server {% firstof vp.name server_id %}")
+    page_title = _("Server {% firstof name server_id %}")
 
     def read(self, client: Client) -> dict[str, Any]:
-        return server_page.read(client, self.kwargs["server_id"], self.chosen(*ASKED))
+        return server_page.read(self.request, client, self.kwargs["server_id"], self.chosen(*ASKED))
 
 
 urlpatterns = [

@@ -39,18 +39,18 @@ class Performance(VpView):
 
 class Detail(VpView):
     template_name = "vp_dashboard/project/server.html"
-    page_title = _("Server {% firstof vp.name server_id %}")
+    page_title = _("Server {% firstof name server_id %}")
 
     def read(self, client: Client) -> dict[str, Any]:
         server_id, asked = self.kwargs["server_id"], self.chosen(*ASKED)
         return server_page.read_own(self.request, client, server_id, asked)
 
     def post(self, request: Any, *args: Any, **kwargs: Any) -> HttpResponseRedirect:
-        """Refuses help for the server, or accepts it again."""
-        server_id, opt_out = self.kwargs["server_id"], request.POST.get("opt_out")
+        """Refuses help for the server or accepts it again, or sets its latency target."""
+        server_id = self.kwargs["server_id"]
         try:
-            if opt_out in OPT_OUT:
-                api.client_of(request).change_vp(server_id, opt_out=OPT_OUT[opt_out])
+            if changes := _changes(request.POST):
+                api.client_of(request).change_vp(server_id, **changes)
         except VpError as exc:
             messages.error(request, api.problem(exc))
         else:
@@ -58,6 +58,18 @@ class Detail(VpView):
         return HttpResponseRedirect(
             reverse("horizon:project:vp_performance:detail", args=(server_id,))
         )
+
+
+def _changes(fields: Any) -> dict[str, Any]:
+    """What the page offers to change. Raises VpError: that is no number."""
+    if (opt_out := fields.get("opt_out")) in OPT_OUT:
+        return {"opt_out": OPT_OUT[opt_out]}
+    if "latency_target_ms" not in fields:
+        return {}
+    try:
+        return {"latency_target_ms": float(fields["latency_target_ms"])}
+    except ValueError:
+        raise VpError(_t("Give the latency target as a number of milliseconds.")) from None
 
 
 def _sees_all(request: Any) -> bool:

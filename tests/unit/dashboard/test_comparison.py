@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a server lost before and after an action, and two times side by side."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from vp_dashboard import comparison
-from vp_dashboard.comparison import Effect, Line
+from vp_dashboard.comparison import Effect, Line, Measured, Measurement, Times
 
 AT = "2026-01-02T03:30:20Z"
 DONE = {"at": AT, "result": "mended"}
@@ -88,3 +90,59 @@ def test_each_time_is_as_long_as_asked_or_ten_minutes():
 def test_around_an_action_its_own_minute_is_left_out():
     times = comparison.around(AT)
     assert (times.a, times.b) == ("2026-01-02T03:20:00Z", "2026-01-02T03:31:00Z")
+
+
+LATER = datetime(2026, 1, 2, 3, 45, tzinfo=UTC)
+BEFORE, AFTER = losing(29, 0.477), losing(31, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("result", "rows", "kind"),
+    [
+        ("mended", [BEFORE, AFTER], Measurement.KNOWN),
+        ("applied", [BEFORE, AFTER], Measurement.KNOWN),
+        ("applied", [AFTER], Measurement.NOT_BEFORE),
+        ("applied", [BEFORE], Measurement.NOT_AFTER),
+        ("undone", [BEFORE, AFTER], Measurement.UNDONE),
+        ("proposed", [BEFORE, AFTER], Measurement.NOT_DONE),
+        ("failed", [BEFORE, AFTER], Measurement.NOT_DONE),
+    ],
+)
+def test_what_was_lost_before_and_after_or_why_that_is_not_known(result, rows, kind):
+    found = comparison.measured(rows, {"at": AT, "result": result}, 1, LATER)
+    assert found.kind is kind
+    if kind is Measurement.KNOWN:
+        assert (found.before, found.after) == ("47.7%", "0%")
+
+
+def test_until_the_next_record_it_waits():
+    for every_min, known_at in ((1, "2026-01-02T03:32:00Z"), (5, "2026-01-02T03:36:00Z")):
+        now = datetime(2026, 1, 2, 3, 31, 30, tzinfo=UTC)
+        found = comparison.measured([BEFORE], DONE, every_min, now)
+        assert found == Measured(Measurement.WAITING, found.effect, known_at)
+        assert found.before == "47.7%"
+
+
+def test_a_query_has_all_minutes_that_count():
+    query = comparison.query_around(AT)
+    assert query["begin"] == "2026-01-02T03:20:00Z"
+    assert query["end"] == "2026-01-02T03:41:00Z"
+
+
+def test_where_no_cycle_was_counted_there_is_no_rate():
+    idle = a_minute(1) | {"metrics": {"cpi": 0.0, "mpki": 0.0, "cpu_cores": 0.01}}
+    assert comparison.metric("cpi")(idle) is None
+    assert comparison.metric("mpki")(idle) is None
+    assert comparison.metric("cpu_cores")(idle) == 0.01
+
+
+def test_a_server_that_is_younger_than_the_first_time():
+    times = Times("2026-01-02T03:00:00Z", "2026-01-02T03:31:00Z", 10)
+    assert comparison.younger_since(times, [], [AFTER]) == AFTER["at"]
+    for before, history in (([BEFORE], [AFTER]), ([], []), ([], [losing(0, 0.1)])):
+        assert comparison.younger_since(times, before, history) is None
+
+
+def test_how_many_minutes_were_recorded_is_told():
+    first, *_ = comparison.compare([BEFORE], [])
+    assert (first.key, first.before, first.after) == ("recorded_minutes", 1, 0)

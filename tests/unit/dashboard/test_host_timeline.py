@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a host and its servers did over time, as a page tells it."""
 
+from datetime import UTC, datetime
+
 from vp_dashboard import host_timeline
 from vp_dashboard.host_timeline import Move
 
+NOW = datetime(2026, 1, 2, 4, tzinfo=UTC)
 NAMES = {"u1": "db"}
 
 
@@ -34,6 +37,13 @@ def test_of_a_host_without_measured_servers_nothing_is_known():
     assert host_timeline.worst_performance(row) is None
     assert host_timeline.worst_waiting(row) is None
     assert host_timeline.misses_per_s(row) is None
+
+
+def test_where_no_server_was_measured_nobody_knows_how_many_are_degraded():
+    unmeasured = {**a_vp("u1", None), "hurt_by_neighbour": None}
+    assert host_timeline.degraded(a_row(0, unmeasured)) is None
+    assert host_timeline.degraded(a_row(0, unmeasured, a_vp("u2"))) == 0.0
+    assert host_timeline.degraded(a_row(0)) == 0.0
 
 
 def test_each_minute_has_who_loses_most():
@@ -69,10 +79,11 @@ def test_an_action_is_judged_by_the_server_that_it_was_for():
         a_row(29, a_vp("u1", 0.3), a_vp("u2", 0.0)),
         a_row(31, a_vp("u1", 0.1), a_vp("u2", 0.2)),
     ]
-    (for_other,) = host_timeline.done([an_action()], rows, 1)
-    assert (str(for_other["effect"]), for_other["helped"]["server_id"]) == ("30% → 10%", "u1")
-    (for_itself,) = host_timeline.done([an_action(None)], rows, 1)
-    assert str(for_itself["effect"]) == "0% → 20%"
+    (for_other,) = host_timeline.done([an_action()], rows, 1, NOW)
+    told = for_other["measured"]
+    assert (told.before, told.after, for_other["helped"]["server_id"]) == ("30%", "10%", "u1")
+    (for_itself,) = host_timeline.done([an_action(None)], rows, 1, NOW)
+    assert (for_itself["measured"].before, for_itself["measured"].after) == ("0%", "20%")
 
 
 def test_names_are_those_of_now_before_those_of_actions():

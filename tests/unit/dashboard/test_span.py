@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from vp_dashboard.span import Span, around, latest_moment, moment_of, span_of
+from vp_dashboard.span import Span, around, earlier_end, latest_moment, moment_of, span_of
 
 END = "2026-01-02T03:00:00Z"
 
@@ -66,3 +66,23 @@ def test_a_time_of_day_is_the_latest_one(text, moment):
 def test_around_a_moment():
     expected = {"begin": "2026-01-02T02:50:00Z", "end": "2026-01-02T03:10:00Z"}
     assert around(END, 10) == expected
+
+
+@pytest.mark.parametrize(
+    ("shown", "before", "expected"),
+    [
+        ([{"at": END}], [{"at": "2026-01-02T01:00:00Z"}], END),
+        ([{"at": END}], [], None),
+        ([], [1], None),
+    ],
+)
+def test_earlier_is_where_something_is_recorded(shown, before, expected):
+    asked = []
+
+    def ask(**query):
+        asked.append(query)
+        return before
+
+    assert earlier_end(shown, Span(6, None), ask) == expected
+    wanted = {"every": "1", "begin": "2026-01-01T21:00:00Z", "end": END}
+    assert asked == ([wanted] if shown else [])
