@@ -160,7 +160,7 @@ def closed_door(site: Site) -> Iterator[None]:
 
 @pytest.fixture
 def reported(site: Site) -> Iterator[Callable[..., None]]:
-    """vp-api knows only what this host reported, one after the other, in this test."""
+    """vp-api knows only what was reported in this test, in that order."""
     usual = site.door.application
 
     def report(*records: Any) -> None:
