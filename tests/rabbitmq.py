@@ -74,9 +74,8 @@ class RabbitMQ:
 
     def import_definitions(self, path: Path) -> None:
         """As an operator does."""
-        argv = [CONTROL, "import_definitions"]
-        environment, text = self._environment(), path.read_bytes()
-        subprocess.run(argv, env=environment, input=text, check=True, capture_output=True)
+        argv = [CONTROL, "import_definitions", str(path)]
+        subprocess.run(argv, env=self._environment(), check=True, capture_output=True)
 
     def url_of(self, user_and_password: str) -> str:
         return f"rabbit://{user_and_password}@127.0.0.1:{self.port}/"

@@ -33,6 +33,8 @@ from nova_vp.signing.keyring import (
 from nova_vp.signing.senders import Process, Sender, sender_of
 
 ACCOUNTS = "rabbitmq.json"
+COPY = "/var/lib/rabbitmq/nova-vp.json"
+"""On RabbitMQ's host."""
 UNFINISHED = "unfinished"
 """In a directory that `create` has not completed."""
 CONTROLLER = (Process.SCHEDULER, Process.API, Process.NOVA_SCHEDULER)
@@ -144,9 +146,11 @@ def _create(conf: cfg.ConfigOpts) -> int:
         return 1
     print(
         f"{len(senders)} keys are registered.\n"
-        # From stdin, since rabbitmqctl runs as a user that may not read this directory.
-        f"1. On RabbitMQ's host, with this file: rabbitmqctl import_definitions < "
-        f"{folder / ACCOUNTS}\n"
+        # A copy, since rabbitmqctl runs as a user that may not read this directory. Standard input
+        # is no way: with RabbitMQ 4.0.5 it hangs (rabbitmq-server, issue 13157).
+        "1. On RabbitMQ's host, with this file:\n"
+        f"   install -o rabbitmq -m 400 {folder / ACCOUNTS} {COPY}\n"
+        f"   rabbitmqctl import_definitions {COPY}; rm {COPY}\n"
         f"   From then on these accounts of virtual host {_virtual_host(given.broker)} have new "
         "passwords\n"
         f"2. To each host: what is in its directory under {folder}, to /etc/nova-vp. There: "

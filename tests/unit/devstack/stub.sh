@@ -100,6 +100,7 @@ function install {
     else
         may_write "${words[-1]}"
         command install -D -m "${mode:-755}" "${words[@]}"
+        [[ "$owner" != rabbitmq ]] || echo "${words[-1]}" >>"$STUB/of-rabbitmq"
     fi
 }
 
@@ -298,15 +299,17 @@ function get_transport_url {
 function rabbitmqctl {
     [[ -n "${AS_ROOT:-}" ]] || refuse "rabbitmqctl needs sudo"
     is_service_enabled rabbit || refuse "this node has no RabbitMQ"
-    [[ "$*" == "import_definitions" ]] || refuse "rabbitmqctl $* is not known to this stub"
+    [[ "$1" == "import_definitions" ]] || refuse "rabbitmqctl $* is not known to this stub"
+    [[ $# -eq 2 ]] || refuse "rabbitmqctl of RabbitMQ 4.0.5 hangs on its standard input"
+    grep -qxF "$2" "$STUB/of-rabbitmq" || refuse "the user rabbitmq may not read $2"
     "$PYTHON" -I -c '
 import json, sys
 known = open(sys.argv[1]).read().split()
-for rows in json.load(sys.stdin).values():
+for rows in json.load(open(sys.argv[2])).values():
     for row in rows if isinstance(rows, list) else ():
         if row.get("vhost", known[0]) not in known:
             sys.exit("no virtual host " + row["vhost"])
-' "$STUB/vhosts"
+' "$STUB/vhosts" "$2"
     note rabbitmqctl "$@"
 }
 

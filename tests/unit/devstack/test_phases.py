@@ -350,6 +350,8 @@ def test_a_qemu_that_does_not_load_the_software_pmu_is_told_before_a_guest_needs
         ("write_uwsgi_config $STUB/a vp_api/wsgi.py /a '' a", "no module path"),
         ("get_or_create_endpoint nothing a b c d", "no service nothing"),
         ("rabbitmqctl import_definitions", "needs sudo"),
+        ("sudo rabbitmqctl import_definitions <$NOVA_CONF", "hangs on its standard input"),
+        ("sudo rabbitmqctl import_definitions $NOVA_CONF", "rabbitmq may not read"),
     ],
 )
 def test_the_stub_refuses_what_devstack_would(node, script, word):
