@@ -12,6 +12,7 @@ from oslo_log import log as logging
 
 from nova_vp.db.filters import ActionFilter
 from nova_vp.db.records import ActionRecord
+from nova_vp.db.report_store import ERRORS as STORE_ERRORS
 from vp_api import paging
 from vp_api.agent_errors import telling
 from vp_api.errors import ApiError, Code
@@ -50,9 +51,12 @@ def _stored(call: Call, one: ActionRecord, names: action_views.Names) -> dict[st
 
 def accept_action(call: Call, action_id: str) -> Answer:
     """The agent applies it with its next tick; it alone knows which proposals still stand. Who
-    accepted it is kept here, since agents are not told."""
+    accepted it is kept here, since agents are not told; that cannot be kept does not undo it."""
     host = _order(call, action_id, "accept", call.services.agents.accept)
-    call.services.stored.actions.note_accepted(host, action_id, by=call.user_id)
+    try:
+        call.services.stored.actions.note_accepted(host, action_id, by=call.user_id)
+    except STORE_ERRORS as exc:
+        LOG.warning("action=%s host=%s: who accepted it is not stored: %s", action_id, host, exc)
     return {"action": {"id": action_id, "host": host, "is_accepted": True}}
 
 

@@ -7,7 +7,7 @@ item, so that a row says only what it is about.
 
 import io
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import oslo_messaging
@@ -17,6 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from tests.unit.api import cloud
 from tests.unit.api.client import Api, Persona
+from tests.unit.api.stored import holding
 
 ADMIN = Persona("admin")
 SERVICE = Persona("service")
@@ -483,6 +484,14 @@ def test_failures_inside_keep_their_cause_inside(failure, status, code):
     assert_contains(answer.json, error(code))
     assert_is_error(answer)
     assert "secret" not in answer.text
+
+
+def test_an_acceptance_stands_though_the_database_does_not_keep_by_whom():
+    away = Broken(db_exception.DBConnectionError("away"))
+    api = Api(stored=replace(holding(), actions=away))
+    accepted = api.latest(ADMIN, f"/v1/actions/{cloud.an_action()['id']}/accept", "POST", {})
+    assert accepted.status == 200
+    assert len(api.agents.accepted) == 1
 
 
 def test_a_body_of_any_depth_is_refused():
