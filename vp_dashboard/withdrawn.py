@@ -12,7 +12,6 @@ from vp_client.errors import Refused, VpError
 from vp_dashboard import api, texts
 
 CONFLICT = 409
-NOT_FOUND = 404
 
 
 def why_refused(client: Client, action_id: str, host: str, exc: VpError) -> str:
@@ -46,11 +45,10 @@ def _why_withdrawn(client: Client, action: dict[str, Any]) -> str:
 
 
 def _how_it_is(client: Client, server_id: str) -> str:
-    try:
+    vp = None
+    with api.unless_unknown():
         vp = client.show_vp(server_id)
-    except Refused as exc:
-        if exc.status != NOT_FOUND:
-            raise
+    if vp is None:
         return str(_("the server %(name)s is not there any more"))
     if vp["hurt_by_neighbour"] is False:
         return str(_("the server %(name)s is not degraded any more"))

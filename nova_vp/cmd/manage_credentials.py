@@ -33,7 +33,7 @@ from nova_vp.signing.keyring import (
 from nova_vp.signing.senders import Process, Sender, sender_of
 
 ACCOUNTS = "rabbitmq.json"
-COPY = "/var/lib/rabbitmq/nova-vp.json"
+ACCOUNTS_COPY = "/var/lib/rabbitmq/nova-vp.json"
 """On RabbitMQ's host."""
 UNFINISHED = "unfinished"
 """In a directory that `create` has not completed."""
@@ -149,8 +149,8 @@ def _create(conf: cfg.ConfigOpts) -> int:
         # A copy, since rabbitmqctl runs as a user that may not read this directory. Standard input
         # is no way: with RabbitMQ 4.0.5 it hangs (rabbitmq-server, issue 13157).
         "1. On RabbitMQ's host, with this file:\n"
-        f"   install -o rabbitmq -m 400 {folder / ACCOUNTS} {COPY}\n"
-        f"   rabbitmqctl import_definitions {COPY}; rm {COPY}\n"
+        f"   install -o rabbitmq -m 400 {folder / ACCOUNTS} {ACCOUNTS_COPY}\n"
+        f"   rabbitmqctl import_definitions {ACCOUNTS_COPY}; rm {ACCOUNTS_COPY}\n"
         f"   From then on these accounts of virtual host {_virtual_host(given.broker)} have new "
         "passwords\n"
         f"2. To each host: what is in its directory under {folder}, to /etc/nova-vp. There: "

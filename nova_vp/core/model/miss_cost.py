@@ -9,6 +9,7 @@ default weighs more.
 
 from math import inf
 
+from nova_vp.core.model.same_work import l2_holds
 from nova_vp.core.types.policy import Policy
 from nova_vp.core.types.sample import MissCost, Sample
 
@@ -33,7 +34,7 @@ def learned(known: MissCost, sample: Sample, policy: Policy) -> MissCost:
     l2_mpki, mpki, cpi = sample.l2_mpki, sample.mpki, sample.cpi
     weight = KEPT * known.weight + 1
     off = l2_mpki - known.l2_mpki
-    if weight == 1 or abs(off) > policy.l2_hold_ratio * known.l2_mpki:
+    if weight == 1 or not l2_holds(known.l2_mpki, l2_mpki, policy):
         return MissCost(1.0, l2_mpki, mpki, cpi)
     dx, dy = mpki - known.mpki, cpi - known.cpi
     part = 1 / weight

@@ -120,11 +120,10 @@ def _well(vp: VpState) -> VpState:
 
 
 def _settling(vp: VpState, policy: Policy) -> VpState:
-    """A neighbour that stalls now and then would otherwise become what is undisturbed: the samples
-    in which it stops are part hurt, part well."""
-    was = policy.settle_samples if vp.detection else max(vp.unsettled_samples - 1, 0)
+    """Without a detection, and with as many samples to leave out as remain after the last one."""
+    left = policy.settle_samples if vp.detection else max(vp.unsettled_samples - 1, 0)
     well = _well(vp)
-    return well if well.unsettled_samples == was else well._replace(unsettled_samples=was)
+    return well if well.unsettled_samples == left else well._replace(unsettled_samples=left)
 
 
 def _looks_degraded(vp: VpState, before: Profile, sample: Sample, policy: Policy) -> bool:
@@ -180,7 +179,7 @@ def _undisturbed(
     siblings = old.sibling_speed / now.sibling_speed - 1
     worst = max(cache, memory, siblings)
     if old.state != vp.state and not (
-        worst > MARGIN and _only_misses_more(vp, old, sample, policy)
+        worst > MARGIN and _only_intensity_differs(vp, old, sample, policy)
     ):
         # It does other work by its own doing: nobody is to blame for what it misses now.
         alone = ALONE._replace(sibling_speed=now.sibling_speed)
@@ -198,9 +197,9 @@ def _undisturbed(
     )
 
 
-def _only_misses_more(vp: VpState, old: Profile, sample: Sample, policy: Policy) -> bool:
-    """Its intensity rose and its factor did not, as when a neighbour hurts it for part of a sample,
-    or by less than a class."""
+def _only_intensity_differs(vp: VpState, old: Profile, sample: Sample, policy: Policy) -> bool:
+    """Its factor and its L2 misses hold, as when a neighbour hurts it for part of a sample, or by
+    less than a class."""
     is_factor_same = vp.state is not None and vp.state.factor == old.state.factor
     return is_factor_same and l2_holds(old.l2_mpki, sample.l2_mpki, policy)
 

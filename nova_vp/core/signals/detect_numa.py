@@ -128,8 +128,8 @@ def _is_slower(
     if vp.state is None or vp.state.factor > before.state.factor:
         return False
     siblings = max(before.sibling_speed / sibling_speed, 1.0)
-    is_same_work = l2_holds(before.l2_mpki, l2_mpki, policy)
-    return is_same_work and cpi > before.cpi * siblings * (1 + rise)
+    is_slower = cpi > before.cpi * siblings * (1 + rise)
+    return is_slower and l2_holds(before.l2_mpki, l2_mpki, policy)
 
 
 def _loaded_point(

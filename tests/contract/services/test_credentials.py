@@ -15,7 +15,7 @@ import pytest
 from oslo_config import cfg
 
 from nova_vp.cmd import manage
-from nova_vp.cmd.manage_credentials import COPY
+from nova_vp.cmd.manage_credentials import ACCOUNTS_COPY
 from nova_vp.db.bus_keys import READ_EVERY_S, RETRY_S, BusKeyStore, StoredKeys
 from nova_vp.db.report_store import ReportStore
 from nova_vp.service import failpoints
@@ -148,8 +148,8 @@ def test_a_key_is_rotated_and_the_former_one_retired(
     [former] = [text for sender, text in store.in_use() if sender == VP1]
     assert create(database_conf, tmp_path / "again", "--host=vp1") == 0
     told = capsys.readouterr().out
-    assert f"install -o rabbitmq -m 400 {tmp_path}/again/rabbitmq.json {COPY}\n" in told
-    assert f"rabbitmqctl import_definitions {COPY}; rm {COPY}\n" in told
+    assert f"install -o rabbitmq -m 400 {tmp_path}/again/rabbitmq.json {ACCOUNTS_COPY}\n" in told
+    assert f"rabbitmqctl import_definitions {ACCOUNTS_COPY}; rm {ACCOUNTS_COPY}\n" in told
     in_use = [text for sender, text in store.in_use() if sender == VP1]
     assert former in in_use
     assert len(in_use) == 2
