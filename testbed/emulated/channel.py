@@ -40,7 +40,7 @@ class Channel:
 
     def wait_until_ready(self, deadline_s: float) -> None:
         self._send({})
-        for frame in self._frames(deadline_s, "boot"):
+        for frame in self._frames(deadline_s, "get ready"):
             if frame.kind == b"r":
                 return
 

@@ -38,9 +38,7 @@ class Command:
         with self._locked("run " + " ".join(arguments.command), arguments.wait):
             is_ours = self._machine.find_pid() is None
             try:
-                line = (
-                    self._boot(dies_with_caller=True) if is_ours else channel.Channel(self._machine)
-                )
+                line = self._boot(dies_with_caller=True) if is_ours else self._ready()
                 return line.run(arguments.command, arguments.timeout)
             finally:
                 if is_ours:
@@ -56,6 +54,12 @@ class Command:
         pid = self._machine.find_pid()
         print(f"up, QEMU is pid {pid}" if pid else "down")
         return 0 if pid else 1
+
+    def _ready(self) -> channel.Channel:
+        """What the command of a near end that is gone still says comes before that it is ready."""
+        line = channel.Channel(self._machine)
+        line.wait_until_ready(self._machine.boot_deadline_s)
+        return line
 
     def tell(self, text: str) -> None:
         print(f"{self._machine.command}: {text}", file=sys.stderr)
