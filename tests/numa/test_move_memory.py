@@ -172,7 +172,7 @@ def test_release_brings_back_what_an_agent_left_half_way(mine, writer, uuid, num
     print(done.stdout, done.stderr)
     assert done.returncode == 0
     assert f"restored {uuid}" in done.stdout
-    assert f"vp={uuid} its memory goes back:" in done.stdout
+    assert f"vp={uuid} its memory goes back:" in done.stderr
     assert share_on(writer, NEAR) > 0.999
     assert mine.domains.reread(uuid).applied is None
     assert_unharmed(writer)
