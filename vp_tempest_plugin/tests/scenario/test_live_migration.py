@@ -46,10 +46,13 @@ class TestLiveMigration(base.ScenarioTest):
         every = sorted(self.domains_of(self.destination))
         told = self.wait_until_told(
             server,
-            "the server to have all the CPUs that Nova gives it",
-            lambda vp: vp["host"] == self.destination and sorted(vp["domains"]) == every,
+            "the server to be managed there, with all the CPUs that Nova gives it",
+            lambda vp: (
+                vp["host"] == self.destination
+                and vp["unmanaged"] is None
+                and sorted(vp["domains"]) == every
+            ),
         )
-        self.assertIsNone(told["unmanaged"])
         self.assertIn(told["cap"], base.NO_CAP)
         self.assertEqual([], told["actions"])
         self.wait_for(
