@@ -8,6 +8,7 @@ import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import takewhile
 from typing import Any
 
 from nova_vp import timestamps
@@ -146,18 +147,34 @@ def was_done(action: Told) -> bool:
     return bool(action["at"]) and action["result"] not in NOT_DONE
 
 
-def effect(rows: Iterable[Told], action: Told, every_min: int) -> Effect | None:
-    """By a history of around then. None: it was not done, or nothing is known of the time before,
-    as of a server that has just arrived."""
+def effect(rows: Iterable[Told], action: Told, others: Iterable[str] = ()) -> Effect | None:
+    """By a history by minute of around then. `others`: when actions changed something for the
+    server.
+
+    Neither time reaches beyond one of them. Of the time before count the last minutes in which the
+    server was degraded, or those in which it was not. None: it was not done, or nothing is known of
+    the time before, as of a server that has just arrived."""
     if not was_done(action):
         return None
-    moment = timestamps.read(action["at"])
-    window = timedelta(minutes=max(MINUTES[0], 2 * every_min))
+    begun = _minute_of(action["at"])
+    window = timedelta(minutes=MINUTES[0])
+    minutes = [_minute_of(at) for at in others]
+    begin = max([begun - window, *(at + SETTLES for at in minutes if at < begun)])
+    end = min([begun + SETTLES + window, *(at for at in minutes if at > begun)])
     lost = [(timestamps.read(row["at"]), lost_percent(row)) for row in rows]
-    begun = moment.replace(second=0, microsecond=0)
-    before = mean(share for when, share in lost if begun - window <= when < begun)
-    after = mean(share for when, share in lost if begun + SETTLES <= when <= begun + window)
+    before = mean(_latest_run([share for when, share in lost if begin <= when < begun]))
+    after = mean(share for when, share in lost if begun + SETTLES <= when < end)
     return None if before is None else Effect(before, after)
+
+
+def _minute_of(at: str) -> datetime:
+    return timestamps.read(at).replace(second=0, microsecond=0)
+
+
+def _latest_run(shares: Sequence[float | None]) -> list[float]:
+    """In which the server lost something all the time, or nothing."""
+    known = [share for share in shares if share is not None]
+    return list(takewhile(lambda share: bool(share) == bool(known[-1]), reversed(known)))
 
 
 class Measurement(enum.Enum):
@@ -169,6 +186,8 @@ class Measurement(enum.Enum):
     NOT_BEFORE = "not-before"
     """Nothing is recorded of the time before."""
     NOT_AFTER = "not-after"
+    TOO_CLOSE = "too-close"
+    """Only of times in which another action changed something for the server, too."""
     UNDONE = "undone"
     """What was recorded after it is of the action and of the time without it."""
     NOT_DONE = "not-done"
@@ -195,19 +214,26 @@ class Measured:
         return _percent(self.effect.after if self.effect else None)
 
 
-def measured(rows: Iterable[Told], action: Told, every_min: int, now: datetime) -> Measured:
-    """As `effect`, with the reason where it is not known."""
+def measured(
+    rows: Iterable[Told] | None, action: Told, now: datetime, others: Iterable[str] = ()
+) -> Measured | None:
+    """As `effect`, with the reason where it is not known. None: no history by minute is at hand,
+    which might tell."""
     if action["result"] in NOT_DONE:
         return Measured(Measurement.NOT_DONE)
     if action["result"] == Result.UNDONE.value:
         return Measured(Measurement.UNDONE)
-    found = effect(rows, action, every_min)
+    if rows is None:
+        return None
+    rows = list(rows)
+    found, whole = effect(rows, action, others), effect(rows, action)
+    if whole and whole.after is not None and (found is None or found.after is None):
+        return Measured(Measurement.TOO_CLOSE)
     if found is None:
         return Measured(Measurement.NOT_BEFORE)
     if found.after is not None:
         return Measured(Measurement.KNOWN, found)
-    begun = timestamps.read(action["at"]).replace(second=0, microsecond=0)
-    known_at = begun + SETTLES + timedelta(minutes=every_min)
+    known_at = _minute_of(action["at"]) + 2 * SETTLES
     if now < known_at:
         return Measured(Measurement.WAITING, found, timestamps.write(known_at))
     return Measured(Measurement.NOT_AFTER, found)
@@ -218,14 +244,25 @@ def is_measurable(action: Told) -> bool:
     return was_done(action) and action["result"] != Result.UNDONE.value
 
 
+def concerning(actions: Iterable[Told], server_id: str) -> list[str]:
+    """When those were done that changed this server, or another one for it."""
+    return [
+        one["at"]
+        for one in actions
+        if was_done(one)
+        and server_id.lower()
+        in [one[role]["server_id"].lower() for role in ("server", "victim") if one.get(role)]
+    ]
+
+
 def around(at: str) -> Times:
     """The times before and after an action."""
-    begun = timestamps.read(at).replace(second=0, microsecond=0)
+    begun = _minute_of(at)
     before = begun - timedelta(minutes=MINUTES[0])
     return Times(timestamps.write(before), timestamps.write(begun + SETTLES), MINUTES[0])
 
 
-def query_around(at: str) -> dict[str, str]:
-    """Of a history: all minutes that `effect` looks at."""
-    times = around(at)
-    return {**times.query(times.b), "begin": times.a}
+def query_around(first: str, last: str) -> dict[str, str]:
+    """Of all that `effect` looks at, of actions between these times."""
+    times = around(last)
+    return {"begin": around(first).a, "end": times.query(times.b)["end"]}

@@ -73,22 +73,31 @@ def moves(history: Iterable[Told], names: Names) -> Iterator[Move]:
 
 
 def done(
-    actions: Iterable[Told], history: Sequence[Told], every_min: int, now: datetime
+    actions: Iterable[Told], minutes: Sequence[Told] | None, now: datetime
 ) -> list[dict[str, Any]]:
-    """Each with what the server lost before and after that it was for."""
-    return [_done(action, history, every_min, now) for action in actions]
+    """Each with what the server lost before and after that it was for. `minutes`: the history;
+    None: it is not by minute."""
+    actions = list(actions)
+    return [_done(action, actions, minutes, now) for action in actions]
 
 
-def _done(action: Told, history: Sequence[Told], every_min: int, now: datetime) -> dict[str, Any]:
+def _done(
+    action: Told, actions: Sequence[Told], minutes: Sequence[Told] | None, now: datetime
+) -> dict[str, Any]:
     helped = action["victim"] or action["server"]
-    own = (
-        {**vp, "at": row["at"]}
-        for row in history
-        for vp in row["vps"]
-        if vp["server_id"].lower() == helped["server_id"].lower()
-    )
-    measured = comparison.measured(own, action, every_min, now)
+    own = None if minutes is None else _rows_of(minutes, helped["server_id"])
+    others = comparison.concerning(actions, helped["server_id"])
+    measured = comparison.measured(own, action, now, others)
     return {**action, "text": formatters.deed(action), "measured": measured, "helped": helped}
+
+
+def _rows_of(minutes: Iterable[Told], server_id: str) -> list[Told]:
+    return [
+        {**vp, "at": row["at"]}
+        for row in minutes
+        for vp in row["vps"]
+        if vp["server_id"].lower() == server_id.lower()
+    ]
 
 
 def _name(server_id: str, names: Names) -> str:

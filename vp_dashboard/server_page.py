@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from vp_client import formatters
 from vp_client.client import Client
 from vp_client.errors import VpError
-from vp_dashboard import api, comparison, policies, timeline, users
+from vp_dashboard import api, comparison, keystone_names, policies, timeline
 from vp_dashboard.span import SPANS, earlier_end, span_of
 from vp_dashboard.timeline import Series
 
@@ -74,12 +74,14 @@ def _recorded(
     events = [(one["at"], f"{_what(one)}: {one['result']}") for one in done]
     events += _moves(history)
     now = datetime.now(UTC)
-    told = [_done(one, history, span.every_min, now) for one in actions]
+    changed = [one["at"] for one in actions if comparison.was_done(one)]
+    minutes = history if span.is_by_minute else None
+    told = [_done(one, changed, minutes, now) for one in actions]
     earlier = earlier_end(history, span, partial(client.vp_history, server_id, 1))
     return {
         "history": history,
-        "done": users.with_names(request, told),
-        "chart": timeline.chart(history, SERIES, events, span.every_min, span.closer_hours),
+        "done": keystone_names.with_users(request, told),
+        "chart": timeline.chart(history, SERIES, events, span.every_min, now, span.closer_hours),
         "span": span,
         "spans": list(SPANS),
         "earlier": earlier,
@@ -127,13 +129,16 @@ def _compared(
     }
 
 
-def _done(action: Told, history: Iterable[Told], every_min: int, now: datetime) -> dict[str, Any]:
-    """With what this server lost before and after it."""
+def _done(
+    action: Told, changed: Iterable[str], minutes: Iterable[Told] | None, now: datetime
+) -> dict[str, Any]:
+    """With what this server lost before and after it. `changed`: when something was changed for
+    it. `minutes`: the history; None: it is not by minute."""
     at = action["at"]
     return {
         **action,
         "text": _what(action),
-        "measured": comparison.measured(history, action, every_min, now),
+        "measured": comparison.measured(minutes, action, now, changed),
         "around": comparison.around(at) if at else None,
     }
 

@@ -30,6 +30,10 @@ class Span:
         return SPANS[self.hours]
 
     @property
+    def is_by_minute(self) -> bool:
+        return self.every_min == 1
+
+    @property
     def query(self) -> dict[str, str]:
         """The last hour is vp-api's own default: no clock but its own is asked."""
         if self.end is None and self.hours == FIRST_HOURS:

@@ -27,4 +27,5 @@ class PerformanceTab(tabs.Tab):
             page = server_page.read_own(request, api.client_of(request), server_id, asked)
         except VpError as exc:
             return {"problem": api.problem(exc)}
-        return {**page, "page_extra": f"&tab={self.get_id()}", "tab_id": self.get_id()}
+        tab_id = self.get_id()
+        return {**page, "request": request, "page_extra": f"&tab={tab_id}", "tab_id": tab_id}

@@ -93,19 +93,24 @@ def chart(
     series: Sequence[Series],
     events: Iterable[tuple[str, str]],
     every_min: int,
+    now: datetime,
     closer_hours: int | None = None,
 ) -> Chart | None:
     """`rows`: a history, the oldest first. `events`: when and what. `closer_hours`: what a closer
-    look shows; None: there is none. None: nothing is recorded."""
+    look shows; None: there is none. Without curves of which nothing is recorded, and not beyond
+    `now`, but for the minute that is recorded last. None: nothing is recorded."""
     if not rows:
         return None
     step = timedelta(minutes=every_min)
-    axis = _Axis(timestamps.read(rows[0]["at"]), timestamps.read(rows[-1]["at"]) + step)
-    tracks = tuple(_track(i, one, rows, axis, step) for i, one in enumerate(series))
+    last = timestamps.read(rows[-1]["at"])
+    end = min(last + step, max(now, last + timedelta(minutes=1)))
+    axis = _Axis(timestamps.read(rows[0]["at"]), end)
+    known = [one for one in series if any(one.read(row) is not None for row in rows)]
+    tracks = tuple(_track(i, one, rows, axis, step) for i, one in enumerate(known))
     moments = [(timestamps.read(at), what) for at, what in events]
     marks = [Mark(axis.x(at), timestamps.write(at), what) for at, what in moments if axis.has(at)]
     return Chart(
-        height=tracks[-1].bottom + 30,
+        height=(tracks[-1].bottom if tracks else TOP) + 30,
         begin=rows[0]["at"],
         end=rows[-1]["at"],
         tracks=tracks,
@@ -125,7 +130,7 @@ class _Axis:
         return self.begin <= moment <= self.end
 
     def x(self, moment: datetime) -> float:
-        ratio = (moment - self.begin) / (self.end - self.begin)
+        ratio = (min(moment, self.end) - self.begin) / (self.end - self.begin)
         return round(LEFT + ratio * (RIGHT - LEFT), 1)
 
 

@@ -55,6 +55,15 @@ def test_usage(site: Site, admin: User) -> None:
     comparisons.usage(site.told, shown, span)
 
 
+def test_projects_have_their_names_where_keystone_knows_them(site: Site, admin: User) -> None:
+    for path in ("/admin/vp_servers/", OVERLAYS, f"/admin/vp_servers/{cloud.VICTIM}/"):
+        shown = admin.get(path)
+        names = {words(one) for one in shown.tree.xpath(f"//span[@title='{site.project_id}']")}
+        assert names == {"shop"}, path
+    gone = admin.get("/admin/vp_servers/").tree.xpath(f"//span[@title='{cloud.BETA}']")
+    assert {words(one) for one in gone} == {cloud.BETA}
+
+
 def test_what_if(site: Site, admin: User) -> None:
     assert not admin.get(WHAT_IF).tree.xpath("//tr/@data-host")
     shown = admin.get(f"{WHAT_IF}?server_id={cloud.VICTIM}")
@@ -82,7 +91,7 @@ def test_actions_have_what_was_measured_or_why_nothing_is(reported: Report, admi
     interference = {"kind": "cache", "since": cloud.NOW_S - 200, "suspects": [], "refused": []}
     done = [
         cloud.an_action(id="x-1", at=cloud.NOW_S - 120, result="applied"),
-        cloud.an_action(id="x-2", result="undone"),
+        cloud.an_action(id="x-2", at=cloud.NOW_S - 3600, result="undone"),
         cloud.an_action(id="x-3", at=cloud.NOW_S - 7200),
     ]
     lost = cloud.a_vp(interference={**interference, "loss_ratio": 0.477})

@@ -30,7 +30,7 @@ def test_ticked_proposals_are_accepted(site: Site, admin: User) -> None:
     told = [tuple(reversed(key.split("/"))) for key in keys]
     assert site.agents.accepted == told
     said = words(shown.one("//body"))
-    assert f"{keys[0].split('/')[0]}: lab-1 acknowledged it" in said
+    assert f"{keys[0].split('/')[0]} is accepted: lab-1 applies it" in said
     assert "gone: The action is not known" in said
 
 
@@ -43,7 +43,7 @@ def test_ticked_proposals_are_rejected_with_a_reason(site: Site, admin: User) ->
     assert told == [(*reversed(key.split("/")), "not now") for key in keys]
     assert len({by for _host, _id, by, _why in site.agents.rejected}) == 1
     said = words(shown.one("//body"))
-    assert f"{keys[0].split('/')[0]}: lab-1 acknowledged it" in said
+    assert f"{keys[0].split('/')[0]} is rejected on lab-1" in said
     assert "gone: The action is not known" in said
 
 
@@ -137,3 +137,8 @@ def test_another_refusal_is_told_as_it_is(
     refusing("proposals can be accepted in mode advise only, and the mode is observe")
     said = words(admin.post(PROPOSALS, [("action", "6f1c2d3e-2/lab-1")]).one("//body"))
     assert "the mode is observe" in said
+
+
+def test_without_a_tick_it_is_said_that_nothing_was_done(admin: User) -> None:
+    shown = admin.post(PROPOSALS, [("accept", "")])
+    assert "Nothing was done: no proposal was ticked." in words(shown.one("//body"))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What was done on all hosts, the newest first: at which time, for whom, and whether it helped."""
 
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,11 +11,18 @@ from django.utils.translation import gettext_lazy as _
 from nova_vp import timestamps
 from nova_vp.action_results import RESULTS
 from vp_client.client import Client
-from vp_dashboard import api, comparison, span, texts, users
+from vp_dashboard import api, comparison, keystone_names, span, texts
 from vp_dashboard.views import VpView
 
+Told = dict[str, Any]
+
 MEASURED = 20
-"""Rows of a page, from the first, whose effect is shown: each is a request of vp-api."""
+"""Rows of a page, from the first, whose effect is shown."""
+TOGETHER = timedelta(hours=1)
+"""What is recorded of a server around two actions is asked for at once if they are no longer
+apart."""
+LAST_ACTIONS = 100
+"""Of a server, around those."""
 AROUND_MIN = 10
 """Before and after the time that is asked for."""
 
@@ -24,17 +32,17 @@ class Actions(VpView):
     page_title = _("Actions")
 
     def read(self, client: Client) -> dict[str, Any]:
-        """One request, those that find a server by its name, and one for each of the newest actions
-        whose effect is shown."""
+        """One request, those that find a server by its name, and two for each server and hour in
+        which something was done whose effect is shown."""
         chosen = self.chosen("host", "server_id", "result", "marker")
         typed = self.request.GET.get("at", "")
         at = span.latest_moment(typed, datetime.now(UTC))
         within = span.around(at, AROUND_MIN) if at else {}
         found = self.listed(client, "actions", chosen, sort="at:desc", **within)
-        shown = users.with_names(self.request, found["rows"])
+        shown = keystone_names.with_users(self.request, found["rows"])
         return {
             **found,
-            "done": [_told(client, one, number) for number, one in enumerate(shown)],
+            "done": [_told(one, measured) for one, measured in _measured(client, shown)],
             "chosen": chosen,
             "typed": typed,
             "is_no_time": bool(typed) and at is None,
@@ -43,23 +51,67 @@ class Actions(VpView):
         }
 
 
-def _told(client: Client, action: dict[str, Any], number: int) -> dict[str, Any]:
-    """With the hour of the timeline that has it in its middle. `number`: of its row."""
+def _told(action: Told, measured: comparison.Measured | None) -> Told:
+    """With the hour of the timeline that has it in its middle, and the times to compare."""
     half = timedelta(minutes=30)
-    at, helped = action["at"], action["victim"] or action["server"]
+    at = action["at"]
     end = timestamps.write(timestamps.read(at) + half) if at else ""
-    is_measured = number < MEASURED or not comparison.is_measurable(action)
-    measured = _measured(client, action, helped["server_id"]) if is_measured else None
-    return {**action, "helped": helped, "end": end, "measured": measured}
+    around = comparison.around(at) if comparison.was_done(action) else None
+    return {
+        **action,
+        "helped": _helped(action),
+        "end": end,
+        "around": around,
+        "measured": measured,
+    }
 
 
-def _measured(client: Client, action: dict[str, Any], server_id: str) -> comparison.Measured:
-    rows = []
-    if comparison.is_measurable(action):
-        query = comparison.query_around(action["at"])
-        with api.unless_unknown():
-            rows = client.vp_history(server_id, None, **query)
-    return comparison.measured(rows, action, 1, datetime.now(UTC))
+def _helped(action: Told) -> Told:
+    found: Told = action["victim"] or action["server"]
+    return found
+
+
+def _measured(
+    client: Client, shown: Sequence[Told]
+) -> Iterator[tuple[Told, comparison.Measured | None]]:
+    """None: of those further down."""
+    now = datetime.now(UTC)
+    asked = [one for one in shown[:MEASURED] if comparison.is_measurable(one)]
+    recorded = {id(one): told for group in _together(asked) for one, told in _around(client, group)}
+    for one in shown:
+        history, others = recorded.get(id(one), (None, ()))
+        yield one, comparison.measured(history, one, now, others)
+
+
+def _together(actions: Iterable[Told]) -> Iterator[list[Told]]:
+    """Of one server and about one time, in their order of time."""
+    group: list[Told] = []
+    for one in sorted(actions, key=lambda one: (_helped(one)["server_id"], one["at"])):
+        if group and (
+            _helped(group[-1])["server_id"] != _helped(one)["server_id"]
+            or timestamps.read(one["at"]) - timestamps.read(group[-1]["at"]) > TOGETHER
+        ):
+            yield group
+            group = []
+        group.append(one)
+    if group:
+        yield group
+
+
+def _around(
+    client: Client, group: Sequence[Told]
+) -> Iterator[tuple[Told, tuple[list[Told], list[str]]]]:
+    """Each with the history and the times of all actions of its server."""
+    server_id = _helped(group[0])["server_id"]
+    query = comparison.query_around(group[0]["at"], group[-1]["at"])
+    history: list[Told] = []
+    others: list[str] = []
+    with api.unless_unknown():
+        history = client.vp_history(server_id, None, every="1", **query)
+        actions = client.vp_actions(server_id, LAST_ACTIONS, **query)
+        others = comparison.concerning(actions, server_id)
+    for one in group:
+        yield one, (history, others)
 
 
 urlpatterns = [path("", Actions.as_view(), name="index")]

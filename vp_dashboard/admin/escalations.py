@@ -12,7 +12,7 @@ from horizon import messages
 from nova_vp.escalation_status import Status
 from vp_client.client import Client
 from vp_client.errors import VpError
-from vp_dashboard import api, policies, users
+from vp_dashboard import api, keystone_names, policies
 from vp_dashboard.views import VpList, VpView
 
 
@@ -24,7 +24,7 @@ class Escalations(VpList):
 
     def read(self, client: Client) -> dict[str, Any]:
         told = super().read(client)
-        rows = users.with_names(self.request, told["rows"])
+        rows = keystone_names.with_users(self.request, told["rows"])
         return {**told, "rows": rows, "statuses": [status.value for status in Status]}
 
 
@@ -34,7 +34,7 @@ class Detail(VpView):
 
     def read(self, client: Client) -> dict[str, Any]:
         """One request."""
-        [told] = users.with_names(
+        [told] = keystone_names.with_users(
             self.request, [client.show_escalation(self.kwargs["escalation_id"])]
         )
         may_accept = policies.allows(self.request, policies.ACCEPT_ESCALATION)

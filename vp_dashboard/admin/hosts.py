@@ -13,7 +13,7 @@ from django.views.generic.base import RedirectView
 from nova_vp.core.types.policy import Mode
 from vp_client import formatters
 from vp_client.client import Client
-from vp_dashboard import comparison, heat, host_timeline, timeline, users
+from vp_dashboard import comparison, heat, host_timeline, keystone_names, timeline
 from vp_dashboard.span import ASKED, SPANS, earlier_end, span_of
 from vp_dashboard.timeline import Series
 from vp_dashboard.views import ROWS, VpView
@@ -88,11 +88,14 @@ class Timeline(VpView):
         names = host_timeline.names_of(client.show_host(name), actions)
         moves = [(one.at, _move(one)) for one in host_timeline.moves(history, names)]
         done = filter(comparison.was_done, actions)
-        told = host_timeline.done(actions, history, span.every_min, datetime.now(UTC))
+        now = datetime.now(UTC)
+        told = host_timeline.done(actions, history if span.is_by_minute else None, now)
         events = [*((one["at"], formatters.deed(one)) for one in done), *moves]
         return {
-            "chart": timeline.chart(history, SERIES, events, span.every_min, span.closer_hours),
-            "done": users.with_names(self.request, told),
+            "chart": timeline.chart(
+                history, SERIES, events, span.every_min, now, span.closer_hours
+            ),
+            "done": keystone_names.with_users(self.request, told),
             "moves": moves,
             "minutes": host_timeline.minutes(history, names),
             "span": span,

@@ -53,7 +53,15 @@ class Proposals(VpView):
         """Accepts or rejects those that are ticked; of each its outcome is told."""
         client = api.client_of(request)
         is_rejected, reason = "reject" in request.POST, request.POST.get("reason", "")[:MOST_REASON]
-        for key in request.POST.getlist("action"):
+        said = (
+            _t("%(id)s is rejected on %(host)s.")
+            if is_rejected
+            else _t("%(id)s is accepted: %(host)s applies it within some seconds.")
+        )
+        ticked = request.POST.getlist("action")
+        if not ticked:
+            messages.warning(request, _t("Nothing was done: no proposal was ticked."))
+        for key in ticked:
             action_id, _slash, host = key.partition("/")
             try:
                 if is_rejected:
@@ -65,7 +73,7 @@ class Proposals(VpView):
                 messages.error(request, f"{action_id}: {why}")
             else:
                 told = {"id": action_id, "host": host}
-                messages.success(request, _t("%(id)s: %(host)s acknowledged it.") % told)
+                messages.success(request, said % told)
         return HttpResponseRedirect(reverse("horizon:admin:vp_proposals:index"))
 
 

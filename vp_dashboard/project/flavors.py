@@ -59,9 +59,11 @@ class Flavors(views.HorizonTemplateView):
         """One request of Nova, none of vp-api."""
         context: dict[str, Any] = super().get_context_data(**kwargs)
         try:
-            return {**context, "flavors": [_row(one) for one in api.flavors(self.request)]}
+            rows = [_row(one) for one in api.flavors(self.request)]
         except VpError as exc:
             return {**context, "problem": api.problem(exc)}
+        has_isolated = any(row.is_isolated for row in rows)
+        return {**context, "flavors": rows, "has_isolated": has_isolated}
 
 
 def _row(flavor: Any) -> Row:

@@ -15,7 +15,7 @@ from vp_client import (
     host_formatters,
     overlay_formatters,
 )
-from vp_dashboard import evidence, states, texts
+from vp_dashboard import evidence, keystone_names, states, texts
 
 register = template.Library()
 
@@ -59,7 +59,6 @@ TEXTS: dict[str, Callable[..., str]] = {
     "vp_server_or_none": formatters.server_or_none,
     "vp_span": texts.span,
     "vp_time": formatters.or_unknown,
-    "vp_unmanaged": formatters.unmanaged,
     "vp_words": formatters.words,
     "vp_yes_no": formatters.yes_no,
 }
@@ -104,6 +103,13 @@ def vp_degradation(vp: Any) -> Any:
 @register.simple_tag
 def vp_rise(interference: Any, suspect: Any) -> str:
     return formatters.rise(interference, suspect)
+
+
+@register.simple_tag(takes_context=True)
+def vp_project(context: Any, project_id: str) -> Any:
+    """Its name, and its id where a pointer rests."""
+    name = keystone_names.project(context["request"], project_id)
+    return format_html('<span title="{}">{}</span>', project_id, name)
 
 
 @register.inclusion_tag("vp_dashboard/_words.html")

@@ -6,12 +6,15 @@ from contextlib import ExitStack
 import pytest
 
 from testbed.lab import settings
-from tests.lab.dashboard.stage import OWNER, Stage, bring_up, environment
+from tests.lab.dashboard.stage import HOST, OWNER, Stage, bring_up, environment
+from tests.lab.operators import host_conf, reconfigured
 from tests.openstack_shell import Shell
 
 READER, NOBODY = "t-reader", "t-nobody"
 ROLES = {READER: "reader", NOBODY: None}
 """In the project of OWNER."""
+WITH_PERMITS = "[policy]\ncontrollers = initial_placement,rebalance,vp,permits"
+"""So that there is usage."""
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +27,8 @@ def shell():
 @pytest.fixture(scope="module")
 def stage(admin, cleared):
     bring_up()
-    return Stage(admin)
+    with reconfigured(host_conf(HOST), WITH_PERMITS, f"vp-agent@{HOST}"):
+        yield Stage(admin)
 
 
 @pytest.fixture(scope="module")

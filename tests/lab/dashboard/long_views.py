@@ -83,7 +83,7 @@ def test_a_tenant_sees_its_own_servers_alone(stage, overlay, shell, page_of):
         assert stage.victim.name in said
         assert {word for word in betrayals if word in said.split()} == set()
     foreign = opened(page, f"{OWN}{stage.noisy.id}/")
-    assert "HTTP 404" in foreign.problem
+    assert "Nothing is known of this server" in foreign.problem
     assert not foreign.tree.xpath("//*[@id='content_body']//data")
 
 

@@ -30,33 +30,66 @@ def test_an_effect_is_of_ten_minutes_before_and_after_without_that_of_the_action
         losing(40, 0.0),
         losing(41, 0.9),
     ]
-    found = comparison.effect(rows, DONE, 1)
+    found = comparison.effect(rows, DONE)
     assert found == Effect(pytest.approx(30.0), pytest.approx(5.0))
     assert str(found) == "30% → 5%"
 
 
+def test_the_time_before_is_that_in_which_the_server_was_degraded_as_at_last():
+    rows = [losing(27, 0.0), losing(28, 0.4), losing(29, 0.8), losing(31, 0.0)]
+    assert comparison.effect(rows, DONE) == Effect(pytest.approx(60.0), 0.0)
+    well = [losing(28, 0.4), losing(29, 0.0), losing(31, 0.2)]
+    assert comparison.effect(well, DONE) == Effect(0.0, pytest.approx(20.0))
+
+
+def test_neither_time_reaches_beyond_another_action():
+    rows = [losing(minute, minute / 100) for minute in range(20, 41)]
+    others = ["2026-01-02T03:26:10Z", AT, "2026-01-02T03:34:50Z"]
+    found = comparison.effect(rows, DONE, others)
+    assert found == Effect(pytest.approx(28.0), pytest.approx(32.0))
+
+
+def test_where_another_action_leaves_no_minute_nothing_is_measured():
+    rows = [BEFORE, AFTER]
+    for other in ("2026-01-02T03:29:50Z", "2026-01-02T03:31:10Z"):
+        found = comparison.measured(rows, DONE, LATER, [other])
+        assert found == Measured(Measurement.TOO_CLOSE)
+
+
+def test_actions_that_concern_a_server_changed_it_or_another_one_for_it():
+    own, other = {"server_id": "A"}, {"server_id": "b"}
+    actions = [
+        {"at": "1", "result": "mended", "server": own, "victim": None},
+        {"at": "2", "result": "applied", "server": other, "victim": own},
+        {"at": "3", "result": "applied", "server": other, "victim": None},
+        {"at": "4", "result": "proposed", "server": own, "victim": None},
+    ]
+    assert comparison.concerning(actions, "a") == ["1", "2"]
+
+
 def test_what_was_not_recorded_is_unknown():
-    assert str(comparison.effect([losing(29, 0.4), losing(31, None)], DONE, 1)) == "40% → unknown"
+    assert str(comparison.effect([losing(29, 0.4), losing(31, None)], DONE)) == "40% → unknown"
 
 
 @pytest.mark.parametrize("result", ["proposed", "withdrawn", "rejected", "failed"])
 def test_what_was_not_done_has_no_effect(result):
     rows = [losing(29, 0.4), losing(31, 0.1)]
-    assert comparison.effect(rows, {**DONE, "result": result}, 1) is None
+    assert comparison.effect(rows, {**DONE, "result": result}) is None
 
 
 def test_a_server_that_has_just_arrived_lost_nothing_before_that_could_be_compared():
-    assert comparison.effect([losing(31, 0.4)], DONE, 1) is None
+    assert comparison.effect([losing(31, 0.4)], DONE) is None
 
 
-def test_a_coarse_history_is_looked_at_for_longer():
-    rows = [losing(0, 0.4), {**losing(0, 0.1), "at": "2026-01-02T04:00:00Z"}]
-    assert comparison.effect(rows, DONE, 60) == Effect(pytest.approx(40.0), pytest.approx(10.0))
+def test_without_a_history_by_minute_nothing_is_measured_unless_there_is_nothing_to_measure():
+    assert comparison.measured(None, DONE, LATER) is None
+    undone = comparison.measured(None, {"at": AT, "result": "undone"}, LATER)
+    assert undone == Measured(Measurement.UNDONE)
 
 
 def test_a_tenant_has_percent():
     rows = [a_minute(29, degradation_percent=20), a_minute(31, degradation_percent=0)]
-    assert str(comparison.effect(rows, DONE, 1)) == "20% → 0%"
+    assert str(comparison.effect(rows, DONE)) == "20% → 0%"
 
 
 def test_two_times_side_by_side():
@@ -109,24 +142,22 @@ BEFORE, AFTER = losing(29, 0.477), losing(31, 0.0)
     ],
 )
 def test_what_was_lost_before_and_after_or_why_that_is_not_known(result, rows, kind):
-    found = comparison.measured(rows, {"at": AT, "result": result}, 1, LATER)
+    found = comparison.measured(rows, {"at": AT, "result": result}, LATER)
     assert found.kind is kind
     if kind is Measurement.KNOWN:
         assert (found.before, found.after) == ("47.7%", "0%")
 
 
 def test_until_the_next_record_it_waits():
-    for every_min, known_at in ((1, "2026-01-02T03:32:00Z"), (5, "2026-01-02T03:36:00Z")):
-        now = datetime(2026, 1, 2, 3, 31, 30, tzinfo=UTC)
-        found = comparison.measured([BEFORE], DONE, every_min, now)
-        assert found == Measured(Measurement.WAITING, found.effect, known_at)
-        assert found.before == "47.7%"
+    now = datetime(2026, 1, 2, 3, 31, 30, tzinfo=UTC)
+    found = comparison.measured([BEFORE], DONE, now)
+    assert found == Measured(Measurement.WAITING, found.effect, "2026-01-02T03:32:00Z")
+    assert found.before == "47.7%"
 
 
 def test_a_query_has_all_minutes_that_count():
-    query = comparison.query_around(AT)
-    assert query["begin"] == "2026-01-02T03:20:00Z"
-    assert query["end"] == "2026-01-02T03:41:00Z"
+    query = comparison.query_around(AT, "2026-01-02T03:50:30Z")
+    assert query == {"begin": "2026-01-02T03:20:00Z", "end": "2026-01-02T04:01:00Z"}
 
 
 def test_where_no_cycle_was_counted_there_is_no_rate():

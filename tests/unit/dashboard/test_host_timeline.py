@@ -79,10 +79,10 @@ def test_an_action_is_judged_by_the_server_that_it_was_for():
         a_row(29, a_vp("u1", 0.3), a_vp("u2", 0.0)),
         a_row(31, a_vp("u1", 0.1), a_vp("u2", 0.2)),
     ]
-    (for_other,) = host_timeline.done([an_action()], rows, 1, NOW)
+    (for_other,) = host_timeline.done([an_action()], rows, NOW)
     told = for_other["measured"]
     assert (told.before, told.after, for_other["helped"]["server_id"]) == ("30%", "10%", "u1")
-    (for_itself,) = host_timeline.done([an_action(None)], rows, 1, NOW)
+    (for_itself,) = host_timeline.done([an_action(None)], rows, NOW)
     assert (for_itself["measured"].before, for_itself["measured"].after) == ("0%", "20%")
 
 

@@ -1,4 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
+from datetime import UTC, datetime
+
+import pytest
+
 from vp_dashboard import comparison, timeline
 from vp_dashboard.timeline import Series
 
@@ -8,8 +12,11 @@ SERIES = [
 ]
 
 
-def a_chart(rows, events=(), every=1, closer_hours=None):
-    return timeline.chart(rows, SERIES, events, every, closer_hours)
+LATER = datetime(2026, 1, 9, tzinfo=UTC)
+
+
+def a_chart(rows, events=(), every=1, closer_hours=None, now=LATER):
+    return timeline.chart(rows, SERIES, events, every, now, closer_hours)
 
 
 def a_row(minute, mpki=10.0, state=8, hurt=False):
@@ -31,6 +38,20 @@ def points(line):
 
 def test_nothing_recorded_is_no_chart():
     assert a_chart([]) is None
+
+
+def test_a_curve_of_which_nothing_is_recorded_is_left_out():
+    chart = a_chart([a_row(0, mpki=None), a_row(1, mpki=None)])
+    assert [one.label for one in chart.tracks] == ["State"]
+    assert a_chart([a_row(0, mpki=None, state=None)]).tracks == ()
+
+
+def test_a_coarse_drawing_ends_now():
+    rows = [a_row(0), {**a_row(0, hurt=True), "at": "2026-01-02T04:00:00Z"}]
+    chart = a_chart(rows, every=60, now=datetime(2026, 1, 2, 4, 20, tzinfo=UTC))
+    (band,) = chart.bands
+    assert band.x + band.width == timeline.RIGHT
+    assert band.width == pytest.approx((timeline.RIGHT - timeline.LEFT) / 4, abs=0.2)
 
 
 def test_the_highest_value_reaches_the_top_and_time_fills_the_width():
