@@ -23,6 +23,8 @@ MINUTES = (10, 30, 60)
 """That each of two times may be long."""
 SETTLES = timedelta(minutes=1)
 """After an action: its minute is neither before nor after."""
+RECORD = timedelta(minutes=1)
+"""That one record of a history by minute is of."""
 PERCENT = 100
 UNCOUNTED = ("cpu_cores",)
 """Metrics that need no counter of the CPU."""
@@ -226,14 +228,15 @@ def measured(
     if rows is None:
         return None
     rows = list(rows)
-    found, whole = effect(rows, action, others), effect(rows, action)
-    if whole and whole.after is not None and (found is None or found.after is None):
+    found = effect(rows, action, others)
+    if found and found.after is not None:
+        return Measured(Measurement.KNOWN, found)
+    without_others = effect(rows, action)
+    if without_others and without_others.after is not None:
         return Measured(Measurement.TOO_CLOSE)
     if found is None:
         return Measured(Measurement.NOT_BEFORE)
-    if found.after is not None:
-        return Measured(Measurement.KNOWN, found)
-    known_at = _minute_of(action["at"]) + 2 * SETTLES
+    known_at = _minute_of(action["at"]) + SETTLES + RECORD
     if now < known_at:
         return Measured(Measurement.WAITING, found, timestamps.write(known_at))
     return Measured(Measurement.NOT_AFTER, found)
@@ -242,6 +245,12 @@ def measured(
 def is_measurable(action: Told) -> bool:
     """What was recorded around it tells whether it helped."""
     return was_done(action) and action["result"] != Result.UNDONE.value
+
+
+def helped(action: Told) -> Told:
+    """The server that it was for."""
+    found: Told = action["victim"] or action["server"]
+    return found
 
 
 def concerning(actions: Iterable[Told], server_id: str) -> list[str]:

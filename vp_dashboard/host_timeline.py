@@ -84,7 +84,7 @@ def done(
 def _done(
     action: Told, actions: Sequence[Told], minutes: Sequence[Told] | None, now: datetime
 ) -> dict[str, Any]:
-    helped = action["victim"] or action["server"]
+    helped = comparison.helped(action)
     own = None if minutes is None else _rows_of(minutes, helped["server_id"])
     others = comparison.concerning(actions, helped["server_id"])
     measured = comparison.measured(own, action, now, others)

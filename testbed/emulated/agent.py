@@ -2,8 +2,8 @@
 """The far end of `run`, inside the machine: runs one command at a time, streams it back.
 
 A request is one line of JSON; answers are frames of a letter (r ready, o stdout, e stderr, x end),
-four bytes of length and the bytes. When the near end hangs up, the command is killed; so it is when
-another one asks for something, since the hanging up of the first may be over before it is seen.
+four bytes of length and the bytes. When the near end hangs up, the command is killed. It is killed,
+too, when the next near end sends a request: that one may connect before the hang-up is seen.
 Standard library only, and little of it: this is started by an emulated CPU.
 """
 
@@ -129,7 +129,7 @@ def stream(port, process):
     poll = select.poll()
     for fd in (*kinds, ended):
         poll.register(fd, select.POLLIN)
-    # POLLHUP is always told. A near end says nothing while its command runs: that is the next one.
+    # POLLHUP is always reported. Input is of the next near end: this one sends none meanwhile.
     poll.register(port.fd, select.POLLIN)
     is_running = True
     while is_running:

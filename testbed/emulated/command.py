@@ -37,8 +37,8 @@ class Command:
     def run(self, arguments: argparse.Namespace) -> int:
         with self._locked("run " + " ".join(arguments.command), arguments.wait):
             is_ours = self._machine.find_pid() is None
+            line = self._boot(dies_with_caller=True) if is_ours else self._connect()
             try:
-                line = self._boot(dies_with_caller=True) if is_ours else self._ready()
                 return line.run(arguments.command, arguments.timeout)
             finally:
                 if is_ours:
@@ -54,12 +54,6 @@ class Command:
         pid = self._machine.find_pid()
         print(f"up, QEMU is pid {pid}" if pid else "down")
         return 0 if pid else 1
-
-    def _ready(self) -> channel.Channel:
-        """What the command of a near end that is gone still says comes before that it is ready."""
-        line = channel.Channel(self._machine)
-        line.wait_until_ready(self._machine.boot_deadline_s)
-        return line
 
     def tell(self, text: str) -> None:
         print(f"{self._machine.command}: {text}", file=sys.stderr)
@@ -92,12 +86,17 @@ class Command:
         began_s = time.monotonic()
         try:
             self._machine.start(dies_with_caller=dies_with_caller)
-            line = channel.Channel(self._machine)
-            line.wait_until_ready(self._machine.boot_deadline_s)
+            line = self._connect()
         except BaseException:
             self._machine.end()
             raise
         self.tell(f"up after {time.monotonic() - began_s:.1f} s")
+        return line
+
+    def _connect(self) -> channel.Channel:
+        """Past what the command of an earlier near end still sends."""
+        line = channel.Channel(self._machine)
+        line.wait_until_ready(self._machine.boot_deadline_s)
         return line
 
 

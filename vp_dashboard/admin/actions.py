@@ -15,12 +15,13 @@ from vp_dashboard import api, comparison, keystone_names, span, texts
 from vp_dashboard.views import VpView
 
 Told = dict[str, Any]
+_Recorded = tuple[list[Told], list[str]]
+"""Of a server around some actions: its history, and when actions changed something for it."""
 
 MEASURED = 20
 """Rows of a page, from the first, whose effect is shown."""
-TOGETHER = timedelta(hours=1)
-"""What is recorded of a server around two actions is asked for at once if they are no longer
-apart."""
+MOST_APART = timedelta(hours=1)
+"""Between two actions for one server whose records are asked for together."""
 LAST_ACTIONS = 100
 """Of a server, around those."""
 AROUND_MIN = 10
@@ -42,7 +43,7 @@ class Actions(VpView):
         shown = keystone_names.with_users(self.request, found["rows"])
         return {
             **found,
-            "done": [_told(one, measured) for one, measured in _measured(client, shown)],
+            "done": list(map(_told, shown, _measured(client, shown))),
             "chosen": chosen,
             "typed": typed,
             "is_no_time": bool(typed) and at is None,
@@ -59,37 +60,37 @@ def _told(action: Told, measured: comparison.Measured | None) -> Told:
     around = comparison.around(at) if comparison.was_done(action) else None
     return {
         **action,
-        "helped": _helped(action),
+        "helped": comparison.helped(action),
         "end": end,
         "around": around,
         "measured": measured,
     }
 
 
-def _helped(action: Told) -> Told:
-    found: Told = action["victim"] or action["server"]
-    return found
-
-
-def _measured(
-    client: Client, shown: Sequence[Told]
-) -> Iterator[tuple[Told, comparison.Measured | None]]:
-    """None: of those further down."""
+def _measured(client: Client, shown: Sequence[Told]) -> Iterator[comparison.Measured | None]:
+    """Of each in turn; None: of those further down."""
     now = datetime.now(UTC)
     asked = [one for one in shown[:MEASURED] if comparison.is_measurable(one)]
-    recorded = {id(one): told for group in _together(asked) for one, told in _around(client, group)}
+    recorded: dict[tuple[str, str], _Recorded] = {}
+    for group in _together(asked):
+        recorded |= dict.fromkeys(map(_key, group), _recorded(client, group))
     for one in shown:
-        history, others = recorded.get(id(one), (None, ()))
-        yield one, comparison.measured(history, one, now, others)
+        history, others = recorded.get(_key(one), (None, ()))
+        yield comparison.measured(history, one, now, others)
+
+
+def _key(action: Told) -> tuple[str, str]:
+    """What one host calls an action, another may call one of its own."""
+    return (action["host"], action["id"])
 
 
 def _together(actions: Iterable[Told]) -> Iterator[list[Told]]:
     """Of one server and about one time, in their order of time."""
     group: list[Told] = []
-    for one in sorted(actions, key=lambda one: (_helped(one)["server_id"], one["at"])):
+    for one in sorted(actions, key=lambda one: (comparison.helped(one)["server_id"], one["at"])):
         if group and (
-            _helped(group[-1])["server_id"] != _helped(one)["server_id"]
-            or timestamps.read(one["at"]) - timestamps.read(group[-1]["at"]) > TOGETHER
+            comparison.helped(group[-1])["server_id"] != comparison.helped(one)["server_id"]
+            or timestamps.read(one["at"]) - timestamps.read(group[-1]["at"]) > MOST_APART
         ):
             yield group
             group = []
@@ -98,11 +99,8 @@ def _together(actions: Iterable[Told]) -> Iterator[list[Told]]:
         yield group
 
 
-def _around(
-    client: Client, group: Sequence[Told]
-) -> Iterator[tuple[Told, tuple[list[Told], list[str]]]]:
-    """Each with the history and the times of all actions of its server."""
-    server_id = _helped(group[0])["server_id"]
+def _recorded(client: Client, group: Sequence[Told]) -> _Recorded:
+    server_id = comparison.helped(group[0])["server_id"]
     query = comparison.query_around(group[0]["at"], group[-1]["at"])
     history: list[Told] = []
     others: list[str] = []
@@ -110,8 +108,7 @@ def _around(
         history = client.vp_history(server_id, None, every="1", **query)
         actions = client.vp_actions(server_id, LAST_ACTIONS, **query)
         others = comparison.concerning(actions, server_id)
-    for one in group:
-        yield one, (history, others)
+    return history, others
 
 
 urlpatterns = [path("", Actions.as_view(), name="index")]
