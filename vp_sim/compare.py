@@ -11,9 +11,10 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from typing import NamedTuple
 
 from nova_vp.core.types.topology import Topology
@@ -26,6 +27,8 @@ from vp_sim.run import Run, World, simulate, world_of
 ENDING = (signal.SIGINT, signal.SIGTERM)
 BATCH = 5
 """Runs handed to a worker at a time: they share what was solved."""
+BATCHES_PER_CPU = 4
+"""Handed over at a time: no worker waits for the next one."""
 
 Results = Mapping[str, OfPolicy]
 Progress = Callable[[int], None]
@@ -66,16 +69,13 @@ def compare(
     find(names)
     topology = mix.shape.topology()
     done: dict[_Batch, list[Run]] = {}
-    wanted = list(_batches(names, runs, draws))
     # Not forked: who calls this may have threads.
     fresh = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(os.cpu_count(), fresh, _begin, (mix, perturb_seed)) as pool:
         try:
-            with _uninterrupted():
-                futures = {pool.submit(_run, batch): batch for batch in wanted}
-            for future in as_completed(futures):
-                done[futures[future]] = future.result()
-                progress(len(futures[future].seeds))
+            for batch, ended in _each_done(pool, _batches(names, runs, draws)):
+                done[batch] = ended
+                progress(len(ended))
         except BaseException:
             _abandon()
             raise
@@ -85,6 +85,22 @@ def compare(
         best_s=best_of(_runs_of(done, BASELINE, None)),
         perturbation=world_of(mix, perturb_seed=perturb_seed).perturbation,
     )
+
+
+def _each_done(
+    pool: ProcessPoolExecutor, batches: Iterator[_Batch]
+) -> Iterator[tuple[_Batch, list[Run]]]:
+    """As they end. Few are handed over at a time, so that an interrupt is answered at once."""
+    under_way: dict[Future[list[Run]], _Batch] = {}
+    most = BATCHES_PER_CPU * (os.cpu_count() or 1)
+    while True:
+        with _uninterrupted():
+            for batch in islice(batches, most - len(under_way)):
+                under_way[pool.submit(_run, batch)] = batch
+        if not under_way:
+            return
+        for future in wait(under_way, return_when=FIRST_COMPLETED).done:
+            yield under_way.pop(future), future.result()
 
 
 @contextlib.contextmanager
