@@ -12,6 +12,8 @@ import simpy
 from vp_sim.overlay.scheduler import Cpus, Vm
 
 Process = simpy.events.ProcessGenerator
+SPIN_S = 0.0005
+"""CPU between two looks of a thread that waits without sleeping."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,8 @@ class Parallel:
     phases: int
     rest_s: float = 0.0
     begin_s: float = 0.0
+    spins: bool = False
+    """A thread that waits for others computes meanwhile, as MPI's do."""
     ended_at_s: float | None = None
     is_over: simpy.Event = field(init=False)
     arriving: Callable[[], None] = lambda: None
@@ -93,12 +97,22 @@ class Parallel:
         yield env.timeout(self.begin_s)
         for _ in range(self.phases):
             self.arriving()
-            yield env.all_of(
-                [self.cpus.compute(vm, self._noisy(self.thread_s)) for vm in self._threads()]
-            )
+            computed = [
+                (vm, self.cpus.compute(vm, self._noisy(self.thread_s))) for vm in self._threads()
+            ]
+            barrier = env.all_of([event for _, event in computed])
+            if self.spins:
+                for vm, event in computed:
+                    env.process(self._spin(vm, event, barrier))
+            yield barrier
             yield env.timeout(self._noisy(self.rest_s))
         self.ended_at_s = env.now - self.begin_s
         self.is_over.succeed()
+
+    def _spin(self, vm: Vm, arrived: simpy.Event, barrier: simpy.Event) -> Process:
+        yield arrived
+        while not barrier.triggered:
+            yield self.cpus.compute(vm, SPIN_S)
 
     def _threads(self) -> Sequence[Vm]:
         return [vm for vm in self.vms for _ in range(vm.vcpus)]

@@ -26,6 +26,7 @@ LOOK_S = 5.0
 """How often a monitor of request classes looks. The source: every 30 s (T 4.5.2.1)."""
 SETTLED_S = 60.0
 APPLICATION = "application"
+DOM0 = frozenset({"dom0"})
 PARSEC = Parsec()
 RUBIS_CLASSES: Mapping[str, Sequence[str]] = {"browse": ("web", "app"), "bid": ("app", "db")}
 SWAPPED_CLASSES: Mapping[str, Sequence[str]] = {"browse": ("app", "db"), "bid": ("web", "app")}
@@ -101,7 +102,7 @@ def rubis(
 def rubis_on_ixp(seed: int, classes: Mapping[str, Sequence[str]] = RUBIS_CLASSES) -> Served:
     """Weights alone, by requests that are told apart outside the guests (I 3.1)."""
     setup = setups.rubis_on_ixp(RubisOnIxp(), seed)
-    host = Coordinated(setup, [overlay_of(setup)], unseen=frozenset({"dom0"}))
+    host = Coordinated(setup, [overlay_of(setup)], unseen=DOM0)
     settings = RequestSettings(steps_down=3, steps_up=4, memory_s=3.0)
     _watch_requests(setup, host, classes, settings, look_s=1.0)
     setup.run_until(3 * SETTLED_S)
@@ -149,7 +150,8 @@ def _trigger(host: Coordinated, servers: Sequence[str]) -> None:
 def players(seed: int) -> dict[str, float]:
     """Frames per second of each, with a trigger by backlog (I 3.2)."""
     setup = setups.players(Players(), seed)
-    host, monitor = Coordinated(setup, [overlay_of(setup)]), NetworkBacklog()
+    host = Coordinated(setup, [overlay_of(setup)], unseen=DOM0)
+    monitor = NetworkBacklog()
     player = setup.players["stream"]
 
     def arrived() -> None:
@@ -163,7 +165,8 @@ def players(seed: int) -> dict[str, float]:
 def two_streams(seed: int) -> dict[str, float]:
     """Frames per second of each, tuned by bit and frame rate (I 3.2)."""
     setup, figures = setups.two_streams(Players(), seed), Players()
-    host, monitor = Coordinated(setup, [overlay_of(setup)]), StreamClasses(StreamSettings())
+    host = Coordinated(setup, [overlay_of(setup)], unseen=DOM0)
+    monitor = StreamClasses(StreamSettings())
     monitor.see("slow", figures.slow_kbit_s, figures.slow_fps)
     monitor.see("fast", figures.fast_kbit_s, figures.fast_fps)
 

@@ -68,13 +68,19 @@ def rubis(figures: Rubis, seed: int, sessions: int, *, is_capped: bool) -> Setup
 
 
 def rubis_on_ixp(figures: RubisOnIxp, seed: int) -> Setup:
-    """Dom0 polls the network processor for packets (I 2.1), beside the guests on all CPUs."""
+    setup = _x86_ixp(seed)
+    host = setup.cpus.vms["dom0"]
+    setup.overlay = tuple(setup.vm(name, 1, ("all",)) for name in ("web", "app", "db"))
+    setup.tiers = _tiers(setup, host, figures, figures.sessions)
+    return setup
+
+
+def _x86_ixp(seed: int) -> Setup:
+    """Dom0 polls the network processor for packets (I 2.1), beside guests on both CPUs (I 3)."""
     setup = begun(seed, {"all": 2})
     host = setup.vm("dom0", 2, ("all",))
     setup.parallel["polls"] = Parallel(setup.cpus, setup.dice, (host,), POLL_S, 0.0, NEVER)
     setup.parallel["polls"].begin()
-    setup.overlay = tuple(setup.vm(name, 1, ("all",)) for name in ("web", "app", "db"))
-    setup.tiers = _tiers(setup, host, figures, figures.sessions)
     return setup
 
 
@@ -106,6 +112,7 @@ def barrier(figures: Barrier, seed: int) -> Setup:
         figures.step_ms / 1000,
         figures.noise_ratio,
         figures.steps,
+        spins=True,
     )
     setup.parallel["mpi"] = ranks
     for island in setup.islands:
@@ -117,12 +124,12 @@ def barrier(figures: Barrier, seed: int) -> Setup:
 
 def players(figures: Players, seed: int) -> Setup:
     """The second one plays from its disk (I 3.2, table 3)."""
-    setup = begun(seed, {"all": 1})
+    setup = _x86_ixp(seed)
     first, second = setup.vm("stream", 1, ("all",)), setup.vm("disk", 1, ("all",))
     setup.overlay = (first,)
     setup.players = {
         "stream": _streamed(
-            setup, first, figures.frame_ms, figures.offered_fps, figures.stream_kbit_s
+            setup, figures, first, figures.frame_ms, figures.fast_fps, figures.fast_kbit_s
         ),
         "disk": Player(setup.cpus, setup.dice, second, figures.disk_frame_ms),
     }
@@ -131,23 +138,25 @@ def players(figures: Players, seed: int) -> Setup:
 
 def two_streams(figures: Players, seed: int) -> Setup:
     """Both play streams (I 3.2, figure 6)."""
-    setup = begun(seed, {"all": 1})
+    setup = _x86_ixp(seed)
     slow, fast = setup.vm("slow", 1, ("all",)), setup.vm("fast", 1, ("all",))
     setup.overlay = (slow, fast)
     setup.players = {
         "slow": _streamed(
-            setup, slow, figures.slow_frame_ms, figures.slow_fps, figures.slow_kbit_s
+            setup, figures, slow, figures.slow_frame_ms, figures.slow_fps, figures.slow_kbit_s
         ),
         "fast": _streamed(
-            setup, fast, figures.fast_frame_ms, figures.fast_fps, figures.fast_kbit_s
+            setup, figures, fast, figures.fast_frame_ms, figures.fast_fps, figures.fast_kbit_s
         ),
     }
     return _playing(setup, figures)
 
 
-def _streamed(setup: Setup, vm: Vm, frame_ms: float, fps: float, kbit_s: float) -> Player:
+def _streamed(
+    setup: Setup, figures: Players, vm: Vm, frame_ms: float, fps: float, kbit_s: float
+) -> Player:
     frame_kib = kbit_s * KIB_PER_KBIT / fps
-    return Player(setup.cpus, setup.dice, vm, frame_ms, fps, frame_kib)
+    return Player(setup.cpus, setup.dice, vm, frame_ms, fps * figures.sent_ratio, frame_kib)
 
 
 def _playing(setup: Setup, figures: Players) -> Setup:
