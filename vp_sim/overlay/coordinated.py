@@ -163,10 +163,12 @@ def players(seed: int) -> dict[str, float]:
 
 
 def two_streams(seed: int) -> dict[str, float]:
-    """Frames per second of each, tuned by bit and frame rate (I 3.2)."""
+    """Frames per second of each, tuned by bit and frame rate. In the source the weights of both
+    were increased, "due to their high bit-rate detection" (I 3.2)."""
     setup, figures = setups.two_streams(Players(), seed), Players()
     host = Coordinated(setup, [overlay_of(setup)], unseen=DOM0)
-    monitor = StreamClasses(StreamSettings())
+    settings = StreamSettings(fast_kbit_s=figures.slow_kbit_s, fast_fps=figures.slow_fps)
+    monitor = StreamClasses(settings)
     monitor.see("slow", figures.slow_kbit_s, figures.slow_fps)
     monitor.see("fast", figures.fast_kbit_s, figures.fast_fps)
 

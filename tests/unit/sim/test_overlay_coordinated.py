@@ -50,8 +50,15 @@ def test_triggers_help_a_barrier_and_a_player_and_are_told_beside_what_is_printe
     assert told["time of mpi"]["published"] == pytest.approx(-0.1386, abs=1e-4)
     assert told["time of mpi"]["direction_met"]
     for name in ("bs-first", "bs-second"):
+        assert told[f"time of {name}"]["direction_met"]
         assert told[f"time of {name}"]["modelled"] < 0.04
-    assert told["frames/s, triggered"]["direction_met"]
+    for figure in (
+        "frames/s, triggered",
+        "frames/s, its neighbour",
+        "frames/s over the 20 needed, slow",
+        "frames/s over the 25 needed, fast",
+    ):
+        assert told[figure]["direction_met"], figure
     assert told["frames/s of the fast one"]["published"] is None
     screen = Console(record=True, width=100)
     command.show(screen, fits, rows)
