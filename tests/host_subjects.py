@@ -178,9 +178,12 @@ class LibvirtSubject:
     def weight(self, uuid: str) -> CpuWeight:
         """By the kernel's own file, of the group above those of the vCPUs; under systemd the scope,
         above libvirt's own."""
-        above = self._above_vcpus(uuid)
-        path, unit = _weight_file(above.parent if above.name == "libvirt" else above)
+        path, unit = self._whole_weight_file(uuid)
         return CpuWeight(int(path.read_text()), unit)
+
+    def _whole_weight_file(self, uuid: str) -> tuple[Path, WeightUnit]:
+        above = self._above_vcpus(uuid)
+        return _weight_file(above.parent if above.name == "libvirt" else above)
 
     def _above_vcpus(self, uuid: str) -> Path:
         return Path(cpu_group(self.tids(uuid)[0]).path).parent
@@ -197,9 +200,8 @@ class LibvirtSubject:
         path.write_text(str(number))
 
     def weigh_by_hand(self, uuid: str, number: int) -> None:
-        self.domain(uuid).setSchedulerParametersFlags(
-            {"cpu_shares": number}, libvirt.VIR_DOMAIN_AFFECT_LIVE
-        )
+        path, _ = self._whole_weight_file(uuid)
+        path.write_text(str(number))
 
     def reload_host(self) -> None:
         self.host.reload()

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from nova_vp.core.types.knob import (
+    LIBVIRT_LEAST_WEIGHT,
     NO_CPU_WEIGHT,
     NO_QUOTA,
     WEIGHT_RANGES,
@@ -317,6 +318,8 @@ def test_every_weight_that_the_kernel_takes_can_be_set(weighing, end):
     uuid = weighing.boot()
     original = weighing.weight(uuid)
     extreme = original._replace(number=getattr(WEIGHT_RANGES[original.unit], end))
+    if end == "least" and weighing.actuator.name == "libvirt":
+        extreme = original._replace(number=LIBVIRT_LEAST_WEIGHT)
     weigh(weighing.actuator, uuid, extreme)
     assert weighing.weight(uuid) == extreme
 
@@ -335,6 +338,17 @@ def test_what_is_no_weight_of_this_host_is_refused_before_anything_changes(weigh
         with pytest.raises(ApplyFailed):
             weigh(weighing.actuator, uuid, wrong)
     assert weighing.weight(uuid) == original
+
+
+def test_a_weight_that_libvirt_could_not_put_back_is_left(weighing):
+    uuid = weighing.boot()
+    original = weighing.weight(uuid)
+    if original.unit is WeightUnit.SHARES:
+        pytest.skip("the kernel takes none here that libvirt refuses")
+    weighing.weigh_by_hand(uuid, LIBVIRT_LEAST_WEIGHT - 1)
+    with pytest.raises(ApplyFailed):
+        weigh(weighing.actuator, uuid, times(original, 2))
+    assert weighing.weight(uuid).number == LIBVIRT_LEAST_WEIGHT - 1
 
 
 def test_each_tick_sees_the_weight_that_we_hold_and_whoever_changes_it(weighing):

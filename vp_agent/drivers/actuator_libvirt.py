@@ -8,6 +8,7 @@ They also stay in the XML and travel with a live migration, so every host needs 
 from typing import cast
 
 from nova_vp.core.types.knob import (
+    LIBVIRT_LEAST_WEIGHT,
     Cpus,
     CpuWeight,
     Held,
@@ -55,7 +56,7 @@ class LibvirtActuator:
             self._cap(guest_uuid, quota)
         elif knob is Knob.CPU_WEIGHT:
             weight = cast(CpuWeight, value)
-            scope_weight.within_range(self._domains, guest_uuid, weight)
+            scope_weight.within_range(self._domains, guest_uuid, weight, LIBVIRT_LEAST_WEIGHT)
             self._weigh(guest_uuid, weight)
         else:
             cpus = cast(Cpus, value)

@@ -13,6 +13,7 @@ from typing import cast
 from nova_vp.core.types.cpu_time import HostCpuTimes
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.knob import (
+    LIBVIRT_LEAST_WEIGHT,
     NO_CPU_WEIGHT,
     WEIGHT_RANGES,
     Applied,
@@ -269,6 +270,8 @@ def _check_weight(entry: FakeGuest, weight: CpuWeight) -> None:
     is_one = weight.unit is UNIT and WEIGHT_RANGES[UNIT].takes(weight.number)
     if entry.guest.cpu_weight == NO_CPU_WEIGHT or not is_one:
         raise ApplyFailed(f"{weight} is no CPU weight of this host")
+    if entry.guest.cpu_weight.number < LIBVIRT_LEAST_WEIGHT:
+        raise ApplyFailed(f"{entry.guest.cpu_weight} could not be put back")
 
 
 def _restore_weight(entry: FakeGuest, original: CpuWeight) -> None:

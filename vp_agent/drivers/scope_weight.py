@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nova_vp.core.types.knob import (
+    LIBVIRT_LEAST_WEIGHT,
     NO_CPU_WEIGHT,
     WEIGHT_RANGES,
     CpuWeight,
@@ -85,8 +86,9 @@ def read_back(domains: Domains, uuid: str, wanted: CpuWeight) -> None:
         time.sleep(_POLL_S)
 
 
-def within_range(domains: Domains, uuid: str, weight: CpuWeight) -> None:
-    """Raises ApplyFailed for what this host does not know, or a guest that has none."""
+def within_range(domains: Domains, uuid: str, weight: CpuWeight, least: int = 1) -> None:
+    """Raises ApplyFailed for what this host or the actuator (`least`) does not know, and for a
+    guest that has no weight, or none that could be put back."""
     now = read_weight(domains, uuid)
     if now == NO_CPU_WEIGHT:
         raise ApplyFailed(
@@ -95,10 +97,16 @@ def within_range(domains: Domains, uuid: str, weight: CpuWeight) -> None:
             "(cpu.idle); nothing was changed"
         )
     bounds = WEIGHT_RANGES[now.unit]
+    bounds = bounds._replace(least=max(bounds.least, least))
     if weight.unit is not now.unit or not bounds.takes(weight.number):
         raise ApplyFailed(
             f"{weight.number} {weight.unit.value} is no CPU weight of this host: it takes "
             f"{bounds.least} to {bounds.most} {now.unit.value}; nothing was changed"
+        )
+    if now.number < LIBVIRT_LEAST_WEIGHT:
+        raise ApplyFailed(
+            f"server {uuid} has the CPU weight {now.number}, which libvirt could not put back: "
+            f"give it {LIBVIRT_LEAST_WEIGHT} or more; nothing was changed"
         )
 
 

@@ -80,6 +80,8 @@ WEIGHT_RANGES: Mapping[WeightUnit, WeightRange] = {
     WeightUnit.SHARES: WeightRange(2, 262_144, 1024),
 }
 """The kernel's."""
+LIBVIRT_LEAST_WEIGHT = 2
+"""Of both units: libvirt 9.0 refuses 1 also where the kernel takes it."""
 
 
 class CpuWeight(NamedTuple):
