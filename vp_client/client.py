@@ -8,7 +8,7 @@ everybody who asks shows or compares plain values.
 
 import contextlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from keystoneauth1.adapter import Adapter
@@ -22,7 +22,7 @@ from vp_client.errors import (
     NoSuchProject,
     Refused,
 )
-from vp_client.transport import PAGE, Page, Told, Transport, as_json, first, given
+from vp_client.transport import PAGE, Page, Told, Transport, as_json, given
 
 _UUID_CHARACTERS = frozenset("0123456789abcdef-")
 
@@ -32,6 +32,15 @@ FindFlavor = Callable[[str], Told | None]
 """`name`, `vcpus` and `extra_specs` of the flavor that Nova knows by a name or id."""
 FindProject = Callable[[str, str | None], str | None]
 """Id of the project that keystone knows by a name or id, in a domain by name or id or in any."""
+
+
+class WhatIf(NamedTuple):
+    """Answers to one question."""
+
+    newcomer: Told
+    """What the server is taken for: `state`, `source`, `isolation`, `vcpus` and
+    `strict_max_hurt_ratio`."""
+    hosts: list[Told]
 
 
 class Client:
@@ -219,20 +228,22 @@ class Client:
     def show_profile(self, profile_id: str) -> Told:
         return self._api.ask("profile", "GET", f"/profiles/{_quoted(profile_id)}")
 
-    def what_if_server(self, server: str) -> list[Told]:
+    def what_if_server(self, server: str) -> WhatIf:
         """Of a running server by id or name: what it would meet on each host."""
         return self._what_if({"server_id": self.server_id(server)})
 
-    def what_if_flavor(self, flavor: str, image_id: str | None = None) -> list[Told]:
+    def what_if_flavor(self, flavor: str, image_id: str | None = None) -> WhatIf:
         """Of a new server of a flavor by id or name. Raises NoSuchFlavor."""
         found = self._find_flavor(flavor)
         if found is None:
             raise NoSuchFlavor(flavor)
         return self._what_if({"flavor": found | ({"image": image_id} if image_id else {})})
 
-    def _what_if(self, asked: Told) -> list[Told]:
-        pages = self._api.pages("hosts", "/what-if", {"limit": PAGE}, method="POST", json=asked)
-        return first(pages, None)
+    def _what_if(self, asked: Told) -> WhatIf:
+        answers = list(
+            self._api.answers("hosts", "/what-if", {"limit": PAGE}, method="POST", json=asked)
+        )
+        return WhatIf(answers[0]["newcomer"], [one for told in answers for one in told["hosts"]])
 
     def server_id(self, server: str) -> str:
         """Of a server by id or name: Nova's, which may have changed, or else the one it was given

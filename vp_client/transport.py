@@ -50,9 +50,16 @@ class Transport:
     def pages(
         self, key: str, path: str, asked: Told, method: str = "GET", **options: Any
     ) -> Iterator[list[Told]]:
+        for answer in self.answers(key, path, asked, method, **options):
+            yield answer[key]
+
+    def answers(
+        self, key: str, path: str, asked: Told, method: str = "GET", **options: Any
+    ) -> Iterator[Told]:
+        """Page by page, with all that stands beside the list `key`."""
         while True:
             answer = self.request(key, method, path, params=asked, **options)
-            yield answer[key]
+            yield answer
             marker = _next_marker(answer)
             if marker is None:
                 return

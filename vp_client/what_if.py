@@ -31,11 +31,11 @@ class WhatIf(command.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         client = client_of(self)
         if parsed_args.server is not None:
-            hosts = client.what_if_server(parsed_args.server)
+            told = client.what_if_server(parsed_args.server)
         else:
-            hosts = client.what_if_flavor(parsed_args.flavor, parsed_args.image)
+            told = client.what_if_flavor(parsed_args.flavor, parsed_args.image)
         headers = ("Host", "Accepted", "It loses", "Others lose", "Most by", "LLC domains", "Why")
-        best = sorted(hosts, key=host_formatters.what_if_rank)[: parsed_args.limit]
+        best = sorted(told.hosts, key=host_formatters.what_if_rank)[: parsed_args.limit]
         return columns.table(headers, map(_row, best))
 
 

@@ -67,6 +67,8 @@ def test_where_a_new_server_of_a_flavor_would_fit(
     assert shown.problem is None
     hosts = shown.tree.xpath("//table[@id='vp-what-if']//tr/@data-host")
     assert set(hosts) == {one["Host"] for one in site.told("host list")}
+    said = words(shown.one("//*[@id='vp-taken-for']"))
+    assert "Its isolation is strict: a host accepts it if" in said, said
 
 
 def test_aggregates_of_nova_are_offered_and_others_are_warned_of(

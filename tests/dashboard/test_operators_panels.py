@@ -68,6 +68,8 @@ def test_what_if(site: Site, admin: User) -> None:
     assert not admin.get(WHAT_IF).tree.xpath("//tr/@data-host")
     shown = admin.get(f"{WHAT_IF}?server_id={cloud.VICTIM}")
     comparisons.what_if(f"--server {cloud.VICTIM}", site.told, shown)
+    said = words(shown.one("//*[@id='vp-taken-for']"))
+    assert said.startswith("The state that was measured of the server: "), said
 
 
 def test_a_flavor_that_nova_does_not_have(admin: User) -> None:

@@ -7,12 +7,23 @@ from django.urls import path
 from django.utils.translation import gettext_lazy as _
 
 from vp_client import host_formatters
-from vp_client.client import Client
+from vp_client.client import Client, WhatIf
 from vp_dashboard import names
 from vp_dashboard.views import VpView
 
+TAKEN_FOR = {
+    "measured": _("The state that was measured of the server:"),
+    "flavor": _("The state that the flavor declares:"),
+    "learned": _(
+        "Its state is unknown, so the middle one of the nine states is assumed. If other servers "
+        "of this flavor cost less, less is predicted for others."
+    ),
+    "unknown": _("Its state is unknown, so the middle one of the nine states is assumed."),
+}
+"""By where its state is from."""
 
-class WhatIf(VpView):
+
+class WhatIfView(VpView):
     template_name = "vp_dashboard/admin/what_if.html"
     page_title = _("What-if")
 
@@ -21,17 +32,23 @@ class WhatIf(VpView):
         until something is asked."""
         chosen = self.chosen("server_id", "flavor")
         try:
-            hosts = _hosts(client, names.ids_of(client, chosen))
+            told = _told(client, names.ids_of(client, chosen))
         except names.UNKNOWN as exc:
             return {"hosts": None, "chosen": chosen, "unknown": str(exc)}
-        ranked = None if hosts is None else sorted(hosts, key=host_formatters.what_if_rank)
-        return {"hosts": ranked, "chosen": chosen}
+        if told is None:
+            return {"hosts": None, "chosen": chosen}
+        return {
+            "hosts": sorted(told.hosts, key=host_formatters.what_if_rank),
+            "newcomer": told.newcomer,
+            "taken_for": TAKEN_FOR[told.newcomer["source"]],
+            "chosen": chosen,
+        }
 
 
-def _hosts(client: Client, chosen: dict[str, str]) -> list[dict[str, Any]] | None:
+def _told(client: Client, chosen: dict[str, str]) -> WhatIf | None:
     if "server_id" in chosen:
         return client.what_if_server(chosen["server_id"])
     return client.what_if_flavor(chosen["flavor"]) if "flavor" in chosen else None
 
 
-urlpatterns = [path("", WhatIf.as_view(), name="index")]
+urlpatterns = [path("", WhatIfView.as_view(), name="index")]
