@@ -49,8 +49,8 @@ def busy(guests: int):
 
 
 @contextmanager
-def a_vcpu_group(tid: int, quota_us: int | None):
-    """The thread in a cgroup as libvirt makes them. Skips where this machine does not allow it."""
+def a_vcpu_group(quota_us: int | None, *tids: int):
+    """The threads in a cgroup as libvirt makes them. Skips where this machine does not allow it."""
     where = mount()
     name = "cgroup.procs"
     folder = Path(where.target) / f"nova-vp-test-{os.getpid()}" / "vcpu0"
@@ -65,14 +65,16 @@ def a_vcpu_group(tid: int, quota_us: int | None):
             else:
                 (folder / "cpu.cfs_period_us").write_text(str(PERIOD_US))
                 (folder / "cpu.cfs_quota_us").write_text(str(quota_us))
-        (folder / name).write_text(str(tid))
+        for tid in tids:
+            (folder / name).write_text(str(tid))
     except OSError as exc:
         _remove(folder)
         pytest.skip(f"no cgroup with a CPU quota can be made here: {exc}")
     try:
         yield
     finally:
-        (Path(where.target) / name).write_text(str(tid))
+        for tid in tids:
+            (Path(where.target) / name).write_text(str(tid))
         _remove(folder)
 
 
@@ -115,7 +117,7 @@ def test_two_busy_threads_on_one_cpu_wait_half_of_the_time(reader):
 
 
 def test_a_throttled_thread_waits_for_its_quota_not_for_a_cpu(reader):
-    with busy(1) as [one], a_vcpu_group(one.tids[0], QUOTA_US):
+    with busy(1) as [one], a_vcpu_group(QUOTA_US, one.tids[0]):
         (ran_s, delay_s, throttled_s), passed_s = over(reader, one, 3.0, is_limited=True)
     assert ran_s <= 0.1 * passed_s
     assert throttled_s >= 0.5 * passed_s
@@ -124,7 +126,8 @@ def test_a_throttled_thread_waits_for_its_quota_not_for_a_cpu(reader):
 
 
 def test_a_group_without_a_quota_throttles_nobody(reader):
-    with busy(2) as (one, _), a_vcpu_group(one.tids[0], None):
+    """Both threads are in it: beside those of another group one may hardly wait."""
+    with busy(2) as (one, other), a_vcpu_group(None, one.tids[0], other.tids[0]):
         (_, delay_s, throttled_s), passed_s = over(reader, one, 1.0, is_limited=True)
     assert throttled_s == 0
     assert delay_s > 0.1 * passed_s

@@ -2,8 +2,8 @@
 """What the model of applications computes with.
 
 Printed figures have the section of their source: T is the thesis of 2013, I the paper on x86-IXP.
-Fitted ones were fitted to what is printed of the case without coordination, before any other case
-was run. All others are assumed.
+Fitted ones were fitted to what is printed of the case without coordination. All others are assumed.
+The page "The model of overlays" says which of them were changed after a run with coordination.
 """
 
 from dataclasses import dataclass
@@ -37,8 +37,7 @@ class Rubis:
 
 @dataclass(frozen=True, slots=True)
 class RubisOnIxp:
-    """Three tiers of one vCPU beside Dom0 on two CPUs (I 3.1). It is the one row that was changed
-    after a run with coordination: Dom0's polling was missing."""
+    """Three tiers of one vCPU beside Dom0 on two CPUs (I 3.1)."""
 
     sessions: int = 120
     """Fitted, with the pause: 68 req/s."""
