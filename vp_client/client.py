@@ -34,8 +34,8 @@ FindProject = Callable[[str, str | None], str | None]
 """Id of the project that keystone knows by a name or id, in a domain by name or id or in any."""
 
 
-class WhatIf(NamedTuple):
-    """Answers to one question."""
+class WhatIfAnswer(NamedTuple):
+    """Of all its pages."""
 
     newcomer: Told
     """What the server is taken for: `state`, `source`, `isolation`, `vcpus` and
@@ -228,22 +228,23 @@ class Client:
     def show_profile(self, profile_id: str) -> Told:
         return self._api.ask("profile", "GET", f"/profiles/{_quoted(profile_id)}")
 
-    def what_if_server(self, server: str) -> WhatIf:
+    def what_if_server(self, server: str) -> WhatIfAnswer:
         """Of a running server by id or name: what it would meet on each host."""
         return self._what_if({"server_id": self.server_id(server)})
 
-    def what_if_flavor(self, flavor: str, image_id: str | None = None) -> WhatIf:
+    def what_if_flavor(self, flavor: str, image_id: str | None = None) -> WhatIfAnswer:
         """Of a new server of a flavor by id or name. Raises NoSuchFlavor."""
         found = self._find_flavor(flavor)
         if found is None:
             raise NoSuchFlavor(flavor)
         return self._what_if({"flavor": found | ({"image": image_id} if image_id else {})})
 
-    def _what_if(self, asked: Told) -> WhatIf:
+    def _what_if(self, asked: Told) -> WhatIfAnswer:
         answers = list(
             self._api.answers("hosts", "/what-if", {"limit": PAGE}, method="POST", json=asked)
         )
-        return WhatIf(answers[0]["newcomer"], [one for told in answers for one in told["hosts"]])
+        hosts = [one for told in answers for one in told["hosts"]]
+        return WhatIfAnswer(answers[0]["newcomer"], hosts)
 
     def server_id(self, server: str) -> str:
         """Of a server by id or name: Nova's, which may have changed, or else the one it was given

@@ -103,6 +103,7 @@ def within_range(domains: Domains, uuid: str, weight: CpuWeight, least: int = 1)
             f"{weight.number} {weight.unit.value} is no CPU weight of this host: it takes "
             f"{bounds.least} to {bounds.most} {now.unit.value}; nothing was changed"
         )
+    # With either actuator `restore` may have to tell libvirt what stood there.
     if now.number < LIBVIRT_LEAST_WEIGHT:
         raise ApplyFailed(
             f"server {uuid} has the CPU weight {now.number}, which libvirt could not put back: "

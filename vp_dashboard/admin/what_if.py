@@ -7,7 +7,7 @@ from django.urls import path
 from django.utils.translation import gettext_lazy as _
 
 from vp_client import host_formatters
-from vp_client.client import Client, WhatIf
+from vp_client.client import Client, WhatIfAnswer
 from vp_dashboard import names
 from vp_dashboard.views import VpView
 
@@ -15,15 +15,15 @@ TAKEN_FOR = {
     "measured": _("The state that was measured of the server:"),
     "flavor": _("The state that the flavor declares:"),
     "learned": _(
-        "Its state is unknown, so the middle one of the nine states is assumed. If other servers "
-        "of this flavor cost less, less is predicted for others."
+        "Its state is unknown, so the middle one of the nine states is assumed. If servers of "
+        "this flavor disturb others less, less is predicted for the others."
     ),
     "unknown": _("Its state is unknown, so the middle one of the nine states is assumed."),
 }
 """By where its state is from."""
 
 
-class WhatIfView(VpView):
+class WhatIf(VpView):
     template_name = "vp_dashboard/admin/what_if.html"
     page_title = _("What-if")
 
@@ -45,10 +45,10 @@ class WhatIfView(VpView):
         }
 
 
-def _told(client: Client, chosen: dict[str, str]) -> WhatIf | None:
+def _told(client: Client, chosen: dict[str, str]) -> WhatIfAnswer | None:
     if "server_id" in chosen:
         return client.what_if_server(chosen["server_id"])
     return client.what_if_flavor(chosen["flavor"]) if "flavor" in chosen else None
 
 
-urlpatterns = [path("", WhatIfView.as_view(), name="index")]
+urlpatterns = [path("", WhatIf.as_view(), name="index")]

@@ -57,7 +57,7 @@ class RubisOnIxp:
 @dataclass(frozen=True, slots=True)
 class Barrier:
     """16 processes in two servers of 8 vCPUs, each beside Blackscholes, on 4 CPUs (T 4.5.2.2).
-    A process that waits at a barrier polls, as MPI libraries do; the source does not say it."""
+    A process that waits at a barrier spins, as in MPI libraries; the source does not say it."""
 
     vcpus: int = 8
     cpus: int = 4
