@@ -9,6 +9,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import time
 import uuid as uuids
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,6 +17,8 @@ from pathlib import Path
 from tests.waiting import wait_until
 
 ENDED = "the command has ended"
+SHOWN_WITHIN_S = 60.0
+"""On a loaded machine guests get little time, and what is to be shown comes and goes."""
 
 
 def missing_for_terminal() -> str | None:
@@ -61,9 +64,10 @@ class Terminal:
             return accept(seen[0])
 
         try:
-            wait_until(shows, f"{what} on the screen")
+            wait_until(shows, f"{what} on the screen", SHOWN_WITHIN_S)
         except AssertionError as exc:
-            raise AssertionError(f"{exc}; it shows:\n{seen[0]}") from None
+            at = time.strftime("%H:%M:%S")
+            raise AssertionError(f"{exc}; at {at} it shows:\n{seen[0]}") from None
         return seen[0]
 
     def _run(self, *words: str) -> str:

@@ -163,10 +163,11 @@ def test_who_looks_sees_the_harm_begin(cast):
         tenants.wait_for_line(victim, "0 pug", "no")
         on_host.wait_for_line(victim, "0 pug", "no")
         cast.wait_for_harm()
-        on_host.wait_for_line(victim, "8 bulldog", "cache", f"by {noisy}")
+        # Its intensity depends on the CPU time that the machine has for it.
+        on_host.wait_for_line(victim, "bulldog", "cache", f"by {noisy}")
         operators.wait_for_line("3 servers, 1 degraded")
-        operators.wait_for_line(victim, HOST, "8 bulldog", "%")
-        screen = tenants.wait_for_line(victim, "8 bulldog", "%")
+        operators.wait_for_line(victim, HOST, "bulldog", "%")
+        screen = tenants.wait_for_line(victim, "bulldog", "%")
         assert cast.betrayed(screen) == set()
         for terminal in (operators, tenants, on_host):
             terminal.press("q")
