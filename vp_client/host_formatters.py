@@ -2,8 +2,10 @@
 """Hosts as text: their counters, nodes and caches, what is contended there, and who runs there."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from vp_client import degradation_formatters, formatters
+from vp_client.client import WhatIfAnswer
 from vp_client.formatters import Told
 
 
@@ -61,10 +63,49 @@ def heat_nodes(told: Iterable[Told]) -> str:
     )
 
 
-def what_if_rank(one: Told) -> tuple[bool, float, str]:
-    """Those that accept it first, then by what is lost; of which nothing is known last."""
-    known = [one[name] for name in ("newcomer_ratio", "resident_ratio") if one[name] is not None]
-    return not one["is_accepted"], max(known, default=2.0), one["host"]
+TAKEN_FOR = {
+    "measured": ", as measured while no neighbour degraded it",
+    "flavor": ", as its flavor declares",
+    "learned": ": state 4 is assumed, and others lose no more than to most servers of its flavor",
+    "unknown": ": state 4 is assumed",
+}
+"""By where its state is from."""
+
+
+def what_if_newcomer(told: Told) -> str:
+    """What is asked about, as one sentence."""
+    source = TAKEN_FOR.get(told["source"], f", {told['source']}")
+    return (
+        f"Its state is {formatters.state(told['state'])}{source}; its isolation is "
+        f"{told['isolation']}."
+    )
+
+
+def by_what_is_lost(told: WhatIfAnswer) -> list[dict[str, Any]]:
+    """The hosts of the answer: those that accept it first, then by what the weigher of nova-vp goes
+    by; of which nothing is known last."""
+    counted = ["resident_ratio"]
+    if told.newcomer["isolation"] != "none":
+        counted.append("newcomer_ratio")
+
+    def rank(one: Told) -> tuple[bool, float, str]:
+        known = [one[name] for name in counted if one[name] is not None]
+        return not one["is_accepted"], max(known, default=2.0), one["host"]
+
+    return sorted(told.hosts, key=rank)
+
+
+def what_if_domains(one: Told) -> str:
+    """Where on the host it was predicted."""
+    if one["newcomer_ratio"] is None:
+        return "-"
+    return ",".join(map(str, one["domains"])) or "all"
+
+
+def what_if_resource(one: Told) -> str:
+    """By which most is lost, if anything is."""
+    is_lost = one["newcomer_ratio"] or one["resident_ratio"]
+    return one["resource"] or "-" if is_lost else "-"
 
 
 def cells(told: Iterable[Told]) -> str:

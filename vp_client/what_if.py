@@ -6,8 +6,9 @@ from typing import Any
 
 from osc_lib.command import command
 
-from vp_client import columns, formatters, host_formatters
+from vp_client import arguments, columns, formatters, host_formatters
 from vp_client.columns import Cell
+from vp_client.errors import VpError
 from vp_client.plugin import client_of
 
 
@@ -25,17 +26,20 @@ class WhatIf(command.Lister):
             help="Image of the new server, by id: servers of the same flavor and image tell what "
             "to expect of it",
         )
-        parser.add_argument("--limit", type=int, metavar="<n>", help="Maximum number of rows")
+        arguments.add_limit(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         client = client_of(self)
+        if parsed_args.server is not None and parsed_args.image is not None:
+            raise VpError("Give --image with --flavor: a running server has its own.")
         if parsed_args.server is not None:
             told = client.what_if_server(parsed_args.server)
         else:
             told = client.what_if_flavor(parsed_args.flavor, parsed_args.image)
+        print(host_formatters.what_if_newcomer(told.newcomer), file=self.app.stderr)
         headers = ("Host", "Accepted", "It loses", "Others lose", "Most by", "LLC domains", "Why")
-        best = sorted(told.hosts, key=host_formatters.what_if_rank)[: parsed_args.limit]
+        best = host_formatters.by_what_is_lost(told)[: parsed_args.limit]
         return columns.table(headers, map(_row, best))
 
 
@@ -45,8 +49,8 @@ def _row(one: dict[str, Any]) -> tuple[Any, ...]:
         Cell(one["is_accepted"], formatters.yes_no(one["is_accepted"])),
         _ratio(one["newcomer_ratio"]),
         _ratio(one["resident_ratio"]),
-        Cell(one["resource"], one["resource"] or "-"),
-        Cell(one["domains"], ",".join(map(str, one["domains"])) or "all"),
+        Cell(one["resource"], host_formatters.what_if_resource(one)),
+        Cell(one["domains"], host_formatters.what_if_domains(one)),
         columns.code(one["reason"]),
     )
 

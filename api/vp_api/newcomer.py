@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is asked about in a what-if: as Nova's schedulers would take it for, by the same sources.
+"""Who is asked about in a what-if: what Nova's schedulers would take it for.
 
-What a server was measured to be; else what its flavor says; else what was learned of its flavor and
-image; else unknown. vp-api has no Nova: whoever asks about a flavor says what is in it.
+Of a server that runs, what it was measured to be while undisturbed; of a flavor what it says, else
+what was learned of it and its image; else unknown. vp-api has no Nova: whoever asks about a flavor
+says what is in it, and neither `vp:expects` of a running server nor its server group is known here.
 """
 
 from collections.abc import Mapping
@@ -35,13 +36,14 @@ def newcomer_of(call: Call, good_enough_ratio: float) -> Newcomer:
 
 def _server(call: Call, server_id: str, good_enough_ratio: float) -> Newcomer:
     report = find(call, server_id)
-    number = call.services.stored.browser.class_of(report.server_id)
+    # What was on a host that is silent may be anywhere, and may do other work by now.
+    is_stale = report.age.is_stale
+    number = None if is_stale else call.services.stored.browser.class_of(report.server_id)
     source = "unknown" if number is None else "measured"
     number = wire.UNKNOWN_CLASS if number is None else number
     ask = Ask(number, report.vp["vcpus"], good_enough_ratio)
     isolation = Isolation(report.vp["isolation"])
-    # What was on a host that is silent may be anywhere.
-    host = "" if report.age.is_stale else report.record.host
+    host = "" if is_stale else report.record.host
     return Newcomer(ask, isolation, source, host)
 
 

@@ -12,15 +12,16 @@ from vp_dashboard import names
 from vp_dashboard.views import VpView
 
 TAKEN_FOR = {
-    "measured": _("The state that was measured of the server:"),
+    "measured": _("The state that was measured while no neighbour degraded the server:"),
     "flavor": _("The state that the flavor declares:"),
     "learned": _(
-        "Its state is unknown, so the middle one of the nine states is assumed. If servers of "
-        "this flavor disturb others less, less is predicted for the others."
+        "Its state is unknown, so state 4 is assumed. Others are predicted to lose no more than "
+        "to most servers of this flavor."
     ),
-    "unknown": _("Its state is unknown, so the middle one of the nine states is assumed."),
+    "unknown": _("Its state is unknown, so state 4 is assumed."),
 }
 """By where its state is from."""
+BOTH = _("Ask about a server or about a flavor, not about both.")
 
 
 class WhatIf(VpView):
@@ -31,6 +32,8 @@ class WhatIf(VpView):
         """One request for each thousand hosts, and those that find the server by its name; none
         until something is asked."""
         chosen = self.chosen("server_id", "flavor")
+        if len(chosen) > 1:
+            return {"hosts": None, "chosen": chosen, "unknown": BOTH}
         try:
             told = _told(client, names.ids_of(client, chosen))
         except names.UNKNOWN as exc:
@@ -38,9 +41,16 @@ class WhatIf(VpView):
         if told is None:
             return {"hosts": None, "chosen": chosen}
         return {
-            "hosts": sorted(told.hosts, key=host_formatters.what_if_rank),
+            "hosts": [
+                one
+                | {
+                    "where": host_formatters.what_if_domains(one),
+                    "worst": host_formatters.what_if_resource(one),
+                }
+                for one in host_formatters.by_what_is_lost(told)
+            ],
             "newcomer": told.newcomer,
-            "taken_for": TAKEN_FOR[told.newcomer["source"]],
+            "taken_for": TAKEN_FOR.get(told.newcomer["source"], ""),
             "chosen": chosen,
         }
 
@@ -48,7 +58,7 @@ class WhatIf(VpView):
 def _told(client: Client, chosen: dict[str, str]) -> WhatIfAnswer | None:
     if "server_id" in chosen:
         return client.what_if_server(chosen["server_id"])
-    return client.what_if_flavor(chosen["flavor"]) if "flavor" in chosen else None
+    return client.what_if_flavor(chosen["flavor"].strip()) if "flavor" in chosen else None
 
 
 urlpatterns = [path("", WhatIf.as_view(), name="index")]

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a server would meet on each host, by the last report of each and the schedulers' scoring.
 
-Neither Nova's own filters nor servers on their way are looked at, which only Nova knows.
+Neither Nova's own filters, server groups nor servers on their way are looked at, which only Nova
+knows; nor are pollution permits, which no stored report tells by LLC domain.
 """
 
 from collections.abc import Mapping
@@ -93,8 +94,8 @@ def _told(host: str, reason: str, *, is_accepted: bool) -> dict[str, Any]:
 
 MEANINGS = {
     "fits": "the filter accepts the host",
-    "strict-loss-too-large": "the server or a strict server there would lose more than "
-    "strict_max_hurt_ratio",
+    "strict-loss-too-large": "the server or a strict server there would lose more than strict "
+    "servers may",
     "unknown": "no fresh report says what it would meet there",
     "runs-here": "it runs there now, and is counted there already",
 }

@@ -133,6 +133,13 @@ def test_a_server_is_taken_for_what_it_was_measured_to_be():
     assert not found["lab-2"]["is_accepted"]
 
 
+def test_what_was_measured_on_a_host_that_is_silent_is_not_taken_for_its_state():
+    vp = cloud.a_vp(state=8, interference=None, sensitivity=[])
+    silent = a_host("lab-1", a_digest_domain(0), age_s=400, vps=[vp])
+    newcomer = ask(Api([silent]), {"server_id": cloud.VICTIM}).json["newcomer"]
+    assert (newcomer["state"], newcomer["source"]) == (None, "unknown")
+
+
 def test_what_was_learned_of_a_flavor_bounds_what_residents_lose():
     vps = [
         cloud.a_vp(

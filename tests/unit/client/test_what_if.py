@@ -4,16 +4,18 @@
 import pytest
 
 from tests.unit.api import cloud
+from vp_client.client import WhatIfAnswer
 from vp_client.errors import NoSuchFlavor
-from vp_client.host_formatters import what_if_rank
+from vp_client.host_formatters import by_what_is_lost, what_if_newcomer
 
 
 def test_of_a_server(lab):
     ran = lab.run("vp what-if --server noisy")
     assert ran.rc == 0, ran.err
     assert max(map(len, ran.out.splitlines())) <= 100
-    assert "lab-1 yes ? ? - all runs-here" in ran.words
-    assert "lab-2 yes ? ? - all unknown" in ran.words
+    assert "lab-1 yes ? ? - - runs-here" in ran.words
+    assert "lab-2 yes ? ? - - unknown" in ran.words
+    assert "Its state is 7 terrier, mf>0.6, as measured while no neighbour degraded it" in ran.err
     rows = lab.run("vp what-if --server sleeper -f json").json
     assert rows[0]["Host"] == "lab-1"
     assert (rows[0]["It loses"], rows[0]["Others lose"]) == (0.02, 0.08)
@@ -43,7 +45,32 @@ def test_one_of_them_has_to_be_given(lab, options):
     assert lab.run(f"vp what-if {options}").rc == 2
 
 
-def test_hosts_that_accept_it_come_first_then_those_where_least_is_lost():
+@pytest.mark.parametrize("limit", ["-1", "0", "many"])
+def test_a_limit_is_a_number_of_rows(lab, limit):
+    assert lab.run(f"vp what-if --server sleeper --limit {limit}").rc == 2
+
+
+def test_an_image_is_of_a_new_server(lab):
+    ran = lab.run("vp what-if --server sleeper --image abc")
+    assert ran.rc == 1
+    assert "Give --image with --flavor" in ran.err
+
+
+def test_a_source_of_a_later_api_is_named():
+    told = {"state": None, "source": "server-group", "isolation": "soft"}
+    assert what_if_newcomer(told) == "Its state is unknown, server-group; its isolation is soft."
+
+
+@pytest.mark.parametrize(
+    ("isolation", "order"),
+    [
+        ("soft", ["calm", "loud", "unknown", "refused"]),
+        ("none", ["loud", "calm", "unknown", "refused"]),
+    ],
+)
+def test_hosts_that_accept_it_come_first_then_those_where_least_is_lost(isolation, order):
+    """Without isolation only others matter, as for the weigher."""
+
     def a_host(host, is_accepted, *ratios):
         names = ("newcomer_ratio", "resident_ratio")
         return {"host": host, "is_accepted": is_accepted, **dict(zip(names, ratios, strict=True))}
@@ -51,11 +78,11 @@ def test_hosts_that_accept_it_come_first_then_those_where_least_is_lost():
     hosts = [
         a_host("refused", False, 0.0, 0.06),
         a_host("unknown", True, None, None),
-        a_host("loud", True, 0.0, 0.5),
-        a_host("calm", True, 0.01, 0.0),
+        a_host("loud", True, 0.5, 0.0),
+        a_host("calm", True, 0.01, 0.02),
     ]
-    ranked = [one["host"] for one in sorted(hosts, key=what_if_rank)]
-    assert ranked == ["calm", "loud", "unknown", "refused"]
+    ranked = by_what_is_lost(WhatIfAnswer({"isolation": isolation}, hosts))
+    assert [one["host"] for one in ranked] == order
 
 
 def test_llc_domains_of_hosts(lab):
