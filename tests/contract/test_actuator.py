@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from nova_vp.core.types.knob import (
-    LIBVIRT_LEAST_WEIGHT,
+    LEAST_CPU_WEIGHT,
     NO_CPU_WEIGHT,
     NO_QUOTA,
     WEIGHT_RANGES,
@@ -314,12 +314,11 @@ def test_a_weight_is_set_and_what_stood_there_before_comes_back_verbatim(weighin
 
 
 @pytest.mark.parametrize("end", ["least", "most"])
-def test_every_weight_that_the_kernel_takes_can_be_set(weighing, end):
+def test_every_weight_that_kernel_and_libvirt_take_can_be_set(weighing, end):
     uuid = weighing.boot()
     original = weighing.weight(uuid)
-    extreme = original._replace(number=getattr(WEIGHT_RANGES[original.unit], end))
-    if end == "least" and weighing.actuator.name == "libvirt":
-        extreme = original._replace(number=LIBVIRT_LEAST_WEIGHT)
+    bounds = WEIGHT_RANGES[original.unit]._replace(least=LEAST_CPU_WEIGHT)
+    extreme = original._replace(number=getattr(bounds, end))
     weigh(weighing.actuator, uuid, extreme)
     assert weighing.weight(uuid) == extreme
 
@@ -327,10 +326,10 @@ def test_every_weight_that_the_kernel_takes_can_be_set(weighing, end):
 def test_what_is_no_weight_of_this_host_is_refused_before_anything_changes(weighing):
     uuid = weighing.boot()
     original = weighing.weight(uuid)
-    least, most, default = WEIGHT_RANGES[original.unit]
+    _, most, default = WEIGHT_RANGES[original.unit]
     [other] = set(WeightUnit) - {original.unit}
     for wrong in (
-        original._replace(number=least - 1),
+        original._replace(number=LEAST_CPU_WEIGHT - 1),
         original._replace(number=most + 1),
         original._replace(number=default + 1, unit=other),
         NO_CPU_WEIGHT,
@@ -340,15 +339,22 @@ def test_what_is_no_weight_of_this_host_is_refused_before_anything_changes(weigh
     assert weighing.weight(uuid) == original
 
 
-def test_a_weight_that_libvirt_could_not_put_back_is_left(weighing):
-    uuid = weighing.boot()
+@pytest.mark.parametrize("shares", [None, 1500])
+def test_a_weight_that_libvirt_could_not_put_back_is_left(weighing, shares):
+    """Also when a journal of it, written beforehand, is taken back."""
+    uuid = weighing.boot(shares=shares)
     original = weighing.weight(uuid)
     if original.unit is WeightUnit.SHARES:
         pytest.skip("the kernel takes none here that libvirt refuses")
-    weighing.weigh_by_hand(uuid, LIBVIRT_LEAST_WEIGHT - 1)
+    by_hand = original._replace(number=LEAST_CPU_WEIGHT - 1)
+    weighing.weigh_by_hand(uuid, by_hand.number)
     with pytest.raises(ApplyFailed):
         weigh(weighing.actuator, uuid, times(original, 2))
-    assert weighing.weight(uuid).number == LIBVIRT_LEAST_WEIGHT - 1
+    assert weighing.weight(uuid) == by_hand
+    entry = a_weight(uuid, times(original, 2), by_hand)
+    weighing.journal.write(entry)
+    restore(weighing.actuator, entry)
+    assert weighing.weight(uuid) == by_hand
 
 
 def test_each_tick_sees_the_weight_that_we_hold_and_whoever_changes_it(weighing):

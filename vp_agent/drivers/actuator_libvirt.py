@@ -8,7 +8,6 @@ They also stay in the XML and travel with a live migration, so every host needs 
 from typing import cast
 
 from nova_vp.core.types.knob import (
-    LIBVIRT_LEAST_WEIGHT,
     Cpus,
     CpuWeight,
     Held,
@@ -56,7 +55,7 @@ class LibvirtActuator:
             self._cap(guest_uuid, quota)
         elif knob is Knob.CPU_WEIGHT:
             weight = cast(CpuWeight, value)
-            scope_weight.within_range(self._domains, guest_uuid, weight, LIBVIRT_LEAST_WEIGHT)
+            scope_weight.within_range(self._domains, guest_uuid, weight)
             self._weigh(guest_uuid, weight)
         else:
             cpus = cast(Cpus, value)

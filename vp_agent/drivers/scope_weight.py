@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nova_vp.core.types.knob import (
-    LIBVIRT_LEAST_WEIGHT,
+    LEAST_CPU_WEIGHT,
     NO_CPU_WEIGHT,
     WEIGHT_RANGES,
     CpuWeight,
@@ -86,9 +86,9 @@ def read_back(domains: Domains, uuid: str, wanted: CpuWeight) -> None:
         time.sleep(_POLL_S)
 
 
-def within_range(domains: Domains, uuid: str, weight: CpuWeight, least: int = 1) -> None:
-    """Raises ApplyFailed for what this host or the actuator (`least`) does not know, and for a
-    guest that has no weight, or none that could be put back."""
+def within_range(domains: Domains, uuid: str, weight: CpuWeight) -> None:
+    """Raises ApplyFailed for what this host or libvirt does not know, and for a guest that has no
+    weight, or none that could be put back."""
     now = read_weight(domains, uuid)
     if now == NO_CPU_WEIGHT:
         raise ApplyFailed(
@@ -97,17 +97,17 @@ def within_range(domains: Domains, uuid: str, weight: CpuWeight, least: int = 1)
             "(cpu.idle); nothing was changed"
         )
     bounds = WEIGHT_RANGES[now.unit]
-    bounds = bounds._replace(least=max(bounds.least, least))
+    bounds = bounds._replace(least=LEAST_CPU_WEIGHT)
     if weight.unit is not now.unit or not bounds.takes(weight.number):
         raise ApplyFailed(
             f"{weight.number} {weight.unit.value} is no CPU weight of this host: it takes "
             f"{bounds.least} to {bounds.most} {now.unit.value}; nothing was changed"
         )
     # With either actuator `restore` may have to tell libvirt what stood there.
-    if now.number < LIBVIRT_LEAST_WEIGHT:
+    if now.number < LEAST_CPU_WEIGHT:
         raise ApplyFailed(
             f"server {uuid} has the CPU weight {now.number}, which libvirt could not put back: "
-            f"give it {LIBVIRT_LEAST_WEIGHT} or more; nothing was changed"
+            f"give it {LEAST_CPU_WEIGHT} or more; nothing was changed"
         )
 
 
@@ -119,6 +119,8 @@ def restore(
     if now == NO_CPU_WEIGHT:
         return  # Nothing of ours can stand there.
     weight = _to_restore(domains.find(uuid).description, original, now.unit)
+    if now == weight and now.number < LEAST_CPU_WEIGHT:
+        return  # Nothing was set, and libvirt would refuse to be told of it.
     _neutralise(domains, uuid, weight)
     if read_weight(domains, uuid) != weight:
         weigh(uuid, weight)

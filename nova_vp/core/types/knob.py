@@ -80,8 +80,9 @@ WEIGHT_RANGES: Mapping[WeightUnit, WeightRange] = {
     WeightUnit.SHARES: WeightRange(2, 262_144, 1024),
 }
 """The kernel's."""
-LIBVIRT_LEAST_WEIGHT = 2
-"""Of both units: libvirt 9.0 refuses 1 also where the kernel takes it."""
+LEAST_CPU_WEIGHT = 2
+"""That is set, in both units: libvirt 9.0 refuses 1 also where the kernel takes it, and what stood
+there is told to libvirt again."""
 
 
 class CpuWeight(NamedTuple):

@@ -54,7 +54,7 @@ def test_weights_of_cgroup_version_2_are_alike() -> None:
     best_effort(host, cpu_weight=CpuWeight(100, WeightUnit.WEIGHT))
     run(host, 2, latency_ms=5.0)
     assert host.guest("lc").cpu_weight == CpuWeight(7629, WeightUnit.WEIGHT)
-    assert host.guest("be").cpu_weight == CpuWeight(1, WeightUnit.WEIGHT)
+    assert host.guest("be").cpu_weight == CpuWeight(2, WeightUnit.WEIGHT)
 
 
 def test_cpi_goes_one_of_20_levels_up_after_7_quiet_looks() -> None:
