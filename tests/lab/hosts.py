@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from nova_vp.core.types.detection import Kind
 from testbed.lab import cloud
 from testbed.lab.errors import LabError
 from testbed.lab.monitor import agent_status, qemu_pid, vcpu_cpus, vcpu_threads, vp_of
@@ -55,6 +56,12 @@ def wait_for_vp(host: str, server_id: str, what: str, accept: Any, deadline_s: f
     except LabError as exc:
         # Of a server that is not as expected, its neighbours are the first suspects.
         raise LabError(f"{exc} of {server_id}; as {host} sees it:\n{table(host)}") from exc
+
+
+def is_degraded_at_cache(one: Mapping[str, Any]) -> bool:
+    """A guest that boots beside it may make it wait for CPU first: that is another harm, and over
+    before the first one begins."""
+    return bool(one["interference"]) and one["interference"]["kind"] == Kind.CACHE.value
 
 
 def table(host: str) -> str:

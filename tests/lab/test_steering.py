@@ -22,6 +22,7 @@ from tests.lab.hosts import (
     HOSTS,
     affinities,
     domain_xml,
+    is_degraded_at_cache,
     placement,
     set_mode,
     vp,
@@ -85,7 +86,7 @@ class Cast:
             self.admin.compute.wait_for_server(self.noisy, status="PAUSED", wait=60, interval=0.2)
             self.admin.compute.unpause_server(self.noisy)
             self.is_paused = False
-        wait_for_vp(HOST, self.victim.id, "the harm", lambda seen: seen["interference"])
+        wait_for_vp(HOST, self.victim.id, "the harm", is_degraded_at_cache)
 
     def actions(self, server):
         return self.run(f"vp action list --server {server.name} -f json").json

@@ -17,6 +17,7 @@ from tests.lab.hosts import (
     affinities,
     cgroup_values,
     domain_xml,
+    is_degraded_at_cache,
     order,
     placement,
     set_mode,
@@ -81,7 +82,7 @@ def test_a_full_host_brings_victim_and_neighbour_into_one_domain(cast):
 def test_in_observe_the_harm_is_seen_and_nothing_is_done(cast):
     set_mode(HOST, "observe")
     cast.rates.wait_for_kind("neighbour", "stream")
-    seen = wait_for_vp(HOST, cast.victim.id, "the harm", lambda vp: vp["interference"])
+    seen = wait_for_vp(HOST, cast.victim.id, "the harm", is_degraded_at_cache)
     assert [s["uuid"] for s in seen["interference"]["suspects"]] == [cast.neighbour.id]
     assert cast.rates.steady("victim", "chase") <= 0.5 * cast.solo_ops
     assert placement(cast.neighbour.id) == placement(cast.victim.id)

@@ -11,7 +11,14 @@ import re
 import pytest
 
 from testbed.lab import cloud
-from tests.lab.hosts import HOSTS, set_mode, wait_for_vp, wait_until_homed, wait_until_measured
+from tests.lab.hosts import (
+    HOSTS,
+    is_degraded_at_cache,
+    set_mode,
+    wait_for_vp,
+    wait_until_homed,
+    wait_until_measured,
+)
 from tests.lab.operators import openstack
 
 HOST, OTHER = HOSTS
@@ -55,7 +62,7 @@ class Tenancy:
     def mend(self):
         victim = self.own["tenant-a"]
         wait_until_measured(HOST, victim.id, state=0)
-        wait_for_vp(HOST, victim.id, "the harm", lambda seen: seen["interference"])
+        wait_for_vp(HOST, victim.id, "the harm", is_degraded_at_cache)
         set_mode(HOST, "enforce")
         wait_for_vp(HOST, victim.id, "the cure", lambda seen: has_result(seen, "mended"))
         cloud.wait_for(self.told_to_operators, "the API to have the news", deadline_s=60)

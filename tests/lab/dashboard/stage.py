@@ -10,7 +10,14 @@ from lxml import html
 
 from testbed.lab import cloud, settings
 from tests.dashboard.dashboard import Shown
-from tests.lab.hosts import HOSTS, placement, wait_for_vp, wait_until_homed, wait_until_measured
+from tests.lab.hosts import (
+    HOSTS,
+    is_degraded_at_cache,
+    placement,
+    wait_for_vp,
+    wait_until_homed,
+    wait_until_measured,
+)
 from tests.openstack_shell import Shell
 
 HOST, OTHER = HOSTS
@@ -50,7 +57,7 @@ class Stage:
     def disturb(self) -> None:
         self.admin.compute.wait_for_server(self.noisy, status="PAUSED", wait=60, interval=0.2)
         self.admin.compute.unpause_server(self.noisy)
-        wait_for_vp(HOST, self.victim.id, "the harm", lambda seen: seen["interference"], DEADLINE_S)
+        wait_for_vp(HOST, self.victim.id, "the harm", is_degraded_at_cache, DEADLINE_S)
 
     def wait_for_a_proposal(self, shell: Shell) -> None:
         listing = "action list --result proposed"
