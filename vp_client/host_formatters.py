@@ -104,8 +104,9 @@ def what_if_domains(one: Told) -> str:
 
 def what_if_resource(one: Told) -> str:
     """By which most is lost, if anything is."""
-    is_lost = one["newcomer_ratio"] or one["resident_ratio"]
-    return one["resource"] or "-" if is_lost else "-"
+    if not (one["newcomer_ratio"] or one["resident_ratio"]):
+        return "-"
+    return one["resource"] or "-"
 
 
 def cells(told: Iterable[Told]) -> str:

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from nova_vp.core.types.knob import (
-    LEAST_CPU_WEIGHT,
     NO_CPU_WEIGHT,
     NO_QUOTA,
+    SETTABLE_CPU_WEIGHTS,
     WEIGHT_RANGES,
     Held,
     Knob,
@@ -317,8 +317,7 @@ def test_a_weight_is_set_and_what_stood_there_before_comes_back_verbatim(weighin
 def test_every_weight_that_kernel_and_libvirt_take_can_be_set(weighing, end):
     uuid = weighing.boot()
     original = weighing.weight(uuid)
-    bounds = WEIGHT_RANGES[original.unit]._replace(least=LEAST_CPU_WEIGHT)
-    extreme = original._replace(number=getattr(bounds, end))
+    extreme = original._replace(number=getattr(SETTABLE_CPU_WEIGHTS[original.unit], end))
     weigh(weighing.actuator, uuid, extreme)
     assert weighing.weight(uuid) == extreme
 
@@ -326,10 +325,10 @@ def test_every_weight_that_kernel_and_libvirt_take_can_be_set(weighing, end):
 def test_what_is_no_weight_of_this_host_is_refused_before_anything_changes(weighing):
     uuid = weighing.boot()
     original = weighing.weight(uuid)
-    _, most, default = WEIGHT_RANGES[original.unit]
+    least, most, default = SETTABLE_CPU_WEIGHTS[original.unit]
     [other] = set(WeightUnit) - {original.unit}
     for wrong in (
-        original._replace(number=LEAST_CPU_WEIGHT - 1),
+        original._replace(number=least - 1),
         original._replace(number=most + 1),
         original._replace(number=default + 1, unit=other),
         NO_CPU_WEIGHT,
@@ -346,7 +345,7 @@ def test_a_weight_that_libvirt_could_not_put_back_is_left(weighing, shares):
     original = weighing.weight(uuid)
     if original.unit is WeightUnit.SHARES:
         pytest.skip("the kernel takes none here that libvirt refuses")
-    by_hand = original._replace(number=LEAST_CPU_WEIGHT - 1)
+    by_hand = original._replace(number=SETTABLE_CPU_WEIGHTS[original.unit].least - 1)
     weighing.weigh_by_hand(uuid, by_hand.number)
     with pytest.raises(ApplyFailed):
         weigh(weighing.actuator, uuid, times(original, 2))

@@ -69,7 +69,9 @@ def test_what_if(site: Site, admin: User) -> None:
     shown = admin.get(f"{WHAT_IF}?server_id={cloud.VICTIM}")
     comparisons.what_if(f"--server {cloud.VICTIM}", site.told, shown)
     said = words(shown.one("//*[@id='vp-taken-for']"))
-    assert said.startswith("The state that was measured while no neighbour"), said
+    assert said.startswith(
+        "The state that was measured while no neighbour degraded the server: "
+    ), said
     both = admin.get(f"{WHAT_IF}?server_id={cloud.VICTIM}&flavor=m1.quiet")
     assert "not about both" in words(both.one("//*[@id='vp-unknown']"))
     assert not both.tree.xpath("//tr/@data-host")

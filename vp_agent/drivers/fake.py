@@ -13,8 +13,8 @@ from typing import cast
 from nova_vp.core.types.cpu_time import HostCpuTimes
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.knob import (
-    LEAST_CPU_WEIGHT,
     NO_CPU_WEIGHT,
+    SETTABLE_CPU_WEIGHTS,
     WEIGHT_RANGES,
     Applied,
     Cpus,
@@ -267,11 +267,10 @@ def _check_quota(entry: FakeGuest, quota: Quota) -> None:
 
 
 def _check_weight(entry: FakeGuest, weight: CpuWeight) -> None:
-    is_one = weight.unit is UNIT and WEIGHT_RANGES[UNIT].takes(weight.number)
-    is_one = is_one and weight.number >= LEAST_CPU_WEIGHT
+    is_one = weight.unit is UNIT and SETTABLE_CPU_WEIGHTS[UNIT].takes(weight.number)
     if entry.guest.cpu_weight == NO_CPU_WEIGHT or not is_one:
         raise ApplyFailed(f"{weight} is no CPU weight of this host")
-    if entry.guest.cpu_weight.number < LEAST_CPU_WEIGHT:
+    if entry.guest.cpu_weight.number < SETTABLE_CPU_WEIGHTS[UNIT].least:
         raise ApplyFailed(f"{entry.guest.cpu_weight} could not be put back")
 
 

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from nova_vp.core.types.knob import (
-    LEAST_CPU_WEIGHT,
     NO_CPU_WEIGHT,
+    SETTABLE_CPU_WEIGHTS,
     WEIGHT_RANGES,
     CpuWeight,
     Knob,
@@ -96,18 +96,17 @@ def within_range(domains: Domains, uuid: str, weight: CpuWeight) -> None:
             "cgroup_controllers in /etc/libvirt/qemu.conf), and its cgroup must not be idle "
             "(cpu.idle); nothing was changed"
         )
-    bounds = WEIGHT_RANGES[now.unit]
-    bounds = bounds._replace(least=LEAST_CPU_WEIGHT)
+    bounds = SETTABLE_CPU_WEIGHTS[now.unit]
     if weight.unit is not now.unit or not bounds.takes(weight.number):
         raise ApplyFailed(
             f"{weight.number} {weight.unit.value} is no CPU weight of this host: it takes "
             f"{bounds.least} to {bounds.most} {now.unit.value}; nothing was changed"
         )
     # With either actuator `restore` may have to tell libvirt what stood there.
-    if now.number < LEAST_CPU_WEIGHT:
+    if now.number < bounds.least:
         raise ApplyFailed(
             f"server {uuid} has the CPU weight {now.number}, which libvirt could not put back: "
-            f"give it {LEAST_CPU_WEIGHT} or more; nothing was changed"
+            f"give it {bounds.least} or more; nothing was changed"
         )
 
 
@@ -119,7 +118,7 @@ def restore(
     if now == NO_CPU_WEIGHT:
         return  # Nothing of ours can stand there.
     weight = _to_restore(domains.find(uuid).description, original, now.unit)
-    if now == weight and now.number < LEAST_CPU_WEIGHT:
+    if now == weight and now.number < SETTABLE_CPU_WEIGHTS[now.unit].least:
         return  # Nothing was set, and libvirt would refuse to be told of it.
     _neutralise(domains, uuid, weight)
     if read_weight(domains, uuid) != weight:

@@ -41,14 +41,7 @@ class WhatIf(VpView):
         if told is None:
             return {"hosts": None, "chosen": chosen}
         return {
-            "hosts": [
-                one
-                | {
-                    "where": host_formatters.what_if_domains(one),
-                    "worst": host_formatters.what_if_resource(one),
-                }
-                for one in host_formatters.by_what_is_lost(told)
-            ],
+            "hosts": host_formatters.by_what_is_lost(told),
             "newcomer": told.newcomer,
             "taken_for": TAKEN_FOR.get(told.newcomer["source"], ""),
             "chosen": chosen,

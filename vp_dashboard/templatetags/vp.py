@@ -59,6 +59,8 @@ TEXTS: dict[str, Callable[..., str]] = {
     "vp_server_or_none": formatters.server_or_none,
     "vp_span": texts.span,
     "vp_time": formatters.or_unknown,
+    "vp_what_if_domains": host_formatters.what_if_domains,
+    "vp_what_if_resource": host_formatters.what_if_resource,
     "vp_words": formatters.words,
     "vp_yes_no": formatters.yes_no,
 }

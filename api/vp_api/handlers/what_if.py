@@ -94,8 +94,8 @@ def _told(host: str, reason: str, *, is_accepted: bool) -> dict[str, Any]:
 
 MEANINGS = {
     "fits": "the filter accepts the host",
-    "strict-loss-too-large": "the server or a strict server there would lose more than strict "
-    "servers may",
+    "strict-loss-too-large": "the server or a strict server there would lose more than is "
+    "allowed for strict servers",
     "unknown": "no fresh report says what it would meet there",
     "runs-here": "it runs there now, and is counted there already",
 }

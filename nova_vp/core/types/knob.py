@@ -80,9 +80,10 @@ WEIGHT_RANGES: Mapping[WeightUnit, WeightRange] = {
     WeightUnit.SHARES: WeightRange(2, 262_144, 1024),
 }
 """The kernel's."""
-LEAST_CPU_WEIGHT = 2
-"""That is set, in both units: libvirt 9.0 refuses 1 also where the kernel takes it, and what stood
-there is told to libvirt again."""
+SETTABLE_CPU_WEIGHTS: Mapping[WeightUnit, WeightRange] = {
+    unit: bounds._replace(least=2) for unit, bounds in WEIGHT_RANGES.items()
+}
+"""Libvirt 9.0 refuses 1 also where the kernel takes it, and is told again what stood there."""
 
 
 class CpuWeight(NamedTuple):

@@ -27,8 +27,8 @@ from nova_vp.core.model.limits import SUSPENDED
 from nova_vp.core.types.claim import ClaimGroup, PredictedLoss, Setting
 from nova_vp.core.types.guest import Guest
 from nova_vp.core.types.knob import (
-    LEAST_CPU_WEIGHT,
     NO_CPU_WEIGHT,
+    SETTABLE_CPU_WEIGHTS,
     CpuWeight,
     Knob,
     LlcShare,
@@ -112,8 +112,8 @@ def claims_of(
     if Knob.CPU_CAP in knobs and guest.cap_floor_ratio is not None:
         yield from _limit(view, guest, given, evidence)
     if Knob.CPU_WEIGHT in knobs and guest.cpu_weight != NO_CPU_WEIGHT:
-        least = CpuWeight(LEAST_CPU_WEIGHT, guest.cpu_weight.unit)
-        yield _group(guest, WEIGHT, Knob.CPU_WEIGHT, least)
+        least = SETTABLE_CPU_WEIGHTS[guest.cpu_weight.unit].least
+        yield _group(guest, WEIGHT, Knob.CPU_WEIGHT, CpuWeight(least, guest.cpu_weight.unit))
     if settings.control_loop is not Loop.ADAPTIVE:
         return
     if Knob.LLC in knobs and settings.best_effort_llc_ratio < 1.0:
